@@ -19,6 +19,7 @@ Nodes
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from typing import Any
 
 import msgspec
@@ -372,6 +373,26 @@ def test_an_unknown_numa_policy_counts_as_none_and_is_told() -> None:
 
 
 texts = st.text(max_size=40)
+
+
+def test_pods_that_differ_in_one_thing_are_not_taken_for_each_other() -> None:
+    """Pods that state the same are read once: everything that is read must tell them apart."""
+    selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}
+    made = [
+        pod("4"),
+        pod("5"),
+        pod("4", qos="LSR"),
+        pod("4", qos="LSR", annotations={SPEC: '{"requiredCPUBindPolicy":"FullPCPUs"}'}),
+        pod("4", annotations={NUMA_SPEC: '{"numaTopologyPolicy":"Restricted"}'}),
+        pod("4", tolerations=[{"operator": "Exists"}]),
+        pod("4", nodeSelector={"zone": "a"}),
+        pod("4", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}),
+        pod("4", limits=True, status={"qosClass": "Guaranteed"}),
+        pod("4", overhead={"cpu": "2"}),
+    ]
+    read = [pod_facts(each, ANY_NAMESPACE) for each in made]
+    assert all(one != other for one, other in combinations(read, 2))
+    assert [pod_facts(each, ANY_NAMESPACE) for each in made] == read
 
 
 @given(st.dictionaries(st.sampled_from([SPEC, STATUS, NUMA_SPEC]), texts), texts)

@@ -279,8 +279,8 @@ def holds_resources(pod: PlacedPod) -> bool:
 
 def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
     """Return what the engine reads of a pod. One of a class that it may not have owns no CPUs by it."""
-    counted = _counted(pod)
-    binding, numa, problem = _wishes(pod, counted)
+    stated = _stated(pod)
+    counted, problem = stated.counted, stated.problem
     refused = rules.class_problem(pod.metadata.labels, _namespace(pod)) if counted.by_class else None
     if refused and problem is None:
         problem = SpecProblem(refused.reason, refused.message)
@@ -289,9 +289,9 @@ def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
         requests=counted.requests,
         owned_by_class=counted.owned if counted.by_class and not refused else 0,
         owned_if_static=0 if counted.by_class else counted.owned,
-        binding=binding,
-        numa_policy=numa,
-        constraints=_constraints(pod),
+        binding=stated.binding,
+        numa_policy=stated.numa_policy,
+        constraints=stated.constraints,
         problem=problem,
         labels=pod.metadata.labels,
         daemon=any(each.kind == "DaemonSet" for each in pod.metadata.owner_references),
@@ -308,14 +308,25 @@ class _Counted:
     by_class: bool
 
 
-_STATED = msgspec.json.Encoder(enc_hook=dict)
+@dataclass(frozen=True, slots=True)
+class _StatedByPod:
+    """What is read of a pod that others of the same template state too."""
+
+    counted: _Counted
+    binding: CPUBinding
+    numa_policy: NumaPolicy | None
+    problem: SpecProblem | None
+    constraints: Constraints
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)
 """The maps of a pod may be of a type that cannot be changed, which msgspec does not know."""
-_counts: dict[bytes, _Counted] = {}
+_read_before: dict[bytes, _StatedByPod] = {}
 
 
-def _counted(pod: PlacedPod) -> _Counted:
-    """Count a pod; pods that state the same are counted once, and they come by hundreds."""
-    spec, status = pod.spec, pod.status
+def _stated(pod: PlacedPod) -> _StatedByPod:
+    """Read what a pod states; pods that state the same are read once, and they come by hundreds."""
+    meta, spec, status = pod.metadata, pod.spec, pod.status
     stated = (
         spec.containers,
         spec.init_containers,
@@ -324,24 +335,31 @@ def _counted(pod: PlacedPod) -> _Counted:
         status.container_statuses,
         status.init_container_statuses,
         status.qos_class,
-        status.phase,
-        pod.metadata.labels.get(QOS_CLASS),
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        meta.labels.get(QOS_CLASS),
+        meta.annotations.get(NUMA_SPEC),
+        meta.annotations.get(RESOURCE_SPEC),
     )
-    key = _STATED.encode(stated)
-    known = _counts.get(key)
+    key = _ENCODER.encode(stated)
+    known = _read_before.get(key)
     if known is None:
         demand = _demand(pod)
-        by_class = is_cpuset_by_class(demand)
         owned = bounded(CPU, owned_milli(demand, static_cpu_manager=True))
-        if len(_counts) >= _REMEMBERED:
-            _counts.clear()
-        _counts[key] = known = _Counted(_requests(demand), owned, by_class)
+        counted = _Counted(_requests(demand), owned, is_cpuset_by_class(demand))
+        if len(_read_before) >= _REMEMBERED:
+            _read_before.clear()
+        _read_before[key] = known = _StatedByPod(counted, *_wishes(pod, counted), _constraints(pod))
     return known
 
 
 def placement(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, ReadProblem | None]:
     """Return where a bound pod is; what its resource-status says, if it can be read and believed."""
-    status = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS))
+    text = pod.metadata.annotations.get(RESOURCE_STATUS)
+    if text is None:
+        return Placement(pod.spec.node_name, since=scheduled_at(pod)), None
+    status = parse_resource_status(text)
     if not isinstance(status, ResourceStatus):
         return Placement(pod.spec.node_name, since=scheduled_at(pod)), _problem(pod, status)
     zones = {
