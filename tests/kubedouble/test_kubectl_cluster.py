@@ -172,8 +172,8 @@ def test_deleting_the_manifests_keeps_the_namespace_the_configuration_and_the_cr
     kubectl("apply", "-k", str(DEPLOY))
     kubectl("delete", "-k", str(DEPLOY))
     assert "slo-controller-config" in kubectl("get", "configmaps", "-n", "corewise-system")
-    assert kubectl("get", "noderesourcetopologies") == ""
-    assert kubectl("get", "deployments", "-A") == ""
+    assert "noderesourcetopologies" in kubectl("get", "customresourcedefinitions", "-o", "name")
+    assert kubectl("get", "deployments", "-n", "corewise-system", "-o", "name") == ""
 
 
 def test_deleting_a_namespace_deletes_what_is_in_it(kubectl: Kubectl, name: str) -> None:
