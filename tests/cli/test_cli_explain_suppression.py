@@ -21,6 +21,7 @@ from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labell
 from corewise.agent.offline_controller import SampleHistory, report_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.explain import command as explain_command
 from corewise.cli.offline_reports import node_report
 from corewise.cli.suppression_explanation import (
     Subject,
@@ -382,3 +383,25 @@ def test_a_node_that_is_not_in_the_cluster_is_said_so(kubeconfig: Path) -> None:
     error = call("n9", "--kubeconfig", str(kubeconfig)).exception
     assert isinstance(error, Failure)
     assert error.exit_code == ExitCode.NOT_FOUND
+
+
+@pytest.mark.parametrize("subject", [("node", "n1"), ("pod", "default/native")])
+def test_a_node_and_a_pod_are_explained_from_a_file_as_from_the_cluster(
+    kubeconfig: Path, tmp_path: Path, subject: tuple[str, str]
+) -> None:
+    places = (("--kubeconfig", str(kubeconfig)), ("--from", str(dump(tmp_path, **objects()))))
+    results = [CliRunner().invoke(explain_command, [*subject, *each, "-o", "json"]) for each in places]
+    assert [each.exit_code for each in results] == [0, 0]
+    of_cluster, of_file = (json.loads(each.stdout) for each in results)
+    of_cluster["amplifiedBy"] = of_file["amplifiedBy"] = "a file of nodes and pods does not say"
+    assert of_cluster == of_file
+
+
+@pytest.mark.parametrize(("subject", "what"), [(("node", "n9"), "node n9"), (("pod", "x/y"), "pod x/y")])
+def test_what_is_not_in_the_file_is_not_found(tmp_path: Path, subject: tuple[str, str], what: str) -> None:
+    found = CliRunner().invoke(explain_command, [*subject, "--from", str(dump(tmp_path, **objects()))])
+    assert isinstance(found.exception, Failure)
+    assert (found.exception.exit_code, f"there is no {what}" in str(found.exception)) == (
+        ExitCode.NOT_FOUND,
+        True,
+    )

@@ -15,6 +15,7 @@ import numpy as np
 
 from corewise.cli import output
 from corewise.cli.completion import node_names, pod_names
+from corewise.cli.dump_client import client_of, from_option, no_node
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
@@ -27,7 +28,6 @@ from corewise.cli.options import cluster_options, connection_options, examples
 from corewise.cli.output import Form, cpus
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.kube.client import Client
-from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
@@ -49,15 +49,23 @@ command.add_command(suppression_command)
 command.add_command(interference_command)
 
 
-@command.command("node", epilog=examples("corewise explain node n1", "corewise explain node n1 -o json"))
+@command.command(
+    "node", epilog=examples("corewise explain node n1", "corewise explain node n1 --from dump.json")
+)
 @cluster_options
+@from_option
 @click.argument("name", shell_complete=node_names)
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 def node_command(
-    kubeconfig: str | None, context: str | None, config_namespace: str, name: str, form: Form
+    kubeconfig: str | None,
+    context: str | None,
+    config_namespace: str,
+    dump: Path | None,
+    name: str,
+    form: Form,
 ) -> None:
     """Say which rule gives node NAME its ratios, from which CPU facts, what is missing, and what to fix."""
-    cluster, events = asyncio.run(_read_node(load_config(kubeconfig, context), name, config_namespace))
+    cluster, events = asyncio.run(_read_node(client_of(dump, kubeconfig, context), name, config_namespace))
     explained = explain_node(
         cluster.nodes[0].assessment,
         events,
@@ -68,15 +76,15 @@ def node_command(
 
 
 async def _read_node(
-    cluster: ClusterConfig, name: str, config_namespace: str
+    client: Client, name: str, config_namespace: str
 ) -> tuple[ListedCluster, tuple[Event, ...]]:
-    async with Client(cluster) as client:
+    async with client:
         try:
             return await asyncio.gather(
                 list_cluster(client, config_namespace, name=name), _events(client, name)
             )
         except NotFound as error:
-            raise Failure.no_node(name) from error
+            raise await no_node(client, name) from error
 
 
 async def _events(client: Client, name: str) -> tuple[Event, ...]:
@@ -95,6 +103,7 @@ async def _events(client: Client, name: str) -> tuple[Event, ...]:
     "pod", epilog=examples("corewise explain pod default/web", "corewise explain pod default/web --node n1")
 )
 @connection_options
+@from_option
 @click.argument("name", metavar="NAMESPACE/NAME", shell_complete=pod_names)
 @click.option(
     "--node", default="", shell_complete=node_names, help="Show this node alone, with every detail."
@@ -109,6 +118,7 @@ async def _events(client: Client, name: str) -> tuple[Event, ...]:
 def pod_command(
     kubeconfig: str | None,
     context: str | None,
+    dump: Path | None,
     name: str,
     node: str,
     config_file: Path | None,
@@ -124,17 +134,18 @@ def pod_command(
     if prometheus and config_file is None:
         raise click.UsageError("--prometheus needs --config: the file says what is read there")
     interference = None if config_file is None else read_interference(config_file)
-    listed = asyncio.run(_read_pod(load_config(kubeconfig, context), name, interference, prometheus))
+    client = client_of(dump, kubeconfig, context)
+    listed = asyncio.run(_read_pod(client, name, interference, prometheus))
     if node and node not in listed.decision.names:
         raise Failure.no_node(node)
     explain_pod(listed, node).show(form, listed.missing)
 
 
 async def _read_pod(
-    cluster: ClusterConfig, name: str, interference: InterferenceConfiguration | None, url: str
+    client: Client, name: str, interference: InterferenceConfiguration | None, url: str
 ) -> ListedPod:
     namespace, _, pod = name.rpartition("/")
-    async with Client(cluster) as client, AsyncExitStack() as stack:
+    async with client, AsyncExitStack() as stack:
         try:
             prometheus = await stack.enter_async_context(PrometheusClient(url)) if url else None
             return await list_pod(client, namespace or "default", pod, interference, prometheus)

@@ -9,32 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
-import msgspec
 
 from corewise.assessment.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, ManagedNode, running_on
 from corewise.cli import output
 from corewise.cli.completion import node_names
-from corewise.cli.errors import Failure
-from corewise.cli.files import FILE, decoded
+from corewise.cli.dump_client import client_of, from_option, no_node
 from corewise.cli.offline_reports import node_report
 from corewise.cli.options import cluster_options, examples
 from corewise.cli.output import Form
 from corewise.cli.suppression_explanation import Subject, explain_suppression, settings_for
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import Forbidden, NotFound
-from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.quantities import Quantity, QuantityError
 from corewise.suppression.batch_limits import BatchContainer
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
-
-_ENDED = frozenset({"Succeeded", "Failed"})
-
 
 SuppressionInputs = tuple[ManagedNode, Mapping[str, str] | None, Iterable[BoundPod] | None]
 """The node, the data of the ConfigMap and the node's pods; None is what may not be read."""
@@ -45,19 +37,14 @@ SuppressionInputs = tuple[ManagedNode, Mapping[str, str] | None, Iterable[BoundP
     epilog=examples("corewise explain suppression n1", "corewise explain suppression n1 --from dump.json"),
 )
 @cluster_options
-@click.option(
-    "--from",
-    "file",
-    type=FILE,
-    help="Read this file instead of a cluster: kubectl get nodes,pods,configmaps -A -o json.",
-)
+@from_option
 @click.argument("name", metavar="NODE", shell_complete=node_names)
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 def suppression_command(
     kubeconfig: str | None,
     context: str | None,
     config_namespace: str,
-    file: Path | None,
+    dump: Path | None,
     name: str,
     form: Form,
 ) -> None:
@@ -65,10 +52,7 @@ def suppression_command(
 
     Amounts are raw: as the kernel counts CPUs. What was measured is the agent's last report, with its age.
     """
-    if file is None:
-        node, data, pods = asyncio.run(_read(load_config(kubeconfig, context), name, config_namespace))
-    else:
-        node, data, pods = _read_file(file, name, config_namespace)
+    node, data, pods = asyncio.run(_read(client_of(dump, kubeconfig, context), name, config_namespace))
     missing = []
     if data is None:
         missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
@@ -77,12 +61,12 @@ def suppression_command(
     explain_suppression(_subject(node, data, pods)).show(form, missing)
 
 
-async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> SuppressionInputs:
-    async with Client(cluster) as client:
+async def _read(client: Client, name: str, config_namespace: str) -> SuppressionInputs:
+    async with client:
         try:
             node = await client.get(MANAGED_NODES, name)
         except NotFound as error:
-            raise Failure.no_node(name) from error
+            raise await no_node(client, name) from error
         return node, *await asyncio.gather(_config(client, config_namespace), _pods(client, name))
 
 
@@ -100,39 +84,6 @@ async def _pods(client: Client, node: str) -> Iterable[BoundPod] | None:
         return await client.list(BOUND_PODS, field_selector=running_on(node))
     except Forbidden:
         return None
-
-
-def _read_file(file: Path, name: str, config_namespace: str) -> SuppressionInputs:
-    hint = "make it with: kubectl get nodes,pods,configmaps -A -o json"
-    nodes, maps, pods = decoded(file, _objects, "what kubectl prints", hint)
-    node = next((each for each in nodes if each.metadata.name == name), None)
-    if node is None:
-        raise Failure.no_node(
-            name, f"{file} has: {output.some([each.metadata.name for each in nodes]) or 'none'}"
-        )
-    config = (
-        each.data
-        for each in maps
-        if (each.metadata.namespace, each.metadata.name) == (config_namespace, CONFIG_NAME)
-    )
-    own = [pod for pod in pods if pod.spec.node_name == name and pod.status.phase not in _ENDED]
-    return node, next(config, {}), own
-
-
-def _objects(text: bytes) -> tuple[list[ManagedNode], list[ConfigMap], list[BoundPod]]:
-    document = msgspec.json.decode(text, type=dict[str, Any])
-    items = document.get("items", [document])
-    return (
-        [msgspec.convert(item, ManagedNode) for item in _of_kind(items, "Node")],
-        [msgspec.convert(item, ConfigMap) for item in _of_kind(items, "ConfigMap")],
-        [msgspec.convert(item, BoundPod) for item in _of_kind(items, "Pod")],
-    )
-
-
-def _of_kind(items: Any, kind: str) -> list[Any]:
-    if not isinstance(items, list):
-        raise msgspec.ValidationError("items is not a list")
-    return [item for item in items if isinstance(item, dict) and item.get("kind") == kind]
 
 
 def _subject(node: ManagedNode, data: Mapping[str, str] | None, pods: Iterable[BoundPod] | None) -> Subject:

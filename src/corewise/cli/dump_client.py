@@ -1,0 +1,145 @@
+"""A client of a dump: what kubectl has printed answers reads as the API server did that it came from.
+
+So a command that explains a cluster explains a file of it by the same code. A kind of which the dump has no
+object is one that the server does not serve, nodes, pods and Events apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import click
+import msgspec
+
+from corewise.cli import output
+from corewise.cli.errors import Failure
+from corewise.cli.files import FILE, decoded
+from corewise.kube.client import Client
+from corewise.kube.config import ClusterConfig, load_config
+from corewise.kube.errors import api_error
+from corewise.kube.objects import PartialObject
+from corewise.kube.resources import NODES
+from corewise.kube.transport import Request
+
+_HOW_TO: Final = (
+    "make it with: kubectl get nodes,pods,configmaps -A -o json\n"
+    "  or, for CPUs too: kubectl get nodes,pods,configmaps,events,noderesourcetopologies -A -o json"
+)
+_ALWAYS: Final = frozenset({"nodes", "pods", "events"})
+
+from_option = click.option(
+    "--from",
+    "dump",
+    type=FILE,
+    help="Read this file instead of a cluster: kubectl get nodes,pods,configmaps,noderesourcetopologies -A "
+    "-o json.",
+)
+
+
+class _Name(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Head(msgspec.Struct):
+    kind: str = ""
+    metadata: _Name = msgspec.field(default_factory=_Name)
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+
+
+class DumpTransport:
+    """Answers GET requests from a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._objects = decoded(file, _objects, "what kubectl prints", _HOW_TO)
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def send(self, request: Request) -> bytes:
+        """Return an object or a list."""
+        if request.method != "GET" or request.params.get("labelSelector"):
+            raise AssertionError(f"a dump does not answer {request.label}")
+        parts = [unquote(part) for part in request.path.strip("/").split("/")]
+        parts = parts[2:] if parts[0] == "api" else parts[3:]
+        namespace = ""
+        if parts[0] == "namespaces" and len(parts) > 2:
+            namespace, parts = parts[1], parts[2:]
+        kind = [(head, raw) for head, raw in self._objects if _plural(head.kind) == parts[0]]
+        found = [(head, raw) for head, raw in kind if namespace in {"", head.metadata.namespace}]
+        if len(parts) > 1:
+            named = next((raw for head, raw in found if head.metadata.name == parts[1]), None)
+            if named is None:
+                raise self._missing(f"{parts[0]} {parts[1]}", request)
+            return bytes(named)
+        if not kind and parts[0] not in _ALWAYS:
+            raise self._missing(parts[0], request)
+        selector = request.params.get("fieldSelector", "")
+        raws = [raw for _, raw in found if not selector or _selected(selector, msgspec.json.decode(raw))]
+        return b'{"metadata":{},"items":[' + b",".join(map(bytes, raws)) + b"]}"
+
+    def stream(
+        self, request: Request, *, longest: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        raise AssertionError("a dump is not watched")
+
+    def _missing(self, what: str, request: Request) -> Exception:
+        status = {
+            "kind": "Status",
+            "code": 404,
+            "reason": "NotFound",
+            "message": f"{what}: not in {self._file}",
+        }
+        return api_error(404, msgspec.json.encode(status), request=request.label)
+
+
+def _objects(text: bytes) -> list[tuple[_Head, msgspec.Raw]]:
+    items = msgspec.json.decode(text, type=_List).items
+    raws = [msgspec.Raw(text)] if items is None else items
+    return [(msgspec.json.decode(raw, type=_Head), raw) for raw in raws]
+
+
+def _plural(kind: str) -> str:
+    name = kind.lower()
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+
+
+def _selected(selector: str, document: Any) -> bool:
+    """Say whether a field selector of ``a.b=c`` and ``a.b!=c`` holds."""
+    for part in selector.split(","):
+        path, operator, wanted = part.partition("!=") if "!=" in part else part.partition("=")
+        value = document
+        for name in path.split("."):
+            value = value.get(name, "") if isinstance(value, dict) else ""
+        if (value == wanted) is (operator == "!="):
+            return False
+    return True
+
+
+def client_of(dump: Path | None, kubeconfig: str | None, context: str | None) -> Client:
+    """Return a client of a dump, or of a cluster if there is none.
+
+    Raises:
+        Failure: if the dump cannot be read.
+        ConfigError: if the kubeconfig cannot.
+    """
+    if dump is None:
+        return Client(load_config(kubeconfig, context))
+    return Client(ClusterConfig(server="", source=str(dump)), transport=DumpTransport(dump))
+
+
+async def no_node(client: Client, name: str) -> Failure:
+    """Return the end of a command about a node that does not exist, with the names of those that do."""
+    nodes = await client.list(NODES.typed(PartialObject))
+    return Failure.no_node(
+        name, f"there are: {output.some([each.metadata.name for each in nodes]) or 'none'}"
+    )
