@@ -466,8 +466,28 @@ def test_status_says_who_holds_each_cpu_and_draws_it(files: Files) -> None:
     assert [each["guest"] for each in told["cpus"]] == [None] * 2 + ["a"] * 8 + [None] * 38
     picture = ET.fromstring(run("status", *files.kept, "-o", "svg").stdout)  # noqa: S314 - our own output
     tooltips = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}title")]
-    assert sum("(a)" in each for each in tooltips) == 8
+    assert sum("(pinned: a)" in each for each in tooltips) == 8
     assert sum("(dedicated, free)" in each for each in tooltips) == 8
+
+
+def test_a_use_has_the_same_colour_in_every_drawing(files: Files) -> None:
+    def colours() -> dict[str, str]:
+        picture = ET.fromstring(run("status", *files.kept, "-o", "svg").stdout)  # noqa: S314 - our own output
+        space = "{http://www.w3.org/2000/svg}"
+        drawn = ((each.find(f"{space}title"), each.get("class", "")) for each in picture.iter(f"{space}rect"))
+        texts = {(title.text or "").rpartition(" (")[2]: style for title, style in drawn if title is not None}
+        return {use.rstrip(")").partition(":")[0]: style for use, style in texts.items()}
+
+    before = colours()
+    document("schedule", *files.flavor(), *files.kept, "--guest", "a")
+    after = colours()
+    assert {use: style for use, style in after.items() if use in before} == before
+    files.put("nova.conf", configured({"cpu_dedicated_set": "2-9"}))
+    full = colours()
+    assert "dedicated, free" not in full
+    assert {use: style for use, style in full.items() if use in after} == {
+        use: style for use, style in after.items() if use in full
+    }
 
 
 def test_status_tells_of_guests_that_the_options_no_longer_suit(files: Files) -> None:

@@ -128,19 +128,17 @@ def status_record(host: ComputeHost) -> dict[str, Any]:
 
 
 def _drawn(host: ComputeHost) -> str:
-    kinds: dict[str, set[int]] = {}
-    for each in cpu_uses(host):
-        kinds.setdefault(each.guest or each.use.value, set()).add(each.cpu)
-    # What nobody holds first, then guests as they came: the drawing gives kinds their colours in this order.
-    order = [use.value for use in UseKind]
-    ranked = sorted(kinds, key=lambda kind: order.index(kind) if kind in order else len(order))
-    drawn = replace(host.machine, kinds=MappingProxyType({kind: CPUSet.of(kinds[kind]) for kind in ranked}))
+    uses = tuple(cpu_uses(host))
+    # Every use is named, so that each has its colour in every drawing.
+    kinds = {use.value: CPUSet.of(each.cpu for each in uses if each.use is use) for use in UseKind}
+    drawn = replace(host.machine, kinds=MappingProxyType(kinds))
+    guests = {each.cpu: each.guest for each in uses if each.guest}
     used = sum(len(guest.pins.held) for guest in host.guests().values())
     lines = [
         f"dedicated CPUs {host.settings.dedicated or 'none'}, shared CPUs {host.settings.shared or 'none'}",
         f"{count(len(host.guests()), 'guest')}, {count(used, 'CPU')} held",
     ]
-    return drawing(drawn, f"Host {host.name}: who holds which CPU", lines)
+    return drawing(drawn, f"Host {host.name}: who holds which CPU", lines, guests)
 
 
 def _warn(host: ComputeHost, given: GivenHosts) -> None:

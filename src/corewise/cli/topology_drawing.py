@@ -10,8 +10,9 @@ names everything a CPU belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from corewise.cli import svg
 from corewise.cli.output import count, gibibytes
@@ -127,10 +128,16 @@ _HATCH = (
 )
 
 
-def drawing(host: Host, heading: str, lines: Sequence[str]) -> str:
-    """Return the machine as an SVG file; ``heading`` and ``lines`` stand above it."""
+def drawing(
+    host: Host, heading: str, lines: Sequence[str], holders: Mapping[int, str] = MappingProxyType({})
+) -> str:
+    """Return the machine as an SVG file; ``heading`` and ``lines`` stand above it.
+
+    The colours follow the order of the host's kinds; those without CPUs are not in the legend. ``holders``:
+    who holds a CPU, for its tooltip.
+    """
     sockets = [
-        (f"Socket {each.number} · {count(each.cores, 'core')}", [_nodes(host, each)])
+        (f"Socket {each.number} · {count(each.cores, 'core')}", [_nodes(host, each, holders)])
         for each in sockets_of(host)
     ]
     frames = svg.frames(sockets, "socket")
@@ -155,11 +162,11 @@ def _header(heading: str, lines: Sequence[str]) -> Box:
     return Box(width, 24 + 17 * len(lines), "".join(words))
 
 
-def _nodes(host: Host, socket: Socket) -> Box:
+def _nodes(host: Host, socket: Socket, holders: Mapping[int, str]) -> Box:
     nodes = []
     for node in socket.nodes:
         offline = _offline(host.offline_of(node.number), "offline") if node.first else []
-        nodes.append((_node_title(host, node.number), [_caches(host, socket, node), *offline]))
+        nodes.append((_node_title(host, node.number), [_caches(host, socket, node, holders), *offline]))
     return svg.grid(svg.frames(nodes, "numa"))
 
 
@@ -171,11 +178,11 @@ def _node_title(host: Host, node: int) -> str:
     return f"NUMA {node} · {gibibytes(memory.total)} GiB{hugepages}"
 
 
-def _caches(host: Host, socket: Socket, node: NumaPart) -> Box:
+def _caches(host: Host, socket: Socket, node: NumaPart, holders: Mapping[int, str]) -> Box:
     caches = []
     for cache in node.caches:
         place = f"LLC {cache.number}, NUMA {node.number}, socket {socket.number}"
-        cores = svg.grid([_core(host, core, place) for core in cache.cores], gap=4)
+        cores = svg.grid([_core(host, core, place, holders) for core in cache.cores], gap=4)
         caches.append((_cache_title(host, cache), [cores]))
     return svg.grid(svg.frames(caches, "cache"))
 
@@ -197,11 +204,12 @@ def cache_size(size: int) -> str:
     return (f"{whole}.{hundredths:02d}".rstrip("0").rstrip(".")) + " MiB"
 
 
-def _core(host: Host, core: Core, place: str) -> Box:
+def _core(host: Host, core: Core, place: str, holders: Mapping[int, str]) -> Box:
     boxes = []
     for cpu in core.cpus:
         kind = host.kind(cpu)
-        tooltip = f"CPU {cpu}: core {core.number}, {place}" + (f" ({kind})" if kind else "")
+        use = ": ".join(filter(None, (kind, holders.get(cpu))))
+        tooltip = f"CPU {cpu}: core {core.number}, {place}" + (f" ({use})" if use else "")
         boxes.append(_thread(cpu, _kind_style(host, kind), "number", tooltip))
     threads = svg.row(boxes, gap=2)
     width, height = threads.width + 6, threads.height + 6
@@ -232,7 +240,8 @@ def _offline(cpus: CPUSet, title: str) -> list[Box]:
 
 
 def _legend(host: Host) -> Box:
-    kinds = [(_kind_style(host, kind), kind) for kind in host.kinds] or [("kind0", "CPU (thread)")]
+    kinds = [(_kind_style(host, kind), kind) for kind, cpus in host.kinds.items() if cpus]
+    kinds = kinds or [("kind0", "CPU (thread)")]
     frames = [("core", "core"), ("cache", "last-level cache"), ("numa", "NUMA node"), ("socket", "socket")]
     offline = [("offline", "offline CPU")] if host.offline else []
     entries = [_entry(style, words) for style, words in dict.fromkeys([*kinds, *offline, *frames])]
