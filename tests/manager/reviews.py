@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from corewise.amplification.amounts import FIELDS
 from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
 from corewise.assessment.nodes import BoundPod, ManagedNode, NodeView, view_of
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
@@ -14,7 +17,6 @@ from corewise.manager.node_status_webhook import NodeStatusWebhook
 from corewise.manager.node_webhook import NodeWebhook
 from corewise.manager.webhooks import CONFIG_MAP, NODE, NODE_STATUS, ConfigMapWebhook
 from corewise.prometheus.exposition import Exposition
-from corewise.quantities import Ratio
 from corewise.service.webhooks import Review
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
@@ -41,7 +43,17 @@ def webhooks(
         return 7000
 
     node = NodeWebhook(lambda: context, view, lambda: True, usage)
-    config_map = ConfigMapWebhook(CONFIG_NAMESPACE, CONFIG_NAME, Ratio(1000), tuple)
+
+    async def usages() -> Mapping[str, int]:
+        return {"idle": 1000, **{f"busy-{number}": 7000 for number in range(5)}}
+
+    def nodes() -> Iterable[NodeView]:
+        names = ("idle", "unknown", *(f"busy-{number}" for number in range(5)))
+        amounts = {"cpu": "10", "memory": "32Gi"}
+        body = ({"metadata": {"name": name}, "status": dict.fromkeys(FIELDS, amounts)} for name in names)
+        return map(view, (msgspec.convert(each, ManagedNode) for each in body))
+
+    config_map = ConfigMapWebhook(CONFIG_NAMESPACE, CONFIG_NAME, lambda: context, nodes, usages)
     return {NODE_STATUS: status.review, NODE: node.review, CONFIG_MAP: config_map.review}
 
 

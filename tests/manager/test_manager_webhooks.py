@@ -350,3 +350,19 @@ async def test_over_http_malformed_reviews_get_400_and_bugs_500_and_both_are_cou
     assert exposition.value(metrics.WEBHOOK_REQUESTS, NODE_STATUS, "changed") == 1
     assert exposition.value(metrics.WEBHOOK_REQUESTS, NODE_STATUS, "malformed") == 1
     assert exposition.value(metrics.WEBHOOK_REQUESTS, NODE, "bug") == 1
+
+
+async def test_a_configuration_that_raises_the_ratio_of_busy_nodes_is_warned_about() -> None:
+    data = {AMPLIFICATION_KEY: '{"enable":true,"resourceAmplificationRatio":{"cpu":1.70}}'}
+    changed = CONFIG | {"data": data}
+    answer = await ask(CONFIG_MAP, body(review(CONFIG_MAP, changed, CONFIG, name=CONFIG_NAME)))
+    assert answer
+    warnings = response_of(answer.body)["warnings"]
+    assert warnings[0].startswith("node busy-0: the cpu ratio rises from 1.00 to 1.70 while 70 % of")
+    assert "RaiseOnBusyNode" in warnings[0]
+    assert warnings[3:] == ["2 more busy nodes get a higher cpu ratio, too"]
+    assert not any("idle" in each.partition(":")[0] or "unknown" in each for each in warnings)
+    other = changed | {"data": data | {"other": "{}"}}
+    answer = await ask(CONFIG_MAP, body(review(CONFIG_MAP, other, changed, name=CONFIG_NAME)))
+    assert answer
+    assert not response_of(answer.body).get("warnings"), "the ratios do not change"

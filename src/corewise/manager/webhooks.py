@@ -10,17 +10,19 @@ annotations as they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from corewise.amplification.status import CONCERNED
 from corewise.assessment.cluster import (
     KEYS,
+    ClusterContext,
     config_map_text,
     conflicts,
     read_configuration,
 )
+from corewise.assessment.nodes import NodeView
 from corewise.config.decoding import Severity
 from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.client import Client
@@ -28,7 +30,13 @@ from corewise.kube.decoding import decode_object
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.node_status_webhook import NodeStatusWebhook
-from corewise.manager.node_webhook import NodeWebhook, cpu_usage_milli
+from corewise.manager.node_webhook import (
+    NodeWebhook,
+    ReadUsages,
+    cpu_usage_milli,
+    cpu_usages,
+    raised_on_busy_nodes,
+)
 from corewise.manager.options import (
     KUBELET_USER,
     MUTATING_NAME,
@@ -38,7 +46,6 @@ from corewise.manager.options import (
 )
 from corewise.manager.snapshot import Snapshot
 from corewise.prometheus.exposition import Exposition
-from corewise.quantities import Ratio
 from corewise.service.installation import ClientConfig
 from corewise.service.webhooks import Answer, Webhook, allowed, refused, rule, webhook
 from corewise.vocabulary.names import AMPLIFICATION_PROBE
@@ -68,7 +75,11 @@ def webhooks(
         usage=lambda name: cpu_usage_milli(client, name),
     )
     config_map = ConfigMapWebhook(
-        options.config_namespace, options.config_name, options.largest_amplification, snapshot.node_labels
+        options.config_namespace,
+        options.config_name,
+        context=lambda: snapshot.context,
+        nodes=lambda: map(snapshot.view_of, snapshot.nodes.items.values()),
+        usages=lambda: cpu_usages(client),
     )
     reviews = {NODE_STATUS: status.review, NODE: node.review, CONFIG_MAP: config_map.review}
     return [Webhook(name, PATHS[name], review) for name, review in reviews.items()]
@@ -150,13 +161,14 @@ class ConfigMapWebhook:
 
     Bad configuration is refused, with every error and its place. The ConfigMap is shared with Koordinator's
     other settings, so a key of ours that was bad before and has not changed does not stop a change of another
-    key: it gets a warning.
+    key: it gets a warning. So does a configuration that raises the cpu ratio of busy nodes.
     """
 
     namespace: str
     name: str
-    largest: Ratio
-    nodes: Callable[[], Iterable[tuple[str, Mapping[str, str]]]]
+    context: Callable[[], ClusterContext]
+    nodes: Callable[[], Iterable[NodeView]]
+    usages: ReadUsages
 
     async def review(self, request: AdmissionRequest) -> Answer:
         """Answer one review.
@@ -172,8 +184,9 @@ class ConfigMapWebhook:
         old = ConfigMap()
         if request.operation is OperationType.UPDATE:
             old = decode_object(CONFIG_MAPS, request.old_object, "oldObject")
-        reading = read_configuration(new, largest=self.largest)
-        clashes = conflicts(reading.configuration, self.nodes())
+        context, nodes = self.context(), tuple(self.nodes())
+        reading = read_configuration(new, largest=context.largest)
+        clashes = conflicts(reading.configuration, ((node.name, node.labels) for node in nodes))
         errors: list[str] = []
         warnings: list[str] = []
         for key in KEYS:
@@ -183,4 +196,7 @@ class ConfigMapWebhook:
                 (errors if fatal else warnings).append(f"{key}: {problem}")
         if errors:
             return refused(request, "\n".join(errors), code=422, reason="Invalid")
+        if any(config_map_text(new, key) != config_map_text(old, key) for key in KEYS):
+            planned = replace(context, configuration=reading.configuration)
+            warnings += await raised_on_busy_nodes(nodes, planned, self.usages)
         return allowed(request, warnings=warnings)
