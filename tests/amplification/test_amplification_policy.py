@@ -348,3 +348,18 @@ def test_heartbeats_can_be_stored_as_they_come(quiet: bool) -> None:
     new["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-01-01T00:01:00Z"
     document, _ = amplification_policy(maximum=Ratio(1000), quiet_heartbeats=quiet)
     assert (patched(document, new, old, KUBELET) == old) is quiet
+
+
+@pytest.mark.parametrize("field", ["capacity", "allocatable"])
+def test_heartbeats_of_a_node_without_a_list_of_amounts_are_stored_as_they_come(field: str) -> None:
+    history = History(Random(1), policy())  # noqa: S311 - a history
+    history.stored = amplified_node()
+    del history.stored["status"][field]
+    for second in range(10):
+        new, time = copy.deepcopy(history.stored), f"2026-01-01T00:01:0{second}Z"
+        for (each, name), amount in zip(CELLS, MACHINES[0], strict=True):
+            if each != field:
+                new["status"][each][name] = amount
+        new["status"]["conditions"][0]["lastHeartbeatTime"] = time
+        history.write(new, KUBELET)
+        assert history.stored["status"]["conditions"][0]["lastHeartbeatTime"] == time

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from corewise.amplification import NodeAmounts, StatusVerdict, StatusWrite, decide_status, keeps_stored_times
+from corewise.amplification.amounts import FIELDS
 from corewise.assessment.cluster import ClusterContext
 from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, quantities
 from corewise.kube.admission import AdmissionRequest, Operation, merge_operations, pointer, replace
@@ -141,8 +142,8 @@ def _after(written: Mapping[str, str], changes: Mapping[str, Quantity | None]) -
 def stored_times(new: msgspec.Raw, old: msgspec.Raw) -> list[Operation]:
     """Return the patch that restores the stored times, so that ``new`` equals ``old``.
 
-    Empty if the write must be stored. ``new`` and ``old`` are nodes; the caller has compared their
-    capacity and allocatable.
+    Empty if the write must be stored, as every write of a node without capacity or allocatable. ``new`` and
+    ``old`` are nodes; the caller has compared their capacity and allocatable.
 
     Raises:
         DecodeError: if one of them is not a node.
@@ -158,7 +159,9 @@ def _restored_times(new: _Pieces, old: _Pieces) -> list[Operation]:
     old.metadata.pop("managedFields", None)
     if not (_same_members(new.metadata, old.metadata) and _same(new.spec, old.spec)):
         return []
-    if not _same_members(_without(new.status, _COMPARED_APART), _without(old.status, _COMPARED_APART)):
+    complete = all(name in each.status for each in (new, old) for name in FIELDS)
+    rest = (_without(each.status, _COMPARED_APART) for each in (new, old))
+    if not (complete and _same_members(*rest)):
         return []
     written, stored = _conditions(new), _conditions(old)
     if len(written) != len(stored) or any(_TIME not in each for each in (*written, *stored)):
