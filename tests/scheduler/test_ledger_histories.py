@@ -38,7 +38,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.binding import Binder, Wanted
 from corewise.scheduler.collector import EXPIRY, LedgerCollector
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.state import ClusterState
+from corewise.scheduler.state import BOUND, ClusterState
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import print_cpu_topology, stated_cpus
 from corewise.vocabulary.metrics import SCHEDULER, exported_by
@@ -101,7 +101,8 @@ class Server:
             KubeError: as a client raises it for the answer.
         """
         if request.path in self.objects:
-            chosen = self.objects[request.path].values()
+            unbound_too = request.params.get("fieldSelector") != BOUND
+            chosen = (each for each in self.objects[request.path].values() if unbound_too or is_bound(each))
             return self._encoded({"metadata": {"resourceVersion": str(self.version)}, "items": [*chosen]})
         parts = request.path.removeprefix("/api/v1/").split("/")
         path, name = (_NODES, parts[1]) if parts[0] == "nodes" else (_PODS, parts[3])
@@ -125,7 +126,7 @@ class Server:
 
     def _bound(self, pod: dict[str, Any], binding: dict[str, Any]) -> bytes:
         self._check(pod, binding)
-        if pod["spec"].get("nodeName"):
+        if is_bound(pod):
             raise status_error(409, "already bound")
         annotations = {"annotations": binding["metadata"].get("annotations") or {}}
         change = {"metadata": annotations, "spec": {"nodeName": binding["target"]["name"]}}
@@ -145,10 +146,17 @@ class Server:
             del self.objects[path][name]
         else:
             self.objects[path][name] = document
+        if path == _PODS and not is_bound(document):
+            return document
         line = self._encoded({"type": kind, "object": document}) + b"\n"
         for port in self.ports:
             port.unseen.append((path, line))
         return document
+
+
+def is_bound(pod: dict[str, Any]) -> bool:
+    """Whether the watch of a scheduler shows a pod."""
+    return bool(pod["spec"].get("nodeName"))
 
 
 def folded(node: dict[str, Any]) -> dict[str, Any]:
@@ -292,7 +300,7 @@ class Histories(RuleBasedStateMachine):
 
     def pods(self, *, bound: bool) -> list[dict[str, Any]]:
         pods = self.server.objects[_PODS].values()
-        return [pod for pod in pods if bool(pod["spec"].get("nodeName")) == bound]
+        return [pod for pod in pods if is_bound(pod) == bound]
 
     def owners(self, node: str) -> Owners:
         ledger = read_owned_cpus(self.server.objects[_NODES][node]["metadata"].get("annotations", {}))
