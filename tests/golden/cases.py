@@ -404,6 +404,7 @@ CASES = [
         explain pod huge
         explain pod nobody
         explain pod share --node nowhere
+        uninstall --check
         """,
         (AGE,),
         "looked-at",

@@ -77,10 +77,14 @@ def _is_for_people(line: str) -> bool:
 
 
 def longest_line(seen: str) -> str:
-    """Return the longest line that the commands of a transcript wrote to stdout."""
+    """Return the longest line that the commands of a transcript wrote to stdout.
+
+    A line to paste into a shell does not count: broken into two it would be none.
+    """
     commands = re.split(r"^\$ .*\n", seen, flags=re.MULTILINE)
     stdout = (re.split(r"^--- ", each, flags=re.MULTILINE)[0] for each in commands)
-    return max((line for text in stdout for line in text.splitlines()), key=len, default="")
+    lines = (line for text in stdout for line in text.splitlines())
+    return max((line for line in lines if not re.match(" +kubectl ", line)), key=len, default="")
 
 
 def _played(line: str, directory: Path, environment: Mapping[str, str], *, on_terminal: bool = False) -> str:
