@@ -1,10 +1,12 @@
 """Draw what a command prints as an SVG of a terminal: ``python -m tools.picture OUT.svg -- corewise nodes``.
 
 The command is run, and its stdout is drawn as it is: a picture in the documents is always of real output.
+``--last N`` draws the last lines only. tests/docs/test_pictures.py runs the commands of the pictures again.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import re
 import shlex
@@ -34,13 +36,18 @@ def draw(command: list[str], printed: str) -> str:
 
 def main(arguments: list[str]) -> None:
     """Run the command behind ``--`` and write the picture."""
-    out, separator, *command = arguments
-    if separator != "--" or not command:
-        raise SystemExit("usage: python -m tools.picture OUT.svg -- COMMAND ...")
+    parser = argparse.ArgumentParser(description="Draw what a command prints.")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--last", type=int, metavar="N", help="draw the last N lines only")
+    parser.add_argument("command", nargs="+")
+    given = parser.parse_args(arguments)
+    command: list[str] = given.command
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"{shlex.join(command)} ended with {done.returncode}: nothing drawn")
-    Path(out).write_text(draw(command, done.stdout))
+    lines = done.stdout.splitlines(keepends=True)
+    shown = ["…\n", *lines[-given.last :]] if given.last else lines
+    given.out.write_text(draw(command, "".join(shown)))
 
 
 main(sys.argv[1:])

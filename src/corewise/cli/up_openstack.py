@@ -67,8 +67,10 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
         with served(placement) as endpoint:
             say(f"Placement: {endpoint}, hosts: {report.folder}. Try, in another terminal:")
             say(f"  corewise compute status --hosts {report.folder}")
+            flavor = folder / "flavor.json"
+            flavor.write_text('{"name": "example", "vcpus": 2, "ram": 512, "disk": 0}\n')
             say(
-                f"  corewise compute schedule --flavor FLAVOR.json --hosts {report.folder} "
+                f"  corewise compute schedule --flavor {flavor} --hosts {report.folder} "
                 f"--placement-url {endpoint}"
             )
             asyncio.run(_wait(duration))
