@@ -10,6 +10,7 @@ import pytest
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import TABLE
 from corewise.vocabulary.reasons import Reason
+from tools.site import LONGEST
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
@@ -43,6 +44,11 @@ def test_every_link_leads_somewhere(document: Path) -> None:
         target = (document.parent / path).resolve() if path else document
         assert target.exists(), link
         assert not fragment or fragment in anchors(target), link
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_no_page_is_longer_than_a_reader_at_night_stands(document: Path) -> None:
+    assert len(document.read_text().split()) <= LONGEST
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
