@@ -26,19 +26,12 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from rich.console import Console
 
 from api_process import local_api_server
 from cli.offline_world import CALM, REPORT, aged, changed, labelled
 from corewise.cli import corewise
-from corewise.cli.output import Form
-from corewise.cli.top_live import fitted, picture
-from corewise.cli.top_view import PLAIN, REPORTING_NODES, TopView
-from corewise.kube.cache import Cache
 from corewise.kube.client import Client
-from corewise.kube.config import ClusterConfig, load_config
-from corewise.kube.errors import KubeError, TransportError
-from corewise.kube.objects import ObjectMeta, PartialObject
+from corewise.kube.config import load_config
 from corewise.kube.resources import NODES
 from corewise.vocabulary.names import OFFLINE_REPORT
 from corewise.vocabulary.offline_report import OfferState, OfflineReport
@@ -175,40 +168,17 @@ def test_a_selector_narrows_the_list_to_nobody_without_a_crash(kubeconfig: Path)
     assert result.stderr == ""
 
 
-def test_a_table_that_is_higher_than_the_screen_says_what_is_missing() -> None:
-    table = ["NODE", "*", "n1", "n2", "n3"]
-    assert list(fitted(table, 5)) == table
-    assert list(fitted(table, 4)) == ["NODE", "*", "n1", "2 nodes more (-l chooses, --sort orders)"]
-    assert len(list(fitted(table, -3))) == 3
+@pytest.mark.parametrize("table", ["nodes", "pods"])
+def test_a_sort_by_no_column_names_the_columns(kubeconfig: Path, table: str) -> None:
+    result = call(kubeconfig, table, "--sort", "nosuch")
+    assert result.exit_code == 2
+    assert "there is no column 'nosuch'; columns are: " in result.stderr
+    assert call(kubeconfig, table, "--sort", "STATE").exit_code == 0
 
 
-async def picture_of(nodes: list[PartialObject], error: KubeError | None, width: int) -> list[str]:
-    """Return the lines of the live screen, 12 high, of nodes that a cache holds."""
-    client = Client(ClusterConfig(server="http://127.0.0.1:1"))
-    cache = Cache(client, REPORTING_NODES)
-    cache._items.update({node.metadata.name: node for node in nodes})
-    cache.last_error = error
-    console = Console(width=width, height=12, file=io.StringIO())
-    shown = picture(cache, TopView(Form.TABLE, "name", "", "ns", PLAIN), console)
-    return [str(line) for line in shown.renderables]
-
-
-async def test_while_the_api_server_is_away_the_last_picture_stays_and_says_so() -> None:
-    meta = labelled(now(CALM))
-    node = PartialObject(metadata=ObjectMeta(name="n1", **meta))
-    lines = await picture_of([node], TransportError("connection refused"), 100)
-    assert "The API server does not answer, this is the last known: connection refused" in lines
-    assert any(line.startswith("n1 ") for line in lines)
-    assert not any("does not answer" in line for line in await picture_of([node], None, 100))
-
-
-async def test_a_screen_is_never_exceeded_and_what_is_said_is_wrapped() -> None:
-    nodes = [PartialObject(metadata=ObjectMeta(name=f"n{i}", **labelled(now(CALM, OLD)))) for i in range(30)]
-    lines = await picture_of(nodes, None, 40)
-    assert len(lines) <= 12
-    assert max(map(len, lines)) <= 40
-    assert any("nodes more" in line for line in lines)
-    assert "".join(lines).count("quotas stay") == 1
+def test_the_table_of_nodes_is_that_of_corewise_nodes(kubeconfig: Path) -> None:
+    nodes = CliRunner().invoke(corewise, ["nodes", "--all", "-o", "json", "--kubeconfig", str(kubeconfig)])
+    assert call(kubeconfig, "nodes", "-o", "json").stdout == nodes.stdout
 
 
 class Screen:
@@ -267,7 +237,7 @@ class Screen:
 
 @pytest.fixture
 def screen(kubeconfig: Path) -> Iterator[Screen]:
-    opened = Screen("top", "-l", "live=yes", "--kubeconfig", str(kubeconfig))
+    opened = Screen("top", "offline", "-l", "live=yes", "--kubeconfig", str(kubeconfig))
     yield opened
     opened.close()
 

@@ -12,7 +12,7 @@ import pytest
 from cli.offline_world import CALM, NOW, REPORT, aged, labelled
 from corewise.cli.offline_reports import NodeReport, node_report
 from corewise.cli.output import Form, render
-from corewise.cli.top_view import BARS, TopView
+from corewise.cli.top_view import BARS, listing_of, row_of
 from corewise.config import colocation
 from corewise.config.colocation import (
     OversubscriptionSettings,
@@ -130,7 +130,7 @@ def reported(name: str, report: OfflineReport, age: int) -> NodeReport:
 
 
 def test_top_prints_what_the_page_shows() -> None:
-    view = TopView(Form.TABLE, "name", "", "corewise-system", BARS)
-    printed = render(view.listing([reported("n1", REPORT, 4), reported("n2", CALM, 7)]), Form.TABLE)
+    rows = [row_of(each) for each in (reported("n1", REPORT, 4), reported("n2", CALM, 7))]
+    printed = render(listing_of([row for row in rows if row], BARS), Form.TABLE)
     _, _, block = PAGE.partition("    $ corewise top\n")
     assert [line.strip() for line in block.splitlines()[:4]] == printed.splitlines()

@@ -234,6 +234,15 @@ def test_the_last_error_is_kept_until_the_next_contact() -> None:
     assert well.cache.last_contact is not None
 
 
+def test_a_watch_that_is_opened_again_ends_an_outage_though_nothing_changes() -> None:
+    cut = Watches("5", error=CUT)
+    quiet = follow(Lists(listing(5)), cut, Watches("5", lasts=10_000.0), seconds=200)
+    assert quiet.cache.last_error is None
+    assert quiet.cache.stale() == "the view of nodes is stale: nothing follows them (see the log)"
+    relisted = follow(Lists(listing(5)), *[cut] * 5, Lists(listing(6)), seconds=200)
+    assert "watch" not in relisted.requests[6].params, "a watch that is cut each time is no success"
+
+
 def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_busy_loop() -> None:
     followed = follow(Lists(listing(5)), *[Watches("5", lasts=0.0)] * 10_000, seconds=60)
     assert len(followed.requests) < 250

@@ -6,7 +6,7 @@ Of a node, its ratios; of a pod, where it is, or why it is nowhere, node by node
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.node_explanation import explain_node
-from corewise.cli.node_listing import ListedCluster, list_cluster
+from corewise.cli.node_listing import list_cluster
 from corewise.cli.options import cluster_options, connection_options, examples
 from corewise.cli.output import Form, cpus
 from corewise.config.interference.model import InterferenceConfiguration
@@ -65,26 +65,23 @@ def node_command(
     form: Form,
 ) -> None:
     """Say which rule gives node NAME its ratios, from which CPU facts, what is missing, and what to fix."""
-    cluster, events = asyncio.run(_read_node(client_of(dump, kubeconfig, context), name, config_namespace))
-    explained = explain_node(
-        cluster.nodes[0].assessment,
-        events,
-        pods_known=cluster.pods_known,
-        paths=cluster.amplified_by,
-    )
-    explained.show(form, cluster.missing)
+    client = client_of(dump, kubeconfig, context)
+    explained, missing = asyncio.run(read_node(client, name, config_namespace))
+    explained.show(form, missing)
 
 
-async def _read_node(
-    client: Client, name: str, config_namespace: str
-) -> tuple[ListedCluster, tuple[Event, ...]]:
+async def read_node(client: Client, name: str, config_namespace: str) -> tuple[Explanation, Sequence[str]]:
+    """Return the explanation of a node as it is in the cluster, and what could not be read."""
     async with client:
         try:
-            return await asyncio.gather(
+            listed, events = await asyncio.gather(
                 list_cluster(client, config_namespace, name=name), _events(client, name)
             )
         except NotFound as error:
             raise await no_node(client, name) from error
+    assessment = listed.nodes[0].assessment
+    explained = explain_node(assessment, events, pods_known=listed.pods_known, paths=listed.amplified_by)
+    return explained, listed.missing
 
 
 async def _events(client: Client, name: str) -> tuple[Event, ...]:
@@ -135,15 +132,16 @@ def pod_command(
         raise click.UsageError("--prometheus needs --config: the file says what is read there")
     interference = None if config_file is None else read_interference(config_file)
     client = client_of(dump, kubeconfig, context)
-    listed = asyncio.run(_read_pod(client, name, interference, prometheus))
+    listed = asyncio.run(read_pod(client, name, interference, prometheus))
     if node and node not in listed.decision.names:
         raise Failure.no_node(node)
     explain_pod(listed, node).show(form, listed.missing)
 
 
-async def _read_pod(
-    client: Client, name: str, interference: InterferenceConfiguration | None, url: str
+async def read_pod(
+    client: Client, name: str, interference: InterferenceConfiguration | None = None, url: str = ""
 ) -> ListedPod:
+    """Return what would be decided about the pod NAMESPACE/NAME; ``url`` is that of a Prometheus."""
     namespace, _, pod = name.rpartition("/")
     async with client, AsyncExitStack() as stack:
         try:

@@ -16,6 +16,7 @@ from corewise.assessment.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, Manag
 from corewise.cli import output
 from corewise.cli.completion import node_names
 from corewise.cli.dump_client import client_of, from_option, no_node
+from corewise.cli.explanation import Explanation
 from corewise.cli.offline_reports import node_report
 from corewise.cli.options import cluster_options, examples
 from corewise.cli.output import Form
@@ -52,22 +53,25 @@ def suppression_command(
 
     Amounts are raw: as the kernel counts CPUs. What was measured is the agent's last report, with its age.
     """
-    node, data, pods = asyncio.run(_read(client_of(dump, kubeconfig, context), name, config_namespace))
-    missing = []
-    if data is None:
-        missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
-    if pods is None:
-        missing.append("pods: you may not read them")
-    explain_suppression(_subject(node, data, pods)).show(form, missing)
+    client = client_of(dump, kubeconfig, context)
+    explained, missing = asyncio.run(read_suppression(client, name, config_namespace))
+    explained.show(form, missing)
 
 
-async def _read(client: Client, name: str, config_namespace: str) -> SuppressionInputs:
+async def read_suppression(client: Client, name: str, config_namespace: str) -> tuple[Explanation, list[str]]:
+    """Return the explanation of a node's offline pods as they are now, and what could not be read."""
     async with client:
         try:
             node = await client.get(MANAGED_NODES, name)
         except NotFound as error:
             raise await no_node(client, name) from error
-        return node, *await asyncio.gather(_config(client, config_namespace), _pods(client, name))
+        data, pods = await asyncio.gather(_config(client, config_namespace), _pods(client, name))
+    missing = []
+    if data is None:
+        missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
+    if pods is None:
+        missing.append("pods: you may not read them")
+    return explain_suppression(_subject(node, data, pods)), missing
 
 
 async def _config(client: Client, namespace: str) -> Mapping[str, str] | None:

@@ -46,7 +46,11 @@ class Explanation:
     @property
     def text(self) -> str:
         """For people, ending in a newline."""
-        return explanation(self.heading, [line for part in self.parts for line in part.lines], Screen())
+        return self.on(Screen())
+
+    def on(self, screen: Screen) -> str:
+        """Return the text for people with its lines broken to fit a screen, ending in a newline."""
+        return explanation(self.heading, [line for part in self.parts for line in part.lines], screen)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -56,8 +60,7 @@ class Explanation:
     def show(self, form: Form, missing: Iterable[str] = ()) -> None:
         """Print it on stdout, and what could not be read on stderr."""
         if form is Form.TABLE:
-            lines = [line for part in self.parts for line in part.lines]
-            click.echo(explanation(self.heading, lines, Screen.of_stdout()), nl=False)
+            click.echo(self.on(Screen.of_stdout()), nl=False)
         else:
             click.echo(output.document_text(self.record, form), nl=False)
         for line in missing:

@@ -83,14 +83,14 @@ async def list_cluster(
         try:
             return await client.list(resource, field_selector=field_selector)
         except (Forbidden, NotFound) as error:
-            missing.append(_unread(resource.plural, error))
+            missing.append(unread(resource.plural, error))
             return None
 
     async def configured() -> ConfigMap | None:
         try:
             return await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)
         except (Forbidden, NotFound) as error:
-            missing.append(_unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error))
+            missing.append(unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error))
             return None
 
     async def selected() -> Iterable[ManagedNode]:
@@ -130,7 +130,7 @@ async def _paths(
     except NotFound:  # before Kubernetes 1.36
         bindings = ()
     except Forbidden as error:
-        missing.append(_unread(MUTATING_POLICY_BINDINGS.plural, error))
+        missing.append(unread(MUTATING_POLICY_BINDINGS.plural, error))
         return None
     if webhooks is None:
         return None
@@ -151,7 +151,8 @@ def amplified_by(paths: frozenset[Path]) -> str:
     }.get(paths, "nothing: no policy and no webhook is installed (corewise manager --manage-webhooks)")
 
 
-def _unread(what: str, error: APIError) -> str:
+def unread(what: str, error: APIError) -> str:
+    """Say that something could not be read, and why."""
     return f"{what}: {'there is none' if isinstance(error, NotFound) else 'you may not read it'}"
 
 

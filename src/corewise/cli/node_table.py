@@ -81,7 +81,7 @@ def _remarks(listed: ListedCluster, rows: list[NodeRow]) -> Iterable[str]:
     if left_out:
         pronoun = "it" if left_out == 1 else "them"
         yield f"{output.count(left_out, 'node')} hidden by taint or cordon (--all shows {pronoun})."
-    yield from _problems(rows)
+    yield from problems(rows)
     if listed.amplified_by is not None and any(each.assessment.effective for each in listed.nodes):
         yield f"Nodes are amplified by {amplified_by(listed.amplified_by)}."
     for key in listed.reading.bad_keys:
@@ -89,8 +89,8 @@ def _remarks(listed: ListedCluster, rows: list[NodeRow]) -> Iterable[str]:
     yield from listed.missing
 
 
-def _problems(rows: list[NodeRow]) -> Iterable[str]:
-    """One line per reason, with the first nodes of each."""
+def problems(rows: Iterable[NodeRow]) -> Iterable[str]:
+    """Yield one line per reason, with the first nodes of each."""
     named: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row.state.problem:
@@ -234,14 +234,33 @@ def _flag(flag: Callable[[Facts], bool | None]) -> Callable[[NodeRow], str]:
     return lambda row: "" if row.name == TOTAL else words[flag(row.facts)]
 
 
-def _ratio(ratio: Callable[[Facts], str | None]) -> Callable[[NodeRow], str]:
-    return lambda row: "" if row.name == TOTAL else ratio(row.facts) or "-"
+def _ratio(title: str, ratio: Callable[[Facts], str | None], priority: int) -> Column[NodeRow]:
+    def text(row: NodeRow) -> str:
+        return "" if row.name == TOTAL else ratio(row.facts) or "-"
+
+    def hundredths(row: NodeRow) -> int | None:
+        known = _annotated(ratio(row.facts))
+        return known.hundredths if known else None
+
+    return Column(title, text, right=True, priority=priority, figure=hundredths)
 
 
-def _shown(
-    text: Callable[[int | None], str], amount: Callable[[SummedAmounts], int | None]
-) -> Callable[[NodeRow], str]:
-    return lambda row: text(amount(row.amounts))
+def _amount(
+    title: str,
+    amount: Callable[[SummedAmounts], int | None],
+    text: Callable[[int | None], str] = output.cpus,
+    *,
+    wide: bool = False,
+    priority: int = 0,
+) -> Column[NodeRow]:
+    return Column(
+        title,
+        lambda row: text(amount(row.amounts)),
+        right=True,
+        wide=wide,
+        priority=priority,
+        figure=lambda row: amount(row.amounts),
+    )
 
 
 def _requested(row: NodeRow) -> str:
@@ -254,27 +273,20 @@ COLUMNS: list[Column[NodeRow]] = [
     Column("MODEL", lambda row: row.model, priority=6, shrink=16),
     Column("HT", _flag(lambda facts: facts.hyper_threading), wide=True),
     Column("TURBO", _flag(lambda facts: facts.turbo), wide=True),
-    Column("RAW CPU", _shown(output.cpus, lambda of: of.raw), right=True, priority=3),
-    Column("NORM", _ratio(lambda facts: facts.normalization_ratio), right=True, priority=2),
-    Column("NORMALIZED", _shown(output.cpus, lambda of: of.normalized), right=True, priority=5),
-    Column("AMP", _ratio(lambda facts: facts.amplification_ratio), right=True, priority=1),
-    Column("SCHEDULABLE", _shown(output.cpus, lambda of: of.schedulable), right=True),
-    Column("REQUESTED", _requested, right=True),
-    Column("FREE", _shown(output.cpus, lambda of: of.free), right=True),
-    Column("OFFLINE OFFERED", _shown(output.measured, lambda of: of.offline_offered), right=True, priority=4),
-    Column("NATIVE BE", _shown(output.number, lambda of: of.native_best_effort), right=True, wide=True),
-    Column("RAW CAPACITY", _shown(output.cpus, lambda of: of.raw_capacity), right=True, wide=True),
-    Column("CAPACITY", _shown(output.cpus, lambda of: of.capacity), right=True, wide=True),
-    Column("RAW MEM GiB", _shown(output.gibibytes, lambda of: of.raw_memory), right=True, wide=True),
-    Column(
-        "SCHEDULABLE MEM GiB",
-        _shown(output.gibibytes, lambda of: of.schedulable_memory),
-        right=True,
-        wide=True,
-    ),
-    Column(
-        "REQUESTED MEM GiB", _shown(output.gibibytes, lambda of: of.requested_memory), right=True, wide=True
-    ),
+    _amount("RAW CPU", lambda of: of.raw, priority=3),
+    _ratio("NORM", lambda facts: facts.normalization_ratio, priority=2),
+    _amount("NORMALIZED", lambda of: of.normalized, priority=5),
+    _ratio("AMP", lambda facts: facts.amplification_ratio, priority=1),
+    _amount("SCHEDULABLE", lambda of: of.schedulable),
+    Column("REQUESTED", _requested, right=True, figure=lambda row: row.amounts.requested),
+    _amount("FREE", lambda of: of.free),
+    _amount("OFFLINE OFFERED", lambda of: of.offline_offered, output.measured, priority=4),
+    _amount("NATIVE BE", lambda of: of.native_best_effort, output.number, wide=True),
+    _amount("RAW CAPACITY", lambda of: of.raw_capacity, wide=True),
+    _amount("CAPACITY", lambda of: of.capacity, wide=True),
+    _amount("RAW MEM GiB", lambda of: of.raw_memory, output.gibibytes, wide=True),
+    _amount("SCHEDULABLE MEM GiB", lambda of: of.schedulable_memory, output.gibibytes, wide=True),
+    _amount("REQUESTED MEM GiB", lambda of: of.requested_memory, output.gibibytes, wide=True),
     Column(
         "STATE",
         lambda row: row.state.text,

@@ -7,7 +7,7 @@ intervals and a minute ago: the agent publishes at least once a minute, so it is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from corewise.vocabulary.names import OFFLINE_REPORT, OVERSUBSCRIPTION
@@ -50,6 +50,10 @@ class NodeReport:
             return report.state is not OfferState.WITHDRAWN
         return self.age > (_INTERVALS + report.missing) * report.interval_seconds + _PUBLISHED_WITHIN
 
+    def at(self, now: datetime) -> NodeReport:
+        """Return the same report with the age that it has now."""
+        return self if self.report is None else replace(self, age=_age(self.report.time, now))
+
 
 def node_report(
     name: str, labels: Mapping[str, str], annotations: Mapping[str, str], now: datetime
@@ -62,7 +66,7 @@ def node_report(
     report = decode(text)
     if report is None:
         return NodeReport(name, labelled, unreadable=True)
-    return NodeReport(name, labelled, report, age=_age(report.time, now))
+    return NodeReport(name, labelled, report).at(now)
 
 
 def _age(time: str, now: datetime) -> int | None:

@@ -56,7 +56,7 @@ class Column(Generic[T]):
 
     A table too wide for its screen first cuts texts, but never below ``shrink`` characters (0: never cut).
     Then it leaves out columns: those of the highest ``priority`` first, all of one priority together, and
-    those of priority 0 never.
+    those of priority 0 never. ``figure`` is the number that ``text`` shows, where it shows one.
     """
 
     title: str
@@ -66,6 +66,16 @@ class Column(Generic[T]):
     priority: int = 0
     shrink: int = 0
     severity: Callable[[T], CellSeverity | None] = lambda _: None
+    figure: Callable[[T], int | None] | None = None
+
+    def in_order(self, rows: Iterable[T], *, reverse: bool = False) -> list[T]:
+        """Return rows sorted by this column: figures from the largest, texts from A; unknown ones last."""
+        if self.figure is None:
+            return sorted(rows, key=self.text, reverse=reverse)
+        figures = [(figure, row) for row in rows for figure in [self.figure(row)]]
+        known = [(figure, row) for figure, row in figures if figure is not None]
+        known.sort(key=lambda each: each[0] if reverse else -each[0])
+        return [*(row for _, row in known), *(row for figure, row in figures if figure is None)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +173,11 @@ def table(
     columns = [column for column in columns if wide or not column.wide]
     cells = [[column.title, *map(column.text, rows)] for column in columns]
     widths = [max(map(len, texts)) for texts in cells]
-    fitted = dict(enumerate(widths)) if wide or screen.width is None else _fit(columns, widths, screen.width)
+    fitted = dict(enumerate(widths)) if wide or screen.width is None else fit(columns, widths, screen.width)
     shown = [columns[place] for place in fitted]
     lines = []
     for index, row in enumerate([None, *rows]):
-        texts = [_cut(cells[place][index], width) for place, width in fitted.items()]
+        texts = [cut(cells[place][index], width) for place, width in fitted.items()]
         coloured = screen.colour and row is not None
         severities = [column.severity(row) if coloured and row is not None else None for column in shown]
         lines.append(_line(shown, texts, list(fitted.values()), severities))
@@ -187,8 +197,8 @@ def _total(widths: Collection[int]) -> int:
     return sum(widths) + len(_BETWEEN) * (len(widths) - 1)
 
 
-def _fit(columns: Sequence[Column[T]], widths: Sequence[int], width: int) -> dict[int, int]:
-    """Return the places of the columns that stay, and how wide each is."""
+def fit(columns: Sequence[Column[T]], widths: Sequence[int], width: int) -> dict[int, int]:
+    """Return the places of the columns that fit into a width, and how wide each is."""
     fitted = {
         place: min(natural, column.shrink or natural)
         for place, (column, natural) in enumerate(zip(columns, widths, strict=True))
@@ -200,7 +210,8 @@ def _fit(columns: Sequence[Column[T]], widths: Sequence[int], width: int) -> dic
     return fitted
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """Return a text, or as much of it as fits."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 

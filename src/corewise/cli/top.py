@@ -1,4 +1,4 @@
-"""``corewise top``: nodes' CPU split into online, offline and idle, what is offered, and what limits it."""
+"""``corewise top``: nodes, pods, and what offline pods have on each node; an application, or printed once."""
 
 from __future__ import annotations
 
@@ -6,68 +6,99 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from corewise.cli import output
-from corewise.cli.offline_reports import NodeReport
-from corewise.cli.options import cluster_options, examples
-from corewise.cli.output import Form
-from corewise.cli.top_view import REPORTING_NODES, SORTS, TopView, ramp, remarks
-from corewise.kube.client import Client
-from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.cli.options import cluster_options, duration, examples
+from corewise.cli.output import Column, Form
+from corewise.cli.top_view import ramp
 from corewise.kube.config import ClusterConfig, load_config
 
 
-@click.command(epilog=examples("corewise top", "corewise top --once -l pool=batch"))
+@click.command(epilog=examples("corewise top", "corewise top nodes --once -l pool=batch"))
 @cluster_options
-@click.option("-l", "--selector", default="", help="Label selector, such as pool=fast,zone!=a.")
+@click.argument("table", type=click.Choice(["nodes", "pods", "offline"]), required=False)
+@click.option("-l", "--selector", default="", help="Label selector of nodes, such as pool=fast,zone!=a.")
 @click.option(
-    "--sort", type=click.Choice(list(SORTS)), default="name", show_default=True, help="Order of the nodes."
+    "--sort",
+    metavar="COLUMN",
+    default="name",
+    show_default=True,
+    help="Column to sort a printed table by, such as idle: the largest figure first.",
 )
+@duration("--interval", default="2s", help="How often the screen shows what has changed.")
 @click.option("--once", is_flag=True, help="Print once and end, on a terminal too.")
 @output.option()
 def command(
     kubeconfig: str | None,
     context: str | None,
     config_namespace: str,
+    table: str | None,
     selector: str,
     sort: str,
+    interval: float,
     once: bool,
     form: Form,
 ) -> None:
-    """Show the CPU of nodes that offer what is idle to offline pods, as their agents measured it.
+    """Show the CPU of nodes and pods, and what offline pods have of it, as it changes.
 
-    On a terminal the table is live: drawn again when a Node changes, and every 2 seconds; Ctrl-C ends it.
-    Elsewhere, and in machine forms, it is printed once.
+    On a terminal this is an application with three tables: nodes, pods and offline pods. Press ? to see its
+    keys. With -o or --once, or into a pipe, it prints one TABLE: nodes, pods or offline (the default).
 
+    The table offline has a row for each node that offers idle CPU to offline pods, as its agent measured it.
     CPU is raw: ONLINE + OFFLINE + IDLE = CPU allocatable. OFFERED is what offline pods may have, QUOTA what
-    their cgroup has at the moment, LIMITED BY why it is not more. AGE is that of the last sample; STALE is
-    older than three intervals and a minute. The formula with a node's numbers in it: corewise explain
-    suppression NODE.
+    their cgroup has now, LIMITED BY why it is not more. AGE is that of the last sample; STALE is older than
+    three intervals and a minute. The formula with a node's numbers in it: corewise explain suppression NODE.
     """
     cluster = load_config(kubeconfig, context)
-    view = TopView(form, sort, selector, config_namespace, ramp(sys.stdout.encoding))
-    if once or form not in {Form.TABLE, Form.WIDE} or not _can_draw():
-        _print(view, asyncio.run(_read(cluster, view)))
-        return
-    from corewise.cli.top_live import follow  # noqa: PLC0415 - rich is imported only when a screen is drawn
-
-    asyncio.run(follow(cluster, view))
-
-
-def _can_draw() -> bool:
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    settings = {
+        "selector": selector,
+        "config_namespace": config_namespace,
+        "bars": ramp(sys.stdout.encoding),
+    }
+    if once or form not in {Form.TABLE, Form.WIDE} or not _is_terminal():
+        asyncio.run(_print(cluster, table or "offline", sort, form, settings))
+    else:
+        asyncio.run(_show(cluster, table or "nodes", interval, settings))
 
 
-async def _read(cluster: ClusterConfig, view: TopView) -> list[NodeReport]:
-    async with Client(cluster) as client:
-        nodes = await client.list(REPORTING_NODES, label_selector=view.selector)
-    return view.reports(nodes, SYSTEM_CLOCK.now())
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _print(view: TopView, reports: Sequence[NodeReport]) -> None:
-    text = output.render(view.listing(reports), view.form)
-    click.echo(text, nl=False)
-    for line in remarks(reports, view.config_namespace):
+async def _show(cluster: ClusterConfig, first: str, interval: float, settings: dict[str, str]) -> None:
+    from corewise.cli.top_app import show  # noqa: PLC0415 - Textual is imported only for its screen
+    from corewise.cli.top_data import following  # noqa: PLC0415
+
+    async with following(cluster, first, **settings) as (data, follow):
+        await show(data, first, interval, follow)
+
+
+async def _print(cluster: ClusterConfig, name: str, sort: str, form: Form, settings: dict[str, str]) -> None:
+    from corewise.cli.top_data import following  # noqa: PLC0415 - slow, and --help needs none
+    from corewise.kube.clock import SYSTEM_CLOCK  # noqa: PLC0415
+
+    async with following(cluster, name, **settings) as (data, _):
+        table = data.tables[name]
+        rows = table.rows(SYSTEM_CLOCK.now())
+        remarks = data.remarks(table, rows)
+    rows = _column(table.columns, sort).in_order(rows)
+    click.echo(output.render(table.listing(rows), form), nl=False)
+    for line in remarks:
         output.say(line)
+
+
+def _column(columns: Sequence[Column[Any]], name: str) -> Column[Any]:
+    """Return the column of a name; the first one is also called name.
+
+    Raises:
+        click.BadParameter: if there is none.
+    """
+    named = {column.title.lower().replace(" ", "-"): column for column in columns}
+    if column := {"name": columns[0], **named}.get(name.lower()):
+        return column
+    raise click.BadParameter(
+        f"there is no column {name!r}; columns are: {', '.join(named)}", param_hint="--sort"
+    )

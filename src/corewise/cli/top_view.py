@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import zip_longest
 from typing import Any
 
 import msgspec
 
 from corewise.cli import output
-from corewise.cli.offline_reports import NodeReport, age_text, node_report, offer_problem, suppression_state
-from corewise.cli.output import CellSeverity, Column, Form, Listing, count, some
-from corewise.kube.objects import PartialObject
-from corewise.kube.resources import NODES
+from corewise.cli.offline_reports import NodeReport, age_text, offer_problem, suppression_state
+from corewise.cli.output import CellSeverity, Column, Listing, count, some
 from corewise.vocabulary.names import CONFIG_NAME, OVERSUBSCRIPTION, SUPPRESSION_KEY
 from corewise.vocabulary.offline_report import OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
-REPORTING_NODES = NODES.typed(PartialObject)
 TOTAL = "*"
 """The name of the row that adds up all others; no node can have it."""
 _HISTORY_WIDTH = 14
@@ -143,24 +139,30 @@ def _added(histories: Iterable[Sequence[int]]) -> list[int]:
     return [sum(samples) for samples in zip_longest(*newest_first, fillvalue=0)][::-1]
 
 
-SORTS: dict[str, Callable[[TopRow], Any]] = {
-    "name": lambda row: row.name,
-    "online": lambda row: (-row.sums.online, row.name),
-    "offline": lambda row: (-row.sums.offline, row.name),
-    "idle": lambda row: (-row.sums.idle, row.name),
-    "offered": lambda row: (-row.sums.offered, row.name),
-    "quota": lambda row: (-1 if row.sums.quota is None else -row.sums.quota, row.name),
-    "age": lambda row: (-(row.details.age_seconds or 0), row.name),
-}
-"""What ``--sort`` may be: names ascend, figures descend."""
-
-
 def columns(bars: str) -> list[Column[TopRow]]:
     """Return the columns; ``bars`` are the characters of sparklines."""
 
-    def part(amount: Callable[[Sums], int]) -> Callable[[TopRow], str]:
-        return lambda row: (
-            output.measured(amount(row.sums)) + output.percent(amount(row.sums), row.sums.allocatable)
+    def part(title: str, amount: Callable[[Sums], int], priority: int = 0) -> Column[TopRow]:
+        def text(row: TopRow) -> str:
+            return output.measured(amount(row.sums)) + output.percent(amount(row.sums), row.sums.allocatable)
+
+        return Column(title, text, right=True, priority=priority, figure=lambda row: amount(row.sums))
+
+    def amount(
+        title: str,
+        amount: Callable[[Sums], int | None],
+        text: Callable[[int | None], str] = output.measured,
+        *,
+        wide: bool = False,
+        priority: int = 0,
+    ) -> Column[TopRow]:
+        return Column(
+            title,
+            lambda row: text(amount(row.sums)),
+            right=True,
+            wide=wide,
+            priority=priority,
+            figure=lambda row: amount(row.sums),
         )
 
     def history(samples: Callable[[Details], Sequence[int]]) -> Callable[[TopRow], str]:
@@ -175,51 +177,33 @@ def columns(bars: str) -> list[Column[TopRow]]:
 
     return [
         Column("NODE", lambda row: row.name),
-        Column("CPU", lambda row: output.cpus(row.sums.allocatable), right=True, priority=4),
-        Column("ONLINE", part(lambda sums: sums.online), right=True),
-        Column("OFFLINE", part(lambda sums: sums.offline), right=True),
-        Column("IDLE", part(lambda sums: sums.idle), right=True, priority=3),
-        Column("OFFERED", lambda row: output.measured(row.sums.offered), right=True, priority=1),
-        Column("QUOTA", lambda row: output.measured(row.sums.quota), right=True, priority=2),
-        Column("TARGET", lambda row: output.measured(row.sums.target), right=True, wide=True),
-        Column("PODS", lambda row: str(row.sums.offline_pods), right=True, wide=True),
-        Column("NATIVE BE", lambda row: str(row.sums.native_pods), right=True, wide=True),
-        Column(
-            "OFFERED MEM GiB", lambda row: output.gibibytes(row.sums.offered_memory), right=True, wide=True
-        ),
-        Column("REPAIRED", lambda row: str(row.sums.repaired), right=True, wide=True),
+        amount("CPU", lambda sums: sums.allocatable, output.cpus, priority=4),
+        part("ONLINE", lambda sums: sums.online),
+        part("OFFLINE", lambda sums: sums.offline),
+        part("IDLE", lambda sums: sums.idle, priority=3),
+        amount("OFFERED", lambda sums: sums.offered, priority=1),
+        amount("QUOTA", lambda sums: sums.quota, priority=2),
+        amount("TARGET", lambda sums: sums.target, wide=True),
+        amount("PODS", lambda sums: sums.offline_pods, output.number, wide=True),
+        amount("NATIVE BE", lambda sums: sums.native_pods, output.number, wide=True),
+        amount("OFFERED MEM GiB", lambda sums: sums.offered_memory, output.gibibytes, wide=True),
+        amount("REPAIRED", lambda sums: sums.repaired, output.number, wide=True),
         Column("MODE", lambda row: row.details.mode or "", wide=True),
         Column("STATE", lambda row: row.details.state, wide=True, severity=lambda row: row.severity),
         Column(
             "LIMITED BY", lambda row: row.details.limited_by, severity=lambda row: row.severity, shrink=18
         ),
-        Column("AGE", age, right=True, severity=staleness),
+        Column("AGE", age, right=True, severity=staleness, figure=lambda row: row.details.age_seconds),
         Column("ONLINE LATELY", history(lambda details: details.online_history), priority=6),
         Column("OFFLINE LATELY", history(lambda details: details.offline_history), priority=5),
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class TopView:
-    """How the user wants to see which nodes. ``bars``: the characters of sparklines."""
-
-    form: Form
-    sort: str
-    selector: str
-    config_namespace: str
-    bars: str
-
-    def reports(self, nodes: Iterable[PartialObject], now: datetime) -> list[NodeReport]:
-        """Read what the nodes report, in the order of their names."""
-        metas = sorted((node.metadata for node in nodes), key=lambda meta: meta.name)
-        return [node_report(meta.name, meta.labels, meta.annotations, now) for meta in metas]
-
-    def listing(self, reports: Sequence[NodeReport]) -> Listing[TopRow]:
-        """Return the table of those that report."""
-        rows = sorted(filter(None, map(row_of, reports)), key=SORTS[self.sort])
-        total, records = total_of(rows), [row.record for row in rows]
-        sums = msgspec.to_builtins(total.sums)
-        return Listing(columns(self.bars), rows, records, lambda row: f"node/{row.name}", sums, [total])
+def listing_of(rows: list[TopRow], bars: str) -> Listing[TopRow]:
+    """Return the rows in every form, with their sum."""
+    total, records = total_of(rows), [row.record for row in rows]
+    sums = msgspec.to_builtins(total.sums)
+    return Listing(columns(bars), rows, records, lambda row: f"node/{row.name}", sums, [total])
 
 
 _OF_THE_OFFER: dict[str, str] = {

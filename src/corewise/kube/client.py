@@ -279,8 +279,11 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         timeout_seconds: int = 300,
+        on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent[T] | Bookmark | Undecodable, None]:
         """Changes after ``resource_version``, until the server ends the watch in order (the iterator ends).
+
+        ``on_open`` is called when the server has accepted the watch: the first change may be hours away.
 
         Raises ``Gone`` when the version is too old, ``TransportError`` when the connection is cut.
         """
@@ -292,7 +295,7 @@ class Client:
         if resource_version:
             params["resourceVersion"] = resource_version
         request = Request("GET", resource.path(namespace=namespace), params=params, headers=self._headers)
-        return watch_events(self._transport, resource, request, timeout_seconds)
+        return watch_events(self._transport, resource, request, timeout_seconds, on_open)
 
     async def request(
         self,

@@ -21,7 +21,7 @@ keeps a server that never sends a newline from filling the memory.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeVar
 
 from corewise.kube.decoding import Bookmark, Undecodable, WatchEvent, decode_event
@@ -84,10 +84,16 @@ GRACE = 30.0
 
 
 async def watch_events(
-    transport: Transport, resource: Resource[T], request: Request, timeout_seconds: int
+    transport: Transport,
+    resource: Resource[T],
+    request: Request,
+    timeout_seconds: int,
+    on_open: Callable[[], None] | None,
 ) -> AsyncGenerator[WatchEvent[T] | Bookmark | Undecodable, None]:
     """What ``Client.watch`` gives."""
     async with transport.stream(request, longest=timeout_seconds + GRACE) as chunks:
+        if on_open is not None:
+            on_open()
         async for line in _lines(chunks, request):
             yield decode_event(resource, line)
 

@@ -50,9 +50,17 @@ class Listeners:
 
 
 class Snapshot:
-    """The caches, and what is derived from them."""
+    """The caches, and what is derived from them. Of nodes, those that ``label_selector`` selects."""
 
-    def __init__(self, client: Client, options: ManagerOptions, listeners: Listeners, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        options: ManagerOptions,
+        listeners: Listeners,
+        clock: Clock,
+        *,
+        label_selector: str = "",
+    ) -> None:
         self._client = client
         self._options = options
         self._listeners = listeners
@@ -60,7 +68,9 @@ class Snapshot:
         self._pods_of: dict[str, dict[str, BoundPod]] = {}
         self.reading = ConfigurationReading(UNKNOWN, present=False)
         self.koordinator = ""
-        self.nodes = Cache(client, MANAGED_NODES, on_change=self._node_changed, clock=clock)
+        self.nodes = Cache(
+            client, MANAGED_NODES, label_selector=label_selector, on_change=self._node_changed, clock=clock
+        )
         self.topologies = Cache(
             client,
             NODE_RESOURCE_TOPOLOGIES.typed(PartialObject),
@@ -104,7 +114,7 @@ class Snapshot:
     async def synced(self) -> None:
         """Wait until everything has been listed, and read the configuration even if there is none."""
         await self.caches.listed(self._clock)
-        self._read_configuration()
+        self.read_configuration()
 
     def names(self) -> Iterable[str]:
         return [str(name) for name in self.nodes.items]
@@ -158,9 +168,10 @@ class Snapshot:
             self._listeners.pods(changed.spec.node_name)
 
     def _config_changed(self, _old: ConfigMap | None, _new: ConfigMap | None) -> None:
-        self._read_configuration()
+        self.read_configuration()
 
-    def _read_configuration(self) -> None:
+    def read_configuration(self) -> None:
+        """Read the ConfigMap as it is in the cache, where it may be absent."""
         last_good, largest = self.reading.configuration, self._options.largest_amplification
         reading = read_configuration(self.config_map, last_good, largest)
         if reading != self.reading:

@@ -1,0 +1,300 @@
+"""What ``corewise top`` shows, kept current: three tables over caches that follow the cluster.
+
+The nodes are assessed as the manager assesses them, from the manager's own caches; the pods are read as the
+scheduler reads them. A row is made anew only when something that it is made from has changed, so a cluster of
+thousands of nodes costs what changes in it. A cache is followed from the first time that a table needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from corewise.assessment.decision import assess
+from corewise.cli import node_table, top_pods, top_view
+from corewise.cli.explain import explain_pod, read_node, read_pod
+from corewise.cli.explain_suppression import read_suppression
+from corewise.cli.explanation import Explanation
+from corewise.cli.node_listing import ListedNode, unread
+from corewise.cli.node_table import NodeRow
+from corewise.cli.offline_reports import NodeReport, node_report
+from corewise.cli.output import Column, Listing
+from corewise.cli.top_pods import PodRow
+from corewise.cli.top_view import TopRow
+from corewise.engine.objects import PLACED_PODS, PlacedPod
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK, Clock
+from corewise.kube.config import ClusterConfig
+from corewise.kube.errors import Forbidden, KubeError, NotFound
+from corewise.manager.options import ManagerOptions
+from corewise.manager.snapshot import Listeners, Snapshot
+from corewise.scheduler.state import UNFINISHED
+
+_POLL = 0.05
+
+
+class NamedRow(Protocol):
+    """What every row has."""
+
+    @property
+    def name(self) -> str: ...
+
+
+R = TypeVar("R", bound=NamedRow)
+Explained = tuple[Explanation, Sequence[str]]
+"""An explanation, and what could not be read, in words."""
+
+
+@dataclass(frozen=True)
+class TopTable(Generic[R]):
+    """One table: its columns, its rows as they are now, their sum, and what explains a row.
+
+    ``caches``: what it is made from, first what it cannot do without. ``remarks`` is what the rows do not
+    show. ``command`` followed by a row's name is the command that explains it.
+    """
+
+    title: str
+    noun: str
+    columns: Sequence[Column[R]]
+    caches: Sequence[Cache[Any]]
+    rows: Callable[[datetime], list[R]]
+    total: Callable[[list[R]], R]
+    listing: Callable[[list[R]], Listing[R]]
+    remarks: Callable[[list[R]], Iterable[str]]
+    command: str
+    explain: Callable[[str], Coroutine[Any, Any, Explained]]
+
+
+@dataclass(frozen=True, slots=True)
+class LostConnection:
+    """Why the cluster cannot be followed, and how many seconds ago it last answered."""
+
+    message: str
+    seconds: int
+
+
+class TopData:
+    """The tables of a cluster, by the name that the command line has for each."""
+
+    def __init__(
+        self,
+        cluster: ClusterConfig,
+        client: Client,
+        *,
+        selector: str,
+        config_namespace: str,
+        bars: str,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._cluster, self._clock = cluster, clock
+        self._config_namespace = config_namespace
+        self._selector = selector
+        options = ManagerOptions(config_namespace=config_namespace)
+        listeners = Listeners(self._node_changed, self._outdate, self._outdate_all)
+        self._snapshot = Snapshot(client, options, listeners, clock, label_selector=selector)
+        self._pods = Cache(
+            client, PLACED_PODS, field_selector=UNFINISHED, on_change=self._pod_changed, clock=clock
+        )
+        self._pods_known = False
+        self._reports: dict[str, NodeReport] = {}
+        self._node_rows: dict[str, NodeRow] = {}
+        self._pod_rows: dict[str, PodRow] = {}
+        self._loops: dict[Cache[Any], asyncio.Task[None]] = {}
+        self.built = 0
+        """How many rows of nodes and pods have been made."""
+        known = self._snapshot
+        self.tables: Mapping[str, TopTable[Any]] = {
+            "nodes": TopTable(
+                "Nodes",
+                "node",
+                node_table.COLUMNS,
+                [known.nodes, known.topologies, known.pods, known.config_maps, known.webhooks],
+                self._rows_of_nodes,
+                node_table.total_of,
+                node_table.listing_of,
+                self._remarks_on_nodes,
+                "corewise explain node",
+                self._explain_node,
+            ),
+            "pods": TopTable(
+                "Pods",
+                "pod",
+                top_pods.COLUMNS,
+                [self._pods, *([known.nodes] if selector else [])],
+                self._rows_of_pods,
+                top_pods.total_of,
+                top_pods.listing_of,
+                lambda _: (),
+                "corewise explain pod",
+                self._explain_pod,
+            ),
+            "offline": TopTable(
+                "Offline pods",
+                "node",
+                top_view.columns(bars),
+                [known.nodes],
+                self._rows_of_offline_pods,
+                top_view.total_of,
+                lambda rows: top_view.listing_of(rows, bars),
+                lambda _: top_view.remarks(self._current_reports(clock.now()), config_namespace),
+                "corewise explain suppression",
+                self._explain_suppression,
+            ),
+        }
+
+    def follow(self, table: TopTable[Any], group: asyncio.TaskGroup) -> None:
+        """Follow what a table is made from, until the group ends."""
+        for cache in table.caches:
+            if cache not in self._loops:
+                self._loops[cache] = group.create_task(cache.run(), name=f"cache {cache.plural}")
+
+    def stop(self) -> None:
+        """Follow nothing any more."""
+        for loop in self._loops.values():
+            loop.cancel()
+
+    async def listed(self, table: TopTable[Any]) -> None:
+        """Wait until everything that a table is made from has been listed, or has failed to be.
+
+        Raises:
+            KubeError: if what the table cannot do without cannot be listed.
+        """
+        while not self.ready(table):
+            await self._clock.sleep(_POLL)
+        first = table.caches[0]
+        if first.last_error is not None and not first.synced.is_set():
+            raise first.last_error
+
+    def ready(self, table: TopTable[Any]) -> bool:
+        """Say whether everything that a table is made from has been listed, or has failed to be."""
+        return all(cache.synced.is_set() or cache.last_error for cache in table.caches)
+
+    @property
+    def lost(self) -> LostConnection | None:
+        """Why the cluster cannot be followed at the moment, if it cannot."""
+        for cache in self._loops:
+            if cache.last_error is not None and not isinstance(cache.last_error, Forbidden | NotFound):
+                since = self._clock.monotonic() - (cache.last_contact or self._clock.monotonic())
+                return LostConnection(cache.last_error.message, int(since))
+        return None
+
+    def remarks(self, table: TopTable[R], rows: list[R]) -> list[str]:
+        """Return what a table does not show, the most urgent first, and what could not be read."""
+        missing = (
+            unread(cache.plural, cache.last_error)
+            for cache in table.caches
+            if isinstance(cache.last_error, Forbidden | NotFound)
+        )
+        return [*table.remarks(rows), *missing]
+
+    def _node_changed(self, name: str) -> None:
+        self._reports.pop(name, None)
+        self._outdate(name)
+
+    def _outdate(self, name: str) -> None:
+        self._node_rows.pop(name, None)
+
+    def _outdate_all(self) -> None:
+        self._node_rows.clear()
+
+    def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+        changed = (new or old or PlacedPod()).metadata
+        self._pod_rows.pop(f"{changed.namespace}/{changed.name}", None)
+
+    def _current_reports(self, now: datetime) -> list[NodeReport]:
+        """Return what the nodes report, in the order of their names."""
+        nodes = self._snapshot.nodes.items
+        for node in nodes.values():
+            meta = node.metadata
+            if meta.name not in self._reports:
+                self._reports[meta.name] = node_report(meta.name, meta.labels, meta.annotations, now)
+        return [self._reports[name].at(now) for name in sorted(map(str, nodes))]
+
+    def _rows_of_offline_pods(self, now: datetime) -> list[TopRow]:
+        return [row for row in map(top_view.row_of, self._current_reports(now)) if row is not None]
+
+    def _rows_of_nodes(self, now: datetime) -> list[NodeRow]:
+        if not self._snapshot.reading.present:
+            self._snapshot.read_configuration()
+        if self._pods_known != self._snapshot.pods.synced.is_set():
+            self._pods_known = not self._pods_known
+            self._outdate_all()
+        rows = []
+        for report in self._current_reports(now):
+            known = self._reports[report.name]
+            if known.stale != report.stale:
+                self._reports[report.name] = report
+                self._outdate(report.name)
+            row = self._node_rows.get(report.name)
+            if row is None:
+                self._node_rows[report.name] = row = self._row_of_node(report.name, now)
+            rows.append(row)
+        return rows
+
+    def _row_of_node(self, name: str, now: datetime) -> NodeRow:
+        self.built += 1
+        snapshot, node = self._snapshot, self._snapshot.nodes.items[name]
+        listed = ListedNode(node, assess(snapshot.view_of(node), snapshot.context))
+        return node_table.row_of(listed, now, pods_known=self._pods_known)
+
+    def _rows_of_pods(self, _now: datetime) -> list[PodRow]:
+        nodes = self._snapshot.nodes.items
+        rows = []
+        for key, pod in sorted(self._pods.items.items()):
+            if self._selector and pod.spec.node_name not in nodes:
+                continue
+            name = "/".join(key)
+            row = self._pod_rows.get(name)
+            if row is None:
+                self.built += 1
+                self._pod_rows[name] = row = top_pods.row_of(pod)
+            rows.append(row)
+        return rows
+
+    def _remarks_on_nodes(self, rows: list[NodeRow]) -> Iterator[str]:
+        yield from node_table.problems(rows)
+        for key in self._snapshot.reading.bad_keys:
+            yield f"{key} has errors; the manager keeps the last good one (corewise config check)"
+
+    async def _explain_node(self, name: str) -> Explained:
+        return await read_node(Client(self._cluster), name, self._config_namespace)
+
+    async def _explain_pod(self, name: str) -> Explained:
+        listed = await read_pod(Client(self._cluster), name)
+        return explain_pod(listed, ""), listed.missing
+
+    async def _explain_suppression(self, name: str) -> Explained:
+        return await read_suppression(Client(self._cluster), name, self._config_namespace)
+
+
+@asynccontextmanager
+async def following(
+    cluster: ClusterConfig, first: str, *, selector: str, config_namespace: str, bars: str
+) -> AsyncIterator[tuple[TopData, Callable[[TopTable[Any]], None]]]:
+    """Yield the tables of a cluster, and what has one followed, when the ``first`` of them is listed.
+
+    Raises:
+        KubeError: if what that table cannot do without cannot be listed.
+    """
+    # What caches say about a lost connection is on the screen; a line of log would tear it.
+    logging.getLogger("corewise").addHandler(logging.NullHandler())
+    failed: KubeError | None = None
+    async with Client(cluster, on_warning=None) as client, asyncio.TaskGroup() as group:
+        data = TopData(cluster, client, selector=selector, config_namespace=config_namespace, bars=bars)
+        table = data.tables[first]
+        data.follow(table, group)
+        try:
+            await data.listed(table)
+            yield data, lambda other: data.follow(other, group)
+        except KubeError as error:
+            failed = error
+        finally:
+            data.stop()
+    if failed is not None:
+        raise failed

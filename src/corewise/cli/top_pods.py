@@ -1,0 +1,140 @@
+"""What ``corewise top`` shows of pods that have not finished: where they are, what they request and own.
+
+Requests are counted as the scheduler counts them, so ``corewise explain pod`` names the same amounts. CPU is
+what nodes offer: amplified where a node is. BATCH CPU is what an offline pod requests, in normalized CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from corewise.cli import output
+from corewise.cli.output import CellSeverity, Column, Listing
+from corewise.engine.objects import PlacedPod
+from corewise.engine.reading import placement, pod_facts
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise.vocabulary.qos import DEFAULT_RULES
+
+TOTAL = "*"
+"""The name of the row that adds up all others; no pod can have it."""
+OFFLINE = "offline"
+_CPU, _MEMORY = "cpu", "memory"
+
+
+class PodAmounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod requests, or all of them together."""
+
+    cpu: int = msgspec.field(name="requestedCPUMilli")
+    memory: int = msgspec.field(name="requestedMemoryBytes")
+    owned: int = msgspec.field(name="ownedCPUs")
+    batch_cpu: int = msgspec.field(name="batchCPUNormalizedMilli")
+    batch_memory: int = msgspec.field(name="batchMemoryBytes")
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow:
+    """One pod, ``name`` is NAMESPACE/NAME. ``qos``: offline, its QoS class, or that of Kubernetes.
+
+    ``problem`` is the reason code of what is wrong with what it states.
+    """
+
+    name: str
+    node: str
+    qos: str
+    cpus: str
+    phase: str
+    amounts: PodAmounts
+    problem: str = ""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The machine form; every key of an amount names its unit."""
+        return {
+            "name": self.name,
+            "node": self.node or None,
+            "qosClass": self.qos or None,
+            "phase": self.phase,
+            "cpus": self.cpus,
+            **msgspec.to_builtins(self.amounts),
+            "problem": self.problem or None,
+        }
+
+
+def row_of(pod: PlacedPod) -> PodRow:
+    """Return a pod's row."""
+    facts = pod_facts(pod)
+    where, finding = placement(pod)
+    batch = facts.requests.get(BATCH_CPU, 0)
+    stated = DEFAULT_RULES.class_of(pod.metadata.labels, pod.metadata.namespace)
+    wrong = facts.problem or finding
+    return PodRow(
+        name=facts.key,
+        node=pod.spec.node_name,
+        qos=OFFLINE if batch else stated or pod.status.qos_class,
+        cpus=str(where.cpus),
+        phase=pod.status.phase,
+        amounts=PodAmounts(
+            cpu=facts.cpu,
+            memory=facts.requests.get(_MEMORY, 0),
+            owned=len(where.cpus),
+            batch_cpu=batch,
+            batch_memory=facts.requests.get(BATCH_MEMORY, 0),
+        ),
+        problem=wrong.reason if wrong else "",
+    )
+
+
+def total_of(rows: Iterable[PodRow]) -> PodRow:
+    """Return the row that adds up all others."""
+    amounts = [row.amounts for row in rows]
+    sums = {name: sum(getattr(each, name) for each in amounts) for name in PodAmounts.__struct_fields__}
+    return PodRow(TOTAL, "", "", "", "", PodAmounts(**sums))
+
+
+def _amount(
+    title: str,
+    amount: Callable[[PodAmounts], int],
+    text: Callable[[int | None], str],
+    *,
+    wide: bool = False,
+    priority: int = 0,
+) -> Column[PodRow]:
+    return Column(
+        title,
+        lambda row: text(amount(row.amounts) or None),
+        right=True,
+        wide=wide,
+        priority=priority,
+        figure=lambda row: amount(row.amounts),
+    )
+
+
+def _state_severity(row: PodRow) -> CellSeverity | None:
+    if row.problem:
+        return CellSeverity.ERROR
+    return CellSeverity.WARNING if row.name != TOTAL and not row.node else None
+
+
+COLUMNS: list[Column[PodRow]] = [
+    Column("POD", lambda row: row.name, shrink=24),
+    Column("NODE", lambda row: row.node or ("" if row.name == TOTAL else "-"), shrink=12),
+    Column("CLASS", lambda row: row.qos, priority=2),
+    _amount("CPU", lambda of: of.cpu, output.cpus),
+    _amount("MEM GiB", lambda of: of.memory, output.gibibytes, wide=True),
+    _amount("BATCH CPU", lambda of: of.batch_cpu, output.cpus, priority=1),
+    _amount("BATCH MEM GiB", lambda of: of.batch_memory, output.gibibytes, wide=True),
+    _amount("OWNED", lambda of: of.owned, output.number, wide=True),
+    Column("OWNED CPUS", lambda row: row.cpus or ("" if row.name == TOTAL else "-"), shrink=10, priority=3),
+    Column("STATE", lambda row: row.problem or row.phase, severity=_state_severity),
+]
+
+
+def listing_of(rows: list[PodRow]) -> Listing[PodRow]:
+    """Return the rows in every form, with their sum."""
+    total, records = total_of(rows), [row.record for row in rows]
+    sums = msgspec.to_builtins(total.amounts)
+    return Listing(COLUMNS, rows, records, lambda row: f"pod/{row.name}", sums, [total] if rows else [])

@@ -1,0 +1,326 @@
+"""``corewise top`` as an application: what keys and the mouse do, and what stays while data change."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from cli.offline_world import CALM, REPORT, changed, labelled
+from cli.top_screen import HandmadeData, lines_of, node, pod, text_of
+from corewise.cli.explanation import Explanation, Line, Part
+from corewise.cli.output import Column
+from corewise.cli.top_app import RowTable, TextScreen, TopApp
+from corewise.cli.top_data import following
+from corewise.cli.top_view import PLAIN
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.errors import Forbidden, Status
+from corewise.kube.resources import NODES
+from corewise.vocabulary.offline_report import OfferState
+from kubedouble.server import serve
+
+SMALL, WIDE = (80, 24), (240, 50)
+DEADLINE = 60.0
+THREE = [node("a", 4), node("b", 16), node("c", 8)]
+
+
+def names(app: TopApp) -> list[str]:
+    return [row.name for row in app.current.sheet.shown]
+
+
+def chosen(app: TopApp) -> str:
+    row = app.current.sheet.chosen
+    return row.name if row else ""
+
+
+async def until_shown(pilot: Pilot[None], text: str) -> None:
+    """Wait until a text is on the screen."""
+    assert isinstance(pilot.app, TopApp)
+    async with asyncio.timeout(DEADLINE):
+        while text not in text_of(pilot.app):
+            await pilot.pause(0.05)
+
+
+async def until_gone(pilot: Pilot[None], text: str) -> None:
+    """Wait until a text is not on the screen."""
+    assert isinstance(pilot.app, TopApp)
+    async with asyncio.timeout(DEADLINE):
+        while text in text_of(pilot.app):
+            await pilot.pause(0.05)
+
+
+async def test_keys_and_a_click_change_the_table() -> None:
+    app = HandmadeData(THREE, [pod("web", "a")]).app()
+    async with app.run_test(size=SMALL) as pilot:
+        assert names(app) == ["a", "b", "c"]
+        await pilot.press("2")
+        assert names(app) == ["default/web"]
+        await pilot.press("3")
+        assert names(app) == []
+        await pilot.click(offset=(3, 0))
+        assert names(app) == ["a", "b", "c"]
+
+
+async def test_figures_are_sorted_from_the_largest_and_r_reverses() -> None:
+    app = HandmadeData(THREE).app()
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press(">")
+        assert names(app) == ["b", "c", "a"]
+        assert "by RAW CPU" in text_of(app)
+        await pilot.press("r")
+        assert names(app) == ["a", "c", "b"]
+        assert "in reverse by RAW CPU" in text_of(app)
+        await pilot.press("<", "r")
+        assert names(app) == ["c", "b", "a"]
+
+
+async def test_a_click_on_a_title_sorts_and_a_second_one_reverses() -> None:
+    app = HandmadeData(THREE).app()
+    async with app.run_test(size=SMALL) as pilot:
+        at = lines_of(app)[1].index("SCHEDULABLE")
+        await pilot.click(RowTable, offset=(at + 2, 0))
+        assert names(app) == ["b", "c", "a"]
+        await pilot.click(RowTable, offset=(at + 2, 0))
+        assert names(app) == ["a", "c", "b"]
+
+
+def test_unknown_figures_are_last_in_either_order() -> None:
+    figures: dict[str, int | None] = {"a": 1, "none": None, "b": 2}
+    column: Column[str] = Column("X", str, figure=lambda row: figures[row])
+    assert column.in_order(figures) == ["b", "a", "none"]
+    assert column.in_order(figures, reverse=True) == ["a", "b", "none"]
+
+
+async def test_the_filter_works_as_it_is_typed_and_the_sum_is_of_what_it_shows() -> None:
+    app = HandmadeData([node("alpha", 4), node("beta", 16), node("alpine", 8)]).app()
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press("/", "A", "l")
+        assert names(app) == ["alpha", "alpine"]
+        assert lines_of(app)[2].split()[:2] == ["*", "12"]
+        await pilot.press("q", "1")
+        assert names(app) == []
+        await pilot.press("backspace", "backspace", "enter")
+        assert names(app) == ["alpha", "alpine"]
+        assert "2 of 3 nodes with 'Al'" in text_of(app)
+        await pilot.press("escape")
+        assert names(app) == ["alpha", "alpine", "beta"]
+
+
+async def test_the_cursor_stays_on_its_row_while_data_change() -> None:
+    data = HandmadeData([node(f"n{number:02}") for number in range(40)])
+    app = data.app()
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press("end")
+        assert chosen(app) == "n39"
+        before = next(at for at, line in enumerate(lines_of(app)) if line.startswith("n39"))
+        data.put(*(node(f"a{number}") for number in range(7)))
+        data.put(node("n39", 4))
+        app.take()
+        await pilot.pause()
+        assert chosen(app) == "n39"
+        assert lines_of(app)[before].startswith("n39")
+        data.remove("n39")
+        app.take()
+        assert chosen(app) == "n38"
+
+
+async def test_a_row_that_leaves_a_sorted_table_takes_the_cursor_along() -> None:
+    data = HandmadeData(THREE)
+    app = data.app()
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press(">", "home", "down")
+        assert (names(app), chosen(app)) == (["b", "c", "a"], "c")
+        data.put(node("c", 64))
+        app.take()
+        assert (names(app), chosen(app)) == (["c", "b", "a"], "c")
+
+
+async def test_more_columns_are_shown_on_a_wider_terminal_and_nothing_wraps() -> None:
+    app = HandmadeData(THREE).app()
+    async with app.run_test(size=SMALL) as pilot:
+        assert "MODEL" not in text_of(app)
+        assert "columns left out (Enter shows all)" in text_of(app)
+        await pilot.resize_terminal(*WIDE)
+        await pilot.pause()
+        assert "REQUESTED MEM GiB" in text_of(app)
+        assert "left out" not in text_of(app)
+        await pilot.resize_terminal(*SMALL)
+        await pilot.pause()
+        assert "MODEL" not in text_of(app)
+        assert max(map(len, lines_of(app))) <= 80
+
+
+async def test_the_cursor_is_on_the_screen_after_it_has_become_smaller() -> None:
+    app = HandmadeData([node(f"n{number:02}") for number in range(40)]).app()
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("end")
+        await pilot.resize_terminal(*SMALL)
+        await pilot.pause()
+        assert any(line.startswith("n39") for line in lines_of(app))
+
+
+async def test_the_mouse_chooses_scrolls_and_opens() -> None:
+    app = HandmadeData([node(f"n{number:02}") for number in range(40)]).app()
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.click(RowTable, offset=(2, 5))
+        assert chosen(app) == "n03"
+        app.current.scroll_down(animate=False)
+        await pilot.pause()
+        assert lines_of(app)[3].startswith("n01")
+        await pilot.click(RowTable, offset=(2, 5), times=2)
+        assert chosen(app) == "n04"
+        assert isinstance(app.screen, TextScreen)
+
+
+async def test_enter_explains_a_row_and_q_goes_back_and_then_quits() -> None:
+    data = HandmadeData(THREE)
+
+    async def explain(name: str) -> tuple[Explanation, list[str]]:
+        return Explanation(f"why {name}", [Part({}, [Line("because", "x")])]), ["events: you may not read it"]
+
+    data.tables = {**data.tables, "nodes": replace(data.tables["nodes"], explain=explain)}
+    app = data.app()
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press("down", "enter")
+        await until_shown(pilot, "why b")
+        assert "events: you may not read it" in text_of(app)
+        assert "corewise explain node b" in text_of(app)
+        assert any(line.split() == ["RAW", "CPU", "16"] for line in lines_of(app))
+        await pilot.press("2", "q")
+        assert names(app) == ["a", "b", "c"]
+        await pilot.press("q")
+    assert app.return_code == 0
+
+
+async def test_what_cannot_be_explained_is_said_with_what_to_do(tmp_path: Path) -> None:
+    app = HandmadeData(THREE).app()  # of a server that does not answer
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press("enter")
+        await until_shown(pilot, "is the API server up")
+
+
+async def test_names_with_markup_are_shown_as_they_are_and_control_characters_are_not() -> None:
+    strange = "[red]x[/red]"
+    app = HandmadeData([node("[bold]n", 8), node("b\x1b[31m")], [pod(strange)]).app()
+    async with app.run_test(size=SMALL) as pilot:
+        assert any(line.startswith("[bold]n ") for line in lines_of(app))
+        assert any(line.startswith("b?[31m ") for line in lines_of(app))
+        await pilot.press("2")
+        assert any(line.startswith(f"default/{strange} ") for line in lines_of(app))
+        await pilot.press("/", "left_square_bracket", "r", "enter", "enter")
+        await until_shown(pilot, f"corewise explain pod default/{strange}")
+        await pilot.press("q", "m", "q", "?", "q")
+        assert names(app) == [f"default/{strange}"]
+
+
+async def test_offline_pods_of_nodes_show_severity_and_age_and_all_messages() -> None:
+    data = HandmadeData([node("n1", **labelled(REPORT)), node("n2", **labelled(CALM)), node("off")])
+    app = data.app("offline")
+    async with app.run_test(size=(160, 24)) as pilot:
+        assert names(app) == ["n1", "n2"]
+        assert "12s" in text_of(app)
+        data.put(node("n2", **labelled(changed(CALM, time="2026-11-21T01:00:00Z"))))
+        app.take()
+        await pilot.pause()
+        assert "2h STALE" in text_of(app)
+        assert "(m: 2 messages) 1 node has old data" in text_of(app)
+        await pilot.press("m")
+        assert "1 node not shown: oversubscription is off." in text_of(app)
+
+
+async def test_a_lost_connection_is_said_and_the_last_data_stay_until_it_is_back(tmp_path: Path) -> None:
+    kubeconfig, state = tmp_path / "kubeconfig", str(tmp_path / "state")
+    settings = {"selector": "", "config_namespace": "corewise-system", "bars": PLAIN}
+    async with AsyncExitStack() as first, AsyncExitStack() as second:
+        server = await first.enter_async_context(serve(listen="127.0.0.1:0", state_dir=state, name="c"))
+        server.write_kubeconfig(str(kubeconfig))
+        cluster = load_config(str(kubeconfig))
+        async with Client(cluster) as client:
+            await client.create(NODES, {"metadata": {"name": "n1"}})
+        async with following(cluster, "nodes", **settings) as (data, follow):
+            app = TopApp(data, "nodes", 0.05, follow)
+            async with app.run_test(size=SMALL) as pilot:
+                await until_shown(pilot, "1 node, by NODE")
+                assert "STALE" not in text_of(app)
+                await first.aclose()
+                await until_shown(pilot, "STALE: the API server last answered")
+                assert names(app) == ["n1"]
+                address = server.url.removeprefix("https://")
+                await second.enter_async_context(serve(listen=address, state_dir=state, name="c"))
+                async with Client(cluster) as client:
+                    await client.create(NODES, {"metadata": {"name": "n2"}})
+                await until_shown(pilot, "2 nodes, by NODE")
+                await until_gone(pilot, "STALE")
+
+
+async def test_what_one_may_not_read_is_a_message_and_no_lost_connection() -> None:
+    data = HandmadeData(THREE)
+    data.nodes.last_error = Forbidden(Status(code=403, reason="Forbidden"))
+    app = data.app()
+    async with app.run_test(size=SMALL):
+        assert "nodes: you may not read it" in text_of(app)
+        assert "STALE" not in text_of(app)
+
+
+async def test_a_change_in_a_cluster_of_5000_nodes_makes_and_draws_only_what_it_changes() -> None:
+    data = HandmadeData([node(f"n{number:04}", **labelled(CALM)) for number in range(5000)])
+    app = data.app()
+    async with app.run_test(size=SMALL) as pilot:
+        sheet, table = app.current.sheet, app.current
+        assert data.built == 5000
+        made = sheet.made
+        app.take()
+        await pilot.pause()
+        assert data.built == 5000
+        assert sheet.made - made <= 3, "the sum alone is new"
+        data.put(node("n0003", 64))
+        made, drawn = sheet.made, table.drawn
+        app.take()
+        await pilot.pause()
+        assert data.built == 5001
+        assert sheet.made - made <= 4
+        assert table.drawn - drawn <= 3 * 24
+        drawn = table.drawn
+        await pilot.press("down")
+        await pilot.press("pagedown")
+        assert table.drawn - drawn <= 4 * 24, "lines of the screen alone, not of the table"
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+async def test_colour_is_for_severity_and_no_color_removes_it(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    app = HandmadeData([node("n1", **labelled(changed(CALM, state=OfferState.FROZEN)))]).app()
+    async with app.run_test(size=SMALL):
+        colours = {
+            segment.style.color.name
+            for strip in app.screen._compositor.render_strips()
+            for segment in strip
+            if segment.style and segment.style.color and not segment.style.color.is_default
+        }
+    assert colours == ({"red"} if coloured else set())
+
+
+def test_textual_is_imported_only_for_the_screen() -> None:
+    program = (
+        "import sys, corewise.cli.top, corewise.cli.top_data; "
+        "sys.exit(any(name.partition('.')[0] == 'textual' for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_help_needs_no_http_client_and_no_numpy() -> None:
+    program = (
+        "import sys, corewise.cli.top; sys.exit(bool({'numpy', 'aiohttp', 'textual'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

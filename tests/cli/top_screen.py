@@ -1,0 +1,92 @@
+"""The application of ``corewise top`` in tests: its screen as text, and tables over caches filled by hand."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from cli.offline_world import NOW
+from corewise.assessment.nodes import BoundPod, ManagedNode
+from corewise.cli.top_app import TopApp
+from corewise.cli.top_data import TopData
+from corewise.cli.top_view import PLAIN
+from corewise.engine.objects import PlacedPod
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client
+from corewise.kube.clock import SystemClock
+from corewise.kube.config import ClusterConfig
+
+
+class StoppedClock(SystemClock):
+    """The date stands still."""
+
+    def now(self) -> datetime:
+        return NOW
+
+
+def text_of(app: TopApp) -> str:
+    """Return what is on the screen; lines end where their text ends."""
+    width, height = app.size
+    console = Console(width=width, height=height, file=io.StringIO(), record=True, legacy_windows=False)
+    console.print(app.screen._compositor.render_update(full=True, screen_stack=app._background_screens))
+    return "\n".join(line.rstrip() for line in console.export_text().splitlines())
+
+
+def lines_of(app: TopApp) -> list[str]:
+    return text_of(app).splitlines()
+
+
+def node(name: str, cpus: int = 8, **metadata: Any) -> dict[str, Any]:
+    amounts = {"cpu": str(cpus), "memory": "16Gi"}
+    status = {"capacity": amounts, "allocatable": amounts}
+    return {"metadata": {"name": name, "resourceVersion": "1", **metadata}, "status": status}
+
+
+def pod(name: str, on: str = "", cpu: str = "1") -> dict[str, Any]:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    meta = {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"}
+    status = {"phase": "Running" if on else "Pending", "qosClass": "Burstable"}
+    return {"metadata": meta, "spec": {"nodeName": on, "containers": [container]}, "status": status}
+
+
+class HandmadeData(TopData):
+    """Tables of caches that nothing follows."""
+
+    def __init__(self, nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]] = ()) -> None:
+        cluster = ClusterConfig(server="http://127.0.0.1:1")
+        clock = StoppedClock()
+        super().__init__(
+            cluster, Client(cluster), selector="", config_namespace="here", bars=PLAIN, clock=clock
+        )
+        for table in self.tables.values():
+            for cache in table.caches:
+                cache.synced.set()
+        self.put(*nodes)
+        self.put_pods(*pods)
+
+    def put(self, *nodes: Mapping[str, Any]) -> None:
+        for each in nodes:
+            self._snapshot.nodes._put(each["metadata"]["name"], msgspec.convert(each, ManagedNode))
+
+    def put_pods(self, *pods: Mapping[str, Any]) -> None:
+        for each in pods:
+            key = each["metadata"]["namespace"], each["metadata"]["name"]
+            self._pods._put(key, msgspec.convert(each, PlacedPod))
+            if each["spec"]["nodeName"]:
+                self._snapshot.pods._put(key, msgspec.convert(each, BoundPod))
+
+    def remove(self, name: str) -> None:
+        self._snapshot.nodes._remove(name, ManagedNode())
+
+    @property
+    def nodes(self) -> Cache[ManagedNode]:
+        return self._snapshot.nodes
+
+    def app(self, first: str = "nodes") -> TopApp:
+        """Return the application; it takes changes when ``take`` is called."""
+        return TopApp(self, first, 3600.0, lambda _: None, StoppedClock())
