@@ -11,6 +11,7 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -41,6 +42,7 @@ FRESH, OLD = -3600, 37_800
 CLEAN = b"\x1b[?1049l"
 """What brings the terminal's first screen back."""
 CURSOR = b"\x1b[?25h"
+MOUSE_OFF = b"\x1b[?1000l"
 
 
 def now(report: OfflineReport, seconds: int = FRESH) -> OfflineReport:
@@ -276,7 +278,8 @@ def test_on_a_terminal_the_table_follows_the_nodes_and_leaves_the_terminal_clean
     assert CLEAN in screen.seen
     after = screen.seen.rpartition(CLEAN)[2]
     assert CURSOR in screen.seen
-    assert not after.replace(CURSOR, b"").strip()
+    assert MOUSE_OFF in screen.seen
+    assert not re.sub(rb"\x1b\[\?[0-9]+[hl]", b"", after).strip()
     assert screen.settings() == screen.before
 
 

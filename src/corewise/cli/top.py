@@ -53,7 +53,7 @@ def command(
     three intervals and a minute. The formula with a node's numbers in it: corewise explain suppression NODE.
     """
     cluster = load_config(kubeconfig, context)
-    settings = {
+    settings: dict[str, Any] = {
         "selector": selector,
         "config_namespace": config_namespace,
         "bars": ramp(sys.stdout.encoding),
@@ -68,7 +68,7 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-async def _show(cluster: ClusterConfig, first: str, interval: float, settings: dict[str, str]) -> None:
+async def _show(cluster: ClusterConfig, first: str, interval: float, settings: dict[str, Any]) -> None:
     from corewise.cli.top_app import show  # noqa: PLC0415 - Textual is imported only for its screen
     from corewise.cli.top_data import following  # noqa: PLC0415
 
@@ -76,17 +76,19 @@ async def _show(cluster: ClusterConfig, first: str, interval: float, settings: d
         await show(data, first, interval, follow)
 
 
-async def _print(cluster: ClusterConfig, name: str, sort: str, form: Form, settings: dict[str, str]) -> None:
-    from corewise.cli.top_data import following  # noqa: PLC0415 - slow, and --help needs none
+async def _print(cluster: ClusterConfig, name: str, sort: str, form: Form, settings: dict[str, Any]) -> None:
+    from corewise.cli.top_data import TopData  # noqa: PLC0415 - slow, and --help needs none
+    from corewise.kube.client import Client  # noqa: PLC0415
     from corewise.kube.clock import SYSTEM_CLOCK  # noqa: PLC0415
 
-    async with following(cluster, name, **settings) as (data, _):
+    async with Client(cluster) as client:
+        data = TopData(cluster, client, **settings)
         table = data.tables[name]
-        rows = table.rows(SYSTEM_CLOCK.now())
-        remarks = data.remarks(table, rows)
-    rows = _column(table.columns, sort).in_order(rows)
+        column = _column(table.columns, sort)
+        await data.read(table)
+    rows = column.in_order(table.rows(SYSTEM_CLOCK.now()))
     click.echo(output.render(table.listing(rows), form), nl=False)
-    for line in remarks:
+    for line in data.remarks(table, rows):
         output.say(line)
 
 

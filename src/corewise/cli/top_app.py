@@ -82,7 +82,7 @@ class RowTable(ScrollView, can_focus=True):
         Binding("r", "reverse", "Reverse"),
     ]
 
-    class Opened(Message):
+    class RowChosen(Message):
         """A row was chosen."""
 
     class Changed(Message):
@@ -178,7 +178,7 @@ class RowTable(ScrollView, can_focus=True):
 
     def action_open(self) -> None:
         if self.sheet.chosen is not None:
-            self.post_message(self.Opened())
+            self.post_message(self.RowChosen())
 
     def on_click(self, event: Click) -> None:
         """Sort by a title, go to a row, or open it with a double click."""
@@ -397,7 +397,7 @@ class TopApp(App[None]):
         if words != table.sheet.filter:
             table.change(lambda: table.sheet.search(words))
 
-    def on_row_table_opened(self) -> None:
+    def on_row_table_row_chosen(self) -> None:
         """Show all of a row, and what explains it."""
         table, sheet = self._table, self.current.sheet
         row = sheet.chosen

@@ -148,6 +148,23 @@ class TopData:
             ),
         }
 
+    async def read(self, table: TopTable[Any]) -> None:
+        """List once what a table is made from, and follow nothing.
+
+        Raises:
+            KubeError: if something cannot be listed, other than what may be absent or forbidden.
+        """
+
+        async def read(cache: Cache[Any]) -> None:
+            try:
+                await cache.relist()
+            except (Forbidden, NotFound) as error:
+                if cache is table.caches[0]:
+                    raise
+                cache.last_error = error
+
+        await asyncio.gather(*map(read, table.caches))
+
     def follow(self, table: TopTable[Any], group: asyncio.TaskGroup) -> None:
         """Follow what a table is made from, until the group ends."""
         for cache in table.caches:
@@ -180,8 +197,7 @@ class TopData:
         """Why the cluster cannot be followed at the moment, if it cannot."""
         for cache in self._loops:
             if cache.last_error is not None and not isinstance(cache.last_error, Forbidden | NotFound):
-                since = self._clock.monotonic() - (cache.last_contact or self._clock.monotonic())
-                return LostConnection(cache.last_error.message, int(since))
+                return LostConnection(cache.last_error.message, int(cache.silence or 0))
         return None
 
     def remarks(self, table: TopTable[R], rows: list[R]) -> list[str]:

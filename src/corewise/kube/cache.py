@@ -141,14 +141,19 @@ class Cache(Generic[T]):
         while True:
             try:
                 if not self._version:
-                    await self._list()
+                    await self.relist()
                 await self._watch()
             except KubeError as error:
                 self._failed(error)
                 asked = min(error.retry_after or 0.0, LONGEST_WAIT)
                 await self._clock.sleep(max(asked, BACKOFF.delay(self._failures, self._rng)))
 
-    async def _list(self) -> None:
+    async def relist(self) -> None:
+        """List the resource, and replace the copy.
+
+        Raises:
+            KubeError: if it cannot be listed.
+        """
         listing = await self._client.list(
             self._resource,
             self._namespace,
