@@ -23,13 +23,18 @@ _COMMENT = re.compile(r"<!--.*?-->\s*", re.DOTALL)
 
 
 def draw(command: list[str], printed: str) -> str:
-    """Return the SVG; its text is selectable, and no font is loaded from anywhere."""
+    """Return the SVG."""
     lines = printed.rstrip("\n").splitlines()
     width = max(len(line) for line in lines) + 1
     console = Console(record=True, width=width, file=io.StringIO(), legacy_windows=False)
     console.print(Text("$ " + shlex.join(command), style="bold"), soft_wrap=True)
     for line in lines:
         console.print(Text(line), soft_wrap=True)
+    return export(console)
+
+
+def export(console: Console) -> str:
+    """Return what a console has recorded as an SVG; its text is selectable, and it loads no font."""
     template = _COMMENT.sub("", _WEB_FONTS.sub("", CONSOLE_SVG_FORMAT))
     return console.export_svg(title="", code_format=template, unique_id="corewise")
 
@@ -50,4 +55,5 @@ def main(arguments: list[str]) -> None:
     given.out.write_text(draw(command, "".join(shown)))
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -26,7 +26,7 @@ _CANNOT_HOLD_MORE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EI
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("corewise.cli.up", "Run a local cluster of simulated machines, and report."),
     "nodes": ("corewise.cli.nodes", "List nodes: raw, normalized, amplified, requested and free."),
-    "top": ("corewise.cli.top", "Watch nodes' CPU: online, offline and idle, offered, and what limits it."),
+    "top": ("corewise.cli.top", "Watch nodes, pods and offline pods: what CPU they have, and why."),
     "explain": (
         "corewise.cli.explain",
         "Say why a node has its ratios, its offline pods their CPU, or a pod its node and CPUs.",

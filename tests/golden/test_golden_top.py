@@ -1,0 +1,110 @@
+"""The screens of ``corewise top`` on terminals of three sizes: tables, filter, explanations, messages, help.
+
+The picture of the documents is one of them, drawn. ``make golden`` writes screens and picture.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from textual.pilot import Pilot
+
+from cli.offline_world import CALM, REPORT, changed, labelled
+from cli.top_screen import HandmadeData, StoppedClock, node, pod, text_of
+from corewise.cli.top_app import TopApp
+from corewise.cli.top_data import following
+from corewise.cli.top_view import BARS
+from corewise.kube.config import load_config
+from corewise.vocabulary.names import CONFIG_NAMESPACE, NORMALIZATION_RATIO
+from golden.cluster import running_cluster
+from golden.transcripts import INPUTS, REWRITE, compare
+from tools import picture
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+SCREENS = {
+    "nodes, as it begins": "",
+    "nodes, by the column to the right of NODE, in reverse": "> r",
+    "a filter is typed": "/ f a",
+    "a node explained": "enter enter",
+    "pods": "q escape 2",
+    "a pod explained": "end up up enter",
+    "offline pods": "q 3",
+    "offline pods of a node explained": "enter",
+    "messages": "q m",
+    "help": "q question_mark",
+}
+PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "top.svg"
+WITHIN = 60.0
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    objects = INPUTS / "clusters" / "looked-at.json"
+    with running_cluster(tmp_path_factory.mktemp("cluster"), objects) as cluster:
+        yield cluster.kubeconfig
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_every_screen_is_what_it_was(kubeconfig: Path, size: tuple[int, int]) -> None:
+    seen = []
+    settings = {"selector": "", "config_namespace": CONFIG_NAMESPACE, "bars": BARS}
+    async with following(load_config(str(kubeconfig)), "nodes", **settings) as (data, follow):
+        app = TopApp(data, "nodes", 3600.0, follow, StoppedClock())
+        async with app.run_test(size=size) as pilot:
+            for title, keys in SCREENS.items():
+                await pilot.press(*keys.split())
+                await until_read(pilot)
+                seen.append(f"=== {title}\n\n{text_of(app)}\n")
+    text = "\n".join(seen)
+    assert max(map(len, text.splitlines())) <= size[0]
+    compare(f"top/{size[0]}x{size[1]}", text)
+
+
+async def until_read(pilot: Pilot[None]) -> None:
+    """Wait until what the screen shows has been read."""
+    assert isinstance(pilot.app, TopApp)
+    async with asyncio.timeout(WITHIN):
+        while "Reading" in text_of(pilot.app):
+            await pilot.pause(0.02)
+    await pilot.pause()
+
+
+def cluster_of_the_picture() -> HandmadeData:
+    """Return a cluster of three kinds of machines, whose online work squeezes offline pods on one node."""
+    squeezed = changed(
+        REPORT, online=[3_000, 3_500, 4_000, 4_000, 6_000, 8_000, 9_000, 10_000, 10_000, 10_000]
+    )
+    reports = {
+        "milan-0": CALM,
+        "milan-1": squeezed,
+        "genoa-0": changed(CALM, online_milli=4_120, offered_milli=6_230, online=[3_900, 4_200] * 5),
+        "genoa-1": changed(CALM, online_milli=6_640, online=[5_000, 6_000, 6_500, 7_000, 6_600] * 2),
+    }
+    ratios = {"milan": "1.25", "genoa": "1.50"}
+    nodes = []
+    for name, report in reports.items():
+        meta = labelled(report)
+        meta["annotations"][NORMALIZATION_RATIO] = ratios[name.partition("-")[0]]
+        nodes.append(node(name, 16, **meta))
+    return HandmadeData(
+        [*nodes, node("skylake-0", 16)], [pod("web", "milan-0", "6"), pod("db", "genoa-0", "2")]
+    )
+
+
+async def test_the_picture_of_the_documents_is_what_the_screen_shows() -> None:
+    app = cluster_of_the_picture().app("offline")
+    async with app.run_test(size=(120, 14)) as pilot:
+        await pilot.press("down")
+        await pilot.pause()
+        console = Console(record=True, width=120, height=14, file=io.StringIO(), legacy_windows=False)
+        console.print(app.screen._compositor.render_update(full=True))
+        drawn = picture.export(console)
+    if os.environ.get(REWRITE) == "write":
+        PICTURE.write_text(drawn)
+    assert PICTURE.read_text() == drawn, "run: make golden"
