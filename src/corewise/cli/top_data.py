@@ -301,7 +301,8 @@ async def following(
     # What caches say about a lost connection is on the screen; a line of log would tear it.
     logging.getLogger("corewise").addHandler(logging.NullHandler())
     failed: KubeError | None = None
-    async with Client(cluster, on_warning=None) as client, asyncio.TaskGroup() as group:
+    # The client ends first, and aborts its connections: a watch that is cancelled leaves its own half closed.
+    async with asyncio.TaskGroup() as group, Client(cluster, on_warning=None) as client:
         data = TopData(cluster, client, selector=selector, config_namespace=config_namespace, bars=bars)
         table = data.tables[first]
         data.follow(table, group)
