@@ -132,5 +132,5 @@ def reported(name: str, report: OfflineReport, age: int) -> NodeReport:
 def test_top_prints_what_the_page_shows() -> None:
     rows = [row_of(each) for each in (reported("n1", REPORT, 4), reported("n2", CALM, 7))]
     printed = render(listing_of([row for row in rows if row], BARS), Form.TABLE)
-    _, _, block = PAGE.partition("    $ corewise top\n")
+    _, _, block = PAGE.partition("    $ corewise top offline --once\n")
     assert [line.strip() for line in block.splitlines()[:4]] == printed.splitlines()

@@ -28,17 +28,18 @@ from tools import picture
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 SCREENS = {
-    "nodes, as it begins": "",
-    "nodes, by the column to the right of NODE, in reverse": "> r",
-    "a filter is typed": "/ f a",
-    "a node explained": "enter enter",
-    "pods": "q escape 2",
-    "a pod explained": "end up up enter",
-    "offline pods": "q 3",
-    "offline pods of a node explained": "enter",
-    "messages": "q m",
-    "help": "q question_mark",
+    "nodes, as it begins": ("", "8 nodes, by NODE", "Quit"),
+    "nodes, by the column to the right of NODE, in reverse": ("> r", "in reverse by RAW CPU", "Quit"),
+    "a filter is typed": ("/ f a s", "1 of 8 nodes with 'fas'", "esc All"),
+    "a node explained": ("enter enter", "fast: normalization ratio", "Back"),
+    "pods": ("q escape 2", "6 pods, by POD", "Quit"),
+    "a pod explained": ("end up up enter", "default/p: on node fast", "Back"),
+    "offline pods": ("q 3", "3 nodes, by NODE", "Quit"),
+    "offline pods of a node explained": ("enter", "calm: offers", "Back"),
+    "messages": ("q m", "report that cannot be read: strange", "Back"),
+    "help": ("q question_mark", "Nodes, pods, and what", "Back"),
 }
+"""The keys that lead from each screen to the next, and two texts that are there when it is complete."""
 PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "top.svg"
 WITHIN = 60.0
 
@@ -57,22 +58,22 @@ async def test_every_screen_is_what_it_was(kubeconfig: Path, size: tuple[int, in
     async with following(load_config(str(kubeconfig)), "nodes", **settings) as (data, follow):
         app = TopApp(data, "nodes", 3600.0, follow, StoppedClock())
         async with app.run_test(size=size) as pilot:
-            for title, keys in SCREENS.items():
+            for title, (keys, *complete) in SCREENS.items():
                 await pilot.press(*keys.split())
-                await until_read(pilot)
+                await until_shown(pilot, complete)
                 seen.append(f"=== {title}\n\n{text_of(app)}\n")
     text = "\n".join(seen)
     assert max(map(len, text.splitlines())) <= size[0]
     compare(f"top/{size[0]}x{size[1]}", text)
 
 
-async def until_read(pilot: Pilot[None]) -> None:
-    """Wait until what the screen shows has been read."""
-    assert isinstance(pilot.app, TopApp)
+async def until_shown(pilot: Pilot[None], texts: list[str]) -> None:
+    """Wait until texts are on the screen, and it does not change any more."""
+    app, before = pilot.app, ""
+    assert isinstance(app, TopApp)
     async with asyncio.timeout(WITHIN):
-        while "Reading" in text_of(pilot.app):
-            await pilot.pause(0.02)
-    await pilot.pause()
+        while before != (before := text_of(app)) or not all(text in before for text in texts):
+            await pilot.pause(0.1)
 
 
 def cluster_of_the_picture() -> HandmadeData:
