@@ -29,7 +29,7 @@ from tools import picture
 SIZES = [(80, 24), (120, 40), (200, 50)]
 SCREENS = {
     "nodes, as it begins": ("", "8 nodes, by NODE", "Quit"),
-    "nodes, by the column to the right of NODE, in reverse": ("> r", "in reverse by RAW CPU", "Quit"),
+    "nodes, by the column to the right of NODE, in reverse": ("> r", "in reverse by", "Quit"),
     "a filter is typed": ("/ f a s", "1 of 8 nodes with 'fas'", "esc All"),
     "a node explained": ("enter enter", "fast: normalization ratio", "Back"),
     "pods": ("q escape 2", "6 pods, by POD", "Quit"),
