@@ -29,9 +29,6 @@ from corewise.quantities import Quantity, QuantityError
 from corewise.suppression.batch_limits import BatchContainer
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
 
-SuppressionInputs = tuple[ManagedNode, Mapping[str, str] | None, Iterable[BoundPod] | None]
-"""The node, the data of the ConfigMap and the node's pods; None is what may not be read."""
-
 
 @click.command(
     "suppression",
