@@ -63,8 +63,12 @@ async def test_no_version_of_a_node_is_divided_but_not_amplified(world: World) -
         assert [stored(version) for version in seen] == [("2.00", "16"), ("2.00", "24"), ("1.00", "8")]
         assert manager.metrics.value(metrics.WRITES, "PatchNode", "ok") == 3
         assert manager.metrics.value(metrics.WRITES, "TouchNodeStatus", "ok") == 0
-        manager.program.metrics_text()
-        assert manager.metrics.value(metrics.NODES_PENDING) == 0
+
+        def pending() -> float:
+            manager.program.metrics_text()
+            return manager.metrics.value(metrics.NODES_PENDING)
+
+        await until(lambda: pending() == 0)
 
 
 async def test_without_a_webhook_the_node_is_pending_until_there_is_one(world: World) -> None:
