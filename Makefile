@@ -10,7 +10,7 @@ MINUTES ?= 10
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack policies libvirt test explore check generate man golden bench docs docs-serve size test-kube test-node chart install-demo lock clean
+.PHONY: help up openstack policies libvirt test explore check generate man golden bench docs docs-serve size test-kube test-node image dist chart install-demo lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,12 @@ check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current, l
 
 generate: $(VENV)/dev.stamp ## Write the files that are generated from the code
 	$(BIN)/python tools/generate.py
+
+image: $(VENV)/dev.stamp ## Build the container image (BASE=debian where no registry can be reached; docs/image.md)
+	$(BIN)/python -m tools.image $(if $(BASE),--base $(BASE)) $(IMAGE)
+
+dist: $(VENV)/dev.stamp ## Make all files of a release in dist/: sdist, wheels, image, chart, checksums (BASE= as for image)
+	$(BIN)/python -m tools.dist $(if $(BASE),--base $(BASE)) $(IMAGE)
 
 man: $(VENV)/run.stamp ## Write the man pages, one for each command, from the commands' help (man/man1)
 	$(BIN)/python tools/generate.py --only man/

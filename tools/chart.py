@@ -134,8 +134,8 @@ def chart_version(version: str) -> str:
     return release + ("-" + ".".join(before) if before else "") + ("+" + ".".join(build) if build else "")
 
 
-def package(destination: Path) -> Path:
-    """Lint the chart and write its archive, under the version of corewise.
+def package(destination: Path, version: str = "") -> Path:
+    """Lint the chart and write its archive, under a version of corewise: if none is given, the installed one.
 
     Raises:
         ChartError: if lint finds an error.
@@ -143,12 +143,14 @@ def package(destination: Path) -> Path:
     import helm_python  # noqa: PLC0415
 
     destination.mkdir(parents=True, exist_ok=True)
-    version, app = chart_version(corewise.__version__), corewise.__version__
+    app = version or corewise.__version__
     with staged() as folder:
         found = helm_python.lint(folder, {}, strict=True)["messages"]
         if errors := [f"{each['path']}: {each['error']}" for each in found if each["severity"] == _ERROR]:
             raise ChartError("\n".join(errors))
-        return Path(helm_python.package(folder, destination=destination, version=version, app_version=app))
+        return Path(
+            helm_python.package(folder, destination=destination, version=chart_version(app), app_version=app)
+        )
 
 
 if __name__ == "__main__":

@@ -124,12 +124,12 @@ class ContainerdNode:
             directory.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
-    def pod(self, uid: str = "") -> Iterator[Pod]:
+    def pod(self, uid: str = "", logs: Path | None = None) -> Iterator[Pod]:
         """A pod that runs as long as this lasts; with a UID of the API, below kubelet's cgroup."""
         self._pods += 1
         above = f"{self._parent}/kubepods/burstable" if uid else self._parent
         uid = uid or f"uid-{self._pods}"
-        pod = self.cri.run_pod(uid, f"{above}/pod{uid}")
+        pod = self.cri.run_pod(uid, f"{above}/pod{uid}", logs)
         try:
             yield pod
         finally:
@@ -163,8 +163,12 @@ class ContainerdNode:
 
     def stated_quota(self, container_id: str) -> int:
         """Return the quota in the container's OCI spec: what it has from its first moment."""
+        return int(self.spec(container_id)["linux"]["resources"]["cpu"]["quota"])
+
+    def spec(self, container_id: str) -> dict[str, Any]:
+        """Return the container's OCI spec."""
         info: Any = json.loads(self._ctr("containers", "info", container_id))
-        return int(info["Spec"]["linux"]["resources"]["cpu"]["quota"])
+        return dict(info["Spec"])
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         """Look again and again until something has come about in other processes."""
@@ -188,10 +192,14 @@ class ContainerdNode:
             return self.nri_socket.exists() and bool(self._ctr("version"))
         return False
 
+    def import_image(self, archive: Path) -> None:
+        """Import an OCI archive, as an administrator does."""
+        self._ctr("images", "import", "--local", "--snapshotter", "native", str(archive), inside=True)
+
     def _import_image(self) -> None:
         archive = self.base / "image.tar"
         write_image(self._files.busybox, archive)
-        self._ctr("images", "import", "--local", "--snapshotter", "native", str(archive), inside=True)
+        self.import_image(archive)
         self.wait_for(self.cri.has_image, "the CRI knows the image")
 
     def _ctr(self, *arguments: str, inside: bool = False) -> str:

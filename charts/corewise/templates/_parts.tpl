@@ -1,7 +1,7 @@
 {{/* The image of all programs. */}}
 {{- define "corewise.image" -}}
 {{- with .Values.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default ($.Chart.AppVersion | replace "+" "-") }}{{ end }}
 {{- end -}}
 {{- end -}}
 
