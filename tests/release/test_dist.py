@@ -9,7 +9,6 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,26 +29,30 @@ def version(directory: Path) -> str:
     return output(directory, sys.executable, "-m", "hatchling", "version").strip()
 
 
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cloned(directory: Path, *tags: str) -> Path:
     if not (ROOT / ".git").exists() or not shutil.which("cc"):
         pytest.skip("needs a clone and a C compiler")
-    directory = tmp_path_factory.mktemp("clone") / "corewise"
     output(ROOT, "git", "clone", "--quiet", "--no-tags", str(ROOT), str(directory))
+    for tag in tags:
+        output(directory, "git", "tag", tag)
     return directory
 
 
 @pytest.fixture(scope="module")
-def dist(clone: Path) -> Iterator[Path]:
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cloned(tmp_path_factory.mktemp("clone") / "corewise", f"v{RELEASE}")
+
+
+@pytest.fixture(scope="module")
+def dist(clone: Path) -> Path:
     """The files of a release whose tag is at the clone's commit."""
-    output(clone, "git", *IDENTITY, "tag", f"v{RELEASE}")
     output(clone, sys.executable, "-m", "tools.dist", "--no-image")
-    yield clone / "dist"
-    output(clone, "git", "tag", "--delete", f"v{RELEASE}")
+    return clone / "dist"
 
 
 def test_a_release_has_sdist_both_wheels_chart_and_their_checksums(dist: Path) -> None:
-    checksums = dict(reversed(line.split("  ")) for line in (dist / "SHA256SUMS").read_text().splitlines())
+    lines = (line.split("  ") for line in (dist / "SHA256SUMS").read_text().splitlines())
+    checksums = {name: checksum for checksum, name in lines}
     assert sorted(checksums) == sorted((*WHEELS, f"corewise-{RELEASE}.tar.gz", f"corewise-{RELEASE}.tgz"))
     for name, checksum in checksums.items():
         assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == checksum
@@ -69,7 +72,7 @@ def test_the_pure_wheel_runs_in_a_fresh_environment_and_says_its_version(dist: P
     output(tmp_path, *pip, str(dist / WHEELS[0]))
     site = output(tmp_path, python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
     assert not list(Path(site).rglob("chase.so"))
-    # Its dependencies are those of this environment; corewise itself is not, since its own directory comes first.
+    # Its dependencies are those of this environment; not corewise: its own directory comes first.
     Path(site, "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     assert output(tmp_path, "fresh/bin/corewise", "--version") == f"corewise, version {RELEASE}\n"
 
@@ -80,16 +83,13 @@ def test_an_sdist_knows_its_version_without_git(dist: Path, tmp_path: Path) -> N
     assert version(tmp_path / f"corewise-{RELEASE}") == RELEASE
 
 
-def test_a_clone_without_tags_has_a_development_version_that_names_its_commit(clone: Path) -> None:
+def test_a_clone_without_tags_has_a_development_version_that_names_its_commit(tmp_path: Path) -> None:
+    clone = cloned(tmp_path / "clone")
     commit = output(clone, "git", "rev-parse", "--short=7", "HEAD").strip()
     assert re.fullmatch(rf"0\.0\.1\.dev\d+\+g{commit}\w*", version(clone))
 
 
-def test_the_next_commit_after_a_release_is_a_development_version_of_the_next(clone: Path) -> None:
-    try:
-        output(clone, "git", *IDENTITY, "tag", "v1.2.3")
-        output(clone, "git", *IDENTITY, "commit", "--quiet", "--allow-empty", "--message", "next")
-        assert version(clone).startswith("1.2.4.dev1+g")
-    finally:
-        output(clone, "git", "reset", "--quiet", "--hard", "v1.2.3")
-        output(clone, "git", "tag", "--delete", "v1.2.3")
+def test_a_commit_after_a_release_is_a_development_version_of_the_next(tmp_path: Path) -> None:
+    clone = cloned(tmp_path / "clone", "v1.2.3")
+    output(clone, "git", *IDENTITY, "commit", "--quiet", "--allow-empty", "--message", "next")
+    assert version(clone).startswith("1.2.4.dev1+g")
