@@ -263,7 +263,7 @@ def build(tool: Tool, given: argparse.Namespace, scratch: Path, epoch: str) -> N
         "BASE": base or f"python:{_PYTHON}-slim-bookworm",
         "BUILDER": builder or f"python:{_PYTHON}-bookworm",
     }
-    digests = set()
+    digests: set[str] = set()
     for attempt in ("first", "second")[: 1 + given.twice]:
         context, made = scratch / attempt, scratch / f"{attempt}.tar"
         context.mkdir()
@@ -275,16 +275,21 @@ def build(tool: Tool, given: argparse.Namespace, scratch: Path, epoch: str) -> N
         tool.save(name, made)
         stem = given.directory / f"corewise-{release}"
         archive = Path(f"{stem}-image-{platform.machine()}.tar")
+        if archive.exists() and digests:
+            archive.rename(archive.with_suffix(".first.tar"))
         digest, sizes = finish_archive(made, archive, name, int(epoch))
         digests.add(digest)
         shutil.copy(context / "sbom.cdx.json", f"{stem}-sbom.cdx.json")
+    if len(digests) > 1:
+        sys.exit(
+            f"image: two builds differ; compare: diffoscope {archive.with_suffix('.first.tar')} {archive}"
+        )
+    archive.with_suffix(".first.tar").unlink(missing_ok=True)
     print(f"image    {name}")
-    print(f"digest   {', '.join(sorted(digests))}")
+    print(f"digest   {digest}")
     print(f"archive  {archive}")
     ours, beneath = round(sizes.ours / MEGABYTE), round(sizes.base / MEGABYTE)
     print(f"size     {ours} MB of corewise over a base of {beneath} MB, uncompressed")
-    if len(digests) > 1:
-        sys.exit("image: two builds of the same input gave different images")
 
 
 if __name__ == "__main__":
