@@ -73,9 +73,8 @@ class Tool:
     ) -> None:
         """Build an image."""
         given = [f"--build-arg={name}={value}" for name, value in arguments.items()]
-        if self.program == "docker":
-            given.append(f"--build-arg=SOURCE_DATE_EPOCH={epoch}")
-        else:
+        given.append(f"--build-arg=SOURCE_DATE_EPOCH={epoch}")
+        if self.program != "docker":
             given += ["--isolation", "chroot", "--timestamp", epoch, *self._policy]
         run(
             self.program,
