@@ -1,9 +1,9 @@
 """The container image, built from Debian's packages: a real containerd starts it as the manifests say.
 
-The test is the kubelet: it takes arguments, security context, variables and volumes from ``deploy/``, but some
-are not the manifest's: pods are on the host's network, so each port is a free one of the loopback interface; and
-kubelet's directories and the agent's state are the test's. The programs find the local API server as in a
-cluster, by the token of their ServiceAccount, and have the permissions of ``deploy/``.
+The test is the kubelet: it takes arguments, security context, variables and volumes from ``deploy/``. Its own
+are the ports, since pods are on the host's network (each is a free one of the loopback interface), kubelet's
+directories and the agent's state. The programs find the local API server as in a cluster, by the token of
+their ServiceAccount, and have the permissions of ``deploy/``.
 
 COREWISE_TEST_IMAGE names an archive that was built before; reproducibility is not tested then.
 """
