@@ -182,8 +182,8 @@ def table(
         severities = [column.severity(row) if coloured and row is not None else None for column in shown]
         lines.append(_line(shown, texts, list(fitted.values()), severities))
     missing = [column.title for place, column in enumerate(columns) if place not in fitted]
-    cut = (columns[place].title for place, width in fitted.items() if width < widths[place])
-    shortened = [title or "the first column" for title in cut]
+    short = (columns[place].title for place, width in fitted.items() if width < widths[place])
+    shortened = [title or "the first column" for title in short]
     if rows and (missing or shortened):
         parts = [f"columns left out: {', '.join(missing)}"] if missing else []
         parts += [f"texts cut: {', '.join(shortened)}"] if shortened else []
