@@ -177,7 +177,7 @@ def table(
     shown = [columns[place] for place in fitted]
     lines = []
     for index, row in enumerate([None, *rows]):
-        texts = [cut(cells[place][index], width) for place, width in fitted.items()]
+        texts = [shortened_to(cells[place][index], width) for place, width in fitted.items()]
         coloured = screen.colour and row is not None
         severities = [column.severity(row) if coloured and row is not None else None for column in shown]
         lines.append(_line(shown, texts, list(fitted.values()), severities))
@@ -210,7 +210,7 @@ def fit(columns: Sequence[Column[T]], widths: Sequence[int], width: int) -> dict
     return fitted
 
 
-def cut(text: str, width: int) -> str:
+def shortened_to(text: str, width: int) -> str:
     """Return a text, or as much of it as fits."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 

@@ -9,12 +9,25 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from corewise.cli import output
 from corewise.cli.options import cluster_options, duration, examples
 from corewise.cli.output import Column, Form
-from corewise.cli.top_view import ramp
+from corewise.cli.top_view import columns, ramp
 from corewise.kube.config import ClusterConfig, load_config
+
+
+def _sortable(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Complete a column of the table that is printed if none is named."""
+    names = ["name", *_named(columns(""))]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _named(known: Sequence[Column[Any]]) -> dict[str, Column[Any]]:
+    return {column.title.lower().replace(" ", "-"): column for column in known}
 
 
 @click.command(epilog=examples("corewise top", "corewise top nodes --once -l pool=batch"))
@@ -26,6 +39,7 @@ from corewise.kube.config import ClusterConfig, load_config
     metavar="COLUMN",
     default="name",
     show_default=True,
+    shell_complete=_sortable,
     help="Column to sort a printed table by, such as idle: the largest figure first.",
 )
 @duration("--interval", default="2s", help="How often the screen shows what has changed.")
@@ -92,14 +106,14 @@ async def _print(cluster: ClusterConfig, name: str, sort: str, form: Form, setti
         output.say(line)
 
 
-def _column(columns: Sequence[Column[Any]], name: str) -> Column[Any]:
+def _column(known: Sequence[Column[Any]], name: str) -> Column[Any]:
     """Return the column of a name; the first one is also called name.
 
     Raises:
         click.BadParameter: if there is none.
     """
-    named = {column.title.lower().replace(" ", "-"): column for column in columns}
-    if column := {"name": columns[0], **named}.get(name.lower()):
+    named = _named(known)
+    if column := {"name": known[0], **named}.get(name.lower()):
         return column
     raise click.BadParameter(
         f"there is no column {name!r}; columns are: {', '.join(named)}", param_hint="--sort"

@@ -122,7 +122,7 @@ class Sheet(Generic[R]):
 
 
 def _padded(column: Column[R], text: str, width: int) -> str:
-    text = output.cut(text, width)
+    text = output.shortened_to(text, width)
     return text.rjust(width) if column.right else text.ljust(width)
 
 
