@@ -138,7 +138,9 @@ def client_of(dump: Path | None, kubeconfig: str | None, context: str | None) ->
 
 
 async def no_node(client: Client, name: str) -> Failure:
-    """Return the end of a command about a node that does not exist, with the names of those that do."""
+    """Return the end of a command about a node that does not exist; a dump names the nodes that it has."""
+    if client.config.server:
+        return Failure.no_node(name)
     nodes = await client.list(NODES.typed(PartialObject))
     return Failure.no_node(
         name, f"there are: {output.some([each.metadata.name for each in nodes]) or 'none'}"
