@@ -41,7 +41,7 @@ def examples(text: str) -> list[str]:
 
 def calls(line: str) -> Iterator[list[str]]:
     """Yield the arguments of each call of corewise in a line of a shell."""
-    for part in re.split(r"[|]|<\(", line.rstrip(")")):
+    for part in re.split(r"&&|[|]|<\(", line.rstrip(")")):
         words = shlex.split(part.partition(">")[0])
         if words[:1] == ["corewise"]:
             yield words[1:]
