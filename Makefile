@@ -48,7 +48,7 @@ $(VENV)/libvirt.stamp: requirements/libvirt-build.txt requirements/libvirt.txt $
 	$(PIP) --require-hashes --no-build-isolation -r requirements/libvirt.txt
 	@touch $@
 
-openstack: $(VENV)/openstack.stamp ## Install what corewise compute needs besides (the extra openstack)
+openstack: $(VENV)/openstack.stamp ## Install what corewise compute needs (the extra openstack)
 
 $(VENV)/policies.stamp: requirements/policies.txt $(VENV)/run.stamp
 	$(PIP) --require-hashes -r requirements/policies.txt
@@ -118,7 +118,7 @@ $(VENV)/node.stamp: requirements/node.txt $(VENV)/dev.stamp
 test-node: $(VENV)/node.stamp ## Run the tests on real kernels, in virtual machines (docs/testing-on-kernels.md)
 	COREWISE_TEST_NODE=1 $(BIN)/pytest -o faulthandler_timeout=1800 tests/node $(T)
 
-lock: ## Resolve the locked requirements anew (needs uv)
+lock: ## Resolve the locked requirements again (needs uv)
 	echo 'hatch-vcs>=0.5 hatchling>=1.25 editables' | tr ' ' '\n' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/build.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o requirements/run.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra openstack pyproject.toml -c requirements/run.txt -o requirements/openstack.txt
