@@ -134,8 +134,8 @@ class LazyGroup(click.Group):
 def corewise() -> None:
     """Manage the CPUs of a cluster.
 
-    One CPU in a request means the same on every node, offline work lives on what online work leaves, and
-    every CPU is accounted for.
+    One CPU in a request means the same on every node, offline pods use the CPU that online pods leave idle,
+    and every dedicated and shared CPU is accounted for.
     """
 
 

@@ -79,7 +79,7 @@ LARGEST = click.option(
 @click.option(
     "--manage-webhooks",
     is_flag=True,
-    help="Make and rotate the webhooks' certificates, and install the webhook configurations.",
+    help="Install the admission policy, or before Kubernetes 1.36 the webhooks; make and rotate certificates.",
 )
 @TLS_OPTIONS
 @METRICS_LISTEN
