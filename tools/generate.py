@@ -201,7 +201,7 @@ def commands() -> dict[str, str]:
 
     A command has a page with all below it; those of ``compute`` have one each, because they are long.
     """
-    context = click.Context(corewise, info_name="corewise")
+    context = click.Context(corewise, info_name="corewise", **corewise.context_settings)
     pages: dict[str, list[tuple[str, str]]] = {}
     for path, text in helps(corewise, "corewise", None)[1:]:
         words = path.split()[1:]

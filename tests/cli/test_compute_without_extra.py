@@ -9,6 +9,7 @@ from pathlib import Path
 
 from compute.compute_world import machine
 from corewise.cli.errors import ExitCode
+from corewise.vocabulary.errors import install_hint
 
 WITHOUT = """
 import sys
@@ -40,5 +41,5 @@ def test_what_needs_the_extra_names_it() -> None:
     assert told.returncode == ExitCode.BAD_INPUT
     assert told.stderr.splitlines() == [
         "corewise: OpenStackUnusable: the Python package keystoneauth1 is not installed",
-        "  install it: pip install 'corewise[openstack]', or in a checkout: make openstack",
+        f"  {install_hint('openstack')}",
     ]

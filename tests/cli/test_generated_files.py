@@ -66,7 +66,7 @@ def test_every_command_has_a_man_page_that_is_shipped() -> None:
 
 
 def command_paths(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:
-    context = click.Context(command, info_name=name, parent=parent)
+    context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
     yield context.command_path
     if isinstance(command, click.Group):
         for each in command.list_commands(context):

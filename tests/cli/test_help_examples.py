@@ -20,7 +20,7 @@ def commands(
     command: click.Command, name: str, parent: click.Context | None = None
 ) -> Iterator[tuple[str, str]]:
     """Yield each command's path and its help, but not the group of all."""
-    context = click.Context(command, info_name=name, parent=parent)
+    context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
     if parent:
         yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):

@@ -11,6 +11,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form
 from corewise.simulation.control_plane import Folder
 from corewise.simulation.outage import OutageReport, Phase
+from corewise.vocabulary.errors import install_hint
 
 
 def test_without_the_library_that_evaluates_policies_it_names_what_to_install(
@@ -19,7 +20,7 @@ def test_without_the_library_that_evaluates_policies_it_names_what_to_install(
     monkeypatch.setattr(up_outage, "find_spec", lambda _name: None)
     with pytest.raises(Failure) as refused:
         up_outage.run_scenario(Folder(tmp_path), None, None, Form.TABLE)
-    assert refused.value.hint == "install the extra policies: pip install 'corewise[policies]'"
+    assert refused.value.hint == install_hint("policies")
 
 
 def test_a_cpu_with_two_owners_is_the_answer_no(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -384,6 +384,6 @@ async def test_a_key_of_another_certificate_is_a_config_error(authority: Authori
     "ca", [b"rubbish", b"\xff", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"]
 )
 async def test_an_authority_that_is_none_is_a_config_error(ca: bytes) -> None:
-    with pytest.raises(ConfigError, match="no PEM certificate"):
+    with pytest.raises(ConfigError, match="not a PEM certificate"):
         async with Client(ClusterConfig("https://127.0.0.1:1", ca_pem=ca)):
             pass

@@ -147,7 +147,7 @@ def test_a_mutation_is_a_list_of_patches(text: str) -> None:
 
 def test_a_quantity_is_no_value_of_a_patch() -> None:
     text = "[JSONPatch{op: 'add', path: '/a', value: {'q': quantity('1')}}]"
-    with pytest.raises(EvaluationError, match="no JSON value"):
+    with pytest.raises(EvaluationError, match="not a JSON value"):
         compile_expression(text, PATCHES).evaluate(VALUES)
 
 

@@ -79,7 +79,7 @@ LARGEST = click.option(
 @click.option(
     "--manage-webhooks",
     is_flag=True,
-    help="Install the admission policy, or before Kubernetes 1.36 the webhooks; make and rotate certificates.",
+    help="Install the admission policy, or webhooks before Kubernetes 1.36; make and rotate certificates.",
 )
 @TLS_OPTIONS
 @METRICS_LISTEN

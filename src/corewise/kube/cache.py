@@ -187,16 +187,16 @@ class Cache(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             timeout_seconds=SHORTEST_WATCH + self._rng.randrange(SHORTEST_WATCH),
-            on_open=self._answered,
+            on_open=self._opened,
         )
 
-    def _answered(self) -> None:
-        """Note that the API server is there. An opened watch alone is no success: it may be cut again."""
-        self.last_contact = self._clock.monotonic()
+    def _opened(self) -> None:
+        """Note that a watch follows changes again. That alone is no contact: it may be cut at once."""
         self.last_error = None
 
     def _contact(self) -> None:
-        self._answered()
+        self.last_contact = self._clock.monotonic()
+        self.last_error = None
         self._failures = 0
 
     def _failed(self, error: KubeError) -> None:
