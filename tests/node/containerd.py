@@ -13,16 +13,20 @@ import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
 from corewise.topology import CPUSet
 from node.cri import CRI, Pod
 from node.image import IMAGE, write_image
-from node.packages import RuntimeFiles
+from node.packages import RuntimeFiles, runtime_files
+from node.unpacking import Unavailable
 
 LONGEST = 180.0
 """Seconds to wait for what takes one or two."""
@@ -269,3 +273,19 @@ def unavailable() -> str:
 def _input(process: subprocess.Popen[str]) -> IO[str]:
     assert process.stdin is not None
     return process.stdin
+
+
+@contextmanager
+def containerd_or_skip() -> Iterator[ContainerdNode]:
+    """Run a containerd for a block; skip the test where none can run, and say why."""
+    if reason := unavailable():
+        pytest.skip(reason)
+    try:
+        files = runtime_files()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    with (
+        tempfile.TemporaryDirectory(prefix="corewise-node-") as base,
+        ContainerdNode(files, Path(base)).running() as node,
+    ):
+        yield node

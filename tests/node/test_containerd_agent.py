@@ -7,20 +7,16 @@ cgroups are those that containerd and runc make, below a cgroup root of the test
 from __future__ import annotations
 
 import os
-import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from corewise.topology import CPUSet
 from node.agent_cluster import AgentCluster, agent_cluster
-from node.containerd import ContainerdNode, unavailable
+from node.containerd import ContainerdNode, containerd_or_skip
 from node.cri import Pod
-from node.packages import runtime_files
-from node.unpacking import Unavailable
 
 ONE_CPU, ONE_CPU_DIVIDED = 100_000, 66_667
 TWO_CPU, TWO_CPU_DIVIDED = 200_000, 133_334
@@ -30,16 +26,7 @@ REGISTERED = "registered with containerd"
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[ContainerdNode]:
-    if reason := unavailable():
-        pytest.skip(reason)
-    try:
-        files = runtime_files()
-    except Unavailable as error:
-        pytest.skip(str(error))
-    with (
-        tempfile.TemporaryDirectory(prefix="corewise-node-") as base,
-        ContainerdNode(files, Path(base)).running() as node,
-    ):
+    with containerd_or_skip() as node:
         node.make_kubepods()
         yield node
 

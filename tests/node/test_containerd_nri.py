@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from node.containerd import ContainerdNode, unavailable
-from node.packages import runtime_files
-from node.unpacking import Unavailable
+from node.containerd import ContainerdNode, containerd_or_skip
 
 RATIO = "120"
 ONE_CPU = 100_000
@@ -28,16 +26,7 @@ STARTED = ("POST_CREATE_CONTAINER", "START_CONTAINER", "POST_START_CONTAINER")
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[ContainerdNode]:
-    if reason := unavailable():
-        pytest.skip(reason)
-    try:
-        files = runtime_files()
-    except Unavailable as error:
-        pytest.skip(str(error))
-    with (
-        tempfile.TemporaryDirectory(prefix="corewise-node-") as base,
-        ContainerdNode(files, Path(base)).running() as node,
-    ):
+    with containerd_or_skip() as node:
         yield node
 
 

@@ -20,7 +20,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,10 +38,8 @@ from corewise.kube.config import load_config
 from corewise.kube.resources import NODES
 from corewise.simulation.control_plane import free_port, install, shipped_manifests
 from golden.cluster import Cluster
-from node.containerd import ContainerdNode, unavailable
+from node.containerd import ContainerdNode, containerd_or_skip
 from node.cri import HOST_NETWORK
-from node.packages import runtime_files
-from node.unpacking import Unavailable
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ("manager/deployment.yaml", "scheduler/deployment.yaml", "agent/daemonset.yaml")
@@ -103,16 +100,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 @pytest.fixture(scope="module")
 def node(image: Image) -> Iterator[ContainerdNode]:
-    if reason := unavailable():
-        pytest.skip(reason)
-    try:
-        files = runtime_files()
-    except Unavailable as error:
-        pytest.skip(str(error))
-    with (
-        tempfile.TemporaryDirectory(prefix="corewise-node-") as base,
-        ContainerdNode(files, Path(base)).running() as node,
-    ):
+    with containerd_or_skip() as node:
         node.import_image(image.archive)
         yield node
 
