@@ -17,7 +17,6 @@ from compute.compute_world import DOCUMENT, configured, guest, machine
 from corewise.cli import corewise
 from corewise.cli.compute_options import host_name, nova_conf
 from corewise.cli.errors import ExitCode, Failure
-from corewise.tracking import Compat
 from kernel import machine_trees
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
@@ -623,12 +622,12 @@ def test_beside_nova_the_provider_has_the_name_of_the_machine_and_not_that_of_th
 ) -> None:
     files.put("nova.conf", configured({**DOCUMENT, "host": "service-name"}))
     conf = nova_conf((files.config,))
-    assert host_name(None, conf, Compat.SPEC) == "service-name"
-    assert host_name(None, conf, Compat.NOVA) == socket.gethostname()
-    assert host_name("given", conf, Compat.NOVA) == "given"
+    assert host_name(None, conf) == "service-name"
+    assert host_name(None, conf, beside_nova=True) == socket.gethostname()
+    assert host_name("given", conf, beside_nova=True) == "given"
 
 
 def test_beside_nova_the_provider_has_the_name_that_libvirt_reports() -> None:
     libvirt = pytest.importorskip("libvirt", reason="libvirt-python is not installed: make libvirt")
     reported = libvirt.open("test:///default").getHostname()
-    assert host_name(None, None, Compat.NOVA, "test:///default") == reported
+    assert host_name(None, None, "test:///default", beside_nova=True) == reported

@@ -12,15 +12,15 @@ import pytest
 
 from compute.compute_world import DOCUMENT, IMPATIENT, World, configured, guest, hosts_in, request, wanted
 from compute.faults import Faulty, down, storm
+from corewise.compute.beside_nova import NovaGivesCPUs, ProviderOfNova
 from corewise.compute.errors import LedgerDamaged
 from corewise.compute.hosts import OptionsUnusable
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import HostAgent, Passed, run_pass
-from corewise.compute.scheduling import GuestScheduler
+from corewise.compute.scheduling import GuestScheduler, pin
 from corewise.compute.verdicts import Placed
 from corewise.openstack.errors import ConflictStorm, NovaConfError, ProviderAwaited
-from corewise.tracking import Compat
 from corewise.vocabulary import metrics
 from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
 from corewise.vocabulary.reasons import Reason
@@ -41,6 +41,7 @@ class Scene:
         self.state.mkdir(parents=True)
         self.client = world.client
         self.transport = Faulty()
+        self.options = ComputeOptions(HOST, (self.conf,), self.root, state_dir=self.state)
         self.machine("0-47")
         self.configure(DOCUMENT)
 
@@ -53,10 +54,6 @@ class Scene:
 
     def configure(self, options: dict[str, str]) -> None:
         self.conf.write_text(configured(options))
-
-    @property
-    def options(self) -> ComputeOptions:
-        return ComputeOptions(HOST, (self.conf,), self.root, state_dir=self.state)
 
     def run(self) -> Passed:
         return run_pass(self.options, self.transport.client(), patience=IMPATIENT)
@@ -94,14 +91,63 @@ def test_one_pass_brings_placement_to_the_documents_figures_and_the_next_writes_
 
 
 def test_beside_nova_the_agent_waits_for_the_provider_that_nova_compute_makes(scene: Scene) -> None:
-    beside = replace(scene.options, compat=Compat.NOVA)
+    beside = replace(scene.options, config=(), beside_nova=(scene.conf,))
     for options in (beside, replace(beside, dry_run=True)):
         with pytest.raises(ProviderAwaited, match=f"waiting for nova-compute to create the provider {HOST}"):
             run_pass(options, scene.transport.client(), patience=IMPATIENT)
     assert scene.client.providers(HOST) == ()
     made = scene.client.create_provider(HOST, guest(7))  # as nova-compute does: by its own UUID
-    run_pass(beside, scene.transport.client(), patience=IMPATIENT)
-    assert (scene.uuid, scene.totals()) == (made.uuid, {PCPU: 16, VCPU: 30})
+    with pytest.raises(ProviderAwaited, match=f"provider {HOST} has no trait of nova-compute"):
+        run_pass(beside, scene.transport.client(), patience=IMPATIENT)
+    scene.client.put_traits(made.uuid, made.generation, frozenset({"COMPUTE_NODE"}))
+    differences = run_pass(beside, scene.transport.client(), patience=IMPATIENT).writes
+    assert [each.reason for each in differences] == [Reason.INVENTORY_REPORTED, Reason.TRAIT_REPORTED]
+    assert scene.transport.writes == []
+    assert scene.totals() == {}
+
+
+def test_beside_nova_a_difference_is_logged_once_and_no_guest_is_placed(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = scene.client.create_provider(HOST)
+    scene.client.put_traits(made.uuid, made.generation, frozenset({"COMPUTE_NODE"}))
+    scene.options = replace(scene.options, config=(), beside_nova=(scene.conf,))
+    agent = run_for(scene, 300.0)
+    said = [
+        record.message for record in caplog.records if "Placement differs from nova.conf" in record.message
+    ]
+    assert len(said) == 2
+    assert agent.metrics.value(metrics.COMPUTE_WRITES, "inventories") == 0
+    assert scene.transport.writes == []
+    host = hosts_in(scene.hosts).known[HOST]
+    assert str(host.nova_cpus) == "2-47"
+    with pytest.raises(NovaGivesCPUs, match="nova-compute runs on host n1 and gives CPUs 2-47"):
+        pin(host, request(2), guest=None)
+
+
+def test_an_agent_that_owns_its_host_leaves_a_provider_of_nova_alone(scene: Scene) -> None:
+    made = scene.client.create_provider(HOST)
+    scene.client.put_traits(made.uuid, made.generation, frozenset({"OWNER_NOVA"}))
+    for options in (scene.options, replace(scene.options, dry_run=True)):
+        with pytest.raises(ProviderOfNova, match=r"belongs to nova-compute \(trait OWNER_NOVA\)"):
+            run_pass(options, scene.transport.client(), patience=IMPATIENT)
+    assert scene.transport.writes == []
+
+
+def test_beside_nova_only_cpus_that_no_set_of_nova_names_are_given(scene: Scene) -> None:
+    own = scene.root.parent / "own.conf"
+    own.write_text(configured({"cpu_dedicated_set": "0-3"}))
+    part = replace(scene.options, config=(own,), beside_nova=(scene.conf,))
+    with pytest.raises(NovaGivesCPUs, match="gives CPUs 2-3"):
+        run_pass(part, scene.client)
+    own.write_text(configured({"cpu_dedicated_set": "0-1"}))
+    run_pass(part, scene.client)
+    assert scene.totals() == {PCPU: 2}
+    asked = request(2, {"resources:PCPU": "2", "resources:MEMORY_MB": "0"})
+    scheduler = GuestScheduler(PlacementOffers(scene.client), hosts_in(scene.hosts))
+    assert isinstance(scheduler.schedule(wanted(1, asked)), Placed)
+    run_pass(scene.options, scene.client)  # Nova has left: the mark goes
+    assert hosts_in(scene.hosts).known[HOST].nova_cpus is None
 
 
 def test_what_others_have_written_of_the_provider_stays(scene: Scene) -> None:

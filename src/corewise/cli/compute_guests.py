@@ -279,6 +279,7 @@ def apply_command(guest: str, given: GivenHosts, domain: Path) -> None:
     if host is None:
         hosts.raise_unusable()
         raise GuestUnknown(f"no ledger has a guest {guest}")
+    host.refuse_cpus_of_nova()
     text = text_of(domain)
     named = uuid_of(text)
     if named != guest:

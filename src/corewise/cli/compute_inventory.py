@@ -69,7 +69,9 @@ def command(
     facts = HostFacts.of(machine(topology, root))
     settings = checked_settings(conf, facts, compat)
     provider = (
-        provider_of(placement.client(conf), host_name(name, conf, compat)) if placement.is_given else None
+        provider_of(placement.client(conf), host_name(name, conf, beside_nova=compat is Compat.NOVA))
+        if placement.is_given
+        else None
     )
     offered = offer(settings, facts, provider)
     known = provider or Provider("", "", 0)

@@ -27,7 +27,7 @@ from corewise.compute.errors import (
     FileUnusable,
     HostUnknown,
 )
-from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, options_in, read_hosts
+from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, nova_cpus_in, options_in, read_hosts
 from corewise.compute.ledger import LedgerFile, MemoryLedger
 from corewise.compute.machine_file import parse_machine
 from corewise.config.decoding import Parsed
@@ -81,6 +81,13 @@ HOST = click.option(
     "name",
     metavar="NAME",
     help="The host's name, and its provider's.  [default: from --config, else this machine's]",
+)
+BESIDE_NOVA = click.option(
+    "--beside-nova",
+    type=FILE,
+    multiple=True,
+    metavar="FILE",
+    help="nova-compute runs on the host too, with this nova.conf: corewise gives none of its CPUs.",
 )
 _TOPOLOGY = click.option(
     "--topology",
@@ -185,7 +192,9 @@ def nova_conf(config: Sequence[Path]) -> NovaConf | None:
     return read_nova_conf(config)
 
 
-def host_name(name: str | None, conf: NovaConf | None, compat: Compat, libvirt: str | None = None) -> str:
+def host_name(
+    name: str | None, conf: NovaConf | None, libvirt: str | None = None, *, beside_nova: bool = False
+) -> str:
     """Return the host's name: from the option, from nova.conf, or this machine's.
 
     Beside Nova it is the one that libvirt reports, after which nova-compute names its provider; ``[DEFAULT]
@@ -196,7 +205,7 @@ def host_name(name: str | None, conf: NovaConf | None, compat: Compat, libvirt: 
     """
     if name:
         return name
-    if compat is Compat.NOVA:
+    if beside_nova:
         if libvirt is None:
             return socket.gethostname()
         from corewise.openstack.libvirt import connected  # noqa: PLC0415 - needs an extra
@@ -253,11 +262,16 @@ class GivenHosts:
     name: str | None
     ledger: Path | None
     folder: Path | None
+    beside_nova: tuple[Path, ...]
+
+    def __post_init__(self) -> None:
+        if self.beside_nova:
+            object.__setattr__(self, "compat", Compat.NOVA)
 
     @functools.cached_property
     def conf(self) -> NovaConf | None:
         """What nova.conf says."""
-        return nova_conf(self.config)
+        return nova_conf(self.config or self.beside_nova)
 
     def hosts(self) -> Hosts:
         """Return all hosts; those that cannot be used are reported on stderr.
@@ -268,9 +282,10 @@ class GivenHosts:
         if self.folder is None:
             host = self.host()
             return Hosts(MappingProxyType({host.name: host}), MappingProxyType({}))
-        if self.topology or self.root or self.config or self.ledger:
+        if self.topology or self.root or self.config or self.ledger or self.beside_nova:
             raise click.UsageError(
-                "--hosts excludes --topology, --root, --config and --ledger: DIR has those of each host"
+                "--hosts excludes --topology, --root, --config, --beside-nova and --ledger: DIR has those of "
+                "each host"
             )
         hosts = read_hosts(self.folder, self.compat)
         for name, error in hosts.unusable.items():
@@ -286,12 +301,13 @@ class GivenHosts:
         """
         if self.folder is not None:
             return self._of_many()
-        name = host_name(self.name, self.conf, self.compat)
+        name = host_name(self.name, self.conf, beside_nova=bool(self.beside_nova))
         made_of = machine(self.topology, self.root)
         settings = checked_settings(self.conf, HostFacts.of(made_of), self.compat)
         ledger = MemoryLedger(name) if self.ledger is None else LedgerFile(self.ledger, name)
         ledger.read()
-        return ComputeHost(name, made_of, settings, ledger)
+        nova_cpus = nova_cpus_in(self.beside_nova, name, made_of)
+        return ComputeHost(name, made_of, settings, ledger, nova_cpus=nova_cpus)
 
     def checked_with_guests(self, host: ComputeHost, guests: Sequence[HostedGuest]) -> Checked:
         """Check the options of a host against its guests; warnings are about these guests alone.
@@ -336,7 +352,7 @@ def _as_one(kind: type, argument: str, *options: Decorator) -> Decorator:
     return decorate
 
 
-given_hosts = _as_one(GivenHosts, "given", _HOSTS, host_options, _LEDGER, HOST)
+given_hosts = _as_one(GivenHosts, "given", _HOSTS, host_options, BESIDE_NOVA, _LEDGER, HOST)
 """Hosts: ``given``."""
 
 

@@ -23,6 +23,7 @@ from corewise.cli.compute_options import (
 from corewise.cli.files import FILE
 from corewise.cli.options import examples
 from corewise.cli.output import Column, Form, count, say
+from corewise.compute.beside_nova import refuse_provider_of_nova
 from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.compute.hosts import ComputeHost
 from corewise.compute.offering import Offering, note_moves, planned
@@ -104,6 +105,8 @@ def _against_placement(
     from corewise.compute.placement import Reporter  # noqa: PLC0415 - needs an extra
 
     provider = provider_of(client, host.name)
+    if host.nova_cpus is None:
+        refuse_provider_of_nova(host.name, provider.traits)
     use = client.use(provider.uuid)
     if dry_run:
         return use, planned(offering, use, given.compat)

@@ -14,6 +14,7 @@ from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.cli import output
 from corewise.cli.compute_inventory import inventory_records
 from corewise.cli.compute_options import (
+    BESIDE_NOVA,
     HOST,
     PlacementChoice,
     host_name,
@@ -27,6 +28,7 @@ from corewise.cli.options import LOG_OPTIONS, METRICS_LISTEN, duration, examples
 from corewise.cli.output import Form, count, say
 from corewise.compute.options import INTERVAL, ComputeOptions
 from corewise.service.logs import LogFormat, configure
+from corewise.tracking import Compat
 
 if TYPE_CHECKING:
     from corewise.compute.offering import PlacementWrite
@@ -37,10 +39,12 @@ if TYPE_CHECKING:
     epilog=examples(
         "corewise compute run --config /etc/nova/nova.conf --state-dir state",
         "corewise compute run --config /etc/nova/nova.conf --once --dry-run",
+        "corewise compute run --beside-nova /etc/nova/nova.conf --state-dir state",
     )
 )
 @host_options
 @HOST
+@BESIDE_NOVA
 @click.option(
     "--state-dir",
     type=FOLDER,
@@ -87,6 +91,10 @@ def command(
     to PCPU in the same request. Only differences are written. While Placement is away, it keeps what was
     written last. Options with errors end the agent at its start, and every error is named.
 
+    With --beside-nova, nova-compute reports the host: the agent checks that Placement has what nova.conf
+    says, and writes nothing there. With --config too, the agent owns the CPUs of that file, which no set of
+    Nova's may name.
+
     Runs until SIGTERM or SIGINT, which change nothing.
     """
     if given["dry_run"] and not given["once"]:
@@ -97,10 +105,21 @@ def command(
         raise click.UsageError("--topology and --root exclude each other: both say what the host is")
     if form is not Form.TABLE and not given["once"]:
         raise click.UsageError("-o goes with --once")
+    beside_nova = given["beside_nova"]
+    if beside_nova:
+        given["compat"] = Compat.NOVA
+        if given["standalone"]:
+            raise click.UsageError(
+                "--standalone reports the memory of the host, which nova-compute does: not with --beside-nova"
+            )
+        if given["config"] and not name:
+            raise click.UsageError("name a provider of corewise's own with --host: the host's name is Nova's")
+    files = given["config"] or beside_nova
+    own_folder = given["state_dir"] if files is not beside_nova else None
     if not placement.is_given:
-        placement = _default(placement, given["config"], given["state_dir"], needed=not given["dry_run"])
+        placement = _default(placement, files, own_folder, needed=not given["dry_run"])
     configure(LogFormat(log_format), verbose=verbose)
-    host = host_name(name, nova_conf(given["config"]), given["compat"], given["libvirt"])
+    host = host_name(name, nova_conf(files), given["libvirt"], beside_nova=bool(beside_nova))
     options = ComputeOptions(name=host, root=root or Path("/"), **given)
     _run(options, placement, form, placement_port)
 
@@ -134,7 +153,7 @@ def _run(options: ComputeOptions, placement: PlacementChoice, form: Form, port: 
     if not placement.is_given:
         _print(program.rehearse_alone(options), options, form)
         return
-    client = placement.client(nova_conf(options.config))
+    client = placement.client(nova_conf(options.conf_files))
     if options.once:
         _print(program.run_pass(options, client), options, form)
     else:
@@ -163,6 +182,9 @@ def _print(passed: Passed, options: ComputeOptions, form: Form) -> None:
         return
     for write in passed.writes:
         click.echo(f"{write.reason}: {write.why}")
+    if options.checks_only:
+        say(f"{count(len(passed.writes), 'difference')} from nova.conf; the host is {options.name}")
+        return
     verb = "would be written" if options.dry_run else "written"
     say(f"{count(len(passed.writes), 'change')} {verb}; the host is {options.name}")
 
@@ -170,7 +192,7 @@ def _print(passed: Passed, options: ComputeOptions, form: Form) -> None:
 def _document(passed: Passed, options: ComputeOptions) -> dict[str, Any]:
     return {
         "host": options.name,
-        "written": bool(passed.writes) and not options.dry_run,
+        "written": bool(passed.writes) and not (options.dry_run or options.checks_only),
         "changes": [_change(write) for write in passed.writes],
         "warnings": warning_records(passed.state.warnings),
     }

@@ -22,8 +22,17 @@ from types import MappingProxyType
 import msgspec
 
 from corewise.actions import Reshape
+from corewise.compute.beside_nova import MARK, refuse_cpus_of_nova
 from corewise.compute.errors import FileUnusable
-from corewise.compute.hosts import LEDGER, OPTIONS, REPORTED, TOPOLOGY, OptionsUnusable, read_machine_file
+from corewise.compute.hosts import (
+    LEDGER,
+    OPTIONS,
+    REPORTED,
+    TOPOLOGY,
+    OptionsUnusable,
+    nova_cpus_in,
+    read_machine_file,
+)
 from corewise.compute.ledger import CellRecord, Change, GuestRecord, GuestState, LedgerFile, put
 from corewise.compute.machine_file import machine_document
 from corewise.compute.offering import Offering, note_moves
@@ -148,7 +157,7 @@ class HostReader:
         options = self._options
         machine = self._machine()
         self._make_folder()
-        conf = read_nova_conf(options.config) if options.config else None
+        conf = read_nova_conf(options.conf_files) if options.conf_files else None
         adopted = self._adopt(machine)
         guests = self._guests(offers)
         stated = HostOptions() if conf is None else HostOptions.of(conf.values)
@@ -157,7 +166,10 @@ class HostReader:
             first, *rest = checked.errors
             lines = [str(first), *(f"{each.reason}: {each}" for each in rest)]
             raise OptionsUnusable("\n".join(lines), first.reason)
-        self._keep(machine, conf)
+        nova_cpus = nova_cpus_in(options.beside_nova, options.name, machine)
+        if not options.checks_only:
+            refuse_cpus_of_nova(options.name, checked.settings, nova_cpus)
+        self._keep(machine, conf, nova_cpus)
         others = _standalone(machine, conf, options.disk_gb) if options.standalone else {}
         offering = Offering(options.name, machine, checked.settings, guests, MappingProxyType(others))
         return HostState(offering, checked.warnings, adopted)
@@ -219,12 +231,17 @@ class HostReader:
                 settle(change, offers)
         return tuple(record.hosted(uuid) for uuid, record in self._ledger.read().guests.items())
 
-    def _keep(self, machine: Host, conf: NovaConf | None) -> None:
+    def _keep(self, machine: Host, conf: NovaConf | None, nova_cpus: CPUSet | None) -> None:
         folder = self._options.state_dir
         if folder is None or self._options.dry_run:
             return
         document = msgspec.json.format(msgspec.json.encode(machine_document(machine)), indent=1).decode()
-        for name, text in ((TOPOLOGY, document + "\n"), (OPTIONS, options_text(conf))):
+        kept = {TOPOLOGY: document + "\n", OPTIONS: options_text(conf)}
+        if nova_cpus is None:
+            (folder / MARK).unlink(missing_ok=True)
+        else:
+            kept = {MARK: f"{nova_cpus}\n", **kept}
+        for name, text in kept.items():
             if self._written.get(name) == text:
                 continue
             try:

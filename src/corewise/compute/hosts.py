@@ -7,6 +7,7 @@ A host is a directory, which its agent keeps (``corewise compute run --state-dir
 ``nova.conf``      the options that say what its CPUs are for
 ``ledger.json``    who holds which of them
 ``reported``       its time is when the agent has finished its last pass
+``beside-nova``    only where nova-compute runs: the CPUs that it gives to its guests
 ================== =====================================================================
 
 A host whose files cannot be used is left out and reported with the reason; nothing is guessed. A host also
@@ -15,7 +16,7 @@ says what each of its CPUs is used for, and where the domain of a guest may run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,13 +24,14 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from corewise.compute.beside_nova import MARK, given_cpus, refuse_cpus_of_nova
 from corewise.compute.errors import ComputeError, FileUnusable, LedgerUnusable
 from corewise.compute.ledger import GuestRecord, Guests, LedgerFile, LedgerStore
 from corewise.compute.machine_file import parse_machine
 from corewise.openstack.errors import NovaConfError
 from corewise.openstack.libvirt_xml import CPUTuning
 from corewise.pinning import GuestLedger, GuestPins, HostCell, host_cells
-from corewise.topology import CPUSet, Host
+from corewise.topology import CPUSet, CPUSetError, Host
 from corewise.tracking import Compat, HostFacts, HostOffer, HostOptions, HostSettings, check_options, offer
 from corewise.vocabulary.guests import EmulatorThreads, GuestCPUs
 from corewise.vocabulary.reasons import Reason
@@ -39,13 +41,22 @@ TOPOLOGY, OPTIONS, LEDGER, REPORTED = "topology.json", "nova.conf", "ledger.json
 
 @dataclass(frozen=True)
 class ComputeHost:
-    """One host."""
+    """One host. ``nova_cpus``: those that nova-compute gives; None where it does not run."""
 
     name: str
     machine: Host
     settings: HostSettings
     ledger: LedgerStore
     folder: Path | None = None
+    nova_cpus: CPUSet | None = None
+
+    def refuse_cpus_of_nova(self) -> None:
+        """Refuse to give its CPUs to guests where Nova does.
+
+        Raises:
+            NovaGivesCPUs: if Nova gives one of them.
+        """
+        refuse_cpus_of_nova(self.name, self.settings, self.nova_cpus)
 
     def last_report(self) -> float | None:
         """Return when its agent reported last, in seconds since the epoch; None without an agent."""
@@ -149,10 +160,22 @@ def read_host(folder: Path, compat: Compat) -> ComputeHost:
         LedgerUnusable: if its ledger cannot be read.
     """
     machine = read_machine_file(folder / TOPOLOGY)
-    settings = settings_of(folder.name, options_in(folder / OPTIONS), machine, compat)
-    host = ComputeHost(folder.name, machine, settings, LedgerFile(folder / LEDGER, folder.name), folder)
+    nova_cpus = _marked(folder / MARK)
+    rules = compat if nova_cpus is None else Compat.NOVA
+    settings = settings_of(folder.name, options_in(folder / OPTIONS), machine, rules)
+    ledger = LedgerFile(folder / LEDGER, folder.name)
+    host = ComputeHost(folder.name, machine, settings, ledger, folder, nova_cpus)
     host.guests()
     return host
+
+
+def _marked(file: Path) -> CPUSet | None:
+    try:
+        return CPUSet.parse(file.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, CPUSetError) as error:
+        raise FileUnusable(f"{file} does not say which CPUs Nova gives: {error}") from error
 
 
 def read_machine_file(file: Path) -> Host:
@@ -172,18 +195,19 @@ def read_machine_file(file: Path) -> Host:
     return parsed.value
 
 
-def options_in(file: Path) -> HostOptions:
-    """Return the options of a file; none of one that is not there.
+def options_in(*files: Path) -> HostOptions:
+    """Return the options of files, later ones count; none of one that is not there.
 
     Raises:
         FileUnusable: if it is not written as nova.conf is.
     """
     from corewise.openstack.nova_conf import read_nova_conf  # noqa: PLC0415 - it needs oslo.config
 
-    if not file.exists():
+    there = [file for file in files if file.exists()]
+    if not there:
         return HostOptions()
     try:
-        return HostOptions.of(read_nova_conf([file]).values)
+        return HostOptions.of(read_nova_conf(there).values)
     except NovaConfError as error:
         raise FileUnusable(str(error), hint=error.hint) from error
 
@@ -199,6 +223,18 @@ def settings_of(name: str, options: HostOptions, machine: Host, compat: Compat) 
         error = checked.errors[0]
         raise OptionsUnusable(f"host {name}: {error}", error.reason)
     return checked.settings
+
+
+def nova_cpus_in(files: Sequence[Path], name: str, machine: Host) -> CPUSet | None:
+    """Return the CPUs that nova-compute gives to guests by its files of options; None without files.
+
+    Raises:
+        FileUnusable: if a file cannot be read.
+        OptionsUnusable: if its options have errors.
+    """
+    if not files:
+        return None
+    return given_cpus(settings_of(name, options_in(*files), machine, Compat.NOVA))
 
 
 class UseKind(StrEnum):

@@ -26,7 +26,7 @@ class Candidate:
 
     ``allocations`` is what the guest would hold: provider -> class -> amount. ``provider`` is the host's own,
     "" offline. ``free`` is what the host has left of each class. ``by_fallback``: the fallback query found
-    it, so it counts pinned guests as VCPU. ``disabled``: Nova has disabled the host.
+    it, so it counts pinned guests as VCPU. ``traits`` are those of the host's provider.
     """
 
     host: str
@@ -34,7 +34,7 @@ class Candidate:
     provider: str = ""
     free: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     by_fallback: bool = False
-    disabled: bool = False
+    traits: frozenset[str] = frozenset()
 
     @property
     def resources(self) -> Mapping[str, int]:
@@ -61,6 +61,9 @@ class Offers(Protocol):
 
     def release(self, guest: str) -> bool:
         """Release all that a guest holds; False if it held nothing."""
+
+    def refuse_guest_of_nova(self, guest: str) -> None:
+        """Raise ProviderOfNova for a guest that holds something of a provider of Nova's."""
 
     def holds(self, guest: str, provider: str) -> bool:
         """Say whether a guest holds something of a provider."""
@@ -127,6 +130,9 @@ class LocalOffers:
     def release(self, guest: str) -> bool:
         """Release nothing: only the ledger records claims offline."""
         return False
+
+    def refuse_guest_of_nova(self, guest: str) -> None:
+        """Refuse none: the hosts' directories say where Nova runs."""
 
     def holds(self, guest: str, provider: str) -> bool:
         """No: only the scheduler that died knew of the claim, so it is void."""

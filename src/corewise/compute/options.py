@@ -18,8 +18,9 @@ class ComputeOptions:
 
     ``topology``: the machine as a file has it, instead of the one below ``root``. ``state_dir`` is the host's
     directory (:mod:`corewise.compute.hosts`); None keeps nothing on disk. ``libvirt``: URI of the libvirt
-    whose guests count; None: only those of the ledger. ``standalone``: report MEMORY_MB too, and DISK_GB if
-    ``disk_gb`` is set, on a host without nova-compute.
+    whose guests count; None: only those of the ledger. ``beside_nova``: the options of the nova-compute that
+    runs on the host too; without ``config`` the agent only checks. ``standalone``: report MEMORY_MB too, and
+    DISK_GB if ``disk_gb`` is set, on a host without nova-compute.
     """
 
     name: str
@@ -35,3 +36,14 @@ class ComputeOptions:
     metrics_listen: Address | None = None
     once: bool = False
     dry_run: bool = False
+    beside_nova: tuple[Path, ...] = ()
+
+    @property
+    def checks_only(self) -> bool:
+        """Whether Nova owns the host's CPUs: nothing is written to Placement then."""
+        return bool(self.beside_nova) and not self.config
+
+    @property
+    def conf_files(self) -> tuple[Path, ...]:
+        """The options that say what the CPUs are for: those of corewise's own guests, or Nova's."""
+        return self.config or self.beside_nova

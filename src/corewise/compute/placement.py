@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from corewise.actions import Reshape
+from corewise.compute.beside_nova import refuse_provider_of_nova
 from corewise.compute.offering import Offering, PlacementWrite, planned, rehearsed, reshape_due
 from corewise.compute.offers import Candidate, Stage, narrowed
 from corewise.openstack.errors import ProviderAwaited
@@ -26,33 +27,43 @@ from corewise.openstack.placement_writes import (
     reshape,
 )
 from corewise.tracking import Compat, HostedGuest, HostSettings, PlacementQuery, ReshapePlan, next_write
-from corewise.vocabulary.placement import DISABLED_TRAIT, PCPU, VCPU, Consumer, Provider, ProviderUse
+from corewise.vocabulary.placement import NOVA_TRAITS, PCPU, VCPU, Consumer, Provider, ProviderUse
 
 
 class Reporter:
-    """Reports hosts to Placement. For one thread at a time."""
+    """Reports hosts to Placement; ``checks_only``: those that nova-compute reports, so nothing is written.
+
+    For one thread at a time.
+    """
 
     def __init__(
-        self, client: PlacementClient, compat: Compat = Compat.SPEC, *, patience: Patience = PATIENCE
+        self,
+        client: PlacementClient,
+        compat: Compat = Compat.SPEC,
+        *,
+        checks_only: bool = False,
+        patience: Patience = PATIENCE,
     ) -> None:
         self._client = client
         self._compat = compat
+        self._checks_only = checks_only
         self._patience = patience
         self._settled: dict[str, tuple[HostSettings, tuple[HostedGuest, ...]]] = {}
         """Each host when nothing was left to move: asking again would cost a request per guest."""
 
     def report(self, host: Offering) -> Sequence[PlacementWrite]:
-        """Write what differs, and return what was written.
+        """Write what differs, and return what was written; beside Nova return what differs.
 
         Raises:
             ReshapeImpossible: if the pinned guests do not fit into the new inventories.
             ProviderAwaited: beside Nova, if nova-compute has not created the host's provider yet.
+            ProviderOfNova: if the provider belongs to nova-compute, and not only a check was asked for.
             PlacementError: what Placement refuses; whatever was written before stands.
         """
-        if self._compat is Compat.NOVA:
-            provider = self._made_by_nova(host.name)
-        else:
-            provider = ensure_provider(self._client, host.name)
+        if self._checks_only:
+            return self.rehearse(host)
+        provider = ensure_provider(self._client, host.name)
+        refuse_provider_of_nova(host.name, provider.traits)
         moved = self.reshape(host, provider)
         kept = keep_provider(
             self._client, provider.uuid, lambda read: next_write(read, host.offer(read)), self._patience
@@ -80,11 +91,13 @@ class Reporter:
 
     def rehearse(self, host: Offering) -> Sequence[PlacementWrite]:
         """Return what ``report`` would write now; nothing is written."""
-        if self._compat is Compat.NOVA:
-            self._made_by_nova(host.name)
         provider = self._client.find_provider(host.name)
-        if provider is None:
+        if self._checks_only:
+            provider = made_by_nova(host.name, provider)
+        elif provider is None:
             return rehearsed(host, Provider("", host.name, 0))
+        else:
+            refuse_provider_of_nova(host.name, provider.traits)
         plan = None
         if reshape_due(host):
             plan = planned(host, self._client.use(provider.uuid), self._compat)
@@ -92,15 +105,26 @@ class Reporter:
             return rehearsed(host, provider)
         return [plan.action, *rehearsed(host, replace(provider, inventories=plan.after))]
 
-    def _made_by_nova(self, name: str) -> Provider:
-        """Return the host's provider; one that is made before nova-compute's keeps that from being made."""
-        found = self._client.find_provider(name)
-        if found is None:
-            raise ProviderAwaited(
-                f"waiting for nova-compute to create the provider {name}, the host's name in libvirt",
-                hint="openstack resource provider list shows what there is; --host names another one",
-            )
-        return found
+
+def made_by_nova(name: str, found: Provider | None) -> Provider:
+    """Return the provider that nova-compute has made.
+
+    Raises:
+        ProviderAwaited: if there is none, or it is somebody else's: that one keeps Nova's from being made.
+    """
+    if found is None:
+        raise ProviderAwaited(
+            f"waiting for nova-compute to create the provider {name}, the host's name in libvirt",
+            hint="openstack resource provider list shows what there is; --host names another one",
+        )
+    if not NOVA_TRAITS & found.traits:
+        raise ProviderAwaited(
+            f"provider {name} has no trait of nova-compute ({' or '.join(sorted(NOVA_TRAITS))}), so Nova did "
+            "not make it, and cannot make its own while this one has the name",
+            hint=f"if nova-compute runs: openstack resource provider delete {found.uuid}; "
+            "if it does not, run the agent without --beside-nova",
+        )
+    return found
 
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
@@ -137,8 +161,8 @@ class PlacementOffers:
                 summary = found.providers[host]
                 resources = summary.resources
                 free = {name: amount.capacity - amount.used for name, amount in resources.items()}
-                disabled = DISABLED_TRAIT in summary.traits
-                candidates.append(Candidate(self._names[host], allocations, host, free, disabled=disabled))
+                name, traits = self._names[host], summary.traits
+                candidates.append(Candidate(name, allocations, host, free, traits=traits))
         return candidates
 
     def claim(self, guest: str, candidate: Candidate) -> str | None:
@@ -147,6 +171,12 @@ class PlacementOffers:
 
     def release(self, guest: str) -> bool:
         return self._client.delete_consumer(guest)
+
+    def refuse_guest_of_nova(self, guest: str) -> None:
+        consumer = self._client.consumer(guest)
+        for uuid in () if consumer is None else consumer.allocations:
+            provider = self._client.provider(uuid)
+            refuse_provider_of_nova(provider.name, provider.traits)
 
     def holds(self, guest: str, provider: str) -> bool:
         consumer = self._client.consumer(guest)

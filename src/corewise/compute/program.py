@@ -43,7 +43,7 @@ _KINDS = {Reshape: "reshape", WriteInventories: "inventories", WriteTraits: "tra
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What one pass saw and wrote."""
+    """What one pass saw and wrote; beside Nova, what differs from what Nova has written."""
 
     state: HostState
     writes: Sequence[PlacementWrite]
@@ -87,7 +87,7 @@ class HostAgent:
         self._clock = clock
         self._blocking = blocking
         self._reader = HostReader(options)
-        self._reporter = Reporter(client, options.compat, patience=patience)
+        self._reporter = Reporter(client, options.compat, checks_only=options.checks_only, patience=patience)
         self._offers = PlacementOffers(client, patience=patience)
         self.program = Program(COMPUTE, clock)
         self.metrics = self.program.metrics
@@ -107,7 +107,7 @@ class HostAgent:
             return Passed(state, self._reporter.rehearse(state.offering))
         state = self._reader.read(self._offers)
         writes = self._reporter.report(state.offering)
-        for write in writes:
+        for write in () if self.options.checks_only else writes:
             if isinstance(write, Reshape):
                 self._reader.note(write)
         self._reader.mark_reported()
@@ -162,7 +162,7 @@ class HostAgent:
 
     def _record(self, passed: Passed) -> None:
         name = self.options.name
-        for write in passed.writes:
+        for write in () if self.options.checks_only else passed.writes:
             self.metrics.count(metrics.COMPUTE_WRITES, _KINDS[type(write)])
             _log.info(
                 "%s", write.why, extra=fields(host=name, reason=write.reason, write=_KINDS[type(write)])
@@ -170,6 +170,9 @@ class HostAgent:
         for uuid in passed.state.adopted:
             _log.info("guest found in libvirt entered in the ledger", extra=fields(host=name, guest=uuid))
         warnings = {f"{each.reason}: {each}" for each in passed.state.warnings}
+        if self.options.checks_only:
+            differs = "Placement differs from nova.conf"
+            warnings |= {f"{each.reason}: {differs}: {each.why}" for each in passed.writes}
         for warning in sorted(warnings - self._warned):
             _log.warning("%s", warning, extra=fields(host=name))
         self._warned = warnings

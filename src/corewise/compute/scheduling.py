@@ -27,7 +27,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from corewise.compute.errors import GuestExists, GuestUnknown, LedgerUnusable
+from corewise.compute.beside_nova import refuse_provider_of_nova
+from corewise.compute.errors import ComputeError, GuestExists, GuestUnknown, LedgerUnusable
 from corewise.compute.hosts import ComputeHost, Hosts
 from corewise.compute.ledger import Change, GuestRecord, Guests, GuestState, record_of
 from corewise.compute.offers import Candidate, Offers
@@ -78,9 +79,11 @@ def pin(
     """Choose CPUs by the ledger, and enter the guest there if it has a name.
 
     Raises:
+        NovaGivesCPUs: if nova-compute gives the host's CPUs to its own guests.
         GuestExists: if the host has a guest of this name.
         LedgerUnusable: if the ledger cannot be read or written.
     """
+    host.refuse_cpus_of_nova()
     if guest is None:
         return place(host.ledger_with(host.guests()), request.cpus, pack=pack)
     with host.ledger.changing() as change:
@@ -165,14 +168,18 @@ class GuestScheduler:
 
         Raises:
             GuestUnknown: if neither Placement nor a ledger knows it.
+            NovaGivesCPUs, ProviderOfNova: if it is a guest of Nova's.
             ComputeError: if it may be on a host whose ledger or files cannot be used.
         """
         host = self._hosts.having(guest)
         if host is None:
             self._hosts.raise_unusable()
+            self._offers.refuse_guest_of_nova(guest)
             if not self._offers.release(guest):
                 raise GuestUnknown(f"no host has a guest {guest}")
             return None
+        host.refuse_cpus_of_nova()
+        self._offers.refuse_guest_of_nova(guest)
         with host.ledger.changing() as change:
             self._offers.release(guest)
             change.write({uuid: each for uuid, each in change.host.guests.items() if uuid != guest})
@@ -216,7 +223,13 @@ class GuestScheduler:
         """Say why a host takes no guest, whatever the guest needs."""
         name = candidate.host
         problem = self._damaged.get(name) or self._hosts.unusable.get(name)
-        if candidate.disabled:
+        try:
+            refuse_provider_of_nova(name, candidate.traits)
+            if name in self._hosts.known:
+                self._hosts.known[name].refuse_cpus_of_nova()
+        except ComputeError as error:
+            return Refusal(error.reason, str(error))
+        if DISABLED_TRAIT in candidate.traits:
             return Refusal(Reason.HOST_DISABLED, f"Nova has disabled host {name} (trait {DISABLED_TRAIT})")
         if problem is not None:
             return Refusal(problem.reason, str(problem))

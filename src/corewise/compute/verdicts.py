@@ -127,6 +127,8 @@ _DEMANDS = {
     Reason.HYPER_THREADS_PRESENT: "thread policy",
     Reason.THREAD_POLICY_UNMET: "thread policy",
     Reason.NUMA_MEMORY_INSUFFICIENT: "memory of a NUMA node",
+    Reason.NOVA_GIVES_CPUS: "nova-compute, which gives their CPUs",
+    Reason.PROVIDER_OF_NOVA: "nova-compute, which owns their provider",
     Reason.HOST_DISABLED: "being disabled in Nova",
     Reason.HOST_SILENT: "an agent that is silent",
     Reason.HOST_UNKNOWN: "an unknown topology",

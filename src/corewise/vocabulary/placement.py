@@ -23,6 +23,8 @@ DISK_GB = "DISK_GB"
 HYPER_THREADING_TRAIT = "HW_CPU_HYPERTHREADING"
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 """Nova gives it to the provider of a host whose compute service is disabled."""
+NOVA_TRAITS = frozenset({"COMPUTE_NODE", "OWNER_NOVA"})
+"""nova-compute gives them to its provider: the first since Ussuri (2020), the second since release 34."""
 INSTANCE = "INSTANCE"
 """The type of a consumer that is a guest, as Nova names it."""
 

@@ -1167,8 +1167,20 @@ class Reason(StrEnum):
     )
     PROVIDER_AWAITED = _info(
         "ProviderAwaited",
-        "Beside Nova (--compat nova), nova-compute has not created the provider of this host yet.",
+        "Beside Nova (--beside-nova), nova-compute has not created the provider of this host yet.",
         "Start nova-compute on the host, or name its provider with --host.",
+    )
+    NOVA_GIVES_CPUS = _info(
+        "NovaGivesCPUs",
+        "nova-compute runs on the host and gives these CPUs to its own guests; it reads no ledger.",
+        "Let Nova place the guest, or give corewise CPUs that no set of Nova's names: --beside-nova "
+        "/etc/nova/nova.conf --config OWN.conf --host OWN-NAME.",
+    )
+    PROVIDER_OF_NOVA = _info(
+        "ProviderOfNova",
+        "nova-compute has created this provider, and the host is not run as one beside Nova.",
+        "Run the agent with --beside-nova /etc/nova/nova.conf. If Nova has left the host, remove the trait: "
+        "openstack resource provider trait delete UUID.",
     )
     PLACEMENT_NOT_FOUND = _info(
         "PlacementNotFound",
