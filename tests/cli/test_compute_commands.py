@@ -17,6 +17,7 @@ from compute.compute_world import DOCUMENT, configured, guest, machine
 from corewise.cli import corewise
 from corewise.cli.compute_options import host_name, nova_conf
 from corewise.cli.errors import ExitCode, Failure
+from corewise.compute.ledger import LedgerFile
 from kernel import machine_trees
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
@@ -498,6 +499,21 @@ def test_status_tells_of_guests_that_the_options_no_longer_suit(files: Files) ->
     result = run("status", *files.kept)
     assert result.exit_code == 0
     assert "GuestNeedsDedicatedCPUs" in result.stderr
+
+
+def test_status_names_two_guests_on_one_cpu_and_ends_with_exit_code_1(files: Files) -> None:
+    assert run("pin", *files.kept, *files.flavor(), "--guest", "a").exit_code == 0
+    ledger = LedgerFile(files.ledger, "n1")
+    with ledger.changing() as change:
+        change.write({**change.host.guests, "b": change.host.guests["a"]})
+    result = run("status", *files.kept)
+    assert result.exit_code == 1
+    held = str(change.host.guests["a"].pins.held)
+    assert f"CPUsPromisedTwice: b claims CPUs {held}, which a holds" in result.stderr
+    told = run("status", *files.kept, "-o", "json")
+    assert told.exit_code == 1
+    (host,) = json.loads(told.stdout)["hosts"]
+    assert host["conflicts"] == [{"guest": "b", "cpus": held, "heldBy": "a"}]
 
 
 def test_reshape_shows_before_and_after_from_files(files: Files) -> None:

@@ -1,14 +1,33 @@
-"""Guests that libvirt shows are entered in the ledger as they are, and keep their CPUs."""
+"""The ledger follows libvirt's domains.
+
+=========================  =============================  ====================================
+the ledger has              libvirt has                    then
+=========================  =============================  ====================================
+nothing                    a domain                       it is adopted as it is
+a guest, applied           the same pins                  nothing
+a guest, applied           other CPUs                     they are adopted at once
+a guest, applied           fewer CPUs, or no pins         given back after the grace
+a guest, applied           no domain                      given back after the grace
+a guest, not applied       no domain                      given back after the longer grace
+a guest, not applied       a domain without pins          kept, and reported as unapplied
+a guest, not applied       a domain with other pins       they are adopted at once
+a guest, claiming or busy  anything                       nothing
+=========================  =============================  ====================================
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import pytest
+from msgspec.structs import replace
 
 from compute.compute_world import guest, machine
-from corewise.compute.host_state import adopt, record_of_domain
-from corewise.compute.ledger import GuestRecord, MemoryLedger
+from corewise.compute.adoption import Followed, LedgerChangeKind, follow, record_of_domain
+from corewise.compute.hosts import conflicts_of
+from corewise.compute.ledger import GuestRecord, GuestState
 from corewise.compute.machine_file import parse_machine
 from corewise.openstack.libvirt_xml import Domain, read_domain
 from corewise.topology import CPUSet, Host
@@ -73,12 +92,126 @@ def test_nodes_of_a_guest_lie_where_its_pins_are(host: Host) -> None:
     assert [cell.memory_mb for cell in record.cells] == [1024, 1024]
 
 
-def test_what_the_ledger_knows_stays_and_the_rest_is_entered(host: Host) -> None:
-    known = record_of_domain(domain(1, pins(2, 3, 4, 5)), host)
-    ledger = MemoryLedger("n1", {guest(1): known})
-    with ledger.changing() as change:
-        entered = adopt(change, [domain(1, pins(6, 7, 8, 9)), domain(2, pins(10, 11, 12, 13))], host)
-    assert entered == (guest(2),)
-    guests: dict[str, GuestRecord] = dict(ledger.read().guests)
-    assert guests[guest(1)] == known
-    assert guests[guest(2)].pins.cpus == CPUSet.parse("10-13")
+NOTHING: Mapping[str, float] = MappingProxyType({})
+
+
+def looked(
+    host: Host,
+    record: GuestRecord,
+    *domains: Domain,
+    at: float = 0.0,
+    since: Mapping[str, float] = NOTHING,
+    shared: str = "",
+    busy: Iterable[str] = (),
+) -> Followed:
+    """Compare a ledger with guest 1 alone with these domains."""
+    return follow(
+        {guest(1): record},
+        domains,
+        host,
+        shared=CPUSet.parse(shared),
+        since=since,
+        now=at,
+        busy=list(busy),
+    )
+
+
+def scheduled(host: Host, *cpus: int) -> GuestRecord:
+    """A guest as the scheduler has entered it: its domain has not been seen."""
+    made = record_of_domain(domain(1, pins(*cpus)), host)
+    return replace(made, applied=False, resources={"PCPU": len(cpus)}, provider="p", flavor="f")
+
+
+def test_a_domain_that_is_new_is_adopted_as_it_is(host: Host) -> None:
+    followed = looked(host, scheduled(host, 2, 3, 4, 5), domain(2, pins(10, 11, 12, 13)))
+    (entered,) = followed.entered
+    assert (entered.guest, entered.kind) == (guest(2), LedgerChangeKind.ADOPTED)
+    assert followed.guests[guest(2)].pins.cpus == CPUSet.parse("10-13")
+    assert entered.message == "the domain is new to the ledger: it has CPUs 10-13"
+
+
+def test_a_domain_with_the_cpus_of_the_ledger_makes_them_applied_and_changes_nothing_else(host: Host) -> None:
+    record = scheduled(host, 2, 3, 4, 5)
+    followed = looked(host, record, domain(1, pins(2, 3, 4, 5)))
+    assert followed.guests == {guest(1): replace(record, applied=True)}
+    assert (followed.entered, followed.returned, followed.since) == ((), (), {})
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_pins_that_were_changed_by_hand_are_adopted_at_once_and_the_promise_stays(
+    host: Host, applied: bool
+) -> None:
+    record = replace(scheduled(host, 2, 3, 4, 5), applied=applied, thread_policy=ThreadPolicy.ISOLATE)
+    followed = looked(host, record, domain(1, pins(6, 8, 10, 12)))
+    after = followed.guests[guest(1)]
+    assert [each.kind for each in followed.entered] == [LedgerChangeKind.REPINNED]
+    assert after.pins.held == CPUSet.parse("6-13")
+    assert (after.resources, after.provider, after.flavor) == ({"PCPU": 4}, "p", "f")
+
+
+def test_the_same_cpus_in_another_order_are_adopted_too(host: Host) -> None:
+    record = replace(scheduled(host, 2, 3, 4, 5), applied=True)
+    followed = looked(host, record, domain(1, pins(5, 4, 3, 2)))
+    assert followed.guests[guest(1)].cells[0].pins == {0: 5, 1: 4, 2: 3, 3: 2}
+
+
+@pytest.mark.parametrize(
+    ("tune", "kind", "left"),
+    [
+        (None, LedgerChangeKind.GONE, None),
+        ("", LedgerChangeKind.UNPINNED, ""),
+        (pins(2, 3), LedgerChangeKind.UNPINNED, "2-3"),
+    ],
+)
+def test_cpus_that_a_domain_no_longer_has_are_given_back_after_the_grace_and_not_before(
+    host: Host, tune: str | None, kind: LedgerChangeKind, left: str | None
+) -> None:
+    record = replace(scheduled(host, 2, 3, 4, 5), applied=True)
+    there = [] if tune is None else [domain(1, tune)]
+    first = looked(host, record, *there, at=1000.0)
+    assert (first.returned, first.since) == ((), {guest(1): 1000.0})
+    assert first.guests[guest(1)] == record
+    assert looked(host, record, *there, at=1599.0, since=first.since).returned == ()
+    (returned,) = looked(host, record, *there, at=1600.0, since=first.since).returned
+    assert returned.kind is kind
+    held = None if returned.after is None else str(returned.after.pins.held)
+    assert held == left
+
+
+def test_a_domain_that_comes_back_in_time_begins_a_new_grace(host: Host) -> None:
+    record = replace(scheduled(host, 2, 3, 4, 5), applied=True)
+    gone = looked(host, record, at=1000.0)
+    back = looked(host, record, domain(1, pins(2, 3, 4, 5)), at=1500.0, since=gone.since)
+    assert looked(host, record, at=1700.0, since=back.since).returned == ()
+
+
+def test_a_guest_whose_domain_is_still_to_come_has_the_longer_grace(host: Host) -> None:
+    record = scheduled(host, 2, 3, 4, 5)
+    assert looked(host, record, at=3599.0, since={guest(1): 0.0}).returned == ()
+    (returned,) = looked(host, record, at=3600.0, since={guest(1): 0.0}).returned
+    assert returned.kind is LedgerChangeKind.GONE
+
+
+def test_a_domain_without_pins_waits_for_the_cpus_that_were_chosen(host: Host) -> None:
+    followed = looked(host, scheduled(host, 2, 3, 4, 5), domain(1), at=1e6, since={guest(1): 0.0})
+    assert (followed.unapplied, followed.returned, followed.entered) == ((guest(1),), (), ())
+
+
+def test_a_guest_that_somebody_claims_or_writes_stays_as_it_is(host: Host) -> None:
+    record = replace(scheduled(host, 2, 3, 4, 5), applied=True)
+    claiming = replace(record, state=GuestState.CLAIMING)
+    assert looked(host, claiming, at=1e6, since={guest(1): 0.0}).returned == ()
+    half = domain(1, pins(2, 9, 9, 9))
+    assert looked(host, record, half, busy=[guest(1)]).entered == ()
+
+
+def test_a_guest_that_floats_over_one_shared_cpu_does_not_own_it(host: Host) -> None:
+    record = replace(scheduled(host), cells=(), cpu_policy=CPUPolicy.SHARED)
+    followed = looked(host, record, domain(1, pins(0, 0, 0, 0, emulator="0")), shared="0")
+    assert (followed.entered, followed.unapplied) == ((), ())
+
+
+def test_two_domains_on_one_cpu_are_a_conflict(host: Host) -> None:
+    followed = looked(host, scheduled(host, 2, 3, 4, 5), domain(1, pins(2, 3, 4, 5)), domain(2, pins(5, 6)))
+    (conflict,) = conflicts_of(followed.guests)
+    assert (conflict.owner, str(conflict.cpus), conflict.holder) == (guest(2), "5", guest(1))

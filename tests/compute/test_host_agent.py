@@ -2,73 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from compute.compute_world import DOCUMENT, IMPATIENT, World, configured, guest, hosts_in, request, wanted
-from compute.faults import Faulty, down, storm
+from compute.agent_scene import HOST, Scene, run_for
+from compute.compute_world import DOCUMENT, IMPATIENT, configured, guest, hosts_in, request, wanted
+from compute.faults import down, storm
+from corewise.compute.adoption import LedgerChangeKind
 from corewise.compute.beside_nova import NovaGivesCPUs, ProviderOfNova
 from corewise.compute.errors import LedgerDamaged
 from corewise.compute.hosts import OptionsUnusable
-from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers
-from corewise.compute.program import HostAgent, Passed, run_pass
+from corewise.compute.program import run_pass
 from corewise.compute.scheduling import GuestScheduler, pin
 from corewise.compute.verdicts import Placed
 from corewise.openstack.errors import ConflictStorm, NovaConfError, ProviderAwaited
 from corewise.vocabulary import metrics
 from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
 from corewise.vocabulary.reasons import Reason
-from kernel.machine_trees import Tree
-from virtual_time import VirtualClock, run_virtual
-
-HOST = "n1"
-
-
-class Scene:
-    """A host below a root directory, its nova.conf, and its directory."""
-
-    def __init__(self, folder: Path, world: World) -> None:
-        self.root = folder / "root"
-        self.conf = folder / "nova.conf"
-        self.hosts = folder / "hosts"
-        self.state = self.hosts / HOST
-        self.state.mkdir(parents=True)
-        self.client = world.client
-        self.transport = Faulty()
-        self.options = ComputeOptions(HOST, (self.conf,), self.root, state_dir=self.state)
-        self.machine("0-47")
-        self.configure(DOCUMENT)
-
-    def machine(self, online: str) -> None:
-        tree = Tree(self.root).cpulists(online, "0-47").meminfo(64 << 20)
-        for cpu in range(48):
-            first = cpu // 2 * 2
-            tree.cpu(cpu, siblings=f"{first}-{first + 1}", package=0)
-        tree.node(0, online, kib=64 << 20)
-
-    def configure(self, options: dict[str, str]) -> None:
-        self.conf.write_text(configured(options))
-
-    def run(self) -> Passed:
-        return run_pass(self.options, self.transport.client(), patience=IMPATIENT)
-
-    @property
-    def uuid(self) -> str:
-        return self.client.providers(HOST)[0].uuid
-
-    def totals(self) -> dict[str, int]:
-        return {name: each.total for name, each in self.client.provider(self.uuid).inventories.items()}
-
-
-@pytest.fixture
-def scene(tmp_path: Path, world: World) -> Scene:
-    return Scene(tmp_path / "scene", world)
 
 
 def test_one_pass_brings_placement_to_the_documents_figures_and_the_next_writes_nothing(scene: Scene) -> None:
@@ -234,9 +187,9 @@ def test_guests_of_a_real_libvirt_are_entered_once(scene: Scene) -> None:
     pytest.importorskip("libvirt", reason="needs the extra libvirt: make libvirt")
     options = replace(scene.options, libvirt="test:///default")
     first = run_pass(options, scene.client)
-    assert len(first.state.adopted) == 1
+    assert [each.kind for each in first.state.changes] == [LedgerChangeKind.ADOPTED]
     assert [each.shared for each in first.state.offering.guests] == [2]
-    assert run_pass(options, scene.client).state.adopted == ()
+    assert run_pass(options, scene.client).state.changes == ()
 
 
 def test_a_dry_run_says_what_it_would_write_and_writes_nothing(scene: Scene) -> None:
@@ -247,32 +200,6 @@ def test_a_dry_run_says_what_it_would_write_and_writes_nothing(scene: Scene) -> 
     ]
     assert scene.transport.writes == []
     assert list(scene.state.iterdir()) == []
-
-
-async def _inline(work: Callable[[], Passed]) -> Passed:
-    return work()
-
-
-def run_for(scene: Scene, seconds: float, *steps: tuple[float, Callable[[], object]]) -> HostAgent:
-    """Run the agent for some virtual seconds; each step happens at its time."""
-
-    async def main() -> HostAgent:
-        agent = HostAgent(
-            scene.options,
-            scene.transport.client(),
-            clock=VirtualClock(),
-            patience=IMPATIENT,
-            blocking=_inline,
-        )
-        loop = asyncio.get_running_loop()
-        for at, step in steps:
-            loop.call_at(at, step)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await agent.run()
-        return agent
-
-    return run_virtual(main())
 
 
 def test_an_outage_of_placement_changes_nothing_and_is_made_good_when_it_is_over(

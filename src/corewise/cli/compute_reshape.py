@@ -92,7 +92,7 @@ def _guests(host: ComputeHost, file: Path | None, libvirt: str | None) -> tuple[
     if file is not None:
         return parse_guests(text_of(file), str(file))
     if libvirt is not None:
-        from corewise.compute.host_state import guests_of  # noqa: PLC0415 - few need it
+        from corewise.compute.adoption import guests_of  # noqa: PLC0415 - few need it
 
         return guests_of(libvirt, host.machine)
     return tuple(record.hosted(uuid) for uuid, record in host.guests().items())

@@ -26,7 +26,7 @@ from corewise.cli.compute_options import (
 from corewise.cli.files import FOLDER
 from corewise.cli.options import LOG_OPTIONS, METRICS_LISTEN, duration, examples, run_program
 from corewise.cli.output import Form, count, say
-from corewise.compute.options import INTERVAL, ComputeOptions
+from corewise.compute.options import GRACE, INTERVAL, ComputeOptions, Grace
 from corewise.service.logs import LogFormat, configure
 from corewise.tracking import Compat
 
@@ -51,7 +51,17 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="The host's directory: ledger.json is kept here, and topology.json and nova.conf for schedulers.",
 )
-@click.option("--libvirt", metavar="URI", help="Guests of this libvirt are entered in the ledger.")
+@click.option("--libvirt", metavar="URI", help="The ledger follows the domains of this libvirt.")
+@duration(
+    "--forget-after",
+    default=f"{GRACE.applied:.0f}s",
+    help="With --libvirt: release CPUs when their guest's domain has been gone or unpinned for this long.",
+)
+@duration(
+    "--await-domain",
+    default=f"{GRACE.awaited:.0f}s",
+    help="With --libvirt: release a scheduled guest whose domain has not appeared for this long.",
+)
 @click.option(
     "--standalone", is_flag=True, help="Report MEMORY_MB too, for hosts without nova-compute; see --disk-gb."
 )
@@ -83,6 +93,8 @@ def command(
     form: Form,
     log_format: str,
     verbose: bool,
+    forget_after: float,
+    await_domain: float,
     **given: Any,
 ) -> None:
     """Report what this host offers to Placement: inventories of VCPU and PCPU, and the hyperthreading trait.
@@ -120,7 +132,8 @@ def command(
         placement = _default(placement, files, own_folder, needed=not given["dry_run"])
     configure(LogFormat(log_format), verbose=verbose)
     host = host_name(name, nova_conf(files), given["libvirt"], beside_nova=bool(beside_nova))
-    options = ComputeOptions(name=host, root=root or Path("/"), **given)
+    grace = Grace(forget_after, await_domain)
+    options = ComputeOptions(name=host, root=root or Path("/"), grace=grace, **given)
     _run(options, placement, form, placement_port)
 
 
@@ -175,8 +188,10 @@ def _served(placement: PlacementChoice, port: int) -> Iterator[None]:
 
 
 def _print(passed: Passed, options: ComputeOptions, form: Form) -> None:
-    for warning in passed.state.warnings:
-        say(f"warning: {warning.reason}: {warning}")
+    for warning in passed.state.warning_lines:
+        say(f"warning: {warning}")
+    for change in passed.state.changes:
+        say(f"{change.reason}: guest {change.guest}: {change.message}")
     if form is not Form.TABLE:
         click.echo(output.document_text(_document(passed, options), form), nl=False)
         return

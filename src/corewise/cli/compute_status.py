@@ -11,12 +11,14 @@ import click
 
 from corewise.cli import output
 from corewise.cli.compute_options import GivenHosts, given_hosts
+from corewise.cli.errors import ExitCode
 from corewise.cli.options import examples
 from corewise.cli.output import Column, Form, count, say
 from corewise.cli.topology_drawing import drawing
-from corewise.compute.hosts import ComputeHost, CPUUse, UseKind, cpu_uses
+from corewise.compute.hosts import ComputeHost, CPUUse, UseKind, conflicts_of, cpu_uses
 from corewise.compute.ledger import GuestState
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 
 SVG = "svg"
 
@@ -58,7 +60,7 @@ _COLUMNS: tuple[Column[UseRow], ...] = (
 def command(given: GivenHosts, form: str) -> None:
     """Show who holds which CPU: dedicated CPUs and their guests, shared ones, and those left to the host.
 
-    Placement is not asked: only the ledgers know about single CPUs.
+    Placement is not asked: only the ledgers know about single CPUs. Exit code 1 if two guests own one CPU.
     """
     if form == SVG:
         click.echo(_drawn(given.host()), nl=False)
@@ -71,6 +73,8 @@ def command(given: GivenHosts, form: str) -> None:
         click.echo(status_table(hosts, wide=form == Form.WIDE), nl=False)
     for host in hosts:
         _warn(host, given)
+    if any(conflicts_of(host.guests()) for host in hosts):
+        raise click.exceptions.Exit(ExitCode.VERDICT)
 
 
 def status_table(hosts: list[ComputeHost], *, wide: bool = False) -> str:
@@ -109,6 +113,10 @@ def status_record(host: ComputeHost) -> dict[str, Any]:
                 "guestCPU": each.guest_cpu,
             }
             for each in cpu_uses(host)
+        ],
+        "conflicts": [
+            {"guest": each.owner, "cpus": str(each.cpus), "heldBy": each.holder}
+            for each in conflicts_of(guests)
         ],
         "guests": [
             {
@@ -152,5 +160,5 @@ def _warn(host: ComputeHost, given: GivenHosts) -> None:
     unsettled = [uuid for uuid, guest in guests.items() if guest.state is GuestState.CLAIMING]
     if unsettled:
         say(f"host {host.name}: being claimed, or left by a scheduler that died: {output.some(unsettled)}")
-    for conflict in host.ledger_with(guests).conflicts:
-        say(f"warning: host {host.name}: {conflict.reason}: {conflict.message}")
+    for conflict in conflicts_of(guests):
+        say(f"warning: host {host.name}: {Reason.CPUS_PROMISED_TWICE}: {conflict.message}")

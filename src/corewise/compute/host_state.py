@@ -3,25 +3,21 @@
 The agent writes what schedulers need into the host's directory (``--state-dir``): the topology, and the
 options that say what its CPUs are for; only when they have changed, and atomically.
 
-Guests that the hypervisor reports and the ledger does not have are adopted as they are. A guest CPU that is
-pinned to one host CPU owns it. Emulator threads own a CPU if they are pinned to one that none of the guest's
-CPUs has. What the hypervisor does not report stays absent: Placement knows what the guest holds. The ledger's
-own entries, which record what was chosen, are never changed by what the hypervisor reports.
-
-:func:`domains_of` is the only place that talks to a hypervisor; another one is an adapter beside
-``openstack.libvirt`` that returns the same :class:`Domain`, and a branch there.
+With a libvirt, the ledger follows its domains (:mod:`adoption`): its domains are read and the ledger is
+changed under one lock, so nothing that ``compute apply`` writes is seen half done. What a guest gives back is
+released in Placement first, then in the ledger, so whatever dies in between, the next pass finishes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from dataclasses import replace as replaced
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import msgspec
 
 from corewise.actions import Reshape
+from corewise.compute.adoption import LedgerChange, domains_of, follow
 from corewise.compute.beside_nova import MARK, refuse_cpus_of_nova
 from corewise.compute.errors import FileUnusable
 from corewise.compute.hosts import (
@@ -30,99 +26,27 @@ from corewise.compute.hosts import (
     REPORTED,
     TOPOLOGY,
     OptionsUnusable,
+    conflicts_of,
     nova_cpus_in,
     read_machine_file,
 )
-from corewise.compute.ledger import CellRecord, Change, GuestRecord, GuestState, LedgerFile, put
+from corewise.compute.ledger import Change, Guests, LedgerFile, put
 from corewise.compute.machine_file import machine_document
 from corewise.compute.offering import Offering, note_moves
 from corewise.compute.offers import Offers
 from corewise.compute.options import ComputeOptions
+from corewise.compute.placement import Reporter
 from corewise.compute.scheduling import settle
 from corewise.kernel.machine import read_machine
-from corewise.openstack.libvirt import connected
-from corewise.openstack.libvirt_xml import Domain
+from corewise.openstack.errors import LibvirtError
 from corewise.openstack.nova_conf import NovaConf, read_nova_conf
+from corewise.pinning import ClaimConflict
 from corewise.topology import CPUSet, Host
-from corewise.tracking import HostedGuest, HostFacts, HostOptions, OptionProblem, check_options
-from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
+from corewise.tracking import HostFacts, HostOptions, OptionProblem, check_options
 from corewise.vocabulary.placement import DISK_GB, MEMORY_MB, Inventory
+from corewise.vocabulary.reasons import Reason
 
 _MIB = 1 << 20
-
-
-def adopt(change: Change, domains: Iterable[Domain], machine: Host) -> tuple[str, ...]:
-    """Enter the guests that the ledger does not have, and return their UUIDs.
-
-    Raises:
-        LedgerUnusable: if the ledger cannot be written.
-    """
-    known = change.host.guests
-    found = {each.uuid: record_of_domain(each, machine) for each in domains if each.uuid not in known}
-    change.write({**known, **found})
-    return tuple(found)
-
-
-def domains_of(uri: str) -> tuple[Domain, ...]:
-    """Return the guests that a hypervisor reports.
-
-    Raises:
-        LibvirtError: if it does not answer.
-        ExtraMissing: if its package is not installed.
-    """
-    with connected(uri) as libvirt:
-        return libvirt.domains()
-
-
-def guests_of(uri: str, machine: Host) -> tuple[HostedGuest, ...]:
-    """Return a hypervisor's guests as the host sees them; raises as ``domains_of``."""
-    return tuple(
-        replaced(record_of_domain(each, machine).hosted(each.uuid), name=each.name)
-        for each in domains_of(uri)
-    )
-
-
-def record_of_domain(domain: Domain, machine: Host) -> GuestRecord:
-    """Return what a ledger keeps of a guest as its hypervisor reports it."""
-    own = CPUSet.of(domain.pins.values())
-    policy = CPUPolicy.DEDICATED if len(domain.pins) == domain.vcpus else CPUPolicy.MIXED
-    stated = domain.extra_specs.get("hw:cpu_thread_policy") or domain.image_properties.get(
-        "hw_cpu_thread_policy", ""
-    )
-    threads = ThreadPolicy(stated) if stated in set(ThreadPolicy) else None
-    withheld = CPUSet()
-    if threads is ThreadPolicy.ISOLATE:
-        siblings = (machine.topology.siblings(cpu) for cpu in own & machine.topology.cpus)
-        withheld = CPUSet.of(beside for core in siblings for beside in core) - own
-    cpus = domain.emulator
-    alone = cpus is not None and len(cpus) == 1 and cpus.isdisjoint(own)
-    return GuestRecord(
-        state=GuestState.HELD,
-        resources={},
-        vcpus=domain.vcpus,
-        flavor=domain.flavor,
-        cpu_policy=policy if own else CPUPolicy.SHARED,
-        thread_policy=threads,
-        cells=tuple(_cells(domain, machine)),
-        emulator=next(iter(cpus)) if cpus is not None and alone else None,
-        withheld=tuple(withheld),
-    )
-
-
-def _cells(domain: Domain, machine: Host) -> Iterable[CellRecord]:
-    """Yield the guest's NUMA nodes, or the host's nodes with its pins if it has none."""
-    node_of = {thread.cpu: thread.numa_node for thread in machine.topology.threads}
-    if not domain.cells:
-        nodes = sorted({node_of.get(cpu, 0) for cpu in domain.pins.values()})
-        for node in nodes:
-            pins = {own: cpu for own, cpu in domain.pins.items() if node_of.get(cpu, 0) == node}
-            yield CellRecord(node, pins, domain.memory // _MIB // len(nodes))
-        return
-    for cell in domain.cells:
-        pins = {own: cpu for own, cpu in domain.pins.items() if own in cell.vcpus}
-        bound = next(iter(cell.host_nodes), 0) if cell.host_nodes else 0
-        node = next((node_of[cpu] for cpu in pins.values() if cpu in node_of), bound)
-        yield CellRecord(node, pins, cell.memory // _MIB, tuple(cell.vcpus - CPUSet.of(pins)))
 
 
 _RESERVED_MEMORY_MB = "512"
@@ -131,11 +55,32 @@ _RESERVED_MEMORY_MB = "512"
 
 @dataclass(frozen=True)
 class HostState:
-    """A host as it is. ``warnings`` concern its options."""
+    """A host as it is.
+
+    ``warnings`` concern its options. ``changes``: what its domains have changed in the ledger. ``unapplied``:
+    guests whose domains do not have the CPUs that were chosen. ``conflicts``: CPUs that several guests own.
+    ``kept``: guest -> why it could not give back CPUs.
+    """
 
     offering: Offering
     warnings: tuple[OptionProblem, ...]
-    adopted: tuple[str, ...] = ()
+    changes: tuple[LedgerChange, ...] = ()
+    unapplied: tuple[str, ...] = ()
+    conflicts: tuple[ClaimConflict, ...] = ()
+    kept: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def warning_lines(self) -> Iterator[str]:
+        """What is wrong with the host, a line each."""
+        for problem in self.warnings:
+            yield f"{problem.reason}: {problem}"
+        for conflict in self.conflicts:
+            yield f"{Reason.CPUS_PROMISED_TWICE}: {conflict.message}"
+        for guest in self.unapplied:
+            chosen = "the CPUs that were chosen for it"
+            yield f"{Reason.GUEST_UNAPPLIED}: the domain of guest {guest} is not pinned to {chosen}"
+        for guest, refused in self.kept.items():
+            yield f"{Reason.GUEST_KEEPS_PCPU}: guest {guest} is not pinned, and cannot hold VCPU: {refused}"
 
 
 class HostReader:
@@ -144,11 +89,17 @@ class HostReader:
     def __init__(self, options: ComputeOptions) -> None:
         self._options = options
         self._written: dict[str, str] = {}
+        self._since: Mapping[str, float] = {}
+        self._changes: list[LedgerChange] = []
+        """What no completed pass has told yet."""
         folder = options.state_dir
         self._ledger = None if folder is None else LedgerFile(folder / LEDGER, options.name)
 
-    def read(self, offers: Offers | None) -> HostState:
-        """Return the host. ``offers`` settles guests whose scheduler has died; None for a dry run.
+    def read(self, offers: Offers | None, reporter: Reporter | None = None, *, now: float = 0.0) -> HostState:
+        """Return the host at a time, in seconds that only grow.
+
+        ``offers`` settles guests whose scheduler has died, and ``reporter`` gives back what guests hold that
+        are gone; both are None for a dry run.
 
         Raises:
             OptionsUnusable: if its options have errors, or do not suit its guests.
@@ -158,10 +109,14 @@ class HostReader:
         machine = self._machine()
         self._make_folder()
         conf = read_nova_conf(options.conf_files) if options.conf_files else None
-        adopted = self._adopt(machine)
-        guests = self._guests(offers)
         stated = HostOptions() if conf is None else HostOptions.of(conf.values)
-        checked = check_options(stated, HostFacts.of(machine), guests, options.compat)
+        facts = HostFacts.of(machine)
+        settings = check_options(stated, facts, compat=options.compat).settings
+        shared = CPUSet() if settings is None else settings.shared - settings.pinnable
+        unapplied, kept = self._follow(machine, shared, reporter, now)
+        records = self._records(offers)
+        guests = tuple(record.hosted(uuid) for uuid, record in records.items())
+        checked = check_options(stated, facts, guests, options.compat)
         if checked.settings is None:
             first, *rest = checked.errors
             lines = [str(first), *(f"{each.reason}: {each}" for each in rest)]
@@ -171,8 +126,14 @@ class HostReader:
             refuse_cpus_of_nova(options.name, checked.settings, nova_cpus)
         self._keep(machine, conf, nova_cpus)
         others = _standalone(machine, conf, options.disk_gb) if options.standalone else {}
-        offering = Offering(options.name, machine, checked.settings, guests, MappingProxyType(others))
-        return HostState(offering, checked.warnings, adopted)
+        return HostState(
+            Offering(options.name, machine, checked.settings, guests, MappingProxyType(others)),
+            checked.warnings,
+            tuple(self._changes),
+            unapplied,
+            conflicts_of(records),
+            kept,
+        )
 
     def _make_folder(self) -> None:
         folder = self._options.state_dir
@@ -184,11 +145,12 @@ class HostReader:
             raise FileUnusable(f"{folder} cannot be made: {error.strerror}") from error
 
     def mark_reported(self) -> None:
-        """Leave the time for schedulers, which send no guest to a host that is silent.
+        """End a pass: leave the time for schedulers, which send no guest to a host that is silent.
 
         Raises:
             FileUnusable: if the file cannot be written.
         """
+        self._changes.clear()
         folder = self._options.state_dir
         if folder is None or self._options.dry_run:
             return
@@ -215,21 +177,56 @@ class HostReader:
             raise FileUnusable(f"no CPU is online below {options.root}")
         return host
 
-    def _adopt(self, machine: Host) -> tuple[str, ...]:
+    def _follow(
+        self, machine: Host, shared: CPUSet, reporter: Reporter | None, now: float
+    ) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """Have the ledger follow the domains; return what is unapplied, and what could not be given back."""
         options = self._options
-        if options.libvirt is None or self._ledger is None or options.dry_run:
-            return ()
-        domains = domains_of(options.libvirt)
+        if options.libvirt is None or self._ledger is None or reporter is None:
+            return (), {}
         with self._ledger.changing() as change:
-            return adopt(change, domains, machine)
+            try:
+                domains = domains_of(options.libvirt)
+            except LibvirtError:
+                self._since = {}  # nobody knows whether they were gone meanwhile
+                raise
+            followed = follow(
+                change.host.guests,
+                domains,
+                machine,
+                shared=shared,
+                since=self._since,
+                now=now,
+                grace=options.grace,
+            )
+            change.write(followed.guests)
+            self._changes += followed.entered
+            self._since = followed.since
+            kept = {each.guest: self._returned(change, each, reporter) for each in followed.returned}
+        return followed.unapplied, {guest: why for guest, why in kept.items() if why}
 
-    def _guests(self, offers: Offers | None) -> tuple[HostedGuest, ...]:
+    def _returned(self, change: Change, returned: LedgerChange, reporter: Reporter) -> str | None:
+        """Release what a guest gives back, in Placement, then in the ledger; or say why it keeps it."""
+        guests = dict(change.host.guests)
+        if returned.after is None:
+            reporter.give_back(self._options.name, returned.guest)
+            del guests[returned.guest]
+        else:
+            refused = reporter.share(self._options.name, returned.guest, returned.fewer)
+            if refused is not None:
+                return refused
+            guests[returned.guest] = returned.after
+        change.write(guests)
+        self._changes.append(returned)
+        return None
+
+    def _records(self, offers: Offers | None) -> Guests:
         if self._ledger is None:
-            return ()
+            return {}
         if offers is not None:
             with self._ledger.changing() as change:
                 settle(change, offers)
-        return tuple(record.hosted(uuid) for uuid, record in self._ledger.read().guests.items())
+        return self._ledger.read().guests
 
     def _keep(self, machine: Host, conf: NovaConf | None, nova_cpus: CPUSet | None) -> None:
         folder = self._options.state_dir

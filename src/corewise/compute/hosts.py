@@ -30,7 +30,7 @@ from corewise.compute.ledger import GuestRecord, Guests, LedgerFile, LedgerStore
 from corewise.compute.machine_file import parse_machine
 from corewise.openstack.errors import NovaConfError
 from corewise.openstack.libvirt_xml import CPUTuning
-from corewise.pinning import GuestLedger, GuestPins, HostCell, host_cells
+from corewise.pinning import ClaimConflict, GuestLedger, GuestPins, HostCell, host_cells
 from corewise.topology import CPUSet, CPUSetError, Host
 from corewise.tracking import Compat, HostFacts, HostOffer, HostOptions, HostSettings, check_options, offer
 from corewise.vocabulary.guests import EmulatorThreads, GuestCPUs
@@ -89,6 +89,12 @@ class ComputeHost:
             LedgerUnusable: if the ledger cannot be read.
         """
         return self.ledger.read().guests
+
+
+def conflicts_of(guests: Guests) -> tuple[ClaimConflict, ...]:
+    """Return the CPUs that several guests own."""
+    pins = MappingProxyType({uuid: guest.pins for uuid, guest in guests.items()})
+    return GuestLedger((), hyper_threading=False, guests=pins).conflicts
 
 
 @dataclass(frozen=True)

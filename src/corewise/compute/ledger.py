@@ -57,7 +57,8 @@ class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One guest. ``resources`` is what it holds of the host's provider, whose uuid is ``provider``.
 
-    ``realtime``: its guest CPUs that run with a realtime scheduling policy.
+    ``realtime``: its guest CPUs that run with a realtime scheduling policy. ``applied``: its domain has been
+    seen with these CPUs.
     """
 
     state: GuestState
@@ -72,6 +73,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     withheld: tuple[int, ...] = ()
     emulator_threads: EmulatorThreads | None = None
     realtime: tuple[int, ...] = ()
+    applied: bool = False
 
     @property
     def cpus(self) -> GuestCPUs:

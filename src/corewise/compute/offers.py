@@ -17,7 +17,7 @@ from corewise.compute.hosts import ComputeHost, Hosts
 from corewise.tracking import PlacementQuery, RequestGroup
 from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Inventory
 
-_CPU_CLASSES = frozenset({VCPU, PCPU})
+CPU_CLASSES = frozenset({VCPU, PCPU})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def narrowed(query: PlacementQuery) -> Iterator[tuple[str, PlacementQuery]]:
     Each comes with what it adds, in words. Parts are asked without a limit: they are counted.
     """
     resources = set(query.resources)
-    cpus = resources & _CPU_CLASSES
+    cpus = resources & CPU_CLASSES
     yield ", ".join(sorted(cpus)), _part(query, cpus, traits=False)
     asked = cpus
     if query.traits:
@@ -171,6 +171,6 @@ def _serves(host: ComputeHost, query: PlacementQuery) -> bool:
             return False
         for name, amount in group.resources.items():
             # A host without an inventory of CPUs has none; of other classes nothing is known offline.
-            if amount > offered[name].max_unit if name in offered else name in _CPU_CLASSES:
+            if amount > offered[name].max_unit if name in offered else name in CPU_CLASSES:
                 return False
     return True

@@ -13,14 +13,28 @@ INTERVAL = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class Grace:
+    """Seconds that CPUs stay a guest's own that its domain no longer has.
+
+    ``applied``: its domain has had them. ``awaited``: it was scheduled, and its domain has not been seen yet.
+    """
+
+    applied: float = 600.0
+    awaited: float = 3600.0
+
+
+GRACE = Grace()
+
+
+@dataclass(frozen=True, slots=True)
 class ComputeOptions:
     """The options of the agent of one host.
 
     ``topology``: the machine as a file has it, instead of the one below ``root``. ``state_dir`` is the host's
     directory (:mod:`corewise.compute.hosts`); None keeps nothing on disk. ``libvirt``: URI of the libvirt
-    whose guests count; None: only those of the ledger. ``beside_nova``: the options of the nova-compute that
-    runs on the host too; without ``config`` the agent only checks. ``standalone``: report MEMORY_MB too, and
-    DISK_GB if ``disk_gb`` is set, on a host without nova-compute.
+    whose domains the ledger follows, with ``grace``; None: only commands change the ledger. ``beside_nova``:
+    the options of the nova-compute that runs on the host too; without ``config`` the agent only checks.
+    ``standalone``: report MEMORY_MB too, and DISK_GB if ``disk_gb`` is set, on a host without nova-compute.
     """
 
     name: str
@@ -31,6 +45,7 @@ class ComputeOptions:
     interval: float = INTERVAL
     state_dir: Path | None = None
     libvirt: str | None = None
+    grace: Grace = GRACE
     standalone: bool = False
     disk_gb: int = 0
     metrics_listen: Address | None = None

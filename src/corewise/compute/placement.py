@@ -9,18 +9,19 @@ decided anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from corewise.actions import Reshape
 from corewise.compute.beside_nova import refuse_provider_of_nova
 from corewise.compute.offering import Offering, PlacementWrite, planned, rehearsed, reshape_due
-from corewise.compute.offers import Candidate, Stage, narrowed
-from corewise.openstack.errors import ProviderAwaited
+from corewise.compute.offers import CPU_CLASSES, Candidate, Stage, narrowed
+from corewise.openstack.errors import DoesNotFit, ProviderAwaited
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import (
     PATIENCE,
     Patience,
+    again,
     claim,
     ensure_provider,
     keep_provider,
@@ -104,6 +105,62 @@ class Reporter:
         if plan is None:
             return rehearsed(host, provider)
         return [plan.action, *rehearsed(host, replace(provider, inventories=plan.after))]
+
+    def give_back(self, host: str, guest: str) -> None:
+        """Release what a guest that is gone from a host holds of it; beside Nova that is left to Nova.
+
+        A guest that has CPUs of another host has moved there, and keeps those.
+
+        Raises:
+            PlacementError: what Placement refuses; the guest then holds what it held.
+        """
+
+        def without(provider: str, held: Consumer) -> Consumer:
+            others = {uuid: amounts for uuid, amounts in held.allocations.items() if uuid != provider}
+            moved = any(CPU_CLASSES & amounts.keys() for amounts in others.values())
+            return replace(held, allocations=others if moved else {})
+
+        self._reallocate(host, guest, without)
+
+    def share(self, host: str, guest: str, cpus: int) -> str | None:
+        """Have a guest hold VCPU instead of PCPU for so many CPUs; beside Nova that is left to Nova.
+
+        Returns Placement's message if it does not fit.
+
+        Raises:
+            PlacementError: what else Placement refuses; the guest then holds what it held.
+        """
+
+        def shared(provider: str, held: Consumer) -> Consumer:
+            amounts = dict(held.allocations[provider])
+            moved = min(cpus, amounts.get(PCPU, 0))
+            amounts |= {PCPU: amounts.get(PCPU, 0) - moved, VCPU: amounts.get(VCPU, 0) + moved}
+            left = {name: amount for name, amount in amounts.items() if amount}
+            return replace(held, allocations={**held.allocations, provider: left})
+
+        try:
+            self._reallocate(host, guest, shared)
+        except DoesNotFit as refused:
+            return refused.detail
+        return None
+
+    def _reallocate(self, host: str, guest: str, change: Callable[[str, Consumer], Consumer]) -> None:
+        """Change what a guest holds, if it holds anything of a host."""
+        provider = None if self._checks_only else self._client.find_provider(host)
+        if provider is None:
+            return
+        refuse_provider_of_nova(host, provider.traits)
+        own = provider.uuid
+
+        def attempt() -> None:
+            held = self._client.consumer(guest)
+            if held is None or own not in held.allocations:
+                return
+            wanted = change(own, held)
+            if wanted != held:
+                self._client.put_consumer(wanted)
+
+        again(attempt, f"consumer {guest}", self._patience)
 
 
 def made_by_nova(name: str, found: Provider | None) -> Provider:

@@ -9,6 +9,7 @@ agent logs the problem once, and goes on when it is over. Wrong options at its s
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -96,8 +97,8 @@ class HostAgent:
         self._warned: set[str] = set()
         self.program.expose(options.metrics_listen, ready=self._problems)
 
-    def once(self) -> Passed:
-        """Run one pass.
+    def once(self, now: float = 0.0) -> Passed:
+        """Run one pass; ``now`` are seconds that only grow.
 
         Raises:
             ComputeError, OpenStackError: what prevents it.
@@ -105,7 +106,7 @@ class HostAgent:
         if self.options.dry_run:
             state = self._reader.read(None)
             return Passed(state, self._reporter.rehearse(state.offering))
-        state = self._reader.read(self._offers)
+        state = self._reader.read(self._offers, self._reporter, now=now)
         writes = self._reporter.report(state.offering)
         for write in () if self.options.checks_only else writes:
             if isinstance(write, Reshape):
@@ -145,7 +146,7 @@ class HostAgent:
                 self._report_problem(error.reason, error.log_text)
 
     async def _pass(self) -> None:
-        passed = await self._blocking(self.once)
+        passed = await self._blocking(functools.partial(self.once, self._clock.monotonic()))
         self._passes += 1
         self.metrics.count(metrics.COMPUTE_PASSES, _DONE)
         if self._problem is not None:
@@ -167,16 +168,21 @@ class HostAgent:
             _log.info(
                 "%s", write.why, extra=fields(host=name, reason=write.reason, write=_KINDS[type(write)])
             )
-        for uuid in passed.state.adopted:
-            _log.info("guest found in libvirt entered in the ledger", extra=fields(host=name, guest=uuid))
-        warnings = {f"{each.reason}: {each}" for each in passed.state.warnings}
+        state = passed.state
+        for change in state.changes:
+            self.metrics.count(metrics.COMPUTE_LEDGER_CHANGES, change.kind)
+            _log.info("%s", change.message, extra=fields(host=name, guest=change.guest, reason=change.reason))
+        warnings = set(state.warning_lines)
         if self.options.checks_only:
             differs = "Placement differs from nova.conf"
             warnings |= {f"{each.reason}: {differs}: {each.why}" for each in passed.writes}
         for warning in sorted(warnings - self._warned):
             _log.warning("%s", warning, extra=fields(host=name))
         self._warned = warnings
-        offering = passed.state.offering
+        twice = CPUSet.of(cpu for each in state.conflicts for cpu in each.cpus)
+        self.metrics.set(metrics.COMPUTE_CPUS_TWICE, len(twice))
+        self.metrics.set(metrics.COMPUTE_GUESTS_UNAPPLIED, len(state.unapplied))
+        offering = state.offering
         cpus = {VCPU: offering.settings.shared, PCPU: offering.settings.dedicated}
         self.metrics.replace(metrics.COMPUTE_CPUS, {(kind,): len(each) for kind, each in cpus.items()})
         self.metrics.set(metrics.COMPUTE_GUESTS, len(offering.guests))

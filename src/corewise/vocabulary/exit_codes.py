@@ -24,7 +24,7 @@ class ExitCode(IntEnum):
         member.meaning = meaning
         return member
 
-    VERDICT = 1, "the answer is no: `config check` found errors"
+    VERDICT = 1, "the answer is no: `config check` found errors, `compute status` two guests on one CPU"
     USAGE = 2, "wrong call: unknown option or argument"
     CONNECTION = 3, "a server does not answer, or its answer cannot be understood"
     NOT_FOUND = 4, "the object does not exist"

@@ -601,6 +601,22 @@ COMPUTE_CPUS_HELD = gauge(
     COMPUTE, "corewise_compute_cpus_held", "CPUs of the host (raw CPUs) that its guests own."
 )
 COMPUTE_GUESTS = gauge(COMPUTE, "corewise_compute_guests", "Guests of the host.")
+COMPUTE_CPUS_TWICE = gauge(
+    COMPUTE,
+    "corewise_compute_cpus_promised_twice",
+    "CPUs of the host (raw CPUs) that more than one guest owns.",
+)
+COMPUTE_GUESTS_UNAPPLIED = gauge(
+    COMPUTE,
+    "corewise_compute_guests_unapplied",
+    "Guests whose domains are not pinned to the CPUs that the ledger has for them.",
+)
+COMPUTE_LEDGER_CHANGES = counter(
+    COMPUTE,
+    "corewise_compute_ledger_changes_total",
+    "Guests that the ledger has otherwise because of their domains: adopted, repinned, unpinned, gone.",
+    "change",
+)
 
 
 METRICS = tuple(row for row in globals().values() if isinstance(row, ExportedMetric))

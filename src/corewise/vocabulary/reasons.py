@@ -1110,6 +1110,34 @@ class Reason(StrEnum):
         "A guest of this UUID has a host already.",
         "Delete it first, or choose another UUID.",
     )
+    GUEST_ADOPTED = _info(
+        "GuestAdopted",
+        "libvirt has a domain that the ledger did not have; it was entered with the CPUs it is pinned to.",
+    )
+    GUEST_REPINNED = _warning(
+        "GuestRepinned",
+        "The domain of a guest was pinned to other CPUs than the ledger had; the ledger has these now.",
+        "If nobody meant to: corewise compute status shows who holds which CPU.",
+    )
+    GUEST_UNPINNED = _info(
+        "GuestUnpinned",
+        "The domain of a guest is no longer pinned to all CPUs that the ledger had; the rest is free again.",
+    )
+    GUEST_GONE = _info(
+        "GuestGone",
+        "The domain of a guest has been gone for longer than --forget-after; its CPUs are free again.",
+    )
+    GUEST_UNAPPLIED = _warning(
+        "GuestUnapplied",
+        "The domain of a guest is not pinned to the CPUs that the ledger has for it, so it runs on others.",
+        "Write them into the domain: corewise compute apply GUEST.",
+    )
+    GUEST_KEEPS_PCPU = _warning(
+        "GuestKeepsPCPU",
+        "A guest is no longer pinned, but Placement does not let it hold VCPU instead of PCPU; so it keeps "
+        "its CPUs in the ledger.",
+        "Add shared CPUs to the host, pin the guest again, or remove it.",
+    )
     HOST_DISABLED = _info(
         "HostDisabled",
         "The host's provider has the trait COMPUTE_STATUS_DISABLED: its compute service is disabled in Nova.",

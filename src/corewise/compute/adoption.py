@@ -1,0 +1,265 @@
+"""The guests of a host as libvirt has them, and what that means for the ledger.
+
+A guest CPU that is pinned to one host CPU owns it. Emulator threads own a CPU if they are pinned to one that
+none of the guest's CPUs has. What libvirt does not report stays absent: Placement knows what the guest holds.
+
+- A domain that the ledger does not have is adopted as it is. A domain that is shut off but defined keeps its
+  CPUs: it gets them again at its next start.
+- A guest that was scheduled keeps the CPUs that were chosen for it until its domain has had them once
+  (``applied``); a domain without any pins is still waiting for them.
+- From then on the domain counts. Pins that were changed by hand are adopted as they are, at once. CPUs that
+  a domain only gives back, because it is gone, or pinned to fewer CPUs, stay its own for ``Grace`` longer: it
+  may be rebooting, migrating, or defined anew.
+- A guest that is ``claiming`` belongs to its scheduler, and a ``busy`` one to whoever writes its domain.
+
+:func:`domains_of` is the only place that talks to a hypervisor; another one is an adapter beside
+``openstack.libvirt`` that returns the same :class:`Domain`, and a branch there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from enum import StrEnum
+from types import MappingProxyType
+
+from msgspec.structs import replace
+
+from corewise.compute.ledger import CellRecord, GuestRecord, Guests, GuestState
+from corewise.compute.options import GRACE, Grace
+from corewise.openstack.libvirt import connected
+from corewise.openstack.libvirt_xml import Domain
+from corewise.topology import CPUSet, Host
+from corewise.tracking import HostedGuest
+from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
+from corewise.vocabulary.reasons import Reason
+
+_MIB = 1 << 20
+_NO_CPUS = CPUSet()
+
+
+class LedgerChangeKind(StrEnum):
+    """How a domain changed a ledger."""
+
+    ADOPTED = "adopted"
+    REPINNED = "repinned"
+    UNPINNED = "unpinned"
+    GONE = "gone"
+
+
+_REASONS = {
+    LedgerChangeKind.ADOPTED: Reason.GUEST_ADOPTED,
+    LedgerChangeKind.REPINNED: Reason.GUEST_REPINNED,
+    LedgerChangeKind.UNPINNED: Reason.GUEST_UNPINNED,
+    LedgerChangeKind.GONE: Reason.GUEST_GONE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerChange:
+    """One guest that the ledger has otherwise now: what it held, and what it holds; None: nothing."""
+
+    guest: str
+    kind: LedgerChangeKind
+    before: GuestRecord | None
+    after: GuestRecord | None
+
+    @property
+    def reason(self) -> Reason:
+        return _REASONS[self.kind]
+
+    @property
+    def fewer(self) -> int:
+        """How many dedicated CPUs of its own the guest has less."""
+        counts = [
+            len(pins.cpus) + (pins.emulator is not None)
+            for pins in (each.pins for each in (self.before, self.after) if each is not None)
+        ]
+        return max(counts[0] - counts[-1], 0)
+
+    @property
+    def message(self) -> str:
+        """What happened, for the log."""
+        had = _held(self.before)
+        match self.kind:
+            case LedgerChangeKind.ADOPTED:
+                return f"the domain is new to the ledger: it has {_held(self.after)}"
+            case LedgerChangeKind.REPINNED:
+                return f"the domain was pinned by other hands: it had {had}, and now has {_held(self.after)}"
+            case LedgerChangeKind.UNPINNED:
+                return f"the domain is pinned to fewer CPUs: it had {had}, and now has {_held(self.after)}"
+            case LedgerChangeKind.GONE:
+                return f"its domain is gone: it gave back {had}"
+
+
+def _held(record: GuestRecord | None) -> str:
+    held = _NO_CPUS if record is None else record.pins.held
+    return f"CPUs {held}" if held else "no CPUs of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What a host's domains mean for its ledger.
+
+    ``entered`` is to be written at once, and ``returned`` after Placement got back what these guests held.
+    ``since`` has when each guest was first seen without CPUs that it holds: it is for the next pass.
+    ``unapplied``: guests whose domains do not have the CPUs that were chosen for them.
+    """
+
+    guests: Guests
+    entered: tuple[LedgerChange, ...]
+    returned: tuple[LedgerChange, ...]
+    since: Mapping[str, float]
+    unapplied: tuple[str, ...]
+
+
+def follow(
+    guests: Guests,
+    domains: Iterable[Domain],
+    machine: Host,
+    *,
+    shared: CPUSet = _NO_CPUS,
+    since: Mapping[str, float] = MappingProxyType({}),
+    now: float = 0.0,
+    grace: Grace = GRACE,
+    busy: Collection[str] = (),
+) -> Followed:
+    """Compare a ledger with all domains of its host.
+
+    ``shared``: CPUs that many guests share, so that a guest pinned to one of them does not own it. ``busy``:
+    guests that somebody is changing right now; they stay as they are.
+    """
+    found = {each.uuid: each for each in domains}
+    after = dict(guests)
+    entered: list[LedgerChange] = []
+    returned: list[LedgerChange] = []
+    waiting: dict[str, float] = {}
+    unapplied: list[str] = []
+    for uuid, record in guests.items():
+        if record.state is GuestState.CLAIMING or uuid in busy:
+            continue
+        change = _compared(uuid, record, found.get(uuid), machine, shared)
+        if change is None:
+            after[uuid] = replace(record, applied=True)
+        elif change.kind is LedgerChangeKind.UNPINNED and not record.applied and not _pins(change.after):
+            unapplied.append(uuid)
+        elif change.kind in {LedgerChangeKind.ADOPTED, LedgerChangeKind.REPINNED}:
+            entered.append(change)
+        else:
+            first = waiting[uuid] = since.get(uuid, now)
+            if now - first >= (grace.applied if record.applied else grace.awaited):
+                returned.append(change)
+    for uuid in found.keys() - guests.keys():
+        seen = record_of_domain(_without(found[uuid], shared, keep=found[uuid].pins), machine)
+        entered.append(LedgerChange(uuid, LedgerChangeKind.ADOPTED, None, seen))
+    entered.sort(key=lambda each: list(found).index(each.guest))
+    after |= {each.guest: each.after for each in entered if each.after is not None}
+    return Followed(after, tuple(entered), tuple(returned), waiting, tuple(unapplied))
+
+
+def _compared(
+    uuid: str, record: GuestRecord, domain: Domain | None, machine: Host, shared: CPUSet
+) -> LedgerChange | None:
+    """Return how a domain differs from what the ledger has of it, if it does."""
+    if domain is None:
+        return LedgerChange(uuid, LedgerChangeKind.GONE, record, None)
+    wanted = _pins(record)
+    own = _without(domain, shared, keep=wanted)
+    seen = record_of_domain(own, machine, record.thread_policy)
+    if (wanted, record.emulator) == (own.pins, seen.emulator):
+        return None
+    after = replace(
+        record,
+        vcpus=seen.vcpus,
+        cpu_policy=seen.cpu_policy,
+        cells=seen.cells,
+        emulator=seen.emulator,
+        withheld=seen.withheld,
+        applied=True,
+    )
+    lost = after.pins.held_mask != record.pins.held_mask and not (
+        after.pins.held_mask & ~record.pins.held_mask
+    )
+    return LedgerChange(uuid, LedgerChangeKind.UNPINNED if lost else LedgerChangeKind.REPINNED, record, after)
+
+
+def _pins(record: GuestRecord | None) -> Mapping[int, int]:
+    cells = () if record is None else record.cells
+    return {own: cpu for cell in cells for own, cpu in cell.pins.items()}
+
+
+def _without(domain: Domain, shared: CPUSet, *, keep: Collection[int]) -> Domain:
+    """Return a domain without its pins to shared CPUs, apart from those of the guest CPUs to keep."""
+    affinity = {vcpu: cpus for vcpu, cpus in domain.affinity.items() if vcpu in keep or not cpus <= shared}
+    emulator = domain.emulator
+    if emulator is not None and emulator <= shared:
+        emulator = None
+    return replaced(domain, affinity=MappingProxyType(affinity), emulator=emulator)
+
+
+def domains_of(uri: str) -> tuple[Domain, ...]:
+    """Return the guests that a hypervisor reports.
+
+    Raises:
+        LibvirtError: if it does not answer.
+        ExtraMissing: if its package is not installed.
+    """
+    with connected(uri) as libvirt:
+        return libvirt.domains()
+
+
+def guests_of(uri: str, machine: Host) -> tuple[HostedGuest, ...]:
+    """Return a hypervisor's guests as the host sees them; raises as ``domains_of``."""
+    return tuple(
+        replaced(record_of_domain(each, machine).hosted(each.uuid), name=each.name)
+        for each in domains_of(uri)
+    )
+
+
+def record_of_domain(domain: Domain, machine: Host, threads: ThreadPolicy | None = None) -> GuestRecord:
+    """Return what a ledger keeps of a guest as its hypervisor reports it.
+
+    ``threads`` is the thread policy that the ledger knows; without it, the domain's metadata count.
+    """
+    own = CPUSet.of(domain.pins.values())
+    policy = CPUPolicy.DEDICATED if len(domain.pins) == domain.vcpus else CPUPolicy.MIXED
+    stated = domain.extra_specs.get("hw:cpu_thread_policy") or domain.image_properties.get(
+        "hw_cpu_thread_policy", ""
+    )
+    if threads is None and stated in set(ThreadPolicy):
+        threads = ThreadPolicy(stated)
+    withheld = CPUSet()
+    if threads is ThreadPolicy.ISOLATE:
+        siblings = (machine.topology.siblings(cpu) for cpu in own & machine.topology.cpus)
+        withheld = CPUSet.of(beside for core in siblings for beside in core) - own
+    cpus = domain.emulator
+    alone = cpus is not None and len(cpus) == 1 and cpus.isdisjoint(own)
+    return GuestRecord(
+        state=GuestState.HELD,
+        resources={},
+        vcpus=domain.vcpus,
+        flavor=domain.flavor,
+        cpu_policy=policy if own else CPUPolicy.SHARED,
+        thread_policy=threads,
+        cells=tuple(_cells(domain, machine)),
+        emulator=next(iter(cpus)) if cpus is not None and alone else None,
+        withheld=tuple(withheld),
+        applied=True,
+    )
+
+
+def _cells(domain: Domain, machine: Host) -> Iterable[CellRecord]:
+    """Yield the guest's NUMA nodes, or the host's nodes with its pins if it has none."""
+    node_of = {thread.cpu: thread.numa_node for thread in machine.topology.threads}
+    if not domain.cells:
+        nodes = sorted({node_of.get(cpu, 0) for cpu in domain.pins.values()})
+        for node in nodes:
+            pins = {own: cpu for own, cpu in domain.pins.items() if node_of.get(cpu, 0) == node}
+            yield CellRecord(node, pins, domain.memory // _MIB // len(nodes))
+        return
+    for cell in domain.cells:
+        pins = {own: cpu for own, cpu in domain.pins.items() if own in cell.vcpus}
+        bound = next(iter(cell.host_nodes), 0) if cell.host_nodes else 0
+        node = next((node_of[cpu] for cpu in pins.values() if cpu in node_of), bound)
+        yield CellRecord(node, pins, cell.memory // _MIB, tuple(cell.vcpus - CPUSet.of(pins)))

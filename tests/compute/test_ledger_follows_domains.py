@@ -1,0 +1,242 @@
+"""The agent against libvirt's own test driver and the real Placement: what domains give back is free again.
+
+A libvirt that cannot be reached gives nothing back; what a guest holds is released in Placement before its
+CPUs are free in the ledger, and never beside Nova.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from compute.agent_scene import HOST, Scene, run_for
+from compute.compute_world import DOCUMENT, IMPATIENT, guest, hosts_in, request, wanted
+from compute.faults import down, on_writes
+from corewise.compute.ledger import GuestRecord
+from corewise.compute.options import ComputeOptions
+from corewise.compute.placement import PlacementOffers
+from corewise.compute.program import HostAgent
+from corewise.compute.scheduling import GuestScheduler
+from corewise.compute.verdicts import Placed
+from corewise.openstack.errors import LibvirtError, PlacementDown
+from corewise.vocabulary import metrics
+from corewise.vocabulary.placement import PCPU, VCPU, Consumer
+from corewise.vocabulary.reasons import Reason
+
+URI = "test:///default"
+GRACE = 600.0
+
+
+class Domains:
+    """libvirt's test driver; its domains stay while this connection is open."""
+
+    def __init__(self) -> None:
+        library = importlib.import_module("libvirt")
+        self._there = library.open(URI)
+        for each in self._there.listAllDomains():
+            each.destroy()
+            each.undefine()
+
+    def define(self, number: int, pins: Mapping[int, int]) -> None:
+        tune = "".join(f"<vcpupin vcpu='{own}' cpuset='{cpu}'/>" for own, cpu in pins.items())
+        self._there.defineXML(
+            f"<domain type='test'><name>g{number}</name><uuid>{guest(number)}</uuid>"
+            f"<memory unit='MiB'>64</memory><vcpu>4</vcpu><cputune>{tune}</cputune>"
+            "<os><type>hvm</type></os></domain>"
+        )
+
+    def undefine(self, number: int) -> None:
+        self._there.lookupByUUIDString(guest(number)).undefine()
+
+    def close(self) -> None:
+        self._there.close()
+
+
+@pytest.fixture
+def domains() -> Iterator[Domains]:
+    pytest.importorskip("libvirt", reason="needs the extra libvirt: make libvirt")
+    there = Domains()
+    yield there
+    there.close()
+
+
+class Owner:
+    """The agent of a host whose domains are all corewise's; the tests say what time it is."""
+
+    def __init__(self, scene: Scene, **options: Any) -> None:
+        self.scene = scene
+        self.options: ComputeOptions = replace(scene.options, libvirt=URI, standalone=True, **options)
+        self.agent = HostAgent(self.options, scene.transport.client(), patience=IMPATIENT)
+
+    def look(self, at: float) -> list[str]:
+        """Run a pass; return what changed in the ledger."""
+        return [each.kind for each in self.agent.once(at).state.changes]
+
+    def place(self, number: int = 1) -> Mapping[int, int]:
+        """Schedule a guest with 4 dedicated CPUs; return its pins."""
+        scheduler = GuestScheduler(PlacementOffers(self.scene.client), hosts_in(self.scene.hosts))
+        placed = scheduler.schedule(wanted(number, request(4, {"hw:cpu_policy": "dedicated"})))
+        assert isinstance(placed, Placed), placed
+        return placed.record.cells[0].pins
+
+    @property
+    def ledger(self) -> Mapping[str, GuestRecord]:
+        return hosts_in(self.scene.hosts).known[HOST].guests()
+
+    def held(self, number: int = 1) -> Mapping[str, int]:
+        consumer = self.scene.client.consumer(guest(number))
+        return MappingProxyType({}) if consumer is None else consumer.allocations.get(self.scene.uuid, {})
+
+
+def test_a_guest_whose_domain_is_gone_gives_back_its_cpus_and_its_allocations(
+    scene: Scene, domains: Domains
+) -> None:
+    owner = Owner(scene)
+    owner.look(0.0)
+    domains.define(1, owner.place())
+    assert owner.look(60.0) == []
+    domains.undefine(1)
+    assert owner.look(120.0) == []
+    assert owner.look(120.0 + GRACE - 1) == []
+    assert owner.held()[PCPU] == 4
+    assert owner.look(120.0 + GRACE) == ["gone"]
+    assert (owner.ledger, owner.held()) == ({}, {})
+    assert owner.look(180.0 + GRACE) == []
+
+
+def test_the_ledger_keeps_the_cpus_until_placement_has_taken_back_the_claim(
+    scene: Scene, domains: Domains
+) -> None:
+    owner = Owner(scene)
+    owner.look(0.0)
+    domains.define(1, owner.place())
+    owner.look(60.0)
+    domains.undefine(1)
+    owner.look(120.0)
+    scene.transport.fault = on_writes(down)
+    with pytest.raises(PlacementDown):
+        owner.look(120.0 + GRACE)
+    assert list(owner.ledger) == [guest(1)]
+    scene.transport.fault = None
+    assert owner.look(180.0 + GRACE) == ["gone"]
+
+
+def test_an_agent_that_died_between_placement_and_the_ledger_finishes_after_its_restart(
+    scene: Scene, domains: Domains
+) -> None:
+    owner = Owner(scene)
+    owner.look(0.0)
+    domains.define(1, owner.place())
+    owner.look(60.0)
+    domains.undefine(1)
+    scene.client.delete_consumer(guest(1))
+    again = Owner(scene)
+    assert again.look(0.0) == []
+    assert again.look(GRACE) == ["gone"]
+    assert owner.ledger == {}
+
+
+def test_beside_nova_allocations_are_never_touched(scene: Scene, domains: Domains) -> None:
+    owner = Owner(scene)
+    owner.look(0.0)
+    domains.define(1, owner.place())
+    provider = scene.client.provider(scene.uuid)
+    scene.client.put_traits(provider.uuid, provider.generation, provider.traits | {"COMPUTE_NODE"})
+    beside = Owner(scene, config=(), beside_nova=(scene.conf,))
+    beside.look(0.0)
+    domains.undefine(1)
+    beside.look(60.0)
+    assert beside.look(60.0 + GRACE) == ["gone"]
+    assert (owner.ledger, owner.held()[PCPU]) == ({}, 4)
+
+
+def test_a_guest_that_moved_to_another_host_keeps_what_it_holds_there(scene: Scene, domains: Domains) -> None:
+    owner = Owner(scene)
+    owner.look(0.0)
+    domains.define(1, owner.place())
+    owner.look(60.0)
+    other = scene.client.create_provider("n2")
+    inventories = scene.client.provider(scene.uuid).inventories
+    scene.client.put_inventories(other.uuid, other.generation, inventories)
+    there = scene.client.consumer(guest(1))
+    assert there is not None
+    both = {**there.allocations, other.uuid: {PCPU: 4}}
+    scene.client.put_consumer(
+        Consumer(guest(1), there.generation, there.project, there.user, both, there.type)
+    )
+    domains.undefine(1)
+    owner.look(120.0)
+    owner.look(120.0 + GRACE)
+    after = scene.client.consumer(guest(1))
+    assert after is not None
+    assert after.allocations == {other.uuid: {PCPU: 4}}
+
+
+def test_a_guest_that_is_no_longer_pinned_holds_vcpu_from_then_on(scene: Scene, domains: Domains) -> None:
+    owner = Owner(scene)
+    owner.look(0.0)
+    domains.define(1, owner.place())
+    owner.look(60.0)
+    domains.define(1, {})
+    owner.look(120.0)
+    assert owner.look(120.0 + GRACE) == ["unpinned"]
+    assert not owner.ledger[guest(1)].pins.held
+    assert {name: owner.held().get(name, 0) for name in (PCPU, VCPU)} == {PCPU: 0, VCPU: 4}
+
+
+def test_a_guest_that_cannot_hold_vcpu_instead_keeps_its_cpus_and_the_agent_says_so(
+    scene: Scene, domains: Domains
+) -> None:
+    scene.configure({"cpu_dedicated_set": DOCUMENT["cpu_dedicated_set"]})
+    owner = Owner(scene)
+    owner.look(0.0)
+    domains.define(1, owner.place())
+    owner.look(60.0)
+    domains.define(1, {})
+    owner.look(120.0)
+    state = owner.agent.once(120.0 + GRACE).state
+    assert any(line.startswith(Reason.GUEST_KEEPS_PCPU) for line in state.warning_lines)
+    assert (len(owner.ledger[guest(1)].pins.held), owner.held()[PCPU]) == (4, 4)
+
+
+def test_while_libvirt_cannot_be_reached_nothing_is_given_back_and_the_grace_begins_again(
+    scene: Scene, domains: Domains, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = Owner(scene)
+    owner.look(0.0)
+    domains.define(1, owner.place())
+    owner.look(60.0)
+    domains.undefine(1)
+    owner.look(120.0)
+    with monkeypatch.context() as away:
+        away.setattr(
+            owner.agent._reader, "_options", replace(owner.options, libvirt="qemu+unix:///x?socket=/none")
+        )
+        with pytest.raises(LibvirtError):
+            owner.look(120.0 + GRACE)
+    assert owner.look(180.0 + GRACE) == []
+    assert list(owner.ledger) == [guest(1)]
+    assert owner.look(180.0 + 2 * GRACE) == ["gone"]
+
+
+def test_the_running_agent_counts_and_logs_what_it_gave_back_and_who_shares_a_cpu(
+    scene: Scene, domains: Domains, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    domains.define(1, {0: 2, 1: 3, 2: 4, 3: 5})
+    domains.define(2, {0: 5, 1: 6, 2: 7, 3: 8})
+    options = replace(scene.options, libvirt=URI)
+    agent = run_for(scene, 150.0, options=options)
+    assert agent.metrics.value(metrics.COMPUTE_CPUS_TWICE) == 1
+    assert agent.metrics.value(metrics.COMPUTE_LEDGER_CHANGES, "adopted") == 2
+    agent = run_for(scene, 1000.0, (90.0, lambda: domains.undefine(2)), options=options)
+    assert agent.metrics.value(metrics.COMPUTE_CPUS_TWICE) == 0
+    assert agent.metrics.value(metrics.COMPUTE_LEDGER_CHANGES, "gone") == 1
+    told = [record.message for record in caplog.records]
+    assert told.count("its domain is gone: it gave back CPUs 5-8") == 1
+    assert told.count(f"CPUsPromisedTwice: {guest(2)} claims CPUs 5, which {guest(1)} holds") == 2
