@@ -27,7 +27,7 @@ def nobodys_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     """No cloud of the person who runs the tests, nor of an earlier test: openstacksdk keeps them."""
     with quietly():
         monkeypatch.setattr("openstack.config.defaults._defaults", None)
-    for name in [each for each in os.environ if each.startswith("OS_")]:
+    for name in [each for each in os.environ if each.startswith(("OS_", "REQUESTS_CA"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     monkeypatch.chdir(tmp_path)

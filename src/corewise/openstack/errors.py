@@ -11,6 +11,7 @@
     │   └── LibvirtXMLError       a document that is not what libvirt writes
     └── PlacementError
         ├── PlacementDown         no answer, or 502, 503, 504                      (retryable)
+        ├── PlacementUntrusted    its certificate, or Keystone's, is of an unknown authority
         ├── AnswerError           an answer that is not what the API promises
         ├── VersionTooOld         Placement lacks a microversion that is needed
         ├── ProviderAwaited       nova-compute has not created the host's provider
@@ -104,6 +105,16 @@ class PlacementDown(PlacementError):
 
     retryable = True
     default_hint = "is Placement up, and its endpoint right? try: openstack resource provider list"
+
+
+class PlacementUntrusted(PlacementError):
+    """The certificate of Placement or Keystone cannot be verified; nothing was sent."""
+
+    reason = Reason.PLACEMENT_UNTRUSTED
+    default_hint = (
+        "name the file with the certificate of its authority: cafile in [placement] of nova.conf, cacert in "
+        "clouds.yaml, OS_CACERT with OS_* variables, or REQUESTS_CA_BUNDLE with --placement-url"
+    )
 
 
 class UnexpectedAnswer(PlacementError):

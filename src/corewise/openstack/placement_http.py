@@ -27,6 +27,7 @@ from corewise.openstack.errors import (
     PlacementNotFound,
     PlacementServerError,
     PlacementUnauthorized,
+    PlacementUntrusted,
     UnexpectedAnswer,
     UnknownTraits,
     VersionTooOld,
@@ -50,6 +51,7 @@ SERVICE_TYPE = "placement"
 
 _GATEWAY = frozenset({502, 503, 504})
 _LONGEST_DETAIL = 500
+_NO_AUTHORITIES = "correct cafile in [placement] of nova.conf, cacert in clouds.yaml, or OS_CACERT"
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,5})")
 _TRAIT_REFUSED = re.compile(r"No such trait(?:\(s\))?:? ([A-Z0-9_, ]+)")
 _DOES_NOT_FIT = "Unable to allocate inventory"
@@ -119,6 +121,8 @@ class PlacementTransport:
             _raise_unanswered(error, request)
         except requests.RequestException as error:
             raise PlacementDown(f"{request}: {error}") from error
+        except OSError as error:  # requests looks for the file of authorities only now
+            raise CredentialsError(str(error), hint=_NO_AUTHORITIES) from error
         content: bytes = answer.content
         if answer.status_code >= 300:
             raise refusal(answer.status_code, content, request)
@@ -158,7 +162,12 @@ def _raise_unanswered(error: refusals.ClientException, request: str) -> NoReturn
             raise PlacementUnauthorized(f"Keystone: {error}", status=401, request=request) from error
         case refusals.Forbidden():
             raise PlacementForbidden(f"Keystone: {error}", status=403, request=request) from error
-        case refusals.ConnectionError() | refusals.HttpServerError() | refusals.DiscoveryFailure():
+        case refusals.SSLError():
+            raise PlacementUntrusted(f"{request}: {_network_words(error)}") from error
+        case refusals.HttpServerError():
+            hint = "see whether Keystone runs: openstack token issue"
+            raise PlacementDown(f"Keystone: {error}", hint=hint) from error
+        case refusals.ConnectionError() | refusals.DiscoveryFailure():
             raise PlacementDown(f"{request}: {_network_words(error)}") from error
         case refusals.HttpError():
             raise CredentialsError(f"Keystone refuses: {error}") from error

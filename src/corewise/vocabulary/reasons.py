@@ -1193,6 +1193,12 @@ class Reason(StrEnum):
         "Placement knows the user and does not allow what was asked (403).",
         "Give the user the role admin, and service for a reshape, in the project of the services.",
     )
+    PLACEMENT_UNTRUSTED = _warning(
+        "PlacementUntrusted",
+        "The certificate of Placement or Keystone is of an authority that is not trusted; nothing is sent.",
+        "Name the file with that authority's certificate: cafile in [placement] of nova.conf, or cacert in "
+        "clouds.yaml.",
+    )
     PROVIDER_AWAITED = _info(
         "ProviderAwaited",
         "Beside Nova (--beside-nova), nova-compute has not created the provider of this host yet.",
