@@ -188,7 +188,8 @@ def reference() -> dict[str, str]:
         "# Reference\n\n"
         "Every name that corewise reads or writes. A reason code means the same in Events, metrics, logs\n"
         "and command output. A warning leaves things as they are, raises a Warning Event on the object it\n"
-        "is about, and says how to fix it. Every command: [commands](commands.md).\n\n"
+        "is about, and says how to fix it; `corewise explain reason CODE` prints it. Every command:\n"
+        "[commands](commands.md).\n\n"
         + "\n".join(f"- [{text[2:].splitlines()[0]}](reference/{name}.md)" for name, text in pages.items())
     )
     notice = NOTICE.format(source="corewise.vocabulary") + "\n"

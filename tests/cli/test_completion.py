@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,11 +13,13 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
+import yaml
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from corewise.cli import completion, corewise, main
+from corewise.cli import COMMANDS, completers, completion, corewise, main
 from corewise.simulation.scenario import packaged_scenarios
 from corewise.vocabulary.reasons import Reason
 from golden.cluster import running_cluster
@@ -54,22 +57,54 @@ def test_the_help_shows_a_command_for_each_shell_on_its_own_line() -> None:
         assert [f"{shell}:", "corewise", "completion", shell, ">"] in [line[:5] for line in lines]
 
 
-def test_bash_completes_with_the_script(tmp_path: Path) -> None:
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("there is no bash here")
+IN_SHELLS = {
+    "bash": (
+        "complete() {{ :; }}; compopt() {{ echo files; }}; source <(corewise completion bash)\n"
+        "COMP_WORDS=({line} '{last}'); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
+        "_corewise_completion corewise\n"
+        'echo "${{COMPREPLY[@]}}"'
+    ),
+    "zsh": (
+        "compdef() {{ :; }}; _path_files() {{ echo files; }}; compadd() {{ print $completions; }}\n"
+        "_describe() {{ print -l $completions_with_descriptions; }}; source <(corewise completion zsh)\n"
+        "words=({line} '{last}'); CURRENT=$#words; _corewise_completion corewise"
+    ),
+    "fish": "corewise completion fish | source; complete -C '{line} {last}'",
+}
+
+
+@pytest.mark.parametrize("shell", IN_SHELLS)
+def test_a_real_shell_completes_with_the_script(shell: str, tmp_path: Path) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"there is no {shell} here")
     command = tmp_path / "corewise"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m corewise "$@"\n')
     command.chmod(0o755)
-    program = (
-        "source <(corewise completion bash); COMP_WORDS=(corewise nod); COMP_CWORD=1; "
-        '_corewise_completion corewise nod corewise; echo "${COMPREPLY[@]}"'
-    )
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        [bash, "--norc", "-c", program], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.stderr) == ("nodes\n", "")
+    (tmp_path / "kubeconfig").touch()
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+    def offered(line: str, last: str) -> str:
+        script = IN_SHELLS[shell].format(line=line, last=last)
+        done = subprocess.run(
+            [program, "-c", script],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr == ""
+        return done.stdout.strip()
+
+    nodes = {
+        "bash": "nodes",
+        "zsh": f"nodes:{COMMANDS['nodes'][1]}",
+        "fish": f"nodes\t{COMMANDS['nodes'][1]}",
+    }
+    assert offered("corewise", "nod") == nodes[shell].replace("raw:", "raw\\:")
+    assert offered("corewise explain reason", "UnknownC") == "UnknownCPUModel"
+    assert offered("corewise nodes --kubeconfig", "kubec") == ("kubeconfig" if shell == "fish" else "files")
 
 
 def test_commands_are_completed_without_importing_them() -> None:
@@ -99,13 +134,94 @@ def test_a_cluster_that_cannot_be_asked_completes_nothing_silently(
         "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"
         "contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n"
     )
-    monkeypatch.setattr(completion, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(completers, "PATIENCE_SECONDS", 0.3)
     for kubeconfig in (str(tmp_path / "none"), str(nobody)):
         assert completed(f"explain node --kubeconfig {kubeconfig} ") == []
     assert capfd.readouterr() == ("", "")
 
 
+def test_nodes_and_pods_of_a_dump_and_contexts_of_a_kubeconfig_are_completed(kubeconfig: Path) -> None:
+    dump = INPUTS / "plan" / "dump.json"
+    nodes = [each for each in json.loads(dump.read_text())["items"] if each["kind"] == "Node"]
+    assert completed(f"explain node --from {dump} ") == sorted(each["metadata"]["name"] for each in nodes)
+    assert completed(f"explain pod --from {dump} shop/ap") == ["shop/api"]
+    assert completed(f"explain node --from {kubeconfig} ") == []
+    contexts = yaml.safe_load(kubeconfig.read_text())["contexts"]
+    assert completed(f"nodes --kubeconfig {kubeconfig} --context ") == [each["name"] for each in contexts]
+    assert completed("nodes --kubeconfig /nonexistent --context ") == []
+
+
+def test_hosts_and_guests_of_a_folder_are_completed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hosts = shutil.copytree(INPUTS / "compute" / "hosts", tmp_path / "hosts")
+    flavor = INPUTS / "compute" / "dedicated.json"
+    call = f"compute pin --flavor {flavor} --hosts {hosts} --host b --guest web-1"
+    pinned = CliRunner().invoke(corewise, call.split())
+    assert pinned.exit_code == 0, pinned.output
+    capfd.readouterr()
+    for command in ("apply", "delete"):
+        assert completed(f"compute {command} --hosts {hosts} w") == ["web-1"]
+        assert completed(f"compute {command} --hosts {hosts} --host ") == ["a", "b"]
+    assert completed(f"compute delete --hosts {tmp_path / 'none'} ") == []
+    assert capfd.readouterr() == ("", "")
+
+
+def every_parameter() -> Iterator[tuple[click.Context, click.Parameter]]:
+    """Yield each parameter of each command."""
+
+    def below(command: click.Command, name: str, parent: click.Context | None) -> Iterator[click.Context]:
+        context = click.Context(command, info_name=name, parent=parent)
+        yield context
+        if isinstance(command, click.Group):
+            for each in command.list_commands(context):
+                found = command.get_command(context, each)
+                assert found is not None
+                yield from below(found, each, context)
+
+    for context in below(corewise, "corewise", None):
+        for parameter in context.command.params:
+            yield context, parameter
+
+
+FILES = [
+    pytest.param(context, parameter, id=f"{context.command_path} {parameter.opts[0]}")
+    for context, parameter in every_parameter()
+    if re.search(
+        "FILE|DUMP|DIR", f"{parameter.metavar}{parameter.make_metavar(context)}{parameter.name}".upper()
+    )
+    and parameter.name != "scenario"  # names or files
+]
+
+
+@pytest.mark.parametrize(("context", "parameter"), FILES)
+def test_a_parameter_that_is_a_file_or_a_directory_completes_those(
+    context: click.Context, parameter: click.Parameter
+) -> None:
+    offered = {item.type for item in parameter.shell_complete(context, "")}
+    assert offered & {"file", "dir"}
+
+
+CHOICES = [
+    pytest.param(context, parameter, id=f"{context.command_path} {parameter.opts[0]}")
+    for context, parameter in every_parameter()
+    if isinstance(parameter.type, click.Choice)
+]
+
+
+@pytest.mark.parametrize(("context", "parameter"), CHOICES)
+def test_a_misspelt_choice_is_answered_with_the_nearest(
+    context: click.Context, parameter: click.Parameter
+) -> None:
+    assert isinstance(parameter.type, click.Choice)
+    meant = max(parameter.type.choices, key=len)
+    with pytest.raises(click.BadParameter, match=f"Did you mean .*'{meant}'") as error:
+        parameter.type.convert(f"{meant[:2]}{meant[3:]}x", parameter, context)
+    assert len(error.value.message) < 300
+
+
 def test_scenarios_reasons_and_forms_are_completed() -> None:
+    assert completed("explain reason UnknownC") == [Reason.UNKNOWN_CPU_MODEL]
     assert completed("up --scenario ") == [*packaged_scenarios(), "openstack", "outage"]
     assert completed("audit --reason QuotaN") == [Reason.QUOTA_NORMALIZED]
     assert completed("nodes -o ") == ["table", "wide", "json", "yaml", "csv", "name"]

@@ -33,6 +33,7 @@ CASES = [
         --version
         nosuch
         explain nosuch
+        explain reason UnknownModel
         nodes -o xml
         nodes --kubeconfig none
         nodes
@@ -292,6 +293,15 @@ CASES = [
         explain interference --config pod.yaml --metrics metrics.json --pod pod.yaml
         explain interference --config scheduler.yaml --metrics pod.yaml --pod pod.yaml
         explain interference --config scheduler.yaml --metrics metrics.json --pod scheduler.yaml
+        """,
+    ),
+    Case(
+        "explain-reason",
+        "",
+        """
+        explain reason UnknownCPUModel
+        explain reason CPUsOwned
+        explain reason UnknownCPUModel -o json
         """,
     ),
     Case(

@@ -12,6 +12,7 @@ import msgspec
 
 from corewise.agent.options import STATE_DIR
 from corewise.cli import output
+from corewise.cli.choice import Choice
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import EXISTING_FOLDER, FOLDER
 from corewise.cli.options import duration, examples
@@ -97,7 +98,7 @@ _COLUMNS: tuple[Column[Entry], ...] = (
 @click.option("--cgroup", default="", metavar="TEXT", help="Only cgroups whose path has this: a pod's UID.")
 @click.option(
     "--reason",
-    type=click.Choice([reason.value for reason in Reason]),
+    type=Choice([reason.value for reason in Reason]),
     metavar="REASON",
     help="Only writes for this reason, such as QuotaRestored.",
 )
@@ -105,7 +106,7 @@ _COLUMNS: tuple[Column[Entry], ...] = (
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(list(_KINDS)),
+    type=Choice(list(_KINDS)),
     default=_SHOWN,
     show_default=True,
     help="Which entries. Repeatable.",

@@ -23,7 +23,7 @@ from corewise.agent.calibration import (
 )
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.files import decoded
+from corewise.cli.files import TEXT_FILE, decoded
 from corewise.cli.options import examples
 from corewise.cli.output import Column, Form
 from corewise.kernel.host_files import HostFiles
@@ -53,7 +53,7 @@ _WORTH_TELLING = 100
     )
 )
 @click.option("--model", is_flag=True, help="Make a ratioModel of the results in FILES; nothing is measured.")
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=TEXT_FILE, metavar="[FILE]...")
 @click.option(
     "--repeats",
     type=click.IntRange(3, 100),

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from corewise.cli.choice import Choice
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE, text_of
 from corewise.cli.interference_inputs import read_interference
@@ -43,7 +44,7 @@ def command() -> None:
 )
 @click.option("--prometheus", metavar="URL", required=True, help="The Prometheus server to query.")
 @click.option("--config", "config_file", type=FILE, help="The scheduler's file, with its interference.")
-@click.option("--preset", type=click.Choice(_PRESETS), help="The series of an exporter, instead of a file.")
+@click.option("--preset", type=Choice(_PRESETS), help="The series of an exporter, instead of a file.")
 @click.option(
     "--nodes", "nodes_file", type=FILE, help="A file with node names, one per line, instead of a cluster."
 )

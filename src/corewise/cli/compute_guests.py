@@ -18,6 +18,7 @@ from corewise.cli.compute_options import (
     PlacementChoice,
     failure,
     given_hosts,
+    guest_names,
     nova_conf,
     parsed,
     placement_options,
@@ -133,7 +134,7 @@ def request_command(
 )
 @_request_options
 @given_hosts
-@click.option("--guest", metavar="NAME", help="Enter the guest in --ledger under this name.")
+@click.option("--guest", metavar="NAME", help="Record the guest under this name in the host's ledger.")
 @click.option("--pack", is_flag=True, help="Fill NUMA nodes up, instead of taking the emptiest.")
 @click.option(
     "--domain", type=FILE, metavar="FILE", help="The guest's domain (virsh dumpxml), for -o xml; - is stdin."
@@ -153,13 +154,13 @@ def pin_command(
 ) -> None:
     """Choose the CPUs of one host for a guest, and print them. Placement is not asked.
 
-    With --guest and --ledger they are held from then on; otherwise nothing is recorded. Exit code 6 if the
-    guest does not fit.
+    With --guest the guest holds them from then on: that is recorded in --ledger, or in the host's ledger of
+    --hosts. Otherwise nothing is recorded. Exit code 6 if the guest does not fit.
     """
     if (form == XML) != (domain is not None):
         raise click.UsageError("-o xml and --domain go together")
     if guest is not None and given.ledger is None and given.folder is None:
-        raise click.UsageError("--guest needs the --ledger that it is entered in")
+        raise click.UsageError("--guest needs a ledger that records it: add --ledger FILE or --hosts DIR")
     read, request = _guest_request(flavor, image, given.compat, strict=strict)
     host = given.host()
     text = None if domain is None else text_of(domain)
@@ -259,7 +260,7 @@ def schedule_command(
         "virsh define new.xml",
     ),
 )
-@click.argument("guest")
+@click.argument("guest", shell_complete=guest_names)
 @given_hosts
 @click.option(
     "--domain",
@@ -289,7 +290,7 @@ def apply_command(guest: str, given: GivenHosts, domain: Path) -> None:
 
 
 @click.command("delete", epilog=examples("corewise compute delete web-1 --hosts cloud/hosts"))
-@click.argument("guest")
+@click.argument("guest", shell_complete=guest_names)
 @given_hosts
 @placement_options
 def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) -> None:

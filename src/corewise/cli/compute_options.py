@@ -8,17 +8,22 @@ Placement is found by URL, cloud, nova.conf or a database file. Whatever needs a
 from __future__ import annotations
 
 import functools
+import io
 import platform
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from corewise.cli import files
+from corewise.cli.choice import Choice
+from corewise.cli.completers import of_names
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import EXISTING_FOLDER, FILE
 from corewise.cli.options import Decorated, Decorator, together
@@ -44,6 +49,7 @@ from corewise.tracking import (
     OptionProblem,
     check_options,
 )
+from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.placement import Provider
 from corewise.vocabulary.reasons import Reason
 
@@ -61,9 +67,34 @@ def failure(reason: Reason, message: str, *, code: ExitCode = ExitCode.BAD_INPUT
     return Failure(f"{reason}: {message}", hint=reason.fix, exit_code=code)
 
 
+def _hosts_of(context: click.Context) -> Mapping[str, ComputeHost]:
+    """Return the hosts that a command line names, to complete it; none if they cannot be used."""
+    values: dict[str, Any] = {field.name: context.params.get(field.name) for field in fields(GivenHosts)}
+    values |= {"config": values["config"] or (), "compat": Compat(values["compat"] or Compat.SPEC)}
+    try:
+        with redirect_stderr(io.StringIO()):
+            return GivenHosts(**values).hosts().known
+    except (Failure, OperationalError, click.UsageError):
+        return {}
+
+
+def _host_names(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    return of_names(_hosts_of(context), incomplete)
+
+
+def guest_names(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Complete the name of a guest of the hosts that the command line names."""
+    hosts = _hosts_of(context).values()
+    return of_names(sorted(guest for host in hosts for guest in host.guests()), incomplete)
+
+
 COMPAT = click.option(
     "--compat",
-    type=click.Choice([each.value for each in Compat]),
+    type=Choice([each.value for each in Compat]),
     default=Compat.SPEC.value,
     show_default=True,
     callback=lambda _context, _parameter, value: Compat(value),
@@ -80,6 +111,7 @@ HOST = click.option(
     "--host",
     "name",
     metavar="NAME",
+    shell_complete=_host_names,
     help="The host's name, and its provider's.  [default: from --config, else this machine's]",
 )
 BESIDE_NOVA = click.option(

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from corewise.cli import output
+from corewise.cli.choice import Choice
 from corewise.cli.config_file import KEYS, Contents, KeyText, UndecidedKeyError, read_contents
 from corewise.cli.config_nodes import (
     HOW_TO,
@@ -23,7 +24,7 @@ from corewise.cli.config_nodes import (
     remarks,
 )
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.files import text_of
+from corewise.cli.files import TEXT_FILE, text_of
 from corewise.cli.options import examples, read
 from corewise.cli.output import Form
 from corewise.config.colocation import parse_oversubscription, parse_suppression
@@ -68,8 +69,8 @@ def command() -> None:
         "corewise config check slo-controller-config.yaml --nodes dump.json",
     )
 )
-@click.argument("file")
-@click.option("--key", type=click.Choice(KEYS), help="The only key to check, or the key whose JSON FILE is.")
+@click.argument("file", type=TEXT_FILE)
+@click.option("--key", type=Choice(KEYS), help="The only key to check, or the key whose JSON FILE is.")
 @node_options
 @click.option(
     "--largest-amplification",

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from corewise.cli import output
-from corewise.cli.files import decoded
+from corewise.cli.files import TEXT_FILE, decoded
 from corewise.cli.options import connection_options, together
 from corewise.cli.output import Column
 from corewise.config.decoding import Problem, Severity
@@ -60,7 +60,11 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @together(
         click.option(
-            "--nodes", "dump", metavar="DUMP", help=f"Compare with these nodes: {HOW_TO}; - is stdin."
+            "--nodes",
+            "dump",
+            type=TEXT_FILE,
+            metavar="DUMP",
+            help=f"Compare with these nodes: {HOW_TO}; - is stdin.",
         ),
         click.option("--cluster", is_flag=True, help="Compare with the nodes of the cluster, read now."),
         connection_options,

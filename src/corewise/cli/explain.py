@@ -14,7 +14,8 @@ import click
 import numpy as np
 
 from corewise.cli import output
-from corewise.cli.completion import node_names, pod_names
+from corewise.cli.choice import Choice
+from corewise.cli.completers import node_names, pod_names
 from corewise.cli.dump_client import client_of, from_option, no_node
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_interference import interference_command
@@ -35,6 +36,7 @@ from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.decisions import decision_record, node_records
 from corewise.scheduler.listing import ListedPod, list_pod
 from corewise.vocabulary.names import MANAGER_COMPONENT
+from corewise.vocabulary.reasons import Reason
 
 _SHOWN_EVENTS = 5
 _SHOWN_NODES = 20
@@ -68,6 +70,20 @@ def node_command(
     client = client_of(dump, kubeconfig, context)
     explained, missing = asyncio.run(read_node(client, name, config_namespace))
     explained.show(form, missing)
+
+
+@command.command("reason", epilog=examples("corewise explain reason UnknownCPUModel"))
+@click.argument("code", type=Choice([each.value for each in Reason]), metavar="CODE")
+@output.option((Form.TABLE, Form.JSON, Form.YAML))
+def reason_command(code: str, form: Form) -> None:
+    """Say what a reason code means, and how to fix what it warns of.
+
+    Reason codes are in Events, logs, metrics and in what commands print.
+    """
+    reason = Reason(code)
+    record = {"reason": code, "warning": reason.warning, "meaning": reason.meaning, "fix": reason.fix}
+    lines = [Line("meaning", reason.meaning), *([Line("to fix", reason.fix)] if reason.fix else [])]
+    Explanation(f"{code} (warning)" if reason.warning else code, [Part(record, lines)]).show(form)
 
 
 async def read_node(client: Client, name: str, config_namespace: str) -> tuple[Explanation, Sequence[str]]:

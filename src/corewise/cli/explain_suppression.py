@@ -14,7 +14,7 @@ import click
 
 from corewise.assessment.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, ManagedNode, running_on
 from corewise.cli import output
-from corewise.cli.completion import node_names
+from corewise.cli.completers import node_names
 from corewise.cli.dump_client import client_of, from_option, no_node
 from corewise.cli.explanation import Explanation
 from corewise.cli.offline_reports import node_report

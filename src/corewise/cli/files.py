@@ -14,6 +14,8 @@ from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 
 T = TypeVar("T")
 FILE = click.Path(path_type=Path, dir_okay=False)
+TEXT_FILE = click.Path(dir_okay=False)
+"""A file whose name arrives as it is written: "" where there is none, - for stdin."""
 FOLDER = click.Path(path_type=Path, file_okay=False)
 EXISTING_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 

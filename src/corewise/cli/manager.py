@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from corewise.amplification.policy import amplification_policy
+from corewise.cli.choice import Choice
 from corewise.cli.options import (
     ADDRESS,
     LOG_OPTIONS,
@@ -91,14 +92,14 @@ LARGEST = click.option(
 @LARGEST
 @click.option(
     "--amplify-by",
-    type=click.Choice([each.value for each in AmplifyBy]),
+    type=Choice([each.value for each in AmplifyBy]),
     default=AmplifyBy.AUTO.value,
     show_default=True,
     help="What amplifies nodes: auto is the policy where the API server serves MutatingAdmissionPolicies.",
 )
 @click.option(
     "--node-status-failure-policy",
-    type=click.Choice([each.value for each in FailurePolicy]),
+    type=Choice([each.value for each in FailurePolicy]),
     default=FailurePolicy.FAIL.value,
     show_default=True,
     help="While the webhook cannot be asked, Fail refuses amplified nodes' status, Ignore lets it be raw.",

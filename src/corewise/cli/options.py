@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
+from corewise.cli.choice import Choice
+from corewise.cli.completers import context_names
+from corewise.cli.files import TEXT_FILE
 from corewise.quantities import Quantity, QuantityError, RatioError
 from corewise.service.logs import LogFormat
 from corewise.service.options import Address, AddressError, ServiceAddress
@@ -46,10 +49,18 @@ QOS_NAMESPACES = click.option(
 connection_options = together(
     click.option(
         "--kubeconfig",
+        type=TEXT_FILE,
+        metavar="FILE",
         default=None,
         help="Kubeconfig file; else KUBECONFIG, ~/.kube/config, or the Pod's own account.",
     ),
-    click.option("--context", default=None, help="Context of the kubeconfig to use."),
+    click.option(
+        "--context",
+        metavar="NAME",
+        default=None,
+        shell_complete=context_names,
+        help="Context of the kubeconfig to use.",
+    ),
 )
 """``--kubeconfig`` and ``--context``."""
 CONFIG_NAMESPACE_OPTION = click.option(
@@ -83,7 +94,7 @@ def read(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Paramete
 
 METRICS_AUTH = click.option(
     "--metrics-auth",
-    type=click.Choice(["none", "token"]),
+    type=Choice(["none", "token"]),
     default="none",
     show_default=True,
     callback=lambda _context, _parameter, value: value == "token",
@@ -94,10 +105,17 @@ SERVICE: dict[str, Any] = {"metavar": "NAMESPACE/NAME[:PORT]", "callback": read(
 
 
 TLS_OPTIONS = together(
-    click.option("--tls-cert", default="", help="Serving certificate (PEM), reloaded when the file changes."),
-    click.option("--tls-key", default="", help="Its private key (PEM)."),
+    click.option(
+        "--tls-cert",
+        type=TEXT_FILE,
+        default="",
+        metavar="FILE",
+        help="Serving certificate (PEM), reloaded when the file changes.",
+    ),
+    click.option("--tls-key", type=TEXT_FILE, default="", metavar="FILE", help="Its private key (PEM)."),
     click.option(
         "--client-ca",
+        type=TEXT_FILE,
         default="",
         metavar="FILE",
         help="Require client certificates signed by these authorities (PEM); reloaded when the file changes.",
@@ -108,7 +126,7 @@ METRICS_LISTEN = click.option(
 )
 LOG_OPTIONS = together(
     click.option(
-        "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
+        "--log-format", type=Choice([f.value for f in LogFormat]), default="text", show_default=True
     ),
     click.option("-v", "--verbose", is_flag=True, help="Log more."),
 )

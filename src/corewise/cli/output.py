@@ -23,6 +23,8 @@ import click
 import msgspec
 import yaml
 
+from corewise.cli.choice import Choice
+
 T = TypeVar("T")
 OutputRecord = Mapping[str, Any]
 _MANY = 10
@@ -131,7 +133,7 @@ def option(
         "-o",
         "--output",
         "form",
-        type=click.Choice([str(form) for form in forms]),
+        type=Choice([str(form) for form in forms]),
         default=Form.TABLE.value,
         show_default=True,
         help=help_text,

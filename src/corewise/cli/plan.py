@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from corewise.assessment.cluster import ClusterConfiguration
+from corewise.cli.choice import Choice
+from corewise.cli.completers import file_names, of_names
 from corewise.cli.config_file import NOTHING_CONFIGURED, configuration_of, read_policy
 from corewise.cli.errors import ExitCode
-from corewise.cli.files import FILE
+from corewise.cli.files import FILE, TEXT_FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.options import examples
 from corewise.cli.output import (
@@ -37,6 +40,12 @@ _NONE = "none"
 _SHOWN_PODS = 5
 _HUNDRED = 100
 _SCORES = {each.value: each for each in Allocation}
+
+
+def _file_or_none(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    return of_names([_NONE] if incomplete else [], incomplete) or file_names(context, parameter, incomplete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +72,28 @@ class _Planned:
     "--from", "dump", type=FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."
 )
 @click.option(
-    "--from-openb", "openb", type=(FILE, FILE), help="Nodes and pods of the Alibaba openb trace (CSV)."
+    "--from-openb",
+    "openb",
+    type=(FILE, FILE),
+    shell_complete=file_names,
+    help="Nodes and pods of the Alibaba openb trace (CSV).",
 )
 @click.option(
     "--policy",
+    type=TEXT_FILE,
     metavar="FILE",
     help="Configuration to plan with: a ConfigMap, as in config check.  [default: the dump's own or none]",
 )
 @click.option(
     "--against",
+    type=TEXT_FILE,
+    shell_complete=_file_or_none,
     metavar="FILE|none",
     help="A second configuration to compare with; none: an empty one.",
 )
 @click.option(
     "--score",
-    type=click.Choice(list(_SCORES)),
+    type=Choice(list(_SCORES)),
     default=Allocation.LEAST.value,
     show_default=True,
     help="Which nodes suit a pod best: those with much left, or with little.",

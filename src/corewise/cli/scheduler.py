@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from corewise.cli.choice import Choice
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.files import make_folder, write_private
+from corewise.cli.files import TEXT_FILE, make_folder, write_private
 from corewise.cli.options import (
     ADDRESS,
     LOG_OPTIONS,
@@ -93,6 +94,7 @@ from corewise.vocabulary.qos import QoSRules
 @click.option(
     "--config",
     "config_file",
+    type=TEXT_FILE,
     metavar="FILE",
     help="Scoring, interference, and how many decisions to remember; read again when it changes.",
 )
@@ -124,7 +126,7 @@ def command(called: click.Context, /, **options: Any) -> None:
 )
 @click.option(
     "--pods",
-    type=click.Choice([each.value for each in Pods]),
+    type=Choice([each.value for each in Pods]),
     default=Pods.OWNED.value,
     show_default=True,
     help="owned: kube-scheduler calls corewise for pods that own CPUs; while it is away, these wait. "
@@ -138,10 +140,26 @@ def command(called: click.Context, /, **options: Any) -> None:
     metavar="DIR",
     help="Write client.crt, client.key and ca.crt there, read from the cluster; do it again to renew them.",
 )
-@click.option("--ca-file", default="", help="CA file, on kube-scheduler's host, to verify the extender with.")
-@click.option("--cert-file", default="", help="Client certificate file, on that host.")
-@click.option("--key-file", default="", help="File of its private key, on that host.")
-@click.option("--server-name", default="", help="Server name to verify, if --url has an address.")
+@click.option(
+    "--ca-file",
+    type=TEXT_FILE,
+    metavar="FILE",
+    default="",
+    help="CA file, on kube-scheduler's host, to verify the extender with.",
+)
+@click.option(
+    "--cert-file",
+    type=TEXT_FILE,
+    metavar="FILE",
+    default="",
+    help="Client certificate file, on that host.",
+)
+@click.option(
+    "--key-file", type=TEXT_FILE, metavar="FILE", default="", help="File of its private key, on that host."
+)
+@click.option(
+    "--server-name", metavar="NAME", default="", help="Server name to verify, if --url has an address."
+)
 @connection_options
 @SYSTEM_NAMESPACE_OPTION
 def config_command(

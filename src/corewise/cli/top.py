@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from corewise.cli import output
+from corewise.cli.choice import Choice
 from corewise.cli.options import cluster_options, duration, examples
 from corewise.cli.output import Column, Form
 from corewise.cli.top_view import columns, ramp
@@ -32,7 +33,7 @@ def _named(known: Sequence[Column[Any]]) -> dict[str, Column[Any]]:
 
 @click.command(epilog=examples("corewise top", "corewise top nodes --once -l pool=batch"))
 @cluster_options
-@click.argument("table", type=click.Choice(["nodes", "pods", "offline"]), required=False)
+@click.argument("table", type=Choice(["nodes", "pods", "offline"]), required=False)
 @click.option("-l", "--selector", default="", help="Label selector of nodes, such as pool=fast,zone!=a.")
 @click.option(
     "--sort",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from corewise.cli.completion import scenario_names
+from corewise.cli.completers import file_names, scenario_names
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE, FOLDER, make_folder
 from corewise.cli.options import duration, examples
@@ -57,7 +57,11 @@ OPENSTACK, OUTAGE = "openstack", "outage"
     "--from", "dump", type=FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."
 )
 @click.option(
-    "--from-openb", "openb", type=(FILE, FILE), help="Nodes and pods of the Alibaba openb trace (CSV)."
+    "--from-openb",
+    "openb",
+    type=(FILE, FILE),
+    shell_complete=file_names,
+    help="Nodes and pods of the Alibaba openb trace (CSV).",
 )
 @duration(
     "--for",

@@ -98,6 +98,16 @@ def load_config(
     )
 
 
+def context_names(kubeconfig: str | None = None) -> list[str]:
+    """Return the names of the contexts that ``load_config`` can be asked for.
+
+    Raises:
+        ConfigError: naming the file and what to do.
+    """
+    paths = (Path(kubeconfig).expanduser(),) if kubeconfig else _kubeconfig_paths(os.environ)
+    return list(_contexts({path: _read(path) for path in paths}))
+
+
 def _kubeconfig_paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The files to merge: those of KUBECONFIG that exist, else the user's own; none if there is none."""
     listed = [Path(part).expanduser() for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
@@ -208,7 +218,7 @@ def read_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Cluste
     """
     files = {path: _read(path) for path in paths}
     where = ", ".join(str(path) for path in files)
-    contexts = _merged(files, "context", lambda file: ((e.name, e.context) for e in file.contexts or ()))
+    contexts = _contexts(files)
     clusters = _merged(files, "cluster", lambda file: ((e.name, e.cluster) for e in file.clusters or ()))
     users = _merged(files, "user", lambda file: ((e.name, e.user) for e in file.users or ()))
     name = context or next((file.current_context for file in files.values() if file.current_context), "")
@@ -239,6 +249,10 @@ def _read(path: Path) -> _File:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:
         raise ConfigError(f"{path} is not a kubeconfig: {' '.join(str(error).split())}") from error
+
+
+def _contexts(files: Mapping[Path, _File]) -> dict[str, tuple[Path, _Context | None]]:
+    return _merged(files, "context", lambda file: ((e.name, e.context) for e in file.contexts or ()))
 
 
 def _merged(
