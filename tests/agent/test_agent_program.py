@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -275,3 +277,25 @@ async def test_a_pod_that_crashes_the_view_makes_the_agent_unready_until_it_is_t
         poison = False
         await until(lambda: not list(agent.program.problems()))
         await world.has(poisoned, "a", 66_667)
+
+
+def test_no_part_of_the_agent_loads_libraries_that_only_other_programs_need() -> None:
+    program = """
+import importlib, pkgutil, sys
+import corewise.agent, corewise.cli.agent
+for module in pkgutil.walk_packages(corewise.agent.__path__, "corewise.agent."):
+    importlib.import_module(module.name)
+print(*{name.partition(".")[0] for name in sys.modules})
+"""
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    libraries = set(loaded.stdout.split())
+    assert {"corewise", "aiohttp", "prometheus_client"} <= libraries
+    assert not libraries & {
+        "numpy",
+        "cryptography",
+        "rich",
+        "textual",
+        "openstack",
+        "keystoneauth1",
+        "libvirt",
+    }

@@ -25,15 +25,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.amplification.occupancy import (
+from corewise.amplification import amplified_up, occupied
+from corewise.amplification.numa import (
     IntColumn,
     ZoneAmounts,
     admitted,
     affinity,
-    amplified_up,
     distributed,
     members,
-    occupied,
 )
 from corewise.vocabulary.cpu_annotations import NumaPolicy
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corewise.amplification import BoolColumn, IntColumn
+from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine import (
     Allocation,
     AllocationScore,

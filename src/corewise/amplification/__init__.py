@@ -6,7 +6,9 @@ What is decided here, all of it pure:
 - :mod:`status`: what the webhook makes of a write of nodes/status, and when it need not be stored;
 - :mod:`repair`: when a node's status is not what it should be, and what to write then;
 - :mod:`demand`: what the node's pods request, and whether they fit after a change of ratio;
-- :mod:`occupancy`: whether a pod fits a node, and its NUMA nodes, where CPUSet pods own CPUs;
+- :mod:`occupancy`: whether a pod fits a node where CPUSet pods own CPUs;
+- :mod:`numa`: which of a node's NUMA nodes a pod may be placed on; it is not exported from here, because it
+  needs numpy, and the agent runs without;
 - :mod:`annotations`, :mod:`amounts`: what all of them read and write.
 
 NodeAmounts are Quantity, ratios are Ratio, annotations are text; ages and the time are arguments.
@@ -45,8 +47,6 @@ from corewise.amplification.demand import (
     pod_requests,
 )
 from corewise.amplification.occupancy import (
-    BoolColumn,
-    IntColumn,
     amplified_up,
     fits,
     left,
@@ -74,10 +74,8 @@ from corewise.amplification.status import (
 __all__ = [
     "AMPLIFIABLE",
     "MAXIMUM",
-    "BoolColumn",
     "ContainerDemand",
     "Finding",
-    "IntColumn",
     "Misfit",
     "NodeAmounts",
     "NodeDemand",

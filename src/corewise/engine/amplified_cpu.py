@@ -41,8 +41,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.amplification import BoolColumn, IntColumn, amplified_up, occupied
-from corewise.amplification.occupancy import ZoneAmounts, admitted, affinity, distributed, members
+from corewise.amplification import amplified_up, occupied
+from corewise.amplification.numa import (
+    BoolColumn,
+    IntColumn,
+    ZoneAmounts,
+    admitted,
+    affinity,
+    distributed,
+    members,
+)
 from corewise.engine.cluster import EXCLUSIVITY
 from corewise.engine.columns import NUMA_POLICIES, ClusterSnapshot, Indices
 from corewise.engine.facts import CPU, MEMORY, Placement, PodFacts

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.amplification import BoolColumn, IntColumn, left, occupied
+from corewise.amplification import left, occupied
+from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine.facts import CPU, MEMORY, PODS, BlockingTaint, NodeAccount, NodeFacts, ZoneAccount
 from corewise.engine.table import ABSENT, LabelColumn, Measures, Table
 from corewise.interference.outlook import Counterweights, Weights

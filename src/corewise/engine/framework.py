@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.amplification import BoolColumn, IntColumn
+from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine.cluster import Cluster
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import NodeFacts, Placement, PodFacts

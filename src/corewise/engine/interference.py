@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from corewise.amplification import BoolColumn, IntColumn
+from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.config.interference.model import InterferenceConfiguration, Profile
 from corewise.engine.cluster import Estimates
 from corewise.engine.columns import ClusterSnapshot

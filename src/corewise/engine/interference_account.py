@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from corewise.amplification import BoolColumn
+from corewise.amplification.numa import BoolColumn
 from corewise.config.interference.amounts import bytes_text
 from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.amplification import BoolColumn, IntColumn
+from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import CPU, MEMORY, PODS, BlockingTaint, Constraints, PodFacts, Toleration
 from corewise.engine.framework import BEST_SCORE, Cause, Inputs, Verdicts, verdicts

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.amplification import BoolColumn, IntColumn
+from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine.facts import NodeRequirement, Term
 
 Measures = NDArray[np.float64]

@@ -35,7 +35,7 @@ import msgspec
 import numpy as np
 from aiohttp import web
 
-from corewise.amplification import BoolColumn, IntColumn
+from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine import ClusterSnapshot, Decision, Engine
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import key_of, pod_facts
