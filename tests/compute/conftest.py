@@ -6,6 +6,7 @@ import pytest
 
 from compute.agent_scene import Scene
 from compute.compute_world import World
+from compute.driver_domains import driver
 from placement_world import client_of_placement, emptied
 
 
@@ -18,3 +19,6 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture
 def scene(tmp_path: Path, world: World) -> Scene:
     return Scene(tmp_path / "scene", world)
+
+
+domains = pytest.fixture(driver, name="domains")

@@ -6,8 +6,7 @@ CPUs are free in the ledger, and never beside Nova.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from compute.agent_scene import HOST, Scene, run_for
 from compute.compute_world import DOCUMENT, IMPATIENT, guest, hosts_in, request, wanted
+from compute.driver_domains import URI, Domains
 from compute.faults import down, on_writes
 from corewise.compute.ledger import GuestRecord
 from corewise.compute.options import ComputeOptions
@@ -28,41 +28,7 @@ from corewise.vocabulary import metrics
 from corewise.vocabulary.placement import PCPU, VCPU, Consumer
 from corewise.vocabulary.reasons import Reason
 
-URI = "test:///default"
 GRACE = 600.0
-
-
-class Domains:
-    """libvirt's test driver; its domains stay while this connection is open."""
-
-    def __init__(self) -> None:
-        library = importlib.import_module("libvirt")
-        self._there = library.open(URI)
-        for each in self._there.listAllDomains():
-            each.destroy()
-            each.undefine()
-
-    def define(self, number: int, pins: Mapping[int, int]) -> None:
-        tune = "".join(f"<vcpupin vcpu='{own}' cpuset='{cpu}'/>" for own, cpu in pins.items())
-        self._there.defineXML(
-            f"<domain type='test'><name>g{number}</name><uuid>{guest(number)}</uuid>"
-            f"<memory unit='MiB'>64</memory><vcpu>4</vcpu><cputune>{tune}</cputune>"
-            "<os><type>hvm</type></os></domain>"
-        )
-
-    def undefine(self, number: int) -> None:
-        self._there.lookupByUUIDString(guest(number)).undefine()
-
-    def close(self) -> None:
-        self._there.close()
-
-
-@pytest.fixture
-def domains() -> Iterator[Domains]:
-    pytest.importorskip("libvirt", reason="needs the extra libvirt: make libvirt")
-    there = Domains()
-    yield there
-    there.close()
 
 
 class Owner:

@@ -1,13 +1,14 @@
-"""A program that starts a guest without KVM, with the CPUs it is told, and tells where its threads may run.
+"""A program that runs a guest without KVM, gives it CPUs by ``corewise compute apply``, and takes them back.
 
-And what this machine is made of, as its libvirt has it.
-
-libvirt's QEMU driver is loaded into this process (``qemu:///embed``), so no daemon is needed, and everything
-of the guest lies below a directory of its own. The driver wants an event loop, and a user that is not root.
+It tells where the guest's threads may run after each step, and what this machine is made of, as its libvirt
+has it. libvirt's QEMU driver is loaded into this process (``qemu:///embed``), so no daemon is needed, and
+everything of the guest lies below a directory of its own. The driver wants an event loop, and a user that is
+not root.
 
 Arguments: a directory; a JSON object with ``vcpus`` (guest CPU -> host CPU) and ``emulator`` (host CPU).
-Answer: a JSON object with ``threads`` (name of a thread -> the CPUs that /proc says it may run on), and
-with the CPUs of all ``cores``, ``numa_nodes`` and ``sockets``.
+Answer: a JSON object with the threads (name -> the CPUs that /proc says it may run on) ``before``, with the
+plan made (``untouched``), ``applied``, ``restarted`` and ``undone``; the plan (``planned``); and the CPUs of
+all ``cores``, ``numa_nodes`` and ``sockets``.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
+from corewise.cli import corewise
+from corewise.compute.ledger import CellRecord, GuestRecord, GuestState, LedgerFile
 from corewise.openstack.libvirt import connected
-from corewise.openstack.libvirt_xml import CPUTuning
-from corewise.topology import CPUSet, Host
+from corewise.topology import Host
+from corewise.vocabulary.guests import CPUPolicy
 
 UUID = "8a2f6c6e-0f0e-4c47-9f0d-0a2c1a2b3c4d"
 GUEST = f"""
@@ -37,29 +42,64 @@ GUEST = f"""
 
 
 def main(directory: str, wanted: dict[str, Any]) -> None:
-    """Define the guest, give it its CPUs, start it, look, and end it."""
-    library = importlib.import_module("libvirt")
-    library.virEventRegisterDefaultImpl()
-    threading.Thread(target=_events, args=(library,), daemon=True).start()
-    vcpus = {int(vcpu): CPUSet.of([cpu]) for vcpu, cpu in wanted["vcpus"].items()}
-    _configure(Path(directory))
-    uri = f"qemu:///embed?root={directory}"
+    """Start the guest, give it its CPUs, start it anew, take them back; look each time."""
+    folder = Path(directory)
+    uri = loaded(folder)
+    ledger = _ledger(folder, {int(vcpu): cpu for vcpu, cpu in wanted["vcpus"].items()}, wanted["emulator"])
+    here = [*ledger, "--libvirt", uri]
     with connected(uri) as libvirt:
-        connection = library.open(uri)
-        connection.defineXML(GUEST.format(vcpus=len(vcpus)))
-        libvirt.tune(UUID, CPUTuning(vcpus, CPUSet.of([wanted["emulator"]]), {}))
+        connection = importlib.import_module("libvirt").open(uri)
+        connection.defineXML(GUEST.format(vcpus=len(wanted["vcpus"])))
         guest = connection.lookupByUUIDString(UUID)
         guest.create()
         try:
-            sys.stdout.write(json.dumps({"threads": _threads(), **_machine(libvirt.host())}))
+            seen = {"before": threads(), **_machine(libvirt.host())}
+            seen["planned"] = _compute("apply", UUID, *here)
+            seen["untouched"] = threads()
+            _compute("apply", UUID, *here, "--write")
+            seen["applied"] = threads()
+            guest.destroy()
+            guest.create()
+            seen["restarted"] = threads()
+            _compute("apply", UUID, *here, "--undo")
+            seen["undone"] = threads()
+            sys.stdout.write(json.dumps(seen))
         finally:
             guest.destroy()
 
 
-def _configure(directory: Path) -> None:
-    """Have the guest log into a file: the daemon that would do it otherwise lives in the user's home."""
+def loaded(directory: Path) -> str:
+    """Load the driver, whose files lie below a directory; return its URI."""
+    library = importlib.import_module("libvirt")
+    library.virEventRegisterDefaultImpl()
+    threading.Thread(target=_events, args=(library,), daemon=True).start()
     (directory / "etc").mkdir()
+    # The guest logs into a file: the daemon that would do it otherwise lives in the user's home.
     (directory / "etc/qemu.conf").write_text('stdio_handler = "file"\n')
+    return f"qemu:///embed?root={directory}"
+
+
+def _ledger(folder: Path, vcpus: dict[int, int], emulator: int) -> list[str]:
+    """Enter the guest in a ledger of this machine; return the options that name both."""
+    record = GuestRecord(
+        GuestState.HELD,
+        {},
+        len(vcpus),
+        cpu_policy=CPUPolicy.DEDICATED,
+        cells=(CellRecord(0, vcpus, 64),),
+        emulator=emulator,
+    )
+    file = folder / "ledger.json"
+    with LedgerFile(file, "n1").changing() as change:
+        change.write({UUID: record})
+    return ["--host", "n1", "--ledger", str(file)]
+
+
+def _compute(*arguments: str) -> str:
+    result = CliRunner().invoke(corewise, ["compute", *arguments], catch_exceptions=False)
+    if result.exit_code:
+        raise SystemExit(result.output)
+    return result.stdout
 
 
 def _machine(host: Host) -> dict[str, list[str]]:
@@ -76,11 +116,14 @@ def _events(library: Any) -> None:
         library.virEventRunDefaultImpl()
 
 
-def _threads() -> dict[str, str]:
+def threads() -> dict[str, str]:
+    """Return the guest's threads, the main one as "main", and the CPUs that /proc says each may run on."""
     for process in Path("/proc").glob("[0-9]*"):
         if UUID.encode() in _bytes(process / "cmdline"):
             return {
-                (task / "comm").read_text().strip(): _allowed((task / "status").read_text())
+                "main" if task.name == process.name else (task / "comm").read_text().strip(): _allowed(
+                    (task / "status").read_text()
+                )
                 for task in (process / "task").iterdir()
             }
     raise SystemExit("the guest has no process")

@@ -73,11 +73,12 @@ def test_it_takes_pins_emulator_and_nodes_and_gives_them_back() -> None:
     with connected(TEST_HOST) as libvirt:
         there = library.open(TEST_HOST)
         there.defineXML(GUEST)
-        guest = libvirt.tune(UUID, tuning)
+        libvirt.write(UUID, libvirt.differences(UUID, tuning)[0])
+        (guest,) = (each for each in libvirt.domains() if each.uuid == UUID)
         assert guest.pins == wanted
         assert str(guest.emulator) == "4"
         assert [str(cell.host_nodes) for cell in guest.cells] == ["0", "1"]
-        assert libvirt.tune(UUID, tuning) == guest
+        assert libvirt.differences(UUID, tuning) == ([], [])
         there.lookupByUUIDString(UUID).undefine()
 
 
@@ -95,7 +96,7 @@ def test_a_guest_that_is_not_there_is_an_error_of_ours_and_nothing_on_stderr(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with connected(TEST_HOST) as libvirt, pytest.raises(LibvirtError, match="test:///default"):
-        libvirt.tune(UUID, CPUTuning({}, None, {}))
+        libvirt.differences(UUID, CPUTuning({}, None, {}))
     assert capfd.readouterr().err == ""
 
 
@@ -107,7 +108,7 @@ def test_a_libvirt_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_an_emulated_guest_runs_where_it_is_pinned_on_a_machine_that_is_the_kernels(short: Path) -> None:
+def test_an_emulated_guest_runs_where_the_ledger_says_until_that_is_undone(short: Path) -> None:
     if not QEMU.exists():
         pytest.skip("there is no QEMU here: Debian's qemu-system-x86")
     here = sorted(os.sched_getaffinity(0))
@@ -134,10 +135,16 @@ def test_an_emulated_guest_runs_where_it_is_pinned_on_a_machine_that_is_the_kern
     machine = read_machine(Path("/")).host.topology
     for name in ("cores", "numa_nodes", "sockets"):
         assert told[name] == [str(cpus) for cpus in getattr(machine, name).values()]
-    threads = told["threads"]
-    assert threads["CPU 0/TCG"] == str(here[-1])
-    assert threads["CPU 1/TCG"] == str(here[0])
-    assert threads["qemu-system-x86"] == str(here[-1])
+    pinned = {"CPU 0/TCG": str(here[-1]), "CPU 1/TCG": str(here[0]), "main": str(here[-1])}
+
+    def seen(step: str) -> dict[str, str]:
+        return {name: cpus for name, cpus in told[step].items() if name in pinned}
+
+    assert seen("before") == seen("untouched")
+    assert set(seen("before").values()) == {str(CPUSet.of(here))}
+    assert "vcpupin 0" in told["planned"]
+    assert seen("applied") == seen("restarted") == pinned
+    assert seen("undone") == seen("before")
 
 
 def _not_root() -> list[str]:

@@ -22,7 +22,10 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "Find a host for a guest, claim it and pin the guest.",
     ),
     "pin": ("corewise.cli.compute_guests:pin_command", "Choose a host's CPUs for a guest."),
-    "apply": ("corewise.cli.compute_guests:apply_command", "Print a guest's domain with its CPUs."),
+    "apply": (
+        "corewise.cli.compute_apply",
+        "Write guests' CPUs into their domains, or undo that.",
+    ),
     "delete": ("corewise.cli.compute_guests:delete_command", "Release all that a guest holds."),
     "reshape": ("corewise.cli.compute_reshape", "Upgrade a legacy host: pinned guests hold PCPU, not VCPU."),
     "status": ("corewise.cli.compute_status", "Show who holds which CPU, as a table or a drawing."),

@@ -1,4 +1,4 @@
-"""``corewise compute request``, ``pin``, ``schedule``, ``apply``, ``delete``: the CPUs of one guest."""
+"""``corewise compute request``, ``pin``, ``schedule``, ``delete``: the CPUs of one guest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE
 from corewise.cli.options import duration, examples, together
 from corewise.cli.output import Column, Form, count, say
-from corewise.compute.errors import FileUnusable, GuestExists, GuestUnknown
+from corewise.compute.errors import FileUnusable, GuestExists
 from corewise.compute.guest_files import parse_flavor, parse_image
 from corewise.compute.hosts import Hosts, tuning_of
 from corewise.compute.offers import LocalOffers, Offers
@@ -250,43 +250,6 @@ def schedule_command(
     how = " (found by the fallback: it counts pinned guests as VCPU)" if outcome.by_fallback else ""
     output.tell(f"guest {outcome.guest} is on host {outcome.host}{how}\nit {pins_text(outcome.record.pins)}")
     click.echo(_pins_table(outcome.record.pins, hosts.known[outcome.host].machine), nl=False)
-
-
-@click.command(
-    "apply",
-    epilog=examples(
-        "virsh dumpxml --inactive --security-info GUEST > d.xml",
-        "corewise compute apply GUEST --hosts cloud/hosts --domain d.xml > new.xml",
-        "virsh define new.xml",
-    ),
-)
-@click.argument("guest", shell_complete=guest_names)
-@given_hosts
-@click.option(
-    "--domain",
-    type=FILE,
-    required=True,
-    metavar="FILE",
-    help="The guest's domain (virsh dumpxml --inactive --security-info GUEST); - is stdin.",
-)
-def apply_command(guest: str, given: GivenHosts, domain: Path) -> None:
-    """Print GUEST's domain with the CPUs that the ledger has for it, for virsh define.
-
-    It has <vcpupin>, <emulatorpin>, <iothreadpin>, <vcpusched> and <numatune>; the guest gets these CPUs from
-    its next start. Nothing is chosen, and the ledger stays as it is. Exit code 4 if no ledger has the guest.
-    """
-    hosts = given.hosts()
-    host = hosts.having(guest)
-    if host is None:
-        hosts.raise_unusable()
-        raise GuestUnknown(f"no ledger has a guest {guest}")
-    host.refuse_cpus_of_nova()
-    text = text_of(domain)
-    named = uuid_of(text)
-    if named != guest:
-        raise FileUnusable(f"{domain} is the domain of guest {named}, not of {guest}")
-    record = host.guests()[guest]
-    click.echo(tuned(text, tuning_of(record.cpus, record.pins, host)))
 
 
 @click.command("delete", epilog=examples("corewise compute delete web-1 --hosts cloud/hosts"))

@@ -6,7 +6,9 @@
     ├── FileUnusable         a file cannot be read, or is not what it should be
     ├── LedgerUnusable       the ledger cannot be read or written
     │   ├── LedgerDamaged    its content is not what was written: cut off or changed
+    │   ├── JournalUnusable  what was written into domains cannot be read or recorded
     │   └── LedgerBusy       another process has held it for too long
+    ├── DomainChanged        somebody else has changed a domain since it was written
     ├── GuestUnknown         no such guest on any host
     ├── GuestExists          a guest of this UUID has a host already
     └── HostUnknown          no such host
@@ -52,6 +54,16 @@ class LedgerBusy(LedgerUnusable):
 
     reason = Reason.LEDGER_BUSY
     default_hint = "end the process that holds it, or wait"
+
+
+class JournalUnusable(LedgerUnusable):
+    """The journal of what was written into domains cannot be read or written; nothing was changed."""
+
+
+class DomainChanged(ComputeError):
+    """Somebody else has changed a domain since it was written; that was left as it is."""
+
+    reason = Reason.DOMAIN_CHANGED
 
 
 class GuestUnknown(ComputeError):

@@ -8,6 +8,7 @@
     ├── CredentialsError          clouds.yaml, OS_* or [placement] cannot be used: the user must correct it
     ├── EmbeddedError             the embedded Placement cannot be started
     ├── LibvirtError              libvirt does not answer, or refuses
+    │   ├── DomainGone            there is no such domain
     │   └── LibvirtXMLError       a document that is not what libvirt writes
     └── PlacementError
         ├── PlacementDown         no answer, or 502, 503, 504                      (retryable)
@@ -83,6 +84,14 @@ class LibvirtError(OpenStackError):
     reason = Reason.LIBVIRT_UNUSABLE
     exit_code = ExitCode.CONNECTION
     default_hint = "does libvirtd run, and may this user connect? try: virsh -c URI list --all"
+
+
+class DomainGone(LibvirtError):
+    """There is no such domain."""
+
+    reason = Reason.GUEST_UNKNOWN
+    exit_code = ExitCode.NOT_FOUND
+    default_hint = "virsh -c URI list --all --uuid shows what there is"
 
 
 class LibvirtXMLError(LibvirtError):

@@ -266,7 +266,7 @@ def read_domain(text: str) -> Domain:
     Raises:
         LibvirtXMLError: if the document is not a domain.
     """
-    domain = _parsed(text, "domain")
+    domain = parsed_domain(text)
     memory = _child(domain, "memory")
     vcpus = _content_number(_child(domain, "vcpu"))
     if vcpus > LARGEST_CPU:
@@ -368,7 +368,7 @@ def uuid_of(text: str) -> str:
     Raises:
         LibvirtXMLError: if the document is not a domain, or has no UUID.
     """
-    return _text(_parsed(text, "domain"), "uuid")
+    return _text(parsed_domain(text), "uuid")
 
 
 def tuned(text: str, tuning: CPUTuning) -> str:
@@ -378,7 +378,7 @@ def tuned(text: str, tuning: CPUTuning) -> str:
         LibvirtXMLError: if the document is not a domain, lacks one of these guest CPUs, or leaves one of them
             without a host CPU.
     """
-    domain = _parsed(text, "domain")
+    domain = parsed_domain(text)
     vcpus = _content_number(_child(domain, "vcpu"))
     unknown = [vcpu for vcpu in tuning.vcpus if not 0 <= vcpu < vcpus]
     if unknown:
@@ -388,6 +388,20 @@ def tuned(text: str, tuning: CPUTuning) -> str:
         raise LibvirtXMLError(f"CPU {nowhere[0]} of the guest would have no host CPU to run on")
     _pin(domain, tuning)
     _bind_memory(domain, tuning)
+    return text_of_domain(domain)
+
+
+def parsed_domain(text: str) -> ET.Element:
+    """Return a domain's element.
+
+    Raises:
+        LibvirtXMLError: if the document is not a domain.
+    """
+    return _parsed(text, "domain")
+
+
+def text_of_domain(domain: ET.Element) -> str:
+    """Return a domain's document."""
     for prefix, namespace in _NAMESPACES.items():
         ET.register_namespace(prefix, namespace)
     ET.indent(domain)
@@ -395,7 +409,7 @@ def tuned(text: str, tuning: CPUTuning) -> str:
 
 
 def _pin(domain: ET.Element, tuning: CPUTuning) -> None:
-    section = _section(domain, "cputune", after="vcpu")
+    section = section_of(domain, "cputune", after="vcpu")
     for name in ("vcpupin", "emulatorpin", "iothreadpin", "vcpusched"):
         for old in section.findall(name):
             section.remove(old)
@@ -423,7 +437,7 @@ def _io_threads(domain: ET.Element) -> list[int]:
 def _bind_memory(domain: ET.Element, tuning: CPUTuning) -> None:
     if not tuning.cells:
         return
-    section = _section(domain, "numatune", after="cputune")
+    section = section_of(domain, "numatune", after="cputune")
     section.clear()
     nodes = str(CPUSet.of(tuning.cells.values()))
     ET.SubElement(section, "memory", mode="strict", nodeset=nodes)
@@ -433,7 +447,7 @@ def _bind_memory(domain: ET.Element, tuning: CPUTuning) -> None:
             ET.SubElement(section, "memnode", cellid=str(cell), mode="strict", nodeset=str(node))
 
 
-def _section(domain: ET.Element, name: str, *, after: str) -> ET.Element:
+def section_of(domain: ET.Element, name: str, *, after: str) -> ET.Element:
     """Return a section of the domain, created behind another if it is missing."""
     found = domain.find(name)
     if found is None:

@@ -1132,6 +1132,16 @@ class Reason(StrEnum):
         "The domain of a guest is not pinned to the CPUs that the ledger has for it, so it runs on others.",
         "Write them into the domain: corewise compute apply GUEST.",
     )
+    DOMAIN_CHANGED = _info(
+        "DomainChanged",
+        "Somebody else has changed a domain since corewise wrote it; an undo leaves that as it is.",
+        "Look at the domain with virsh dumpxml, and set what the command names by hand.",
+    )
+    PINS_HALF_WRITTEN = _warning(
+        "PinsHalfWritten",
+        "A program died while it wrote the pins of a domain; the ledger does not follow it meanwhile.",
+        "Finish it with corewise compute apply GUEST --write, or take it back with --undo.",
+    )
     GUEST_KEEPS_PCPU = _warning(
         "GuestKeepsPCPU",
         "A guest is no longer pinned, but Placement does not let it hold VCPU instead of PCPU; so it keeps "

@@ -1,0 +1,190 @@
+"""``corewise compute apply``: the ledger's CPUs in the domains of guests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from corewise.cli import output
+from corewise.cli.compute_options import GivenHosts, given_hosts, guest_names, text_of
+from corewise.cli.files import FILE
+from corewise.cli.options import examples
+from corewise.cli.output import Column, Form, count, say
+from corewise.compute.errors import DomainChanged, FileUnusable, GuestUnknown
+from corewise.compute.hosts import ComputeHost, Hosts, tuning_of
+from corewise.compute.ledger import LedgerFile
+from corewise.openstack.libvirt_xml import tuned, uuid_of
+
+if TYPE_CHECKING:
+    from corewise.compute.applying import ApplyJournal
+    from corewise.openstack.libvirt import Libvirt
+    from corewise.openstack.libvirt_pins import DomainChange
+
+_Row = tuple[str, "DomainChange"]
+
+_COLUMNS: tuple[Column[_Row], ...] = (
+    Column("GUEST", lambda row: row[0], shrink=12),
+    Column("OF", lambda row: row[1].kind.value),
+    Column("SETTING", lambda row: row[1].setting),
+    Column("BEFORE", lambda row: row[1].before or "-", shrink=14),
+    Column("AFTER", lambda row: row[1].after or "-", shrink=14),
+)
+
+
+@click.command(
+    epilog=examples(
+        "corewise compute apply GUEST --hosts cloud/hosts --libvirt qemu:///system",
+        "corewise compute apply GUEST --hosts cloud/hosts --libvirt qemu:///system --write",
+        "virsh dumpxml --inactive --security-info GUEST > d.xml",
+        "corewise compute apply GUEST --hosts cloud/hosts --domain d.xml > new.xml",
+        "virsh define new.xml",
+    )
+)
+@click.argument("guests", metavar="GUEST...", nargs=-1, required=True, shell_complete=guest_names)
+@given_hosts
+@click.option("--libvirt", metavar="URI", help="The libvirt whose domains the guests are.")
+@click.option("--write", is_flag=True, help="Write the CPUs.  [default: print what would change]")
+@click.option("--undo", is_flag=True, help="Restore what the domains had before corewise wrote them.")
+@click.option("--dry-run", is_flag=True, help="With --undo: print what it would restore.")
+@click.option(
+    "--domain",
+    type=FILE,
+    metavar="FILE",
+    help="Without libvirt: print this domain (virsh dumpxml --inactive --security-info GUEST) with the "
+    "CPUs; - is stdin.",
+)
+@output.option((Form.TABLE, Form.JSON, Form.YAML))
+def command(
+    guests: tuple[str, ...],
+    given: GivenHosts,
+    libvirt: str | None,
+    write: bool,
+    undo: bool,
+    dry_run: bool,
+    domain: Path | None,
+    form: Form,
+) -> None:
+    """Write the CPUs that the ledger has for each GUEST into its domain, running or not.
+
+    These are <vcpupin>, <emulatorpin>, <iothreadpin>, <vcpusched> and <numatune>. A running guest gets what
+    libvirt can change while it runs, and all of it from its next start. Without --write, nothing changes.
+
+    What is written is first recorded in applied.json beside the ledger, with what was there before; --undo
+    restores that, apart from settings that somebody else has changed since (exit code 6). Exit code 4 if no
+    ledger or no libvirt has the guest.
+    """
+    if (libvirt is None) == (domain is None):
+        raise click.UsageError("say where the domain is: --libvirt URI, or --domain FILE")
+    if domain is not None and (write or undo or form is not Form.TABLE or len(guests) > 1):
+        raise click.UsageError("--domain prints one domain: not with --write, --undo, -o or several guests")
+    if (write and undo) or (dry_run and not undo):
+        raise click.UsageError("--write and --undo exclude each other; --dry-run goes with --undo")
+    hosts = given.hosts()
+    if domain is not None:
+        click.echo(_printed(hosts, guests[0], domain))
+        return
+    from corewise.openstack.libvirt import connected  # noqa: PLC0415 - needs an extra
+
+    with connected(libvirt or "") as connection:
+        if undo:
+            _undo(connection, hosts, guests, form, dry_run=dry_run)
+        else:
+            _apply(connection, hosts, guests, form, write=write)
+
+
+def _host_of(hosts: Hosts, guest: str) -> ComputeHost:
+    host = hosts.having(guest)
+    if host is None:
+        hosts.raise_unusable()
+        raise GuestUnknown(f"no ledger has a guest {guest}")
+    host.refuse_cpus_of_nova()
+    return host
+
+
+def _journal(host: ComputeHost) -> ApplyJournal:
+    from corewise.compute.applying import journal_of  # noqa: PLC0415 - few need it
+
+    if not isinstance(host.ledger, LedgerFile):
+        raise click.UsageError("say which ledger: --hosts DIR or --ledger FILE")
+    return journal_of(host.ledger.path)
+
+
+def _printed(hosts: Hosts, guest: str, domain: Path) -> str:
+    host = _host_of(hosts, guest)
+    text = text_of(domain)
+    named = uuid_of(text)
+    if named != guest:
+        raise FileUnusable(f"{domain} is the domain of guest {named}, not of {guest}")
+    record = host.guests()[guest]
+    return tuned(text, tuning_of(record.cpus, record.pins, host))
+
+
+def _apply(libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, *, write: bool) -> None:
+    from corewise.compute.applying import apply, planned_changes  # noqa: PLC0415 - few need it
+
+    done = []
+    for guest in guests:
+        host = _host_of(hosts, guest)
+        journal = _journal(host)
+        each = apply(libvirt, host, guest, journal) if write else planned_changes(libvirt, host, guest)
+        done.append(each)
+        for note in each.notes:
+            say(f"guest {guest}: {note}")
+        if not write and guest in journal.unfinished():
+            say(f"guest {guest}: an earlier write was broken off; --write finishes it, --undo takes it back")
+    if form is Form.TABLE:
+        _print((each.guest, change) for each in done for change in each.changes)
+        number = count(sum(len(each.changes) for each in done), "setting")
+        say(f"{number} written" if write else f"{number} would be written; --write writes them")
+    else:
+        records = [
+            {"guest": each.guest, "changes": _records(each.changes), "notes": list(each.notes)}
+            for each in done
+        ]
+        click.echo(output.document_text({"written": write, "guests": records}, form), nl=False)
+
+
+def _undo(libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, *, dry_run: bool) -> None:
+    from corewise.compute.applying import planned_undo, undo  # noqa: PLC0415 - few need it
+
+    done = []
+    for guest in guests:
+        host = _host_of(hosts, guest)
+        journal = _journal(host)
+        done.append(planned_undo(libvirt, guest, journal) if dry_run else undo(libvirt, host, guest, journal))
+    since = [(each.guest, change) for each in done for change in each.changed_since]
+    if form is Form.TABLE:
+        _print((each.guest, change) for each in done for change in each.restored)
+        number = count(sum(len(each.restored) for each in done), "setting")
+        say(f"{number} would be restored" if dry_run else f"{number} restored")
+    else:
+        records = [
+            {
+                "guest": each.guest,
+                "changes": _records(each.restored),
+                "changedSince": _records(each.changed_since),
+            }
+            for each in done
+        ]
+        click.echo(output.document_text({"written": not dry_run, "guests": records}, form), nl=False)
+    for guest, change in since:
+        now, was = change.before or "none", change.after or "none"
+        say(f"guest {guest}: {change.setting} ({change.kind}) is {now} by other hands: left; it was {was}")
+    if since:
+        raise DomainChanged(f"{count(len(since), 'setting')} left as others have set them")
+
+
+def _print(rows: Iterable[_Row]) -> None:
+    every = list(rows)
+    if every:
+        click.echo(output.table(_COLUMNS, every), nl=False)
+
+
+def _records(changes: Iterable[DomainChange]) -> list[dict[str, Any]]:
+    return [
+        {"of": each.kind.value, "setting": each.setting, "before": each.before, "after": each.after}
+        for each in changes
+    ]
