@@ -31,6 +31,7 @@ from corewise.kube.errors import (
 from corewise.kube.objects import Node, Pod
 from corewise.kube.resources import NODES, PODS
 from corewise.kube.transport import Request
+from corewise.kube.watch import Gathering
 from kube.fake_api import CONFIG, MemoryTransport, event, listing, node, seeded
 from virtual_time import VirtualClock, run_virtual
 
@@ -491,3 +492,40 @@ def quiet(stream: Callable[[Request], AsyncIterator[bytes]]) -> Callable[[Reques
             return
 
     return quieted
+
+
+def test_changes_that_pile_up_are_taken_in_together_and_at_once_when_somebody_asks() -> None:
+    async def main() -> list[tuple[str, float]]:
+        arrived: asyncio.Queue[bytes] = asyncio.Queue()
+        taken: list[tuple[str, float]] = []
+        clock, gathering = VirtualClock(), Gathering(1.0)
+
+        async def send(_: Request) -> bytes:
+            return msgspec.json.encode(listing("1"))
+
+        async def stream(_: Request) -> AsyncIterator[bytes]:
+            while True:
+                chunks = [await arrived.get()]
+                while not arrived.empty():
+                    chunks.append(arrived.get_nowait())
+                yield b"".join(chunks)
+
+        def changed(_: Node | None, new: Node | None) -> None:
+            assert new is not None
+            taken.append((new.metadata.name, clock.monotonic()))
+
+        client = Client(CONFIG, transport=MemoryTransport(send, stream))
+        cache = Cache(client, NODES, on_change=changed, gathering=gathering, clock=clock, rng=seeded())
+        following = asyncio.create_task(cache.run())
+        for version, name in enumerate(("alone", "next", "third"), start=2):
+            await asyncio.sleep(0.25)
+            arrived.put_nowait(event("ADDED", node(name, str(version))))
+        await asyncio.sleep(0.125)
+        await gathering.end()
+        assert [name for name, _ in taken] == ["alone", "next", "third"]
+        arrived.put_nowait(event("ADDED", node("last", "5")))
+        await asyncio.sleep(10.0)
+        following.cancel()
+        return taken
+
+    assert run_virtual(main()) == [("alone", 0.25), ("next", 0.875), ("third", 0.875), ("last", 1.875)]

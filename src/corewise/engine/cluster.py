@@ -95,6 +95,8 @@ class Cluster:
         self._entries: dict[tuple[str, str], str] = {}
         """The keys of entries that count as pods of their own, by node and uid."""
         self._estimates = Estimates()
+        self._changed: dict[str, set[str]] = {}
+        """Resources whose columns are behind, by node: they are written when somebody looks."""
 
     @property
     def nodes(self) -> Mapping[str, NodeFacts]:
@@ -136,6 +138,7 @@ class Cluster:
         facts = self._facts.pop(name, None)
         if facts is None:
             return
+        self._changed.pop(name, None)
         self._columns.counterweights.remove_node(self._columns.row(name))
         self._columns.remove(facts)
         self._ledgers.pop(name, None)
@@ -262,6 +265,10 @@ class Cluster:
 
     def snapshot(self) -> ClusterSnapshot:
         """Return the columns as they are; valid until the next change."""
+        for name, resources in self._changed.items():
+            account, ledger = self._accounts[name], self._ledgers.get(name)
+            self._columns.refresh(self._facts[name], account, ledger, resources)
+        self._changed.clear()
         return self._columns.snapshot()
 
     def alone(self, name: str) -> Cluster:
@@ -305,9 +312,8 @@ class Cluster:
         self._columns.state_bandwidth(facts.name, self._estimates.bandwidth_of(facts) or 0)
 
     def _refresh(self, name: str, resources: Iterable[str]) -> None:
-        facts = self._facts.get(name)
-        if facts is not None:
-            self._columns.refresh(facts, self._accounts[name], self._ledgers.get(name), resources)
+        if name in self._facts:
+            self._changed.setdefault(name, set()).update(resources)
 
     def _fold_ledger(self, facts: NodeFacts, account: NodeAccount) -> None:
         if facts.topology is None:

@@ -381,11 +381,17 @@ def scheduled_at(pod: PlacedPod) -> float | None:
     """Return the Unix time at which the pod was given its node; None where it does not say."""
     for each in pod.status.conditions or ():
         if each.type == "PodScheduled" and each.status == "True" and each.last_transition_time:
-            try:
-                return datetime.fromisoformat(each.last_transition_time).timestamp()
-            except (ValueError, OverflowError):
-                return None
+            return _unix_time(each.last_transition_time)
     return None
+
+
+@lru_cache(maxsize=64)
+def _unix_time(text: str) -> float | None:
+    """Read a time that states whole seconds: pods bound within one all state the same."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _problem(pod: PlacedPod, what: str) -> ReadProblem | None:

@@ -34,6 +34,7 @@ from corewise.kube.errors import Gone, KubeError, LineTooLongError, NotFound
 from corewise.kube.objects import KubeObject
 from corewise.kube.resources import Resource
 from corewise.kube.transport import LONGEST_WAIT, Backoff
+from corewise.kube.watch import Gathering
 
 T = TypeVar("T", bound=KubeObject)
 Key = str | tuple[str, str]
@@ -65,6 +66,7 @@ class Cache(Generic[T]):
         field_selector: str = "",
         page_size: int = PAGE_SIZE,
         on_change: Callable[[T | None, T | None], None] | None = None,
+        gathering: Gathering | None = None,
         clock: Clock = SYSTEM_CLOCK,
         rng: random.Random | None = None,
     ) -> None:
@@ -75,6 +77,7 @@ class Cache(Generic[T]):
         self._field_selector = field_selector
         self._page_size = page_size
         self._on_change = on_change
+        self._gathering = gathering
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - spreads watches in time, guards nothing
         self._items: dict[Key, T] = {}
@@ -188,6 +191,7 @@ class Cache(Generic[T]):
             field_selector=self._field_selector,
             timeout_seconds=SHORTEST_WATCH + self._rng.randrange(SHORTEST_WATCH),
             on_open=self._opened,
+            gathering=self._gathering,
         )
 
     def _opened(self) -> None:

@@ -33,7 +33,7 @@ from corewise.kube.errors import DecodeError, Forbidden, Gone, NotFound
 from corewise.kube.objects import OwnerReference, PartialObject
 from corewise.kube.resources import Resource
 from corewise.kube.transport import HTTPTransport, Request, Transport
-from corewise.kube.watch import watch_events
+from corewise.kube.watch import Gathering, watch_events
 from corewise.vocabulary.errors import UNREADABLE
 
 if TYPE_CHECKING:
@@ -280,10 +280,12 @@ class Client:
         field_selector: str = "",
         timeout_seconds: int = 300,
         on_open: Callable[[], None] | None = None,
+        gathering: Gathering | None = None,
     ) -> AsyncGenerator[WatchEvent[T] | Bookmark | Undecodable, None]:
         """Changes after ``resource_version``, until the server ends the watch in order (the iterator ends).
 
         ``on_open`` is called when the server has accepted the watch: the first change may be hours away.
+        ``gathering`` lets changes pile up for a moment.
 
         Raises ``Gone`` when the version is too old, ``TransportError`` when the connection is cut.
         """
@@ -295,7 +297,9 @@ class Client:
         if resource_version:
             params["resourceVersion"] = resource_version
         request = Request("GET", resource.path(namespace=namespace), params=params, headers=self._headers)
-        return watch_events(self._transport, resource, request, timeout_seconds, on_open)
+        return watch_events(
+            self._transport, resource, request, timeout_seconds, on_open=on_open, gathering=gathering
+        )
 
     async def request(
         self,

@@ -21,13 +21,15 @@ keeps a server that never sends a newline from filling the memory.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from corewise.kube.decoding import Bookmark, Undecodable, WatchEvent, decode_event
 from corewise.kube.errors import LineTooLongError, TransportError
 from corewise.kube.resources import Resource
-from corewise.kube.transport import Request, Transport
+from corewise.kube.transport import READ_BUFFER, Request, Transport
 
 LONGEST_LINE = 16 << 20
 """Bytes; ten times what etcd accepts of one object."""
@@ -77,6 +79,29 @@ class LineSplitter:
             raise LineTooLongError(f"a watch event is longer than {self._longest} bytes")
 
 
+class Gathering:
+    """Lets the changes of a watch pile up, so that one waking of the program takes in many, until one asks.
+
+    A change that comes alone is taken in at once; those that come within ``seconds`` after it, together.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._asked = asyncio.Event()
+
+    async def pause(self) -> None:
+        """Wait until the time is over or somebody asks."""
+        self._asked.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds):
+                await self._asked.wait()
+
+    async def end(self) -> None:
+        """Have what has arrived taken in now."""
+        self._asked.set()
+        await asyncio.sleep(0)
+
+
 T = TypeVar("T")
 
 GRACE = 30.0
@@ -88,20 +113,26 @@ async def watch_events(
     resource: Resource[T],
     request: Request,
     timeout_seconds: int,
+    *,
     on_open: Callable[[], None] | None,
+    gathering: Gathering | None,
 ) -> AsyncGenerator[WatchEvent[T] | Bookmark | Undecodable, None]:
     """What ``Client.watch`` gives."""
     async with transport.stream(request, longest=timeout_seconds + GRACE) as chunks:
         if on_open is not None:
             on_open()
-        async for line in _lines(chunks, request):
+        async for line in _lines(chunks, request, gathering):
             yield decode_event(resource, line)
 
 
-async def _lines(chunks: AsyncIterator[bytes], request: Request) -> AsyncIterator[bytes]:
+async def _lines(
+    chunks: AsyncIterator[bytes], request: Request, gathering: Gathering | None
+) -> AsyncIterator[bytes]:
     splitter = LineSplitter()
     async for chunk in chunks:
         for line in splitter.feed(chunk):
             yield line
+        if gathering and len(chunk) < READ_BUFFER // 2:
+            await gathering.pause()
     if splitter.pending:
         raise TransportError(f"{request.label}: the watch was cut inside an event")

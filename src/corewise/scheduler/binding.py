@@ -97,6 +97,7 @@ class Binder:
         """Bind a pod; return why it is not bound, None if it is."""
         try:
             async with asyncio.timeout(DEADLINE):
+                await self._state.catch_up()
                 refused = await self._bind(wanted)
         except TimeoutError:
             message = f"the pod was not bound within {DEADLINE:.1f} s{_AGAIN}"

@@ -348,6 +348,7 @@ class ExtenderRoutes:
         async def handle(http: web.BaseRequest) -> web.Response:
             body = await read_body(http)
             started = time.perf_counter()
+            await self.extender.state.catch_up()
             status, outcome, said = self._answer(body, answer, unavailable)
             self.metrics.count(EXTENDER_REQUESTS, verb, outcome)
             self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, verb)
@@ -391,6 +392,7 @@ class ExtenderRoutes:
     async def _preempt(self, http: web.BaseRequest) -> web.Response:
         body = await read_body(http)
         started = time.perf_counter()
+        await self.extender.state.catch_up()
         status, outcome, said = await self._preempted(body)
         self.metrics.count(EXTENDER_REQUESTS, PREEMPT, outcome)
         self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, PREEMPT)

@@ -12,6 +12,8 @@ ledger's (binding.py); it keeps decisions of the same moment from getting in eac
 
 Only bound pods are watched: most pods are none of this program's business, and so each of them is one event
 when it is bound, not two or more. A pod that is being scheduled comes with the calls of kube-scheduler.
+Their events are taken in ten times a second at most, which is most of what a plain pod would cost, and at
+once when kube-scheduler asks.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from corewise.kube.cache import STALE_AFTER, Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.errors import NotFound
+from corewise.kube.watch import Gathering
 from corewise.service.logs import fields
 from corewise.vocabulary.owned_cpus import NO_OWNERS, Owners, print_owned_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
@@ -53,6 +56,7 @@ log = logging.getLogger(__name__)
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 BOUND = f"spec.nodeName!=,{UNFINISHED}"
+_GATHERING = 0.1
 _MOST_ASKED = 1024
 
 
@@ -98,9 +102,17 @@ class ClusterState:
         """Set when one of them is gone."""
         self._told: dict[str, tuple[ReadProblem, ...]] = {}
         self.cluster = Cluster()
+        self._gathering = Gathering(_GATHERING)
         self.nodes = Cache(client, SCHEDULABLE_NODES, on_change=self._node_changed, clock=clock)
         self.topologies = Cache(client, TOPOLOGIES, on_change=self._topology_changed, clock=clock)
-        self.pods = Cache(client, PLACED_PODS, field_selector=pods, on_change=self._pod_changed, clock=clock)
+        self.pods = Cache(
+            client,
+            PLACED_PODS,
+            field_selector=pods,
+            on_change=self._pod_changed,
+            gathering=self._gathering,
+            clock=clock,
+        )
         self.caches = Caches(self.nodes, self.topologies, self.pods)
 
     @property
@@ -119,6 +131,10 @@ class ClusterState:
     async def synced(self) -> None:
         """Wait until everything has been listed."""
         await self.caches.listed(self._clock)
+
+    async def catch_up(self) -> None:
+        """Count the changes of pods that have arrived."""
+        await self._gathering.end()
 
     def node(self, name: str) -> SchedulableNode | None:
         """Return a node in the newest state that is known of it."""
