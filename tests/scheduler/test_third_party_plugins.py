@@ -2,7 +2,6 @@
 
 extender         filters and scores
 binding          refuses a node that the plugin filters
-local scheduler  filters and scores
 explain pod      says what the plugin refuses
 wrong packages   an error that names the entry point, before anything is decided
 """
@@ -21,13 +20,9 @@ from click.testing import CliRunner
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.engine import Allocation, assemble
-from corewise.engine.assembly import BUILT_IN
-from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.engine.assembly import BUILT_IN, kube_scheduler
 from corewise.scheduler.plugins import GROUP, PluginError, load_plugins
-from corewise.simulation.control_plane import running
-from corewise.simulation.local_scheduler import LocalScheduler
 from engine.interference_scenes import Scene
-from manager.world import eventually
 from scheduler.program_world import (
     PLAIN_NODES,
     PLAIN_PODS,
@@ -102,21 +97,6 @@ async def test_the_extender_filters_and_scores_and_binds_by_it(world: SchedulerW
 
 
 @pytest.mark.usefixtures("installed", "nodes")
-async def test_the_local_scheduler_filters_and_scores_by_it(world: SchedulerWorld) -> None:
-    scheduler = LocalScheduler(world.client, clock=SYSTEM_CLOCK)
-    async with running(scheduler.run):
-        await add_pod(world, "other", ssd=False)
-        await add_pod(world, "needs", ssd=True)
-
-        async def bound() -> bool:
-            pods = {name: await world.pod(name) for name in ("other", "needs")}
-            placed = {name: pod["spec"].get("nodeName") for name, pod in pods.items()}
-            return placed == {"other": "slow", "needs": "fast"}
-
-        await eventually(bound)
-
-
-@pytest.mark.usefixtures("installed", "nodes")
 async def test_explain_says_what_it_refuses(world: SchedulerWorld, tmp_path: Path) -> None:
     world.server.write_kubeconfig(tmp_path / "user")
     await add_pod(world, "needs", ssd=True)
@@ -161,7 +141,10 @@ def test_a_package_that_is_no_plugin_is_an_error_that_names_it(
 
 def test_every_plugin_of_corewise_has_a_name_that_others_cannot_take() -> None:
     for allocation in Allocation:
-        engine = assemble(allocation, interference=Scene().plugin, kube_checks=True, kube_scores=True)
-        plugins = (*engine.filters, *engine.scores, *engine.reserves, *engine.accounts)
-        assert {each.name for each in plugins} <= BUILT_IN
+        for engine in (
+            assemble(allocation, interference=Scene().plugin, kube_checks=True),
+            kube_scheduler(),
+        ):
+            plugins = (*engine.filters, *engine.scores, *engine.reserves, *engine.accounts)
+            assert {each.name for each in plugins} <= BUILT_IN
     assert load_plugins() == ()

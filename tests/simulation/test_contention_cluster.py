@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +14,16 @@ from corewise.cli.output import Form
 from corewise.cli.up_report import memory_line, memory_notes, print_report
 from corewise.quantities import Bytes
 from corewise.simulation import control_plane
-from corewise.simulation.cluster import LocalCluster, local_cluster
 from corewise.simulation.kubelets import Periods
 from corewise.simulation.load import Load
 from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.simulation.measurement import ClusterMeasurement, Colocation, NodeMeasurement
-from corewise.simulation.node_memory import BACKGROUND, MemoryState, measured, memory_state, summary
+from corewise.simulation.node_memory import BACKGROUND, MemoryState, memory_state, series, summary
 from corewise.simulation.node_simulation import NodeSimulation
 from corewise.simulation.plan import InputError, check_config
 from corewise.simulation.pods import manifest, parse_memory_use
 from corewise.simulation.report import Measurement, RunReport, document
+from corewise.simulation.run import RunOptions, run
 from corewise.simulation.scenario import load_scenario
 from simulation.simulated_machine import SimulatedMachine
 
@@ -69,10 +70,19 @@ scheduler: |
 PERIODS = Periods(status=60.0, report=300.0, lease=5.0)
 
 
-def homes(cluster: LocalCluster, kind: str) -> Counter[str]:
+class Silent:
+    """A listener of a run that has nothing to say."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+def homes(states: Mapping[str, MemoryState], kind: str) -> Counter[str]:
     """How many pods of a type are on each shape of node."""
-    pods = (pod for pod in cluster.pods if pod.metadata.labels.get("app") == kind)
-    return Counter(pod.spec.node_name.split("-")[0] for pod in pods)
+    found: Counter[str] = Counter()
+    for node, state in states.items():
+        found[node.split("-")[0]] += len(state.slowdowns.get(kind, ()))
+    return +found
 
 
 async def test_pods_that_fight_over_memory_are_kept_apart_once_the_scheduler_knows_of_it(
@@ -80,20 +90,15 @@ async def test_pods_that_fight_over_memory_are_kept_apart_once_the_scheduler_kno
 ) -> None:
     file = tmp_path / "four.yaml"
     file.write_text(SCENARIO)
-    plan = load_scenario(str(file)).plan()
-    async with local_cluster(plan, control_plane.Folder(tmp_path), periods=PERIODS) as cluster:
-        await cluster.load()
-        off = summary(cluster.memory.states().values())
-        assert homes(cluster, "hog")["narrow"] > 0, "by default bandwidth counts for nothing"
-        await cluster.turn_on()
-        await cluster.rearrange()
-        assert not cluster.pods
-        await cluster.fill()
-        on = summary(cluster.memory.states().values())
-        assert homes(cluster, "hog") == {"wide": 8}
-        assert sum(homes(cluster, "graph").values()) == 8
-        assert homes(cluster, "graph")["narrow"] > homes(cluster, "graph")["wide"]
-        assert cluster.scheduler.pending == 0
+    plan, folder = load_scenario(str(file)).plan(), control_plane.Folder(tmp_path)
+    done = await run(RunOptions(plan, folder, 0.1, PERIODS), Silent(), asyncio.Event())
+    assert done.off
+    off, on = summary(done.off.memory.values()), summary(done.on.memory.values())
+    assert homes(done.off.memory, "hog")["narrow"] > 0, "by default bandwidth counts for nothing"
+    assert homes(done.on.memory, "hog") == {"wide": 8}
+    assert sum(homes(done.on.memory, "graph").values()) == 8
+    assert homes(done.on.memory, "graph")["narrow"] > homes(done.on.memory, "graph")["wide"]
+    assert done.on.pods_pending == 0
     assert (off.nodes, on.nodes) == (4, 4)
     assert on.crowded == 0 < off.crowded
     assert (on.mean_slowdown or 0) < (off.mean_slowdown or 0) / 2
@@ -170,9 +175,7 @@ def test_an_idle_node_still_moves_something_since_zero_would_mean_that_nobody_me
     seen = state(tmp_path, 0)
     assert seen is not None
     assert seen.used == BACKGROUND
-    columns = measured({"n1": seen}, 5.0).columns
-    assert all(values[0] > 0 for name, (values, _) in columns.items() if name not in {"cpu", "llc_mpki"})
-    assert {at[0] for _, at in columns.values()} == {5.0}
+    assert all(values[0] > 0 for name, values in series([seen]).items() if name not in {"cpu", "llc_mpki"})
 
 
 def test_a_load_that_rises_and_falls_is_averaged(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The local scheduler and the planner place pods by their profiles of memory bandwidth.
+"""The local cluster and the planner place pods by their profiles of memory bandwidth.
 
 Four pods of type stream use 5 GB/s each and need more than 10 GB/s free. Two nodes of 20 GB/s take two each:
 the third would need more than the 10 GB/s that are left.
@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -20,12 +19,12 @@ from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli import corewise
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.config.interference.model import InterferenceConfiguration
-from corewise.engine import Measured
 from corewise.engine.amplified_cpu import Allocation
-from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.scheduler.configuration import parse_configuration
-from corewise.simulation.control_plane import running
-from corewise.simulation.local_scheduler import LocalScheduler
+from corewise.scheduler.installation import Pods
+from corewise.scheduler.program import Scheduler
+from corewise.simulation.metrics_server import MetricsHistory, metrics_server
+from corewise.simulation.node_memory import MemoryState
 from corewise.simulation.planner import PlanOutcome, plan
 from corewise.simulation.planner_inputs import plan_from_dump
 from corewise.vocabulary.names import MEMORY_BANDWIDTH
@@ -33,6 +32,7 @@ from corewise.vocabulary.reasons import Reason
 from kubedouble import LocalAPIServer
 from manager.world import small_cluster, until
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
+from simulation.test_local_scheduler import extended
 
 TEXT = """
 interference:
@@ -58,23 +58,54 @@ async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[Sch
         yield SchedulerWorld(cluster.server, cluster.client, cluster.config)
 
 
-async def test_the_local_scheduler_keeps_pods_of_one_moment_apart(world: SchedulerWorld) -> None:
+async def test_the_extender_of_all_pods_keeps_those_of_one_moment_apart(
+    world: SchedulerWorld, tmp_path: Path
+) -> None:
     for name in NODES:
         await world.add_node(name, 8)
-    scheduler = LocalScheduler(world.client, clock=SYSTEM_CLOCK)
-    scheduler.active.apply(parse_configuration(TEXT))
-    async with running(scheduler.run):
-        await until(lambda: len(scheduler.state.nodes.items) == len(NODES))
-        at = np.full(len(NODES), scheduler.active.now())
-        known = {"memorybandwidth_capacity": 20e9, "memorybandwidth_used": 1e3, "memory_available": 32e9}
-        columns = {name: (np.full(len(NODES), value), at) for name, value in known.items()}
-        scheduler.active.measure(Measured(NODES, columns))
-        for number in range(PODS):
-            await world.client.create(PLAIN_PODS, stream(f"p{number}"), "default")
-        await until(lambda: scheduler.pending == 1)
-        pods = await world.client.list(PLAIN_PODS, "default")
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(TEXT)
+    configuration = parse_configuration(TEXT)
+    assert configuration.interference
+    state = MemoryState(20e9, 1e3, 9e-8, 32e6, 1e6, 1.0, 0.1, 8, 32_000_000_000, {})
+    async with metrics_server(configuration.interference, lambda: dict.fromkeys(NODES, state)) as url:
+        options: dict[str, Any] = {
+            "configuration": configuration,
+            "configuration_file": str(file),
+            "prometheus": url,
+        }
+        async with extended(world, Pods.ALL, **options) as scheduler:
+            (real,) = world.running
+            await until(lambda: has_metrics(real))
+            for number in range(PODS):
+                await world.client.create(PLAIN_PODS, stream(f"p{number}"), "default")
+            await until(lambda: scheduler.pending == 1 and scheduler.is_idle)
+            pods = await world.client.list(PLAIN_PODS, "default")
     homes = Counter(pod["spec"].get("nodeName", "") for pod in pods)
     assert homes == {"n1": 2, "n2": 2, "": 1}
+
+
+def test_metrics_are_averages_over_the_window_and_what_was_before_the_first_look_counts_as_found() -> None:
+    now, used = 1000.0, 10.0
+
+    def states() -> dict[str, MemoryState]:
+        return {"n1": MemoryState(100.0, used, 9e-8, 32e6, 1e6, 1.0, 0.1, 8, 1, {})}
+
+    history = MetricsHistory(60.0, states, lambda: now)
+    history.look()
+    assert history.averages("memorybandwidth_used") == {"n1": 10.0}
+    now, used = 1030.0, 70.0
+    history.look()
+    assert history.averages("memorybandwidth_used") == {"n1": 10.0}, "a change shows little by little"
+    now = 1060.0
+    assert history.averages("memorybandwidth_used") == {"n1": 40.0}
+    now = 1090.0
+    assert history.averages("memorybandwidth_used") == {"n1": 70.0}, "and fully after a window"
+
+
+def has_metrics(scheduler: Scheduler) -> bool:
+    """Whether the real scheduler knows the nodes' bandwidth."""
+    return "memorybandwidth_capacity" in scheduler.state.cluster.snapshot().measured
 
 
 @pytest.fixture

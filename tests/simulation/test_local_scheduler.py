@@ -12,11 +12,14 @@ import pytest
 from corewise.engine.objects import PLACED_PODS
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import api_error
-from corewise.kube.resources import EVENTS
+from corewise.kube.resources import EVENTS, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.kube.transport import HTTPTransport, Request
+from corewise.scheduler.installation import Pods
+from corewise.scheduler.policy import NAME as OWNED_CPUS
 from corewise.simulation.control_plane import running
+from corewise.simulation.extender_calls import ExtenderCalls
 from corewise.simulation.local_scheduler import LocalScheduler
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from kubedouble import LocalAPIServer
 from manager.world import eventually, small_cluster
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, pod_document
@@ -34,6 +37,27 @@ async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[Sch
 async def scheduling(world: SchedulerWorld) -> AsyncIterator[LocalScheduler]:
     scheduler = LocalScheduler(world.client, clock=SYSTEM_CLOCK)
     async with running(scheduler.run):
+        yield scheduler
+
+
+@asynccontextmanager
+async def extended(
+    world: SchedulerWorld, pods: Pods = Pods.OWNED, *, away: bool = False, **options: Any
+) -> AsyncIterator[LocalScheduler]:
+    """The local scheduler with the real one as its extender, once new pods get their owned CPUs counted.
+
+    ``away``: the real one cannot be reached; ``options`` are its options.
+    """
+    async with world.scheduler(**options) as real, scheduling(world) as scheduler:
+        url = "https://127.0.0.1:1" if away else f"https://{real.service.address}"
+        scheduler.extender = await ExtenderCalls.connect(world.client, [url], pods)
+
+        async def installed() -> bool:
+            webhooks = await world.client.list(MUTATING_WEBHOOKS)
+            bindings = await world.client.list(MUTATING_POLICY_BINDINGS)
+            return any(each.metadata.name == OWNED_CPUS for each in (*webhooks, *bindings))
+
+        await eventually(installed, WITHIN)
         yield scheduler
 
 
@@ -144,44 +168,63 @@ async def test_offline_pods_go_by_what_is_offered_to_them_and_spread_by_it(world
         assert condition["message"] == f"0/3 nodes are available: 3 Insufficient {BATCH_CPU}"
 
 
-async def test_a_pod_that_owns_cpus_gets_them_with_its_binding_and_nobody_gets_them_twice(
+async def test_a_pod_that_owns_cpus_gets_them_from_the_real_scheduler_and_nobody_gets_them_twice(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("only", 8)
-    async with scheduling(world):
+    async with extended(world):
         for name in ("first", "second"):
             await world.add_pod(name, cpu="4", qos="LSR", memory="1Gi")
         for name in ("first", "second"):
             await node_of(world, name)
         owned = [await world.cpus(name) for name in ("first", "second")]
         assert sorted(filter(None, owned)) == ["0-1,4-5", "2-3,6-7"]
+        assert sorted((await world.ledger("only")).values()) == ["0-1,4-5", "2-3,6-7"]
         await world.add_pod("share", cpu="1")
         await condition_of(world, "share", lambda message: "Insufficient" in message)
 
 
 async def test_a_pod_that_asks_for_half_a_cpu_of_its_own_is_told_so(world: SchedulerWorld) -> None:
     await world.add_node("only", 8)
-    async with scheduling(world):
+    async with extended(world) as scheduler:
         await world.add_pod("half", cpu="2500m", qos="LSR", memory="1Gi")
         condition = await condition_of(world, "half")
+        assert condition["message"].startswith("0/1 nodes are available: 1 ")
         assert "the requested CPUs must be integer" in condition["message"]
+        assert scheduler.has_refused(("default", "half"))
 
 
-async def test_cpus_that_a_pod_states_itself_are_not_its_own_once_it_is_bound(world: SchedulerWorld) -> None:
+async def test_what_refuses_nodes_before_and_in_the_extender_is_counted_together(
+    world: SchedulerWorld,
+) -> None:
+    for name in ("small", "fast"):
+        await world.add_node(name, {"small": 2, "fast": 8}[name], {"small": "1.00", "fast": "2.00"}[name])
+    async with extended(world):
+        await world.add_pod("owner", cpu="10", qos="LSR", memory="1Gi")
+        condition = await condition_of(world, "owner")
+        assert condition["message"].startswith("0/2 nodes are available: ")
+        assert "1 Insufficient cpu" in condition["message"], "kube-scheduler's own check"
+        assert "1 not enough free CPUs" in condition["message"], "that of corewise"
+
+
+async def test_without_an_answer_pods_wait_that_own_cpus_and_no_others(world: SchedulerWorld) -> None:
     await world.add_node("only", 8)
-    async with scheduling(world):
-        await world.add_pod("bold", cpu="1", annotations={RESOURCE_STATUS: '{"cpuset":"0-7"}'})
-        await node_of(world, "bold")
-        assert await world.cpus("bold") == ""
+    async with extended(world, away=True):
+        await world.add_pod("plain")
+        assert await node_of(world, "plain") == "only"
+        await world.add_pod("owner", qos="LSR", memory="1Gi")
+        condition = await condition_of(world, "owner")
+        assert "no replica answers" in condition["message"]
 
 
-async def test_what_a_pod_owns_is_in_the_nodes_ledger(world: SchedulerWorld) -> None:
+async def test_without_an_answer_every_pod_waits_where_all_are_the_extenders_business(
+    world: SchedulerWorld,
+) -> None:
     await world.add_node("only", 8)
-    async with scheduling(world):
-        await world.add_pod("owner", cpu="4", qos="LSR", memory="1Gi")
-        await node_of(world, "owner")
-        assert await world.cpus("owner") == "0-1,4-5"
-        assert await world.ledger("only") == {"owner": "0-1,4-5"}
+    async with extended(world, Pods.ALL, away=True):
+        await world.add_pod("plain")
+        condition = await condition_of(world, "plain")
+        assert "no replica answers" in condition["message"]
 
 
 async def test_pods_of_another_scheduler_gated_ones_and_bound_ones_are_left_alone(

@@ -137,7 +137,9 @@ def test_the_table_shows_nodes_with_offline_pods_off_and_on() -> None:
 
 def test_the_report_names_time_and_memory(builtin: dict[str, Any]) -> None:
     assert builtin["seconds"].keys() >= {"load", "settle", "total"}
-    assert all(builtin["residentMemoryBytes"][name] for name in ("apiServer", "manager", "simulation"))
+    assert all(
+        builtin["residentMemoryBytes"][name] for name in ("apiServer", "manager", "scheduler", "simulation")
+    )
     assert builtin["failedRequests"] == 0, builtin["lastFailure"]
 
 
@@ -257,7 +259,7 @@ def test_a_reader_that_goes_away_ends_the_run_without_a_traceback() -> None:
 def test_the_processes_go_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     with running(tmp_path / "state", "--nodes", "1") as process:
         pids = children(process.pid)
-        assert len(pids) == 2
+        assert len(pids) == 3, "the API server, the manager and the scheduler"
         process.kill()
         process.wait()
         wait_for(lambda: all(map(is_gone, pids)), "a child outlived its parent")

@@ -37,7 +37,8 @@ async def amplified(folder: Path) -> AsyncIterator[LocalCluster]:
     async with local_cluster(plan, place, periods=PERIODS) as cluster:
         await cluster.load()
         await cluster.turn_on()
-        async with control_plane.manager(place, bootstrap.shipped_manifests()):
+        manager = control_plane.program(place, bootstrap.shipped_manifests(), control_plane.MANAGER)
+        async with control_plane.running_program(manager):
             assert await cluster.settle(timeout=240) == []
             await patches(cluster, SETTLING_ROUNDS * NODES)
             yield cluster

@@ -1,4 +1,4 @@
-"""``corewise up``: a local cluster of simulated machines, with the real manager and agents, and a report."""
+"""``corewise up``: a local cluster of simulated machines, the real programs on it, and a report."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Which plugins an engine has: the one place where engines are put together.
 
-| the engine of                               | kube_checks | kube_scores |
-|---------------------------------------------|-------------|-------------|
-| the extender, beside kube-scheduler         | no          | no          |
-| ``corewise explain pod``, ``corewise plan`` | yes         | no          |
-| the local cluster's scheduler               | yes         | yes         |
+| the engine of                               | made by                          |
+|---------------------------------------------|----------------------------------|
+| the extender, beside kube-scheduler         | ``assemble()``                   |
+| ``corewise explain pod``, ``corewise plan`` | ``assemble(kube_checks=True)``   |
+| the local cluster's kube-scheduler          | ``kube_scheduler()``             |
 
 The order is that in which plugins are asked: cheap and general refusals first, third-party plugins last.
 """
@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from corewise.engine.amplified_cpu import Allocation, AllocationScore, AmplifiedCPU, CPUPlacement
-from corewise.engine.framework import BEST_SCORE, POD_ITSELF, Engine, Plugin, Score
+from corewise.engine.framework import POD_ITSELF, Engine, Plugin
 from corewise.engine.interference import Interference
-from corewise.engine.kube_plugins import BatchShare, NodeConstraints, NodePreferences, ResourceFit
+from corewise.engine.kube_plugins import NodeConstraints, NodePreferences, NodeResourcesFit, ResourceFit
 
 BUILT_IN = frozenset(
     {POD_ITSELF, "NodeConstraints", "ResourceFit", "AmplifiedCPU", "CPUPlacement", "NodePreferences"}
     | {each.value for each in Allocation}
-    | {Interference.name, "BatchShare"}
+    | {Interference.name, "NodeResourcesFit"}
 )
 """The names that third-party plugins cannot have."""
 
@@ -32,21 +32,18 @@ def assemble(
     interference: Interference | None = None,
     plugins: Sequence[Plugin] = (),
     kube_checks: bool = False,
-    kube_scores: bool = False,
 ) -> Engine:
     """Return an engine. ``interference``: None if it is not configured; ``plugins``: those of third parties.
 
-    ``kube_checks`` adds the checks that kube-scheduler makes itself; ``kube_scores`` its preferences, and for
-    offline pods the share of batch CPU, which outweighs all other scores together.
+    ``kube_checks`` adds the checks that kube-scheduler makes itself.
     """
     chosen: list[Plugin] = [NodeConstraints(), ResourceFit()] if kube_checks else []
     chosen += [AmplifiedCPU(), AllocationScore(allocation), CPUPlacement()]
-    if kube_scores:
-        chosen.append(NodePreferences())
     if interference is not None:
         chosen.append(interference)
-    chosen += plugins
-    if kube_scores:
-        others = sum(each.weight for each in chosen if isinstance(each, Score))
-        chosen.append(BatchShare(weight=others * BEST_SCORE + 1))
-    return Engine.of(*chosen)
+    return Engine.of(*chosen, *plugins)
+
+
+def kube_scheduler() -> Engine:
+    """Return what kube-scheduler does itself, as far as local clusters need it: nothing of corewise."""
+    return Engine.of(NodeConstraints(), NodeResourcesFit(), NodePreferences())

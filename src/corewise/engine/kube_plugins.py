@@ -14,13 +14,20 @@ NodePreferences: preferred node affinity, and taints that only prefer that a pod
     taints   = 100 - 100 x taints PreferNoSchedule that are not tolerated / the largest number of any
     score    = (2 x affinity + 3 x taints) / 5, rounded down: as kube-scheduler weighs the two by default
 
-BatchShare: the share of a node's batch CPU that no pod requests. kube-scheduler has no such score: an
-offline pod requests neither cpu nor memory, so without it all nodes would be equal.
+NodeResourcesFit: ResourceFit, and the score of kube-scheduler's plugin of that name, with the strategy
+LeastAllocated and the resources that ``corewise scheduler config`` prints for it:
+
+    score = sum of weight x (100 x what would be left / allocatable) / sum of weights, each rounded down
+
+A resource other than cpu and memory counts only for pods that request it, and only on nodes that have it. So
+an offline pod, which requests neither cpu nor memory, goes mainly by the batch CPU that is left. Source:
+plugins/noderesources/resource_allocation.go and least_allocated.go. kube-scheduler counts 100m of cpu and
+200Mi of memory for a pod that requests none; here it counts as none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +39,13 @@ from corewise.engine.framework import BEST_SCORE, Cause, Inputs, Verdicts, verdi
 from corewise.engine.table import Selection
 from corewise.quantities import Quantity
 from corewise.quantities.quantity import NANO, Format
-from corewise.vocabulary.names import BATCH_CPU
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
 
 CORDON = BlockingTaint("node.kubernetes.io/unschedulable", "NoSchedule")
 PREFERS_NOT = "PreferNoSchedule"
+FIT_WEIGHTS: Mapping[str, int] = {CPU: 1, MEMORY: 1, BATCH_CPU: 10, BATCH_MEMORY: 1}
+"""Of the resources in NodeResourcesFit's score. That of batch CPU outweighs the others together."""
 _AFFINITY_WEIGHT, _TAINTS_WEIGHT = 2, 3
 _MOST_REMEMBERED = 1024
 _MOST_TAINTS = 200
@@ -125,14 +134,18 @@ class ResourceFit:
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes that have too little left of any resource, or too many pods."""
-        refusals = [(snapshot.free[PODS] < 1, _TOO_MANY_PODS)]
-        inputs: dict[str, IntColumn | int] = {PODS: snapshot.free[PODS]}
-        for resource, request in pod.requests.items():
-            free = snapshot.free.get(resource)
-            short = np.ones(snapshot.size, dtype=np.bool_) if free is None else free < request
-            inputs[resource] = snapshot.nowhere() if free is None else free
-            refusals.append((short, _short_of(resource, request)))
-        return verdicts(snapshot.size, refusals, inputs)
+        return _fitting(pod, snapshot, snapshot.free)
+
+
+def _fitting(pod: PodFacts, snapshot: ClusterSnapshot, free: Mapping[str, IntColumn]) -> Verdicts | None:
+    refusals = [(free[PODS] < 1, _TOO_MANY_PODS)]
+    inputs: dict[str, IntColumn | int] = {PODS: free[PODS]}
+    for resource, request in pod.requests.items():
+        left = free.get(resource)
+        short = np.ones(snapshot.size, dtype=np.bool_) if left is None else left < request
+        inputs[resource] = snapshot.nowhere() if left is None else left
+        refusals.append((short, _short_of(resource, request)))
+    return verdicts(snapshot.size, refusals, inputs)
 
 
 def _short_of(resource: str, request: int) -> Cause:
@@ -189,17 +202,34 @@ def _untolerated(pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchShare:
-    """The Score plugin of offline pods."""
+class NodeResourcesFit:
+    """The filter and the Score plugin of kube-scheduler itself.
 
-    name: str = "BatchShare"
+    It knows of owned CPUs only that the node's allocatable is less by what they cost beyond the requests of
+    their pods: what is left of it then is ``cpu_room``.
+    """
+
+    name: str = "NodeResourcesFit"
     weight: int = 1
 
+    def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
+        """Refuse nodes that have too little left of any resource, or too many pods."""
+        return _fitting(pod, snapshot, _free(snapshot))
+
     def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn) -> IntColumn:
-        """Return 0 to 100 for every node; 0 everywhere for pods that request no batch CPU."""
-        free = snapshot.free.get(BATCH_CPU)
-        if free is None or BATCH_CPU not in pod.requests:
-            return snapshot.nowhere()
-        offered = np.maximum(snapshot.allocatable[BATCH_CPU], 1)
-        share: IntColumn = np.clip(np.maximum(free, 0) * BEST_SCORE // offered, 0, BEST_SCORE)
-        return share
+        """Return 0 to 100 for every node."""
+        free, total, weights = _free(snapshot), snapshot.nowhere(), snapshot.nowhere()
+        for resource, weight in FIT_WEIGHTS.items():
+            allocatable = snapshot.allocatable.get(resource)
+            if allocatable is None or (resource not in {CPU, MEMORY} and resource not in pod.requests):
+                continue
+            left = np.maximum(free[resource] - pod.requests.get(resource, 0), 0)
+            share = left * BEST_SCORE // np.maximum(allocatable, 1)
+            total += weight * np.minimum(share, BEST_SCORE)
+            weights += weight * (allocatable > 0)
+        score: IntColumn = total // np.maximum(weights, 1)
+        return score
+
+
+def _free(snapshot: ClusterSnapshot) -> Mapping[str, IntColumn]:
+    return {**snapshot.free, CPU: snapshot.cpu_room}

@@ -1,1 +1,1 @@
-"""The scheduler: answers kube-scheduler, and drives the local cluster's scheduler and the offline planner."""
+"""The scheduler: answers kube-scheduler, as its extender."""

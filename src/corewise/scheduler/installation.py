@@ -19,6 +19,7 @@ FILTER, PRIORITIZE, PREEMPT, BIND, EXPLAIN = "filter", "prioritize", "preempt", 
 HTTP_TIMEOUT = 2.0
 """Seconds that kube-scheduler waits for an answer, and schedules nothing else meanwhile, except for bind."""
 SERVICE_URL = f"https://corewise-scheduler.{SYSTEM_NAMESPACE}.svc:443"
+EXTENDER_WEIGHT = 1
 CERTIFICATES = "/etc/kubernetes/corewise"
 """Where kube-scheduler finds its certificate, unless somebody says otherwise."""
 CA_FILE, CERT_FILE, KEY_FILE = "ca.crt", "client.crt", "client.key"
@@ -83,7 +84,7 @@ def scheduler_configuration(
         "prioritizeVerb": PRIORITIZE,
         "preemptVerb": PREEMPT,
         "bindVerb": BIND,
-        "weight": 1,
+        "weight": EXTENDER_WEIGHT,
         "nodeCacheCapable": True,
         "ignorable": False,
         "httpTimeout": f"{HTTP_TIMEOUT:.0f}s",

@@ -19,8 +19,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from corewise.amplification.policy import NAME
 from corewise.assessment.nodes import BOUND_PODS, BoundPod
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -30,7 +30,7 @@ from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import (
     CONFIG_MAPS,
     EVENTS,
-    MUTATING_POLICIES,
+    MUTATING_POLICY_BINDINGS,
     MUTATING_WEBHOOKS,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
@@ -62,7 +62,6 @@ from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 _POLL = 0.1
 _VERDICT_POLL = 1.0
 _CONCURRENCY = 32
-_WAVES = 8
 
 
 class LocalCluster:
@@ -105,7 +104,9 @@ class LocalCluster:
             on_start=self.agents.look_at,
         )
         self.scheduler = LocalScheduler(client, clock=SYSTEM_CLOCK)
-        self.memory = MemoryWatch(plan.machines, self.files, self._bound_pods)
+        self.interference = parse_configuration(plan.scheduler).interference
+        label = (self.interference or InterferenceConfiguration()).type_label
+        self.memory = MemoryWatch(plan.machines, self.files, self._bound_pods, label)
         self._group_pods = GroupPods(plan)
         self._config: tuple[ConfigMap, ...] = ()
         self.simulations = NodeSimulations(self.machines, self.files, self.agents, lambda: by_node(self.pods))
@@ -137,7 +138,7 @@ class LocalCluster:
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run as long as the cluster does."""
         kubelets = [self._nodes.run, self._pods.run, self.kubelets.run, self._reconciler.run]
-        return [*kubelets, self._run_agents, self.scheduler.run, self.memory.run]
+        return [*kubelets, self._run_agents, self.scheduler.run]
 
     async def _run_agents(self) -> None:
         """Run the agents, whenever they are wanted."""
@@ -158,8 +159,6 @@ class LocalCluster:
 
     async def load(self) -> None:
         """Create nodes and pods, and wait until they are in place."""
-        if self.was_on:
-            self.memory.turn_on(self.scheduler, parse_configuration(self.plan.scheduler))
         await self._nodes.synced.wait()
         await self.kubelets.register()
         await self._all(  # labels of the plan, which a kubelet may not set all by itself
@@ -186,19 +185,13 @@ class LocalCluster:
         await self.client.patch(NODES, name, {"metadata": metadata})
 
     async def fill(self) -> int:
-        """Create the pods that the groups call for, have all pods scheduled; return how many were created.
-
-        Where the scheduler is to know of memory, they come in waves, a window of its metrics between them.
-        """
+        """Create the pods that the groups call for, have all pods scheduled; return how many were created."""
         await self._until(lambda: len(self.nodes) >= len(self.machines))
         await self.scheduler.have_seen(self.nodes)
         self.scheduler.try_all()
         pods = self._group_pods.due(self.nodes)
-        waves = _WAVES if self.plan.scheduler else 1
-        for wave in range(waves):
-            self.memory.show()
-            await self._create_pods(pods[wave::waves])
-            await self._until(lambda: self.scheduler.is_idle)
+        await self._create_pods(pods)
+        await self._until(lambda: self.scheduler.is_idle)
         return len(pods)
 
     async def rearrange(self) -> None:
@@ -258,17 +251,16 @@ class LocalCluster:
         await control_plane.ensure_namespace(self.client, CONFIG_NAMESPACE)
         body = {"metadata": {"name": CONFIG_NAME}, "data": dict(self.plan.config)}
         self._config = (await self.client.create(CONFIG_MAPS, body, CONFIG_NAMESPACE),)
-        self.memory.turn_on(self.scheduler, parse_configuration(self.plan.scheduler))
         await self._all(
             self._patch_node(name, {"labels": dict(own.labels), "annotations": dict(own.annotations)})
             for name, own in self.plan.when_on.items()
         )
 
-    async def amplifies(self, url: str) -> None:
-        """Wait until the API server amplifies, by the policy or by the manager's webhook at this address."""
+    async def installed(self, policy: str, url: str) -> None:
+        """Wait until the API server has a program's policy, bound, or its webhook at this address."""
         while True:  # no event says when
-            policies = await self.client.list(MUTATING_POLICIES)
-            if any(each.metadata.name == NAME for each in policies.items):
+            bindings = await self.client.list(MUTATING_POLICY_BINDINGS)  # they come after their policies
+            if any(each.metadata.name == policy for each in bindings.items):
                 return
             listing = await self.client.list(MUTATING_WEBHOOKS)
             hooks = [hook for configuration in listing.items for hook in configuration.webhooks]

@@ -1,4 +1,4 @@
-"""The child processes of a local cluster and the files between them: API server, manager, kubeconfigs, logs.
+"""The child processes of a local cluster and the files between them: kubeconfigs and logs.
 
 A child runs in a session of its own, so that Ctrl-C reaches the parent alone and the report can still be
 made. Its standard input is a pipe whose end it takes as the sign to go (see :mod:`corewise.cli.tether`).
@@ -6,10 +6,10 @@ What it prints goes to a log file; if it dies, its last lines are in the error, 
 (a full disk takes no log).
 
 The shipped manifests are installed before anything runs, except Deployments and DaemonSets. RBAC is
-enforced, and manager and agents run as the ServiceAccounts of ``deploy/``, so that a permission missing there
-shows here. The manager is ``corewise manager`` itself, in a process of its own, reached by the API server
-over HTTPS as any webhook is. It acts as the ServiceAccount of the shipped manifests (impersonated from the
-administrator's certificate), so RBAC judges it as in production.
+enforced, and manager, scheduler and agents run as the ServiceAccounts of ``deploy/`` (impersonated from the
+administrator's certificate), so that a permission missing there shows here. Manager and scheduler are
+``corewise manager`` and ``corewise scheduler`` themselves, in processes of their own, reached over HTTPS by
+the API server, which calls their webhooks, and by the stand-in of kube-scheduler.
 """
 
 from __future__ import annotations
@@ -310,8 +310,12 @@ class LocalProgram:
 TETHERED = "corewise.cli.tether"
 
 
-def program(folder: Folder, manifests: list[Manifest], kind: str, name: str = "") -> LocalProgram:
+def program(
+    folder: Folder, manifests: list[Manifest], kind: str, name: str = "", more: Sequence[str] = ()
+) -> LocalProgram:
     """Return ``corewise manager`` or ``corewise scheduler``, as the ServiceAccount of the manifests.
+
+    ``more``: further arguments.
 
     Raises:
         ClusterError: if the manifests have no such ServiceAccount.
@@ -329,16 +333,16 @@ def program(folder: Folder, manifests: list[Manifest], kind: str, name: str = ""
         *(listen, f"127.0.0.1:{port}"),
         *("--webhook-url", url),
         *("--metrics-listen", f"127.0.0.1:{metrics}"),
+        *more,
     )
     return LocalProgram(name, arguments, folder.log(name), url)
 
 
 @asynccontextmanager
-async def manager(folder: Folder, manifests: list[Manifest]) -> AsyncIterator[tuple[Child, str]]:
-    """Run the manager beside the block; yields it, and the address by which its webhooks are called."""
-    made = program(folder, manifests, MANAGER)
-    async with child_process("the manager", TETHERED, made.arguments, made.log) as child:
-        yield child, made.url
+async def running_program(made: LocalProgram) -> AsyncIterator[Child]:
+    """Run the manager or the scheduler beside the block."""
+    async with child_process(f"the {made.name}", TETHERED, made.arguments, made.log) as child:
+        yield child
 
 
 def copy_private(source: Path, target: Path) -> None:

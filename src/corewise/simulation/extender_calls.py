@@ -8,64 +8,115 @@ tried again; only a failing prioritize is passed over. Source: Kubernetes, pkg/s
 from __future__ import annotations
 
 import asyncio
-import random
 import ssl
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from http.client import HTTPException, HTTPSConnection
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urlsplit
 
+import aiohttp
 import msgspec
 
-_TIMEOUT = 5.0
+from corewise.engine.objects import PlacedPod
+from corewise.kube.client import Client
+from corewise.kube.errors import NotFound
+from corewise.kube.resources import SECRETS
+from corewise.scheduler.installation import (
+    BIND,
+    CLIENT_SECRET_NAME,
+    EXTENDER_WEIGHT,
+    FILTER,
+    HTTP_TIMEOUT,
+    PRIORITIZE,
+    Pods,
+)
+from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, SYSTEM_NAMESPACE
+
+CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
+"""Keys of the Secret."""
+_POLL = 0.1
 _OK = 200
+_TENTH = 10
+"""Of a plugin's best score is an extender's best."""
+Document = Mapping[str, Any]
 
 
 class ExtenderError(Exception):
     """The extender did not answer, or refused; the message says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
 class ExtenderCalls:
-    """Calls one extender. ``context`` has the client certificate to show, and the authorities to trust."""
+    """Calls one extender for ``pods``; ``context`` has the client certificate, and who is trusted."""
 
-    urls: Sequence[str]
-    context: ssl.SSLContext
+    def __init__(self, urls: Sequence[str], context: ssl.SSLContext, pods: Pods) -> None:
+        self._urls = urls
+        self._context = context
+        self._pods = pods
+        self._session: aiohttp.ClientSession | None = None
 
-    async def place(self, pod: Mapping[str, Any], nodes: Sequence[str]) -> str:
-        """Have the extender choose among nodes and bind the pod; return the node.
+    @classmethod
+    async def connect(cls, client: Client, urls: Sequence[str], pods: Pods) -> ExtenderCalls:
+        """Wait for the client certificate that ``corewise scheduler`` makes, and return who shows it."""
+        data: Mapping[str, bytes] = {}
+        while not {CERTIFICATE, KEY, AUTHORITIES} <= data.keys():
+            await asyncio.sleep(_POLL)
+            with suppress(NotFound):
+                data = (await client.get(SECRETS, CLIENT_SECRET_NAME, SYSTEM_NAMESPACE)).data
+        context = ssl.create_default_context(cadata=data[AUTHORITIES].decode())
+        with TemporaryDirectory() as folder:
+            pair = Path(folder) / "pair.pem"
+            pair.touch(mode=0o600)
+            pair.write_bytes(data[CERTIFICATE] + data[KEY])
+            context.load_cert_chain(pair)
+        return cls(urls, context, pods)
+
+    def is_for(self, pod: PlacedPod) -> bool:
+        """Whether kube-scheduler calls the extender for a pod."""
+        lists = (each.resources.requests for each in pod.spec.containers or () if each.resources)
+        return self._pods is Pods.ALL or any(OWNED_CPUS_RESOURCE in requests for requests in lists)
+
+    async def filter(self, pod: Document, nodes: Sequence[str]) -> tuple[list[str], Counter[str]]:
+        """Return the nodes that suit a pod, and how many do not by cause.
 
         Raises:
-            ExtenderError: if no node suits the pod, or there is no answer.
+            ExtenderError: if there is no answer.
         """
-        meta = pod["metadata"]
-        found = await self._call("filter", {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)})
-        left = found.get("NodeNames") or []
-        if not left:
-            refused = [found.get(each) or {} for each in ("FailedNodes", "FailedAndUnresolvableNodes")]
-            counted = Counter(text for by_node in refused for text in by_node.values())
-            causes = ", ".join(f"{count} {text}" for text, count in sorted(counted.items()))
-            raise ExtenderError(f"0/{len(nodes)} nodes are available: {causes}.")
-        node = await self._best(pod, left)
-        where = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
-        await self._call("bind", {**where, "Node": node})
-        return node
+        found = await self._call(FILTER, {"Pod": pod, "Nodes": None, "NodeNames": nodes})
+        refused = [found.get(each) or {} for each in ("FailedNodes", "FailedAndUnresolvableNodes")]
+        return found.get("NodeNames") or [], Counter(text for each in refused for text in each.values())
 
-    async def _best(self, pod: Mapping[str, Any], nodes: list[str]) -> str:
+    async def prioritize(self, pod: Document, nodes: Sequence[str]) -> Mapping[str, int]:
+        """Return the nodes' scores, on the scale of plugins' scores; nothing if there is no answer."""
         try:
-            scores = await self._call("prioritize", {"Pod": pod, "Nodes": None, "NodeNames": nodes})
+            scores = await self._call(PRIORITIZE, {"Pod": pod, "Nodes": None, "NodeNames": nodes})
         except ExtenderError:
-            return random.choice(nodes)  # noqa: S311 - as good as any
-        return str(max(scores, key=lambda each: each["Score"])["Host"])
+            return {}
+        return {each["Host"]: each["Score"] * _TENTH * EXTENDER_WEIGHT for each in scores}
+
+    async def bind(self, pod: PlacedPod, node: str) -> None:
+        """Bind a pod.
+
+        Raises:
+            ExtenderError: if it is not bound, or there is no answer.
+        """
+        meta = pod.metadata
+        where = {"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node}
+        await self._call(BIND, where)
 
     async def _call(self, verb: str, body: object) -> Any:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(ssl=self._context)
+            timeout = aiohttp.ClientTimeout(total=HTTP_TIMEOUT)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
         text, problem = msgspec.json.encode(body), "no address"
-        for url in self.urls:
+        for url in self._urls:
             try:
-                status, said = await asyncio.to_thread(self._post, f"{url}/{verb}", text)
-            except (HTTPException, OSError) as error:
+                headers = {"Content-Type": "application/json"}
+                async with self._session.post(f"{url}/{verb}", data=text, headers=headers) as response:
+                    status, said = response.status, await response.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 problem = f"{type(error).__name__}: {error}"
                 continue
             if status != _OK:
@@ -76,13 +127,8 @@ class ExtenderCalls:
             return answered
         raise ExtenderError(f"extender {verb}: no replica answers: {problem}")
 
-    def _post(self, url: str, body: bytes) -> tuple[int, bytes]:
-        """Send one request over a connection of its own; this blocks."""
-        where = urlsplit(url)
-        connection = HTTPSConnection(where.netloc, timeout=_TIMEOUT, context=self.context)
-        try:
-            connection.request("POST", where.path, body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None

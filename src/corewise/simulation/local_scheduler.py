@@ -1,32 +1,31 @@
-"""The local cluster's scheduler: the engine of ``corewise scheduler``, with kube-scheduler's checks and
-scores.
+"""The stand-in of kube-scheduler in a local cluster: its own checks and scores, and calls of the extender.
 
 It follows the API, chooses a node for each pod, binds the pod, or says on the pod why not. Pods without a
 node whose schedulerName is ``default-scheduler`` are scheduled, like in a real cluster. One decision is
-made after the other, without waiting in between; each pod is at once assumed on its node, so that the next
-decision sees it, while bindings are under way, ``_CONCURRENCY`` at most.
+made after the other; each pod is at once assumed on its node, so that the next decision sees it, while
+bindings are under way, ``_CONCURRENCY`` at most.
 
-- An online pod goes to the node with the best score by allocation, preferences and, if it is configured,
-  interference. An offline pod goes where the largest share of the batch CPU is left.
-- With ``extender``, pods that request owned CPUs are placed by it, as kube-scheduler's configuration says;
-  no other pod goes there.
-- Else a pod is bound as ``corewise scheduler`` binds it (scheduler/binding.py): what it owns is entered in
-  the Node's ledger first.
+- What is decided here knows nothing of corewise: resources fit, taints, affinity, and their scores, with the
+  scoring of resources that ``corewise scheduler config`` prints.
+- ``extender`` is how ``corewise scheduler`` is reached. For the pods that are its business, it filters the
+  nodes that are left, its scores count beside those from here, and it binds. None: it is not installed.
 - A pod that fits nowhere gets the condition PodScheduled False, with the reason Unschedulable and a text that
   counts nodes by cause, and an Event FailedScheduling. So does one whose binding is refused.
 
-``active`` takes another configuration, with interference for instance, and what was measured of the nodes.
 There is no preemption.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from functools import partial
 from typing import Any
 
-from corewise.engine import Engine, Placement, assemble, place
+import numpy as np
+
+from corewise.engine import Decision, Placement
+from corewise.engine.assembly import kube_scheduler
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import pod_facts
 from corewise.kube.cache import Cache
@@ -36,19 +35,10 @@ from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import KubeObject, ObjectReference
 from corewise.kube.resources import PODS
-from corewise.prometheus.exposition import Exposition
-from corewise.scheduler.active_config import ActiveConfig
-from corewise.scheduler.binding import Binder, Wanted
-from corewise.scheduler.configuration import DEFAULTS
-from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.simulation.extender_calls import ExtenderCalls, ExtenderError
 from corewise.simulation.scheduling_queue import SchedulingQueue
-from corewise.vocabulary.metrics import SCHEDULER, exported_by
-from corewise.vocabulary.names import OWNED_CPUS_RESOURCE
 from corewise.vocabulary.qos import ANY_NAMESPACE
-from corewise.vocabulary.reasons import Reason
 
 NAME = "default-scheduler"
 _CONCURRENCY = 32
@@ -72,10 +62,7 @@ class LocalScheduler:
             pods=UNFINISHED,
         )
         self._events = EventRecorder(client, component=NAME, instance=NAME, clock=clock)
-        assembled = partial(assemble, plugins=load_plugins(), kube_checks=True, kube_scores=True)
-        self.active = ActiveConfig(self.state.cluster, clock, DEFAULTS, assembled)
-        metrics = Exposition(exported_by(SCHEDULER))
-        self._binder = Binder(client, self.state, self._engine, Decisions(0, clock), metrics)
+        self._engine = kube_scheduler()
         self.extender: ExtenderCalls | None = None
         self._queue = SchedulingQueue()
         self._pods: dict[str, PlacedPod] = {}
@@ -134,10 +121,14 @@ class LocalScheduler:
             self._running = True
             for pod in sorted(self.state.pods.items.values(), key=_age):
                 self._consider(pod)
-            while True:
-                await self._slots.acquire()
-                uid = await self._next()
-                self._decide(self._pods[uid], group)
+            try:
+                while True:
+                    await self._slots.acquire()
+                    uid = await self._next()
+                    await self._schedule(self._pods[uid], group)
+            finally:
+                if self.extender is not None:
+                    await self.extender.close()
 
     def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
@@ -182,50 +173,75 @@ class LocalScheduler:
             except TimeoutError:
                 continue
 
-    def _decide(self, pod: PlacedPod, group: asyncio.TaskGroup) -> None:
-        """Choose a node and reserve what the pod gets there; then carry it out in a slot, beside others."""
-        facts = pod_facts(pod, ANY_NAMESPACE)
-        with self.state.without(pod):
-            answer = place(self.active.engine, self.state.cluster, facts)
-        if self.extender is not None and is_managed(pod):
-            group.create_task(self._extended(self.extender, pod))
-        elif isinstance(answer, Placement):
-            self.state.assume(facts, answer)
-            self.state.remember(pod)
-            group.create_task(self._bind(pod, answer.node))
-        else:
-            self._queue.refused(pod.metadata.uid)
-            group.create_task(self._refuse(pod, answer.message))
-
-    async def _bind(self, pod: PlacedPod, node: str) -> None:
-        meta = pod.metadata
+    async def _schedule(self, pod: PlacedPod, group: asyncio.TaskGroup) -> None:
+        """Choose a node and count the pod there; then carry it out in a slot, beside others."""
+        facts = pod_facts(pod, self.state.rules)
+        decision = self._engine.decide(facts, self.state.cluster.snapshot())
+        extender = self.extender if self.extender is not None and self.extender.is_for(pod) else None
         try:
-            refused = await self._binder.bind(Wanted(meta.namespace, meta.name, node, meta.uid))
-            if refused is not None:
-                self._queue.failed(meta.uid)
-                self._awake.set()
-                if refused.reason is not Reason.POD_CHANGED:
-                    await self._report(pod, refused.message)
-        finally:
-            self._slots.release()
-
-    async def _extended(self, extender: ExtenderCalls, pod: PlacedPod) -> None:
-        """Have the extender choose among all nodes, and bind."""
-        meta = pod.metadata
-        try:
-            stored = await self._client.get(PODS.typed(dict), meta.name, meta.namespace)
-            await extender.place(stored, sorted(self.state.cluster.nodes))
+            node, why = await self._choose(pod, decision, extender)
         except NotFound:
             self._forget(pod)
+            self._slots.release()
         except (ExtenderError, KubeError) as error:
-            self._queue.failed(meta.uid)
+            self._queue.failed(pod.metadata.uid)
+            self._awake.set()
+            group.create_task(self._refuse(pod, str(error)))
+        else:
+            if node:
+                self.state.assume(facts, Placement(node))
+                group.create_task(self._bind(pod, node, extender))
+            else:
+                self._queue.refused(pod.metadata.uid)
+                group.create_task(self._refuse(pod, why))
+
+    async def _choose(
+        self, pod: PlacedPod, decision: Decision, extender: ExtenderCalls | None
+    ) -> tuple[str, str]:
+        """Return the best node, or "" and why there is none.
+
+        Raises:
+            ExtenderError: if the extender does not answer.
+        """
+        if extender is None or decision.node is None:
+            return decision.node or "", decision.headline
+        own = {
+            decision.names[row]: int(decision.total[row])
+            for row in np.flatnonzero(decision.feasible).tolist()
+        }
+        asked = int(decision.asked.sum())
+        causes = Counter({each.cause.summary: each.nodes for each in decision.causes()})
+        document = await self._client.get(PODS.typed(dict), pod.metadata.name, pod.metadata.namespace)
+        left, refused = await extender.filter(document, list(own))
+        if not left:
+            told = ", ".join(f"{nodes} {cause}" for cause, nodes in (causes + refused).most_common())
+            return "", f"0/{asked} nodes are available: {told}"
+        scores = await extender.prioritize(document, left)
+        return max(left, key=lambda name: own[name] + scores.get(name, 0)), ""
+
+    async def _bind(self, pod: PlacedPod, node: str, extender: ExtenderCalls | None) -> None:
+        uid = pod.metadata.uid
+        try:
+            await (self._post(pod, node) if extender is None else extender.bind(pod, node))
+            self.state.keep_assumed(uid)
+        except (ExtenderError, KubeError) as error:
+            self._queue.failed(uid)
             self._awake.set()
             await self._report(pod, str(error))
         finally:
+            self.state.forget(uid)
             self._slots.release()
 
-    def _engine(self) -> Engine:
-        return self.active.engine
+    async def _post(self, pod: PlacedPod, node: str) -> None:
+        meta = pod.metadata
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = PODS.path(meta.name, namespace=meta.namespace, subresource="binding")
+        await self._client.request("POST", path, body=body, repeatable=True)
 
     async def _refuse(self, pod: PlacedPod, message: str) -> None:
         try:
@@ -264,7 +280,6 @@ class LocalScheduler:
         """Forget what weighs nothing any more."""
         while True:
             await self._clock.sleep(_EXPIRE_EVERY)
-            self.state.cluster.expire(self.active.now())
             self.state.expire()
 
 
@@ -272,12 +287,6 @@ def is_in(cache: Cache[Any], of: KubeObject) -> bool:
     """Whether a cache has an object in this version or a later one: versions count upwards here."""
     seen = cache.get(of.metadata.name, of.metadata.namespace)
     return seen is not None and int(seen.metadata.resource_version) >= int(of.metadata.resource_version)
-
-
-def is_managed(pod: PlacedPod) -> bool:
-    """Whether a pod requests the resource for which kube-scheduler calls the extender."""
-    lists = (each.resources.requests for each in pod.spec.containers or () if each.resources)
-    return any(OWNED_CPUS_RESOURCE in requests for requests in lists)
 
 
 def _waits(pod: PlacedPod) -> bool:

@@ -4,28 +4,20 @@ Values are the plant's averages over a window of simulated time; where every loa
 it all. *Slowdown* of a container is the part of its throughput that it loses against idle memory and all the
 cache it wants, while it is busy. *MPKI* counts the cache lines that come from and go to memory, per thousand
 instructions, of which a baseline CPU is assumed to retire ``INSTRUCTIONS`` a second undisturbed.
-
-The scheduler reads these values as a Prometheus would report them. Between two looks lies more than a window
-of simulated time: pods that ran at the last look show in full, and only those placed since have a
-counterweight.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from corewise.assessment.nodes import BoundPod
-from corewise.config.interference.model import InterferenceConfiguration, Profile
-from corewise.engine import Interference, Measured, PodFacts
-from corewise.scheduler.configuration import SchedulerConfiguration
+from corewise.engine.table import Measures
 from corewise.simulation.contention import IDLE_LATENCY
-from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.simulation.machine_files import MachineFiles, working_set
 from corewise.simulation.machines import Machine
 from corewise.simulation.measurement import SAMPLED_SECONDS, by_node
@@ -144,69 +136,36 @@ def _state(
     )
 
 
-EVERY = 5.0
-"""Seconds between two updates of what the scheduler sees."""
-
 Pods = Callable[[], Iterable[BoundPod]]
 
 
 class MemoryWatch:
     """Looks at the machines whose memory is known. ``pods`` returns those that are bound.
 
-    The scheduler gets nothing before ``turn_on`` has applied its configuration.
+    ``label`` is that of pods which names their type.
     """
 
-    def __init__(self, machines: Iterable[Machine], files: MachineFiles, pods: Pods) -> None:
+    def __init__(self, machines: Iterable[Machine], files: MachineFiles, pods: Pods, label: str) -> None:
         self._machines = tuple(machine for machine in machines if machine.memory_system is not None)
         self._files = files
         self._pods = pods
-        self._told: tuple[LocalScheduler, InterferenceConfiguration] | None = None
-        self._type_label = InterferenceConfiguration().type_label
-
-    def turn_on(self, scheduler: LocalScheduler, configuration: SchedulerConfiguration) -> None:
-        """Apply a configuration."""
-        scheduler.active.apply(configuration)
-        if configuration.interference is not None:
-            self._told = scheduler, configuration.interference
-            self._type_label = configuration.interference.type_label
+        self._label = label
 
     def states(self) -> dict[str, MemoryState]:
         """Return how memory is used now, by node."""
         pods = by_node(self._pods()) if self._machines else {}
         states = {
             machine.name: memory_state(
-                machine, self._files.root(machine.name), pods.get(machine.name, []), self._type_label
+                machine, self._files.root(machine.name), pods.get(machine.name, []), self._label
             )
             for machine in self._machines
         }
         return {name: state for name, state in states.items() if state is not None}
 
-    def show(self) -> None:
-        """Show the scheduler how nodes are now."""
-        if self._told is None or not self._machines:
-            return
-        scheduler, settings = self._told
-        active = scheduler.active
-        shown = frozenset(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in self._pods())
-        plugin = Interference(settings, active.now)
 
-        def profile_of(pod: PodFacts) -> Profile | None:
-            return None if pod.key in shown else plugin.profile_of(pod)
-
-        estimates = replace(plugin.estimates(), profile_of=profile_of)
-        scheduler.state.cluster.estimate(estimates)
-        active.measure(measured(self.states(), active.now()))
-
-    async def run(self) -> None:
-        """Show it every few seconds until cancelled."""
-        while True:
-            await asyncio.sleep(EVERY)
-            self.show()
-
-
-def measured(states: Mapping[str, MemoryState], now: float) -> Measured:
-    """Return what would be measured of nodes in these states."""
-    every = states.values()
+def series(states: Iterable[MemoryState]) -> Mapping[str, Measures]:
+    """Return what is measured of nodes in these states, in base units, by column of a pressure."""
+    every = tuple(states)
     columns = {
         "memorybandwidth_used": [state.used for state in every],
         "memorybandwidth_capacity": [state.bandwidth for state in every],
@@ -219,5 +178,4 @@ def measured(states: Mapping[str, MemoryState], now: float) -> Measured:
         "cpu_cores": [float(state.cpus) for state in every],
         "memory_available": [float(state.memory_available) for state in every],
     }
-    at = np.full(len(states), now)
-    return Measured(tuple(states), {name: (np.array(values), at) for name, values in columns.items()})
+    return {name: np.array(values) for name, values in columns.items()}

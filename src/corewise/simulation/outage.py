@@ -16,23 +16,20 @@ seen:
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Self
 
 from corewise.amplification.annotations import read_ratios
 from corewise.engine.objects import PLACED_PODS, PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.errors import KubeError, NotFound
-from corewise.kube.resources import MUTATING_POLICIES, MUTATING_WEBHOOKS, PODS, SECRETS
+from corewise.kube.resources import MUTATING_POLICIES, MUTATING_WEBHOOKS, PODS
 from corewise.quantities import Quantity
-from corewise.scheduler.installation import CLIENT_SECRET_NAME
+from corewise.scheduler.installation import Pods
 from corewise.service.program import first_error
 from corewise.simulation import control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
@@ -42,7 +39,7 @@ from corewise.simulation.kubelets import SIMULATED_NODES, KubeletCounters, Perio
 from corewise.simulation.pods import manifest
 from corewise.simulation.scenario import BUILTIN, load_scenario
 from corewise.vocabulary.cpu_annotations import stated_cpus
-from corewise.vocabulary.names import AMPLIFICATION_RATIO, OWNED_MILLI_CPU, RESOURCE_STATUS, SYSTEM_NAMESPACE
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, OWNED_MILLI_CPU, RESOURCE_STATUS
 
 NODES = 4
 REPLICAS = ("scheduler-a", "scheduler-b")
@@ -55,8 +52,6 @@ _POLL = 0.2
 _POLICIES = 2
 """Of the manager, for amounts of nodes; of the scheduler, for pods that own CPUs."""
 _GIBI = 1 << 30
-CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
-"""Keys of the Secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +253,8 @@ async def _run(folder: Folder, phases: Phases, progress: Callable[[str], None], 
             *(control_plane.program(folder, manifests, control_plane.SCHEDULER, name) for name in REPLICAS),
         ]
         async with Killable(programs, cluster) as corewise:
-            cluster.scheduler.extender = await _extender(cluster, [each.url for each in programs[1:]])
+            urls = [each.url for each in programs[1:]]
+            cluster.scheduler.extender = await ExtenderCalls.connect(cluster.client, urls, Pods.OWNED)
             unsettled = await cluster.settle(timeout=_SETTLE)
             corewise.check()
             if unsettled:
@@ -285,22 +281,6 @@ async def _policies_alone(cluster: LocalCluster) -> None:
             return
         await asyncio.sleep(_POLL)
     raise ClusterError(f"the policies have not taken over from the webhooks after {_SETTLE:g} s")
-
-
-async def _extender(cluster: LocalCluster, urls: Sequence[str]) -> ExtenderCalls:
-    """Wait for the client certificate that the scheduler makes, and return who shows it."""
-    data: Mapping[str, bytes] = {}
-    while not {CERTIFICATE, KEY, AUTHORITIES} <= data.keys():
-        await asyncio.sleep(_POLL)
-        with suppress(NotFound):
-            data = (await cluster.client.get(SECRETS, CLIENT_SECRET_NAME, SYSTEM_NAMESPACE)).data
-    context = ssl.create_default_context(cadata=data[AUTHORITIES].decode())
-    with TemporaryDirectory() as folder:
-        pair = Path(folder) / "pair.pem"
-        pair.touch(mode=0o600)
-        pair.write_bytes(data[CERTIFICATE] + data[KEY])
-        context.load_cert_chain(pair)
-    return ExtenderCalls(urls, context)
 
 
 async def _three_phases(

@@ -28,6 +28,7 @@ from corewise.vocabulary.names import (
     SUPPRESSION_KEY,
     NameKind,
 )
+from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 
 _PARSERS = (
     (NORMALIZATION_KEY, parse_normalization),
@@ -90,6 +91,12 @@ class Plan:
     notes: tuple[str, ...] = ()
     scheduler: str = ""
     """The scheduler's file while corewise is on; without one, the scheduler knows nothing of memory."""
+
+    @property
+    def qos_namespaces(self) -> tuple[str, ...]:
+        """The namespaces whose pods may be LSE or SYSTEM: all that the plan uses."""
+        used = {pod["metadata"]["namespace"] for pod in self.pods}
+        return tuple(sorted(used.union(DEFAULT_NAMESPACES, {"default"})))
 
 
 def check_config(plan: Plan) -> None:

@@ -16,13 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from corewise.amplification.policy import NAME as AMPLIFICATION
 from corewise.kube.errors import KubeError
+from corewise.scheduler.installation import Pods
+from corewise.scheduler.policy import NAME as OWNED_CPUS
 from corewise.service.program import first_error
 from corewise.simulation import control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
-from corewise.simulation.control_plane import ClusterError, resident_memory, running
+from corewise.simulation.control_plane import ClusterError, LocalProgram, resident_memory, running
+from corewise.simulation.extender_calls import ExtenderCalls
 from corewise.simulation.kubelets import Periods
 from corewise.simulation.measurement import ClusterMeasurement, Colocation
+from corewise.simulation.metrics_server import metrics_server
 from corewise.simulation.node_memory import MemoryState, MemorySummary, summary
 from corewise.simulation.plan import Plan
 from corewise.simulation.report import Measurement, Rest, RunReport
@@ -33,6 +38,10 @@ _SHORTEST_REST = 0.5
 _LONGEST_REST_OFF = 12.0
 _SHARE_OF_REST_OFF = 0.25
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_ALL_PODS = (
+    "with corewise on, all pods were placed with corewise scheduler (corewise scheduler config --pods all), "
+    "since interference concerns all"
+)
 _FIRST_ROUND = 1.1
 """Of a status period: by then every kubelet has had its turn."""
 
@@ -145,6 +154,7 @@ class _Run:
     clock: _Clock
     cluster: LocalCluster
     stack: AsyncExitStack
+    programs: dict[str, LocalProgram] = field(default_factory=dict)
 
     async def report(self) -> RunReport:
         options, listener, clock, cluster = self.options, self.listener, self.clock, self.cluster
@@ -153,7 +163,10 @@ class _Run:
         if not cluster.was_on:
             off = await self._measure_off()
             await cluster.turn_on()
-            await self._start_manager()
+            if cluster.interference:
+                listener.progress("pods are placed anew, by what the scheduler knows of memory")
+                await cluster.rearrange()
+            await self._start_programs()
         unsettled = await self._bring_to_ratios()
         measured = await cluster.snapshot()
         listener.measured(measured, on=True)
@@ -169,7 +182,7 @@ class _Run:
         resident = {name: child.memory() for name, child in cluster.children.items()}
         return RunReport(
             source=options.plan.source,
-            notes=options.plan.notes,
+            notes=(*options.plan.notes, *([_ALL_PODS] if cluster.interference else [])),
             off=off,
             on=Measurement(
                 measured if changed else last,
@@ -195,7 +208,7 @@ class _Run:
                 control_plane.copy_private, options.folder.kubeconfig, options.kubeconfig_out
             )
         if cluster.was_on:
-            await self._start_manager()
+            await self._start_programs()
         await cluster.load()
         self.clock.marks["load"] = self.clock()
         self.listener.loaded(len(cluster.pods), self.clock())
@@ -228,15 +241,38 @@ class _Run:
             self.listener.crowded(summary(states.values()), self.cluster.scheduler.pending, on=on)
         return states
 
-    async def _start_manager(self) -> None:
-        """Start the manager. Where nodes are amplified already, it has to run before their kubelets do."""
-        manifests = control_plane.shipped_manifests()
-        child, url = await self.stack.enter_async_context(
-            control_plane.manager(self.options.folder, manifests)
-        )
-        self.cluster.children["manager"] = child
-        if self.cluster.was_on:
-            await self.cluster.amplifies(url)
+    async def _start_programs(self) -> None:
+        """Start the manager and the scheduler: before kubelets do, where nodes are amplified already."""
+        cluster, folder, manifests = self.cluster, self.options.folder, control_plane.shipped_manifests()
+        scheduler = await self._scheduler_arguments()
+        for kind, more in ((control_plane.MANAGER, ()), (control_plane.SCHEDULER, scheduler)):
+            made = self.programs[kind] = control_plane.program(folder, manifests, kind, more=more)
+            child = control_plane.running_program(made)
+            cluster.children[kind] = await self.stack.enter_async_context(child)
+        if cluster.was_on:
+            await cluster.installed(AMPLIFICATION, self.programs[control_plane.MANAGER].url)
+            await self._reach_scheduler()
+
+    async def _scheduler_arguments(self) -> list[str]:
+        """Return the arguments by which the scheduler gets the plan's file for it, and nodes' metrics."""
+        plan, found = self.options.plan, list[str]()
+        for namespace in plan.qos_namespaces:
+            found += ["--restricted-qos-namespace", namespace]
+        if plan.scheduler:
+            file = self.options.folder.path / "scheduler.yaml"
+            await asyncio.to_thread(file.write_text, plan.scheduler, encoding="utf-8")
+            found += ["--config", str(file)]
+        if settings := self.cluster.interference:
+            server = metrics_server(settings, self.cluster.memory.states)
+            found += ["--prometheus", await self.stack.enter_async_context(server)]
+        return found
+
+    async def _reach_scheduler(self) -> None:
+        """Have the stand-in of kube-scheduler call the scheduler, for the pods that the plan needs."""
+        cluster, url = self.cluster, self.programs[control_plane.SCHEDULER].url
+        await cluster.installed(OWNED_CPUS, url)
+        pods = Pods.ALL if cluster.interference else Pods.OWNED
+        cluster.scheduler.extender = await ExtenderCalls.connect(cluster.client, [url], pods)
 
     async def _bring_to_ratios(self) -> list[str]:
         """Wait for the manager, then let pods take what nodes offer now; return the nodes left over."""
@@ -245,9 +281,8 @@ class _Run:
         async with self.clock.timed("settle"):
             unsettled = await cluster.settle(timeout=options.settle_seconds)
         async with self.clock.timed("fill"):
-            if options.plan.scheduler and not cluster.was_on:
-                self.listener.progress("pods are placed anew, by what the scheduler knows of memory")
-                await cluster.rearrange()
+            if cluster.scheduler.extender is None:
+                await self._reach_scheduler()
             await cluster.try_rejected()
             await cluster.fill()
         return unsettled
