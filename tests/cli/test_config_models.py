@@ -22,9 +22,11 @@ from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, RatioFiel
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, Resource
+from corewise.manager import busy_nodes
 from corewise.normalization.starter import STARTER_FIELD, PublishedScore, published_scores, starter_ratios
 from corewise.quantities import ONE, Ratio
-from corewise.vocabulary.names import CPU_BASIC_INFO, NORMALIZATION_KEY
+from corewise.vocabulary.names import AMPLIFICATION_KEY, CONFIG_NAME, CPU_BASIC_INFO, NORMALIZATION_KEY
+from corewise.vocabulary.reasons import Reason
 from manager.world import CRD
 
 ROOT = Path(__file__).parents[2]
@@ -172,6 +174,62 @@ def test_the_nodes_of_a_cluster_are_read_as_a_dump_of_it(kubeconfig: Path) -> No
     for arguments in (("check", "names.yaml"), ("check", "names.yaml", "-o", "json"), ("starter",)):
         live, dumped = run(*arguments, *options), run(*arguments, "--nodes", "mixed-cluster.json")
         assert (live.exit_code, live.stdout, live.stderr) == (0, dumped.stdout, dumped.stderr)
+
+
+RAISED = '{"enable": true, "resourceAmplificationRatio": {"cpu": 1.7}}'
+
+
+def busy_cluster() -> list[dict[str, Any]]:
+    """Return a node that uses 70 % of its CPU, one that uses 10 %, and one of which nothing is known."""
+    amounts = {key: {"cpu": "10", "memory": "32Gi"} for key in ("capacity", "allocatable")}
+    used = {"busy": "7", "idle": "1000000000n"}
+    return [
+        *({"kind": "Node", "metadata": {"name": name}, "status": amounts} for name in (*used, "unknown")),
+        *(
+            {"kind": "NodeMetrics", "metadata": {"name": name}, "usage": {"cpu": cpu, "memory": "1Gi"}}
+            for name, cpu in used.items()
+        ),
+    ]
+
+
+def test_a_ratio_that_rises_on_a_busy_node_of_a_dump_is_a_warning(directory: Path) -> None:
+    (directory / "busy.json").write_text(json.dumps({"items": busy_cluster()}))
+    options = ("--key", AMPLIFICATION_KEY, "--nodes", "busy.json")
+    checked = run("check", "-", *options, stdin=RAISED)
+    (warning,) = checked.stdout.splitlines()
+    assert warning.startswith(
+        "<stdin>:1:1: warning: node busy: the cpu ratio rises from 1.00 to 1.70 while 70 % of the node's CPU"
+    )
+    assert (checked.exit_code, Reason.RAISE_ON_BUSY_NODE in warning) == (0, True)
+    assert run("check", "-", *options, stdin=RAISED.replace("true", "false")).stdout == ""
+
+
+def test_keys_that_the_file_does_not_have_stay_as_the_cluster_has_them(directory: Path) -> None:
+    stored = {"kind": "ConfigMap", "metadata": {"name": CONFIG_NAME}, "data": {AMPLIFICATION_KEY: RAISED}}
+    (directory / "stored.json").write_text(json.dumps({"items": [*busy_cluster(), stored]}))
+    normalization = '{"enable": false, "ratioModel": {}}'
+    options = ("--key", NORMALIZATION_KEY, "--nodes", "stored.json")
+    assert "from 1.00 to 1.70" in run("check", "-", *options, stdin=normalization).stdout
+
+
+def test_the_use_of_a_live_cluster_is_read_from_the_resource_metrics_api(
+    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def used(_client: Client) -> dict[str, int]:
+        return {"busy": 7000}
+
+    monkeypatch.setattr(busy_nodes, "cpu_usages", used)
+
+    async def create() -> None:
+        async with Client(load_config(str(kubeconfig))) as client:
+            for each in busy_cluster():
+                if each["kind"] == "Node":
+                    await client.create(NODES.typed(dict), each)
+
+    asyncio.run(create())
+    options = ("--key", AMPLIFICATION_KEY, "--cluster", "--kubeconfig", str(kubeconfig))
+    checked = run("check", "-", *options, stdin=RAISED)
+    assert "node busy: the cpu ratio rises from 1.00 to 1.70" in checked.stdout
 
 
 def test_the_starter_config_map_passes_the_check_and_is_switched_off() -> None:

@@ -93,6 +93,10 @@ def check(
     model in use is listed with its ratio. A model that ratioModel does not name is a warning. Models are
     checked before "enable" is true, too.
 
+    A higher cpu ratio on a node that uses more than 60 % of its CPU is a warning, as at admission; the keys
+    that FILE does not have stay as the cluster has them. It needs metrics.k8s.io, or in a dump NodeMetrics:
+    kubectl get nodes,noderesourcetopologies,nodes.metrics.k8s.io -o json.
+
     Exit codes: 0 no errors, 1 errors, 2 wrong call, 3 no answer from the cluster, 5 a file cannot be read or
     holds no configuration.
     """
@@ -110,6 +114,10 @@ def check(
             coverage = model_coverage(compared, parsed.value)
             problems += model_problems(coverage)
         findings += [ConfigFinding(text.key, text.in_file(each, contents.positions)) for each in problems]
+    if nodes:
+        texts = {each.key: each.text for each in contents.keys}
+        busy = nodes.raised_while_busy(texts, largest_amplification)
+        findings += [ConfigFinding("", Problem(Severity.WARNING, 1, 1, "", each)) for each in busy]
     findings.sort(key=lambda each: (each.problem.line, each.problem.column))
     _print(file, contents, findings, coverage, form)
     if nodes and not nodes.reports and any(each.key == names.NORMALIZATION_KEY for each in contents.keys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -11,14 +11,26 @@ from typing import Any
 import click
 import msgspec
 
+from corewise.amplification.amounts import CPU
+from corewise.assessment.cluster import ClusterContext, interfering_webhook, read_configuration
+from corewise.assessment.nodes import (
+    MANAGED_NODES,
+    ManagedNode,
+    ManagedNodeStatus,
+    NodeView,
+    quantities,
+    view_of,
+)
 from corewise.cli import output
 from corewise.cli.files import TEXT_FILE, decoded
 from corewise.cli.options import connection_options, together
 from corewise.cli.output import Column
 from corewise.config.decoding import Problem, Severity
-from corewise.config.facts import parse_cpu_basic_info
+from corewise.kube.objects import ConfigMap, ObjectMeta, PartialObject
+from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES
 from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
-from corewise.vocabulary.names import CPU_BASIC_INFO
+from corewise.quantities import Ratio
+from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 HOW_TO = "kubectl get nodes,noderesourcetopologies -o json"
 
@@ -30,8 +42,21 @@ class _Metadata(msgspec.Struct):
 
 
 class _Object(msgspec.Struct):
+    """A Node, a NodeResourceTopology, a NodeMetrics or a ConfigMap."""
+
     metadata: _Metadata
     kind: str = "Node"
+    status: ManagedNodeStatus | None = None
+    usage: dict[str, str] | None = None
+    data: dict[str, str] | None = None
+
+    @property
+    def node(self) -> ManagedNode:
+        meta = self.metadata
+        return ManagedNode(
+            ObjectMeta(name=meta.name, labels=meta.labels or {}, annotations=meta.annotations or {}),
+            status=self.status or ManagedNodeStatus(),
+        )
 
 
 class _Dump(msgspec.Struct):
@@ -40,19 +65,50 @@ class _Dump(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ComparedNodes:
-    """The nodes to compare with; ``reports``: whether any NodeResourceTopology came with them."""
+    """The nodes to compare with; ``reports``: whether any NodeResourceTopology came with them.
 
-    nodes: tuple[CheckedNode, ...]
+    ``used``: the milli-CPU that nodes really use, where it is known. ``stored``: the texts of the cluster's
+    ConfigMap. ``koordinator``: its webhook that amplifies nodes, if there is one.
+    """
+
+    views: tuple[NodeView, ...]
     reports: bool
+    used: Mapping[str, int]
+    stored: Mapping[str, str]
+    koordinator: str = ""
 
     @classmethod
-    def of(cls, labels: Mapping[str, Mapping[str, str]], facts: Mapping[str, str | None]) -> ComparedNodes:
-        """Join the labels and the texts of CPU facts; a NodeResourceTopology has its node's name."""
-        nodes = []
-        for name, of_node in labels.items():
-            text = facts.get(name)
-            nodes.append(CheckedNode(name, of_node, None if text is None else parse_cpu_basic_info(text)))
-        return cls(tuple(nodes), bool(facts))
+    def of(
+        cls,
+        nodes: Iterable[ManagedNode],
+        topologies: Mapping[str, Mapping[str, str]],
+        used: Mapping[str, int],
+        stored: Mapping[str, str],
+        koordinator: str = "",
+    ) -> ComparedNodes:
+        """Join nodes and the annotations of NodeResourceTopologies, which have their nodes' names."""
+        views = tuple(view_of(node, topologies.get(node.metadata.name), tuple) for node in nodes)
+        return cls(views, bool(topologies), used, stored, koordinator)
+
+    @property
+    def nodes(self) -> tuple[CheckedNode, ...]:
+        return tuple(CheckedNode(each.name, each.labels, each.facts) for each in self.views)
+
+    def raised_while_busy(self, texts: Mapping[str, str], largest: Ratio) -> list[str]:
+        """Warn about busy nodes whose cpu ratio these texts of keys raise, as admission does.
+
+        Keys that are not among them stay as the cluster has them.
+        """
+        # The manager's webhooks are slow to import.
+        from corewise.manager.busy_nodes import raised_on_busy_nodes  # noqa: PLC0415
+
+        async def used() -> Mapping[str, int]:
+            return self.used
+
+        planned = ConfigMap(data={**self.stored, **texts})
+        configuration = read_configuration(planned, largest=largest).configuration
+        context = ClusterContext(configuration, self.koordinator, largest)
+        return asyncio.run(raised_on_busy_nodes(self.views, context, used))
 
 
 def node_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -88,12 +144,25 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
 def _of_dump(file: str) -> ComparedNodes:
     dump = decoded(file, msgspec.json.Decoder(_Dump).decode, "a list of nodes", f"make it with: {HOW_TO}")
     return ComparedNodes.of(
-        {each.metadata.name: each.metadata.labels or {} for each in dump.items if each.kind == "Node"},
+        (each.node for each in dump.items if each.kind == "Node"),
         {
-            each.metadata.name: (each.metadata.annotations or {}).get(CPU_BASIC_INFO)
+            each.metadata.name: each.metadata.annotations or {}
             for each in dump.items
             if each.kind == "NodeResourceTopology"
         },
+        {
+            each.metadata.name: amount.milli
+            for each in dump.items
+            if each.kind == "NodeMetrics" and (amount := quantities(each.usage or {}).get(CPU))
+        },
+        next(
+            (
+                each.data
+                for each in dump.items
+                if each.kind == "ConfigMap" and each.metadata.name == CONFIG_NAME and each.data
+            ),
+            {},
+        ),
     )
 
 
@@ -101,21 +170,31 @@ def _of_cluster(kubeconfig: str | None, context: str | None) -> ComparedNodes:
     # The HTTP client is slow to import, and a file needs none.
     from corewise.kube.client import Client  # noqa: PLC0415
     from corewise.kube.config import load_config  # noqa: PLC0415
-    from corewise.kube.errors import NotFound  # noqa: PLC0415
-    from corewise.kube.objects import PartialObject  # noqa: PLC0415
-    from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES  # noqa: PLC0415
+    from corewise.kube.errors import Forbidden, NotFound  # noqa: PLC0415
+    from corewise.manager.busy_nodes import cpu_usages  # noqa: PLC0415
 
     async def read() -> ComparedNodes:
         async with Client(load_config(kubeconfig, context)) as client:
-            nodes = await client.list(NODES.typed(PartialObject))
+            nodes = await client.list(MANAGED_NODES)
             try:
                 topologies = tuple(await client.list(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)))
             except NotFound:  # a cluster without the CRD, which the agents need
                 topologies = ()
-        return ComparedNodes.of(
-            {each.metadata.name: each.metadata.labels for each in nodes},
-            {each.metadata.name: each.metadata.annotations.get(CPU_BASIC_INFO) for each in topologies},
-        )
+            try:
+                stored = (await client.get(CONFIG_MAPS, CONFIG_NAME, CONFIG_NAMESPACE)).data
+            except (Forbidden, NotFound):
+                stored = {}
+            try:
+                koordinator = interfering_webhook(await client.list(MUTATING_WEBHOOKS))
+            except (Forbidden, NotFound):
+                koordinator = ""
+            return ComparedNodes.of(
+                nodes,
+                {each.metadata.name: each.metadata.annotations for each in topologies},
+                await cpu_usages(client),
+                stored,
+                koordinator,
+            )
 
     return asyncio.run(read())
 

@@ -15,38 +15,28 @@ Writes that change none of this, by far the most, are answered from a comparison
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from urllib.parse import quote
-
-import msgspec
 
 from corewise.amplification import (
-    Finding,
     Misfit,
-    Ratios,
     StatusObservation,
     allows_unsafe_change,
-    busy_raise,
     misfits,
     read_ratios,
 )
 from corewise.amplification import assess as assess_status
-from corewise.amplification.amounts import CPU, ratio_of
-from corewise.amplification.annotations import effective_ratios, raw_amounts
+from corewise.amplification.annotations import effective_ratios
 from corewise.assessment.cluster import ClusterContext
 from corewise.assessment.decision import lowered, normalization_of, wanted_ratio
 from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, NodeView
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.kube.admission import AdmissionRequest
-from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
-from corewise.kube.errors import KubeError
+from corewise.manager.busy_nodes import ReadUsage, busy_node_raise, wanted_ratios
 from corewise.normalization.decision import STATED
-from corewise.quantities import ONE, Quantity, QuantityError, Ratio, RatioError
+from corewise.quantities import ONE, Ratio, RatioError
 from corewise.service.webhooks import Answer, allowed, refused
-from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
@@ -54,9 +44,6 @@ from corewise.vocabulary.names import (
 )
 from corewise.vocabulary.reasons import Reason
 
-ReadUsage = Callable[[str], Awaitable[int | None]]
-ReadUsages = Callable[[], Awaitable[Mapping[str, int]]]
-"""Milli-CPU really used, by node; those are absent of which it is not known."""
 _RATIO_MAPS = (AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)
 _REVIEWED = (*_RATIO_MAPS, NORMALIZATION_RATIO, *(each.name for each in STATED))
 
@@ -105,40 +92,8 @@ class NodeWebhook:
         after = effective_ratios(new.annotations, maximum=context.largest)
         if not any(lowered(after, before)):
             return ()
-        finding = _busy_raise(old, before, after, await self.usage(new.name))
+        finding = busy_node_raise(old, before, after, await self.usage(new.name))
         return (f"{finding.message} ({finding.reason})",) if finding else ()
-
-
-def _busy_raise(node: NodeView, before: Ratios, after: Ratios, used: int | None) -> Finding | None:
-    raw = raw_amounts(node.amounts, node.annotations).capacity.get(CPU)
-    percent = used * 100 // raw.milli if used is not None and raw and raw.milli else None
-    return busy_raise(old=before, new=after, cpu_usage_percent=percent)
-
-
-async def raised_on_busy_nodes(
-    nodes: Iterable[NodeView], context: ClusterContext, usages: ReadUsages
-) -> list[str]:
-    """Warn about busy nodes whose cpu ratio the manager will raise by a new configuration."""
-    ratios = ((node, effective_ratios(node.annotations, maximum=context.largest)) for node in nodes)
-    wanted = ((node, before, _wanted(node, context)) for node, before in ratios)
-    raised = [
-        (node, before, after)
-        for node, before, after in wanted
-        if ratio_of(after, CPU) > ratio_of(before, CPU)
-    ]
-    if not raised:
-        return []
-    used = await usages()
-    findings = [
-        (node.name, finding)
-        for node, before, after in raised
-        if (finding := _busy_raise(node, before, after, used.get(node.name)))
-    ]
-    warnings = [
-        f"node {name}: {finding.message} ({finding.reason})" for name, finding in findings[:_SHOWN_NODES]
-    ]
-    more = len(findings) - len(warnings)
-    return warnings + ([f"{more} more busy nodes get a higher cpu ratio, too"] if more > 0 else [])
 
 
 def _differ(old: ManagedNode, new: ManagedNode) -> bool:
@@ -213,17 +168,13 @@ def _overruled(old: NodeView, new: NodeView, context: ClusterContext) -> Iterabl
         )
 
 
-def _wanted(node: NodeView, context: ClusterContext) -> Ratios:
-    return wanted_ratio(node, normalization_of(node, context.configuration), context).ratios
-
-
 def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misfit, ...]:
     """Return what no longer fits: by the annotation itself, or by what the manager would write after it."""
     before = effective_ratios(old.annotations, maximum=context.largest)
     after = effective_ratios(new.annotations, maximum=context.largest)
     targets = [after]
-    wanted = _wanted(new, context)
-    if any(lowered(_wanted(old, context), wanted)):
+    wanted = wanted_ratios(new, context)
+    if any(lowered(wanted_ratios(old, context), wanted)):
         targets.append(wanted)
     targets = [target for target in targets if any(lowered(before, target))]
     if not targets:
@@ -243,49 +194,3 @@ def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misf
         for target in targets
     ]
     return max(found, key=len)
-
-
-log = logging.getLogger(__name__)
-
-_PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
-_TIMEOUT = 1.0
-_SHOWN_NODES = 3
-
-
-class _NodeName(msgspec.Struct):
-    name: str = ""
-
-
-class _NodeMetrics(msgspec.Struct):
-    usage: dict[str, str]
-    metadata: _NodeName = msgspec.field(default_factory=_NodeName)
-
-
-class _NodeMetricsList(msgspec.Struct):
-    items: list[_NodeMetrics] = msgspec.field(default_factory=list)
-
-
-async def cpu_usage_milli(client: Client, node: str) -> int | None:
-    """Return the milli-CPU a node really uses, by the resource metrics API; None if that is not known.
-
-    Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/resource-metrics-pipeline/
-    """
-    try:
-        body = await client.request(
-            "GET", f"{_PATH}/{quote(node, safe='')}", timeout=_TIMEOUT, repeatable=False
-        )
-        return Quantity.parse(msgspec.json.decode(body, type=_NodeMetrics).usage["cpu"]).milli
-    except (KubeError, *UNREADABLE, QuantityError, KeyError) as error:
-        log.debug("usage of node %s is unknown: %s", node, error)
-        return None
-
-
-async def cpu_usages(client: Client) -> Mapping[str, int]:
-    """Return the milli-CPU that every node really uses; nothing if that is not known."""
-    try:
-        body = await client.request("GET", _PATH, timeout=_TIMEOUT, repeatable=False)
-        listed = msgspec.json.decode(body, type=_NodeMetricsList).items
-        return {each.metadata.name: Quantity.parse(each.usage["cpu"]).milli for each in listed}
-    except (KubeError, *UNREADABLE, QuantityError, KeyError) as error:
-        log.debug("usage of nodes is unknown: %s", error)
-        return {}

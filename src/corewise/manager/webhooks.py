@@ -29,14 +29,9 @@ from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
+from corewise.manager.busy_nodes import ReadUsages, cpu_usage_milli, cpu_usages, raised_on_busy_nodes
 from corewise.manager.node_status_webhook import NodeStatusWebhook
-from corewise.manager.node_webhook import (
-    NodeWebhook,
-    ReadUsages,
-    cpu_usage_milli,
-    cpu_usages,
-    raised_on_busy_nodes,
-)
+from corewise.manager.node_webhook import NodeWebhook
 from corewise.manager.options import (
     KUBELET_USER,
     MUTATING_NAME,

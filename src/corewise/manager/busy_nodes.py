@@ -1,0 +1,109 @@
+"""Nodes whose cpu ratio rises while they are busy: webhooks and ``corewise config check`` warn of them.
+
+What a node really uses is known by the resource metrics API (metrics.k8s.io). Where that API is absent,
+nothing is said.
+Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/resource-metrics-pipeline/
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from urllib.parse import quote
+
+import msgspec
+
+from corewise.amplification import Finding, Ratios, busy_raise
+from corewise.amplification.amounts import CPU, ratio_of
+from corewise.amplification.annotations import effective_ratios, raw_amounts
+from corewise.assessment.cluster import ClusterContext
+from corewise.assessment.decision import normalization_of, wanted_ratio
+from corewise.assessment.nodes import NodeView
+from corewise.kube.client import Client
+from corewise.kube.errors import KubeError
+from corewise.quantities import Quantity, QuantityError
+from corewise.vocabulary.errors import UNREADABLE
+
+ReadUsage = Callable[[str], Awaitable[int | None]]
+ReadUsages = Callable[[], Awaitable[Mapping[str, int]]]
+"""Milli-CPU really used, by node; those are absent of which it is not known."""
+
+log = logging.getLogger(__name__)
+
+_PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
+_TIMEOUT = 1.0
+_SHOWN_NODES = 3
+
+
+class _NodeName(msgspec.Struct):
+    name: str = ""
+
+
+class _NodeMetrics(msgspec.Struct):
+    usage: dict[str, str]
+    metadata: _NodeName = msgspec.field(default_factory=_NodeName)
+
+
+class _NodeMetricsList(msgspec.Struct):
+    items: list[_NodeMetrics] = msgspec.field(default_factory=list)
+
+
+def wanted_ratios(node: NodeView, context: ClusterContext) -> Ratios:
+    """Return the ratios that the manager will write on a node."""
+    return wanted_ratio(node, normalization_of(node, context.configuration), context).ratios
+
+
+def busy_node_raise(node: NodeView, before: Ratios, after: Ratios, used: int | None) -> Finding | None:
+    """Warn if the cpu ratio of a node rises while the node is busy; ``used`` is in milli-CPU."""
+    raw = raw_amounts(node.amounts, node.annotations).capacity.get(CPU)
+    percent = used * 100 // raw.milli if used is not None and raw and raw.milli else None
+    return busy_raise(old=before, new=after, cpu_usage_percent=percent)
+
+
+async def raised_on_busy_nodes(
+    nodes: Iterable[NodeView], context: ClusterContext, usages: ReadUsages
+) -> list[str]:
+    """Warn about busy nodes whose cpu ratio the manager will raise by a new configuration."""
+    ratios = ((node, effective_ratios(node.annotations, maximum=context.largest)) for node in nodes)
+    wanted = ((node, before, wanted_ratios(node, context)) for node, before in ratios)
+    raised = [
+        (node, before, after)
+        for node, before, after in wanted
+        if ratio_of(after, CPU) > ratio_of(before, CPU)
+    ]
+    if not raised:
+        return []
+    used = await usages()
+    findings = [
+        (node.name, finding)
+        for node, before, after in raised
+        if (finding := busy_node_raise(node, before, after, used.get(node.name)))
+    ]
+    warnings = [
+        f"node {name}: {finding.message} ({finding.reason})" for name, finding in findings[:_SHOWN_NODES]
+    ]
+    more = len(findings) - len(warnings)
+    return warnings + ([f"{more} more busy nodes get a higher cpu ratio, too"] if more > 0 else [])
+
+
+async def cpu_usage_milli(client: Client, node: str) -> int | None:
+    """Return the milli-CPU a node really uses, by the resource metrics API; None if that is not known."""
+    try:
+        body = await client.request(
+            "GET", f"{_PATH}/{quote(node, safe='')}", timeout=_TIMEOUT, repeatable=False
+        )
+        return Quantity.parse(msgspec.json.decode(body, type=_NodeMetrics).usage["cpu"]).milli
+    except (KubeError, *UNREADABLE, QuantityError, KeyError) as error:
+        log.debug("usage of node %s is unknown: %s", node, error)
+        return None
+
+
+async def cpu_usages(client: Client) -> Mapping[str, int]:
+    """Return the milli-CPU that every node really uses; nothing if that is not known."""
+    try:
+        body = await client.request("GET", _PATH, timeout=_TIMEOUT, repeatable=False)
+        listed = msgspec.json.decode(body, type=_NodeMetricsList).items
+        return {each.metadata.name: Quantity.parse(each.usage["cpu"]).milli for each in listed}
+    except (KubeError, *UNREADABLE, QuantityError, KeyError) as error:
+        log.debug("usage of nodes is unknown: %s", error)
+        return {}
