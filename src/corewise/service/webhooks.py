@@ -2,10 +2,9 @@
 
 Every replica serves them; the leader alone runs ``installer`` (see :mod:`.installation`).
 
-Malformed reviews are answered with 400 and a message, those that cannot be answered now with 503. A bug in a
-webhook is answered with 500, logged with its traceback by the server and counted; with failurePolicy Ignore
-the write then goes through as if no webhook was there, and no kubelet is held up. On shutdown, reviews in
-flight are answered first.
+Malformed reviews are answered with 400 and a message. A bug in a webhook is answered with 500, logged with
+its traceback by the server and counted; with failurePolicy Ignore the write then goes through as if no
+webhook was there, and no kubelet is held up. On shutdown, reviews in flight are answered first.
 """
 
 from __future__ import annotations
@@ -61,12 +60,7 @@ class ReviewOutcome(StrEnum):
     CHANGED = "changed"
     REFUSED = "refused"
     MALFORMED = "malformed"
-    UNAVAILABLE = "unavailable"
     BUG = "bug"
-
-
-class UnavailableError(Exception):
-    """A review that cannot be answered now: with failurePolicy Ignore, as if there were no webhook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +72,7 @@ class Answer:
 
 
 Review: TypeAlias = Callable[[AdmissionRequest], Coroutine[None, None, Answer]]
-"""A webhook. Raises ``DecodeError`` when the review's objects are not what they should be, and
-``UnavailableError`` when it cannot tell."""
+"""A webhook. Raises ``DecodeError`` when the review's objects are not what they should be."""
 
 
 def allowed(
@@ -144,9 +137,6 @@ def _handler(webhook: Webhook, metrics: Exposition) -> Handler:
             answer = await webhook.review(decode_review(body))
             outcome = answer.outcome
             return web.Response(body=answer.body, content_type="application/json")
-        except UnavailableError as error:
-            outcome = ReviewOutcome.UNAVAILABLE
-            return web.Response(status=503, text=f"{error}\n")
         except DecodeError as error:
             outcome = ReviewOutcome.MALFORMED
             return web.Response(status=400, text=f"{error}\n")

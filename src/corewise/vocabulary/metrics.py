@@ -135,7 +135,7 @@ EVENTS = counter(
 WEBHOOK_REQUESTS = counter(
     SERVING,
     "corewise_webhook_requests_total",
-    "Admission reviews, by webhook and outcome (allowed, changed, refused, malformed, unavailable, bug).",
+    "Admission reviews, by webhook and outcome (allowed, changed, refused, malformed, bug).",
     "webhook",
     "outcome",
 )
