@@ -107,3 +107,12 @@ def test_a_guest_without_a_domain_has_exit_code_4(domains: Domains, kept: list[s
     code, message = ends(run("apply", guest(1), *kept, "--libvirt", URI, "--write"))
     assert code == ExitCode.NOT_FOUND
     assert message.startswith("GuestUnknown: test:///default")
+
+
+def test_an_agent_applies_only_where_it_knows_the_domains_and_nova_does_not_pin_them(tmp_path: Path) -> None:
+    alone = run("run", "--apply", "--state-dir", str(tmp_path))
+    assert "--apply needs --libvirt" in alone.stderr
+    conf = tmp_path / "nova.conf"
+    conf.write_text("")
+    there = ["--state-dir", str(tmp_path), "--libvirt", URI, "--beside-nova", str(conf)]
+    assert "Nova pins the guests of this host" in run("run", "--apply", *there).stderr

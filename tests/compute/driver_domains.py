@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
 from compute.compute_world import guest
+from corewise.openstack.libvirt_pins import DomainChange
 
 URI = "test:///default"
 
@@ -58,3 +60,20 @@ def driver() -> Iterator[Domains]:
     there = Domains()
     yield there
     there.close()
+
+
+def dies_after(monkeypatch: pytest.MonkeyPatch, calls: int) -> Callable[[], None]:
+    """Have the next write die after some calls of live settings; the answer ends that."""
+    from corewise.openstack import libvirt as adapter  # noqa: PLC0415 - what is replaced
+
+    real = adapter._write_live
+    left = [calls]
+
+    def write(found: Any, change: DomainChange) -> None:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        real(found, change)
+
+    monkeypatch.setattr(adapter, "_write_live", write)
+    return lambda: monkeypatch.setattr(adapter, "_write_live", real)

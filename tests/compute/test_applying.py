@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compute.compute_world import guest, hosts_in, put_host
-from compute.driver_domains import URI, Domains
+from compute.driver_domains import URI, Domains, dies_after
 from corewise.compute.applying import ApplyJournal, apply, journal_of, planned_changes, undo
 from corewise.compute.errors import GuestUnknown, JournalUnusable
 from corewise.compute.hosts import ComputeHost
@@ -68,23 +68,6 @@ class Applied:
 def applied(tmp_path: Path, domains: Domains) -> Iterator[Applied]:
     with connected(URI) as libvirt:
         yield Applied(tmp_path, libvirt, domains)
-
-
-def dies_after(monkeypatch: pytest.MonkeyPatch, calls: int) -> Callable[[], None]:
-    """Have the next write die after some calls of live settings; the answer ends that."""
-    from corewise.openstack import libvirt as adapter  # noqa: PLC0415 - what is replaced
-
-    real = adapter._write_live
-    left = [calls]
-
-    def write(found: Any, change: DomainChange) -> None:
-        if not left[0]:
-            raise KeyboardInterrupt
-        left[0] -= 1
-        real(found, change)
-
-    monkeypatch.setattr(adapter, "_write_live", write)
-    return lambda: monkeypatch.setattr(adapter, "_write_live", real)
 
 
 def test_a_domain_that_is_shut_off_gets_the_cpus_of_the_ledger_from_its_next_start(applied: Applied) -> None:

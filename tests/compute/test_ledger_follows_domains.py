@@ -15,7 +15,7 @@ import pytest
 
 from compute.agent_scene import HOST, Scene, run_for
 from compute.compute_world import DOCUMENT, IMPATIENT, guest, hosts_in, request, wanted
-from compute.driver_domains import URI, Domains
+from compute.driver_domains import URI, Domains, dies_after
 from compute.faults import down, on_writes
 from corewise.compute.ledger import GuestRecord
 from corewise.compute.options import ComputeOptions
@@ -24,6 +24,7 @@ from corewise.compute.program import HostAgent
 from corewise.compute.scheduling import GuestScheduler
 from corewise.compute.verdicts import Placed
 from corewise.openstack.errors import LibvirtError, PlacementDown
+from corewise.openstack.libvirt import connected
 from corewise.vocabulary import metrics
 from corewise.vocabulary.placement import PCPU, VCPU, Consumer
 from corewise.vocabulary.reasons import Reason
@@ -188,6 +189,95 @@ def test_while_libvirt_cannot_be_reached_nothing_is_given_back_and_the_grace_beg
     assert owner.look(180.0 + GRACE) == []
     assert list(owner.ledger) == [guest(1)]
     assert owner.look(180.0 + 2 * GRACE) == ["gone"]
+
+
+SMALL = {"cpu_dedicated_set": "2-7", "cpu_shared_set": "0-1"}
+"""All CPUs that the test driver can pin a running domain to."""
+
+
+def test_an_agent_that_applies_pins_a_domain_as_soon_as_there_is_one(scene: Scene, domains: Domains) -> None:
+    scene.configure(SMALL)
+    owner = Owner(scene, apply=True)
+    owner.look(0.0)
+    pins = owner.place()
+    assert owner.look(60.0) == []
+    domains.define(1, {})
+    domains.start(1)
+    assert owner.look(120.0) == ["applied"]
+    assert owner.look(180.0) == []
+    with connected(URI) as libvirt:
+        (there,) = libvirt.domains()
+    assert there.pins == pins
+
+
+def test_an_agent_that_applies_leaves_pins_that_were_set_by_hand_afterwards(
+    scene: Scene, domains: Domains
+) -> None:
+    scene.configure(SMALL)
+    owner = Owner(scene, apply=True)
+    owner.look(0.0)
+    owner.place()
+    domains.define(1, {})
+    domains.start(1)
+    owner.look(60.0)
+    domains.pin_by_hand(1, 0, 7)
+    assert owner.look(120.0) == ["repinned"]
+    assert 7 in owner.ledger[guest(1)].pins.cpus
+    domains.define(2, {0: 6})
+    assert owner.look(180.0) == ["adopted"]
+    assert "cpuset='6'" in domains.xml(2, stored=True)
+
+
+def test_without_apply_the_agent_says_that_a_domain_is_not_pinned_as_chosen(
+    scene: Scene, domains: Domains
+) -> None:
+    scene.configure(SMALL)
+    owner = Owner(scene)
+    owner.look(0.0)
+    owner.place()
+    domains.define(1, {})
+    state = owner.agent.once(1e6).state
+    assert f"GuestUnapplied: the domain of guest {guest(1)} is not pinned" in "".join(state.warning_lines)
+    assert len(owner.ledger[guest(1)].pins.held) == 4
+
+
+@pytest.mark.parametrize("calls", range(4))
+def test_an_agent_that_died_while_it_wrote_a_domain_finishes_it_after_its_restart(
+    scene: Scene, domains: Domains, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    scene.configure(SMALL)
+    owner = Owner(scene, apply=True)
+    owner.look(0.0)
+    pins = owner.place()
+    domains.define(1, {})
+    domains.start(1)
+    alive = dies_after(monkeypatch, calls)
+    with pytest.raises(KeyboardInterrupt):
+        owner.look(60.0)
+    alive()
+    watching = Owner(scene)
+    assert watching.look(0.0) == []
+    assert watching.agent.once(1e6).state.unfinished == (guest(1),)
+    assert Owner(scene, apply=True).look(0.0) == ["applied"]
+    with connected(URI) as libvirt:
+        assert libvirt.domains()[0].pins == pins
+    assert watching.agent.once(2e6).state.unfinished == ()
+
+
+def test_a_domain_that_libvirt_refuses_to_pin_keeps_no_other_from_being_pinned(
+    scene: Scene, domains: Domains
+) -> None:
+    scene.configure({"cpu_dedicated_set": "2-9", "cpu_shared_set": "0-1"})
+    owner = Owner(scene, apply=True)
+    owner.look(0.0)
+    for number in (1, 2):
+        owner.place(number)
+        domains.define(number, {})
+    domains.start(2)  # the driver does not keep pins of a running domain above its CPU 7
+    state = owner.agent.once(60.0).state
+    assert [(each.kind, each.guest) for each in state.changes] == [("applied", guest(1))]
+    assert list(state.refused) == [guest(2)]
+    assert f"GuestUnapplied: the domain of guest {guest(2)} cannot be written" in "".join(state.warning_lines)
 
 
 def test_the_running_agent_counts_and_logs_what_it_gave_back_and_who_shares_a_cpu(

@@ -52,6 +52,11 @@ if TYPE_CHECKING:
     help="The host's directory: ledger.json is kept here, and topology.json and nova.conf for schedulers.",
 )
 @click.option("--libvirt", metavar="URI", help="The ledger follows the domains of this libvirt.")
+@click.option(
+    "--apply",
+    is_flag=True,
+    help="With --libvirt: write the CPUs of scheduled guests into their domains (see compute apply).",
+)
 @duration(
     "--forget-after",
     default=f"{GRACE.applied:.0f}s",
@@ -109,14 +114,7 @@ def command(
 
     Runs until SIGTERM or SIGINT, which change nothing.
     """
-    if given["dry_run"] and not given["once"]:
-        raise click.UsageError("--dry-run goes with --once")
-    if given["libvirt"] and given["state_dir"] is None:
-        raise click.UsageError("--libvirt needs --state-dir, where the ledger is kept")
-    if given["topology"] and root:
-        raise click.UsageError("--topology and --root exclude each other: both say what the host is")
-    if form is not Form.TABLE and not given["once"]:
-        raise click.UsageError("-o goes with --once")
+    _check(root, form, given)
     beside_nova = given["beside_nova"]
     if beside_nova:
         given["compat"] = Compat.NOVA
@@ -135,6 +133,22 @@ def command(
     grace = Grace(forget_after, await_domain)
     options = ComputeOptions(name=host, root=root or Path("/"), grace=grace, **given)
     _run(options, placement, form, placement_port)
+
+
+def _check(root: Path | None, form: Form, given: dict[str, Any]) -> None:
+    """Refuse options that do not go together."""
+    if given["dry_run"] and not given["once"]:
+        raise click.UsageError("--dry-run goes with --once")
+    if given["libvirt"] and given["state_dir"] is None:
+        raise click.UsageError("--libvirt needs --state-dir, where the ledger is kept")
+    if given["apply"] and not given["libvirt"]:
+        raise click.UsageError("--apply needs --libvirt: the domains that it writes")
+    if given["apply"] and given["beside_nova"] and not given["config"]:
+        raise click.UsageError("--apply: Nova pins the guests of this host (--beside-nova)")
+    if given["topology"] and root:
+        raise click.UsageError("--topology and --root exclude each other: both say what the host is")
+    if form is not Form.TABLE and not given["once"]:
+        raise click.UsageError("-o goes with --once")
 
 
 def _default(

@@ -43,6 +43,7 @@ class LedgerChangeKind(StrEnum):
     """How a domain changed a ledger."""
 
     ADOPTED = "adopted"
+    APPLIED = "applied"
     REPINNED = "repinned"
     UNPINNED = "unpinned"
     GONE = "gone"
@@ -50,6 +51,7 @@ class LedgerChangeKind(StrEnum):
 
 _REASONS = {
     LedgerChangeKind.ADOPTED: Reason.GUEST_ADOPTED,
+    LedgerChangeKind.APPLIED: Reason.GUEST_APPLIED,
     LedgerChangeKind.REPINNED: Reason.GUEST_REPINNED,
     LedgerChangeKind.UNPINNED: Reason.GUEST_UNPINNED,
     LedgerChangeKind.GONE: Reason.GUEST_GONE,
@@ -85,6 +87,8 @@ class LedgerChange:
         match self.kind:
             case LedgerChangeKind.ADOPTED:
                 return f"the domain is new to the ledger: it has {_held(self.after)}"
+            case LedgerChangeKind.APPLIED:
+                return f"the CPUs that were chosen were written into its domain: it has {had}"
             case LedgerChangeKind.REPINNED:
                 return f"the domain was pinned by other hands: it had {had}, and now has {_held(self.after)}"
             case LedgerChangeKind.UNPINNED:

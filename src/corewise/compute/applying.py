@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from corewise.compute.errors import GuestUnknown, JournalUnusable
 from corewise.compute.hosts import ComputeHost, tuning_of
-from corewise.compute.ledger import GuestState, put
+from corewise.compute.ledger import Change, GuestState, put
 from corewise.openstack.errors import LibvirtError
 from corewise.openstack.libvirt import Libvirt
 from corewise.openstack.libvirt_pins import DomainChange, DomainSettings
@@ -117,7 +117,15 @@ def planned_changes(libvirt: Libvirt, host: ComputeHost, guest: str) -> AppliedC
 
 
 def apply(libvirt: Libvirt, host: ComputeHost, guest: str, journal: ApplyJournal) -> AppliedChanges:
-    """Write a guest's CPUs into its domain, and return what changed.
+    """Write a guest's CPUs into its domain, and return what changed; raises as ``apply_locked``."""
+    with host.ledger.changing() as change:
+        return apply_locked(libvirt, host, guest, journal, change)
+
+
+def apply_locked(
+    libvirt: Libvirt, host: ComputeHost, guest: str, journal: ApplyJournal, change: Change
+) -> AppliedChanges:
+    """Write a guest's CPUs into its domain, with the ledger of its host locked; return what changed.
 
     Raises:
         GuestUnknown: if the ledger does not have the guest, or its claim has not been answered.
@@ -125,11 +133,10 @@ def apply(libvirt: Libvirt, host: ComputeHost, guest: str, journal: ApplyJournal
             else stays in the journal.
         JournalUnusable, LedgerUnusable: if these cannot be written; the domain is then unchanged.
     """
-    with host.ledger.changing() as change:
-        planned = planned_changes(libvirt, host, guest)
-        _write(libvirt, guest, planned.changes, journal)
-        record = change.host.guests[guest]
-        change.write({**change.host.guests, guest: replace(record, applied=True)})
+    planned = planned_changes(libvirt, host, guest)
+    _write(libvirt, guest, planned.changes, journal)
+    record = change.host.guests[guest]
+    change.write({**change.host.guests, guest: replace(record, applied=True)})
     return planned
 
 

@@ -10,14 +10,16 @@ released in Placement first, then in the ledger, so whatever dies in between, th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
 from corewise.actions import Reshape
-from corewise.compute.adoption import LedgerChange, domains_of, follow
+from corewise.compute.adoption import LedgerChange, LedgerChangeKind, follow
+from corewise.compute.applying import ApplyJournal, apply_locked, journal_of
 from corewise.compute.beside_nova import MARK, refuse_cpus_of_nova
 from corewise.compute.errors import FileUnusable
 from corewise.compute.hosts import (
@@ -25,12 +27,13 @@ from corewise.compute.hosts import (
     OPTIONS,
     REPORTED,
     TOPOLOGY,
+    ComputeHost,
     OptionsUnusable,
     conflicts_of,
     nova_cpus_in,
     read_machine_file,
 )
-from corewise.compute.ledger import Change, Guests, LedgerFile, put
+from corewise.compute.ledger import Change, Guests, GuestState, LedgerFile, put
 from corewise.compute.machine_file import machine_document
 from corewise.compute.offering import Offering, note_moves
 from corewise.compute.offers import Offers
@@ -39,10 +42,12 @@ from corewise.compute.placement import Reporter
 from corewise.compute.scheduling import settle
 from corewise.kernel.machine import read_machine
 from corewise.openstack.errors import LibvirtError
+from corewise.openstack.libvirt import Libvirt, connected
+from corewise.openstack.libvirt_xml import Domain
 from corewise.openstack.nova_conf import NovaConf, read_nova_conf
 from corewise.pinning import ClaimConflict
 from corewise.topology import CPUSet, Host
-from corewise.tracking import HostFacts, HostOptions, OptionProblem, check_options
+from corewise.tracking import HostFacts, HostOptions, HostSettings, OptionProblem, check_options
 from corewise.vocabulary.placement import DISK_GB, MEMORY_MB, Inventory
 from corewise.vocabulary.reasons import Reason
 
@@ -59,13 +64,16 @@ class HostState:
 
     ``warnings`` concern its options. ``changes``: what its domains have changed in the ledger. ``unapplied``:
     guests whose domains do not have the CPUs that were chosen. ``conflicts``: CPUs that several guests own.
-    ``kept``: guest -> why it could not give back CPUs.
+    ``refused``: guest -> why libvirt did not take them. ``unfinished``: guests whose domains were written in
+    part. ``kept``: guest -> why it could not give back CPUs.
     """
 
     offering: Offering
     warnings: tuple[OptionProblem, ...]
     changes: tuple[LedgerChange, ...] = ()
     unapplied: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    unfinished: tuple[str, ...] = ()
     conflicts: tuple[ClaimConflict, ...] = ()
     kept: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -79,8 +87,12 @@ class HostState:
         for guest in self.unapplied:
             chosen = "the CPUs that were chosen for it"
             yield f"{Reason.GUEST_UNAPPLIED}: the domain of guest {guest} is not pinned to {chosen}"
-        for guest, refused in self.kept.items():
-            yield f"{Reason.GUEST_KEEPS_PCPU}: guest {guest} is not pinned, and cannot hold VCPU: {refused}"
+        for guest, why in self.refused.items():
+            yield f"{Reason.GUEST_UNAPPLIED}: the domain of guest {guest} cannot be written: {why}"
+        for guest in set(self.unfinished) - self.refused.keys():
+            yield f"{Reason.PINS_HALF_WRITTEN}: the domain of guest {guest} may be written in part"
+        for guest, why in self.kept.items():
+            yield f"{Reason.GUEST_KEEPS_PCPU}: guest {guest} is not pinned, and cannot hold VCPU: {why}"
 
 
 class HostReader:
@@ -112,8 +124,7 @@ class HostReader:
         stated = HostOptions() if conf is None else HostOptions.of(conf.values)
         facts = HostFacts.of(machine)
         settings = check_options(stated, facts, compat=options.compat).settings
-        shared = CPUSet() if settings is None else settings.shared - settings.pinnable
-        unapplied, kept = self._follow(machine, shared, reporter, now)
+        following = self._follow(machine, settings, reporter, now)
         records = self._records(offers)
         guests = tuple(record.hosted(uuid) for uuid, record in records.items())
         checked = check_options(stated, facts, guests, options.compat)
@@ -130,9 +141,8 @@ class HostReader:
             Offering(options.name, machine, checked.settings, guests, MappingProxyType(others)),
             checked.warnings,
             tuple(self._changes),
-            unapplied,
-            conflicts_of(records),
-            kept,
+            conflicts=conflicts_of(records),
+            **following,
         )
 
     def _make_folder(self) -> None:
@@ -178,32 +188,76 @@ class HostReader:
         return host
 
     def _follow(
-        self, machine: Host, shared: CPUSet, reporter: Reporter | None, now: float
-    ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """Have the ledger follow the domains; return what is unapplied, and what could not be given back."""
+        self, machine: Host, settings: HostSettings | None, reporter: Reporter | None, now: float
+    ) -> dict[str, Any]:
+        """Have the ledger follow the domains; return what the state says of them."""
         options = self._options
         if options.libvirt is None or self._ledger is None or reporter is None:
-            return (), {}
+            return {}
+        journal = journal_of(self._ledger.path)
+        refused: dict[str, str] = {}
         with self._ledger.changing() as change:
             try:
-                domains = domains_of(options.libvirt)
+                with connected(options.libvirt) as libvirt:
+                    domains = libvirt.domains()
+                    if options.apply and settings is not None:
+                        host = ComputeHost(options.name, machine, settings, self._ledger)
+                        refused = self._apply(libvirt, host, change, journal, domains)
+                        domains = libvirt.domains()
             except LibvirtError:
                 self._since = {}  # nobody knows whether they were gone meanwhile
                 raise
+            unfinished = journal.unfinished()
             followed = follow(
                 change.host.guests,
                 domains,
                 machine,
-                shared=shared,
+                shared=CPUSet() if settings is None else settings.shared - settings.pinnable,
                 since=self._since,
                 now=now,
                 grace=options.grace,
+                busy={*refused, *unfinished},
             )
             change.write(followed.guests)
             self._changes += followed.entered
             self._since = followed.since
             kept = {each.guest: self._returned(change, each, reporter) for each in followed.returned}
-        return followed.unapplied, {guest: why for guest, why in kept.items() if why}
+        return {
+            "unapplied": followed.unapplied,
+            "refused": refused,
+            "unfinished": unfinished,
+            "kept": {guest: why for guest, why in kept.items() if why},
+        }
+
+    def _apply(
+        self,
+        libvirt: Libvirt,
+        host: ComputeHost,
+        change: Change,
+        journal: ApplyJournal,
+        domains: Iterable[Domain],
+    ) -> dict[str, str]:
+        """Write chosen CPUs into the domains that have not had them; return why some cannot be written."""
+        refused: dict[str, str] = {}
+        unfinished = journal.unfinished()
+        for domain in domains:
+            record = change.host.guests.get(domain.uuid)
+            if record is None or record.state is GuestState.CLAIMING:
+                continue
+            if record.applied and domain.uuid not in unfinished:
+                continue
+            try:
+                done = apply_locked(libvirt, host, domain.uuid, journal, change)
+            except LibvirtError as error:
+                refused[domain.uuid] = str(error)
+                continue
+            if done.changes:
+                self._changes.append(
+                    LedgerChange(
+                        domain.uuid, LedgerChangeKind.APPLIED, record, change.host.guests[domain.uuid]
+                    )
+                )
+        return refused
 
     def _returned(self, change: Change, returned: LedgerChange, reporter: Reporter) -> str | None:
         """Release what a guest gives back, in Placement, then in the ledger; or say why it keeps it."""

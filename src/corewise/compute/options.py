@@ -32,8 +32,9 @@ class ComputeOptions:
 
     ``topology``: the machine as a file has it, instead of the one below ``root``. ``state_dir`` is the host's
     directory (:mod:`corewise.compute.hosts`); None keeps nothing on disk. ``libvirt``: URI of the libvirt
-    whose domains the ledger follows, with ``grace``; None: only commands change the ledger. ``beside_nova``:
-    the options of the nova-compute that runs on the host too; without ``config`` the agent only checks.
+    whose domains the ledger follows, with ``grace``; None: only commands change the ledger. ``apply``: write
+    the CPUs that were chosen into domains that do not have them. ``beside_nova``: the options of the
+    nova-compute that runs on the host too; without ``config`` the agent only checks.
     ``standalone``: report MEMORY_MB too, and DISK_GB if ``disk_gb`` is set, on a host without nova-compute.
     """
 
@@ -46,6 +47,7 @@ class ComputeOptions:
     state_dir: Path | None = None
     libvirt: str | None = None
     grace: Grace = GRACE
+    apply: bool = False
     standalone: bool = False
     disk_gb: int = 0
     metrics_listen: Address | None = None

@@ -181,7 +181,9 @@ class HostAgent:
         self._warned = warnings
         twice = CPUSet.of(cpu for each in state.conflicts for cpu in each.cpus)
         self.metrics.set(metrics.COMPUTE_CPUS_TWICE, len(twice))
-        self.metrics.set(metrics.COMPUTE_GUESTS_UNAPPLIED, len(state.unapplied))
+        self.metrics.set(
+            metrics.COMPUTE_GUESTS_UNAPPLIED, len({*state.unapplied, *state.refused, *state.unfinished})
+        )
         offering = state.offering
         cpus = {VCPU: offering.settings.shared, PCPU: offering.settings.dedicated}
         self.metrics.replace(metrics.COMPUTE_CPUS, {(kind,): len(each) for kind, each in cpus.items()})

@@ -614,7 +614,7 @@ COMPUTE_GUESTS_UNAPPLIED = gauge(
 COMPUTE_LEDGER_CHANGES = counter(
     COMPUTE,
     "corewise_compute_ledger_changes_total",
-    "Guests that the ledger has otherwise because of their domains: adopted, repinned, unpinned, gone.",
+    "Guests whose domains and ledger were brought together: adopted, applied, repinned, unpinned, gone.",
     "change",
 )
 

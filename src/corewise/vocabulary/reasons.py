@@ -1114,6 +1114,10 @@ class Reason(StrEnum):
         "GuestAdopted",
         "libvirt has a domain that the ledger did not have; it was entered with the CPUs it is pinned to.",
     )
+    GUEST_APPLIED = _info(
+        "GuestApplied",
+        "The agent (--apply) has written the CPUs that were chosen for a guest into its domain.",
+    )
     GUEST_REPINNED = _warning(
         "GuestRepinned",
         "The domain of a guest was pinned to other CPUs than the ledger had; the ledger has these now.",
