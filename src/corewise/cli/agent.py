@@ -146,7 +146,11 @@ def _options(
     return AgentOptions(node=node_name or platform.node().lower(), nri_socket=socket, rules=rules, **options)
 
 
-@command.command("restore", epilog=examples("corewise agent restore"))
+@command.command(
+    "restore",
+    short_help="Undo what the agent wrote to cgroups.",
+    epilog=examples("corewise agent restore"),
+)
 @_ROOT
 @_STATE
 def restore_command(root: Path, state_dir: Path | None) -> None:
@@ -154,7 +158,11 @@ def restore_command(root: Path, state_dir: Path | None) -> None:
 
     No API server is needed. The agent must not run: it would write again. A second call does nothing.
     """
-    report = restore(root, state_dir or root / STATE_DIR, warn=say)
+    directory = state_dir or root / STATE_DIR
+    if not directory.is_dir():
+        hint = "has an agent run here? See --root and --state-dir"
+        raise Failure(f"{directory}: there is no journal", hint=hint, exit_code=ExitCode.NOT_FOUND)
+    report = restore(root, directory, warn=say)
     for written in report.written:
         old, new = (text or "(empty)" for text in (written.old, written.new))
         click.echo(f"{written.cgroup} {written.file} {old} -> {new}")

@@ -98,7 +98,7 @@ _COLUMNS: tuple[Column[Entry], ...] = (
 @click.option("--cgroup", default="", metavar="TEXT", help="Only cgroups whose path has this: a pod's UID.")
 @click.option(
     "--reason",
-    type=Choice([reason.value for reason in Reason]),
+    type=Choice([reason.value for reason in Reason], listed_at="docs/reference.md"),
     metavar="REASON",
     help="Only writes for this reason, such as QuotaRestored.",
 )

@@ -37,6 +37,7 @@ def command() -> None:
 
 @command.command(
     "metrics",
+    short_help="Check the metrics that Prometheus has of each node.",
     epilog=examples(
         "corewise check metrics --prometheus http://127.0.0.1:9090 --preset corewise",
         "corewise check metrics --prometheus http://127.0.0.1:9090 --config C.yaml",

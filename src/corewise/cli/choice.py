@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-_MANY_CHOICES = 12
-
 
 class Choice(click.Choice[str]):
-    """A misspelt one is answered with the nearest; a long list of all is then left out."""
+    """A misspelt word is answered with the nearest; ``listed_at`` says where all are, if they are many."""
+
+    def __init__(self, choices: Sequence[str], *, listed_at: str = "") -> None:
+        super().__init__(choices)
+        self._listed_at = listed_at
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         by_lower = {each.lower(): each for each in self.choices}
         near = difflib.get_close_matches(str(value).lower(), by_lower, n=2, cutoff=0.7)
+        said = super().get_invalid_choice_message(value, ctx)
+        if self._listed_at:
+            said = f"{value!r} is unknown; {self._listed_at} lists all."
         if not near:
-            return super().get_invalid_choice_message(value, ctx)
-        listed = len(self.choices) <= _MANY_CHOICES
-        said = super().get_invalid_choice_message(value, ctx) if listed else f"{value!r} is unknown."
+            return said
         return f"{said} Did you mean {' or '.join(repr(by_lower[each]) for each in near)}?"

@@ -306,9 +306,10 @@ class GivenHosts:
         return nova_conf(self.config or self.beside_nova)
 
     def hosts(self) -> Hosts:
-        """Return all hosts; those that cannot be used are reported on stderr.
+        """Return all hosts, or the one with the name; those that cannot be used are reported on stderr.
 
         Raises:
+            HostUnknown: if there is none with this name.
             ComputeError: if the only host cannot be used.
         """
         if self.folder is None:
@@ -322,7 +323,14 @@ class GivenHosts:
         hosts = read_hosts(self.folder, self.compat)
         for name, error in hosts.unusable.items():
             say(f"warning: {error.reason}: host {name} is left out: {error}")
-        return hosts
+        if self.name is None:
+            return hosts
+        if self.name in hosts.unusable:
+            raise hosts.unusable[self.name]
+        if self.name not in hosts.known:
+            names = ", ".join([*hosts.known, *hosts.unusable])
+            raise HostUnknown(f"there is no host {self.name} in {self.folder}", hint=f"there are {names}")
+        return Hosts(MappingProxyType({self.name: hosts.known[self.name]}), MappingProxyType({}))
 
     def host(self) -> ComputeHost:
         """Return the one host that is meant.
@@ -357,16 +365,11 @@ class GivenHosts:
     def _of_many(self) -> ComputeHost:
         hosts = self.hosts()
         names = [*hosts.known, *hosts.unusable]
-        name = self.name or (names[0] if len(names) == 1 else "")
-        if not name:
+        if len(names) > 1:
             raise click.UsageError(f"say which host with --host: {', '.join(names)}")
-        if name in hosts.unusable:
-            raise hosts.unusable[name]
-        if name not in hosts.known:
-            raise HostUnknown(
-                f"there is no host {name} in {self.folder}", hint=f"there are {', '.join(names)}"
-            )
-        return hosts.known[name]
+        if hosts.unusable:
+            raise hosts.unusable[names[0]]
+        return hosts.known[names[0]]
 
 
 def _as_one(kind: type, argument: str, *options: Decorator) -> Decorator:
@@ -402,6 +405,8 @@ class PlacementChoice:
             raise click.UsageError(
                 "--placement-url, --os-cloud, --placement-db and --placement-from-config exclude each other"
             )
+        if self.placement_url and not self.placement_url.startswith(("http://", "https://")):
+            raise click.UsageError("--placement-url must begin with http:// or https://")
 
     @property
     def _choices(self) -> tuple[object, ...]:

@@ -127,10 +127,11 @@ def check(
 
 
 @command.command(
+    short_help="Print a ConfigMap with ratios to start with.",
     epilog=examples(
         "corewise config starter > slo-controller-config.yaml",
         "corewise config starter --cluster | corewise config check - --cluster",
-    )
+    ),
 )
 @node_options
 def starter(nodes: ComparedNodes | None) -> None:

@@ -25,7 +25,7 @@ from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.node_explanation import explain_node
 from corewise.cli.node_listing import list_cluster
-from corewise.cli.options import cluster_options, connection_options, examples
+from corewise.cli.options import cluster_options, connection_options, examples, named
 from corewise.cli.output import Form, cpus
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.kube.client import Client
@@ -52,11 +52,13 @@ command.add_command(interference_command)
 
 
 @command.command(
-    "node", epilog=examples("corewise explain node n1", "corewise explain node n1 --from dump.json")
+    "node",
+    short_help="Say where a node's ratios come from, and what to fix.",
+    epilog=examples("corewise explain node n1", "corewise explain node n1 --from dump.json"),
 )
 @cluster_options
 @from_option
-@click.argument("name", shell_complete=node_names)
+@click.argument("name", callback=named, shell_complete=node_names)
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 def node_command(
     kubeconfig: str | None,
@@ -73,7 +75,9 @@ def node_command(
 
 
 @command.command("reason", epilog=examples("corewise explain reason UnknownCPUModel"))
-@click.argument("code", type=Choice([each.value for each in Reason]), metavar="CODE")
+@click.argument(
+    "code", type=Choice([each.value for each in Reason], listed_at="docs/reference.md"), metavar="CODE"
+)
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 def reason_command(code: str, form: Form) -> None:
     """Say what a reason code means, and how to fix what it warns of.
@@ -113,11 +117,13 @@ async def _events(client: Client, name: str) -> tuple[Event, ...]:
 
 
 @command.command(
-    "pod", epilog=examples("corewise explain pod default/web", "corewise explain pod default/web --node n1")
+    "pod",
+    short_help="Say where a pod is, and which nodes fit it.",
+    epilog=examples("corewise explain pod default/web", "corewise explain pod default/web --node n1"),
 )
 @connection_options
 @from_option
-@click.argument("name", metavar="NAMESPACE/NAME", shell_complete=pod_names)
+@click.argument("name", metavar="NAMESPACE/NAME", callback=named, shell_complete=pod_names)
 @click.option(
     "--node", default="", shell_complete=node_names, help="Show this node alone, with every detail."
 )
@@ -165,7 +171,8 @@ async def read_pod(
             return await list_pod(client, namespace or "default", pod, interference, prometheus)
         except NotFound as error:
             where = f"{namespace or 'default'}/{pod}"
-            raise Failure(f"there is no pod {where}", exit_code=ExitCode.NOT_FOUND) from error
+            hint = "list the pods with: kubectl get pods -A"
+            raise Failure(f"there is no pod {where}", hint=hint, exit_code=ExitCode.NOT_FOUND) from error
 
 
 def explain_pod(listed: ListedPod, node: str) -> Explanation:

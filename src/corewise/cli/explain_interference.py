@@ -50,6 +50,7 @@ _GIGA = 10**9
 
 @click.command(
     "interference",
+    short_help="Show how well a pod's profile fits each node.",
     epilog=examples("corewise explain interference --config C.yaml --metrics M.json --pod P.yaml"),
 )
 @click.option(

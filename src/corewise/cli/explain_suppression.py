@@ -18,7 +18,7 @@ from corewise.cli.completers import node_names
 from corewise.cli.dump_client import client_of, from_option, no_node
 from corewise.cli.explanation import Explanation
 from corewise.cli.offline_reports import node_report
-from corewise.cli.options import cluster_options, examples
+from corewise.cli.options import cluster_options, examples, named
 from corewise.cli.output import Form
 from corewise.cli.suppression_explanation import Subject, explain_suppression, settings_for
 from corewise.kube.client import Client
@@ -32,11 +32,12 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVER
 
 @click.command(
     "suppression",
+    short_help="Say how much CPU a node's offline pods may have, and why.",
     epilog=examples("corewise explain suppression n1", "corewise explain suppression n1 --from dump.json"),
 )
 @cluster_options
 @from_option
-@click.argument("name", metavar="NODE", shell_complete=node_names)
+@click.argument("name", metavar="NODE", callback=named, shell_complete=node_names)
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 def suppression_command(
     kubeconfig: str | None,

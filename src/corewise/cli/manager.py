@@ -12,6 +12,7 @@ from corewise.amplification.policy import amplification_policy
 from corewise.cli.choice import Choice
 from corewise.cli.options import (
     ADDRESS,
+    LEADER_ELECT,
     LOG_OPTIONS,
     METRICS_AUTH,
     METRICS_LISTEN,
@@ -85,7 +86,7 @@ LARGEST = click.option(
 @TLS_OPTIONS
 @METRICS_LISTEN
 @METRICS_AUTH
-@click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
+@LEADER_ELECT
 @click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be done.")
 @QUIET_HEARTBEATS
 @KUBELET_USERS

@@ -36,6 +36,13 @@ def examples(*commands: str, note: str = "") -> str:
     return f"{shown}\n\n{note}" if note else shown
 
 
+def named(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Refuse the empty name of an object, as the callback of an argument: servers take it for all of them."""
+    if not value.rpartition("/")[2]:
+        raise click.BadParameter("it is empty: write a name", context, parameter)
+    return value
+
+
 QOS_NAMESPACES = click.option(
     "--restricted-qos-namespace",
     multiple=True,
@@ -121,12 +128,22 @@ TLS_OPTIONS = together(
         help="Require client certificates signed by these authorities (PEM); reloaded when the file changes.",
     ),
 )
+LEADER_ELECT = click.option(
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    show_default=True,
+    help="Write only while this replica holds the Lease; turn it off to run without one.",
+)
 METRICS_LISTEN = click.option(
     "--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **ADDRESS
 )
 LOG_OPTIONS = together(
     click.option(
-        "--log-format", type=Choice([f.value for f in LogFormat]), default="text", show_default=True
+        "--log-format",
+        type=Choice([f.value for f in LogFormat]),
+        default="text",
+        show_default=True,
+        help="Format of the log, which goes to stderr.",
     ),
     click.option("-v", "--verbose", is_flag=True, help="Log more."),
 )

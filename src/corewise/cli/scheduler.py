@@ -11,9 +11,10 @@ import click
 
 from corewise.cli.choice import Choice
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.files import TEXT_FILE, make_folder, write_private
+from corewise.cli.files import TEXT_FILE, make_folder, text_of, write_private
 from corewise.cli.options import (
     ADDRESS,
+    LEADER_ELECT,
     LOG_OPTIONS,
     METRICS_AUTH,
     METRICS_LISTEN,
@@ -90,7 +91,7 @@ from corewise.vocabulary.qos import QoSRules
     show_default=True,
     help="Largest request of kube-scheduler. Without nodeCacheCapable, 5,000 nodes need 128Mi.",
 )
-@click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
+@LEADER_ELECT
 @click.option(
     "--config",
     "config_file",
@@ -115,6 +116,7 @@ def command(called: click.Context, /, **options: Any) -> None:
 
 @command.command(
     "config",
+    short_help="Print the configuration of kube-scheduler that calls corewise.",
     epilog=examples(
         "corewise scheduler config > extender.yaml",
         "corewise scheduler config --write-certificates /etc/kubernetes/corewise",
@@ -195,7 +197,11 @@ def config_command(
     click.echo(scheduler_configuration(url, tls, Pods(pods)), nl=False)
 
 
-@command.command("policy", epilog=examples("corewise scheduler policy | kubectl apply -f -"))
+@command.command(
+    "policy",
+    short_help="Print the policy that marks new pods that own CPUs.",
+    epilog=examples("corewise scheduler policy | kubectl apply -f -"),
+)
 @QOS_NAMESPACES
 def policy_command(restricted_qos_namespace: tuple[str, ...]) -> None:
     """Print the policy that adds corewise.io/owned-cpus to new pods that own CPUs.
@@ -295,10 +301,7 @@ def _configuration(file: str | None) -> SchedulerConfiguration:
     if file is None:
         return DEFAULTS
     try:
-        return parse_configuration(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        why = f"{file} cannot be read: {error.strerror}"
-        raise Failure(why, exit_code=ExitCode.BAD_INPUT) from error
-    except (SchedulerConfigurationError, UnicodeDecodeError) as error:
+        return parse_configuration(text_of(file))
+    except SchedulerConfigurationError as error:
         wrong = "\n".join(f"{file}: {line}" for line in str(error).splitlines())
         raise Failure(wrong, exit_code=ExitCode.BAD_INPUT) from error

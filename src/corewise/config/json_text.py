@@ -346,9 +346,9 @@ def _not_a_value(word: str) -> str:
         return f"{word} is not JSON: write {_INSTEAD[word]}"
     shown = word[:30]
     if word.lstrip("+-").lower() in {"nan", "inf", "infinity"}:
-        return f"{shown} is not a number of JSON: write a decimal number such as 1.20"
+        return f"{shown} is not a JSON number: write a decimal number such as 1.20"
     if "," in word:
-        return f"{shown} is not a number of JSON: write a point, not a comma, as in {shown.replace(',', '.')}"
+        return f"{shown} is not a JSON number: write a point, not a comma, as in {shown.replace(',', '.')}"
     if word[0] in "+-." or word[0].isdigit():
-        return f"{shown!r} is not a number of JSON: write digits with at most one point, such as 1.20"
-    return f"{shown!r} is not JSON: a string stands in double quotes"
+        return f"{shown!r} is not a JSON number: write digits with at most one point, such as 1.20"
+    return f"{shown!r} is not JSON: write strings in double quotes"

@@ -223,8 +223,8 @@ def read_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Cluste
     users = _merged(files, "user", lambda file: ((e.name, e.user) for e in file.users or ()))
     name = context or next((file.current_context for file in files.values() if file.current_context), "")
     if not name:
-        known = ", ".join(contexts) or "there are none"
-        raise ConfigError(f"{where}: no current-context is set", hint=f"choose one with --context: {known}")
+        hint = f"choose one with --context: {', '.join(contexts)}" if contexts else "is it a kubeconfig?"
+        raise ConfigError(f"{where}: no current-context is set", hint=hint)
     _, chosen = _pick(contexts, "context", name, where)
     cluster_at, cluster = _pick(clusters, "cluster", chosen.cluster, where)
     user_at, user = _pick(users, "user", chosen.user, where) if chosen.user else (cluster_at, _User())

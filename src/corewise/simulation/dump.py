@@ -165,7 +165,7 @@ def read_items(path: Path) -> list[Any]:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     except UNREADABLE as error:
-        raise InputError(f"{path}: not JSON: {unreadable_text(error)}") from error
+        raise InputError(f"{path}: not what kubectl prints: {unreadable_text(error)}; {HOW_TO}") from error
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):
         raise InputError(f"{path}: not a list of objects; {HOW_TO}")

@@ -218,5 +218,7 @@ def trace_rows(path: Path, columns: tuple[str, ...]) -> Iterator[TraceRow]:
                 )
             for values in reader:
                 yield TraceRow(path, reader.line_num, values)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8: byte {error.start} is wrong") from error
+    except (OSError, csv.Error) as error:
         raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error

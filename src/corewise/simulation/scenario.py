@@ -109,7 +109,7 @@ def load_scenario(name_or_path: str) -> Scenario:
     parsed = read_scenario(_text_of(name_or_path))
     if parsed.problems or parsed.value is None:
         shown = "\n".join(f"  {problem}" for problem in parsed.problems)
-        raise InputError(f"scenario {name_or_path}: {len(parsed.problems)} problem(s)\n{shown}")
+        raise InputError(f"scenario {name_or_path}: cannot be used\n{shown}")
     return parsed.value
 
 

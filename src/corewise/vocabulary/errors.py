@@ -22,7 +22,9 @@ UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 def unreadable_text(error: Exception) -> str:
     """Say what is wrong with a text that raised one of UNREADABLE."""
-    return "nested too deep" if isinstance(error, RecursionError) else str(error)
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    return "it is empty or breaks off" if str(error) == "Input data was truncated" else str(error)
 
 
 def install_hint(extra: str) -> str:
