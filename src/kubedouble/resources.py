@@ -147,6 +147,7 @@ BUILT_IN: tuple[ResourceInfo, ...] = (
     _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",), generation=("spec",),
           subresources=("status",)),
     _kind("coordination.k8s.io", "leases", "Lease", create_on_update=True, unconditional_update=False),
+    _kind("scheduling.k8s.io", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)),
     _kind(_RBAC, "roles", "Role", create_on_update=True),
     _kind(_RBAC, "rolebindings", "RoleBinding", create_on_update=True),
     _kind(_RBAC, "clusterroles", "ClusterRole", namespaced=False, create_on_update=True),

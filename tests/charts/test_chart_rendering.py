@@ -247,5 +247,8 @@ def test_a_version_of_python_becomes_a_semantic_version(python: str, helm: str) 
 def test_the_package_has_the_version_of_corewise_and_follows_links(tmp_path: Path) -> None:
     with helm_python.Chart.load(chart.package(tmp_path)) as packaged:
         assert packaged.metadata["appVersion"] == corewise.__version__
-        assert [each["name"] for each in packaged.crds] == ["crds/noderesourcetopology.yaml"]
+        assert [each["name"] for each in packaged.crds] == [
+            "crds/clustercolocationprofile.yaml",
+            "crds/noderesourcetopology.yaml",
+        ]
         assert "monitoring/programs-alerts.yaml" in {each["name"] for each in packaged.files}

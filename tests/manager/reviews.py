@@ -5,23 +5,45 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from corewise.amplification.amounts import FIELDS
 from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
 from corewise.assessment.nodes import BoundPod, ManagedNode, NodeView, view_of
+from corewise.config.colocation_profile import ColocationProfile
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.manager.node_status_webhook import NodeStatusWebhook
 from corewise.manager.node_webhook import NodeWebhook
-from corewise.manager.webhooks import CONFIG_MAP, NODE, NODE_STATUS, ConfigMapWebhook
+from corewise.manager.options import OfflinePods
+from corewise.manager.pod_webhooks import PodWebhooks
+from corewise.manager.profiles import Profiles
+from corewise.manager.webhooks import (
+    APPLY_PROFILE,
+    CONFIG_MAP,
+    NODE,
+    NODE_STATUS,
+    OFFLINE_PODS,
+    PROFILE,
+    ConfigMapWebhook,
+)
 from corewise.prometheus.exposition import Exposition
 from corewise.service.webhooks import Review
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.vocabulary.selectors import LabelSelector
 
-RESOURCES = {NODE_STATUS: "nodes", NODE: "nodes", CONFIG_MAP: "configmaps"}
+RESOURCES = {
+    NODE_STATUS: "nodes",
+    NODE: "nodes",
+    CONFIG_MAP: "configmaps",
+    PROFILE: "clustercolocationprofiles",
+    APPLY_PROFILE: "pods",
+    OFFLINE_PODS: "pods",
+}
 
 
 def webhooks(
@@ -54,7 +76,23 @@ def webhooks(
         return map(view, (msgspec.convert(each, ManagedNode) for each in body))
 
     config_map = ConfigMapWebhook(CONFIG_NAMESPACE, CONFIG_NAME, lambda: context, nodes, usages)
-    return {NODE_STATUS: status.review, NODE: node.review, CONFIG_MAP: config_map.review}
+    profiles = Profiles(cast("Client", None), lambda: None, SYSTEM_CLOCK)
+    everything = LabelSelector()
+
+    async def listed() -> None:
+        """Everything is."""
+
+    patch: dict[str, Any] = {"spec": {"volumes": []}}
+    profiles.good[""] = ColocationProfile("", everything, everything, patch=patch)
+    of_pods = PodWebhooks(profiles, listed, OfflinePods.TRANSLATE)
+    return {
+        NODE_STATUS: status.review,
+        NODE: node.review,
+        CONFIG_MAP: config_map.review,
+        PROFILE: of_pods.validate_profile,
+        APPLY_PROFILE: of_pods.apply_profile,
+        OFFLINE_PODS: of_pods.require_batch_resources,
+    }
 
 
 def review(

@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 from corewise.assessment.nodes import BoundPod
 from corewise.kube.admission import AdmissionRequest, decode_review
 from corewise.kube.errors import DecodeError
-from corewise.manager.webhooks import CONFIG_MAP, NODE, NODE_STATUS, PATHS
+from corewise.manager.webhooks import (
+    APPLY_PROFILE,
+    CONFIG_MAP,
+    NODE,
+    NODE_STATUS,
+    OFFLINE_PODS,
+    PATHS,
+    PROFILE,
+)
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import WEBHOOKS
 from corewise.service.options import Address
@@ -53,10 +61,22 @@ CONFIG = {
         AMPLIFICATION_KEY: '{"enable":true,"resourceAmplificationRatio":{"cpu":1.5}}',
     },
 }
+AMOUNTS = {"cpu": "1500m", "memory": "1Gi"}
+OFFLINE_POD = {
+    "metadata": {"name": "p", "labels": {"koordinator.sh/qosClass": "BE"}},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": AMOUNTS, "limits": AMOUNTS}}]},
+}
+COLOCATION = {
+    "metadata": {"name": "batch"},
+    "spec": {"selector": {"matchLabels": {"a": "b"}}, "labels": {"a": "b"}, "probability": "30%"},
+}
 REAL = {
     NODE_STATUS: review(NODE_STATUS, node(FULL), node(FULL, cpu="16")),
     NODE: review(NODE, node(FULL | {AMPLIFICATION_RATIO: '{"cpu":1.50}'}, cpu="16"), node(FULL, cpu="16")),
     CONFIG_MAP: review(CONFIG_MAP, CONFIG, CONFIG, name=CONFIG_NAME),
+    PROFILE: review(PROFILE, COLOCATION, COLOCATION),
+    APPLY_PROFILE: review(APPLY_PROFILE, OFFLINE_POD, None, operation="CREATE"),
+    OFFLINE_PODS: review(OFFLINE_PODS, OFFLINE_POD, None, operation="CREATE"),
 }
 SCALARS = st.one_of(
     st.none(),

@@ -16,7 +16,7 @@ import yaml
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS, Resource
-from corewise.manager.options import AmplifyBy
+from corewise.manager.options import AmplifyBy, OfflinePods
 from corewise.manager.program import Manager
 from corewise.manager.webhooks import mutating_configuration, validating_configuration
 from corewise.service.certificates import Lifetimes
@@ -249,7 +249,9 @@ async def switch_over(world: World) -> None:
         (AmplifyBy.POLICY, MUTATING_WEBHOOKS),
         (AmplifyBy.WEBHOOK, MUTATING_POLICY_BINDINGS),
     ):
-        async with world.manager(leader_elect=True, amplify_by=amplify_by) as manager:
+        async with world.manager(
+            leader_elect=True, amplify_by=amplify_by, offline_pods=OfflinePods.LEAVE
+        ) as manager:
             await until(partial(amplifies, manager, amplify_by))
             world.clock.skip(GRACE)
             await eventually(partial(is_empty, world, gone))

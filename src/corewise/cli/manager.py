@@ -33,6 +33,7 @@ from corewise.manager.options import (
     AmplifyBy,
     FailurePolicy,
     ManagerOptions,
+    OfflinePods,
 )
 from corewise.manager.program import run_manager
 from corewise.quantities import ONE, Ratio
@@ -106,6 +107,20 @@ LARGEST = click.option(
     help="While the webhook cannot be asked, Fail refuses amplified nodes' status, Ignore lets it be raw.",
 )
 @click.option(
+    "--offline-pods",
+    type=click.Choice([each.value for each in OfflinePods]),
+    default=OfflinePods.TRANSLATE.value,
+    show_default=True,
+    help="What to do with new offline pods that ask for cpu or memory instead of batch resources.",
+)
+@click.option(
+    "--pod-failure-policy",
+    type=click.Choice([each.value for each in FailurePolicy]),
+    default=FailurePolicy.IGNORE.value,
+    show_default=True,
+    help="While no manager answers, Ignore leaves new offline pods as written, Fail refuses them.",
+)
+@click.option(
     "--concurrency",
     type=click.IntRange(1, 256),
     default=16,
@@ -167,6 +182,10 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
         raise click.BadParameter("must not be empty", param_hint="--kubelet-user")
     if options["largest_amplification"] < ONE:
         raise click.BadParameter(f"must be at least {ONE}", param_hint="--largest-amplification")
-    failure_policy = FailurePolicy(options["node_status_failure_policy"])
-    amplify_by = AmplifyBy(options["amplify_by"])
-    return {**options, "amplify_by": amplify_by, "node_status_failure_policy": failure_policy}
+    return {
+        **options,
+        "amplify_by": AmplifyBy(options["amplify_by"]),
+        "node_status_failure_policy": FailurePolicy(options["node_status_failure_policy"]),
+        "offline_pods": OfflinePods(options["offline_pods"]),
+        "pod_failure_policy": FailurePolicy(options["pod_failure_policy"]),
+    }

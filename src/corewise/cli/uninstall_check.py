@@ -26,7 +26,7 @@ from corewise.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from corewise.manager.options import MUTATING_NAME, VALIDATING_NAME
+from corewise.manager.options import MUTATING_NAME, PODS_NAME, VALIDATING_NAME
 from corewise.quantities import ONE
 from corewise.scheduler.policy import NAME as OWNED_CPUS_POLICY
 from corewise.vocabulary.cpu_annotations import stated_cpus
@@ -43,7 +43,7 @@ from corewise.vocabulary.names import (
 )
 
 _INSTALLED = (
-    (MUTATING_WEBHOOKS.typed(PartialObject), (MUTATING_NAME, OWNED_CPUS_POLICY)),
+    (MUTATING_WEBHOOKS.typed(PartialObject), (MUTATING_NAME, PODS_NAME, OWNED_CPUS_POLICY)),
     (VALIDATING_WEBHOOKS.typed(PartialObject), (VALIDATING_NAME,)),
     (MUTATING_POLICY_BINDINGS, (AMPLIFICATION_POLICY, OWNED_CPUS_POLICY)),
     (MUTATING_POLICIES, (AMPLIFICATION_POLICY, OWNED_CPUS_POLICY)),

@@ -86,6 +86,29 @@ def _without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def operations_between(old: Mapping[str, Any], new: Mapping[str, Any], at: str = "") -> list[Operation]:
+    """The operations that make ``new`` of ``old``. Lists are replaced whole unless they are of one length."""
+    operations: list[Operation] = []
+    for key in (*old, *(key for key in new if key not in old)):
+        path = at + pointer(key)
+        if key not in new:
+            operations.append(remove(path))
+        elif key not in old:
+            operations.append(add(path, new[key]))
+        else:
+            operations += _between(old[key], new[key], path)
+    return operations
+
+
+def _between(old: object, new: object, path: str) -> list[Operation]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return operations_between(old, new, path)
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = zip(old, new, strict=True)
+        return [each for i, pair in enumerate(pairs) for each in _between(*pair, path + pointer(i))]
+    return [] if _same(old, new) else [replace(path, new)]
+
+
 def _same(old: object, new: object) -> bool:
     """Equality of JSON values, where true is not 1, in lists neither."""
     if isinstance(new, list | Mapping):
@@ -138,6 +161,8 @@ class AdmissionRequest(Struct, frozen=True):
     object: msgspec.Raw = _NULL
     old_object: msgspec.Raw = _NULL
     dry_run: bool = False
+    called_at: str = ""
+    """The path at which the webhook was called, which the review does not state."""
 
 
 class _Review(Struct, frozen=True):
@@ -166,8 +191,8 @@ class _Answer(Struct, frozen=True):
 _REVIEW = msgspec.json.Decoder(_Review)
 
 
-def decode_review(body: bytes) -> AdmissionRequest:
-    """The request in a review.
+def decode_review(body: bytes, path: str = "") -> AdmissionRequest:
+    """The request in a review that was sent to a path.
 
     Raises:
         DecodeError: saying what is wrong; answer it with HTTP 400.
@@ -181,7 +206,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
         raise DecodeError(f"{API_VERSION} AdmissionReview expected, got {got}")
     if review.request is None or not review.request.uid:
         raise DecodeError("the AdmissionReview carries no request with a uid")
-    return review.request
+    return msgspec.structs.replace(review.request, called_at=path)
 
 
 def allow(

@@ -45,3 +45,13 @@ def rfc3339(moment: datetime) -> str:
 def rfc3339_micro(moment: datetime) -> str:
     """metav1.MicroTime as text: six decimals, UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+async def sleep_unless(woken: asyncio.Event, clock: Clock, seconds: float) -> None:
+    """Wait so long, or until somebody sets the event."""
+    waiting = [asyncio.create_task(each) for each in (woken.wait(), clock.sleep(seconds))]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()

@@ -124,6 +124,21 @@ class Namespace(Struct, frozen=True):
     metadata: ObjectMeta = NO_META
 
 
+class PriorityClass(Struct, frozen=True):
+    """scheduling.k8s.io/v1 PriorityClass."""
+
+    metadata: ObjectMeta = NO_META
+    value: int = 0
+    preemption_policy: str = "PreemptLowerPriority"
+
+
+class RawObject(Struct, frozen=True):
+    """An object whose spec is read elsewhere, as text."""
+
+    metadata: ObjectMeta = NO_META
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
 class ConfigMap(Struct, frozen=True):
     """core/v1 ConfigMap, the text part of it."""
 

@@ -22,6 +22,8 @@ from corewise.kube.objects import (
     ObjectMeta,
     PartialObject,
     Pod,
+    PriorityClass,
+    RawObject,
     Secret,
     Struct,
 )
@@ -137,6 +139,17 @@ NODE_RESOURCE_TOPOLOGIES = Resource(
     "NodeResourceTopology",
     namespaced=False,
     type=NodeResourceTopology,
+)
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, type=PriorityClass
+)
+COLOCATION_PROFILES = Resource(
+    "config.koordinator.sh",
+    "v1alpha1",
+    "clustercolocationprofiles",
+    "ClusterColocationProfile",
+    namespaced=False,
+    type=RawObject,
 )
 CLUSTER_ROLES = Resource(
     "rbac.authorization.k8s.io",

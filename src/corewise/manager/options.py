@@ -11,6 +11,7 @@ from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 MUTATING_NAME = "corewise-mutating"
 VALIDATING_NAME = "corewise-validating"
+PODS_NAME = "corewise-pods"
 """The names of the webhook configurations."""
 KUBELET_USER = "system:node:"
 LARGEST_AMPLIFICATION = Ratio(1000)
@@ -31,6 +32,14 @@ class FailurePolicy(StrEnum):
     IGNORE = "Ignore"
 
 
+class OfflinePods(StrEnum):
+    """What becomes of a new pod that is marked as offline and asks for cpu or memory."""
+
+    TRANSLATE = "translate"
+    REFUSE = "refuse"
+    LEAVE = "leave"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerOptions(ReplicaOptions):
     """All options of the manager. An empty address means: do not listen."""
@@ -44,6 +53,8 @@ class ManagerOptions(ReplicaOptions):
     largest_amplification: Ratio = LARGEST_AMPLIFICATION
     amplify_by: AmplifyBy = AmplifyBy.AUTO
     node_status_failure_policy: FailurePolicy = FailurePolicy.FAIL
+    offline_pods: OfflinePods = OfflinePods.TRANSLATE
+    pod_failure_policy: FailurePolicy = FailurePolicy.IGNORE
     concurrency: int = 16
 
     @property

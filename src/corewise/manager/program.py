@@ -12,6 +12,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import corewise
 from corewise.actions import EmitEvent
@@ -21,11 +22,13 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.election import DEFAULT_TERMS, Terms
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
-from corewise.kube.resources import VALIDATING_WEBHOOKS
+from corewise.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from corewise.manager import reporting as gauges
 from corewise.manager.amplification_path import alternative
 from corewise.manager.executor import APIExecutor, Executor, PrintingExecutor
 from corewise.manager.options import VALIDATING_NAME, ManagerOptions
+from corewise.manager.pod_webhooks import pods_configuration
+from corewise.manager.profiles import Profiles
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import CONFIGURATION, Reconciler
 from corewise.manager.reporting import validity
@@ -34,6 +37,7 @@ from corewise.manager.webhooks import SECRET_NAME, validating_configuration, web
 from corewise.service.certificates import Lifetimes
 from corewise.service.doors import WEBHOOKS
 from corewise.service.health import TokenAccess
+from corewise.service.installation import ClientConfig
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
 from corewise.service.webhooks import WebhookService, installed_bundle
@@ -105,7 +109,8 @@ class Manager:
         self._synced = synced
         self.queue = WorkQueue()
         listeners = Listeners(self.queue.add, self._pods_changed, self._everything_changed)
-        self.snapshot = Snapshot(client, options, listeners, clock)
+        self.profiles = Profiles(client, self._profiles_changed, clock)
+        self.snapshot = Snapshot(client, options, listeners, clock, more=self.profiles.caches)
         self.events = EventRecorder(
             client, component=MANAGER_COMPONENT, instance=options.identity, clock=clock
         )
@@ -183,9 +188,10 @@ class Manager:
             WEBHOOKS,
             options.listen,
             options,
-            webhooks(self.options, self.snapshot, self._client, self.metrics),
+            webhooks(self.options, self.snapshot, self.profiles, self._client, self.metrics),
             configurations=lambda config: [
-                (VALIDATING_WEBHOOKS, validating_configuration(config, self.options.config_namespace))
+                (MUTATING_WEBHOOKS, self._pods_configuration(config)),
+                (VALIDATING_WEBHOOKS, validating_configuration(config, self.options.config_namespace)),
             ],
             alternative=alternative(self._client, self.options, self.snapshot, self.metrics),
             field_manager=MANAGER_COMPONENT,
@@ -195,8 +201,22 @@ class Manager:
             lifetimes=lifetimes,
         )
 
+    def _pods_configuration(self, config: ClientConfig) -> dict[str, Any]:
+        options = self.options
+        return pods_configuration(
+            config,
+            self.profiles.ordered(),
+            offline=options.offline_pods,
+            namespace=options.namespace,
+            failure_policy=options.pod_failure_policy,
+        )
+
     def _pods_changed(self, node: str) -> None:
         self.reconciler.pods_changed(node)
+
+    def _profiles_changed(self) -> None:
+        if self.webhooks and self.webhooks.installer:
+            self.webhooks.installer.outdated.set()
 
     def _everything_changed(self) -> None:
         self.queue.add(CONFIGURATION)

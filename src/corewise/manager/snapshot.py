@@ -1,4 +1,4 @@
-"""What the manager knows of the cluster: six caches, and the views of nodes made from them.
+"""What the manager knows of the cluster: its caches, and the views of nodes made from them.
 
 Every replica keeps them, since the validating webhooks need them as much as the reconciler does. The resource
 NodeResourceTopology may not be installed: then no node has CPU facts, and everything else works.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from corewise.assessment.cluster import (
     UNKNOWN,
@@ -50,7 +51,10 @@ class Listeners:
 
 
 class Snapshot:
-    """The caches, and what is derived from them. Of nodes, those that ``label_selector`` selects."""
+    """The caches, and what is derived from them. Of nodes, those that ``label_selector`` selects.
+
+    ``more`` caches run beside them.
+    """
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class Snapshot:
         clock: Clock,
         *,
         label_selector: str = "",
+        more: Iterable[Cache[Any]] = (),
     ) -> None:
         self._client = client
         self._options = options
@@ -97,7 +102,13 @@ class Snapshot:
             client, VALIDATING_WEBHOOKS, field_selector=f"metadata.name={VALIDATING_NAME}", clock=clock
         )
         self.caches = Caches(
-            self.nodes, self.topologies, self.pods, self.config_maps, self.webhooks, self.installed
+            self.nodes,
+            self.topologies,
+            self.pods,
+            self.config_maps,
+            self.webhooks,
+            self.installed,
+            *more,
         )
 
     @property

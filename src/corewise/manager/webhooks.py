@@ -28,7 +28,7 @@ from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
 from corewise.kube.objects import ConfigMap
-from corewise.kube.resources import CONFIG_MAPS
+from corewise.kube.resources import COLOCATION_PROFILES, CONFIG_MAPS
 from corewise.manager.busy_nodes import ReadUsages, cpu_usage_milli, cpu_usages, raised_on_busy_nodes
 from corewise.manager.node_status_webhook import NodeStatusWebhook
 from corewise.manager.node_webhook import NodeWebhook
@@ -39,6 +39,8 @@ from corewise.manager.options import (
     FailurePolicy,
     ManagerOptions,
 )
+from corewise.manager.pod_webhooks import OFFLINE_PATH, PROFILE_PATH, PodWebhooks
+from corewise.manager.profiles import Profiles
 from corewise.manager.snapshot import Snapshot
 from corewise.prometheus.exposition import Exposition
 from corewise.service.installation import ClientConfig
@@ -50,11 +52,21 @@ SECRET_NAME = "corewise-webhook-certificates"  # noqa: S105 - the name of a Secr
 NODE_STATUS = "node-status"
 NODE = "node"
 CONFIG_MAP = "config-map"
-PATHS = {NODE_STATUS: "/mutate-node-status", NODE: "/validate-node", CONFIG_MAP: "/validate-config"}
+PROFILE = "profile"
+APPLY_PROFILE = "apply-profile"
+OFFLINE_PODS = "offline-pods"
+PATHS = {
+    NODE_STATUS: "/mutate-node-status",
+    NODE: "/validate-node",
+    CONFIG_MAP: "/validate-config",
+    PROFILE: "/validate-profile",
+    APPLY_PROFILE: PROFILE_PATH,
+    OFFLINE_PODS: OFFLINE_PATH,
+}
 
 
 def webhooks(
-    options: ManagerOptions, snapshot: Snapshot, client: Client, metrics: Exposition
+    options: ManagerOptions, snapshot: Snapshot, profiles: Profiles, client: Client, metrics: Exposition
 ) -> list[Webhook]:
     """Return the webhooks that the options ask for."""
     status = NodeStatusWebhook(
@@ -76,7 +88,20 @@ def webhooks(
         nodes=lambda: map(snapshot.view_of, snapshot.nodes.items.values()),
         usages=lambda: cpu_usages(client),
     )
-    reviews = {NODE_STATUS: status.review, NODE: node.review, CONFIG_MAP: config_map.review}
+    pods = PodWebhooks(
+        profiles,
+        snapshot.synced,
+        options.offline_pods,
+        are_installed=options.manage_webhooks,
+    )
+    reviews = {
+        NODE_STATUS: status.review,
+        NODE: node.review,
+        CONFIG_MAP: config_map.review,
+        PROFILE: pods.validate_profile,
+        APPLY_PROFILE: pods.apply_profile,
+        OFFLINE_PODS: pods.require_batch_resources,
+    }
     return [Webhook(name, PATHS[name], review) for name, review in reviews.items()]
 
 
@@ -146,7 +171,19 @@ def validating_configuration(config: ClientConfig, config_namespace: str) -> dic
         rule("configmaps", "CREATE", "UPDATE", scope="Namespaced"),
     )
     selector = {"matchLabels": {"kubernetes.io/metadata.name": config_namespace}}
-    webhooks = [node, {**config_map, "namespaceSelector": selector}]
+    profile = webhook(
+        "profile.corewise.io",
+        config(PATHS[PROFILE]),
+        rule(
+            COLOCATION_PROFILES.plural,
+            "CREATE",
+            "UPDATE",
+            scope="Cluster",
+            group=COLOCATION_PROFILES.group,
+            version=COLOCATION_PROFILES.version,
+        ),
+    )
+    webhooks = [node, {**config_map, "namespaceSelector": selector}, profile]
     return {"metadata": {"name": VALIDATING_NAME}, "webhooks": webhooks}
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from corewise.engine import Engine
 from corewise.engine.objects import PlacedPod
 from corewise.kube.client import Client
-from corewise.kube.clock import SYSTEM_CLOCK, Clock
+from corewise.kube.clock import SYSTEM_CLOCK, Clock, sleep_unless
 from corewise.kube.config import ClusterConfig
 from corewise.kube.election import DEFAULT_TERMS, Terms
 from corewise.kube.errors import KubeError, NotFound
@@ -187,13 +187,7 @@ class Scheduler:
             self.state.given_back.clear()
             await self.collector.look()
             await self._clock.sleep(_PAUSE)
-            woken = asyncio.create_task(self.state.given_back.wait())
-            pause = asyncio.create_task(self._clock.sleep(_LOOK_EVERY))
-            try:
-                await asyncio.wait((woken, pause), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                woken.cancel()
-                pause.cancel()
+            await sleep_unless(self.state.given_back, self._clock, _LOOK_EVERY)
 
     async def _remove_gate(self) -> None:
         """Remove the webhook configuration of the binding gate, which an older version may have left."""

@@ -163,7 +163,7 @@ certified = Certified()
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method and a path, what answers them, and who may call."""
+    """A method and a path, what answers them, and who may call. ``/a/`` is also the path of ``/a/b``."""
 
     method: str
     path: str
@@ -328,7 +328,8 @@ class Listener:
         encodings = request.headers.getall("Content-Encoding", [])
         if any(each.strip().lower() != "identity" for each in encodings):
             raise RefusedError(415, RefusalCause.ENCODING, "send the body as it is, without Content-Encoding")
-        methods = self._routes.get(request.path)
+        path = request.path
+        methods = self._routes.get(path) or self._routes.get(path.rpartition("/")[0] + "/")
         if methods is None:
             return web.Response(status=404, text="404: Not Found\n")
         route = methods.get("GET" if request.method == "HEAD" else request.method)

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from corewise.kube.client import Client, PatchType
-from corewise.kube.clock import Clock
+from corewise.kube.clock import Clock, sleep_unless
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import CLUSTER_ROLES, MUTATING_POLICIES, Resource
 from corewise.service.logs import fields
@@ -112,15 +112,18 @@ class Installer:
         self._clock = clock
         self._installed = installed
         self._steady: tuple[Path, float] | None = None
+        self.outdated = asyncio.Event()
+        """Set by whoever knows that what is to be installed has changed: the next look is at once."""
         self._ownership: dict[str, Any] = {}
 
     async def run(self) -> None:
-        """Look every ten seconds, until cancelled."""
+        """Look every ten seconds, sooner when something is outdated, until cancelled."""
         while True:
+            self.outdated.clear()
             base, bundle = self._base(), self._bundle()
             if base is not None and bundle is not None:
                 await self._look(client_config(base, bundle))
-            await self._clock.sleep(_LOOK_EVERY)
+            await sleep_unless(self.outdated, self._clock, _LOOK_EVERY)
 
     async def _look(self, config: ClientConfig) -> None:
         """Apply what is not as it should be; an error is logged and tried again at the next look."""
@@ -173,10 +176,17 @@ class Installer:
         ]
 
     async def _ensure(self, objects: Objects) -> bool:
-        """Apply the objects that are not as they should be; return whether there were any."""
+        """Apply the objects that are not as they should be; return whether there were any.
+
+        A configuration without webhooks is removed.
+        """
         changed = False
         for resource, manifest in objects:
             name = manifest["metadata"]["name"]
+            if manifest.get("webhooks") == []:
+                if await self._find(resource, name) is not None:
+                    await self._remove(resource, name)
+                continue
             metadata = {**manifest["metadata"], **self._ownership}
             wanted = {**manifest, "metadata": metadata}
             if includes(await self._find(resource, name), wanted):

@@ -90,7 +90,10 @@ def refused(request: AdmissionRequest, message: str, *, code: int, reason: str) 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """One webhook: its name in metrics, the path it is served at, and what answers."""
+    """One webhook: its name in metrics, the path it is served at, and what answers.
+
+    A path that ends in a slash stands for all with one more step; ``called_at`` of the request says which.
+    """
 
     name: str
     path: str
@@ -134,7 +137,7 @@ def _handler(webhook: Webhook, metrics: Exposition) -> Handler:
         outcome = ReviewOutcome.BUG
         try:
             body = await read_body(http)
-            answer = await webhook.review(decode_review(body))
+            answer = await webhook.review(decode_review(body, http.path))
             outcome = answer.outcome
             return web.Response(body=answer.body, content_type="application/json")
         except DecodeError as error:
@@ -166,11 +169,11 @@ def webhook(
     }
 
 
-def rule(resource: str, *operations: str, scope: str) -> dict[str, Any]:
-    """Return the rule for a resource of the core group."""
+def rule(resource: str, *operations: str, scope: str, group: str = "", version: str = "v1") -> dict[str, Any]:
+    """Return the rule for a resource."""
     return {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
+        "apiGroups": [group],
+        "apiVersions": [version],
         "operations": list(operations),
         "resources": [resource],
         "scope": scope,

@@ -40,6 +40,9 @@ CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
 
 # Pod
 QOS_CLASS = "koordinator.sh/qosClass"
+QOS_LEVEL = "volcano.sh/qos-level"
+PRIORITY_CLASS = "koordinator.sh/priority-class"
+SUB_PRIORITY = "koordinator.sh/priority"
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
@@ -340,6 +343,32 @@ TABLE: tuple[Name, ...] = (
         "`LSE`, `LSR`, `LS`, `BE` or `SYSTEM`",
         "user",
         "QoS class. LSE and LSR own CPUs (CPUSet pods); BE is offline.",
+    ),
+    Name(
+        QOS_LEVEL,
+        NameKind.ANNOTATION,
+        _POD,
+        "whole number, or Volcano's names of them: `LC`, `HLS`, `LS`, `BE`",
+        "user",
+        "Volcano's QoS level. Below 0, or `BE`, marks the pod as offline.",
+    ),
+    Name(
+        PRIORITY_CLASS,
+        NameKind.LABEL,
+        _POD,
+        "`koord-prod`, `koord-mid`, `koord-batch` or `koord-free`",
+        "user",
+        "Koordinator's priority class; it wins over the pod's priority. `koord-batch` marks the pod as "
+        "offline.",
+    ),
+    Name(
+        SUB_PRIORITY,
+        NameKind.LABEL,
+        _POD,
+        '`"5500"`',
+        "webhook; user",
+        "Koordinator's priority within a priority class, from `koordinatorPriority` of a "
+        "ClusterColocationProfile. corewise itself does not read it.",
     ),
     Name(
         RESOURCE_STATUS,

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
@@ -52,6 +53,21 @@ class Requirement:
             case Operator.DOES_NOT_EXIST:
                 return value is None
 
+    def excludes(self, other: Requirement) -> bool:
+        """Say whether no label can meet both, as far as two conditions alone can say it."""
+        if self.key != other.key:
+            return False
+        match self.operator, other.operator:
+            case Operator.IN, Operator.IN:
+                return not self.values & other.values
+            case Operator.IN, Operator.NOT_IN:
+                return self.values <= other.values
+            case ((Operator.IN | Operator.EXISTS), Operator.DOES_NOT_EXIST):
+                return True
+            case (Operator.NOT_IN, Operator.IN) | (Operator.DOES_NOT_EXIST, (Operator.IN | Operator.EXISTS)):
+                return other.excludes(self)
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
@@ -73,6 +89,20 @@ class LabelSelector:
         if self.selects_nothing or other.selects_nothing:
             return False
         return set(self.requirements) <= set(other.requirements)
+
+    def excludes(self, other: LabelSelector) -> bool:
+        """Say whether certainly nothing is selected both here and by ``other``."""
+        return any(ours.excludes(theirs) for ours in self.requirements for theirs in other.requirements)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The selector as the API writes it."""
+        expressions = [
+            {"key": each.key, "operator": each.operator.value}
+            | ({"values": sorted(each.values)} if each.operator.takes_values else {})
+            for each in self.requirements
+        ]
+        return {"matchExpressions": expressions} if expressions else {}
 
 
 NOTHING = LabelSelector(selects_nothing=True)

@@ -163,6 +163,11 @@ LeaseSpec
   holderIdentity? string; leaseDurationSeconds? int32; acquireTime? microtime; renewTime? microtime;
   leaseTransitions? int32; strategy? string; preferredHolder? string
 
+@ io.k8s.api.scheduling.v1
+PriorityClass kind
+  metadata+ ObjectMeta; value! int32; globalDefault bool; description string;
+  preemptionPolicy? string =PreemptLowerPriority
+
 @ io.k8s.api.rbac.v1
 Role kind
   metadata+ ObjectMeta; rules! [PolicyRule]

@@ -159,6 +159,7 @@ PACKAGES = {
     "coordination.k8s.io": "io.k8s.api.coordination",
     "events.k8s.io": "io.k8s.api.events",
     "networking.k8s.io": "io.k8s.api.networking",
+    "scheduling.k8s.io": "io.k8s.api.scheduling",
     "policy": "io.k8s.api.policy",
     "rbac.authorization.k8s.io": "io.k8s.api.rbac",
 }

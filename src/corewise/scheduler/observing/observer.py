@@ -18,7 +18,7 @@ from corewise.config.interference.metrics import Metric
 from corewise.engine.table import Measures
 from corewise.interference.latency import LatencyHistory
 from corewise.interference.pressure import Pressure
-from corewise.kube.clock import Clock
+from corewise.kube.clock import Clock, sleep_unless
 from corewise.prometheus.client import PrometheusClient, PrometheusError
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.observing.readings import (
@@ -116,13 +116,7 @@ class Observer:
         )
 
     async def _rest(self) -> None:
-        woken = asyncio.create_task(self._wake.wait())
-        pause = asyncio.create_task(self._clock.sleep(self.interval))
-        try:
-            await asyncio.wait((woken, pause), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
-            pause.cancel()
+        await sleep_unless(self._wake, self._clock, self.interval)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

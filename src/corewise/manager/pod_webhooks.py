@@ -1,0 +1,185 @@
+"""The webhooks on new pods: one for each ClusterColocationProfile, and one that requires batch resources.
+
+**Other pods never pay.** The webhook of a profile has the profile's own selectors, so that the API server
+calls it for the pods that the profile selects and for no others; the last one has matchConditions: the pod is
+marked as offline and asks for cpu or memory. Pods of kube-system and of the manager's own namespace, and
+mirrors of static pods, are left out: corewise never stands between them and the node.
+
+**Order.** The API server calls the webhooks of one configuration in their order: profiles by name, the
+translation last. That one is called again (``reinvocationPolicy: IfNeeded``) when a later webhook has changed
+the pod, such as one that adds a sidecar; a profile is applied once.
+
+**failurePolicy** is Ignore unless an option says Fail: a pod that is created while no replica answers then
+stays as it was written, and is online.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from corewise.colocation.offline import (
+    ASKS_FOR_ONLINE_RESOURCES,
+    IS_OFFLINE,
+    offline_mark,
+    online_requests,
+    translated,
+)
+from corewise.colocation.profiles import ProfileNotApplicableError, with_profile
+from corewise.config.colocation_profile import ColocationProfile
+from corewise.kube.admission import AdmissionRequest, OperationType, operations_between
+from corewise.kube.decoding import decode_object
+from corewise.kube.errors import DecodeError
+from corewise.kube.resources import COLOCATION_PROFILES, PODS
+from corewise.manager.options import PODS_NAME, OfflinePods
+from corewise.manager.profiles import Profiles, parse_object
+from corewise.quantities import QuantityError
+from corewise.service.installation import ClientConfig
+from corewise.service.webhooks import Answer, allowed, refused, rule, webhook
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, STATIC_POD
+
+PROFILE_PATH = "/apply-profile/"
+OFFLINE_PATH = "/require-batch-resources"
+_NAMESPACE = "kubernetes.io/metadata.name"
+_NEVER = ("kube-system",)
+
+
+def pods_configuration(
+    config: ClientConfig,
+    profiles: Iterable[ColocationProfile],
+    *,
+    offline: OfflinePods,
+    namespace: str,
+    failure_policy: str,
+) -> dict[str, Any]:
+    """Return the MutatingWebhookConfiguration; ``namespace`` is the manager's own."""
+    spared = {"key": _NAMESPACE, "operator": "NotIn", "values": sorted({*_NEVER, namespace})}
+    no_mirror = {
+        "name": "no-mirror-of-a-static-pod",
+        "expression": f'!object.metadata.?annotations[?"{STATIC_POD}"].hasValue()',
+    }
+
+    def entry(name: str, path: str, namespaces: dict[str, Any], **more: Any) -> dict[str, Any]:
+        expressions = [*namespaces.get("matchExpressions", ()), spared]
+        pods = rule("pods", "CREATE", scope="Namespaced")
+        return {
+            **webhook(name, config(path), pods, failure_policy=failure_policy),
+            "namespaceSelector": {"matchExpressions": expressions},
+            "matchConditions": [no_mirror],
+            "reinvocationPolicy": "Never",
+            **more,
+        }
+
+    webhooks = [
+        entry(
+            f"{each.name}.profile.corewise.io",
+            PROFILE_PATH + each.name,
+            each.namespaces.document,
+            objectSelector=each.pods.document,
+        )
+        for each in profiles
+    ]
+    if offline is not OfflinePods.LEAVE:
+        conditions = [
+            no_mirror,
+            {"name": "offline", "expression": IS_OFFLINE},
+            {"name": "asks-for-cpu-or-memory", "expression": ASKS_FOR_ONLINE_RESOURCES},
+        ]
+        last = entry("offline-pods.corewise.io", OFFLINE_PATH, {}, matchConditions=conditions)
+        webhooks.append({**last, "reinvocationPolicy": "IfNeeded"})
+    return {"metadata": {"name": PODS_NAME}, "webhooks": webhooks}
+
+
+@dataclass(frozen=True, slots=True)
+class PodWebhooks:
+    """Answers reviews of new pods and of profiles.
+
+    ``listed`` waits until the profiles are known; a review that comes before ends by its timeout.
+    ``are_installed``: the manager installs a webhook for each profile. ``draw`` returns 0 to 99.
+    """
+
+    profiles: Profiles
+    listed: Callable[[], Awaitable[None]]
+    offline: OfflinePods
+    are_installed: bool = True
+    draw: Callable[[], int] = lambda: random.randrange(100)  # noqa: S311 - which part of the pods, no secret
+
+    async def apply_profile(self, request: AdmissionRequest) -> Answer:
+        """Answer the review of a pod that a profile selects; the path names the profile.
+
+        Raises:
+            DecodeError: if the object is not a pod.
+        """
+        await self.listed()
+        name = request.called_at.removeprefix(PROFILE_PATH)
+        profile = self.profiles.good.get(name)
+        if profile is None or self.draw() >= profile.probability:
+            return allowed(request)
+        pod = _pod(request)
+        try:
+            changed = with_profile(pod, profile, self.profiles.priorities())
+        except ProfileNotApplicableError as error:
+            return refused(request, f"profile {name} selects this pod: {error}", code=422, reason="Invalid")
+        return allowed(request, patch=operations_between(pod, changed))
+
+    async def require_batch_resources(self, request: AdmissionRequest) -> Answer:
+        """Answer the review of an offline pod.
+
+        Raises:
+            DecodeError: if the object is not a pod.
+        """
+        pod = _pod(request)
+        mark, asked = offline_mark(pod), online_requests(pod)
+        if not mark or not asked or self.offline is OfflinePods.LEAVE:
+            return allowed(request)
+        if self.offline is OfflinePods.REFUSE:
+            return refused(request, refusal(mark, asked), code=422, reason="Invalid")
+        try:
+            result = translated(pod)
+        except QuantityError as error:
+            raise DecodeError(f"object: {error}") from error
+        if result.problem:
+            problem = f"the pod is offline ({mark}): {result.problem}"
+            return refused(request, problem, code=422, reason="Invalid")
+        warnings = [f"left out, since the batch resource is stated too: {each}" for each in result.dropped]
+        return allowed(request, patch=operations_between(pod, result.pod), warnings=warnings)
+
+    async def validate_profile(self, request: AdmissionRequest) -> Answer:
+        """Answer the review of a profile: errors refuse it, unless it had them before and keeps its spec.
+
+        Raises:
+            DecodeError: if the objects are not profiles.
+        """
+        if request.operation not in {OperationType.CREATE, OperationType.UPDATE}:
+            return allowed(request)
+        new = decode_object(COLOCATION_PROFILES, request.object, "object")
+        parsed = parse_object(new)
+        if parsed.value is None:
+            text = "\n".join(f"{each.path}: {each.message}" for each in parsed.errors)
+            if request.operation is OperationType.CREATE or bytes(new.spec) != bytes(
+                decode_object(COLOCATION_PROFILES, request.old_object, "oldObject").spec
+            ):
+                return refused(request, text, code=422, reason="Invalid")
+            return allowed(request, warnings=text.splitlines())
+        warnings = [f"{each.path}: {each.message}" for each in parsed.warnings]
+        if not self.are_installed:
+            warnings.append("no profile is applied: corewise manager runs without --manage-webhooks")
+        return allowed(request, warnings=[*warnings, *self.profiles.remarks(parsed.value)])
+
+
+def refusal(mark: str, asked: Iterable[str]) -> str:
+    """Say why an offline pod is refused, and what to write instead."""
+    return (
+        f"the pod is offline ({mark}) and asks for {', '.join(asked)}. Offline pods request {BATCH_CPU} "
+        f"(thousandths of a CPU) and {BATCH_MEMORY} instead: cpu 2 is {BATCH_CPU} 2000"
+    )
+
+
+def _pod(request: AdmissionRequest) -> dict[str, Any]:
+    """Return the whole pod, which has the shape of one where it is read."""
+    decode_object(PODS, request.object, "object")
+    return msgspec.json.decode(request.object, type=dict[str, Any])

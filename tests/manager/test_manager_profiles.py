@@ -1,0 +1,236 @@
+"""New pods and ClusterColocationProfiles: what the installed webhooks make of pods, in a cluster.
+
+| pod | profile | becomes |
+|---|---|---|
+| selected by labels and namespace | QoS class, PriorityClass, labels, patch | all that; batch resources |
+| not selected | | as written; the webhook is not called |
+| selected by two | different values | the profile whose name is later counts |
+| marked as offline without a profile | | batch resources, a refusal, or as written, by an option |
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from corewise.kube.errors import Invalid
+from corewise.kube.resources import (
+    COLOCATION_PROFILES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PODS,
+    PRIORITY_CLASSES,
+    WebhookConfiguration,
+)
+from corewise.manager.options import PODS_NAME, OfflinePods
+from corewise.vocabulary.metrics import WEBHOOK_REQUESTS
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS
+from manager.world import World, eventually
+
+CRD = Path(__file__).parents[2] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
+PLAIN_PODS = PODS.typed(dict)
+PLAIN_PROFILES = COLOCATION_PROFILES.typed(dict)
+CONTAINER = {
+    "name": "c",
+    "image": "i",
+    "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}, "limits": {"cpu": "2"}},
+}
+OFFLINE = {"spec": {"qosClass": "BE", "selector": {"matchLabels": {"app": "batch"}}}}
+
+
+@pytest.fixture
+async def profiles(world: World) -> World:
+    """A cluster with the CRD, a namespace for batch jobs, and a PriorityClass."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await world.client.request("POST", path, body=yaml.safe_load(CRD.read_text()))
+    await world.client.create(NAMESPACES, {"metadata": {"name": "jobs", "labels": {"team": "data"}}})
+    await world.client.create(
+        PRIORITY_CLASSES, {"metadata": {"name": "koord-batch"}, "value": 5500, "preemptionPolicy": "Never"}
+    )
+
+    async def served() -> bool:
+        await world.client.list(COLOCATION_PROFILES)
+        return True
+
+    await eventually(served)
+    return world
+
+
+async def add_profile(world: World, name: str, **spec: Any) -> None:
+    await world.client.create(PLAIN_PROFILES, {"metadata": {"name": name}, "spec": spec})
+
+
+async def installed(world: World, *names: str) -> WebhookConfiguration:
+    """Wait until exactly these webhooks are installed."""
+    found: list[WebhookConfiguration] = []
+
+    async def there() -> bool:
+        configuration = await world.client.get(MUTATING_WEBHOOKS, PODS_NAME)
+        found[:] = [configuration]
+        return [each.name for each in configuration.webhooks] == list(names)
+
+    await eventually(there)
+    return found[0]
+
+
+TRANSLATION = "offline-pods.corewise.io"
+
+
+async def create(world: World, namespace: str = "jobs", name: str = "p", **more: Any) -> dict[str, Any]:
+    metadata = {"name": name, **more.pop("metadata", {})}
+    spec = {"containers": [CONTAINER], **more}
+    return await world.client.create(PLAIN_PODS, {"metadata": metadata, "spec": spec}, namespace)
+
+
+async def test_a_pod_that_a_profile_selects_is_admitted_as_an_offline_pod(profiles: World) -> None:
+    async with profiles.manager():
+        await add_profile(
+            profiles,
+            "batch",
+            namespaceSelector={"matchLabels": {"team": "data"}},
+            selector={"matchLabels": {"app": "batch"}},
+            qosClass="BE",
+            priorityClassName="koord-batch",
+            koordinatorPriority=1000,
+            schedulerName="other",
+            labels={"tier": "offline"},
+            patch={"spec": {"terminationGracePeriodSeconds": 7, "containers": [{"name": "c", "tty": True}]}},
+        )
+        await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
+        pod = await create(profiles, metadata={"labels": {"app": "batch"}})
+    assert pod["metadata"]["labels"] == {
+        "app": "batch",
+        "tier": "offline",
+        QOS_CLASS: "BE",
+        "koordinator.sh/priority": "1000",
+    }
+    spec, (container,) = pod["spec"], pod["spec"]["containers"]
+    assert (spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"]) == (
+        "koord-batch",
+        5500,
+        "Never",
+    )
+    assert (spec["schedulerName"], spec["terminationGracePeriodSeconds"]) == ("other", 7)
+    assert (container["image"], container["tty"]) == ("i", True)
+    assert container["resources"] == {
+        "requests": {BATCH_CPU: "1500", BATCH_MEMORY: "1Gi"},
+        "limits": {BATCH_CPU: "2k"},
+    }
+    assert pod["status"]["qosClass"] == "BestEffort"
+
+
+async def test_nobody_is_asked_about_other_pods(profiles: World) -> None:
+    await profiles.client.create(NAMESPACES, {"metadata": {"name": "web"}})
+    async with profiles.manager() as manager:
+        await add_profile(
+            profiles, "batch", namespaceSelector={"matchLabels": {"team": "data"}}, **OFFLINE["spec"]
+        )
+        await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
+        in_another_namespace = await create(profiles, "web", metadata={"labels": {"app": "batch"}})
+        of_another_app = await create(profiles, metadata={"labels": {"app": "web"}})
+        asked = [
+            manager.metrics.value(WEBHOOK_REQUESTS, webhook, outcome)
+            for webhook in ("apply-profile", "offline-pods")
+            for outcome in ("allowed", "changed", "refused")
+        ]
+    assert not any(asked)
+    for pod in (in_another_namespace, of_another_app):
+        assert pod["spec"]["containers"][0]["resources"] == CONTAINER["resources"]
+
+
+async def test_of_two_profiles_the_one_with_the_later_name_counts(profiles: World) -> None:
+    async with profiles.manager():
+        await add_profile(profiles, "b", selector=OFFLINE["spec"]["selector"], labels={"x": "of-b"})
+        labels = {"x": "of-a", "y": "of-a"}
+        await add_profile(profiles, "a", selector=OFFLINE["spec"]["selector"], labels=labels)
+        await installed(profiles, "a.profile.corewise.io", "b.profile.corewise.io", TRANSLATION)
+        pod = await create(profiles, metadata={"labels": {"app": "batch"}})
+    assert pod["metadata"]["labels"] == {"app": "batch", "x": "of-b", "y": "of-a"}
+
+
+async def test_a_profile_that_is_gone_takes_its_webhook_along(profiles: World) -> None:
+    async with profiles.manager(offline_pods=OfflinePods.LEAVE):
+        await add_profile(profiles, "batch", **OFFLINE["spec"])
+        await installed(profiles, "batch.profile.corewise.io")
+        await profiles.client.delete(COLOCATION_PROFILES, "batch")
+
+        async def removed() -> bool:
+            listed = await profiles.client.list(MUTATING_WEBHOOKS)
+            return PODS_NAME not in {each.metadata.name for each in listed}
+
+        await eventually(removed)
+
+
+async def test_a_pod_whose_priority_class_does_not_exist_is_refused_in_words(profiles: World) -> None:
+    async with profiles.manager():
+        await add_profile(profiles, "batch", priorityClassName="nobody-made-it", **OFFLINE["spec"])
+        await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
+        with pytest.raises(Invalid, match="profile batch selects this pod: there is no PriorityClass nobody"):
+            await create(profiles, metadata={"labels": {"app": "batch"}})
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {QOS_CLASS: "BE"}},
+        {"annotations": {"volcano.sh/qos-level": "-1"}},
+        {"labels": {"koordinator.sh/priority-class": "koord-batch"}},
+    ],
+)
+async def test_an_offline_pod_without_a_profile_gets_batch_resources(
+    world: World, metadata: dict[str, Any]
+) -> None:
+    """Without the CRD, too: a cluster may have offline pods and no profiles."""
+    async with world.manager():
+        await installed(world, TRANSLATION)
+        pod = await create(world, "default", metadata=metadata)
+    assert pod["spec"]["containers"][0]["resources"]["requests"] == {BATCH_CPU: "1500", BATCH_MEMORY: "1Gi"}
+
+
+async def test_an_offline_pod_that_asks_for_cpu_is_refused_where_an_option_says_so(world: World) -> None:
+    async with world.manager(offline_pods=OfflinePods.REFUSE):
+        await installed(world, TRANSLATION)
+        with pytest.raises(Invalid, match=r"label koordinator.sh/qosClass is BE.*container c: requests.cpu"):
+            await create(world, "default", metadata={"labels": {QOS_CLASS: "BE"}})
+
+
+async def test_pods_of_kube_system_are_never_touched(profiles: World) -> None:
+    async with profiles.manager():
+        await add_profile(profiles, "all", qosClass="BE")
+        await installed(profiles, "all.profile.corewise.io", TRANSLATION)
+        pod = await create(profiles, "kube-system", metadata={"labels": {QOS_CLASS: "BE"}})
+    assert pod["spec"]["containers"][0]["resources"] == CONTAINER["resources"]
+
+
+async def test_pods_are_created_as_written_while_no_manager_answers(profiles: World) -> None:
+    async with profiles.manager():
+        await add_profile(profiles, "batch", **OFFLINE["spec"])
+        await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
+    pod = await create(profiles, metadata={"labels": {"app": "batch"}})
+    assert pod["metadata"]["labels"] == {"app": "batch"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}, "not an operator"),
+        ({"labels": {"not a key": "x"}}, "not a key"),
+        ({"labels": {"a": "not a value"}}, "not a label value"),
+        ({"probability": "150%"}, "not a percentage"),
+        ({"probability": 150}, "outside 0..100"),
+        ({"patch": {"status": {}}}, "a pod has no such field"),
+        ({"patch": "x"}, "must be an object"),
+        ({"labelKeysMapping": {"a": "b c"}}, "not a key"),
+    ],
+)
+async def test_a_bad_profile_is_refused_with_the_field(
+    profiles: World, spec: dict[str, Any], said: str
+) -> None:
+    async with profiles.manager():
+        await profiles.installed()
+        with pytest.raises(Invalid, match=said) as refused:
+            await add_profile(profiles, "bad", **spec)
+    assert "spec." in str(refused.value)
