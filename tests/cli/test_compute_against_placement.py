@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import socket
 import threading
@@ -196,6 +197,13 @@ def test_the_scenario_shows_hosts_guests_and_the_upgrade(world: World) -> None:
     assert told["upgrade"]["writesOfSecondPass"] == 0
     held = [(host["host"], each["cpu"]) for host in told["cpus"] for each in host["cpus"] if each["guest"]]
     assert len(held) == len(set(held)) == 24 + 16 + 16
+    if importlib.util.find_spec("libvirt") is None:
+        assert told["owner"] is None
+    else:
+        owner = told["owner"]
+        assert owner["pins"] == owner["chosen"] == {"0": 2, "1": 3, "2": 4, "3": 5}
+        assert (owner["heldPCPU"], owner["leftPCPU"]) == (4, 0)
+        assert [each["reason"] for each in owner["changes"]] == ["GuestApplied", "GuestGone"]
     emptied(world.client)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from corewise.vocabulary.placement import PCPU, VCPU, Inventory
 
 if TYPE_CHECKING:
     from corewise.simulation.openstack import CloudReport, GuestReport, HostReport
+    from corewise.simulation.owner import OwnerReport
 
 NAME = "openstack"
 
@@ -111,8 +112,26 @@ def _rendered(report: CloudReport, form: Form) -> str:
         f"A second pass of its agent wrote {upgrade.writes_of_second_pass or 'nothing'}.\n",
         "\nWho holds which CPU\n",
         status_table(list(report.before)),
+        _owner_text(report.owner),
     ]
     return "".join(parts)
+
+
+def _owner_text(owner: OwnerReport | None) -> str:
+    if owner is None:
+        say("left out: a host with libvirt's domains; it needs the extra libvirt (docs/placement.md)")
+        return ""
+    lines = [
+        f"\nHost {owner.host} has the domains of libvirt's test driver; corewise owns its CPUs",
+        *(f"guest {owner.guest}: {each.reason}: {each.message}" for each in owner.changes),
+        f"libvirt had the pins {_pins(owner.pins)}; the ledger had {_pins(owner.chosen)}",
+        f"Placement had {owner.held} PCPU of the guest, and then {owner.left}\n",
+    ]
+    return output.Screen.of_stdout().wrapped("\n".join(lines), "  ")
+
+
+def _pins(pins: Mapping[int, int]) -> str:
+    return ", ".join(f"{vcpu} on {cpu}" for vcpu, cpu in sorted(pins.items()))
 
 
 def _offer(inventory: Inventory | None) -> str:
@@ -140,6 +159,21 @@ def _document(report: CloudReport) -> dict[str, Any]:
             "writesOfSecondPass": upgrade.writes_of_second_pass,
         },
         "cpus": [status_record(host) for host in report.before],
+        "owner": _owner_record(report.owner),
+    }
+
+
+def _owner_record(owner: OwnerReport | None) -> dict[str, Any] | None:
+    if owner is None:
+        return None
+    return {
+        "host": owner.host,
+        "guest": owner.guest,
+        "chosen": {str(vcpu): cpu for vcpu, cpu in sorted(owner.chosen.items())},
+        "pins": {str(vcpu): cpu for vcpu, cpu in sorted(owner.pins.items())},
+        "heldPCPU": owner.held,
+        "leftPCPU": owner.left,
+        "changes": [{"reason": each.reason, "message": each.message} for each in owner.changes],
     }
 
 

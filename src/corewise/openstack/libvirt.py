@@ -115,6 +115,16 @@ class Libvirt:
             if each.kind is SettingKind.LIVE:
                 self._call(partial(_write_live, found, each))
 
+    def start(self, text: str) -> None:
+        """Define a domain and start it."""
+        self._call(self._call(lambda: self._connection.defineXML(text)).create)
+
+    def remove(self, uuid: str) -> None:
+        """End a domain, and forget it."""
+        found = self._found(uuid)
+        self._call(found.destroy)
+        self._call(found.undefine)
+
     def _found(self, uuid: str) -> Any:
         try:
             return self._connection.lookupByUUIDString(uuid)

@@ -8,12 +8,14 @@ there.
 The hosts are the document's (16 dedicated CPUs, 30 shared ones, overcommitted eight times), one like it
 without hyperthreads, one that shares all its CPUs, and one from before: nothing says which of its CPUs are
 dedicated. Linux numbers the first threads of all cores before the second ones, so core 1 of 24 has CPUs 1 and
-25. The flavors are the document's examples 1, 2 and 3, as resources and as the policies of old.
+25. The flavors are the document's examples 1, 2 and 3, as resources and as the policies of old. Where libvirt
+is installed, a last host has domains (:mod:`owner`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -25,10 +27,12 @@ from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import Passed, run_pass
 from corewise.compute.scheduling import GuestScheduler, WantedGuest
 from corewise.compute.verdicts import NoValidHost, Placed
+from corewise.openstack.errors import ExtraMissing
 from corewise.openstack.placement_client import PlacementClient
 from corewise.quantities import Bytes
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import Machine
+from corewise.simulation.owner import FLAVOR, NUMBER, OwnerReport, own
 from corewise.tracking import Compat, Flavor, RequestRefusal, translate
 from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory
 
@@ -229,14 +233,23 @@ class CloudReport:
     before: tuple[ComputeHost, ...]
     upgrade: UpgradeReport
     folder: Path
+    owner: OwnerReport | None = None
 
 
 def run(folder: Path, client: PlacementClient) -> CloudReport:
-    """Build the cloud, place its guests, and upgrade its oldest host."""
+    """Build the cloud, place its guests, and upgrade its oldest host.
+
+    Where libvirt is installed, a host with domains joins too, and a guest comes and goes.
+    """
     cloud = Cloud(folder, client)
     hosts = [cloud.join(OLD_HOST)]
     guests = cloud.place(EARLY_GUESTS)
     hosts += [cloud.join(host) for host in NEW_HOSTS]
     guests += cloud.place(LATER_GUESTS)
     upgrade = cloud.upgrade()
-    return CloudReport(tuple(hosts), tuple(guests), tuple(cloud.hosts.known.values()), upgrade, cloud.folder)
+    before = tuple(cloud.hosts.known.values())
+    guest = SceneGuest(NUMBER, FLAVOR, _LEGACY)
+    owner = None
+    with suppress(ExtraMissing):
+        owner = own(cloud.folder, client, lambda: cloud.place([guest])[0].outcome)
+    return CloudReport(tuple(hosts), tuple(guests), before, upgrade, cloud.folder, owner)

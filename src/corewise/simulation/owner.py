@@ -1,0 +1,104 @@
+"""A host that corewise alone owns, on libvirt's own test driver: from a request to a pinned domain and back.
+
+The machine is the one that the driver makes up (two NUMA nodes of 8 CPUs). The operator's part, which is to
+create the guest's domain and to remove it, is played here; the host's agent does the rest, by the same code
+as on a real host. Its time is simulated, so that a domain that is gone need not be waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import msgspec
+
+from corewise.compute.adoption import LedgerChange
+from corewise.compute.hosts import OPTIONS, TOPOLOGY
+from corewise.compute.machine_file import machine_document
+from corewise.compute.options import GRACE, INTERVAL, ComputeOptions
+from corewise.compute.program import HostAgent
+from corewise.compute.verdicts import NoValidHost, Placed
+from corewise.openstack.libvirt import connected
+from corewise.openstack.placement_client import PlacementClient
+from corewise.tracking import Flavor
+from corewise.vocabulary.placement import PCPU
+
+URI = "test:///default"
+OWNED = "owned"
+NUMBER = 11
+FLAVOR = Flavor("example-owned", 4, 1024, extra_specs={"hw:cpu_policy": "dedicated"})
+_GUEST = str(UUID(int=NUMBER))
+_NOVA_CONF = "[compute]\ncpu_dedicated_set = 2-7\ncpu_shared_set = 0-1\n"
+_DOMAIN = f"""
+<domain type='test'>
+  <name>guest-{NUMBER}</name>
+  <uuid>{_GUEST}</uuid>
+  <memory unit='MiB'>{FLAVOR.ram}</memory>
+  <vcpu>{FLAVOR.vcpus}</vcpu>
+  <os><type>hvm</type></os>
+</domain>
+"""
+
+
+@dataclass(frozen=True)
+class OwnerReport:
+    """What happened on the host.
+
+    ``pins``: guest CPU -> host CPU, as libvirt has it while the domain runs. ``held`` and ``left``: PCPU in
+    Placement, while the guest is there and after its domain is gone. ``changes``: what the agent did.
+    """
+
+    host: str
+    guest: int
+    chosen: Mapping[int, int]
+    pins: Mapping[int, int]
+    held: int
+    left: int
+    changes: tuple[LedgerChange, ...]
+
+
+def own(
+    folder: Path, client: PlacementClient, place: Callable[[], Placed | NoValidHost]
+) -> OwnerReport | None:
+    """Run the host in a folder of its own; None if ``place`` finds no host for the guest.
+
+    Raises:
+        ExtraMissing: if libvirt's Python package is not installed.
+        LibvirtError: if libvirt refuses.
+    """
+    with connected(URI) as libvirt:
+        (folder / OWNED).mkdir(parents=True)
+        machine = folder / OWNED / TOPOLOGY
+        machine.write_bytes(msgspec.json.encode(machine_document(libvirt.host())))
+        (folder / OWNED / OPTIONS).write_text(_NOVA_CONF, encoding="utf-8")
+        options = ComputeOptions(
+            OWNED,
+            (folder / OWNED / OPTIONS,),
+            topology=machine,
+            state_dir=folder / OWNED,
+            libvirt=URI,
+            apply=True,
+            standalone=True,
+        )
+        agent = HostAgent(options, client)
+        changes = list(agent.once().state.changes)
+        placed = place()
+        if isinstance(placed, NoValidHost):
+            return None
+        libvirt.start(_DOMAIN)
+        changes += agent.once(INTERVAL).state.changes
+        pins = next(each.pins for each in libvirt.domains() if each.uuid == _GUEST)
+        held = _held(client)
+        libvirt.remove(_GUEST)
+        for now in (2 * INTERVAL, 2 * INTERVAL + GRACE.applied):
+            changes += agent.once(now).state.changes
+    chosen = {vcpu: cpu for cell in placed.record.cells for vcpu, cpu in cell.pins.items()}
+    done = tuple(each for each in changes if each.guest == _GUEST)
+    return OwnerReport(OWNED, NUMBER, chosen, pins, held, _held(client), done)
+
+
+def _held(client: PlacementClient) -> int:
+    provider = client.find_provider(OWNED)
+    return 0 if provider is None else client.usages(provider.uuid).get(PCPU, 0)
