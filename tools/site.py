@@ -26,11 +26,11 @@ _LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Put the pages of each folder into the navigation; load no script from elsewhere.
+    """Put the pages of each folder into the navigation.
 
-    Without that script there is no search in pages that are opened as files; ``make docs-serve`` has it.
+    The theme would load from elsewhere the script that lets pages opened as files be searched: ours is here.
     """
-    config.extra["polyfills"] = []
+    config.extra["polyfills"] = ["javascripts/search_in_files.js"]
     docs = Path(config.docs_dir)
     config.nav = [_unfold(each, docs) for each in config.nav or []]
     listed = set(_pages(config.nav))

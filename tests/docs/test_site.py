@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -67,3 +69,26 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     assert [each for page in pages for each in requests(page.read_text()) if "//" in each] == []
     for style in site.rglob("*.css"):
         assert not re.search(r"@import|url\(.?(?:https?:)?//", style.read_text()), style
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+@pytest.mark.parametrize("page", ["index.html", "start/openstack.html"])
+def test_pages_that_are_opened_as_files_can_be_searched(page: str, site: Path, tmp_path: Path) -> None:
+    address = f"{(site / page).as_uri()}?q=oversubscription"
+    command = [
+        str(CHROMIUM),
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path}",
+    ]
+    browsed = subprocess.run(
+        [*command, "--virtual-time-budget=60000", "--dump-dom", address],
+        capture_output=True, text=True, timeout=240, check=True,
+    )  # fmt: skip
+    _, _, result = browsed.stdout.partition("md-search-result__meta")
+    assert re.match(r'">\d+ matching documents', result), result[:200]
+    assert f'href="{(site / "suppression.html").as_uri()}' in result
