@@ -183,7 +183,7 @@ def test_the_scenario_shows_hosts_guests_and_the_upgrade(world: World) -> None:
     assert result.exit_code == 0, result.exception
     told = json.loads(result.stdout)
     offered = {each["host"]: (each["VCPU"], each["PCPU"]) for each in told["hosts"]}
-    assert offered["document"] == (
+    assert offered["combined"] == (
         {"total": 30, "allocationRatio": 8.0},
         {"total": 16, "allocationRatio": 1.0},
     )

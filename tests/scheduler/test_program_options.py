@@ -31,6 +31,26 @@ def test_the_stanza_is_what_a_stock_kube_scheduler_reads() -> None:
     assert yaml.safe_load(answer.stdout) == {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "pluginConfig": [
+                    {
+                        "name": "NodeResourcesFit",
+                        "args": {
+                            "scoringStrategy": {
+                                "type": "LeastAllocated",
+                                "resources": [
+                                    {"name": "cpu", "weight": 1},
+                                    {"name": "memory", "weight": 1},
+                                    {"name": "kubernetes.io/batch-cpu", "weight": 10},
+                                    {"name": "kubernetes.io/batch-memory", "weight": 1},
+                                ],
+                            }
+                        },
+                    }
+                ]
+            }
+        ],
         "extenders": [
             {
                 "urlPrefix": "https://127.0.0.1:9443",

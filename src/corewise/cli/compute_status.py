@@ -49,7 +49,7 @@ _COLUMNS: tuple[Column[UseRow], ...] = (
 @click.command(
     epilog=examples(
         "corewise compute status --hosts cloud/hosts",
-        "corewise compute status --hosts cloud/hosts --host document -o svg > host.svg",
+        "corewise compute status --hosts cloud/hosts --host combined -o svg > host.svg",
     )
 )
 @given_hosts

@@ -175,7 +175,7 @@ def config_command(
     server_name: str,
     **cluster: Any,
 ) -> None:
-    """Print the KubeSchedulerConfiguration that makes kube-scheduler call the extender.
+    """Print the KubeSchedulerConfiguration for kube-scheduler: the extender, and scores by batch CPU.
 
     The files are expected in /etc/kubernetes/corewise, or where --write-certificates writes them, unless
     options say where they are on kube-scheduler's host. Only --write-certificates asks the cluster.

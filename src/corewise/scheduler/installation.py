@@ -1,4 +1,4 @@
-"""How kube-scheduler finds the scheduler: its configuration file."""
+"""How kube-scheduler finds the scheduler, and counts batch resources: its configuration file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from textwrap import wrap
 
 import yaml
 
-from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, SYSTEM_NAMESPACE
+from corewise.engine.kube_plugins import FIT_WEIGHTS
+from corewise.vocabulary.names import BATCH_CPU, OWNED_CPUS_RESOURCE, SYSTEM_NAMESPACE
 
 FORMER_GATE = "corewise-binding-gate"
 """The webhook configuration of older versions, which checked bindings at a gate; the leader removes it."""
@@ -29,10 +30,14 @@ WEIGHT = (
 )
 _WIDTH = 110
 _HEAD = """\
-For kube-scheduler --config FILE; merge `extenders` into the configuration you have. If you have none, add
-clientConnection.kubeconfig (kubeadm: /etc/kubernetes/scheduler.conf), since kube-scheduler ignores
---kubeconfig beside --config. Mount the file and the directory of the certificates into its Pod. Only one
-extender may have a bindVerb."""
+For kube-scheduler --config FILE; merge `extenders` and `pluginConfig` into the configuration you have. If you
+have none, add clientConnection.kubeconfig (kubeadm: /etc/kubernetes/scheduler.conf), since kube-scheduler
+ignores --kubeconfig beside --config. Mount the file and the directory of the certificates into its Pod. Only
+one extender may have a bindVerb."""
+_FIT = f"""\
+NodeResourcesFit: offline pods request neither cpu nor memory, so without {BATCH_CPU} here
+kube-scheduler would choose their nodes by what other pods request. Both batch resources count only for pods
+that request them."""
 _SERVICE = """\
 On the host's network, as with kubeadm, kube-scheduler does not know the names of Services: give the Service's
 cluster IP with --url, and with --server-name the name that the certificate is for."""
@@ -69,7 +74,7 @@ _CONSEQUENCES = {
 def scheduler_configuration(
     url: str = SERVICE_URL, tls: Mapping[str, str] | None = None, pods: Pods = Pods.OWNED
 ) -> str:
-    """Return the KubeSchedulerConfiguration that makes kube-scheduler call the extender, as YAML.
+    """Return the KubeSchedulerConfiguration: NodeResourcesFit's scoring, and the extender, as YAML.
 
     ``tls`` is the extender's ``tlsConfig``, by field, over the defaults: ``caFile`` is where kube-scheduler
     finds the authority to trust, ``certFile`` and ``keyFile`` what it shows to the extender, ``serverName``
@@ -92,17 +97,21 @@ def scheduler_configuration(
         "tlsConfig": {field: value for field, value in stated.items() if value},
         **({"managedResources": managed} if pods is Pods.OWNED else {}),
     }
+    resources = [{"name": name, "weight": weight} for name, weight in FIT_WEIGHTS.items()]
+    scoring = {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}}
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": scoring}]}],
         "extenders": [extender],
     }
     remarks = [
         _HEAD,
         pods.consequence,
         f"weight: {WEIGHT}",
+        _FIT,
         _CERTIFICATE,
         *([_SERVICE] if ".svc" in url else []),
     ]
-    lines = chain.from_iterable(wrap(each, _WIDTH - 2) for each in remarks)
+    lines = chain.from_iterable(wrap(each, _WIDTH - 2, break_on_hyphens=False) for each in remarks)
     return "".join(f"# {line}\n" for line in lines) + yaml.safe_dump(document, sort_keys=False)

@@ -5,11 +5,11 @@ scheduled, claimed in Placement and pinned by the same code as on a real host; o
 Then the legacy host is upgraded: dedicated CPUs are named, and its agent moves the guests that are pinned
 there.
 
-The hosts are the document's (16 dedicated CPUs, 30 shared ones, overcommitted eight times), one like it
-without hyperthreads, one that shares all its CPUs, and one from before: nothing says which of its CPUs are
+The hosts: ``combined`` has 16 dedicated CPUs and 30 shared ones, overcommitted eight times; ``no-smt`` has
+both, without hyperthreads; ``shared`` shares all its CPUs; of the legacy one nothing says which CPUs are
 dedicated. Linux numbers the first threads of all cores before the second ones, so core 1 of 24 has CPUs 1 and
-25. The flavors are the document's examples 1, 2 and 3, as resources and as the policies of old. Where libvirt
-is installed, a last host has domains (:mod:`owner`).
+25. Each of the three example flavors comes as resources, and as the policies of old. Where libvirt is
+installed, a last host has domains (:mod:`owner`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _host(name: str, cores: int, options: str, *, hyper_threading: bool = True) 
 OLD_HOST = _host(OLD, 16, "")
 NEW_HOSTS = (
     _host(
-        "document",
+        "combined",
         24,
         "[DEFAULT]\ncpu_allocation_ratio = 8.0\n"
         "[compute]\ncpu_dedicated_set = 1-8,25-32\ncpu_shared_set = 9-23,33-47\n",
