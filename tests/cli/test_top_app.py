@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,17 @@ from textual.pilot import Pilot
 
 from cli.offline_world import CALM, REPORT, changed, labelled
 from cli.top_screen import HandmadeData, lines_of, node, pod, text_of
+from corewise.cli.explain import read_node
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.output import Column
 from corewise.cli.top_app import RowTable, TextScreen, TopApp
 from corewise.cli.top_data import following
 from corewise.cli.top_view import PLAIN
 from corewise.kube.client import Client
-from corewise.kube.config import load_config
+from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import Forbidden, Status
 from corewise.kube.resources import NODES
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 from corewise.vocabulary.offline_report import OfferState
 from kubedouble.server import serve
 
@@ -197,6 +200,33 @@ async def test_enter_explains_a_row_and_q_goes_back_and_then_quits() -> None:
         assert names(app) == ["a", "b", "c"]
         await pilot.press("q")
     assert app.return_code == 0
+
+
+async def test_a_slow_api_server_freezes_nothing_and_going_back_gives_its_answer_up() -> None:
+    asked, given_up = asyncio.Event(), asyncio.Event()
+
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.read()  # ends with the connection
+        given_up.set()
+        writer.close()
+
+    async with await asyncio.start_server(never_answer, "127.0.0.1") as server:
+        host, port = server.sockets[0].getsockname()
+        slow = ClusterConfig(server=f"http://{host}:{port}")
+        data = HandmadeData(THREE)
+        explain = partial(read_node, Client(slow), config_namespace=CONFIG_NAMESPACE)
+        data.tables = {**data.tables, "nodes": replace(data.tables["nodes"], explain=explain)}
+        app = data.app()
+        async with asyncio.timeout(DEADLINE), app.run_test(size=SMALL) as pilot:
+            await pilot.press("enter")
+            await until_shown(pilot, "Reading the cluster ...")
+            await asked.wait()
+            assert "All columns:" in text_of(app)
+            await pilot.press("q", "r")
+            assert names(app) == ["c", "b", "a"]
+            await given_up.wait()
 
 
 async def test_what_cannot_be_explained_is_said_with_what_to_do(tmp_path: Path) -> None:
