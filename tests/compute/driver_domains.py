@@ -62,7 +62,13 @@ def driver() -> Iterator[Domains]:
     there.close()
 
 
-def dies_after(monkeypatch: pytest.MonkeyPatch, calls: int) -> Callable[[], None]:
+def _killed() -> None:
+    raise KeyboardInterrupt
+
+
+def dies_after(
+    monkeypatch: pytest.MonkeyPatch, calls: int, die: Callable[[], None] = _killed
+) -> Callable[[], None]:
     """Have the next write die after some calls of live settings; the answer ends that."""
     from corewise.openstack import libvirt as adapter  # noqa: PLC0415 - what is replaced
 
@@ -71,7 +77,7 @@ def dies_after(monkeypatch: pytest.MonkeyPatch, calls: int) -> Callable[[], None
 
     def write(found: Any, change: DomainChange) -> None:
         if not left[0]:
-            raise KeyboardInterrupt
+            die()
         left[0] -= 1
         real(found, change)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,34 @@ def test_a_call_that_libvirt_refuses_takes_back_those_before_it(
         applied.apply()
     assert (applied.stored(), applied.live()) == ({}, dict.fromkeys(PINNED, EVERYWHERE))
     assert (applied.journal.read(), applied.is_applied) == ({}, False)
+
+
+@pytest.mark.parametrize("calls", range(5))
+def test_a_write_that_libvirt_died_under_stays_in_the_journal_until_it_is_back(
+    applied: Applied, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    library = importlib.import_module("libvirt")
+
+    class Away:
+        """A connection whose daemon is gone."""
+
+        def __getattr__(self, name: str) -> Any:
+            raise library.libvirtError("End of file while reading data")
+
+    def die() -> None:
+        applied.libvirt._connection = Away()
+        raise library.libvirtError("End of file while reading data")
+
+    connection = applied.libvirt._connection
+    applied.domains.start(1)
+    alive = dies_after(monkeypatch, calls, die)
+    with pytest.raises(LibvirtError, match="End of file"):
+        applied.apply()
+    assert (applied.journal.unfinished(), applied.is_applied) == ((guest(1),), False)
+    applied.libvirt._connection = connection
+    alive()
+    undo(applied.libvirt, applied.host, guest(1), applied.journal)
+    assert (applied.stored(), applied.live()) == ({}, dict.fromkeys(PINNED, EVERYWHERE))
 
 
 def test_a_value_that_libvirt_takes_and_does_not_keep_is_an_error(applied: Applied) -> None:
