@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 
 from tools.bench import (
     agent,
+    applying,
     engine,
     guests,
     handler,
@@ -55,6 +56,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "tracking": tracking.measure,
     "placement": lambda: placement.measure(HOST_COUNTS),
     "guests": lambda: guests.measure(HOST_COUNTS),
+    "applying": applying.measure,
 }
 
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGES = "the benchmark pages"
+PAGES = "docs/benchmarks*.md"
 
 
 @dataclass(frozen=True, slots=True)
