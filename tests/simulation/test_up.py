@@ -17,8 +17,15 @@ from typing import Any
 
 import pytest
 
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
 from corewise.simulation.control_plane import ClusterError, copy_private
-from corewise.vocabulary.names import CPU_BASIC_INFO
+from corewise.simulation.pods import manifest
+from corewise.vocabulary.cpu_annotations import stated_cpus
+from corewise.vocabulary.names import CPU_BASIC_INFO, RESOURCE_STATUS
+from corewise.vocabulary.owned_cpus import read_owned_cpus
+from manager.world import eventually
+from scheduler.program_world import PLAIN_NODES, PLAIN_PODS
 
 WITHIN = 300.0
 SHORT = ("--for", "3s")
@@ -265,13 +272,38 @@ def test_the_processes_go_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         wait_for(lambda: all(map(is_gone, pids)), "a child outlived its parent")
 
 
-@pytest.mark.parametrize(("index", "name"), [(0, "the API server"), (1, "the manager")])
+@pytest.mark.parametrize(("index", "name"), [(0, "the API server"), (1, "the manager"), (2, "the scheduler")])
 def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path: Path, index: int, name: str) -> None:
     with running(tmp_path / "state", "--nodes", "1") as process:
         os.kill(sorted(children(process.pid))[index], signal.SIGKILL)
         process.wait(timeout=WITHIN)
         assert process.returncode == 3
         assert f"corewise: {name} ended with exit code -9" in (tmp_path / "stderr").read_text()
+
+
+async def test_pods_that_own_cpus_get_them_from_the_real_scheduler_also_when_a_state_is_taken_up_again(
+    tmp_path: Path,
+) -> None:
+    state, kubeconfig = tmp_path / "state", tmp_path / "kubeconfig"
+    for name in ("first", "second"):
+        with running(state, "--nodes", "1", "--kubeconfig-out", str(kubeconfig)):
+            async with Client(load_config(str(kubeconfig))) as client:
+                owner = manifest(name, cpu_milli=2000, memory=1 << 30, qos_class="LSE")
+                await client.create(PLAIN_PODS, owner, "default")
+
+                async def bound() -> Any:
+                    return (await client.get(PLAIN_PODS, name, "default"))["spec"].get("nodeName")  # noqa: B023
+
+                await eventually(bound)
+                pods = [await client.get(PLAIN_PODS, each, "default") for each in {"first", name}]
+                (node,) = await client.list(PLAIN_NODES)
+    (container,) = pods[0]["spec"]["containers"]
+    assert container["resources"]["requests"]["corewise.io/owned-cpus"] == "2"
+    owned = [stated_cpus(pod["metadata"]["annotations"][RESOURCE_STATUS]).cpus for pod in pods]
+    assert list(map(len, owned)) == [2, 2]
+    assert not set(owned[0]) & set(owned[1])
+    ledger = read_owned_cpus(node["metadata"]["annotations"]).owners.values()
+    assert {each.name for each in ledger} == {"first", "second"}
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ from corewise.simulation.node_cgroups import NodeTree, describe, is_offline, rea
 from corewise.simulation.node_simulation import UNKNOWN_SPEED, NodeSimulation
 from corewise.simulation.plant import Moment, moment
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, OVERSUBSCRIPTION
-from corewise.vocabulary.qos import ANY_NAMESPACE
+from corewise.vocabulary.qos import QoSRules
 
 PERIOD = 60.0
 _WORKERS = 8
@@ -93,9 +93,16 @@ class AgentFleet:
     """The agents of all machines. ``fleet`` bounds their requests to the API and counts failures."""
 
     def __init__(
-        self, client: Client, roots: Mapping[str, Path], fleet: KubeletFleet, *, clock: Clock
+        self,
+        client: Client,
+        roots: Mapping[str, Path],
+        fleet: KubeletFleet,
+        *,
+        rules: QoSRules,
+        clock: Clock,
     ) -> None:
         self._fleet = fleet
+        self._rules = rules
         self._clock = clock
         self._nodes = Cache(client, AGENT_NODES, on_change=self._node_changed, clock=clock)
         self._pods = Cache(
@@ -127,7 +134,7 @@ class AgentFleet:
             cgroups,
             unreadable=self._count_unreadable,
             problem_log=problem_log,
-            rules=ANY_NAMESPACE,
+            rules=self._rules,
         )
         reporter = TopologyReporter(client, local, root, read=self._read)
         return SimulatedAgent(local, reporter, OfflineController(local, root))

@@ -58,6 +58,7 @@ from corewise.simulation.node_memory import MemoryWatch
 from corewise.simulation.plan import Plan
 from corewise.simulation.resource_metrics import DEFINITIONS, ResourceMetrics
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.vocabulary.qos import QoSRules
 
 _POLL = 0.1
 _VERDICT_POLL = 1.0
@@ -91,7 +92,13 @@ class LocalCluster:
         agent, groups = control_plane.account_identity(
             control_plane.AGENT_NAMESPACE, control_plane.AGENT_NAME
         )
-        self.agents = AgentFleet(client.as_user(agent, groups), roots, self.kubelets, clock=SYSTEM_CLOCK)
+        self.agents = AgentFleet(
+            client.as_user(agent, groups),
+            roots,
+            self.kubelets,
+            rules=QoSRules(frozenset(plan.qos_namespaces)),
+            clock=SYSTEM_CLOCK,
+        )
         self._agents_task: asyncio.Task[None] | None = None
         self._agents_wanted = asyncio.Event()
         self._agents_wanted.set()
