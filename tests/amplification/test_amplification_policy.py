@@ -363,3 +363,13 @@ def test_heartbeats_of_a_node_without_a_list_of_amounts_are_stored_as_they_come(
         new["status"]["conditions"][0]["lastHeartbeatTime"] = time
         history.write(new, KUBELET)
         assert history.stored["status"]["conditions"][0]["lastHeartbeatTime"] == time
+
+
+def test_an_amount_of_zero_is_put_back_where_the_whole_list_was_taken_away() -> None:
+    old = amplified_node()
+    old["status"]["allocatable"] = {"cpu": "0"}
+    old["metadata"]["annotations"][names.recorded_raw("allocatable", "cpu")] = "unreadable"
+    new = copy.deepcopy(old)
+    del new["status"]["allocatable"]
+    document, _ = amplification_policy(maximum=Ratio(1000))
+    assert patched(document, new, old, OTHER)["status"]["allocatable"] == {"cpu": "0"}
