@@ -81,6 +81,7 @@ def _patch(template: str, values: dict[str, Any]) -> str:
 def generated() -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the files that are generated from the chart: path, and what renders it."""
     yield "charts/corewise/values.yaml", values
+    yield "charts/corewise/README.md", readme
     for folder in KUSTOMIZED:
         for path in sorted((CHART / "templates" / folder).glob("*.yaml")):
             if (template := f"{folder}/{path.name}") not in NOT_KUSTOMIZED:
@@ -119,6 +120,47 @@ def _values_of(properties: dict[str, Any], indent: str) -> Iterator[str]:
             yield textwrap.indent(yaml.safe_dump({name: default}, sort_keys=False), indent).rstrip()
         else:
             yield f"{indent}{name}: {json.dumps(default)}"
+
+
+_README = """\
+# Helm chart of corewise
+
+corewise manages the CPUs of a cluster: CPUs of different speed, CPUs that pods own, and CPU that online pods
+leave to offline pods.
+
+```
+helm install corewise corewise-VERSION.tgz -n corewise-system --create-namespace \\
+  --set image.repository=REGISTRY/corewise --set image.tag=TAG
+helm test corewise -n corewise-system
+```
+
+Before an uninstall, run `corewise uninstall --check`: it names what must be undone first.
+The page docs/install.md describes prerequisites, upgrade and uninstall.
+
+## Values
+
+This table is generated from values.schema.json: change that, then run `make generate`.
+
+| value | default | what it does |
+|---|---|---|
+"""
+
+
+def readme() -> str:
+    """Return README.md: how to install, and a table of the schema's values."""
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    return _README + "".join(_rows_of(schema["properties"], ""))
+
+
+def _rows_of(properties: dict[str, Any], path: str) -> Iterator[str]:
+    for name, schema in properties.items():
+        default = schema.get("default")
+        text = schema["description"].replace("|", "\\|")
+        if "properties" in schema and default is None:
+            yield f"| **`{path}{name}`** | | {text} |\n"
+            yield from _rows_of(schema["properties"], f"{path}{name}.")
+        elif default is not None:
+            yield f"| `{path}{name}` | `{json.dumps(default)}` | {text} |\n"
 
 
 def chart_version(version: str) -> str:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,41 @@ def test_a_program_that_is_off_leaves_nothing(program: str) -> None:
     assert (agents_policy in map(key, made)) == (program != "agent")
 
 
+def test_programs_in_the_network_of_the_nodes_fit_on_one_node_and_are_updated_there() -> None:
+    on = {"hostNetwork": {"enabled": True}}
+    rendered = by_key(objects(chart.render({"manager": on, "scheduler": on})))
+    ports: list[int] = []
+    for (kind, _, name), each in rendered.items():
+        if kind == "Deployment":
+            assert each["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
+            pod = each["spec"]["template"]["spec"]
+            assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+            (container,) = pod["containers"]
+            listening = {port for text in container["args"] for port in re.findall(r"-?listen=:(\d+)$", text)}
+            own = [port["containerPort"] for port in container["ports"]]
+            assert listening == set(map(str, own)), name
+            ports += own
+        elif kind == "DaemonSet":
+            assert "hostNetwork" not in each["spec"]["template"]["spec"]
+    assert len(ports) == len(set(ports)) == 4
+
+
+def test_the_readme_has_every_value_of_values_yaml() -> None:
+    def names(values: dict[str, Any], schema: dict[str, Any], path: str = "") -> Iterator[str]:
+        for name, value in values.items():
+            inner = schema[name]
+            if "properties" in inner and "default" not in inner:
+                yield from names(value, inner["properties"], f"{path}{name}.")
+            else:
+                yield f"| `{path}{name}` | `{json.dumps(value)}` |"
+
+    schema = json.loads((chart.CHART / "values.schema.json").read_text())["properties"]
+    page = (chart.CHART / "README.md").read_text()
+    rows = list(names(yaml.safe_load(chart.values()), schema))
+    assert len(rows) > 40
+    assert [row for row in rows if row not in page] == []
+
+
 @pytest.mark.parametrize("program", ["corewise-manager", "corewise-scheduler", "corewise-test"])
 def test_only_agents_need_more_than_the_restricted_standard(program: str) -> None:
     (found,) = (
@@ -188,6 +224,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"managr": {}}, "'managr' not allowed"),
     ({"manager": {"replica": 1}}, "'replica' not allowed"),
     ({"manager": {"replicas": 0}}, "minimum: got 0, want 1"),
+    ({"manager": {"hostNetwork": {"webhookPort": 443}}}, "minimum: got 443, want 1,024"),
+    ({"scheduler": {"hostNetwork": True}}, "got boolean, want object"),
     ({"manager": {"replicas": "two"}}, "got string, want integer"),
     ({"manager": {"resources": {"requests": {"cpu": "much"}}}}, "'much' does not match pattern"),
     ({"agent": {"tolerations": [{"effect": "Never"}]}}, "tolerations/0/effect"),

@@ -84,7 +84,7 @@ def engine_option(*names: str) -> Iterator[None]:
 
 async def specs(client: Client) -> dict[str, Any]:
     """Return the specs of the programs, by name."""
-    found = {}
+    found: dict[str, Any] = {}
     for plural in ("deployments", "daemonsets"):
         listed = json.loads(await client.request("GET", f"{APPS}/{plural}"))
         found |= {each["metadata"]["name"]: each["spec"] for each in listed["items"]}

@@ -10,8 +10,20 @@
 {{ .Values.config.namespace | default .Release.Namespace }}
 {{- end -}}
 
-{{/* What a pod's labels, annotations and placement are by the values of its program. */}}
+{{/* The ports of manager and scheduler: those of the node have to be free there. */}}
+{{- define "corewise.webhookPort" -}}
+{{ if .hostNetwork.enabled }}{{ .hostNetwork.webhookPort }}{{ else }}9443{{ end }}
+{{- end -}}
+{{- define "corewise.metricsPort" -}}
+{{ if .hostNetwork.enabled }}{{ .hostNetwork.metricsPort }}{{ else }}8080{{ end }}
+{{- end -}}
+
+{{/* What a pod's network and placement are by the values of its program. */}}
 {{- define "corewise.placement" -}}
+{{- if (.hostNetwork).enabled }}
+hostNetwork: true
+dnsPolicy: ClusterFirstWithHostNet
+{{- end }}
 {{- with .priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
