@@ -39,10 +39,11 @@ KEPT: frozenset[Key] = frozenset(
     {
         ("Namespace", "", NAMESPACE),
         ("CustomResourceDefinition", "", "noderesourcetopologies.topology.node.k8s.io"),
+        ("CustomResourceDefinition", "", "clustercolocationprofiles.config.koordinator.sh"),
         ("ConfigMap", NAMESPACE, CONFIG_NAME),
     }
 )
-"""What an uninstall leaves, and should: others may use the CRD, and the configuration is the user's."""
+"""What an uninstall leaves, and should: others may use the CRDs, and the configuration is the user's."""
 OF_THE_CLUSTER = {"Event", "APIService"}
 """Events end after an hour by themselves; APIServices say which groups of CRDs are served."""
 OF_A_NAMESPACE = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
