@@ -20,9 +20,9 @@ from agent.agent_world import AgentWorld, agent_world
 from agent.fake_node import container, manifest
 from agent.offline_node import batch_container, offline_manifest
 from agent.test_pinning_program import OWNER
+from compute.agent_scene import Scene
 from compute.compute_world import DOCUMENT
 from compute.compute_world import World as Placement
-from compute.test_host_agent import Scene
 from corewise.agent.objects import QuotaPod
 from corewise.compute.program import HostAgent, Passed
 from corewise.kube.errors import KubeError

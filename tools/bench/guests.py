@@ -46,6 +46,9 @@ class _AtOnce:
     def release(self, guest: str) -> bool:
         return True
 
+    def refuse_guest_of_nova(self, guest: str) -> None:
+        """Refuse none: no Nova is here."""
+
     def holds(self, guest: str, provider: str) -> bool:
         return True
 
