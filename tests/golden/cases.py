@@ -108,6 +108,27 @@ CASES = [
         """,
     ),
     Case(
+        "colocation",
+        "colocation",
+        """
+        config check batch.yaml
+        config check bad.yaml
+        config check bad.yaml -o json
+        config check overlap.yaml
+        config check everything.yaml
+        config check dump.json
+        explain pod --file job.yaml --from dump.json
+        explain pod --file job.yaml --from dump.json -o yaml
+        explain pod --file job.yaml --from dump.json --offline-pods refuse
+        explain pod --file job.yaml --from dump.json --offline-pods leave
+        explain pod --file online.yaml --from dump.json
+        explain pod --file hugepages.yaml --from dump.json
+        explain pod --file batch.yaml --from dump.json
+        explain pod
+        explain pod default/web --file job.yaml
+        """,
+    ),
+    Case(
         "config-check",
         "config",
         """

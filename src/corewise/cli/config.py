@@ -28,6 +28,7 @@ from corewise.cli.files import TEXT_FILE, text_of
 from corewise.cli.options import examples, read
 from corewise.cli.output import Form
 from corewise.config.colocation import parse_oversubscription, parse_suppression
+from corewise.config.colocation_profile import KIND, profiles_in
 from corewise.config.configuration import (
     LARGEST_AMPLIFICATION_RATIO,
     node_config_conflicts,
@@ -86,8 +87,8 @@ def check(
 ) -> None:
     """Check a configuration and name every error with its place.
 
-    FILE is a ConfigMap in YAML or JSON (several documents or a List will do), or the JSON of one of its
-    keys; - is stdin. Unknown keys are warnings.
+    FILE is a ConfigMap or a ClusterColocationProfile in YAML or JSON (several documents or a List will do),
+    or the JSON of one key of the ConfigMap; - is stdin. Unknown keys are warnings, in a profile errors.
 
     With nodes (--nodes or --cluster), two nodeConfigs entries that select one node are errors, and each CPU
     model in use is listed with its ratio. A model that ratioModel does not name is a warning. Models are
@@ -103,6 +104,8 @@ def check(
     contents = _contents(file, key)
     compared = nodes.nodes if nodes else ()
     findings = [ConfigFinding("", problem) for problem in contents.problems]
+    profiles = profiles_in(contents.text)
+    findings += [ConfigFinding("", problem) for each in profiles for problem in each.problems]
     coverage = None
     for text in contents.keys:
         parsed = _parsed(text, largest_amplification)
@@ -119,7 +122,9 @@ def check(
         busy = nodes.raised_while_busy(texts, largest_amplification)
         findings += [ConfigFinding("", Problem(Severity.WARNING, 1, 1, "", each)) for each in busy]
     findings.sort(key=lambda each: (each.problem.line, each.problem.column))
-    _print(file, contents, findings, coverage, form)
+    checked = [each.key for each in contents.keys]
+    checked += [each.rest.name for each in profiles if each.rest] or [KIND] * bool(profiles)
+    _print(file, checked, findings, coverage, form)
     if nodes and not nodes.reports and any(each.key == names.NORMALIZATION_KEY for each in contents.keys):
         output.say(f"CPU models are not checked: no NodeResourceTopology came with the nodes ({HOW_TO})")
     if any(each.problem.severity is Severity.ERROR for each in findings):
@@ -197,11 +202,11 @@ def _contents(file: str, key: str | None) -> Contents:
             hint="name it: " + " or ".join(f"--key {each}" for each in KEYS),
             exit_code=ExitCode.USAGE,
         ) from None
-    if not contents.keys and not contents.problems:
+    if not contents.keys and not contents.problems and not profiles_in(contents.text):
         keys = " or ".join(KEYS if key is None else (key,))
         raise Failure(
             f"{file} holds no configuration of corewise",
-            hint=f"a ConfigMap has it in data, under {keys}",
+            hint=f"a ConfigMap has it in data, under {keys}; or write a {KIND}",
         )
     return contents
 
@@ -217,7 +222,7 @@ def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:
 
 
 def _print(
-    file: str, contents: Contents, findings: list[ConfigFinding], coverage: ModelCoverage | None, form: Form
+    file: str, checked: list[str], findings: list[ConfigFinding], coverage: ModelCoverage | None, form: Form
 ) -> None:
     name = "<stdin>" if file == "-" else file
     errors = sum(each.problem.severity is Severity.ERROR for each in findings)
@@ -225,7 +230,7 @@ def _print(
     if form is Form.JSON:
         document: dict[str, Any] = {
             "file": name,
-            "keys": [each.key for each in contents.keys],
+            "keys": checked,
             "errors": errors,
             "warnings": warnings,
             "problems": [_record(each) for each in findings],
@@ -241,9 +246,8 @@ def _print(
         output.tell(f"{where}: {problem.severity}: {path}{problem.message}")
     if coverage is not None:
         print_coverage(coverage)
-    checked = ", ".join(each.key for each in contents.keys) or "no key"
     found = f"{output.count(errors, 'error')}, {output.count(warnings, 'warning')}"
-    output.say(f"{Path(name).name}: {checked}: {found if findings else 'no problems'}")
+    output.say(f"{Path(name).name}: {', '.join(checked) or 'no key'}: {found if findings else 'no problems'}")
     for line in () if coverage is None else remarks(coverage):
         output.say(line)
 

@@ -110,6 +110,8 @@ def _objects(text: bytes) -> list[tuple[_Head, msgspec.Raw]]:
 
 def _plural(kind: str) -> str:
     name = kind.lower()
+    if name.endswith("s"):
+        return f"{name}es"
     return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 

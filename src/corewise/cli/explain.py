@@ -23,6 +23,7 @@ from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
+from corewise.cli.new_pod import explain_new_pod, read_new_pod
 from corewise.cli.node_explanation import explain_node
 from corewise.cli.node_listing import list_cluster
 from corewise.cli.options import cluster_options, connection_options, examples, named
@@ -32,6 +33,7 @@ from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
+from corewise.manager.options import OfflinePods
 from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.decisions import decision_record, node_records
 from corewise.scheduler.listing import ListedPod, list_pod
@@ -119,11 +121,19 @@ async def _events(client: Client, name: str) -> tuple[Event, ...]:
 @command.command(
     "pod",
     short_help="Say where a pod is, and which nodes fit it.",
-    epilog=examples("corewise explain pod default/web", "corewise explain pod default/web --node n1"),
+    epilog=examples("corewise explain pod default/web --node n1", "corewise explain pod --file job.yaml"),
 )
 @connection_options
 @from_option
-@click.argument("name", metavar="NAMESPACE/NAME", callback=named, shell_complete=pod_names)
+@click.argument("name", metavar="[NAMESPACE/NAME]", required=False, callback=named, shell_complete=pod_names)
+@click.option("--file", type=FILE, help="A manifest: say what the webhooks would make of this pod.")
+@click.option(
+    "--offline-pods",
+    type=click.Choice([each.value for each in OfflinePods]),
+    default=OfflinePods.TRANSLATE.value,
+    show_default=True,
+    help="With --file: the manager's option of this name.",
+)
 @click.option(
     "--node", default="", shell_complete=node_names, help="Show this node alone, with every detail."
 )
@@ -138,7 +148,9 @@ def pod_command(
     kubeconfig: str | None,
     context: str | None,
     dump: Path | None,
-    name: str,
+    name: str | None,
+    file: Path | None,
+    offline_pods: str,
     node: str,
     config_file: Path | None,
     prometheus: str,
@@ -149,7 +161,18 @@ def pod_command(
     Decides as the scheduler would now, from nodes and pods as they are in the cluster. With --config and
     --prometheus also by what the pod's type does to memory and cache: both sides of the filter, every
     metric's value, age, position and points (--node shows them).
+
+    With --file, of a pod that does not exist yet: which ClusterColocationProfiles of the cluster select it,
+    what each changes, whether it is offline and why, and what becomes of its cpu and memory. A dump for
+    --from: kubectl get namespaces,priorityclasses,clustercolocationprofiles -o json.
     """
+    if file is not None and name is None:
+        pod = read_new_pod(file)
+        client = client_of(dump, kubeconfig, context)
+        asyncio.run(explain_new_pod(client, pod, OfflinePods(offline_pods))).show(form)
+        return
+    if file is not None or name is None:
+        raise click.UsageError("name one pod, NAMESPACE/NAME, or one manifest, --file")
     if prometheus and config_file is None:
         raise click.UsageError("--prometheus needs --config: the file says what is read there")
     interference = None if config_file is None else read_interference(config_file)

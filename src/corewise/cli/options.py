@@ -36,9 +36,9 @@ def examples(*commands: str, note: str = "") -> str:
     return f"{shown}\n\n{note}" if note else shown
 
 
-def named(context: click.Context, parameter: click.Parameter, value: str) -> str:
+def named(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Refuse the empty name of an object, as the callback of an argument: servers take it for all of them."""
-    if not value.rpartition("/")[2]:
+    if value is not None and not value.rpartition("/")[2]:
         raise click.BadParameter("it is empty: write a name", context, parameter)
     return value
 

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from itertools import combinations
 from typing import Any
 
-from corewise.config.decoding import Decoder, Parsed, Place, either, shown
-from corewise.config.json_text import Items, Members, TextReading, Value
+from corewise.config.decoding import Decoder, Parsed, Place, Problem, Severity, either, shown
+from corewise.config.json_text import Items, Members, TextReading, Value, path_text
 from corewise.config.node_configs import read_label_selector
+from corewise.config.yaml_text import read_objects
 from corewise.vocabulary.names import QOS_CLASS, SUB_PRIORITY
 from corewise.vocabulary.selectors import LabelSelector, label_key_fault, label_value_fault
 
@@ -110,7 +111,7 @@ def _leaves(document: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tupl
         if isinstance(value, Mapping):
             yield from _leaves(value, here)
         else:
-            yield ".".join(here), value
+            yield path_text(here), value
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,28 @@ def conflicts(profiles: Iterable[ColocationProfile]) -> list[ProfileOverlap]:
     ]
 
 
+def profiles_in(text: str) -> list[Parsed[ColocationProfile]]:
+    """Read the profiles of a file: YAML or JSON, several documents, or a List. Other objects are passed over.
+
+    Pairs that set one thing differently are warnings at the second profile.
+    """
+    readings = [each for each in read_objects(text) if _kind(each) == KIND]
+    found = [parse_profile(each) for each in readings]
+    good = [each.value for each in found if each.value is not None]
+    for conflict in conflicts(good):
+        at = next(i for i, each in enumerate(found) if each.value and each.value.name == conflict.second)
+        root = readings[at].root
+        line, column = readings[at].positions.at(root.offset if root else 0)
+        problem = Problem(Severity.WARNING, line, column, "", str(conflict))
+        found[at] = replace(found[at], problems=(*found[at].problems, problem))
+    return found
+
+
+def _kind(reading: TextReading) -> str:
+    members = reading.root.value if reading.root and isinstance(reading.root.value, Members) else ()
+    return next((str(each.value.value) for each in members if each.key == "kind"), "")
+
+
 def parse_profile(reading: TextReading) -> Parsed[ColocationProfile]:
     """Read a whole object of the API."""
     decoder = Decoder(reading, strict=True)
@@ -166,10 +189,11 @@ def parse_profile(reading: TextReading) -> Parsed[ColocationProfile]:
 
 def _read_spec(decoder: Decoder, place: Place, name: str) -> ColocationProfile:
     spec = decoder.fields(place, _SPEC)
+    before = decoder.error_count
     namespaces, pods = (
         read_label_selector(decoder, spec[each]) for each in ("namespaceSelector", "selector")
     )
-    if not namespaces.requirements and not pods.requirements:
+    if decoder.error_count == before and not namespaces.requirements and not pods.requirements:
         decoder.warn(
             place, "selects every pod of the cluster, except in kube-system and in the manager's namespace"
         )

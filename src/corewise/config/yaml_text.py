@@ -81,6 +81,24 @@ def read_yaml(text: str) -> TextReading:
     return TextReading(root, tuple(converter.faults), complete=True, positions=positions)
 
 
+def read_objects(text: str) -> list[TextReading]:
+    """Return each document of a text of several, and each item of a List; none if it is not YAML."""
+    positions, objects = Positions(text), []
+    try:
+        with _checked(text, DEEPEST_OBJECT):
+            documents = list(yaml.compose_all(text, Loader=_SAFE))
+    except NotYAMLError:
+        return []
+    for document in filter(None, documents):
+        converter = _Converter(positions)
+        root = converter.convert(document, ())
+        members = root.value if isinstance(root.value, Members) else ()
+        items = next((each.value.value for each in members if each.key == "items"), None)
+        roots = items if isinstance(items, Items) else (root,)
+        objects += [TextReading(each, tuple(converter.faults), True, positions) for each in roots]
+    return objects
+
+
 def read_texts(text: str, scalars: dict[int, yaml.ScalarNode]) -> Iterator[Located]:
     """Yield the documents of a text that is not only for corewise: scalars are text, nothing is a fault.
 

@@ -44,8 +44,8 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, STATIC_POD
 
 PROFILE_PATH = "/apply-profile/"
 OFFLINE_PATH = "/require-batch-resources"
-_NAMESPACE = "kubernetes.io/metadata.name"
-_NEVER = ("kube-system",)
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+SPARED_NAMESPACES = ("kube-system",)
 
 
 def pods_configuration(
@@ -57,7 +57,7 @@ def pods_configuration(
     failure_policy: str,
 ) -> dict[str, Any]:
     """Return the MutatingWebhookConfiguration; ``namespace`` is the manager's own."""
-    spared = {"key": _NAMESPACE, "operator": "NotIn", "values": sorted({*_NEVER, namespace})}
+    spared = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": sorted({*SPARED_NAMESPACES, namespace})}
     no_mirror = {
         "name": "no-mirror-of-a-static-pod",
         "expression": f'!object.metadata.?annotations[?"{STATIC_POD}"].hasValue()',

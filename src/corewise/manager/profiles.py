@@ -5,7 +5,7 @@ The resource may not be installed: then there are no profiles, and everything el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from corewise.config.json_text import read_json
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
-from corewise.kube.objects import RawObject
+from corewise.kube.objects import PriorityClass, RawObject
 from corewise.kube.resources import COLOCATION_PROFILES, PRIORITY_CLASSES
 
 
@@ -27,6 +27,11 @@ def parse_object(found: RawObject) -> Parsed[ColocationProfile]:
     metadata = {"name": meta.name, "labels": dict(meta.labels), "annotations": dict(meta.annotations)}
     document = msgspec.json.encode({"metadata": metadata, "spec": found.spec})
     return parse_profile(read_json(document.decode()))
+
+
+def priorities_of(classes: Iterable[PriorityClass]) -> dict[str, PriorityOfClass]:
+    """Return what PriorityClasses give to pods, by name."""
+    return {each.metadata.name: PriorityOfClass(each.value, each.preemption_policy) for each in classes}
 
 
 class Profiles:
@@ -46,10 +51,7 @@ class Profiles:
         return [self.good[name] for name in sorted(self.good)]
 
     def priorities(self) -> dict[str, PriorityOfClass]:
-        return {
-            str(name): PriorityOfClass(each.value, each.preemption_policy)
-            for name, each in self.classes.items.items()
-        }
+        return priorities_of(self.classes.items.values())
 
     def remarks(self, profile: ColocationProfile) -> Iterator[str]:
         """Say what is doubtful about a profile, stored or not, among the others."""

@@ -1,0 +1,159 @@
+"""``corewise explain pod --file``: what the manager's webhooks would make of a new pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from corewise.cli.errors import Failure
+from corewise.cli.explanation import Explanation, Line, Part
+from corewise.cli.files import bytes_of
+from corewise.colocation.offline import offline_mark, online_requests, translated
+from corewise.colocation.profiles import ProfileNotApplicableError, with_profile
+from corewise.config.colocation_profile import ColocationProfile
+from corewise.config.json_text import path_text
+from corewise.config.yaml_text import NotYAMLError, load_document
+from corewise.kube.admission import Operation, operations_between
+from corewise.kube.client import Client
+from corewise.kube.decoding import decode_object
+from corewise.kube.errors import DecodeError, NotFound
+from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, PODS, PRIORITY_CLASSES, Resource
+from corewise.manager.options import OfflinePods
+from corewise.manager.pod_webhooks import NAMESPACE_LABEL, SPARED_NAMESPACES, refusal
+from corewise.manager.profiles import parse_object, priorities_of
+from corewise.quantities import QuantityError
+from corewise.vocabulary.names import SYSTEM_NAMESPACE
+
+T = TypeVar("T")
+_TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
+
+
+def read_new_pod(file: Path) -> dict[str, Any]:
+    """Read a pod, or the pod that a workload makes, from YAML or JSON.
+
+    Raises:
+        Failure: if the file cannot be read, or has no pod.
+    """
+    hint = "it must be one Pod, or one workload with a pod template, such as a Job"
+    try:
+        document = load_document(bytes_of(file))
+        pod = _pod_of(document) if isinstance(document, dict) else None
+        if pod is None:
+            raise Failure(f"{file} has no pod", hint=hint)
+        decode_object(PODS, msgspec.json.encode(pod), "the pod")
+    except (NotYAMLError, DecodeError) as error:
+        raise Failure(f"{file} cannot be used: {error}", hint=hint) from None
+    return pod
+
+
+def _pod_of(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the pod with the namespace of the workload that makes it."""
+    if document.get("kind") == "Pod":
+        return {**document, "metadata": document.get("metadata") or {}}
+    for path in _TEMPLATES:
+        found: Any = document
+        for step in path:
+            found = found.get(step) if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            own = (document.get("metadata") or {}).get("namespace", "")
+            return {**found, "metadata": {"namespace": own, **(found.get("metadata") or {})}}
+    return None
+
+
+@dataclass
+class _NewPod:
+    """A pod on its way through the webhooks, and what is told of it."""
+
+    pod: Mapping[str, Any]
+    record: dict[str, Any] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+
+    def change(self, by: str, pod: Mapping[str, Any], remark: str = "") -> None:
+        operations = operations_between(self.pod, pod)
+        self.pod = pod
+        self.record.setdefault("changes", []).append(
+            {"by": by, "patch": msgspec.to_builtins(operations), **({"remark": remark} if remark else {})}
+        )
+        texts = [*([remark] if remark else []), *map(_text, operations)]
+        self.lines += [Line(by, text) for text in texts or ["changes nothing"]]
+
+    def refuse(self, why: str) -> None:
+        self.record["refused"] = why
+        self.lines.append(Line("refused", why))
+
+
+def _text(operation: Operation) -> str:
+    steps = [each.replace("~1", "/").replace("~0", "~") for each in operation.path.split("/")[1:]]
+    path = path_text(tuple(int(each) if each.isdecimal() else each for each in steps))
+    if operation.op == "remove":
+        return f"{path} removed"
+    return f"{path} = {msgspec.json.encode(operation.value).decode()}"
+
+
+async def explain_new_pod(client: Client, pod: Mapping[str, Any], offline: OfflinePods) -> Explanation:
+    """Say which profiles would change a pod and how, and what would become of its cpu and memory."""
+    namespace = pod["metadata"].get("namespace") or "default"
+    new = _NewPod(pod, {"namespace": namespace})
+    async with client:
+        labels = {NAMESPACE_LABEL: namespace, **await _labels_of(client, namespace)}
+        objects = await _listed(client, COLOCATION_PROFILES)
+        priorities = priorities_of(await _listed(client, PRIORITY_CLASSES))
+    if namespace in {*SPARED_NAMESPACES, SYSTEM_NAMESPACE}:
+        new.lines.append(Line("webhooks", "not called: pods of this namespace stay as they are written"))
+    else:
+        try:
+            for found in sorted(objects, key=lambda each: each.metadata.name):
+                name, profile = found.metadata.name, parse_object(found).value
+                if profile is None:
+                    new.lines.append(Line(f"profile {name}", "not applied: it has errors"))
+                elif _selects(profile, labels, new.pod):
+                    part = f"for {profile.probability} % of pods" if profile.probability < 100 else ""
+                    new.change(f"profile {name}", with_profile(new.pod, profile, priorities), part)
+            _require_batch_resources(new, offline)
+        except ProfileNotApplicableError as error:
+            new.refuse(f"profile {name}: {error}")
+        except QuantityError as error:
+            new.refuse(str(error))
+    new.record["pod"] = new.pod
+    return Explanation(f"a new pod in namespace {namespace}", [Part(new.record, new.lines)])
+
+
+def _require_batch_resources(new: _NewPod, offline: OfflinePods) -> None:
+    mark, asked = offline_mark(new.pod), online_requests(new.pod)
+    new.record["offline"] = mark
+    new.lines.append(Line("offline", f"yes: {mark}" if mark else "no: nothing marks it as offline"))
+    if not mark or not asked:
+        return
+    if offline is OfflinePods.LEAVE:
+        new.lines.append(Line("offline", f"it keeps {', '.join(asked)}, and so counts as online on its node"))
+    elif offline is OfflinePods.REFUSE:
+        new.refuse(refusal(mark, asked))
+    elif (result := translated(new.pod)).problem:
+        new.refuse(result.problem)
+    else:
+        new.change("resources", result.pod)
+
+
+def _selects(profile: ColocationProfile, namespace: Mapping[str, str], pod: Mapping[str, Any]) -> bool:
+    labels = pod["metadata"].get("labels") or {}
+    return profile.namespaces.matches(namespace) and profile.pods.matches(labels)
+
+
+async def _labels_of(client: Client, namespace: str) -> Mapping[str, str]:
+    """Return the labels of a namespace, which need not exist yet."""
+    try:
+        return (await client.get(NAMESPACES, namespace)).metadata.labels
+    except NotFound:
+        return {}
+
+
+async def _listed(client: Client, resource: Resource[T]) -> list[T]:
+    """Return all objects; none of a kind that the cluster does not have."""
+    try:
+        return list(await client.list(resource))
+    except NotFound:
+        return []
