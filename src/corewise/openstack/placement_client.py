@@ -151,6 +151,14 @@ class PlacementClient:
         line = decoded(self.transport.send("POST", "/resource_providers", encoded(body)), ProviderName)
         return Provider(line.uuid, line.name, line.generation)
 
+    def delete_provider(self, uuid: str) -> None:
+        """Remove a provider of which nobody holds anything.
+
+        Raises:
+            PlacementConflict: if somebody does.
+        """
+        self.transport.send("DELETE", _path(uuid))
+
     def put_inventories(self, uuid: str, generation: int, wanted: Mapping[str, Inventory]) -> int:
         """Replace all inventories of a provider, and return its new generation.
 

@@ -188,9 +188,9 @@ class Cloud:
         )
         return run_pass(options, self._client)
 
-    def place(self, guests: Sequence[SceneGuest]) -> list[GuestReport]:
-        """Schedule guests, one after the other."""
-        scheduler = GuestScheduler(PlacementOffers(self._client), self.hosts)
+    def place(self, guests: Sequence[SceneGuest], hosts: Hosts | None = None) -> list[GuestReport]:
+        """Schedule guests, one after the other; on other hosts than its own if they are given."""
+        scheduler = GuestScheduler(PlacementOffers(self._client), hosts or self.hosts)
         placed = []
         for guest in guests:
             request = translate(guest.flavor)
@@ -251,5 +251,5 @@ def run(folder: Path, client: PlacementClient) -> CloudReport:
     guest = SceneGuest(NUMBER, FLAVOR, _LEGACY)
     owner = None
     with suppress(ExtraMissing):
-        owner = own(cloud.folder, client, lambda: cloud.place([guest])[0].outcome)
+        owner = own(folder / "libvirt", client, lambda hosts: cloud.place([guest], hosts)[0].outcome)
     return CloudReport(tuple(hosts), tuple(guests), before, upgrade, cloud.folder, owner)

@@ -15,14 +15,14 @@ from uuid import UUID
 import msgspec
 
 from corewise.compute.adoption import LedgerChange
-from corewise.compute.hosts import OPTIONS, TOPOLOGY
+from corewise.compute.hosts import OPTIONS, TOPOLOGY, Hosts, read_hosts
 from corewise.compute.machine_file import machine_document
 from corewise.compute.options import GRACE, INTERVAL, ComputeOptions
 from corewise.compute.program import HostAgent
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.libvirt import connected
 from corewise.openstack.placement_client import PlacementClient
-from corewise.tracking import Flavor
+from corewise.tracking import Compat, Flavor
 from corewise.vocabulary.placement import PCPU
 
 URI = "test:///default"
@@ -60,9 +60,11 @@ class OwnerReport:
 
 
 def own(
-    folder: Path, client: PlacementClient, place: Callable[[], Placed | NoValidHost]
+    folder: Path, client: PlacementClient, place: Callable[[Hosts], Placed | NoValidHost]
 ) -> OwnerReport | None:
     """Run the host in a folder of its own; None if ``place`` finds no host for the guest.
+
+    Its domains end with this process, so the host leaves Placement at the end.
 
     Raises:
         ExtraMissing: if libvirt's Python package is not installed.
@@ -84,7 +86,7 @@ def own(
         )
         agent = HostAgent(options, client)
         changes = list(agent.once().state.changes)
-        placed = place()
+        placed = place(read_hosts(folder, Compat.SPEC))
         if isinstance(placed, NoValidHost):
             return None
         libvirt.start(_DOMAIN)
@@ -96,7 +98,10 @@ def own(
             changes += agent.once(now).state.changes
     chosen = {vcpu: cpu for cell in placed.record.cells for vcpu, cpu in cell.pins.items()}
     done = tuple(each for each in changes if each.guest == _GUEST)
-    return OwnerReport(OWNED, NUMBER, chosen, pins, held, _held(client), done)
+    report = OwnerReport(OWNED, NUMBER, chosen, pins, held, _held(client), done)
+    if (provider := client.find_provider(OWNED)) is not None:
+        client.delete_provider(provider.uuid)
+    return report
 
 
 def _held(client: PlacementClient) -> int:
