@@ -86,7 +86,7 @@ def test_audit_tells_of_settings_as_it_does_of_quotas(tmp_path: Path, version: V
     held = {entry.get("file", ""): entry["base"] for entry in audited(tmp_path, "--kind", "held")}
     assert set(held) == {"", weight, "cpuset.cpus", setting_file(version, Setting.MEMORY_LIMIT)}
     table = call("audit", "--root", str(tmp_path), "--kind", "held").output
-    assert f"comes back one day: {held[weight]!r}" in table
+    assert f"will be put back: {held[weight]!r}" in table
     call("agent", "restore", "--root", str(tmp_path))
     assert len(audited(tmp_path, "--kind", "released")) == 4
     assert len(audited(tmp_path, "--reason", "SettingRestored")) == 3

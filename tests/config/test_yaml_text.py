@@ -67,8 +67,8 @@ def test_a_fault_says_where_it_is(text: str, told: str) -> None:
 
 def test_an_anchor_is_read_where_it_is_used_and_one_that_contains_itself_ends() -> None:
     assert not faults("a: &x [1]\nb: *x\n")
-    assert faults("a: &x [*x]\n") == ["1:8 : *x stands within the value that it names"]
-    assert faults("&x {a: {b: *x}}\n") == ["1:12 : *x stands within the value that it names"]
+    assert faults("a: &x [*x]\n") == ["1:8 : *x is inside the value that it names"]
+    assert faults("&x {a: {b: *x}}\n") == ["1:12 : *x is inside the value that it names"]
 
 
 def test_an_empty_document_is_an_empty_value() -> None:

@@ -7,7 +7,7 @@
 | a bound pod that owns CPUs has no entry | it is entered, annotated and told; or told why not |
 | a pod that kubelet gives CPUs | it is entered with those that the agent reports |
 | resource-status is not what the ledger says | it is written again |
-| the ledger is damaged | it is written anew, 90 s after it was first seen |
+| the ledger is damaged | it is rewritten, 90 s after it was first seen |
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ async def test_a_damaged_ledger_is_written_anew_from_what_is_readable_and_what_i
         assert await world.ledger("n1") == good
         await until(lambda: counted(scheduler) == 1)
         (message,) = await events(world, Reason.OWNED_CPUS_REPAIRED)
-        assert message.endswith("it has been written anew, with 2 pods that own CPUs")
+        assert message.endswith("it has been rewritten, with 2 pods that own CPUs")
 
 
 def counted(scheduler: Scheduler) -> float:

@@ -181,7 +181,7 @@ def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None
         (SMALL.replace("memory: 8Gi", "memory: [8]"), "must be a quantity such as 500m"),
         (
             SMALL.replace("coresPerSocket: 4", "coresPerSocket: &a [*a]"),
-            "stands within the value that it names",
+            "is inside the value that it names",
         ),
         (SMALL + "pods: [{name: p, cpu: -1, replicas: 1}]", "must not be negative"),
         (

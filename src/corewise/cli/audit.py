@@ -58,9 +58,9 @@ def _why(entry: Entry) -> str:
         case Released():
             return "back at its base, or gone"
         case Held(base=base):
-            return f"comes back one day: {base.quota or 'max'} {base.period}"
+            return f"will be put back: {base.quota or 'max'} {base.period}"
         case HeldSetting(base=base):
-            return f"comes back one day: {base!r}"
+            return f"will be put back: {base!r}"
         case Wrote(why=why):
             return why
 

@@ -442,7 +442,7 @@ def pins_text(pins: GuestPins) -> str:
     if not pins.cells:
         return "floats over the shared CPUs of the host"
     nodes = ", ".join(str(cell.number) for cell in pins.cells)
-    parts = [f"lies on NUMA node{'s' if len(pins.cells) > 1 else ''} {nodes}"]
+    parts = [f"is on NUMA node{'s' if len(pins.cells) > 1 else ''} {nodes}"]
     parts += [f"pinned to CPUs {pins.cpus}"] if pins.cpus else []
     parts += [f"emulator threads on CPU {pins.emulator}"] if pins.emulator is not None else []
     parts += [f"CPUs {pins.withheld} kept empty"] if pins.withheld else []

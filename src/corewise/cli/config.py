@@ -198,7 +198,7 @@ def _contents(file: str, key: str | None) -> Contents:
         contents = read_contents(text_of(file), key)
     except UndecidedKeyError:
         raise Failure(
-            f"{file} is the JSON of one key, and nothing in it says of which",
+            f"{file} is the JSON of one key, but does not say which",
             hint="name it: " + " or ".join(f"--key {each}" for each in KEYS),
             exit_code=ExitCode.USAGE,
         ) from None

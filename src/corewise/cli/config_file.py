@@ -85,7 +85,7 @@ class Contents:
 
 
 class UndecidedKeyError(ValueError):
-    """The text is the JSON of one key, and nothing in it says of which."""
+    """The text is the JSON of one key, but does not say which."""
 
 
 def read_contents(text: str, wanted: str | None) -> Contents:
@@ -199,7 +199,7 @@ def read_policy(file: str) -> ClusterConfiguration:
         contents = read_contents(text_of(file), None)
     except UndecidedKeyError:
         hint = "write it as a ConfigMap, with the key's name"
-        raise Failure(f"{file} is the JSON of one key, and nothing in it says of which", hint=hint) from None
+        raise Failure(f"{file} is the JSON of one key, but does not say which", hint=hint) from None
     texts = {each.key: each.text for each in contents.keys}
     if not texts or contents.problems:
         hint = f"see what is wrong with: corewise config check {file}"

@@ -108,14 +108,14 @@ LARGEST = click.option(
 )
 @click.option(
     "--offline-pods",
-    type=click.Choice([each.value for each in OfflinePods]),
+    type=Choice([each.value for each in OfflinePods]),
     default=OfflinePods.TRANSLATE.value,
     show_default=True,
     help="What to do with new offline pods that ask for cpu or memory instead of batch resources.",
 )
 @click.option(
     "--pod-failure-policy",
-    type=click.Choice([each.value for each in FailurePolicy]),
+    type=Choice([each.value for each in FailurePolicy]),
     default=FailurePolicy.IGNORE.value,
     show_default=True,
     help="While no manager answers, Ignore leaves new offline pods as written, Fail refuses them.",

@@ -89,7 +89,7 @@ def command(
 
     It needs no root, no containers and no network. kubectl and corewise work against it; Ctrl-C ends it.
     The scenario openstack shows OpenStack hosts instead: dedicated and shared CPUs, guests, an upgrade.
-    The scenario outage kills every corewise program for a while, under load, and shows what goes on.
+    The scenario outage kills every corewise program for a while, under load, and shows what keeps working.
     """
     if scenario == OPENSTACK:
         if nodes or dump or openb or kubeconfig_out:

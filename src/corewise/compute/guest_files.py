@@ -78,7 +78,7 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
         decoder.error(decoder.root, "must be an object {...}, not null")
     specs = "extra_specs" if fields["properties"].value is None else "properties"
     if specs == "properties" and fields["extra_specs"].value is not None:
-        decoder.error(fields["extra_specs"], 'stands beside "properties", which means the same: keep one')
+        decoder.error(fields["extra_specs"], 'is beside "properties", which means the same: keep one')
     ephemeral = fields["ephemeral"] if fields["ephemeral"].value is not None else fields[_EPHEMERAL]
     flavor = Flavor(
         name=decoder.text(fields["name"]) or "",

@@ -225,7 +225,7 @@ class _Extent:
             case yaml.AliasEvent():
                 if any(each.anchor == event.anchor for each in self._open):
                     mark: Any = event.start_mark
-                    raise _beyond(f"*{event.anchor} stands within the value that it names", mark)
+                    raise _beyond(f"*{event.anchor} is inside the value that it names", mark)
                 values, levels = self._anchored.get(event.anchor, (1, 0))
                 self.values += values
                 level += levels

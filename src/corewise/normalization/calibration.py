@@ -181,7 +181,7 @@ def _check(results: Sequence[Calibration]) -> None:
         raise IncomparableError("there is no result")
     mixes = sorted({each.mix for each in results})
     if len(mixes) > 1:
-        raise IncomparableError(f"the results are of mixes {mixes}, which cannot be compared: measure anew")
+        raise IncomparableError(f"the results are of mixes {mixes}, which cannot be compared: measure again")
     for each in results:
         if each.cpu_model.strip() in {"", UNKNOWN_MODEL}:
             raise IncomparableError("a result names no CPU model, so no ratio could be found by it")

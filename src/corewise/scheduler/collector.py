@@ -256,7 +256,7 @@ class LedgerCollector:
         except Conflict:
             return
         self._metrics.count(metrics.LEDGER_REPAIRS)
-        message = f"{ledger.problem}; it has been written anew, with {len(owners)} pods that own CPUs"
+        message = f"{ledger.problem}; it has been rewritten, with {len(owners)} pods that own CPUs"
         log.warning(message, extra=fields(reason=Reason.OWNED_CPUS_REPAIRED, node=name))
         self._events.emit(
             ObjectReference(kind="Node", name=name, uid=name),

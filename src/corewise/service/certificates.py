@@ -295,7 +295,7 @@ class _Stored:
     def unusable(self, error: CertificateError) -> None:
         """Log that what was read is made anew, unless nothing was there."""
         if self._read is not None:
-            log.warning("Secret is unusable and made anew", extra=fields(secret=self._name, error=error))
+            log.warning("Secret is unusable and is replaced", extra=fields(secret=self._name, error=error))
 
     async def write(self, texts: Mapping[str, str | None]) -> None:
         """Write keys, or remove those that are None.

@@ -40,7 +40,7 @@ class Address:
         if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
             raise AddressError(f"{text!r} is not an address: write HOST:PORT, such as 127.0.0.1:9443")
         if ":" in host and not (host.startswith("[") and host.endswith("]")):
-            raise AddressError(f"{text!r} is not an address: an IPv6 host stands in brackets, [::1]:9443")
+            raise AddressError(f"{text!r} is not an address: write an IPv6 host in brackets, as [::1]:9443")
         return cls(host.strip("[]"), int(port))
 
     def __str__(self) -> str:

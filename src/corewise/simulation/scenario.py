@@ -27,7 +27,7 @@ from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan, P
 BUILTIN = "builtin"
 ELSEWHERE = {
     "openstack": "OpenStack hosts instead of a cluster: dedicated and shared CPUs, guests, an upgrade",
-    "outage": "every corewise program is killed under load for a while: what goes on, what waits",
+    "outage": "every corewise program is killed under load for a while: what keeps working, what waits",
 }
 """Scenarios without a file, and what each is: they run and report in their own way."""
 _QOS = ("", "LS", "BE", "LSR", "LSE", "SYSTEM")

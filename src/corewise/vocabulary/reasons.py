@@ -198,7 +198,7 @@ class Reason(StrEnum):
     )
     STATUS_REPAIRED = _info(
         "StatusRepaired",
-        "The node's status was not what ratio and record say; raw amounts were written and amplified anew.",
+        "The node's status was not what ratio and record say; raw amounts were written and amplified again.",
     )
     STATUS_CHANGE_UNDONE = _warning(
         "StatusChangeUndone",
@@ -208,7 +208,7 @@ class Reason(StrEnum):
     RECORD_UNUSABLE = _warning(
         "RecordUnusable",
         "The record of what was amplified cannot be read; amplified amounts stay until they can be "
-        "computed anew.",
+        "computed again.",
         "Nothing: the manager repairs the node. If it cannot, see RawUnknown.",
     )
     RAW_UNKNOWN = _warning(
@@ -221,7 +221,7 @@ class Reason(StrEnum):
     RAW_EQUALS_AMPLIFIED = _info(
         "RawEqualsAmplified",
         "The machine's raw capacity now equals the amplified amount in status; raw amounts were written "
-        "anew.",
+        "again.",
     )
 
     # whose a cgroup is
@@ -411,12 +411,12 @@ class Reason(StrEnum):
     CPUS_TAKEN = _warning(
         "CPUsTaken",
         "A workload claims CPUs that another one holds; the earlier claim counts.",
-        "Delete one of the two pods, so that it is placed anew.",
+        "Delete one of the two pods, so that it is placed again.",
     )
     CPUS_UNKNOWN = _warning(
         "CPUsUnknown",
         "A workload claims CPUs that its node does not have; the claim has no effect.",
-        "Delete the pod, so that it is placed anew.",
+        "Delete the pod, so that it is placed again.",
     )
 
     # pinning: on the node
@@ -431,12 +431,12 @@ class Reason(StrEnum):
     CPUS_RESERVED = _warning(
         "CPUsReserved",
         "A pod claims CPUs that kubelet reserves for the system; they stay shared.",
-        "Delete the pod, so that it is placed anew.",
+        "Delete the pod, so that it is placed again.",
     )
     CPUS_OFFLINE = _warning(
         "CPUsOffline",
         "All CPUs that a pod owns are offline: it runs on the shared ones for the time being.",
-        "Bring the CPUs online, or delete the pod, so that it is placed anew.",
+        "Bring the CPUs online, or delete the pod, so that it is placed again.",
     )
     CPUS_MANAGED_BY_KUBELET = _warning(
         "CPUsManagedByKubelet",
@@ -466,7 +466,7 @@ class Reason(StrEnum):
         "ClaimNotRequested",
         "The pod claims another number of CPUs than it requests; the claim has no effect. Either somebody "
         "wrote the annotation, or the pod was resized after it was bound.",
-        "Delete the pod, so that it is placed anew.",
+        "Delete the pod, so that it is placed again.",
     )
 
     # measuring: why the agent has no value of what work on a node fights over
@@ -580,7 +580,7 @@ class Reason(StrEnum):
     RESOURCE_STATUS_INVALID = _warning(
         "ResourceStatusInvalid",
         "The annotation that says which CPUs a pod was given cannot be read; the pod counts by its requests.",
-        "Delete the pod, so that it is placed anew.",
+        "Delete the pod, so that it is placed again.",
     )
     CPU_TOPOLOGY_INVALID = _warning(
         "CPUTopologyInvalid",
@@ -618,7 +618,7 @@ class Reason(StrEnum):
     )
     OWNED_CPUS_REPAIRED = _warning(
         "OwnedCPUsRepaired",
-        "The scheduler has written a damaged ledger of owned CPUs anew, from what was readable of it and "
+        "The scheduler has rewritten a damaged ledger of owned CPUs, from what was readable of it and "
         "from the pods bound to the node.",
         "Find out who else writes node.corewise.io/owned-cpus.",
     )
@@ -856,7 +856,7 @@ class Reason(StrEnum):
     FLAVOR_INVALID = _info(
         "FlavorInvalid",
         "The flavor's vcpus, ram or disk is not an amount that a guest can have.",
-        "Create the flavor anew with whole numbers, vcpus at least 1.",
+        "Create the flavor again with whole numbers, vcpus at least 1.",
     )
     CPU_POLICY_UNKNOWN = _info(
         "CPUPolicyUnknown",
@@ -906,7 +906,7 @@ class Reason(StrEnum):
     )
     THREAD_POLICY_WITHOUT_PINNING = _info(
         "ThreadPolicyWithoutPinning",
-        "A CPU thread policy says how dedicated CPUs lie on cores, and the guest has none.",
+        "A CPU thread policy says how dedicated CPUs share cores, and the guest has none.",
         "Set hw:cpu_policy=dedicated, or remove the thread policy.",
     )
     THREAD_POLICY_WITH_TRAIT = _info(
@@ -916,7 +916,7 @@ class Reason(StrEnum):
     )
     TRAIT_WITHOUT_PINNING = _info(
         "TraitWithoutPinning",
-        "The trait HW_CPU_HYPERTHREADING says how dedicated CPUs lie on cores, and the guest has none.",
+        "The trait HW_CPU_HYPERTHREADING says how dedicated CPUs share cores, and the guest has none.",
         "Set hw:cpu_policy=dedicated or resources:PCPU, or remove the trait.",
     )
     TRAIT_INVALID = _info(
@@ -1121,7 +1121,7 @@ class Reason(StrEnum):
     GUEST_REPINNED = _warning(
         "GuestRepinned",
         "The domain of a guest was pinned to other CPUs than the ledger had; the ledger has these now.",
-        "If nobody meant to: corewise compute status shows who holds which CPU.",
+        "If this was not intended: corewise compute status shows who holds which CPU.",
     )
     GUEST_UNPINNED = _info(
         "GuestUnpinned",
