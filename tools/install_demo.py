@@ -24,7 +24,7 @@ import helm_python
 import msgspec
 import yaml
 
-from corewise.cli.uninstall_check import hindrances
+from corewise.cli.uninstall_check import removal
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS
@@ -156,7 +156,8 @@ async def story(directory: Path, say: Callable[[str], None]) -> Story:
                 upgraded = await every_object(client) - before
                 results.append(f"{len(running - upgraded)} objects lost")
             with timed(say, "corewise uninstall --check") as results:
-                hindering = await hindrances(load_config(str(folder.kubeconfig)), NAMESPACE)
+                found = await removal(load_config(str(folder.kubeconfig)), NAMESPACE)
+                hindering = found.hindrances
                 results.append(", ".join(each.object for each in hindering) or "safe")
         with timed(say, "helm uninstall") as results:
             await asyncio.to_thread(helm.uninstall, "corewise")

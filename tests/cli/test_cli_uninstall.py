@@ -1,4 +1,4 @@
-"""``corewise uninstall --check``: what stands in the way, the command that removes it, and when it is safe.
+"""``corewise uninstall``: what stands in the way, the command that removes it, when it is safe; the steps.
 
 | cluster | said | exit code |
 |---|---|---|
@@ -25,6 +25,7 @@ from click.testing import CliRunner, Result
 
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
+from corewise.kube.objects import PartialObject
 from corewise.kube.resources import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
@@ -170,7 +171,56 @@ async def test_who_may_not_read_the_cluster_is_not_told_that_it_is_safe(world: W
     assert "safe" not in checked.stderr
 
 
-def test_without_check_nothing_is_read_and_the_way_to_uninstall_is_named() -> None:
-    done = CliRunner().invoke(corewise, ["uninstall"])
-    assert done.exit_code == ExitCode.USAGE
-    assert "helm uninstall corewise" in done.stderr
+ROLE = "corewise-scheduler"
+BY_HELM = {"meta.helm.sh/release-name": "mine", "meta.helm.sh/release-namespace": "cpu"}
+
+
+async def steps(world: World) -> list[str]:
+    """Return what the command prints without an option."""
+    with NamedTemporaryFile() as kubeconfig:
+        world.server.write_kubeconfig(kubeconfig.name)
+        arguments = ["uninstall", "--kubeconfig", kubeconfig.name]
+        done = await asyncio.to_thread(CliRunner().invoke, corewise, arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("annotations", "uninstalling"),
+    [(BY_HELM, "helm uninstall mine -n cpu"), ({}, "kubectl delete -k deploy")],
+    ids=["helm", "kubectl"],
+)
+async def test_the_steps_are_those_of_the_way_of_the_installation(
+    world: World, annotations: dict[str, str], uninstalling: str
+) -> None:
+    body = {"metadata": {"name": ROLE, "annotations": annotations}, "rules": []}
+    await world.client.create(CLUSTER_ROLES.typed(dict), body)
+    await world.add_node("n1")
+    printed = await steps(world)
+    assert printed[:4] == [
+        "1. Undo what the programs did: nothing is left.",
+        "2. Remove the extender from the configuration of kube-scheduler, and restart it.",
+        "3. Uninstall:",
+        f"    {uninstalling}",
+    ]
+    assert f"safe to uninstall: {uninstalling}" in (await check(world)).stderr
+    await world.annotate("n1", {AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'})
+    printed = await steps(world)
+    undo = f"    kubectl annotate node n1 {AMPLIFICATION_ORIGINAL}-"
+    assert printed[0] == "1. Undo what the programs did, while they run: 1 thing left."
+    assert printed.index(undo) < printed.index("    corewise uninstall --check")
+    assert printed.index("    corewise uninstall --check") < printed.index(f"    {uninstalling}")
+
+
+async def test_without_programs_there_is_nothing_to_uninstall_but_perhaps_something_to_undo(
+    world: World,
+) -> None:
+    await world.add_node("n1")
+    roles = [each.metadata.name for each in await world.client.list(CLUSTER_ROLES.typed(PartialObject))]
+    for name in roles:
+        await world.client.delete(CLUSTER_ROLES, name)
+    assert await steps(world) == ["None of the programs is installed."]
+    await world.annotate("n1", {AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'})
+    printed = await steps(world)
+    assert printed[1] == "They left something to undo. Install them again, then:"
+    assert not any("helm" in line or "-k deploy" in line for line in printed)

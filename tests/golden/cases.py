@@ -436,6 +436,7 @@ CASES = [
         explain pod nobody
         explain pod share --node nowhere
         uninstall --check
+        uninstall
         """,
         (AGE,),
         "looked-at",

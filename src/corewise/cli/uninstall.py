@@ -1,4 +1,4 @@
-"""``corewise uninstall --check``: is it safe to remove corewise, and if not, which commands make it safe.
+"""``corewise uninstall``: the steps that remove corewise, and with ``--check`` only whether it is safe now.
 
 Nothing undoes what the programs did once they are gone: a node that is still amplified becomes raw at its
 kubelet's next write, whether its pods fit or not, and quotas and CPU sets stay as the agents wrote them. So
@@ -17,55 +17,91 @@ from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.options import cluster_options, examples
 from corewise.cli.output import Form
+from corewise.vocabulary.names import CONFIG_NAME
 
 if TYPE_CHECKING:
-    from corewise.cli.uninstall_check import Hindrance
-
-_UNINSTALL = "helm uninstall corewise -n corewise-system, or kubectl delete -k deploy"
+    from corewise.cli.uninstall_check import Hindrance, Removal
 
 
 @click.command(
     epilog=examples(
+        "corewise uninstall",
         "corewise uninstall --check",
         "corewise uninstall --check && helm uninstall corewise -n corewise-system",
     )
 )
 @cluster_options
-@click.option("--check", is_flag=True, help="Say what must be undone first (required).")
+@click.option("--check", is_flag=True, help="Say only what must be undone first; exit code 1 if anything.")
 @output.option([Form.TABLE, Form.JSON, Form.YAML, Form.NAME])
 def command(
     kubeconfig: str | None, context: str | None, config_namespace: str, form: Form, *, check: bool
 ) -> None:
-    """Say whether it is safe to uninstall corewise. It changes nothing.
+    """Print the steps that uninstall corewise. It changes nothing.
 
-    It is safe when every node is raw, agents have put back the quotas of pods and offer nothing to offline
-    pods, no pod owns CPUs, and the uninstall deletes what manager and scheduler have installed. Each line is
-    followed by the command that gets there; the programs must run until then. Exit code 1 if something is
-    left to undo.
+    The first step is what must be undone, each with the command that gets there; the programs must run until
+    then. It is safe to go on when every node is raw, agents have put back the quotas of pods and offer
+    nothing to offline pods, no pod owns CPUs, and the uninstall deletes what manager and scheduler have
+    installed. The other steps are those of the installation that is found: Helm's or kubectl's.
+
+    Exit codes: 0 printed, or with --check safe; 1 with --check and something left to undo; 2 wrong call; 3 no
+    answer from the cluster; 8 something may not be read.
     """
-    if not check:
-        raise click.UsageError(f"this command only checks, with --check. To uninstall: {_UNINSTALL}")
     # What decides about nodes needs numpy and an HTTP client; --help is quick without them.
-    from corewise.cli.uninstall_check import hindrances  # noqa: PLC0415
+    from corewise.cli.uninstall_check import removal  # noqa: PLC0415
     from corewise.kube.config import load_config  # noqa: PLC0415
 
-    found = asyncio.run(hindrances(load_config(kubeconfig, context), config_namespace))
-    click.echo(_text(found, form), nl=False)
-    if found:
+    found = asyncio.run(removal(load_config(kubeconfig, context), config_namespace))
+    if check or form is not Form.TABLE:
+        click.echo(_text(found, form), nl=False)
+    else:
+        click.echo("".join(_steps(found, config_namespace)), nl=False)
+    if not check:
+        return
+    if found.hindrances:
         raise Failure(
-            f"not safe to uninstall yet: {output.count(len(found), 'thing')} to undo first",
+            f"not safe to uninstall yet: {output.count(len(found.hindrances), 'thing')} to undo first",
             hint="run the commands above, wait a minute, and check again: corewise uninstall --check",
             exit_code=ExitCode.VERDICT,
         )
-    output.say(f"It is safe to uninstall: {_UNINSTALL}")
+    output.say(f"It is safe to uninstall: {found.command or _NOT_INSTALLED}")
 
 
-def _text(found: Iterable[Hindrance], form: Form) -> str:
+_NOT_INSTALLED = "none of the programs is installed"
+
+
+def _steps(found: Removal, config_namespace: str) -> Iterator[str]:
+    """Yield the steps in their order, with what is still unsafe now."""
+    if not found.command:
+        yield f"{_NOT_INSTALLED[0].upper()}{_NOT_INSTALLED[1:]}.\n"
+        if not found.hindrances:
+            return
+        yield "They left something to undo. Install them again, then:\n"
+    left = output.count(len(found.hindrances), "thing")
+    steps = [
+        (f"Undo what the programs did, while they run: {left} left.", "".join(_lines(found.hindrances)))
+        if found.hindrances
+        else ("Undo what the programs did: nothing is left.", "")
+    ]
+    if found.has_scheduler:
+        steps.append(("Remove the extender from the configuration of kube-scheduler, and restart it.", ""))
+    if found.hindrances:
+        steps.append(("Check that nothing is left to undo:", "    corewise uninstall --check\n"))
+    if found.command:
+        steps.append(("Uninstall:", f"    {found.command}\n"))
+    kept = (f"configmap {CONFIG_NAME} -n {config_namespace}", "noderesourcetopologies --all")
+    deleting = "".join(f"    kubectl delete {each}\n" for each in kept)
+    steps.append(("Delete what stays, if nothing else uses it:", deleting))
+    for number, (title, lines) in enumerate(steps, 1):
+        yield f"{number}. {title}\n{lines}"
+
+
+def _text(found: Removal, form: Form) -> str:
     if form is Form.NAME:
-        return "".join(f"{each.object}\n" for each in found)
+        return "".join(f"{each.object}\n" for each in found.hindrances)
     if form is not Form.TABLE:
-        return output.document_text({"items": [each.record for each in found]}, form)
-    return "".join(_lines(found))
+        items = [each.record for each in found.hindrances]
+        return output.document_text({"items": items, "uninstall": found.command}, form)
+    return "".join(_lines(found.hindrances))
 
 
 def _lines(found: Iterable[Hindrance]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import NotFound
 from corewise.kube.objects import PartialObject
 from corewise.kube.resources import (
+    CLUSTER_ROLES,
     CONFIG_MAPS,
     MUTATING_POLICIES,
     MUTATING_POLICY_BINDINGS,
@@ -51,6 +52,10 @@ _INSTALLED = (
 """What manager and scheduler install. It goes with the ClusterRole that owns it, and stays if none does."""
 
 
+SCHEDULER_ROLE = "corewise-scheduler"
+_ROLES = ("corewise-manager", SCHEDULER_ROLE, "corewise-agent")
+
+
 @dataclass(frozen=True, slots=True)
 class Hindrance:
     """What stands in the way of an uninstall, and the command that removes it."""
@@ -64,27 +69,48 @@ class Hindrance:
         return {"object": self.object, "why": self.why, "command": self.command}
 
 
-async def hindrances(cluster: ClusterConfig, config_namespace: str) -> list[Hindrance]:
-    """Return what must be undone first.
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What must be undone first, the command that then uninstalls, and whether there is a scheduler."""
+
+    hindrances: tuple[Hindrance, ...]
+    command: str
+    """By the way of the installation; "" if the programs are not installed."""
+    has_scheduler: bool
+
+
+async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
+    """Read what an uninstall takes.
 
     Raises:
         KubeError: if something cannot be read: then it is not known.
     """
     async with Client(cluster) as client:
-        listed, pods, applied, keys, ownerless = await asyncio.gather(
+        listed, pods, applied, keys, ownerless, roles = await asyncio.gather(
             list_cluster(client, config_namespace),
             client.list(BOUND_PODS, field_selector=RUNNING_ON_A_NODE),
             _applied_ratios(client),
             _config_keys(client, config_namespace),
             _ownerless(client),
+            client.list(CLUSTER_ROLES.typed(PartialObject)),
         )
     amplified = any(_ratios(each) for each in listed.nodes)
-    return [
+    found = (
         *(_of_config(config_namespace, keys) if amplified else ()),
         *(found for node in listed.nodes for found in _of_node(node, applied.get(node.node.metadata.name))),
         *_of_pods(pods),
         *ownerless,
-    ]
+    )
+    ours = {each.metadata.name: each.metadata.annotations for each in roles if each.metadata.name in _ROLES}
+    return Removal(found, _uninstalling(ours.values()), SCHEDULER_ROLE in ours)
+
+
+def _uninstalling(roles: Collection[Mapping[str, str]]) -> str:
+    """Return the command for programs whose ClusterRoles have these annotations."""
+    for role in roles:
+        if release := role.get("meta.helm.sh/release-name"):
+            return f"helm uninstall {release} -n {role.get('meta.helm.sh/release-namespace')}"
+    return "kubectl delete -k deploy" if roles else ""
 
 
 async def _applied_ratios(client: Client) -> dict[str, str]:
