@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from compute.agent_scene import HOST, Scene, run_for
-from compute.compute_world import DOCUMENT, IMPATIENT, guest, hosts_in, request, wanted
+from compute.compute_world import DOCUMENT, IMPATIENT, configured, guest, hosts_in, request, wanted
 from compute.driver_domains import URI, Domains, dies_after
 from compute.faults import down, on_writes
 from corewise.compute.ledger import GuestRecord
@@ -120,6 +120,22 @@ def test_beside_nova_allocations_are_never_touched(scene: Scene, domains: Domain
     beside.look(60.0)
     assert beside.look(60.0 + GRACE) == ["gone"]
     assert (owner.ledger, owner.held()[PCPU]) == ({}, 4)
+
+
+def test_on_cpus_of_its_own_beside_nova_the_ledger_has_a_guest_of_novas_only_if_it_takes_them(
+    scene: Scene, domains: Domains
+) -> None:
+    own = scene.root.parent / "own.conf"
+    own.write_text(configured({"cpu_dedicated_set": "0-1"}))  # Nova has CPUs 2 to 47
+    owner = Owner(scene, config=(own,), beside_nova=(scene.conf,))
+    owner.options = replace(owner.options, standalone=False)
+    metadata = "<metadata><n:instance xmlns:n='http://openstack.org/xmlns/libvirt/nova/1.1'/></metadata>"
+    domains.define(1, {}, more=metadata)  # it floats: it would not suit a host that has dedicated CPUs only
+    domains.define(2, {0: 2, 1: 3}, vcpus=2, more=metadata)
+    assert owner.look(0.0) == []
+    domains.define(2, {0: 1, 1: 3}, vcpus=2, more=metadata)
+    assert owner.look(60.0) == ["adopted"]
+    assert list(owner.ledger) == [guest(2)]
 
 
 def test_a_guest_that_moved_to_another_host_keeps_what_it_holds_there(scene: Scene, domains: Domains) -> None:

@@ -54,6 +54,12 @@ from corewise.vocabulary.reasons import Reason
 _MIB = 1 << 20
 
 
+def _concerns(domain: Domain, settings: HostSettings) -> bool:
+    """Whether the ledger has a domain, on a host where Nova has CPUs too: Nova's only if they take ours."""
+    ours = settings.dedicated | settings.pinnable
+    return not domain.of_nova or not ours.isdisjoint(CPUSet.of(domain.pins.values()))
+
+
 _RESERVED_MEMORY_MB = "512"
 """Nova's default."""
 
@@ -208,6 +214,8 @@ class HostReader:
                 self._since = {}  # nobody knows whether they were gone meanwhile
                 raise
             unfinished = journal.unfinished()
+            if options.beside_nova and options.config and settings is not None:
+                domains = tuple(each for each in domains if _concerns(each, settings))
             followed = follow(
                 change.host.guests,
                 domains,

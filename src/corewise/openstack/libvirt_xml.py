@@ -241,7 +241,10 @@ class GuestCell:
 
 @dataclass(frozen=True)
 class Domain:
-    """A guest. ``affinity``: guest CPU -> the host CPUs that it may run on, where libvirt states it."""
+    """A guest. ``affinity``: guest CPU -> the host CPUs that it may run on, where libvirt states it.
+
+    ``of_nova``: it has the metadata that nova-compute writes into its domains.
+    """
 
     uuid: str
     name: str
@@ -253,6 +256,7 @@ class Domain:
     flavor: str
     extra_specs: Mapping[str, str]
     image_properties: Mapping[str, str]
+    of_nova: bool = False
 
     @property
     def pins(self) -> Mapping[int, int]:
@@ -283,6 +287,7 @@ def read_domain(text: str) -> Domain:
         flavor=next((each.get("name", "") for each in domain.iterfind(f"{_NOVA}/{{*}}flavor")), ""),
         extra_specs=_named(domain, "{*}flavor/{*}extraSpecs/{*}extraSpec"),
         image_properties=_named(domain, "{*}image/{*}properties/{*}property"),
+        of_nova=domain.find(_NOVA) is not None,
     )
 
 
