@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from corewise.quantities import Ratio
-from corewise.service.options import Address, ReplicaOptions, WebhookOptions
+from corewise.service.options import Address, ReplicaOptions
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 MUTATING_NAME = "corewise-mutating"
@@ -63,6 +63,6 @@ class ManagerOptions(ReplicaOptions):
         return self.leader_elect and not self.dry_run
 
     @property
-    def webhooks(self) -> WebhookOptions:
-        """How the webhooks are served; a dry run serves none."""
-        return self.webhooks_at(None if self.dry_run else self.webhook_listen)
+    def webhooks_at(self) -> Address | None:
+        """Where the webhooks are served; a dry run serves none."""
+        return None if self.dry_run else self.webhook_listen

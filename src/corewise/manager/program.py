@@ -180,14 +180,14 @@ class Manager:
         await self.reconciler.run(self.options.concurrency)
 
     def _webhook_service(self, lifetimes: Lifetimes | None) -> WebhookService | None:
-        options = self.options.webhooks
-        if options.listen is None:
+        listen = self.options.webhooks_at
+        if listen is None:
             return None
         return WebhookService(
             self._client,
             WEBHOOKS,
-            options.listen,
-            options,
+            listen,
+            self.options,
             webhooks(self.options, self.snapshot, self.profiles, self._client, self.metrics),
             configurations=lambda config: [
                 (MUTATING_WEBHOOKS, self._pods_configuration(config)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
 from corewise.service.doors import EXTENDER
-from corewise.service.options import Address, ReplicaOptions, WebhookOptions
+from corewise.service.options import Address, ReplicaOptions
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 
@@ -26,8 +26,3 @@ class SchedulerOptions(ReplicaOptions):
     configuration_file: str = ""
     prometheus: str = ""
     rules: QoSRules = DEFAULT_RULES
-
-    @property
-    def webhooks(self) -> WebhookOptions:
-        """How the extender and the webhook for new pods are served."""
-        return self.webhooks_at(self.listen)

@@ -228,7 +228,7 @@ class Scheduler:
             self.client,
             EXTENDER.with_body(self.options.max_extender_body),
             self.options.listen,
-            self.options.webhooks,
+            self.options,
             [Webhook(NAME, WEBHOOK_PATH, partial(add_owned_cpus, rules=self.options.rules))],
             configurations=lambda _: [],
             alternative=alternative(self.options.rules, self._report_path),

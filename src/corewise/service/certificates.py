@@ -43,7 +43,7 @@ from corewise.kube.objects import Secret
 from corewise.kube.resources import CLUSTER_ROLES, SECRETS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
-from corewise.service.options import OptionsError, WebhookOptions
+from corewise.service.options import Address, OptionsError, ReplicaOptions
 from corewise.service.program import Heartbeats
 from corewise.vocabulary.metrics import CERTIFICATE_EXPIRY
 
@@ -415,7 +415,8 @@ CertificateSource: TypeAlias = FileCertificates | SharedCertificates
 
 
 def certificate_source(
-    options: WebhookOptions,
+    options: ReplicaOptions,
+    listen: Address,
     client: Client,
     secret: tuple[str, str],
     installed_bundle: Callable[[], str],
@@ -425,16 +426,23 @@ def certificate_source(
     owner: str,
 ) -> CertificateSource:
     """Return where the serving certificate comes from; ``secret`` is the namespace and name of our own.
+    ``listen``: where webhooks are served.
 
     Raises:
         OptionsError: if nothing says where.
     """
     if options.tls_cert and options.tls_key:
         return FileCertificates(options.tls_cert, options.tls_key)
-    if not options.manage:
+    if not options.manage_webhooks:
         raise OptionsError("webhooks need a certificate: --tls-cert and --tls-key, or --manage-webhooks")
     return SharedCertificates(
-        client, *secret, options.hosts, installed_bundle, clock=clock, lifetimes=lifetimes, owner=owner
+        client,
+        *secret,
+        options.webhook_hosts(listen),
+        installed_bundle,
+        clock=clock,
+        lifetimes=lifetimes,
+        owner=owner,
     )
 
 

@@ -75,45 +75,16 @@ class ServiceAddress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookOptions:
-    """``url`` (from outside the cluster) or ``service`` (within) is what the API server calls.
-
-    ``manage``: make and rotate certificates, and install the configurations; else ``tls_cert`` and
-    ``tls_key`` are files that something else renews. ``client_ca`` is a file of the authorities that sign the
-    certificates of callers; without it, TLS asks callers for none.
-    """
-
-    listen: Address | None = None
-    url: str = ""
-    service: ServiceAddress | None = None
-    manage: bool = False
-    tls_cert: str = ""
-    tls_key: str = ""
-    client_ca: str = ""
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The names by which the API server reaches the webhooks.
-
-        Raises:
-            OptionsError: if there is none: a certificate for every interface cannot be made.
-        """
-        if self.service:
-            return self.service.hosts
-        host = urlsplit(self.url).hostname or (self.listen.host if self.listen else "")
-        if not host:
-            raise OptionsError(
-                "say how the API server reaches the webhooks: --webhook-url or --webhook-service"
-            )
-        return (host,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaOptions:
     """The options of a program that serves webhooks and elects a leader among its replicas.
 
-    ``namespace`` has its Lease and its Secrets. The webhooks' options are those of
-    ``WebhookOptions``. ``metrics_auth``: /metrics takes a token that the API server reviews.
+    ``namespace`` has its Lease and its Secrets. ``metrics_auth``: /metrics takes a token that the API server
+    reviews.
+
+    ``webhook_url`` (from outside the cluster) or ``webhook_service`` (within) is what the API server calls.
+    ``manage_webhooks``: make and rotate certificates, and install the configurations; else ``tls_cert`` and
+    ``tls_key`` are files that something else renews. ``client_ca`` is a file of the authorities that sign the
+    certificates of callers; without it, TLS asks callers for none.
     """
 
     namespace: str = SYSTEM_NAMESPACE
@@ -133,14 +104,17 @@ class ReplicaOptions:
         """Whether this replica takes part in the election."""
         return self.leader_elect
 
-    def webhooks_at(self, listen: Address | None) -> WebhookOptions:
-        """Return how the webhooks are served at an address; None serves none."""
-        return WebhookOptions(
-            listen=listen,
-            url=self.webhook_url,
-            service=self.webhook_service,
-            manage=self.manage_webhooks,
-            tls_cert=self.tls_cert,
-            tls_key=self.tls_key,
-            client_ca=self.client_ca,
-        )
+    def webhook_hosts(self, listen: Address) -> tuple[str, ...]:
+        """Return the names by which the API server reaches webhooks that listen at an address.
+
+        Raises:
+            OptionsError: if there is none: a certificate for every interface cannot be made.
+        """
+        if self.webhook_service:
+            return self.webhook_service.hosts
+        host = urlsplit(self.webhook_url).hostname or listen.host
+        if not host:
+            raise OptionsError(
+                "say how the API server reaches the webhooks: --webhook-url or --webhook-service"
+            )
+        return (host,)

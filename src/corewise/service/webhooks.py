@@ -45,7 +45,7 @@ from corewise.service.doors import (
     read_body,
 )
 from corewise.service.installation import Alternative, Configurations, Installer
-from corewise.service.options import Address, OptionsError, ServiceAddress, WebhookOptions
+from corewise.service.options import Address, OptionsError, ReplicaOptions, ServiceAddress
 from corewise.service.program import Loop, Program
 from corewise.vocabulary.metrics import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 
@@ -204,7 +204,7 @@ class WebhookService:
         client: Client,
         door: Door,
         listen: Address,
-        options: WebhookOptions,
+        options: ReplicaOptions,
         webhooks: Iterable[Webhook],
         *,
         configurations: Configurations,
@@ -234,6 +234,7 @@ class WebhookService:
         )
         self._source = certificate_source(
             options,
+            listen,
             client,
             secret,
             installed_bundle,
@@ -268,7 +269,7 @@ class WebhookService:
         )
         self.installed = asyncio.Event()
         self.installer: Installer | None = None
-        if options.manage:
+        if options.manage_webhooks:
             self.installer = Installer(
                 client,
                 base=self._base,
@@ -313,7 +314,7 @@ class WebhookService:
         """Return how the API server reaches the webhooks; None until they listen."""
         if not self.listening:
             return None
-        return self._options.service or self._options.url or f"https://{self._server.address}"
+        return self._options.webhook_service or self._options.webhook_url or f"https://{self._server.address}"
 
     def _bundle(self) -> str | None:
         """Return the authorities to trust: none of ours for files, None while ours are not known yet."""
