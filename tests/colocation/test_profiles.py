@@ -115,6 +115,10 @@ def test_selectors_that_exclude_each_other_select_nothing_together(
 def test_different_values_of_one_label_exclude_each_other() -> None:
     one, two = (LabelSelector.of_labels({"app": each}) for each in ("one", "two"))
     anything = LabelSelector((Requirement("app", Operator.EXISTS),))
+    not_one = LabelSelector((Requirement("app", Operator.NOT_IN, frozenset({"one"})),))
+    either = LabelSelector((Requirement("app", Operator.IN, frozenset({"one", "two"})),))
     assert one.excludes(two)
+    assert one.excludes(not_one)
+    assert not either.excludes(not_one)
     assert not one.excludes(anything)
     assert anything.excludes(LabelSelector((Requirement("app", Operator.DOES_NOT_EXIST),)))

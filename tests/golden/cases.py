@@ -124,6 +124,7 @@ CASES = [
         explain pod --file online.yaml --from dump.json
         explain pod --file hugepages.yaml --from dump.json
         explain pod --file batch.yaml --from dump.json
+        explain pod jobs/late --from dump.json
         explain pod
         explain pod default/web --file job.yaml
         """,

@@ -234,3 +234,25 @@ async def test_a_bad_profile_is_refused_with_the_field(
         with pytest.raises(Invalid, match=said) as refused:
             await add_profile(profiles, "bad", **spec)
     assert "spec." in str(refused.value)
+
+
+async def test_a_profile_that_got_past_the_door_with_errors_is_not_applied_and_logged(
+    profiles: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await add_profile(profiles, "bad", qosClass="BE", labels={"a": "not a value"})
+    async with profiles.manager():
+        await installed(profiles, TRANSLATION)
+        assert "a ClusterColocationProfile is not applied" in caplog.text
+        await profiles.client.patch(PLAIN_PROFILES, "bad", {"metadata": {"labels": {"x": "y"}}})
+        with pytest.raises(Invalid, match="not a label value"):
+            await profiles.client.patch(PLAIN_PROFILES, "bad", {"spec": {"qosClass": "LS"}})
+
+
+async def test_a_profile_applies_to_its_part_of_the_pods(profiles: World) -> None:
+    async with profiles.manager():
+        selector = OFFLINE["spec"]["selector"]
+        await add_profile(profiles, "none", selector=selector, labels={"x": "1"}, probability=0)
+        await add_profile(profiles, "whole", selector=selector, labels={"y": "1"}, probability="100%")
+        await installed(profiles, "none.profile.corewise.io", "whole.profile.corewise.io", TRANSLATION)
+        pod = await create(profiles, metadata={"labels": {"app": "batch"}})
+    assert pod["metadata"]["labels"] == {"app": "batch", "y": "1"}

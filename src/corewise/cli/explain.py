@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -23,7 +24,7 @@ from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
-from corewise.cli.new_pod import explain_new_pod, read_new_pod
+from corewise.cli.new_pod import explain_new_pod, online_in_spite_of, read_new_pod
 from corewise.cli.node_explanation import explain_node
 from corewise.cli.node_listing import list_cluster
 from corewise.cli.options import cluster_options, connection_options, examples, named
@@ -32,7 +33,7 @@ from corewise.config.interference.model import InterferenceConfiguration
 from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
-from corewise.kube.resources import EVENTS
+from corewise.kube.resources import EVENTS, PODS
 from corewise.manager.options import OfflinePods
 from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.decisions import decision_record, node_records
@@ -191,7 +192,9 @@ async def read_pod(
     async with client, AsyncExitStack() as stack:
         try:
             prometheus = await stack.enter_async_context(PrometheusClient(url)) if url else None
-            return await list_pod(client, namespace or "default", pod, interference, prometheus)
+            listed = await list_pod(client, namespace or "default", pod, interference, prometheus)
+            late = online_in_spite_of(await client.get(PODS.typed(dict), pod, namespace or "default"))
+            return replace(listed, findings=(*listed.findings, *late))
         except NotFound as error:
             where = f"{namespace or 'default'}/{pod}"
             hint = "list the pods with: kubectl get pods -A"

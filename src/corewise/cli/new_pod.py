@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -136,6 +136,17 @@ def _require_batch_resources(new: _NewPod, offline: OfflinePods) -> None:
         new.refuse(result.problem)
     else:
         new.change("resources", result.pod)
+
+
+def online_in_spite_of(pod: Mapping[str, Any]) -> Iterator[str]:
+    """Say of a pod that exists that it is marked as offline, and counts as online by what it asks for."""
+    mark, asked = offline_mark(pod), online_requests(pod)
+    if mark and asked:
+        yield (
+            f"it is marked as offline ({mark}), and counts as online on its node, where nothing suppresses "
+            f"it: it asks for {', '.join(asked)}. It was created while corewise manager did not answer, or "
+            "may not change it; delete it, and have it created again"
+        )
 
 
 def _selects(profile: ColocationProfile, namespace: Mapping[str, str], pod: Mapping[str, Any]) -> bool:

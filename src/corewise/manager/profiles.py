@@ -5,6 +5,7 @@ The resource may not be installed: then there are no profiles, and everything el
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -19,6 +20,9 @@ from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.objects import PriorityClass, RawObject
 from corewise.kube.resources import COLOCATION_PROFILES, PRIORITY_CLASSES
+from corewise.service.logs import fields
+
+log = logging.getLogger(__name__)
 
 
 def parse_object(found: RawObject) -> Parsed[ColocationProfile]:
@@ -40,8 +44,6 @@ class Profiles:
     def __init__(self, client: Client, on_change: Callable[[], None], clock: Clock) -> None:
         self._on_change = on_change
         self.good: dict[str, ColocationProfile] = {}
-        self.errors: dict[str, tuple[str, ...]] = {}
-        """The names of profiles that are not applied, and why."""
         self.objects = Cache(client, COLOCATION_PROFILES, on_change=self._changed, clock=clock)
         self.classes = Cache(client, PRIORITY_CLASSES, clock=clock)
         self.caches: tuple[Cache[Any], ...] = (self.objects, self.classes)
@@ -68,11 +70,13 @@ class Profiles:
     def _changed(self, old: RawObject | None, new: RawObject | None) -> None:
         if old is not None:
             self.good.pop(old.metadata.name, None)
-            self.errors.pop(old.metadata.name, None)
         if new is not None:
             name, parsed = new.metadata.name, parse_object(new)
             if parsed.value is None:
-                self.errors[name] = tuple(f"{each.path}: {each.message}" for each in parsed.errors)
+                errors = "; ".join(f"{each.path}: {each.message}" for each in parsed.errors)
+                log.warning(
+                    "a ClusterColocationProfile is not applied", extra=fields(profile=name, errors=errors)
+                )
             else:
                 self.good[name] = parsed.value
         self._on_change()
