@@ -292,6 +292,24 @@ CASES = [
         """,
     ),
     Case(
+        "compute-moves",
+        "compute",
+        """
+        compute schedule --flavor small.json --hosts hosts --guest 1
+        compute move 1 --to b --hosts hosts
+        compute status --hosts hosts
+        compute delete 1 --hosts hosts
+        compute revert 1 --hosts hosts
+        compute revert 1 --hosts hosts
+        compute resize 1 --flavor dedicated.json --to a --hosts hosts
+        compute confirm 1 --hosts hosts
+        compute rebuild 1 --flavor dedicated.json --hosts hosts
+        compute rebuild 1 --flavor small.json --hosts hosts
+        compute evacuate 1 --to b --hosts hosts
+        compute move 1 --to nowhere --hosts hosts
+        """,
+    ),
+    Case(
         "compute-reshape",
         "compute",
         f"""

@@ -26,6 +26,30 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "corewise.cli.compute_apply",
         "Write guests' CPUs into their domains, or undo that.",
     ),
+    "move": (
+        "corewise.cli.compute_moves:move_command",
+        "Claim another host for a guest, and keep the old claim until confirmed.",
+    ),
+    "resize": (
+        "corewise.cli.compute_moves:resize_command",
+        "Claim the CPUs of another flavor for a guest, until confirmed.",
+    ),
+    "evacuate": (
+        "corewise.cli.compute_moves:evacuate_command",
+        "Move a guest away from a host that is down.",
+    ),
+    "rebuild": (
+        "corewise.cli.compute_moves:rebuild_command",
+        "Check that a guest keeps its claim with another image.",
+    ),
+    "confirm": (
+        "corewise.cli.compute_moves:confirm_command",
+        "Finish a move or a resize: the old claim is released.",
+    ),
+    "revert": (
+        "corewise.cli.compute_moves:revert_command",
+        "Undo a move or a resize: the new claim is released.",
+    ),
     "delete": ("corewise.cli.compute_guests:delete_command", "Release all that a guest holds."),
     "reshape": ("corewise.cli.compute_reshape", "Upgrade a legacy host: pinned guests hold PCPU, not VCPU."),
     "status": ("corewise.cli.compute_status", "Show who holds which CPU, as a table or a drawing."),

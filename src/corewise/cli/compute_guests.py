@@ -63,7 +63,7 @@ _COLUMNS: tuple[Column[_Row], ...] = (
 )
 
 
-_request_options = together(
+REQUEST_OPTIONS = together(
     click.option(
         "--flavor",
         type=FILE,
@@ -91,7 +91,7 @@ _request_options = together(
         "corewise compute request --flavor flavor.json --image image.json -o query",
     ),
 )
-@_request_options
+@REQUEST_OPTIONS
 @COMPAT
 @CONFIG
 @placement_options
@@ -112,7 +112,7 @@ def request_command(
 
     With a Placement, it is asked too, and says how many hosts each query finds. Nothing is claimed.
     """
-    _, request = _guest_request(flavor, image, compat, strict=strict)
+    _, request = guest_request(flavor, image, compat, strict=strict)
     found = None
     if placement.is_given:
         found = _found(placement.client(nova_conf(config)), request)
@@ -132,7 +132,7 @@ def request_command(
         "corewise compute pin --flavor flavor.json --topology topology.json",
     ),
 )
-@_request_options
+@REQUEST_OPTIONS
 @given_hosts
 @click.option("--guest", metavar="NAME", help="Record the guest under this name in the host's ledger.")
 @click.option("--pack", is_flag=True, help="Fill NUMA nodes up, instead of taking the emptiest.")
@@ -161,7 +161,7 @@ def pin_command(
         raise click.UsageError("-o xml and --domain go together")
     if guest is not None and given.ledger is None and given.folder is None:
         raise click.UsageError("--guest needs a ledger that records it: add --ledger FILE or --hosts DIR")
-    read, request = _guest_request(flavor, image, given.compat, strict=strict)
+    read, request = guest_request(flavor, image, given.compat, strict=strict)
     host = given.host()
     text = None if domain is None else text_of(domain)
     if text is not None and (known := uuid_of(text)) in host.guests():
@@ -189,7 +189,7 @@ def pin_command(
         "corewise compute schedule --flavor flavor.json --hosts cloud/hosts --pack",
     ),
 )
-@_request_options
+@REQUEST_OPTIONS
 @given_hosts
 @click.option(
     "--guest", metavar="UUID", help="The guest's UUID, for deleting it later.  [default: a new one]"
@@ -232,10 +232,10 @@ def schedule_command(
 
     Exit code 6 if there is no valid host: the counts say how many hosts each demand eliminated.
     """
-    read, request = _guest_request(flavor, image, given.compat, strict=strict)
+    read, request = guest_request(flavor, image, given.compat, strict=strict)
     hosts = given.hosts()
     wanted = WantedGuest(_guest(guest, placement), request, read.name, pack)
-    offers = _offers(placement, given, hosts, project, user)
+    offers = offers_of(placement, given, hosts, project, user)
     scheduler = GuestScheduler(offers, hosts, scores=_scores(scores), host_timeout=host_timeout)
     outcome = scheduler.schedule(wanted)
     if isinstance(outcome, NoValidHost):
@@ -262,11 +262,11 @@ def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
     Repeat a delete that broke off to finish it. Exit code 4 if the guest is unknown.
     """
     hosts = given.hosts()
-    host = GuestScheduler(_offers(placement, given, hosts), hosts).delete(guest)
+    host = GuestScheduler(offers_of(placement, given, hosts), hosts).delete(guest)
     click.echo(f"guest {guest} released what it held" + (f" on host {host}" if host else ""))
 
 
-def _guest_request(
+def guest_request(
     flavor: Path, image: Path | None, compat: Compat, *, strict: bool
 ) -> tuple[Flavor, GuestRequest]:
     """Return the flavor, and the request that the files make; warnings go to stderr.
@@ -357,7 +357,7 @@ def _guest(guest: str | None, placement: PlacementChoice) -> str:
     return guest
 
 
-def _offers(
+def offers_of(
     placement: PlacementChoice,
     given: GivenHosts,
     hosts: Hosts,

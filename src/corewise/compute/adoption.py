@@ -10,7 +10,8 @@ none of the guest's CPUs has. What libvirt does not report stays absent: Placeme
 - From then on the domain counts. Pins that were changed by hand are adopted as they are, at once. CPUs that
   a domain only gives back, because it is gone, or pinned to fewer CPUs, stay its own for ``Grace`` longer: it
   may be rebooting, migrating, or defined anew.
-- A guest that is ``claiming`` belongs to its scheduler, and a ``busy`` one to whoever writes its domain.
+- A guest that is ``claiming`` belongs to its scheduler, one that is being moved to whoever moves it, and a
+  ``busy`` one to whoever writes its domain.
 
 :func:`domains_of` is the only place that talks to a hypervisor; another one is an adapter beside
 ``openstack.libvirt`` that returns the same :class:`Domain`, and a branch there.
@@ -141,7 +142,7 @@ def follow(
     waiting: dict[str, float] = {}
     unapplied: list[str] = []
     for uuid, record in guests.items():
-        if record.state is GuestState.CLAIMING or uuid in busy:
+        if record.state is GuestState.CLAIMING or record.move is not None or uuid in busy:
             continue
         change = _compared(uuid, record, found.get(uuid), machine, shared)
         if change is None:
@@ -154,7 +155,8 @@ def follow(
             first = waiting[uuid] = since.get(uuid, now)
             if now - first >= (grace.applied if record.applied else grace.awaited):
                 returned.append(change)
-    for uuid in found.keys() - guests.keys():
+    moving = {record.move.guest for record in guests.values() if record.move is not None}
+    for uuid in found.keys() - guests.keys() - moving:
         seen = record_of_domain(_without(found[uuid], shared, keep=found[uuid].pins), machine)
         entered.append(LedgerChange(uuid, LedgerChangeKind.ADOPTED, None, seen))
     entered.sort(key=lambda each: list(found).index(each.guest))

@@ -11,6 +11,9 @@
     ├── DomainChanged        somebody else has changed a domain since it was written
     ├── GuestUnknown         no such guest on any host
     ├── GuestExists          a guest of this UUID has a host already
+    ├── GuestMoving          a guest is being moved, and this must wait
+    ├── GuestNotMoving       there is no move to confirm or revert
+    ├── SourceAlive          a host is not down, so no guest is evacuated from it
     └── HostUnknown          no such host
 """
 # ruff: noqa: N818 - these errors are named after what happened
@@ -77,6 +80,25 @@ class GuestExists(ComputeError):
     """A guest of this UUID has a host already."""
 
     reason = Reason.GUEST_EXISTS
+
+
+class GuestMoving(ComputeError):
+    """A guest is being moved, and this must wait until that is confirmed or reverted."""
+
+    reason = Reason.GUEST_MOVING
+
+
+class GuestNotMoving(ComputeError):
+    """There is no move of a guest to confirm or revert."""
+
+    reason = Reason.GUEST_NOT_MOVING
+    exit_code = ExitCode.NOT_FOUND
+
+
+class SourceAlive(ComputeError):
+    """A host is not known to be down, so no guest is evacuated from it."""
+
+    reason = Reason.SOURCE_ALIVE
 
 
 class HostUnknown(ComputeError):

@@ -25,8 +25,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from corewise.compute.beside_nova import MARK, given_cpus, refuse_cpus_of_nova
-from corewise.compute.errors import ComputeError, FileUnusable, LedgerUnusable
-from corewise.compute.ledger import GuestRecord, Guests, LedgerFile, LedgerStore
+from corewise.compute.errors import ComputeError, FileUnusable, GuestMoving, LedgerUnusable
+from corewise.compute.ledger import GuestRecord, Guests, LedgerFile, LedgerStore, MoveRecord
 from corewise.compute.machine_file import parse_machine
 from corewise.openstack.errors import NovaConfError
 from corewise.openstack.libvirt_xml import CPUTuning
@@ -111,6 +111,34 @@ class Hosts:
                 if guest in host.guests():
                     return host
         return None
+
+    def move_of(self, guest: str) -> MoveRecord | None:
+        """Return the unfinished move of a guest; the ledger of its destination says how far it has come."""
+        for host in self.known.values():
+            with suppress(LedgerUnusable):
+                guests = host.guests()
+                named = guests.get(guest)
+                records = [named, *guests.values()] if named is not None else guests.values()
+                for record in records:
+                    move = record.move
+                    if move is not None and (move.guest, move.destination) == (guest, host.name):
+                        return move
+        return None
+
+    def refuse_moving(self, guest: str) -> None:
+        """Refuse to change a guest that is being moved, or one of the two claims of such a guest.
+
+        Raises:
+            GuestMoving: if it is.
+        """
+        move = self.move_of(guest)
+        if move is not None:
+            hint = f"corewise compute confirm {guest}, or corewise compute revert {guest}"
+            raise GuestMoving(
+                f"guest {guest} is being moved from host {move.source} to host {move.destination} "
+                f"({move.phase})",
+                hint=hint,
+            )
 
     def raise_unusable(self) -> None:
         """Raise for the first unusable host: a guest that is looked for may be there.

@@ -54,11 +54,36 @@ class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     floating: tuple[int, ...] = ()
 
 
+class MovePhase(StrEnum):
+    """How far a move has come (:mod:`corewise.compute.moving`)."""
+
+    CLAIMED = "claimed"
+    MOVED = "moved"
+    CONFIRMING = "confirming"
+    REVERTING = "reverting"
+
+
+class MoveRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A move of a guest that is neither confirmed nor reverted.
+
+    ``migration`` is the UUID of the consumer that holds the claim which the guest does not. ``before`` and
+    ``after``: what the guest holds in Placement on either side, provider -> class -> amount.
+    """
+
+    guest: str
+    migration: str
+    source: str
+    destination: str
+    phase: MovePhase
+    before: Mapping[str, Mapping[str, int]] = {}
+    after: Mapping[str, Mapping[str, int]] = {}
+
+
 class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One guest. ``resources`` is what it holds of the host's provider, whose uuid is ``provider``.
 
     ``realtime``: its guest CPUs that run with a realtime scheduling policy. ``applied``: its domain has been
-    seen with these CPUs.
+    seen with these CPUs. ``move``: the guest is being moved, and this is one of its two claims.
     """
 
     state: GuestState
@@ -74,6 +99,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     emulator_threads: EmulatorThreads | None = None
     realtime: tuple[int, ...] = ()
     applied: bool = False
+    move: MoveRecord | None = None
 
     @property
     def cpus(self) -> GuestCPUs:

@@ -11,13 +11,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from corewise.compute.hosts import ComputeHost, Hosts
+from corewise.compute.ledger import MoveRecord
 from corewise.tracking import PlacementQuery, RequestGroup
-from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Inventory
+from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Inventory, Provider
 
 CPU_CLASSES = frozenset({VCPU, PCPU})
+
+
+Allocations: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Provider -> resource class -> amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,18 @@ class Offers(Protocol):
 
     def exists(self, guest: str) -> bool:
         """Say whether a guest holds anything."""
+
+    def provider(self, host: str) -> Provider | None:
+        """Return a host's provider; None if there is none."""
+
+    def held(self, guest: str) -> Allocations | None:
+        """Return what a guest holds, if anything; offline nothing of it is known."""
+
+    def claim_move(self, move: MoveRecord) -> str | None:
+        """Have the migration hold what the guest will hold; None if it does now, else why not."""
+
+    def assign(self, move: MoveRecord, guest: Allocations, migration: Allocations) -> None:
+        """Have guest and migration hold exactly this, in one request; may be repeated."""
 
     def stages(self, query: PlacementQuery) -> tuple[int, Sequence[Stage]]:
         """Return how many hosts there are, and how many each part of the query leaves."""
@@ -140,6 +157,22 @@ class LocalOffers:
 
     def exists(self, guest: str) -> bool:
         return False
+
+    def provider(self, host: str) -> Provider | None:
+        known = self._hosts.known[host]
+        return Provider("", host, 0, inventories(known), known.offer.traits)
+
+    def held(self, guest: str) -> Allocations | None:
+        return {}
+
+    def claim_move(self, move: MoveRecord) -> str | None:
+        """Say what the destination has too little of, now that its ledger has the migration."""
+        free = _free(self._hosts.known[move.destination])
+        short = sorted(name for name, amount in free.items() if amount < 0)
+        return f"there is too little {', '.join(short)}" if short else None
+
+    def assign(self, move: MoveRecord, guest: Allocations, migration: Allocations) -> None:
+        """Assign nothing: only the ledgers record claims offline."""
 
     def stages(self, query: PlacementQuery) -> tuple[int, Sequence[Stage]]:
         left = [Stage(demand, len(self.candidates(part))) for demand, part in narrowed(query)]

@@ -14,8 +14,10 @@ from dataclasses import replace
 
 from corewise.actions import Reshape
 from corewise.compute.beside_nova import refuse_provider_of_nova
+from corewise.compute.errors import GuestUnknown
+from corewise.compute.ledger import MoveRecord
 from corewise.compute.offering import Offering, PlacementWrite, planned, rehearsed, reshape_due
-from corewise.compute.offers import CPU_CLASSES, Candidate, Stage, narrowed
+from corewise.compute.offers import CPU_CLASSES, Allocations, Candidate, Stage, narrowed
 from corewise.openstack.errors import DoesNotFit, ProviderAwaited
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import (
@@ -28,7 +30,16 @@ from corewise.openstack.placement_writes import (
     reshape,
 )
 from corewise.tracking import Compat, HostedGuest, HostSettings, PlacementQuery, ReshapePlan, next_write
-from corewise.vocabulary.placement import NOVA_TRAITS, PCPU, VCPU, Consumer, Provider, ProviderUse
+from corewise.vocabulary.placement import (
+    INSTANCE,
+    MIGRATION,
+    NOVA_TRAITS,
+    PCPU,
+    VCPU,
+    Consumer,
+    Provider,
+    ProviderUse,
+)
 
 
 class Reporter:
@@ -241,6 +252,38 @@ class PlacementOffers:
 
     def exists(self, guest: str) -> bool:
         return self._client.consumer(guest) is not None
+
+    def provider(self, host: str) -> Provider | None:
+        return self._client.find_provider(host)
+
+    def held(self, guest: str) -> Allocations | None:
+        consumer = self._client.consumer(guest)
+        return None if consumer is None else consumer.allocations
+
+    def claim_move(self, move: MoveRecord) -> str | None:
+        guest = self._client.consumer(move.guest)
+        project, user = (self._project, self._user) if guest is None else (guest.project, guest.user)
+        wanted = Consumer(move.migration, None, project, user, move.after, type=MIGRATION)
+        return claim(self._client, wanted, self._patience)
+
+    def assign(self, move: MoveRecord, guest: Allocations, migration: Allocations) -> None:
+        def attempt() -> None:
+            there = {uuid: self._client.consumer(uuid) for uuid in (move.guest, move.migration)}
+            known = next((each for each in there.values() if each is not None), None)
+            if known is None:
+                raise GuestUnknown(f"Placement has no allocations of guest {move.guest}")
+            types = {move.guest: INSTANCE, move.migration: MIGRATION}
+            wanted = {
+                uuid: replace(each, allocations=allocations)
+                if (each := there[uuid]) is not None
+                else Consumer(uuid, None, known.project, known.user, allocations, types[uuid])
+                for uuid, allocations in ((move.guest, guest), (move.migration, migration))
+                if allocations or there[uuid] is not None
+            }
+            if any(each != there[uuid] for uuid, each in wanted.items()):
+                self._client.put_consumers(tuple(wanted.values()))
+
+        again(attempt, f"guest {move.guest} or its migration {move.migration}", self._patience)
 
     def stages(self, query: PlacementQuery) -> tuple[int, Sequence[Stage]]:
         left: list[Stage] = []

@@ -23,6 +23,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -97,6 +98,28 @@ def pin(
         return pins
 
 
+def refusal_of(name: str, host: ComputeHost | None, traits: AbstractSet[str]) -> Refusal | None:
+    """Say why a host takes no guests, if Nova has its CPUs or its provider, or has disabled it."""
+    try:
+        refuse_provider_of_nova(name, traits)
+        if host is not None:
+            host.refuse_cpus_of_nova()
+    except ComputeError as error:
+        return Refusal(error.reason, str(error))
+    if DISABLED_TRAIT in traits:
+        return Refusal(Reason.HOST_DISABLED, f"Nova has disabled host {name} (trait {DISABLED_TRAIT})")
+    return None
+
+
+def silence(host: ComputeHost, now: float, timeout: float) -> Refusal | None:
+    """Say for how long a host's agent has been silent, if that is too long; a host may have no agent."""
+    last = host.last_report()
+    silent = 0.0 if last is None else now - last
+    if silent <= timeout:
+        return None
+    return Refusal(Reason.HOST_SILENT, f"the agent of host {host.name} has not reported for {silent:.0f} s")
+
+
 @dataclass(frozen=True, slots=True)
 class WantedGuest:
     """A guest to be placed. ``pack``: on the fullest host and NUMA nodes, not the emptiest."""
@@ -111,7 +134,7 @@ HOST_TIMEOUT = 300.0
 """Seconds without a report of a host's agent, after which it gets no guests; an agent reports each minute."""
 
 _Refused = tuple[Candidate, Refusal]
-_UNCERTAIN = (PlacementDown, UnexpectedAnswer, PlacementServerError)
+UNCERTAIN = (PlacementDown, UnexpectedAnswer, PlacementServerError)
 """After these errors nobody knows whether Placement carried out the request."""
 
 
@@ -169,11 +192,13 @@ class GuestScheduler:
         Raises:
             GuestUnknown: if neither Placement nor a ledger knows it.
             NovaGivesCPUs, ProviderOfNova: if it is a guest of Nova's.
+            GuestMoving: if it is being moved.
             ComputeError: if it may be on a host whose ledger or files cannot be used.
         """
         host = self._hosts.having(guest)
         if host is None:
             self._hosts.raise_unusable()
+            self._hosts.refuse_moving(guest)
             self._offers.refuse_guest_of_nova(guest)
             if not self._offers.release(guest):
                 raise GuestUnknown(f"no host has a guest {guest}")
@@ -181,6 +206,7 @@ class GuestScheduler:
         host.refuse_cpus_of_nova()
         self._offers.refuse_guest_of_nova(guest)
         with host.ledger.changing() as change:
+            self._hosts.refuse_moving(guest)
             self._offers.release(guest)
             change.write({uuid: each for uuid, each in change.host.guests.items() if uuid != guest})
         return host.name
@@ -223,24 +249,14 @@ class GuestScheduler:
         """Say why a host takes no guest, whatever the guest needs."""
         name = candidate.host
         problem = self._damaged.get(name) or self._hosts.unusable.get(name)
-        try:
-            refuse_provider_of_nova(name, candidate.traits)
-            if name in self._hosts.known:
-                self._hosts.known[name].refuse_cpus_of_nova()
-        except ComputeError as error:
-            return Refusal(error.reason, str(error))
-        if DISABLED_TRAIT in candidate.traits:
-            return Refusal(Reason.HOST_DISABLED, f"Nova has disabled host {name} (trait {DISABLED_TRAIT})")
+        refusal = refusal_of(name, self._hosts.known.get(name), candidate.traits)
+        if refusal is not None:
+            return refusal
         if problem is not None:
             return Refusal(problem.reason, str(problem))
         if name not in self._ledgers:
             return Refusal(Reason.HOST_UNKNOWN, f"the CPUs of host {name} are unknown")
-        last = self._hosts.known[name].last_report()
-        silent = 0.0 if last is None else self._now() - last
-        if silent > self._host_timeout:
-            message = f"the agent of host {name} has not reported for {silent:.0f} s"
-            return Refusal(Reason.HOST_SILENT, message)
-        return None
+        return silence(self._hosts.known[name], self._now(), self._host_timeout)
 
     def _read_ledgers(self) -> None:
         """Read all ledgers, once for each guest that is to be placed."""
@@ -308,7 +324,7 @@ class GuestScheduler:
             change.write({**before, wanted.guest: record})
             try:
                 refused = self._offers.claim(wanted.guest, candidate)
-            except _UNCERTAIN:
+            except UNCERTAIN:
                 raise  # the claim may have been made: the entry stays, and is settled later
             except OpenStackError:
                 change.write(before)

@@ -237,6 +237,17 @@ class PlacementClient:
         body = encoded(consumer_body(wanted, version))
         self.transport.send("PUT", f"/allocations/{quote(wanted.uuid, safe='')}", body, version=version)
 
+    def put_consumers(self, wanted: Sequence[Consumer]) -> None:
+        """Give consumers exactly these allocations, all in one request; one without any ends to exist.
+
+        Raises:
+            DoesNotFit: if a provider has less left.
+            ConcurrentUpdate: if a consumer has another generation, or a provider is being changed.
+        """
+        version = version_for(wanted, self.transport.version)
+        body = {each.uuid: consumer_body(each, version) for each in wanted}
+        self.transport.send("POST", "/allocations", encoded(body), version=version)
+
     def delete_consumer(self, uuid: str) -> bool:
         """Release all that a consumer holds; False if it holds nothing."""
         try:

@@ -28,6 +28,9 @@ NOVA_TRAITS = frozenset({"COMPUTE_NODE", "OWNER_NOVA"})
 INSTANCE = "INSTANCE"
 """The type of a consumer that is a guest, as Nova names it."""
 
+MIGRATION = "MIGRATION"
+"""The type of a consumer that holds the other claim of a guest that is being moved, likewise."""
+
 NOT_OVERCOMMITTED = Decimal(1)
 
 

@@ -1152,6 +1152,26 @@ class Reason(StrEnum):
         "its CPUs in the ledger.",
         "Add shared CPUs to the host, pin the guest again, or remove it.",
     )
+    GUEST_MOVING = _info(
+        "GuestMoving",
+        "The guest is being moved: it has a claim on two hosts, or two claims on one.",
+        "Finish it with corewise compute confirm GUEST, or undo it with corewise compute revert GUEST.",
+    )
+    GUEST_NOT_MOVING = _info(
+        "GuestNotMoving",
+        "The guest is not being moved: there is nothing to confirm or to revert.",
+        "See where it is with corewise compute status; corewise compute move GUEST --to HOST begins a move.",
+    )
+    SOURCE_ALIVE = _info(
+        "SourceAlive",
+        "The agent of the guest's host still reports, so the guest may still run there.",
+        "Move the guest with corewise compute move, or stop the host for good first.",
+    )
+    REBUILD_CHANGES_CLAIM = _info(
+        "RebuildChangesClaim",
+        "With the new image the guest would hold other CPUs or resources; a rebuild keeps what it holds.",
+        "Resize it instead: corewise compute resize GUEST --flavor F --image I.",
+    )
     HOST_DISABLED = _info(
         "HostDisabled",
         "The host's provider has the trait COMPUTE_STATUS_DISABLED: its compute service is disabled in Nova.",

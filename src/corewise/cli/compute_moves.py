@@ -1,0 +1,225 @@
+"""``corewise compute move``, ``evacuate``, ``resize``, ``rebuild``, ``confirm``, ``revert``."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from corewise.cli import output
+from corewise.cli.compute_guests import REQUEST_OPTIONS, guest_request, offers_of, pins_record, pins_text
+from corewise.cli.compute_options import GivenHosts, PlacementChoice, failure, given_hosts, placement_options
+from corewise.cli.errors import ExitCode
+from corewise.cli.options import duration, examples
+from corewise.cli.output import Form
+from corewise.compute.errors import GuestUnknown
+from corewise.compute.hosts import Hosts
+from corewise.compute.ledger import MoveRecord
+from corewise.compute.moving import GuestMover, WantedMove
+from corewise.compute.scheduling import HOST_TIMEOUT
+from corewise.pinning import Refusal
+from corewise.vocabulary.reasons import Reason
+
+_GUEST = click.argument("guest")
+_TO = click.option("--to", "destination", required=True, metavar="HOST", help="The host that it goes to.")
+_FORM = output.option((Form.TABLE, Form.JSON, Form.YAML))
+_TIMEOUT = duration(
+    "--host-timeout",
+    default=f"{HOST_TIMEOUT:.0f}s",
+    help="A host whose agent has not reported for this long is down.",
+)
+
+
+@click.command(
+    "move",
+    epilog=examples(
+        "corewise compute move web-1 --to no-smt --hosts cloud/hosts",
+        "corewise compute confirm web-1 --hosts cloud/hosts",
+    ),
+)
+@_GUEST
+@_TO
+@given_hosts
+@_TIMEOUT
+@placement_options
+@_FORM
+def move_command(
+    guest: str,
+    destination: str,
+    given: GivenHosts,
+    host_timeout: float,
+    placement: PlacementChoice,
+    form: Form,
+) -> None:
+    """Give GUEST a claim and CPUs on another host, and keep the old ones for it until the move is confirmed.
+
+    Then migrate its domain, with the CPUs that corewise compute apply prints, and confirm; or revert. Given
+    again, the command goes on with a move that broke off. Exit code 6 if the host cannot take the guest.
+    """
+    _begin(given, placement, host_timeout, form, WantedMove(guest, destination, _migration()))
+
+
+@click.command("evacuate", epilog=examples("corewise compute evacuate web-1 --to no-smt --hosts cloud/hosts"))
+@_GUEST
+@_TO
+@given_hosts
+@_TIMEOUT
+@placement_options
+@_FORM
+def evacuate_command(
+    guest: str,
+    destination: str,
+    given: GivenHosts,
+    host_timeout: float,
+    placement: PlacementChoice,
+    form: Form,
+) -> None:
+    """Move GUEST away from a host that is down: its agent has not reported for --host-timeout.
+
+    Start the guest on the other host. Confirm when the old host cannot run it any more: until then its old
+    claim is kept. Exit code 6 if the host still reports.
+    """
+    wanted = WantedMove(guest, destination, _migration(), evacuate=True)
+    _begin(given, placement, host_timeout, form, wanted)
+
+
+@click.command(
+    "resize", epilog=examples("corewise compute resize web-1 --flavor flavor.json --hosts cloud/hosts")
+)
+@_GUEST
+@REQUEST_OPTIONS
+@click.option(
+    "--to", "destination", metavar="HOST", help="The host that it goes to.  [default: the one it is on]"
+)
+@given_hosts
+@_TIMEOUT
+@placement_options
+@_FORM
+def resize_command(
+    guest: str,
+    flavor: Path,
+    image: Path | None,
+    strict: bool,
+    destination: str | None,
+    given: GivenHosts,
+    host_timeout: float,
+    placement: PlacementChoice,
+    form: Form,
+) -> None:
+    """Give GUEST the CPUs of another flavor, and keep the old ones for it until that is confirmed.
+
+    Both claims are held until corewise compute confirm, or revert. Exit code 6 if the flavor does not fit.
+    """
+    read, request = guest_request(flavor, image, given.compat, strict=strict)
+    hosts = given.hosts()
+    unfinished = hosts.move_of(guest)
+    at = unfinished.destination if unfinished else _host_of(guest, hosts)
+    wanted = WantedMove(guest, destination or at, _migration(), request, read.name)
+    _begin(given, placement, host_timeout, form, wanted)
+
+
+@click.command(
+    "rebuild",
+    epilog=examples("corewise compute rebuild web-1 --flavor flavor.json --hosts cloud/hosts"),
+)
+@_GUEST
+@REQUEST_OPTIONS
+@given_hosts
+def rebuild_command(guest: str, flavor: Path, image: Path | None, strict: bool, given: GivenHosts) -> None:
+    """Check that GUEST may be rebuilt with another image: it keeps its CPUs and its claim.
+
+    Nothing is written.
+
+    Exit code 6 if the flavor and the image ask for other CPUs than GUEST has.
+    """
+    _, request = guest_request(flavor, image, given.compat, strict=strict)
+    hosts = given.hosts()
+    name = _host_of(guest, hosts)
+    hosts.known[name].refuse_cpus_of_nova()
+    hosts.refuse_moving(guest)
+    record = hosts.known[name].guests()[guest]
+    queries = [each.resources for each in (request.query, request.fallback) if each is not None]
+    if record.cpus != request.cpus or record.resources not in queries:
+        message = f"guest {guest} holds {_amounts(record.resources)}, and would need {_amounts(queries[0])}"
+        if record.resources in queries:
+            message = f"guest {guest} would need other CPUs or NUMA nodes than it has"
+        raise failure(Reason.REBUILD_CHANGES_CLAIM, message, code=ExitCode.REFUSED)
+    output.tell(f"guest {guest} on host {name} keeps its claim, and {pins_text(record.pins)}")
+
+
+@click.command("confirm", epilog=examples("corewise compute confirm web-1 --hosts cloud/hosts"))
+@_GUEST
+@given_hosts
+@placement_options
+def confirm_command(guest: str, given: GivenHosts, placement: PlacementChoice) -> None:
+    """Finish a move or resize of GUEST: its old claim and CPUs are released.
+
+    Given again, the command goes on with a confirmation that broke off. Exit code 4 if there is no move.
+    """
+    hosts = given.hosts()
+    move = GuestMover(offers_of(placement, given, hosts), hosts).confirm(guest)
+    output.tell(
+        f"guest {guest} is on host {move.destination}; its old claim on host {move.source} is released"
+    )
+
+
+@click.command("revert", epilog=examples("corewise compute revert web-1 --hosts cloud/hosts"))
+@_GUEST
+@given_hosts
+@placement_options
+def revert_command(guest: str, given: GivenHosts, placement: PlacementChoice) -> None:
+    """Undo a move or resize of GUEST: it has its old claim and CPUs again, and the new ones are released.
+
+    Given again, the command goes on where it broke off. Exit code 4 if there is no move.
+    """
+    hosts = given.hosts()
+    move = GuestMover(offers_of(placement, given, hosts), hosts).revert(guest)
+    released = f"its new claim on host {move.destination} is released"
+    click.echo(f"guest {guest} is on host {move.source} as before; {released}")
+
+
+def _migration() -> str:
+    return str(uuid.uuid4())
+
+
+def _host_of(guest: str, hosts: Hosts) -> str:
+    host = hosts.having(guest)
+    if host is None:
+        hosts.raise_unusable()
+        raise GuestUnknown(f"no ledger has a guest {guest}")
+    return host.name
+
+
+def _begin(
+    given: GivenHosts, placement: PlacementChoice, host_timeout: float, form: Form, wanted: WantedMove
+) -> None:
+    hosts = given.hosts()
+    mover = GuestMover(offers_of(placement, given, hosts), hosts, host_timeout=host_timeout)
+    begun = mover.begin(wanted)
+    if isinstance(begun, Refusal):
+        raise failure(begun.reason, begun.message, code=ExitCode.REFUSED)
+    move, record = begun
+    if form is not Form.TABLE:
+        document = {**_move_document(move), **pins_record(record.pins)}
+        click.echo(output.document_text(document, form), nl=False)
+        return
+    output.tell(f"guest {move.guest} holds its claim on host {move.destination}: it {pins_text(record.pins)}")
+    output.tell(
+        f"its old claim on host {move.source} is held until: corewise compute confirm {move.guest}, or revert"
+    )
+
+
+def _move_document(move: MoveRecord) -> dict[str, str]:
+    return {
+        "guest": move.guest,
+        "migration": move.migration,
+        "source": move.source,
+        "destination": move.destination,
+        "phase": move.phase,
+    }
+
+
+def _amounts(resources: Mapping[str, int]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in sorted(resources.items()))

@@ -1,0 +1,327 @@
+"""A guest goes to another host, or to another size: two claims, until the move is confirmed or reverted.
+
+========== ============================================================ ===========================
+phase      Placement                                                    ledgers
+========== ============================================================ ===========================
+(claiming) the migration may hold the new claim                         new: the migration's
+claimed    the guest holds the old claim, the migration the new one,    old: guest, new: migration,
+           or already as below                                          or old: migration
+moved      the guest holds the new claim, the migration the old one     old: migration, new: guest
+confirming the migration's claim is being released                      either
+reverting  the guest gets the old claim, the new one is being released  either
+========== ============================================================ ===========================
+
+Then the guest has one claim, and one entry, again. The old claim and the new one may be on one host (a
+resize in place): their CPUs are different as long as both are held.
+
+The destination's ledger has the phase, and what the guest holds on either side; an ending is written there
+before it begins. Every step sets a state, whatever was there before, and may be repeated. So after a kill
+between any two steps the same command, given again, finishes the move; ``revert`` undoes it from everywhere
+but ``confirming``. The two claims change hands in one request. No CPU is free in between: both ledgers hold
+it, under either name. The ledgers of both hosts are locked throughout, in the order of their names, so that
+two moves never wait for each other.
+
+A guest whose host is down is evacuated in the same way. The old claim is held until that is confirmed: the
+host may come back, and the guest with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+
+from msgspec.structs import replace
+
+from corewise.compute.errors import GuestNotMoving, GuestUnknown, HostUnknown, SourceAlive
+from corewise.compute.hosts import ComputeHost, Hosts
+from corewise.compute.ledger import (
+    Change,
+    GuestRecord,
+    GuestState,
+    MovePhase,
+    MoveRecord,
+    record_of,
+)
+from corewise.compute.offers import Offers
+from corewise.compute.scheduling import HOST_TIMEOUT, UNCERTAIN, refusal_of, settle, silence
+from corewise.openstack.errors import OpenStackError
+from corewise.pinning import Refusal, place
+from corewise.tracking import GuestRequest
+from corewise.vocabulary.guests import GuestCPUs
+from corewise.vocabulary.placement import PCPU, VCPU, Provider
+from corewise.vocabulary.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class WantedMove:
+    """A guest is to go to a host. ``migration`` is the UUID of a consumer that does not exist yet.
+
+    ``request``: what it is resized to, with the flavor's name; None keeps its size. ``evacuate``: its host
+    must be down.
+    """
+
+    guest: str
+    destination: str
+    migration: str
+    request: GuestRequest | None = None
+    flavor: str = ""
+    evacuate: bool = False
+    pack: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Ledgers:
+    """The locked ledgers of a move, which are one for a resize in place."""
+
+    source: Change
+    destination: Change
+
+    @property
+    def in_place(self) -> bool:
+        return self.source is self.destination
+
+
+class GuestMover:
+    """Moves guests between hosts. For one thread at a time; several may work on the same hosts."""
+
+    def __init__(
+        self,
+        offers: Offers,
+        hosts: Hosts,
+        *,
+        host_timeout: float = HOST_TIMEOUT,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._offers = offers
+        self._hosts = hosts
+        self._host_timeout = host_timeout
+        self._now = now
+
+    def begin(self, wanted: WantedMove) -> tuple[MoveRecord, GuestRecord] | Refusal:
+        """Claim the new host, and give the guest that claim; or go on with a move that broke off.
+
+        Raises:
+            GuestUnknown: if no ledger, or Placement, knows the guest.
+            GuestMoving: if it is on its way to another host, or back.
+            SourceAlive: if it is to be evacuated from a host that is not down.
+            ComputeError, OpenStackError: what else prevents it; the same call finishes it.
+        """
+        unfinished = self._hosts.move_of(wanted.guest)
+        source = self._known(unfinished.source) if unfinished else self._source(wanted.guest)
+        destination = self._known(wanted.destination)
+        with self._locked(source, destination) as ledgers:
+            move = self._hosts.move_of(wanted.guest)
+            if move is None:
+                claimed = self._claim(ledgers, source, destination, wanted)
+                if isinstance(claimed, Refusal):
+                    return claimed
+                move = claimed
+            elif move.destination != wanted.destination or move.phase in _ENDING:
+                self._hosts.refuse_moving(wanted.guest)
+            move = self._swapped(ledgers, move)
+            return move, ledgers.destination.host.guests[wanted.guest]
+
+    def confirm(self, guest: str) -> MoveRecord:
+        """Release the guest's old claim.
+
+        Raises:
+            GuestNotMoving: if it is not being moved.
+            GuestMoving: if it has not moved yet, or is on its way back.
+            ComputeError, OpenStackError: what else prevents it; the same call finishes it.
+        """
+        with self._unfinished(guest) as (ledgers, move):
+            if move.phase in {MovePhase.CLAIMED, MovePhase.REVERTING}:
+                self._hosts.refuse_moving(guest)
+            _write_phase(ledgers, move, guest, MovePhase.CONFIRMING)
+            self._offers.release(move.migration)
+            if not ledgers.in_place:
+                ledgers.source.write(_without(ledgers.source, move.migration))
+            left = _without(ledgers.destination, move.migration)
+            ledgers.destination.write({**left, guest: replace(left[guest], move=None)})
+            return move
+
+    def revert(self, guest: str) -> MoveRecord:
+        """Give the guest its old claim back, and release the new one; raises as ``confirm``."""
+        with self._unfinished(guest) as (ledgers, move):
+            if move.phase is MovePhase.CONFIRMING:
+                self._hosts.refuse_moving(guest)
+            before = ledgers.destination.host.guests
+            is_swapped = guest in before and before[guest].move is not None
+            _write_phase(ledgers, move, guest if is_swapped else move.migration, MovePhase.REVERTING)
+            self._offers.assign(move, move.before, {})
+            old = ledgers.source.host.guests.get(move.migration)
+            if ledgers.in_place:
+                left = _without(ledgers.source, move.migration)
+                ledgers.source.write(left | {guest: replace(old, move=None)} if is_swapped and old else left)
+                return move
+            if old is not None:
+                left = _without(ledgers.source, move.migration)
+                ledgers.source.write({**left, guest: replace(old, move=None)})
+            ledgers.destination.write(_without(ledgers.destination, guest if is_swapped else move.migration))
+            return move
+
+    def _source(self, guest: str) -> ComputeHost:
+        source = self._hosts.having(guest)
+        if source is None:
+            self._hosts.raise_unusable()
+            raise GuestUnknown(f"no host has a guest {guest}")
+        return source
+
+    def _known(self, name: str) -> ComputeHost:
+        if name in self._hosts.unusable:
+            raise self._hosts.unusable[name]
+        if name not in self._hosts.known:
+            hint = f"there are {', '.join(self._hosts.known)}"
+            raise HostUnknown(f"there is no host {name}", hint=hint)
+        return self._hosts.known[name]
+
+    @contextmanager
+    def _unfinished(self, guest: str) -> Iterator[tuple[_Ledgers, MoveRecord]]:
+        found = self._hosts.move_of(guest)
+        if found is None:
+            self._hosts.raise_unusable()
+            raise GuestNotMoving(f"guest {guest} is not being moved", hint=Reason.GUEST_NOT_MOVING.fix)
+        with self._locked(self._known(found.source), self._known(found.destination)) as ledgers:
+            move = self._hosts.move_of(guest)
+            if move is None:  # it broke off before it was claimed, or somebody else has finished it
+                raise GuestNotMoving(
+                    f"guest {guest} is no longer being moved", hint=Reason.GUEST_NOT_MOVING.fix
+                )
+            yield ledgers, move
+
+    @contextmanager
+    def _locked(self, source: ComputeHost, destination: ComputeHost) -> Iterator[_Ledgers]:
+        """Lock both ledgers, settled: a claim that broke off has been made, or its entry is gone."""
+        with ExitStack() as stack:
+            names = sorted({source.name, destination.name})
+            changes = {name: stack.enter_context(self._hosts.known[name].ledger.changing()) for name in names}
+            for change in changes.values():
+                settle(change, self._offers)
+            yield _Ledgers(changes[source.name], changes[destination.name])
+
+    def _claim(
+        self, ledgers: _Ledgers, source: ComputeHost, destination: ComputeHost, wanted: WantedMove
+    ) -> MoveRecord | Refusal:
+        """Enter the migration in the ledger, and claim for it; or leave everything as it was, and say why."""
+        guest = wanted.guest
+        record = ledgers.source.host.guests.get(guest)
+        before = self._offers.held(guest)
+        if record is None or before is None:
+            who = f"host {source.name} no longer has" if record is None else "Placement has no allocations of"
+            raise GuestUnknown(f"{who} guest {guest}")
+        provider = self._provider(source, destination, wanted)
+        if isinstance(provider, Refusal):
+            return provider
+        there = ledgers.destination.host.guests
+        cpus = record.cpus if wanted.request is None else wanted.request.cpus
+        pins = place(destination.ledger_with(there), cpus, pack=wanted.pack)
+        if isinstance(pins, Refusal):
+            return replaced(pins, message=f"host {destination.name}: {pins.message}")
+
+        own = record.provider
+        if own not in before:
+            found = self._offers.provider(source.name)
+            own = found.uuid if found is not None else own
+        amounts = _amounts(wanted.request, cpus, before.get(own) or record.resources, provider)
+        others = {uuid: held for uuid, held in before.items() if uuid != own}
+        move = MoveRecord(
+            guest,
+            wanted.migration,
+            source.name,
+            destination.name,
+            MovePhase.CLAIMED,
+            before,
+            {**others, provider.uuid: amounts},
+        )
+        flavor = wanted.flavor or record.flavor
+        made = record_of(cpus, pins, amounts, flavor=flavor, provider=provider.uuid)
+        ledgers.destination.write({**there, move.migration: replace(made, move=move)})
+        try:
+            refused = self._offers.claim_move(move)
+        except UNCERTAIN:
+            raise  # the claim may have been made: the entry stays, and is settled later
+        except OpenStackError:
+            ledgers.destination.write(there)
+            raise
+        if refused is not None:
+            ledgers.destination.write(there)
+            return Refusal(Reason.CLAIM_LOST, f"host {destination.name}: {refused}")
+        ledgers.destination.write({**there, move.migration: replace(made, move=move, state=GuestState.HELD)})
+        return move
+
+    def _provider(
+        self, source: ComputeHost, destination: ComputeHost, wanted: WantedMove
+    ) -> Provider | Refusal:
+        """Return the destination's provider, or why the guest does not go there."""
+        source.refuse_cpus_of_nova()
+        self._offers.refuse_guest_of_nova(wanted.guest)
+        if wanted.evacuate:
+            self._refuse_alive(source)
+        if source is destination and wanted.request is None:
+            return Refusal(Reason.GUEST_EXISTS, f"guest {wanted.guest} is on host {source.name} already")
+        provider = self._offers.provider(destination.name)
+        if provider is None:
+            return Refusal(Reason.HOST_UNKNOWN, f"Placement has no provider {destination.name}")
+        refusal = refusal_of(destination.name, destination, provider.traits)
+        return refusal or silence(destination, self._now(), self._host_timeout) or provider
+
+    def _refuse_alive(self, source: ComputeHost) -> None:
+        if silence(source, self._now(), self._host_timeout) is None:
+            last = source.last_report()
+            seen = "has never reported" if last is None else f"reported {self._now() - last:.0f} s ago"
+            raise SourceAlive(
+                f"host {source.name} is not known to be down: its agent {seen}", hint=Reason.SOURCE_ALIVE.fix
+            )
+
+    def _swapped(self, ledgers: _Ledgers, move: MoveRecord) -> MoveRecord:
+        """Have guest and migration change claims; nothing is left to do of a guest that has moved."""
+        if move.phase is MovePhase.MOVED:
+            return move
+        guest, migration = move.guest, move.migration
+        self._offers.assign(move, move.after, move.before)
+        move = replace(move, phase=MovePhase.MOVED)
+        new = replace(ledgers.destination.host.guests[migration], move=move)
+        old = ledgers.source.host.guests.get(guest)
+        if ledgers.in_place:
+            assert old is not None  # noqa: S101 - both entries are in one ledger, which changes in one step
+            ledgers.source.write(
+                {**ledgers.source.host.guests, guest: new, migration: replace(old, move=move)}
+            )
+            return move
+        if old is not None:
+            ledgers.source.write({**_without(ledgers.source, guest), migration: replace(old, move=move)})
+        ledgers.destination.write({**_without(ledgers.destination, migration), guest: new})
+        return move
+
+
+_ENDING = frozenset({MovePhase.CONFIRMING, MovePhase.REVERTING})
+
+
+def _without(change: Change, uuid: str) -> dict[str, GuestRecord]:
+    return {each: record for each, record in change.host.guests.items() if each != uuid}
+
+
+def _write_phase(ledgers: _Ledgers, move: MoveRecord, key: str, phase: MovePhase) -> None:
+    """Record what is about to be done, in the destination's entry."""
+    guests = ledgers.destination.host.guests
+    announced = replace(guests[key], move=replace(move, phase=phase))
+    ledgers.destination.write({**guests, key: announced})
+
+
+def _amounts(
+    request: GuestRequest | None, cpus: GuestCPUs, before: Mapping[str, int], provider: Provider
+) -> Mapping[str, int]:
+    """Return what a guest holds of its new host: a legacy one counts its dedicated CPUs as VCPU."""
+    is_legacy = PCPU not in provider.inventories
+    if request is not None:
+        legacy = request.fallback if is_legacy else None
+        return dict((legacy or request.query).resources)
+    if not cpus.host_cpus:
+        return before
+    others = {name: amount for name, amount in before.items() if name not in {VCPU, PCPU}}
+    floating = cpus.vcpus - cpus.dedicated
+    shared = {VCPU: cpus.vcpus} if is_legacy else {VCPU: floating} if floating else {}
+    return others | shared | ({} if is_legacy else {PCPU: cpus.host_cpus})

@@ -1,0 +1,352 @@
+"""Moves against the real Placement: whatever dies between two steps, the same command finishes the move.
+
+A step is a write of a ledger or a request that changes Placement. Each case is killed after its first step,
+after its second, and so on, until it is not killed any more; after each kill the guest has a claim, no CPU
+is given twice, and the next command brings ledgers and Placement to one end: moved, or as before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compute.compute_world import IMPATIENT, World, guest, request, wanted
+from compute.faults import Faulty, down, on_writes
+from corewise.compute.adoption import follow
+from corewise.compute.errors import GuestMoving, GuestNotMoving, GuestUnknown, SourceAlive
+from corewise.compute.ledger import GuestState, HostRecord, LedgerFile, MovePhase
+from corewise.compute.moving import GuestMover, WantedMove
+from corewise.compute.placement import PlacementOffers
+from corewise.compute.verdicts import NoValidHost, Placed
+from corewise.openstack.errors import PlacementDown
+from corewise.openstack.libvirt_xml import Domain
+from corewise.openstack.placement_client import PlacementClient
+from corewise.pinning import Refusal
+from corewise.quantities import Bytes
+from corewise.vocabulary.placement import MEMORY_MB, MIGRATION, PCPU, VCPU
+from corewise.vocabulary.reasons import Reason
+from placement_world import client_of_placement, emptied
+
+DEDICATED = {"hw:cpu_policy": "dedicated"}
+GUEST, MOVE = guest(1), guest(77)
+SMALL, LARGE = {PCPU: 4, MEMORY_MB: 1024}, {PCPU: 6, MEMORY_MB: 1024}
+
+
+class Killed(BaseException):
+    """A kill -9: no handler of an error sees it."""
+
+
+class Stage:
+    """Two hosts, a guest of four CPUs on the first, and whoever moves it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        world.host("a")
+        self.first = world.scheduler().schedule(wanted(1, request(4, DEDICATED)))
+        assert isinstance(self.first, Placed)
+        world.host("b")
+
+    def mover(self, client: PlacementClient | None = None, **more: Any) -> GuestMover:
+        offers = PlacementOffers(client or self.world.client, patience=IMPATIENT)
+        return GuestMover(offers, self.world.hosts, **more)
+
+    def held(self, uuid: str) -> Mapping[str, Mapping[str, int]]:
+        """What a consumer holds: host -> class -> amount."""
+        names = {provider: name for name, provider in self.world.providers.items()}
+        consumer = self.world.client.consumer(uuid)
+        return {} if consumer is None else {names[each]: held for each, held in consumer.allocations.items()}
+
+    def entries(self) -> dict[str, list[str]]:
+        return {name: sorted(host.guests()) for name, host in self.world.hosts.known.items()}
+
+    def check(self) -> None:
+        """What holds at every moment."""
+        assert self.held(GUEST), "the guest has no claim"
+        for name, host in self.world.hosts.known.items():
+            guests = host.guests()
+            cpus = [cpu for record in guests.values() for cpu in record.pins.held]
+            assert len(cpus) == len(set(cpus))
+            in_placement = self.world.held(name).get(PCPU, 0)
+            assert in_placement <= len(cpus), "Placement has given CPUs that no ledger holds"
+            assert self.held(GUEST).keys() <= {name for name, each in self.entries().items() if each}
+
+    def check_agreement(self) -> None:
+        """What holds at rest: each entry holds in Placement what its ledger says."""
+        for name, host in self.world.hosts.known.items():
+            for uuid, record in host.guests().items():
+                assert record.state is GuestState.HELD
+                assert self.held(uuid)[name] == record.resources
+            assert self.world.held(name).get(PCPU, 0) == sum(
+                record.resources[PCPU] for record in host.guests().values()
+            )
+
+
+@pytest.fixture
+def stage(world: World) -> Stage:
+    return Stage(world)
+
+
+def to_b(stage: Stage, client: PlacementClient | None = None) -> object:
+    return stage.mover(client).begin(WantedMove(GUEST, "b", MOVE))
+
+
+def larger(stage: Stage, client: PlacementClient | None = None) -> object:
+    return stage.mover(client).begin(WantedMove(GUEST, "a", MOVE, request(6, DEDICATED), "larger"))
+
+
+def confirm(stage: Stage, client: PlacementClient | None = None) -> object:
+    return stage.mover(client).confirm(GUEST)
+
+
+def revert(stage: Stage, client: PlacementClient | None = None) -> object:
+    return stage.mover(client).revert(GUEST)
+
+
+Command = Callable[..., object]
+
+
+@contextmanager
+def killed_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlacementClient]:
+    """Kill after so many steps; the client is the one whose requests count."""
+    left = [steps]
+
+    def step() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Killed
+
+    write = LedgerFile._write
+
+    def written(self: LedgerFile, serial: int, host: HostRecord) -> None:
+        write(self, serial, host)
+        step()
+
+    transport = Faulty()
+    transport.after = lambda method, _path: step() if method != "GET" else None
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerFile, "_write", written)
+        yield transport.client()
+
+
+def kills(stage: Stage, command: Command, monkeypatch: pytest.MonkeyPatch, steps: int) -> bool:
+    """Whether a command was killed after so many steps; it must have come to its end otherwise."""
+    with killed_after(steps, monkeypatch) as client:
+        try:
+            command(stage, client)
+        except Killed:
+            return True
+    return False
+
+
+def moved(stage: Stage, begin: Command) -> None:
+    """The guest has the new claim, and the migration the old one."""
+    host, resources = ("b", SMALL) if begin is to_b else ("a", LARGE)
+    assert (stage.held(GUEST), stage.held(MOVE)) == ({host: resources}, {"a": SMALL})
+    expected = {"a": [MOVE], "b": [GUEST]} if begin is to_b else {"a": [GUEST, MOVE], "b": []}
+    assert stage.entries() == expected
+    stage.check_agreement()
+
+
+def ended(stage: Stage, begin: Command, *, at: str) -> None:
+    """The guest has one claim, where it is."""
+    before = at == "before"
+    host = "a" if before or begin is larger else "b"
+    assert stage.held(GUEST) == {host: SMALL if before or begin is to_b else LARGE}
+    assert stage.held(MOVE) == {}
+    assert stage.entries() == {"a": [], "b": []} | {host: [GUEST]}
+    record = stage.world.hosts.known[host].guests()[GUEST]
+    assert record.move is None
+    assert record.flavor == ("f" if before or begin is to_b else "larger")
+    if before:
+        assert isinstance(stage.first, Placed)
+        assert record.pins == stage.first.record.pins
+    stage.check_agreement()
+
+
+BEGINS = pytest.mark.parametrize("begin", [to_b, larger])
+
+
+@BEGINS
+@pytest.mark.parametrize("ending", [confirm, revert])
+def test_a_move_ends_confirmed_or_as_it_was(stage: Stage, begin: Command, ending: Command) -> None:
+    begin(stage)
+    moved(stage, begin)
+    migration = stage.world.client.consumer(MOVE)
+    assert migration is not None
+    assert migration.type == MIGRATION
+    ending(stage)
+    ended(stage, begin, at="after" if ending is confirm else "before")
+    with pytest.raises(GuestNotMoving):
+        ending(stage)
+
+
+def every_kill(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command, prepare: Command | None = None
+) -> Iterator[Stage]:
+    """Yield a new stage for each step after which the command can be killed."""
+    steps = 0
+    killed = True
+    while killed:
+        steps += 1
+        own = folder / str(steps)
+        own.mkdir()
+        stage = Stage(World(own, emptied(client_of_placement())))
+        if prepare is not None:
+            prepare(stage)
+        killed = kills(stage, command, monkeypatch, steps)
+        stage.check()
+        if killed:
+            yield stage
+    assert steps > 3
+
+
+@BEGINS
+@pytest.mark.parametrize("then", ["again", "revert"])
+def test_a_move_that_is_killed_between_any_two_steps_is_finished_or_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: Command, then: str
+) -> None:
+    for stage in every_kill(tmp_path, monkeypatch, begin):
+        if then == "again":
+            begin(stage)
+            moved(stage, begin)
+            continue
+        with suppress(GuestNotMoving):  # it was killed before it was claimed
+            revert(stage)
+        ended(stage, begin, at="before")
+
+
+@BEGINS
+@pytest.mark.parametrize(("ending", "other"), [(confirm, revert), (revert, confirm)])
+def test_an_ending_that_is_killed_between_any_two_steps_is_finished_by_repeating_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: Command, ending: Command, other: Command
+) -> None:
+    for stage in every_kill(tmp_path, monkeypatch, ending, prepare=begin):
+        with pytest.raises((GuestMoving, GuestNotMoving)):
+            other(stage)
+        with suppress(GuestNotMoving):  # it was killed after its last step
+            ending(stage)
+        ended(stage, begin, at="after" if ending is confirm else "before")
+
+
+@BEGINS
+@pytest.mark.parametrize("was_made", [False, True])
+def test_a_claim_without_an_answer_is_settled_by_the_next_command(
+    stage: Stage, begin: Command, was_made: bool
+) -> None:
+    transport = Faulty(None if was_made else on_writes(down))
+
+    def lose(method: str, _path: str) -> None:
+        if method == "PUT":
+            raise PlacementDown("PUT: the connection was cut")
+
+    transport.after = lose
+    with pytest.raises(PlacementDown):
+        begin(stage, transport.client())
+    begin(stage)
+    moved(stage, begin)
+
+
+def test_a_guest_that_is_being_moved_is_not_deleted_nor_moved_elsewhere(stage: Stage) -> None:
+    stage.world.host("c")
+    to_b(stage)
+    with pytest.raises(GuestMoving, match=r"from host a to host b \(moved\)"):
+        stage.world.scheduler().delete(GUEST)
+    with pytest.raises(GuestMoving):
+        stage.mover().begin(WantedMove(GUEST, "c", guest(78)))
+    before = stage.entries()
+    to_b(stage)  # the same again is nothing new
+    assert stage.entries() == before
+    assert stage.held(GUEST) == {"b": SMALL}
+
+
+def test_a_destination_without_room_changes_nothing(stage: Stage) -> None:
+    for number in range(2, 20):
+        stage.world.scheduler().schedule(wanted(number, request(4, DEDICATED)))
+    before = stage.entries()
+    refusal = to_b(stage)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason is Reason.DEDICATED_CPUS_INSUFFICIENT
+    assert (stage.entries(), stage.held(MOVE)) == (before, {})
+
+
+def test_a_move_goes_to_no_host_that_is_disabled_silent_or_novas(stage: Stage, tmp_path: Path) -> None:
+    provider = stage.world.client.provider(stage.world.providers["b"])
+    for trait, reason in (
+        ("COMPUTE_STATUS_DISABLED", Reason.HOST_DISABLED),
+        ("COMPUTE_NODE", Reason.PROVIDER_OF_NOVA),
+    ):
+        there = stage.world.client.provider(provider.uuid)
+        stage.world.client.put_traits(provider.uuid, there.generation, provider.traits | {trait})
+        refusal = to_b(stage)
+        assert isinstance(refusal, Refusal)
+        assert refusal.reason is reason
+    there = stage.world.client.provider(provider.uuid)
+    stage.world.client.put_traits(provider.uuid, there.generation, provider.traits)
+    (tmp_path / "b" / "reported").touch()
+    os.utime(tmp_path / "b" / "reported", (1000, 1000))
+    refusal = to_b(stage)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason is Reason.HOST_SILENT
+
+
+def test_a_guest_is_evacuated_only_from_a_host_that_is_down(stage: Stage, tmp_path: Path) -> None:
+    evacuation = WantedMove(GUEST, "b", MOVE, evacuate=True)
+    with pytest.raises(SourceAlive, match="never reported"):
+        stage.mover().begin(evacuation)
+    reported = tmp_path / "a" / "reported"
+    reported.touch()
+    os.utime(reported, (1000, 1000))
+    with pytest.raises(SourceAlive, match="reported 20 s ago"):
+        stage.mover(now=lambda: 1020.0).begin(evacuation)
+    stage.mover(now=lambda: 2000.0).begin(evacuation)
+    moved(stage, to_b)
+    confirm(stage)
+    ended(stage, to_b, at="after")
+
+
+def test_a_legacy_host_counts_the_moved_guests_cpus_as_vcpu(stage: Stage) -> None:
+    stage.world.host("old", {})
+    stage.mover().begin(WantedMove(GUEST, "old", MOVE))
+    assert stage.held(GUEST) == {"old": {VCPU: 4, MEMORY_MB: 1024}}
+    stage.mover().confirm(GUEST)
+    stage.mover().begin(WantedMove(GUEST, "a", MOVE))
+    assert stage.held(GUEST) == {"a": SMALL}
+    stage.mover().revert(GUEST)
+    assert stage.held(GUEST) == {"old": {VCPU: 4, MEMORY_MB: 1024}}
+
+
+def test_both_claims_count_until_the_move_is_confirmed(stage: Stage) -> None:
+    larger(stage)  # 4 and 6 of 16 CPUs
+    record = stage.world.hosts.known["a"].guests()[GUEST]
+    assert record.move is not None
+    assert record.move.phase is MovePhase.MOVED
+    for number in (2, 3):
+        stage.world.scheduler().schedule(wanted(number, request(16, DEDICATED)))
+    assert stage.world.hosts.having(guest(2)).name == "b"  # type: ignore[union-attr]
+    assert isinstance(stage.world.scheduler().schedule(wanted(4, request(8, DEDICATED))), NoValidHost)
+    confirm(stage)
+    assert isinstance(stage.world.scheduler().schedule(wanted(4, request(8, DEDICATED))), Placed)
+
+
+@BEGINS
+def test_the_agents_of_both_hosts_leave_a_moving_guest_alone(stage: Stage, begin: Command) -> None:
+    begin(stage)
+    running = Domain(GUEST, "web", 4, Bytes(1 << 30), {}, None, (), "f", {}, {})
+    for host in [each for each in stage.world.hosts.known.values() if each.guests()]:
+        for domains in ((), (running,)):
+            guests = host.guests()
+            found = follow(guests, domains, host.machine, now=1e9, since={GUEST: 0.0, MOVE: 0.0})
+            assert (found.guests, found.returned) == (guests, ())
+
+
+def test_a_guest_that_nobody_knows_is_not_moved(stage: Stage) -> None:
+    with pytest.raises(GuestUnknown):
+        stage.mover().begin(WantedMove(guest(9), "b", MOVE))
+    stage.world.client.delete_consumer(GUEST)
+    with pytest.raises(GuestUnknown, match="Placement has no allocations"):
+        to_b(stage)
