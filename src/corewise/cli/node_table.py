@@ -245,24 +245,6 @@ def _ratio(title: str, ratio: Callable[[Facts], str | None], priority: int) -> C
     return Column(title, text, right=True, priority=priority, figure=hundredths)
 
 
-def _amount(
-    title: str,
-    amount: Callable[[SummedAmounts], int | None],
-    text: Callable[[int | None], str] = output.cpus,
-    *,
-    wide: bool = False,
-    priority: int = 0,
-) -> Column[NodeRow]:
-    return Column(
-        title,
-        lambda row: text(amount(row.amounts)),
-        right=True,
-        wide=wide,
-        priority=priority,
-        figure=lambda row: amount(row.amounts),
-    )
-
-
 def _requested(row: NodeRow) -> str:
     amounts = row.amounts
     return output.cpus(amounts.requested) + output.percent(amounts.requested or 0, amounts.schedulable or 0)
@@ -273,20 +255,22 @@ COLUMNS: list[Column[NodeRow]] = [
     Column("MODEL", lambda row: row.model, priority=6, shrink=16),
     Column("HT", _flag(lambda facts: facts.hyper_threading), wide=True),
     Column("TURBO", _flag(lambda facts: facts.turbo), wide=True),
-    _amount("RAW CPU", lambda of: of.raw, priority=3),
+    output.amount("RAW CPU", lambda row: row.amounts.raw, output.cpus, priority=3),
     _ratio("NORM", lambda facts: facts.normalization_ratio, priority=2),
-    _amount("NORMALIZED", lambda of: of.normalized, priority=5),
+    output.amount("NORMALIZED", lambda row: row.amounts.normalized, output.cpus, priority=5),
     _ratio("AMP", lambda facts: facts.amplification_ratio, priority=1),
-    _amount("SCHEDULABLE", lambda of: of.schedulable),
+    output.amount("SCHEDULABLE", lambda row: row.amounts.schedulable, output.cpus),
     Column("REQUESTED", _requested, right=True, figure=lambda row: row.amounts.requested),
-    _amount("FREE", lambda of: of.free),
-    _amount("OFFLINE OFFERED", lambda of: of.offline_offered, output.measured, priority=4),
-    _amount("NATIVE BE", lambda of: of.native_best_effort, output.number, wide=True),
-    _amount("RAW CAPACITY", lambda of: of.raw_capacity, wide=True),
-    _amount("CAPACITY", lambda of: of.capacity, wide=True),
-    _amount("RAW MEM GiB", lambda of: of.raw_memory, output.gibibytes, wide=True),
-    _amount("SCHEDULABLE MEM GiB", lambda of: of.schedulable_memory, output.gibibytes, wide=True),
-    _amount("REQUESTED MEM GiB", lambda of: of.requested_memory, output.gibibytes, wide=True),
+    output.amount("FREE", lambda row: row.amounts.free, output.cpus),
+    output.amount("OFFLINE OFFERED", lambda row: row.amounts.offline_offered, output.measured, priority=4),
+    output.amount("NATIVE BE", lambda row: row.amounts.native_best_effort, output.number, wide=True),
+    output.amount("RAW CAPACITY", lambda row: row.amounts.raw_capacity, output.cpus, wide=True),
+    output.amount("CAPACITY", lambda row: row.amounts.capacity, output.cpus, wide=True),
+    output.amount("RAW MEM GiB", lambda row: row.amounts.raw_memory, output.gibibytes, wide=True),
+    output.amount(
+        "SCHEDULABLE MEM GiB", lambda row: row.amounts.schedulable_memory, output.gibibytes, wide=True
+    ),
+    output.amount("REQUESTED MEM GiB", lambda row: row.amounts.requested_memory, output.gibibytes, wide=True),
     Column(
         "STATE",
         lambda row: row.state.text,

@@ -122,6 +122,20 @@ class Listing(Generic[T]):
     summary: Sequence[T] = ()
 
 
+def amount(
+    title: str,
+    figure: Callable[[T], int | None],
+    text: Callable[[int | None], str],
+    *,
+    wide: bool = False,
+    priority: int = 0,
+) -> Column[T]:
+    """Return a column of an amount, which rows are sorted by."""
+    return Column(
+        title, lambda row: text(figure(row)), right=True, wide=wide, priority=priority, figure=figure
+    )
+
+
 def option(
     forms: Iterable[str] = tuple(Form), *, help_text: str = "Output form."
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

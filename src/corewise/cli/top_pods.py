@@ -6,7 +6,7 @@ what nodes offer: amplified where a node is. BATCH CPU is what an offline pod re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,24 +95,6 @@ def total_of(rows: Iterable[PodRow]) -> PodRow:
     return PodRow(TOTAL, "", "", "", "", PodAmounts(**sums))
 
 
-def _amount(
-    title: str,
-    amount: Callable[[PodAmounts], int],
-    text: Callable[[int | None], str],
-    *,
-    wide: bool = False,
-    priority: int = 0,
-) -> Column[PodRow]:
-    return Column(
-        title,
-        lambda row: text(amount(row.amounts) or None),
-        right=True,
-        wide=wide,
-        priority=priority,
-        figure=lambda row: amount(row.amounts),
-    )
-
-
 def _state_severity(row: PodRow) -> CellSeverity | None:
     if row.problem:
         return CellSeverity.ERROR
@@ -123,11 +105,11 @@ COLUMNS: list[Column[PodRow]] = [
     Column("POD", lambda row: row.name, shrink=24),
     Column("NODE", lambda row: row.node or ("" if row.name == TOTAL else "-"), shrink=12),
     Column("CLASS", lambda row: row.qos, priority=2),
-    _amount("CPU", lambda of: of.cpu, output.cpus),
-    _amount("MEM GiB", lambda of: of.memory, output.gibibytes, wide=True),
-    _amount("BATCH CPU", lambda of: of.batch_cpu, output.cpus, priority=1),
-    _amount("BATCH MEM GiB", lambda of: of.batch_memory, output.gibibytes, wide=True),
-    _amount("OWNED", lambda of: of.owned, output.number, wide=True),
+    output.amount("CPU", lambda row: row.amounts.cpu or None, output.cpus),
+    output.amount("MEM GiB", lambda row: row.amounts.memory or None, output.gibibytes, wide=True),
+    output.amount("BATCH CPU", lambda row: row.amounts.batch_cpu or None, output.cpus, priority=1),
+    output.amount("BATCH MEM GiB", lambda row: row.amounts.batch_memory or None, output.gibibytes, wide=True),
+    output.amount("OWNED", lambda row: row.amounts.owned or None, output.number, wide=True),
     Column("OWNED CPUS", lambda row: row.cpus or ("" if row.name == TOTAL else "-"), shrink=10, priority=3),
     Column("STATE", lambda row: row.problem or row.phase, severity=_state_severity),
 ]

@@ -148,23 +148,6 @@ def columns(bars: str) -> list[Column[TopRow]]:
 
         return Column(title, text, right=True, priority=priority, figure=lambda row: amount(row.sums))
 
-    def amount(
-        title: str,
-        amount: Callable[[Sums], int | None],
-        text: Callable[[int | None], str] = output.measured,
-        *,
-        wide: bool = False,
-        priority: int = 0,
-    ) -> Column[TopRow]:
-        return Column(
-            title,
-            lambda row: text(amount(row.sums)),
-            right=True,
-            wide=wide,
-            priority=priority,
-            figure=lambda row: amount(row.sums),
-        )
-
     def history(samples: Callable[[Details], Sequence[int]]) -> Callable[[TopRow], str]:
         return lambda row: sparkline(samples(row.details), row.sums.allocatable, _HISTORY_WIDTH, bars)
 
@@ -177,17 +160,17 @@ def columns(bars: str) -> list[Column[TopRow]]:
 
     return [
         Column("NODE", lambda row: row.name),
-        amount("CPU", lambda sums: sums.allocatable, output.cpus, priority=4),
+        output.amount("CPU", lambda row: row.sums.allocatable, output.cpus, priority=4),
         part("ONLINE", lambda sums: sums.online),
         part("OFFLINE", lambda sums: sums.offline),
         part("IDLE", lambda sums: sums.idle, priority=3),
-        amount("OFFERED", lambda sums: sums.offered, priority=1),
-        amount("QUOTA", lambda sums: sums.quota, priority=2),
-        amount("TARGET", lambda sums: sums.target, wide=True),
-        amount("PODS", lambda sums: sums.offline_pods, output.number, wide=True),
-        amount("NATIVE BE", lambda sums: sums.native_pods, output.number, wide=True),
-        amount("OFFERED MEM GiB", lambda sums: sums.offered_memory, output.gibibytes, wide=True),
-        amount("REPAIRED", lambda sums: sums.repaired, output.number, wide=True),
+        output.amount("OFFERED", lambda row: row.sums.offered, output.measured, priority=1),
+        output.amount("QUOTA", lambda row: row.sums.quota, output.measured, priority=2),
+        output.amount("TARGET", lambda row: row.sums.target, output.measured, wide=True),
+        output.amount("PODS", lambda row: row.sums.offline_pods, output.number, wide=True),
+        output.amount("NATIVE BE", lambda row: row.sums.native_pods, output.number, wide=True),
+        output.amount("OFFERED MEM GiB", lambda row: row.sums.offered_memory, output.gibibytes, wide=True),
+        output.amount("REPAIRED", lambda row: row.sums.repaired, output.number, wide=True),
         Column("MODE", lambda row: row.details.mode or "", wide=True),
         Column("STATE", lambda row: row.details.state, wide=True, severity=lambda row: row.severity),
         Column(
