@@ -130,7 +130,7 @@ async def _events(client: Client, name: str) -> tuple[Event, ...]:
 @click.option("--file", type=FILE, help="A manifest: say what the webhooks would make of this pod.")
 @click.option(
     "--offline-pods",
-    type=click.Choice([each.value for each in OfflinePods]),
+    type=Choice([each.value for each in OfflinePods]),
     default=OfflinePods.TRANSLATE.value,
     show_default=True,
     help="With --file: the manager's option of this name.",
