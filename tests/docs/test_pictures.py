@@ -16,7 +16,7 @@ import pytest
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 NUMBER = re.compile(r"\d[\d.]*")
-OF_THE_COMPUTER = ("time: ", "resident memory: ", "loaded, ")
+OF_THE_COMPUTER = ("time: ", "resident memory: ", "loaded, ", "at rest, ")
 
 
 def shown(picture: Path) -> list[str]:

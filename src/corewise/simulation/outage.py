@@ -28,8 +28,10 @@ from corewise.engine.objects import PLACED_PODS, PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_WEBHOOKS, PODS
+from corewise.manager.options import MUTATING_NAME
 from corewise.quantities import Quantity
 from corewise.scheduler.installation import Pods
+from corewise.scheduler.policy import NAME as OWNED_CPUS
 from corewise.service.program import first_error
 from corewise.simulation import control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
@@ -49,6 +51,8 @@ _APP = "app"
 _STATUS_PERIOD = 3.0
 _SETTLE = 120.0
 _POLL = 0.2
+_WEBHOOKS = frozenset({MUTATING_NAME, OWNED_CPUS})
+"""Those that policies replace. The webhook that marks offline pods stays: its failurePolicy is Ignore."""
 _POLICIES = 2
 """Of the manager, for amounts of nodes; of the scheduler, for pods that own CPUs."""
 _GIBI = 1 << 30
@@ -277,7 +281,7 @@ async def _policies_alone(cluster: LocalCluster) -> None:
     deadline = loop.time() + _SETTLE
     while loop.time() < deadline:
         policies, webhooks = await client.list(MUTATING_POLICIES), await client.list(MUTATING_WEBHOOKS)
-        if len(policies.items) >= _POLICIES and not webhooks.items:
+        if len(policies.items) >= _POLICIES and not any(each.metadata.name in _WEBHOOKS for each in webhooks):
             return
         await asyncio.sleep(_POLL)
     raise ClusterError(f"the policies have not taken over from the webhooks after {_SETTLE:g} s")
