@@ -88,6 +88,30 @@ def test_a_guest_goes_through_all_commands(world: World, endpoint: str, tmp_path
     assert world.client.consumer(guest(1)) is None
 
 
+def test_a_guest_goes_only_to_hosts_of_its_aggregates_and_is_told_how_many_that_eliminated(
+    world: World, endpoint: str, tmp_path: Path
+) -> None:
+    inside, outside = guest(501), guest(502)
+    for name, aggregate in (("a", inside), ("b", outside), ("c", outside)):
+        world.host(name)
+        provider = world.client.provider(world.providers[name])
+        body = {"aggregates": [aggregate], "resource_provider_generation": provider.generation}
+        path = f"/resource_providers/{provider.uuid}/aggregates"
+        world.client.transport.send("PUT", path, json.dumps(body).encode())
+    command = ["schedule", *flavor(tmp_path), "--hosts", str(world.folder), "--placement-url", endpoint]
+    for more in (["--aggregate", inside], ["--not-aggregate", outside]):
+        assert json.loads(run(*command, *more, "-o", "json").stdout)["host"] == "a"
+    both = run(*command, "--aggregate", inside, "--not-aggregate", inside, "-o", "json")
+    assert {(each["hosts"], each["demand"]) for each in json.loads(both.stdout)["fallen"]} == {
+        (1, "PCPU"),
+        (2, "host aggregates"),
+    }
+    assert (
+        "only a Placement knows aggregates"
+        in run("schedule", *flavor(tmp_path), "--hosts", str(world.folder), "--aggregate", inside).stderr
+    )
+
+
 def test_the_upgrade_is_shown_done_and_then_nothing_is_left(
     world: World, endpoint: str, tmp_path: Path
 ) -> None:

@@ -206,6 +206,22 @@ def pin_command(
     default=f"{HOST_TIMEOUT:.0f}s",
     help="Give no guest to a host of --hosts whose agent has not reported for this long.",
 )
+@click.option(
+    "--aggregate",
+    "aggregates",
+    multiple=True,
+    type=click.UUID,
+    metavar="UUID",
+    help="Only hosts in one of these aggregates of Placement, such as those of an availability zone.",
+)
+@click.option(
+    "--not-aggregate",
+    "forbidden_aggregates",
+    multiple=True,
+    type=click.UUID,
+    metavar="UUID",
+    help="Only hosts in none of these aggregates.",
+)
 @click.option("--project", metavar="UUID", help="The guest's project, for Placement.")
 @click.option("--user", metavar="UUID", help="The guest's user, for Placement.")
 @placement_options
@@ -219,6 +235,8 @@ def schedule_command(
     scores: Path | None,
     pack: bool,
     host_timeout: float,
+    aggregates: tuple[uuid.UUID, ...],
+    forbidden_aggregates: tuple[uuid.UUID, ...],
     project: str | None,
     user: str | None,
     placement: PlacementChoice,
@@ -233,6 +251,10 @@ def schedule_command(
     Exit code 6 if there is no valid host: the counts say how many hosts each demand eliminated.
     """
     read, request = guest_request(flavor, image, given.compat, strict=strict)
+    if (aggregates or forbidden_aggregates) and not placement.is_given:
+        raise click.UsageError("only a Placement knows aggregates: add --placement-url or --os-cloud")
+    sets = (("in:", aggregates), ("!in:", forbidden_aggregates))
+    request = request.within(tuple(kind + ",".join(map(str, named)) for kind, named in sets if named))
     hosts = given.hosts()
     wanted = WantedGuest(_guest(guest, placement), request, read.name, pack)
     offers = offers_of(placement, given, hosts, project, user)

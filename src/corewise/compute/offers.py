@@ -93,13 +93,15 @@ class Offers(Protocol):
 
 
 def narrowed(query: PlacementQuery) -> Iterator[tuple[str, PlacementQuery]]:
-    """Yield ever larger parts of a query: the CPUs, then traits, then memory, then the rest.
+    """Yield ever larger parts of a query: the CPUs, then aggregates, traits, memory, then the rest.
 
     Each comes with what it adds, in words. Parts are asked without a limit: they are counted.
     """
     resources = set(query.resources)
     cpus = resources & CPU_CLASSES
-    yield ", ".join(sorted(cpus)), _part(query, cpus, traits=False)
+    yield ", ".join(sorted(cpus)), _part(replace(query, member_of=()), cpus, traits=False)
+    if query.member_of:
+        yield "host aggregates", _part(query, cpus, traits=False)
     asked = cpus
     if query.traits:
         groups = query.groups.values()

@@ -56,6 +56,7 @@ _ENCRYPTION = "no host that encrypts memory is looked for: request resources:MEM
 _ADDRESS = "the width of physical addresses stays as the guest's domain has it"
 _DEVICES = "devices are neither counted nor placed near the guest's CPUs"
 _QUOTA = "the quota is not written to the guest's domain"
+_AGGREGATES = "no host aggregate is looked for: name those of Placement with compute schedule --aggregate"
 
 SPECS: Final = (
     _served("cpu_policy", "`shared`, `dedicated` or `mixed`"),
@@ -74,7 +75,7 @@ SPECS: Final = (
     _warned("mem_encryption", _ENCRYPTION),
     _warned("mem_encryption_model", _ENCRYPTION),
     _warned("locked_memory", "whether the guest's memory is locked stays as its domain has it"),
-    _warned("pmem", "persistent memory is not counted"),
+    SpecRow("hw:pmem", "", Support.WARNED, "persistent memory is not counted"),
     _warned("cpu_sockets", _TOPOLOGY),
     _warned("cpu_cores", _TOPOLOGY),
     _warned("cpu_threads", _TOPOLOGY),
@@ -92,7 +93,7 @@ SPECS: Final = (
     SpecRow("quota:cpu_shares", "", Support.WARNED, _QUOTA),
     SpecRow("quota:cpu_period", "", Support.WARNED, _QUOTA),
     SpecRow("quota:cpu_quota", "", Support.WARNED, _QUOTA),
-    SpecRow("aggregate_instance_extra_specs:KEY", "", Support.WARNED, "no host aggregate is looked for"),
+    SpecRow("aggregate_instance_extra_specs:KEY", "", Support.WARNED, _AGGREGATES),
 )
 """Every key of Nova 34 that concerns CPUs, memory pages or NUMA, beside those of Placement."""
 

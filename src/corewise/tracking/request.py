@@ -118,16 +118,21 @@ class RequestGroup:
 
 @dataclass(frozen=True, slots=True)
 class PlacementQuery:
-    """A query for allocation candidates: the groups by their suffixes; the unnamed one is ``""``."""
+    """A query for allocation candidates: the groups by their suffixes; the unnamed one is ``""``.
+
+    ``member_of``: the aggregates that the host must be in, or must not be in, as Placement writes them.
+    """
 
     groups: Mapping[str, RequestGroup]
     group_policy: str | None = None
     limit: int | None = DEFAULT_LIMIT
+    member_of: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parameters = [pair for suffix, group in self.groups.items() for pair in group.parameters(suffix)]
         if self.group_policy is not None:
             parameters.append(("group_policy", self.group_policy))
+        parameters += [("member_of", each) for each in self.member_of]
         if self.limit is not None:
             parameters.append(("limit", str(self.limit)))
         return "&".join(f"{name}={value}" for name, value in sorted(parameters))
@@ -159,6 +164,11 @@ class GuestRequest:
     fallback: PlacementQuery | None = None
     fallback_always: bool = False
     warnings: tuple[RequestWarning, ...] = ()
+
+    def within(self, member_of: tuple[str, ...]) -> GuestRequest:
+        """Return the request restricted to hosts in, or not in, some aggregates."""
+        fallback = None if self.fallback is None else replace(self.fallback, member_of=member_of)
+        return replace(self, query=replace(self.query, member_of=member_of), fallback=fallback)
 
 
 def translate(
