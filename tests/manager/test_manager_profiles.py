@@ -21,6 +21,7 @@ from corewise.kube.resources import (
     COLOCATION_PROFILES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
+    NODES,
     PODS,
     PRIORITY_CLASSES,
     WebhookConfiguration,
@@ -33,10 +34,11 @@ from manager.world import World, eventually
 CRD = Path(__file__).parents[2] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
 PLAIN_PODS = PODS.typed(dict)
 PLAIN_PROFILES = COLOCATION_PROFILES.typed(dict)
+REQUESTS = {"cpu": "1500m", "memory": "1Gi"}
 CONTAINER = {
     "name": "c",
     "image": "i",
-    "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}, "limits": {"cpu": "2"}},
+    "resources": {"requests": REQUESTS, "limits": {"cpu": "2"}},
 }
 OFFLINE = {"spec": {"qosClass": "BE", "selector": {"matchLabels": {"app": "batch"}}}}
 
@@ -195,6 +197,28 @@ async def test_an_offline_pod_that_asks_for_cpu_is_refused_where_an_option_says_
         await installed(world, TRANSLATION)
         with pytest.raises(Invalid, match=r"label koordinator.sh/qosClass is BE.*container c: requests.cpu"):
             await create(world, "default", metadata={"labels": {QOS_CLASS: "BE"}})
+
+
+async def test_nothing_is_translated_before_a_node_offers_batch_resources(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.add_node("n1")
+    marked = {"labels": {QOS_CLASS: "BE"}}
+    async with world.manager():
+        await installed(world, TRANSLATION)
+        pod = await create(world, "default", metadata=marked)
+        assert pod["spec"]["containers"][0]["resources"]["requests"] == REQUESTS
+        assert "no node offers kubernetes.io/batch-cpu yet" in caplog.text
+        offer = {"status": {"allocatable": {BATCH_CPU: "0", "cpu": "4"}}}
+        await world.client.patch(NODES.typed(dict), "n1", offer, subresource="status")
+
+        names = map("later-{}".format, range(1000))
+
+        async def translated() -> bool:
+            made = await create(world, "default", next(names), metadata=marked)
+            return BATCH_CPU in made["spec"]["containers"][0]["resources"]["requests"]
+
+        await eventually(translated)
 
 
 async def test_pods_of_kube_system_are_never_touched(profiles: World) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from corewise.cli.errors import Failure
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.files import bytes_of
-from corewise.colocation.offline import offline_mark, online_requests, translated
+from corewise.colocation.offline import NOT_OFFERED, is_offered, offline_mark, online_requests, translated
 from corewise.colocation.profiles import ProfileNotApplicableError, with_profile
 from corewise.config.colocation_profile import ColocationProfile
 from corewise.config.json_text import path_text
@@ -21,7 +21,7 @@ from corewise.kube.admission import Operation, operations_between
 from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
 from corewise.kube.errors import DecodeError, NotFound
-from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, PODS, PRIORITY_CLASSES, Resource
+from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
 from corewise.manager.options import OfflinePods
 from corewise.manager.pod_webhooks import NAMESPACE_LABEL, SPARED_NAMESPACES, refusal
 from corewise.manager.profiles import parse_object, priorities_of
@@ -102,6 +102,7 @@ async def explain_new_pod(client: Client, pod: Mapping[str, Any], offline: Offli
         labels = {NAMESPACE_LABEL: namespace, **await _labels_of(client, namespace)}
         objects = await _listed(client, COLOCATION_PROFILES)
         priorities = priorities_of(await _listed(client, PRIORITY_CLASSES))
+        offered = is_offered([each.status.allocatable for each in await _listed(client, NODES)])
     if namespace in {*SPARED_NAMESPACES, SYSTEM_NAMESPACE}:
         new.lines.append(Line("webhooks", "not called: pods of this namespace stay as they are written"))
     else:
@@ -113,7 +114,7 @@ async def explain_new_pod(client: Client, pod: Mapping[str, Any], offline: Offli
                 elif _selects(profile, labels, new.pod):
                     part = f"for {profile.probability} % of pods" if profile.probability < 100 else ""
                     new.change(f"profile {name}", with_profile(new.pod, profile, priorities), part)
-            _require_batch_resources(new, offline)
+            _require_batch_resources(new, offline, offered=offered)
         except ProfileNotApplicableError as error:
             new.refuse(f"profile {name}: {error}")
         except QuantityError as error:
@@ -122,7 +123,7 @@ async def explain_new_pod(client: Client, pod: Mapping[str, Any], offline: Offli
     return Explanation(f"a new pod in namespace {namespace}", [Part(new.record, new.lines)])
 
 
-def _require_batch_resources(new: _NewPod, offline: OfflinePods) -> None:
+def _require_batch_resources(new: _NewPod, offline: OfflinePods, *, offered: bool) -> None:
     mark, asked = offline_mark(new.pod), online_requests(new.pod)
     new.record["offline"] = mark
     new.lines.append(Line("offline", f"yes: {mark}" if mark else "no: nothing marks it as offline"))
@@ -132,6 +133,8 @@ def _require_batch_resources(new: _NewPod, offline: OfflinePods) -> None:
         new.lines.append(Line("offline", f"it keeps {', '.join(asked)}, and so counts as online on its node"))
     elif offline is OfflinePods.REFUSE:
         new.refuse(refusal(mark, asked))
+    elif not offered:
+        new.lines.append(Line("offline", f"it keeps {', '.join(asked)}: {NOT_OFFERED}"))
     elif (result := translated(new.pod)).problem:
         new.refuse(result.problem)
     else:

@@ -25,7 +25,7 @@ Source: Koordinator's apis/extension/priority.go and its pod webhook; Volcano's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, PRIORITY_CLASS, Q
 
 BATCH_CLASS = "koord-batch"
 BATCH_PRIORITIES = range(5000, 6000)
+NOT_OFFERED = f"no node offers {BATCH_CPU} yet, so as an offline pod it would wait for ever"
 _BELOW_ZERO = "^(BE|-0*[1-9][0-9]*)$"
 _BATCH = {"cpu": BATCH_CPU, "memory": BATCH_MEMORY}
 _LISTS = ("requests", "limits")
@@ -102,6 +103,11 @@ class TranslatedPod:
     problem: str = ""
     dropped: tuple[str, ...] = ()
     """Where cpu or memory was left out, since the container states the batch resource itself."""
+
+
+def is_offered(allocatable: Collection[Mapping[str, str]]) -> bool:
+    """Say whether a node offers batch CPU, where a translated pod can go. Without any node: yes."""
+    return not allocatable or any(BATCH_CPU in each for each in allocatable)
 
 
 def translated(pod: Mapping[str, Any]) -> TranslatedPod:

@@ -25,6 +25,7 @@ import msgspec
 from corewise.colocation.offline import (
     ASKS_FOR_ONLINE_RESOURCES,
     IS_OFFLINE,
+    NOT_OFFERED,
     offline_mark,
     online_requests,
     translated,
@@ -98,13 +99,15 @@ def pods_configuration(
 class PodWebhooks:
     """Answers reviews of new pods and of profiles.
 
-    ``listed`` waits until the profiles are known; a review that comes before ends by its timeout.
-    ``are_installed``: the manager installs a webhook for each profile. ``draw`` returns 0 to 99.
+    ``listed`` waits until profiles and nodes are known; a review that comes before ends by its timeout.
+    ``is_offered`` says whether a node offers batch CPU. ``are_installed``: the manager installs a webhook
+    for each profile. ``draw`` returns 0 to 99.
     """
 
     profiles: Profiles
     listed: Callable[[], Awaitable[None]]
     offline: OfflinePods
+    is_offered: Callable[[], bool] = lambda: True
     are_installed: bool = True
     draw: Callable[[], int] = lambda: random.randrange(100)  # noqa: S311 - which part of the pods, no secret
 
@@ -138,6 +141,11 @@ class PodWebhooks:
             return allowed(request)
         if self.offline is OfflinePods.REFUSE:
             return refused(request, refusal(mark, asked), code=422, reason="Invalid")
+        await self.listed()
+        if not self.is_offered():
+            return allowed(
+                request, warnings=[f"the pod is offline ({mark}) and keeps {', '.join(asked)}: {NOT_OFFERED}"]
+            )
         try:
             result = translated(pod)
         except QuantityError as error:

@@ -23,6 +23,7 @@ from corewise.assessment.cluster import (
     read_configuration,
 )
 from corewise.assessment.nodes import NodeView
+from corewise.colocation.offline import is_offered
 from corewise.config.decoding import Severity
 from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.client import Client
@@ -92,6 +93,7 @@ def webhooks(
         profiles,
         snapshot.synced,
         options.offline_pods,
+        is_offered=lambda: is_offered([each.status.allocatable for each in snapshot.nodes.items.values()]),
         are_installed=options.manage_webhooks,
     )
     reviews = {
