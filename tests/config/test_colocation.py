@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,13 +94,63 @@ def test_a_node_inherits_what_its_entry_does_not_say() -> None:
     assert source == "nodeConfigs[0] over the cluster strategy"
 
 
+BLOCKS = {
+    "adjustStep: 0.2": (SuppressionMode.BESTEFFORT_QUOTA, Share(2000), Share(1000)),
+    (
+        "enabled: true, highThreshold: 0.8, lowThreshold: 0.6, recoverThreshold: 0.4, "
+        "adjustQuotaStep: 0.3, adjustPodNum: 5"
+    ): (SuppressionMode.PER_POD_QUOTA, Share(1000), Share(3000)),
+}
+
+
+@pytest.mark.parametrize("values", BLOCKS)
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_a_cpu_suppression_block_is_read_as_it_stands_and_a_warning_says_so(values: str, form: str) -> None:
+    text = f"cpuSuppression: {{{values}}}"
+    if form == "json":
+        text = json.dumps(yaml.safe_load(text))
+    parsed = parse_suppression(text)
+    mode, step, quota_step = BLOCKS[values]
+    found = suppression(text)
+    assert (found.enabled, found.mode, found.adjust_step, found.quota_step) == (True, mode, step, quota_step)
+    [warning] = parsed.problems
+    assert warning.message == f"read as cpuSuppression without mode: mode is {mode}"
+
+
+def test_thresholds_in_a_block_that_do_not_rise_are_refused_at_their_place() -> None:
+    [error] = parse_suppression("cpuSuppression:\n  highThreshold: 0.5\n").errors
+    assert (error.line, error.path) == (2, "cpuSuppression.highThreshold")
+    assert "the thresholds must rise" in error.message
+
+
+def test_a_node_may_have_another_mode_by_its_own_block() -> None:
+    text = """{"cpuSuppression": {"highThreshold": 0.9}, "nodeConfigs": [
+        {"nodeSelector": {}, "cpuSuppression": {"adjustStep": 0.2}}]}"""
+    found = suppression(text)
+    assert (found.mode, found.high) == (SuppressionMode.BESTEFFORT_QUOTA, Share(9000))
+
+
 STEP = "0.0001..1.00: without a step nothing is ever adjusted"
 SUPPRESSION_PROBLEMS = {
-    '{"cpuSuppression": {"adjustStep": 0.1}}': [
+    '{"cpuSuppression": {"adjustStep": 0.1, "highThreshold": 0.8}}': [
         (
-            "error line 1, column 20: cpuSuppression: write what is in it in its place: "
-            "this key is about nothing else"
-        )
+            "error line 1, column 57: cpuSuppression.highThreshold: adjustStep belongs to besteffort-quota, "
+            "highThreshold to per-pod-quota: write mode"
+        ),
+    ],
+    '{"cpuSuppression": {"mode": "besteffort-quota", "nodeConfigs": []}}': [
+        "warning line 1, column 20: cpuSuppression: read as cpuSuppression with mode",
+        (
+            "error line 1, column 64: cpuSuppression.nodeConfigs: move nodeConfigs out of cpuSuppression, "
+            "and write it beside"
+        ),
+    ],
+    '{"adjustStep": 0.1, "cpuSuppression": {"mode": "besteffort-quota"}}': [
+        (
+            "error line 1, column 39: cpuSuppression: move adjustStep into cpuSuppression, "
+            "or write all values without it"
+        ),
+        "warning line 1, column 39: cpuSuppression: read as cpuSuppression with mode",
     ],
     '{"adjustStep": 0}': [f"error line 1, column 16: adjustStep: 0 is outside {STEP}"],
     '{"adjustStep": 1.5}': ["error line 1, column 16: adjustStep: 1.5 is outside 0.0001..1.00"],

@@ -14,12 +14,17 @@ Every value is optional; an entry of ``nodeConfigs`` inherits from the cluster, 
 above. A key that is absent suppresses nothing; one that is there does, unless ``enabled`` is false. The
 thresholds must rise, 0 <= recover < low < high <= 1, in the cluster's settings and in each entry's.
 
+The values may stand in one member ``cpuSuppression``, as JSON or as the YAML ``cpuSuppression: {...}``.
+There, a missing ``mode`` follows from the values: ``adjustStep`` or ``fastSuppress`` means
+``besteffort-quota``, a threshold, ``adjustQuotaStep`` or ``adjustPodNum`` means ``per-pod-quota``; values of
+both are refused. A warning says what was read.
+
 Source: design/suppression.md; the names are those of the seed's ``cpuSuppression``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import TypeAlias
@@ -27,6 +32,7 @@ from typing import TypeAlias
 from corewise.config.decoding import Decoder, Fields, Parsed, Severity, either
 from corewise.config.json_text import read_json
 from corewise.config.node_configs import Configuration, read_node_configs
+from corewise.config.yaml_text import read_yaml
 from corewise.quantities import NOTHING, Seconds, Share
 
 SMALLEST_STEP = Share(1)
@@ -94,7 +100,10 @@ SUPPRESSION_MEMBERS = (
     *("highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum"),
 )
 _AROUND = "cpuSuppression"
-"""What the design's example has around all of these, in a file with other settings beside it."""
+"""The member that may hold all of these, as the documents of cpuSuppression write them."""
+
+_SLICE_MEMBERS = ("adjustStep", "fastSuppress")
+_POD_MEMBERS = ("highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum")
 
 _THRESHOLDS = {"recoverThreshold": "recover", "lowThreshold": "low", "highThreshold": "high"}
 _NO_STEP = "without a step nothing is ever adjusted"
@@ -109,10 +118,13 @@ def parse_oversubscription(text: str) -> Parsed[OversubscriptionConfig]:
 
 def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
     """Read the value of the key ``cpu-suppression-config``."""
-    decoder = Decoder(read_json(text))
+    is_yaml = text.lstrip().startswith(f"{_AROUND}:")
+    decoder = Decoder(read_yaml(text) if is_yaml else read_json(text))
     read: list[tuple[Fields, SuppressionSettings]] = []
 
     def settings(decoder: Decoder, places: Fields, inherited: SuppressionSettings) -> SuppressionSettings:
+        if not places[_AROUND].is_empty:
+            places, inherited = _unwrap(decoder, places, inherited)
         found = _suppression(decoder, places, inherited)
         read.append((places, found))
         return found
@@ -135,9 +147,6 @@ def _oversubscription(
 
 
 def _suppression(decoder: Decoder, places: Fields, inherited: SuppressionSettings) -> SuppressionSettings:
-    if not places[_AROUND].is_empty:
-        decoder.error(places[_AROUND], "write what is in it in its place: this key is about nothing else")
-
     def step(name: str, inherited: Share) -> Share:
         return either(decoder.share(places[name], SMALLEST_STEP, hint=_NO_STEP), inherited)
 
@@ -159,6 +168,33 @@ def _suppression(decoder: Decoder, places: Fields, inherited: SuppressionSetting
             decoder.whole(places["adjustPodNum"], 1, MOST_PODS_A_CYCLE), inherited.pods_a_cycle
         ),
     )
+
+
+def _unwrap(
+    decoder: Decoder, places: Fields, inherited: SuppressionSettings
+) -> tuple[Fields, SuppressionSettings]:
+    """Return the members of ``cpuSuppression``, and what they inherit with the mode that they mean."""
+    around = places[_AROUND]
+    beside = [name for name in SUPPRESSION_MEMBERS if not places[name].is_empty]
+    if beside:
+        decoder.error(around, f"move {', '.join(beside)} into {_AROUND}, or write all values without it")
+    inner = decoder.fields(around, (*SUPPRESSION_MEMBERS, "nodeConfigs"))
+    if not inner["nodeConfigs"].is_empty:
+        decoder.error(inner["nodeConfigs"], f"move nodeConfigs out of {_AROUND}, and write it beside")
+    if not inner["mode"].is_empty:
+        decoder.warn(around, f"read as {_AROUND} with mode")
+        return inner, inherited
+    mode = inherited.mode
+    of_slice = [name for name in _SLICE_MEMBERS if not inner[name].is_empty]
+    of_pods = [name for name in _POD_MEMBERS if not inner[name].is_empty]
+    if of_slice and of_pods:
+        both = f"{of_slice[0]} belongs to {SuppressionMode.BESTEFFORT_QUOTA}, {of_pods[0]} to "
+        decoder.error(inner[of_pods[0]], f"{both}{SuppressionMode.PER_POD_QUOTA}: write mode")
+        return inner, inherited
+    if of_slice or of_pods:
+        mode = SuppressionMode.PER_POD_QUOTA if of_pods else SuppressionMode.BESTEFFORT_QUOTA
+    decoder.warn(around, f"read as {_AROUND} without mode: mode is {mode}")
+    return inner, replace(inherited, mode=mode)
 
 
 def _check_thresholds(decoder: Decoder, places: Fields, settings: SuppressionSettings) -> None:
