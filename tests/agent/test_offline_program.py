@@ -63,6 +63,18 @@ async def test_a_label_makes_the_node_offer_what_is_idle_and_its_end_takes_it_ba
         assert await world.report() is None
 
 
+async def test_the_agent_logs_how_it_read_a_cpu_suppression_block(
+    world: AgentWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.configure(oversubscription=QUICK, suppression={"cpuSuppression": AT_ONCE})
+    async with world.agent():
+        await world.label("true")
+        await bounded(world)
+    read = [each for each in caplog.messages if "read as cpuSuppression" in each]
+    assert len(read) == 1
+    assert read[0].endswith("read as cpuSuppression without mode: mode is besteffort-quota")
+
+
 async def test_what_an_earlier_agent_offered_is_removed_by_one_that_finds_no_label(world: AgentWorld) -> None:
     await world.configure(oversubscription=QUICK)
     await world.label("true")

@@ -15,6 +15,7 @@ webhook keep there stays theirs.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,12 +38,15 @@ from corewise.kube.objects import ObjectReference
 from corewise.kube.resources import NODES
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity, QuantityError, Ratio
+from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
 from corewise.suppression.offer import OfflineAmounts, due, published_form
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import OVERSUBSCRIPTION_WRITES
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT
 from corewise.vocabulary.offline_report import OfflineReport
+
+log = logging.getLogger(__name__)
 
 FIELD_MANAGER = "corewise-agent"
 _SEEN_WITHIN = 5.0
@@ -269,9 +273,13 @@ class OfflineLoop:
         """Take the ConfigMap if it is known and another one, and what both it and the Node say."""
         config_map = self._watched.config
         if self._watched.config_known.is_set() and config_map is not self._read:
+            logged = self.configuration.warnings
             self.configuration.read(config_map)
             self._read = config_map
             self._local.problem_log.update("ConfigMap", self.configuration.problems)
+            for warning in self.configuration.warnings:
+                if warning not in logged:
+                    log.warning("%s", warning, extra=fields(node=node.metadata.name))
         labels = node.metadata.labels
         self.controller.configure(
             self.configuration.oversubscription(labels), self.configuration.suppression(labels)

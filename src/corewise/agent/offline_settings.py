@@ -45,17 +45,21 @@ S = TypeVar("S", OversubscriptionSettings, SuppressionSettings)
 
 
 class ColocationConfiguration:
-    """Both keys; ``problems`` says what is wrong with each. Before the first ``read`` nothing is known."""
+    """Both keys. Before the first ``read`` nothing is known.
+
+    ``problems`` says what is wrong with each, ``warnings`` how a text was read and what in it is ignored.
+    """
 
     def __init__(self) -> None:
         self._oversubscription: OversubscriptionConfig | None = None
         self._suppression: SuppressionConfig | None = None
         self.problems: dict[str, str] = {}
+        self.warnings: list[str] = []
 
     def read(self, config_map: ConfigMap | None) -> None:
         """Take the ConfigMap; None: there is none."""
         data = config_map.data if config_map else {}
-        self.problems = {}
+        self.problems, self.warnings = {}, []
         self._oversubscription = self._read_key(
             data, OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION, self._oversubscription
         )
@@ -75,6 +79,7 @@ class ColocationConfiguration:
         if not text.strip():
             return absent
         parsed = parse(text)
+        self.warnings += [f"{key}: {each}" for each in parsed.warnings]
         if parsed.value is not None:
             return parsed.value
         errors = [str(each) for each in parsed.problems if each.severity is Severity.ERROR]
