@@ -217,8 +217,8 @@ def test_who_owns_cpus_is_not_normalized(
 @pytest.mark.parametrize(
     ("qos_class", "owns", "expected"),
     [
-        ("LSR", True, Sharing.EXEMPT),
-        ("LSE", True, Sharing.EXEMPT),
+        ("LSR", True, Sharing.OWNS),
+        ("LSE", True, Sharing.OWNS),
         ("LSR", None, Sharing.UNCERTAIN),
         ("LSE", None, Sharing.UNCERTAIN),
         ("LS", None, Sharing.SHARE),

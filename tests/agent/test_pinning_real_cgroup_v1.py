@@ -183,6 +183,29 @@ def test_running_processes_are_moved_apart_and_together_again(
         assert local.cgroups.find().settings.totals["refused"] == 0
 
 
+def test_quotas_are_lifted_on_owned_cpus_and_restored_from_the_journal(
+    node: RealNode, two: tuple[str, str], tmp_path: Path
+) -> None:
+    owner = pin_pod("owner", claim(two[0]), qos="Guaranteed")
+    node.start(owner, WEB)
+    cgroups = [node.pod(owner), node.container(owner)]
+    for cgroup in cgroups:
+        node.files.write(cgroup, "cpu.cfs_quota_us", "100000")
+
+    def quotas() -> list[str]:
+        return [node.files.read(cgroup, "cpu.cfs_quota_us").strip() for cgroup in cgroups]
+
+    with agent(node, tmp_path) as local:
+        assert local.cycle([owner, WEB]).problems == {}
+        assert quotas() == ["-1", "-1"]
+        assert local.cycle([pin_pod("owner", qos="Guaranteed"), WEB]).problems == {}
+        assert quotas() == ["100000", "100000"]
+        local.cycle([owner, WEB])
+        assert quotas() == ["-1", "-1"]
+    assert restore(Path("/"), tmp_path).failed == {}
+    assert quotas() == ["100000", "100000"]
+
+
 def test_owners_change_places_without_a_refusal(node: RealNode, two: tuple[str, str], tmp_path: Path) -> None:
     own, rest = two
     first, second = (pin_pod("owner", claim(cpus), bound="01", qos="Guaranteed") for cpus in (own, rest))

@@ -15,6 +15,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_pods import PodTable
 from corewise.agent.pinning import CPUSetReconciler
 from corewise.kernel.cgroups.layout import QOSClass, Version
+from corewise.kernel.cgroups.resources import burst_file
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.setting_writer import SettingWriter
 from corewise.prometheus.exposition import Exposition
@@ -142,7 +143,7 @@ def test_a_refused_claim_is_fulfilled_when_the_earlier_one_goes(node: PinNode) -
     assert (node.sets_of(rival), node.sets_of(WEB)) == ({"2-3"}, {"0-1,6-7"})
 
 
-def test_the_quotas_of_owners_alone_are_left_undivided(node: PinNode) -> None:
+def test_the_quotas_of_owners_alone_are_lifted(node: PinNode) -> None:
     """The label LSR exempts nobody: what exempts is the claim, from the first look on and while it counts."""
     rival = pin_pod("rival", claim("3-5"), bound="03", qos="Guaranteed")
     idle = relabelled(pin_pod("idle", bound="04", qos="Guaranteed"), {QOS_CLASS: "LSR"})
@@ -154,17 +155,64 @@ def test_the_quotas_of_owners_alone_are_left_undivided(node: PinNode) -> None:
     node.put(ONLINE, ALL)
     for _ in range(2):
         node.cycle(OWNER, rival, idle, WEB)
-        assert [node.machine.quota(pod, "a") for pod in (OWNER, rival, idle)] == [100_000, 66_667, 66_667]
+        assert [node.machine.quota(pod, "a") for pod in (OWNER, rival, idle)] == [None, 66_667, 66_667]
         node.restart()
         node.ratio(150)
     node.cycle(rival, idle, WEB)
-    assert [node.machine.quota(pod, "a") for pod in (rival, idle, WEB)] == [100_000, 66_667, 66_667]
+    assert [node.machine.quota(pod, "a") for pod in (rival, idle, WEB)] == [None, 66_667, 66_667]
     node.kubelet("static")
     node.cycle(rival, idle, WEB)
     assert [node.machine.quota(pod, "a") for pod in (rival, idle, WEB)] == [66_667, 66_667, 66_667]
     node.kubelet("static", **{rival.uid: "3-5"})
     node.cycle(rival, idle, WEB)
     assert [node.machine.quota(pod, "a") for pod in (rival, idle, WEB)] == [100_000, 66_667, 66_667]
+
+
+def quota_file(node: PinNode) -> str:
+    return "cpu.max" if node.version is Version.V2 else "cpu.cfs_quota_us"
+
+
+def quotas_of(node: PinNode, pod: QuotaPod) -> list[int | None]:
+    return [node.machine.quota(pod), node.machine.quota(pod, "a")]
+
+
+def test_a_pod_has_no_quota_while_it_owns_cpus_and_gets_kubelets_back(node: PinNode) -> None:
+    kubelets = quotas_of(node, OWNER)
+    assert None not in kubelets
+    node.cycle(*EVERYBODY)
+    assert quotas_of(node, OWNER) == [None, None]
+    assert not node.cycle(*EVERYBODY).written
+    node.machine.write(OWNER, "a", 50_000)
+    node.cycle(*EVERYBODY)
+    assert quotas_of(node, OWNER) == [None, None]
+    node.restart()
+    unclaimed = msgspec.structs.replace(
+        OWNER, metadata=msgspec.structs.replace(OWNER.metadata, annotations={})
+    )
+    node.cycle(unclaimed, SECOND, WEB, OFFLINE)
+    assert quotas_of(node, OWNER) == kubelets
+
+
+def test_a_burst_stays_when_the_quota_is_lifted_and_put_back(node: PinNode) -> None:
+    file = burst_file(node.version)
+    cgroup = node.cgroup(OWNER, "a")
+    place = node.machine.path(OWNER, "a").with_name(file)
+    place.write_text("20000\n")
+    for pods in (EVERYBODY, EVERYBODY, EVERYBODY[1:]):
+        node.cycle(*pods)
+        assert node.files.read(cgroup, file).strip() == "20000"
+        assert node.machine.quota(OWNER, "a") == (None if OWNER in pods else 100_000)
+
+
+def test_a_pod_whose_cpu_set_cannot_be_written_keeps_its_quota(node: PinNode) -> None:
+    """Without a quota, and on the CPUs of all, nothing would bound it."""
+    kubelets = quotas_of(node, OWNER)
+    node.mortal.read_only = node.cgroup(OWNER)
+    assert node.cycle(*EVERYBODY).problems
+    node.mortal.read_only = ""
+    assert quotas_of(node, OWNER) == kubelets
+    node.cycle(*EVERYBODY)
+    assert quotas_of(node, OWNER) == [None, None]
 
 
 def test_the_last_cpus_that_pods_share_are_given_to_nobody(node: PinNode) -> None:
@@ -228,7 +276,7 @@ def test_a_node_that_does_not_tell_its_cpus_is_left_as_it_is(node: PinNode, text
     node.put(ONLINE, text)
     cycle = node.cycle(SECOND, WEB, OFFLINE)
     assert cycle.problems
-    assert not cycle.written
+    assert {write.file for write in cycle.written} == {quota_file(node)}, "of the owner that is gone"
     assert node.sets_of(WEB) == {"6-7"}
 
 
@@ -259,7 +307,8 @@ def test_while_it_is_not_known_who_keeps_cpu_sets_everything_stays(node: PinNode
     node.put("var/lib/kubelet/cpu_manager_state", "nonsense")
     node.restart()
     cycle = node.cycle(SECOND, WEB, OFFLINE)
-    assert (cycle.written, list(cycle.problems)) == ([], ["kubelet's CPU manager"])
+    assert list(cycle.problems) == ["kubelet's CPU manager"]
+    assert {write.file for write in cycle.written} == {quota_file(node)}, "of the owner that is gone"
     assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3", "4-5", "6-7", "6-7")
 
 

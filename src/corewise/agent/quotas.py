@@ -1,21 +1,23 @@
-"""The quotas of online pods: kubelet's own, divided by the node's ratio where a pod shares CPUs.
+"""The quotas of online pods: divided by the node's ratio where a pod shares CPUs, none where it owns them.
 
 Each cycle is computed from the whole state: which cgroups each pod has (:func:`targets_of`), what each is to
 have (:class:`QuotaPlan`), and what the one writer has to write for that (:class:`QuotaReconciler`).
 
-*Whose.* The quota of a CPUShare pod is divided, that of every other pod is kubelet's own. CPUShare is every
-pod but those that are SYSTEM (in a namespace that may have such pods) or BE, and those that own CPUs: by
-kubelet's static policy, or, if LSR or LSE, by a claim that is believed (:mod:`corewise.agent.claims`). The
-labels LSR and LSE alone exempt nobody: whoever creates a pod writes them.
+*Whose.* The quota of a CPUShare pod is divided. That of a pod that owns CPUs by a claim is lifted, on the pod
+and its containers: otherwise the kernel throttles it on CPUs that nobody else may use. That of every other
+pod is kubelet's own. CPUShare is every pod but those that are SYSTEM (in a namespace that may have such pods)
+or BE, and those that own CPUs: by kubelet's static policy, or, if LSR or LSE, by a claim that is believed
+(:mod:`corewise.agent.claims`). The labels LSR and LSE alone exempt nobody: whoever creates a pod writes them.
 
 *Of what.* The limits come from the spec that kubelet applies. While a resize waits for room, or kubelet
 has not seen the latest spec yet, that is the one before (:func:`spec_in_force`).
 
-*Which cgroups.* There are four cases:
+*Which cgroups.* There are five cases:
 
 - a CPUShare pod's, under a ratio above 1.00: bounded by the divided quota, drift repaired;
-- held from before, but no longer to be divided (ratio 1.00, pod no longer CPUShare, limit gone): kubelet's
-  quota, as the spec has it now, is put back, and the cgroup forgotten;
+- that of a pod that owns CPUs: unlimited, drift repaired, as long as its CPU set holds it to them;
+- held from before, but no longer to be divided or lifted (ratio 1.00, pod no longer CPUShare, limit gone):
+  kubelet's quota, as the spec has it now, is put back, and the cgroup forgotten;
 - held, but what it should have is uncertain (a resize waits, kubelet's state cannot be read): stays as is;
 - everything else is not touched, and mostly not even read.
 
@@ -41,10 +43,11 @@ from enum import Enum
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.agent.cgroups import CgroupSetup, Cycle, NodeCgroups
+from corewise.agent.claims import claimed
 from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaPod, QuotaPodSpec
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
-from corewise.kernel.cgroups.resources import read_bandwidth
+from corewise.kernel.cgroups.resources import read_bandwidth, read_cpuset
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.kube.objects import Container
 from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
@@ -63,6 +66,8 @@ class Sharing(Enum):
 
     SHARE = "CPUShare pod"
     EXEMPT = "not a CPUShare pod"
+    OWNS = "owns CPUs"
+    """Its quotas are lifted: the CPUs that it owns bound it."""
     UNCERTAIN = "not known to be a CPUShare pod"
     """Its quotas stay as they are."""
 
@@ -79,7 +84,7 @@ def sharing_of(
     if qos_class in EXEMPT_CLASSES or uid in manager.pinned:
         return Sharing.EXEMPT
     if qos_class in OWNERS_OF_CPUS and owns is not False:
-        return Sharing.EXEMPT if owns else Sharing.UNCERTAIN
+        return Sharing.OWNS if owns else Sharing.UNCERTAIN
     if not manager.is_known and qos not in {QOSClass.BURSTABLE, QOSClass.BEST_EFFORT}:
         return Sharing.UNCERTAIN
     return Sharing.SHARE
@@ -150,6 +155,16 @@ def targets_of(pod: QuotaPod, spec: QuotaPodSpec, cgroups: PodCgroups) -> Iterat
             yield Target(cgroup, pod.name, status.name, limits, by_name[status.name])
 
 
+def _is_confined(pod: QuotaPod, found: CgroupSetup) -> bool:
+    """Whether the kernel keeps a pod to CPUs that it claims: without a quota nothing else would bound it."""
+    cpus = claimed(pod)
+    try:
+        kept = read_cpuset(found.files, found.names.pod(pod.uid, QOSClass(pod.status.qos_class)))
+    except KernelError:
+        return False
+    return not isinstance(cpus, str) and bool(kept) and not kept - cpus
+
+
 def container_cgroups(pod: QuotaPod, cgroups: PodCgroups) -> Iterator[tuple[str, str]]:
     """Yield the IDs of a pod's running containers with their cgroups; other names are left out."""
     for status in pod.status.all_containers:
@@ -180,6 +195,11 @@ def divided(target: Target, period: Microseconds, ratio: Ratio, *, above_bases: 
     return _action(target, period, quota, Reason.QUOTA_NORMALIZED, f"{base} / {ratio}")
 
 
+def lifted(target: Target, period: Microseconds) -> WriteQuota:
+    """Free a cgroup whose pod owns CPUs of its quota."""
+    return _action(target, period, None, Reason.QUOTA_LIFTED, "the pod owns CPUs, which bound it")
+
+
 def undivided(target: Target, period: Microseconds, why: str) -> WriteQuota:
     """Give a cgroup kubelet's quota back."""
     return _action(target, period, target.quota(period, ONE), Reason.QUOTA_RESTORED, why)
@@ -208,7 +228,8 @@ Owns = Callable[[QuotaPod], bool | None]
 class QuotaPlan:
     """What one cycle is to do: first the actions ``back``, then ``bound``, which are all that stays held.
 
-    ``known`` are the periods of cgroups that the last cycle knew, ``periods`` those that this one knows.
+    ``known`` are the periods of cgroups that the last cycle knew, ``periods`` those that this one knows,
+    ``owners`` the cgroups of pods that own CPUs.
     """
 
     found: CgroupSetup
@@ -219,6 +240,7 @@ class QuotaPlan:
     periods: dict[str, Microseconds] = field(default_factory=dict)
     back: list[WriteQuota] = field(default_factory=list)
     bound: list[WriteQuota] = field(default_factory=list)
+    owners: set[str] = field(default_factory=set)
 
     def add(self, target: Target, sharing: Sharing) -> None:
         """Decide what a cgroup is to have, if anything."""
@@ -226,15 +248,17 @@ class QuotaPlan:
         if sharing is Sharing.UNCERTAIN:
             self.bound += [held] if held else []
             return
-        divides = sharing is Sharing.SHARE and self.ratio > ONE
-        if not held and (not divides or target.is_unlimited):
+        changes = sharing is Sharing.OWNS or (sharing is Sharing.SHARE and self.ratio > ONE)
+        if not held and (not changes or target.is_unlimited):
             return
         period = self.known.get(target.cgroup) or (held.period if held else self._read_period(target))
         if period is None:
             return
         self.targets[target.cgroup], self.periods[target.cgroup] = target, period
-        action = self.divided(target, period)
-        if divides and action.quota != action.base:
+        if sharing is Sharing.OWNS:
+            self.owners.add(target.cgroup)
+        action = self.action(target, period)
+        if changes and action.quota != action.base:
             self.bound.append(action)
         elif held and sharing is Sharing.EXEMPT:
             self.back.append(undivided(target, period, sharing.value))
@@ -242,7 +266,9 @@ class QuotaPlan:
             why = f"the ratio is {self.ratio}" if self.ratio == ONE else "the limit leaves nothing to divide"
             self.back.append(undivided(target, period, why))
 
-    def divided(self, target: Target, period: Microseconds) -> WriteQuota:
+    def action(self, target: Target, period: Microseconds) -> WriteQuota:
+        if target.cgroup in self.owners:
+            return lifted(target, period)
         return divided(target, period, self.ratio, above_bases=self.found.is_v1)
 
     def _read_period(self, target: Target) -> Microseconds | None:
@@ -283,6 +309,8 @@ class QuotaReconciler:
                     qos_class = self._rules.class_of(pod.metadata.labels, pod.metadata.namespace)
                     sharing = sharing_of(qos_class, pod.uid, pod.status.qos_class, manager, owns=owns(pod))
                 try:
+                    if sharing is Sharing.OWNS and not _is_confined(pod, found):
+                        sharing = Sharing.EXEMPT
                     for target in targets_of(pod, spec or pod.spec, found.names):
                         plan.add(target, sharing)
                 except (UnsafeName, ValueError) as error:
@@ -298,6 +326,6 @@ class QuotaReconciler:
             }
             if foreign:
                 plan.periods.update(foreign)
-                actions = [plan.divided(plan.targets[cgroup], period) for cgroup, period in foreign.items()]
+                actions = [plan.action(plan.targets[cgroup], period) for cgroup, period in foreign.items()]
                 result.add(found.writer.apply(actions))
         return result

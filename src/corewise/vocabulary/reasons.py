@@ -242,6 +242,11 @@ class Reason(StrEnum):
         "QuotaNormalized",
         "The cgroup has kubelet's quota divided by the node's normalization ratio.",
     )
+    QUOTA_LIFTED = _info(
+        "QuotaLifted",
+        "The pod owns CPUs, which bound it: the cgroup has no quota, so that the kernel does not throttle "
+        "the pod on its own CPUs.",
+    )
     QUOTA_RESTORED = _info(
         "QuotaRestored",
         "The cgroup is no longer bounded: kubelet's quota was put back.",
