@@ -245,11 +245,10 @@ def test_a_file_that_cannot_be_read_is_bad_input(check: Check) -> None:
     result = check(b"\xff\xfe")
     assert isinstance(result.exception, Failure)
     assert "not UTF-8" in str(result.exception)
-    for name in ("absent", "."):
-        result = CliRunner().invoke(corewise, ["config", "check", name])
-        assert isinstance(result.exception, Failure)
-        assert result.exception.exit_code == ExitCode.BAD_INPUT
-        assert f"{name} cannot be read" in str(result.exception)
+    result = CliRunner().invoke(corewise, ["config", "check", "absent"])
+    assert isinstance(result.exception, Failure)
+    assert result.exception.exit_code == ExitCode.BAD_INPUT
+    assert "absent cannot be read" in str(result.exception)
 
 
 def test_a_wrong_call_exits_2() -> None:

@@ -189,8 +189,8 @@ def test_a_name_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "not JSON"),
-        ("{", "not JSON"),
+        ("", "it is empty or breaks off"),
+        ("{", "it is empty or breaks off"),
         ("[]", "not a list of objects"),
         ('{"items": [1]}', "no nodes in it"),
         ('{"items": []}', "no nodes in it"),

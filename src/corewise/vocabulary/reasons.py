@@ -1152,7 +1152,7 @@ class Reason(StrEnum):
         "Finish it with corewise compute apply GUEST --write, or take it back with --undo.",
     )
     GUEST_KEEPS_PCPU = _warning(
-        "GuestKeepsPCPU",
+        "GuestKeepsPcpu",
         "A guest is no longer pinned, but Placement does not let it hold VCPU instead of PCPU; so it keeps "
         "its CPUs in the ledger.",
         "Add shared CPUs to the host, pin the guest again, or remove it.",
