@@ -6,16 +6,19 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from corewise.kube.certificates import Authority, KeyPair
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig, UserConfig
+from corewise.kube.decoding import WatchEvent
 from corewise.kube.errors import (
     APIError,
     ConfigError,
@@ -27,7 +30,8 @@ from corewise.kube.errors import (
 )
 from corewise.kube.resources import NODES, PODS
 from corewise.kube.transport import LONGEST_WAIT, Backoff, retry_delay
-from kube.fake_api import FakeAPI, InstantClock, drop, fake_api, node, refusal, reply, seeded, stream
+from corewise.kube.watch import Gathering
+from kube.fake_api import FakeAPI, InstantClock, drop, event, fake_api, node, refusal, reply, seeded, stream
 
 NOW = datetime.now(UTC)
 
@@ -387,3 +391,38 @@ async def test_an_authority_that_is_none_is_a_config_error(ca: bytes) -> None:
     with pytest.raises(ConfigError, match="not a PEM certificate"):
         async with Client(ClusterConfig("https://127.0.0.1:1", ca_pem=ca)):
             pass
+
+
+@pytest.mark.parametrize("secure", [True, False])
+async def test_what_arrives_while_changes_pile_up_is_taken_in_when_somebody_asks(
+    tmp_path: Path, authority: Authority, secure: bool
+) -> None:
+    pair = authority.issue_server(["127.0.0.1"], now=NOW)
+    seen: list[str] = []
+    gathering = Gathering(60.0)
+
+    async def slowly(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        for version in range(1, 4):
+            await response.write(event("ADDED", node(f"n{version}", version)))
+            await asyncio.sleep(0.05)
+        return response
+
+    async def follow(client: Client) -> None:
+        async with aclosing(client.watch(NODES, "0", gathering=gathering)) as events:
+            async for each in events:
+                assert isinstance(each, WatchEvent)
+                seen.append(each.object.metadata.name)
+
+    async with fake_api(server_context(pair, tmp_path) if secure else None) as api:
+        api.answers(slowly)
+        config = replace(api.config, ca_pem=authority.certificate_pem.encode())
+        async with Client(config if secure else api.config) as client:
+            following = asyncio.create_task(follow(client))
+            await asyncio.sleep(1.0)
+            assert seen == ["n1"]
+            await gathering.end()
+            assert seen == ["n1", "n2", "n3"]
+            await gathering.end()
+            await following

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from corewise.compute.hosts import ComputeHost, Hosts, settings_of
 from corewise.compute.ledger import LedgerFile
-from corewise.compute.offers import Candidate, Stage
+from corewise.compute.offers import Candidate, LocalOffers
 from corewise.compute.scheduling import GuestScheduler, WantedGuest
 from corewise.compute.verdicts import NoValidHost
 from corewise.topology import Host, Thread, Topology
@@ -31,32 +31,18 @@ _OPTIONS = HostOptions(cpu_dedicated_set="2-17", cpu_shared_set="18-47")
 _FLAVOR = Flavor("example-2", 8, 1024, extra_specs={"hw:cpu_policy": "dedicated"})
 
 
-class _AtOnce:
+class _AtOnce(LocalOffers):
     """Offers every host, up to the query's limit, and grants every claim."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._candidates = [Candidate(name, {name: {PCPU: 8}}, name, {PCPU: 16}) for name in names]
+    def __init__(self, hosts: Hosts) -> None:
+        super().__init__(hosts)
+        self._all = [Candidate(name, {name: {PCPU: 8}}, name, {PCPU: 16}) for name in hosts.known]
 
     def candidates(self, query: PlacementQuery) -> Sequence[Candidate]:
-        return self._candidates[: query.limit]
-
-    def claim(self, guest: str, candidate: Candidate) -> str | None:
-        return None
-
-    def release(self, guest: str) -> bool:
-        return True
-
-    def refuse_guest_of_nova(self, guest: str) -> None:
-        """Refuse none: no Nova is here."""
+        return self._all[: query.limit]
 
     def holds(self, guest: str, provider: str) -> bool:
         return True
-
-    def exists(self, guest: str) -> bool:
-        return False
-
-    def stages(self, query: PlacementQuery) -> tuple[int, Sequence[Stage]]:
-        return len(self._candidates), ()
 
 
 async def measure(counts: tuple[int, ...]) -> list[Row]:
@@ -67,7 +53,7 @@ async def measure(counts: tuple[int, ...]) -> list[Row]:
 def _measure(count: int) -> Row:
     with tempfile.TemporaryDirectory() as directory:
         hosts = _hosts(Path(directory), count)
-        scheduler = GuestScheduler(_AtOnce(list(hosts.known)), hosts)
+        scheduler = GuestScheduler(_AtOnce(hosts), hosts)
         seconds = [_schedule(scheduler, number) for number in range(1 + _GUESTS)][1:]
     result = ", ".join(f"{quantile(seconds, part) * 1000:.1f} ms" for part in (0.5, 0.9))
     return Row("filter, weigh, choose, record, p50, p90", f"{count} hosts", result)

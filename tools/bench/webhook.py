@@ -41,7 +41,7 @@ async def measure(rates: tuple[int, ...]) -> list[Row]:
             Client(load_config(str(kubeconfig), None)) as client,
         ):
             await populate(client, _NODES)
-            async with processes.manager(folder, kubeconfig) as (manager, _, _):
+            async with processes.manager(folder, kubeconfig, "--amplify-by", "webhook") as (manager, _, _):
                 await set_ratio(client, "1.50")
                 await until_all(client, _NODES, "1.50")
                 url, trust = await _webhook(client)

@@ -36,7 +36,13 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -162,6 +168,34 @@ class Transport(Protocol):
         ...
 
 
+class Body:
+    """The body of an answer in chunks, as they come."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self._chunks = response.content.iter_any()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._chunks)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Leave what comes as it is: with TLS each reading costs more than what is read."""
+        connection = self._response.connection
+        transport = connection.transport if connection else None
+        if transport is None:
+            yield
+            return
+        transport.pause_reading()
+        try:
+            yield
+        finally:
+            transport.resume_reading()
+
+
 class HTTPTransport:
     """One server, one set of credentials, shared connections."""
 
@@ -249,7 +283,7 @@ class HTTPTransport:
         try:
             async with self._answer(self._watches, request, identity, limits) as response:
                 _keep_alive(response)
-                yield response.content.iter_any()
+                yield Body(response)
         except Unauthorized:
             self._credentials.refused(identity)
             raise

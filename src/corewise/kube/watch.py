@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TypeVar
 
 from corewise.kube.decoding import Bookmark, Undecodable, WatchEvent, decode_event
 from corewise.kube.errors import LineTooLongError, TransportError
 from corewise.kube.resources import Resource
-from corewise.kube.transport import READ_BUFFER, Request, Transport
+from corewise.kube.transport import READ_BUFFER, Body, Request, Transport
 
 LONGEST_LINE = 16 << 20
 """Bytes; ten times what etcd accepts of one object."""
@@ -99,7 +99,12 @@ class Gathering:
     async def end(self) -> None:
         """Have what has arrived taken in now."""
         self._asked.set()
-        await asyncio.sleep(0)
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+
+_TURNS = 4
+"""Turns of the event loop until that is done: the pause ends, bytes are read, decrypted, taken in."""
 
 
 T = TypeVar("T")
@@ -133,6 +138,7 @@ async def _lines(
         for line in splitter.feed(chunk):
             yield line
         if gathering and len(chunk) < READ_BUFFER // 2:
-            await gathering.pause()
+            with chunks.held() if isinstance(chunks, Body) else nullcontext():
+                await gathering.pause()
     if splitter.pending:
         raise TransportError(f"{request.label}: the watch was cut inside an event")
