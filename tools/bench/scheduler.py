@@ -44,7 +44,7 @@ _BINDINGS = 80
 _AT_ONCE = (1, 16)
 _BIND_NODES = 10
 _CPUS = 64
-_PLAIN_PODS_BOUND = 1000
+_PLAIN_PODS_BOUND = 5000
 _CERTIFICATE_WITHIN = 30.0
 _SETTLED = 2.0
 """Seconds after the last write in which the scheduler has seen everything."""
