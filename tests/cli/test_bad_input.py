@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from corewise.cli import corewise, main
+from cli.command_tree import contexts
+from corewise.cli import main
 from golden.transcripts import INPUTS
 
 DUMP = INPUTS / "plan" / "dump.json"
@@ -78,19 +78,7 @@ def test_a_guest_goes_to_the_host_of_many_that_is_named(
         assert f"host {name}" in capsys.readouterr().out
 
 
-def contexts(command: click.Command, name: str, parent: click.Context | None) -> Iterator[click.Context]:
-    context = click.Context(command, info_name=name, parent=parent, terminal_width=80)
-    yield context
-    if isinstance(command, click.Group):
-        for each in command.list_commands(context):
-            below = command.get_command(context, each)
-            assert below is not None
-            yield from contexts(below, each, context)
-
-
-@pytest.mark.parametrize(
-    "context", list(contexts(corewise, "corewise", None)), ids=lambda context: context.command_path
-)
+@pytest.mark.parametrize("context", list(contexts()), ids=lambda context: context.command_path)
 def test_a_help_cuts_no_sentence_and_explains_every_option(context: click.Context) -> None:
     _, _, commands = context.get_help().partition("\nCommands:\n")
     assert "..." not in commands

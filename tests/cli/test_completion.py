@@ -19,6 +19,7 @@ import yaml
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from cli.command_tree import contexts
 from corewise.cli import COMMANDS, completers, completion, corewise, main
 from corewise.simulation.scenario import packaged_scenarios
 from corewise.vocabulary.reasons import Reason
@@ -170,16 +171,7 @@ def test_hosts_and_guests_of_a_folder_are_completed(
 def every_parameter() -> Iterator[tuple[click.Context, click.Parameter]]:
     """Yield each parameter of each command."""
 
-    def below(command: click.Command, name: str, parent: click.Context | None) -> Iterator[click.Context]:
-        context = click.Context(command, info_name=name, parent=parent)
-        yield context
-        if isinstance(command, click.Group):
-            for each in command.list_commands(context):
-                found = command.get_command(context, each)
-                assert found is not None
-                yield from below(found, each, context)
-
-    for context in below(corewise, "corewise", None):
+    for context in contexts():
         for parameter in context.command.params:
             yield context, parameter
 

@@ -7,13 +7,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 
-from corewise.cli import corewise
+from cli.command_tree import contexts
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import TABLE
 from corewise.vocabulary.reasons import Reason
@@ -60,19 +58,9 @@ def test_no_page_is_left_of_a_command_or_a_kind_of_name_that_is_gone(folder: str
 
 def test_every_command_has_a_man_page_that_is_shipped() -> None:
     pages = {path.name for path in (ROOT / "man" / "man1").iterdir()}
-    assert pages == {f"{path.replace(' ', '-')}.1" for path in command_paths(corewise, "corewise", None)}
+    assert pages == {f"{each.command_path.replace(' ', '-')}.1" for each in contexts()}
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert build["shared-data"] == {"man/man1": "share/man/man1"}
-
-
-def command_paths(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:
-    context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
-    yield context.command_path
-    if isinstance(command, click.Group):
-        for each in command.list_commands(context):
-            below = command.get_command(context, each)
-            assert below is not None
-            yield from command_paths(below, each, context)
 
 
 def test_a_man_page_names_every_option_and_no_text_of_it_is_taken_for_a_macro() -> None:

@@ -13,24 +13,10 @@ from pathlib import Path
 import click
 import pytest
 
+from cli.command_tree import contexts
 from corewise.cli import corewise
 
-
-def commands(
-    command: click.Command, name: str, parent: click.Context | None = None
-) -> Iterator[tuple[str, str]]:
-    """Yield each command's path and its help, but not the group of all."""
-    context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
-    if parent:
-        yield context.command_path, command.get_help(context)
-    if isinstance(command, click.Group):
-        for each in command.list_commands(context):
-            below = command.get_command(context, each)
-            assert below is not None
-            yield from commands(below, each, context)
-
-
-HELP = dict(commands(corewise, "corewise"))
+HELP = {each.command_path: each.get_help() for each in contexts() if each.parent}
 
 
 def examples(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import corewise
 from corewise.actions import Reshape, WriteInventories, WriteTraits
+from corewise.compute.adoption import LedgerChangeKind
 from corewise.compute.errors import ComputeError
 from corewise.compute.host_state import HostReader, HostState
 from corewise.compute.offering import PlacementWrite, rehearsed
@@ -92,6 +93,8 @@ class HostAgent:
         self._offers = PlacementOffers(client, patience=patience)
         self.program = Program(COMPUTE, clock)
         self.metrics = self.program.metrics
+        for kind in LedgerChangeKind:
+            self.metrics.count(metrics.COMPUTE_LEDGER_CHANGES, kind, by=0)
         self._problem: tuple[Reason, str] | None = None
         self._passes = 0
         self._warned: set[str] = set()

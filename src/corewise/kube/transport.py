@@ -168,7 +168,7 @@ class Transport(Protocol):
         ...
 
 
-class Body:
+class Chunks:
     """The body of an answer in chunks, as they come."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
@@ -283,7 +283,7 @@ class HTTPTransport:
         try:
             async with self._answer(self._watches, request, identity, limits) as response:
                 _keep_alive(response)
-                yield Body(response)
+                yield Chunks(response)
         except Unauthorized:
             self._credentials.refused(identity)
             raise

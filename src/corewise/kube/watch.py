@@ -29,7 +29,7 @@ from typing import TypeVar
 from corewise.kube.decoding import Bookmark, Undecodable, WatchEvent, decode_event
 from corewise.kube.errors import LineTooLongError, TransportError
 from corewise.kube.resources import Resource
-from corewise.kube.transport import READ_BUFFER, Body, Request, Transport
+from corewise.kube.transport import READ_BUFFER, Chunks, Request, Transport
 
 LONGEST_LINE = 16 << 20
 """Bytes; ten times what etcd accepts of one object."""
@@ -138,7 +138,7 @@ async def _lines(
         for line in splitter.feed(chunk):
             yield line
         if gathering and len(chunk) < READ_BUFFER // 2:
-            with chunks.held() if isinstance(chunks, Body) else nullcontext():
+            with chunks.held() if isinstance(chunks, Chunks) else nullcontext():
                 await gathering.pause()
     if splitter.pending:
         raise TransportError(f"{request.label}: the watch was cut inside an event")

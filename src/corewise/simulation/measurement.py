@@ -314,10 +314,11 @@ def view_node(
 
 
 def workloads_of(pod: BoundPod, root: Path) -> list[Workload]:
-    """Return an online pod's containers as the plant runs them, bounded as their cgroups say."""
+    """Return an online pod's containers as the plant runs them, bounded by their quotas and own CPUs."""
     (running,) = describe(root, [pod])
     qos_class = pod.metadata.labels.get(QOS_CLASS, "")
     shares = sharing_of(qos_class, pod.metadata.uid, pod.status.qos_class, NO_POLICY) is Sharing.SHARE
+    owned = len(running.owned) or math.inf
     found = []
     for container in running.containers:
         quota = read_quota(root, container.path)
@@ -326,7 +327,7 @@ def workloads_of(pod: BoundPod, root: Path) -> list[Workload]:
             Workload(
                 requested=container.requested,
                 weight=weight,
-                quota=math.inf if quota is None else quota,
+                quota=owned if quota is None else quota,
                 load=container.load,
                 phase=running.phase,
                 counts=quota is not None and container.requested > 0 and shares,

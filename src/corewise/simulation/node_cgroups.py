@@ -267,18 +267,20 @@ def describe(root: Path, pods: Iterable[BoundPod]) -> tuple[RunningPod, ...]:
 
 def _describe(root: Path, pod: BoundPod) -> RunningPod:
     meta, offline = pod.metadata, is_offline(pod)
+    owned = stated_cpus(meta.annotations.get(RESOURCE_STATUS)).cpus
     containers = []
     for each in running_containers(pod):
         path = container_cgroup(pod, each.name)
         requests, limits = each.resources.requests, each.resources.limits
         request = cpu_of(requests if "cpu" in requests else limits) or 0
+        limited = offline or bool(owned) or read_quota(root, path) is not None
         containers.append(
             RunningContainer(
                 path=path,
                 name=f"{meta.namespace}/{meta.name}/{each.name}",
                 request=request,
                 requested=(amount_of(each, BATCH_CPU) if offline else request) / 1000,
-                load=load_of(meta.annotations, limited=offline or read_quota(root, path) is not None),
+                load=load_of(meta.annotations, limited=limited),
                 memory=amount_of(each, BATCH_MEMORY if offline else "memory"),
                 memory_use=memory_use_of(meta.annotations),
             )
@@ -288,7 +290,7 @@ def _describe(root: Path, pod: BoundPod) -> RunningPod:
         qos=QOSClass(pod.status.qos_class),
         offline=offline,
         phase=phase_of(meta.name),
-        owned=stated_cpus(meta.annotations.get(RESOURCE_STATUS)).cpus,
+        owned=owned,
         containers=tuple(containers),
     )
 
