@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -236,3 +238,23 @@ def test_other_options_of_up_do_not_go_with_the_scenario() -> None:
         CliRunner().invoke(corewise, ["up", "--scenario", "openstack", "--nodes", "5"]).exit_code
         == ExitCode.USAGE
     )
+
+
+def test_a_host_without_any_placement_named_gets_one_of_its_own_in_its_directory(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    call = [
+        "compute",
+        "run",
+        "--once",
+        "--state-dir",
+        state,
+        "--root",
+        machine_tree(tmp_path),
+        "--host",
+        "n1",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "corewise", *map(str, call)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "2 changes written; the host is n1\n")
+    assert (state / "placement.sqlite").is_file()

@@ -125,7 +125,7 @@ def command(
         if given["config"] and not name:
             raise click.UsageError("name a provider of corewise's own with --host: the host's name is Nova's")
     files = given["config"] or beside_nova
-    own_folder = given["state_dir"] if files is not beside_nova else None
+    own_folder = None if beside_nova and not given["config"] else given["state_dir"]
     if not placement.is_given:
         placement = _default(placement, files, own_folder, needed=not given["dry_run"])
     configure(LogFormat(log_format), verbose=verbose)
