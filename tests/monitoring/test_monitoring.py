@@ -192,8 +192,9 @@ def test_prometheus_takes_the_queries_of_the_dashboards(tmp_path: Path) -> None:
 
 
 @needs_promtool
-def test_recording_rules_make_one_series_a_node_of_what_its_agent_measures() -> None:
-    promtool("test", "rules", str(Path(__file__).parent / "interference_cases.yaml"))
+@pytest.mark.parametrize("cases", ["interference_cases.yaml", "autoscaling_cases.yaml"])
+def test_recording_rules_make_one_series_of_what_agents_measure(cases: str) -> None:
+    promtool("test", "rules", str(Path(__file__).parent / cases))
 
 
 @needs_promtool
