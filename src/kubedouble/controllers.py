@@ -133,7 +133,7 @@ class Controllers:
             self._cluster, self._call("create", resource, (namespace, "")), Edit(lambda _: body)
         )
 
-    async def _change(self, place: Place, part: str, values: Object) -> None:
+    async def change(self, place: Place, part: str, values: Object) -> None:
         """Set fields of a part of an object: ``spec``, ``status``, or ``metadata``'s annotations."""
         resource = self._resource(place[0])
         call = self._call("update", resource, place[1], "status" if part == "status" else "")
@@ -176,7 +176,7 @@ class Controllers:
         except StatusError as error:
             refusal = error
         self._delete("pods", sorted(active, key=_first_to_go)[: max(len(active) - wanted, 0)])
-        await self._change(place, "status", self._replica_set_status(place, stored, refusal))
+        await self.change(place, "status", self._replica_set_status(place, stored, refusal))
         if refusal is not None:
             raise refusal
 
@@ -220,9 +220,9 @@ class Controllers:
         if new is not None and not spec.get("paused"):
             await self._number(place, stored, new, old)
         for each, size in scaled(spec, new, old).items():
-            await self._change(("replicasets.apps", each), "spec", {"replicas": size})
+            await self.change(("replicasets.apps", each), "spec", {"replicas": size})
         status = self._deployment_status(place, stored, new, old)
-        await self._change(place, "status", status)
+        await self.change(place, "status", status)
         if _is_complete(spec, status):
             empty = [each for each in old if not _is_populated(each)]
             excess = len(empty) - spec.get("revisionHistoryLimit", 10)
@@ -235,9 +235,9 @@ class Controllers:
         revision = {_REVISION: str(max(_revision(new), 1 + max(map(_revision, old), default=0)))}
         copied = {key: value for key, value in own.items() if key not in _NOT_COPIED}
         if (wanted := {**before, **copied, **revision}) != before:
-            await self._change(("replicasets.apps", new.key), "annotations", wanted)
+            await self.change(("replicasets.apps", new.key), "annotations", wanted)
         if own.get(_REVISION) != revision[_REVISION]:
-            await self._change(place, "annotations", {**own, **revision})
+            await self.change(place, "annotations", {**own, **revision})
 
     def _deployment_status(
         self, place: Place, stored: Stored, new: Stored | None, old: Sequence[Stored]
@@ -317,7 +317,7 @@ class Controllers:
         active = [pod for pod in self._children(stored, "pods") if _is_active(pod)]
         ready = len([pod for pod in active if _is_ready(pod)])
         counts = {"active": len(active), "ready": ready, "succeeded": succeeded, "failed": failed}
-        await self._change(place, "status", {**status, **counts, "conditions": conditions})
+        await self.change(place, "status", {**status, **counts, "conditions": conditions})
 
     def _failure(
         self, place: Place, spec: Object, status: Object, active: Sequence[Stored], failed: int

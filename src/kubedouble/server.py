@@ -26,6 +26,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from kubedouble.autoscaling import Autoscaler
 from kubedouble.bootstrap import bootstrap
 from kubedouble.certificates import Authority
 from kubedouble.cluster import Cluster, utc_now
@@ -146,7 +147,8 @@ def _cluster(
 
 @contextlib.asynccontextmanager
 async def _housekeeping(cluster: Cluster) -> AsyncIterator[None]:
-    loops = (Housekeeper(cluster).run(), Controllers(cluster).run())
+    controllers = Controllers(cluster)
+    loops = (Housekeeper(cluster).run(), controllers.run(), Autoscaler(cluster, controllers.change).run())
     tasks = [asyncio.create_task(loop, name="apiserver-housekeeping") for loop in loops]
     for task in tasks:
         task.add_done_callback(_report_failure)

@@ -30,7 +30,7 @@ def prepare_create(resource: ResourceInfo, obj: Object) -> Object:
     special = _ON_CREATE.get(resource.storage_key)
     if special:
         return special(obj)
-    if resource.has_status and (resource.custom or resource.group in {"apps", "batch"}):
+    if resource.has_status and (resource.custom or resource.group in {"apps", "autoscaling", "batch"}):
         return without(obj, "status") if resource.custom else {**obj, "status": {}}
     return obj
 

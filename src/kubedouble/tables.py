@@ -151,6 +151,28 @@ def _job(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
+def _autoscaler(obj: Object, _: datetime) -> list[Any]:
+    spec, status = _at(obj, "spec"), _at(obj, "status")
+    reference = _at(spec, "scaleTargetRef")
+    found = [*(status.get("currentMetrics") or ()), *({} for _ in spec.get("metrics") or ())]
+    shown = []
+    for metric, current in zip(spec.get("metrics") or (), found, strict=False):
+        kind = metric["type"].lower()
+        source, value = metric.get(kind) or {}, _at(current.get(kind) or {}, "current")
+        name = f"{source['name']}: " if "name" in source else ""
+        for field, unit in (("averageUtilization", "%"), ("averageValue", ""), ("value", "")):
+            if (goal := (source.get("target") or {}).get(field)) is not None:
+                now = f"{value[field]}{unit}" if field in value else UNKNOWN
+                shown.append(f"{name}{now}/{goal}{unit}")
+    return [
+        f"{reference.get('kind')}/{reference.get('name')}",
+        ", ".join(shown) or NONE,
+        spec.get("minReplicas", 1),
+        spec.get("maxReplicas"),
+        status.get("currentReplicas", 0),
+    ]
+
+
 def _daemon_set(obj: Object, _: datetime) -> list[Any]:
     spec, status = _at(obj, "spec"), _at(obj, "status")
     counts = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled",
@@ -264,6 +286,7 @@ _TABLES: Mapping[str, tuple[str, Cells]] = {
     "deployments": ("Name Ready Up-to-date Available Age *Containers *Images *Selector", _deployment),
     "replicasets": ("Name Desired Current Ready Age *Containers *Images *Selector", _replica_set),
     "jobs": ("Name Status Completions Duration Age *Containers *Images *Selector", _job),
+    "horizontalpodautoscalers": ("Name Reference Targets MinPods MaxPods Replicas Age", _autoscaler),
     "daemonsets": (
         "Name Desired Current Ready Up-to-date Available Node_Selector Age *Containers *Images *Selector",
         _daemon_set,

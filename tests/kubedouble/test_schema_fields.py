@@ -36,7 +36,8 @@ PYTHON = {
 def model_of(full: str) -> Any:
     name = full.rpartition(".")[2]
     group = "Apiextensions" if "apiextensions" in full else "Admissionregistration"
-    candidates = (OTHER_NAMES.get(full, ""), f"V1{name}", f"{group}V1{name}")
+    version = full.split(".")[-2].capitalize()
+    candidates = (OTHER_NAMES.get(full, ""), f"{version}{name}", f"{group}V1{name}")
     return next((getattr(client, each) for each in candidates if hasattr(client, each)), None)
 
 

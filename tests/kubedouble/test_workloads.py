@@ -1,10 +1,14 @@
-"""Deployments, ReplicaSets and Jobs get their pods; a rollout keeps within its bounds at every moment."""
+"""Deployments, ReplicaSets and Jobs get their pods; a rollout keeps within its bounds at every moment.
+
+HorizontalPodAutoscalers make them as many as their metrics ask for.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -12,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedouble.authentication import User
+from kubedouble.autoscaling import AUTOSCALERS, Autoscaler, Pods, replicas
 from kubedouble.bootstrap import bootstrap
 from kubedouble.cluster import Cluster
 from kubedouble.controllers import Controllers, bounds
@@ -21,6 +26,7 @@ from kubedouble.housekeeping import Housekeeper
 from kubedouble.requests import Call, RequestInfo
 from kubedouble.resources import Registry
 from kubedouble.store import Object, Store, Stored
+from kubedouble.tables import render_table
 from kubedouble.writing import Change, change_object, create_object
 from virtual_time import START, run_virtual
 
@@ -359,3 +365,169 @@ async def test_controllers_go_on_where_others_stopped(world: World) -> None:
         await asyncio.sleep(10)
         task.cancel()
     assert len(world.pods()) == 2
+
+
+# HorizontalPodAutoscalers.
+
+TARGET = Fraction(7, 10)
+
+
+def pods(values: Mapping[str, float], *, missing: str = "", unready: str = "") -> Pods:
+    """Pods named by letters, and their values against a target of 0.7."""
+    found = {name: (Fraction(str(value)), TARGET) for name, value in values.items()}
+    return Pods(frozenset(values) | frozenset(missing), frozenset(unready), found)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        pytest.param(pods({"a": 0.7, "b": 0.7}), 2, id="on target"),
+        pytest.param(pods({"a": 0.77, "b": 0.77}), 2, id="10 % above is near enough"),
+        pytest.param(pods({"a": 0.78, "b": 0.78}), 3, id="above"),
+        pytest.param(pods({"a": 0.63, "b": 0.63}), 2, id="10 % below is near enough"),
+        pytest.param(pods({"a": 0.3, "b": 0.3}), 1, id="below"),
+        pytest.param(pods({"a": 1.0, "b": 0.4}), 2, id="their mean counts"),
+        pytest.param(pods({"a": 2.0}, missing="b"), 3, id="a pod without a value counts as 0 on the way up"),
+        pytest.param(pods({"a": 1.0}, missing="b"), 2, id="and may turn it round: nothing happens"),
+        pytest.param(pods({"a": 0.1}, missing="b"), 2, id="and as on target on the way down"),
+        pytest.param(pods({"a": 0.1, "b": 0.1}, missing="cd"), 3, id="which then goes less far"),
+        pytest.param(pods({"a": 2.0}, unready="b"), 3, id="one that is not ready counts as 0 on the way up"),
+        pytest.param(pods({"a": 0.1}, unready="b"), 1, id="and not at all on the way down"),
+    ],
+)
+def test_replicas_follow_the_documented_algorithm(given: Pods, wanted: int) -> None:
+    assert replicas(len(given.running | given.unready), given) == wanted
+
+
+def test_without_any_value_nothing_can_be_said() -> None:
+    with pytest.raises(ValueError, match="no pod that runs has a value"):
+        replicas(1, pods({}, missing="a", unready="b"))
+
+
+def resource(percent: int) -> dict[str, Any]:
+    goal = {"type": "Utilization", "averageUtilization": percent}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": goal}}
+
+
+PODS = {
+    "type": "Pods",
+    "pods": {"metric": {"name": "real"}, "target": {"type": "AverageValue", "averageValue": "700m"}},
+}
+EXTERNAL = {
+    "type": "External",
+    "external": {
+        "metric": {"name": "keda", "selector": {"matchLabels": {"of": "web"}}},
+        "target": {"type": "Value", "value": "700m"},
+    },
+}
+
+
+class Scene:
+    """A Deployment of 2 pods that request 2 CPUs each, its autoscaler, and who writes metrics."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.running = asyncio.create_task(Autoscaler(world.cluster, world.controllers.change).run())
+
+    async def start(self, *metrics: Mapping[str, Any], **spec: Any) -> None:
+        amounts = {"requests": {"cpu": "2"}}
+        template = a_template(containers=[{"name": "main", "image": "one", "resources": amounts}])
+        await self.world.create(DEPLOYMENTS, "web", replicas=2, selector=SELECTOR, template=template)
+        reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+        body = {"scaleTargetRef": reference, "maxReplicas": 10, "metrics": list(metrics), **spec}
+        await self.world.create(AUTOSCALERS, "web", **body)
+        await asyncio.sleep(10)
+
+    def measure(self, cpu: str = "", real: str = "", external: str = "") -> None:
+        """Write what all pods use, and a metric of each; what is empty is not known any more."""
+        for pod in self.world.pods():
+            name = pod.key[1]
+            usage = {"containers": [{"name": "main", "usage": {"cpu": cpu}}]}
+            described = {"kind": "Pod", "name": name}
+            self._write("pods.metrics.k8s.io", name, usage if cpu else None)
+            value = {"describedObject": described, "metric": {"name": "real"}, "value": real}
+            self._write("metricvalues.custom.metrics.k8s.io", name, value if real else None)
+        value = {"metricName": "keda", "metricLabels": {"of": "web"}, "value": external}
+        self._write("externalmetricvalues.external.metrics.k8s.io", "web", value if external else None)
+
+    def _write(self, storage: str, name: str, body: Mapping[str, Any] | None) -> None:
+        store = self.world.cluster.store
+        if body is not None:
+            store.put(storage, ("default", name), {"metadata": {"name": name}, **body})
+        elif store.get(storage, "default", name):
+            store.remove(storage, ("default", name))
+
+    @property
+    def size(self) -> int:
+        size: int = self.world.get(DEPLOYMENTS, "web")["spec"]["replicas"]
+        return size
+
+    @property
+    def autoscaler(self) -> dict[str, Any]:
+        return dict(self.world.get(AUTOSCALERS, "web"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "idle", "busy", "shown"),
+    [
+        pytest.param(resource(70), {"cpu": "1400m"}, {"cpu": "1800m"}, "cpu: 90%/70%", id="usage / request"),
+        pytest.param(PODS, {"real": "700m"}, {"real": "900m"}, "900m/700m", id="a metric of pods"),
+        pytest.param(EXTERNAL, {"external": "0.7"}, {"external": "0.9"}, "900m/700m", id="an external value"),
+    ],
+)
+def test_each_metric_scales_up_above_its_target_and_not_on_it(
+    metric: Mapping[str, Any], idle: Mapping[str, str], busy: Mapping[str, str], shown: str
+) -> None:
+    async def test(world: World) -> None:
+        scene, autoscalers = Scene(world), world.cluster.registry.of_storage(AUTOSCALERS)
+        assert autoscalers
+        await scene.start(metric)
+        scene.measure(**idle)
+        await asyncio.sleep(30)
+        assert scene.size == 2
+        scene.measure(**busy)
+        await asyncio.sleep(15)
+        assert scene.size == 3
+        assert condition(scene.autoscaler, "ScalingActive")["status"] == "True"
+        _, [row] = render_table(autoscalers, [scene.autoscaler], now=world.cluster.clock())
+        assert row[1:-1] == ["Deployment/web", shown, 1, 10, 2]
+        scene.running.cancel()
+
+    in_virtual_time(test)()
+
+
+@in_virtual_time
+async def test_a_workload_shrinks_only_after_five_minutes_and_grows_at_once_but_not_without_bound(
+    world: World,
+) -> None:
+    scene = Scene(world)
+    await scene.start(PODS, minReplicas=2)
+    scene.measure(real="7")
+    await asyncio.sleep(15)
+    assert scene.size == 6, "2 + 4, though 20 were wanted"
+    scene.measure(real="7")
+    await asyncio.sleep(15)
+    assert scene.size == 10, "the largest allowed"
+    await asyncio.sleep(5)
+    scene.measure(real="100m")
+    await asyncio.sleep(270)
+    assert scene.size == 10
+    await asyncio.sleep(60)
+    assert scene.size == 2
+    scene.running.cancel()
+
+
+@in_virtual_time
+async def test_what_is_not_known_changes_nothing_and_is_said(world: World) -> None:
+    scene = Scene(world)
+    await scene.start(PODS, resource(70), behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
+    await asyncio.sleep(30)
+    assert scene.size == 2
+    assert condition(scene.autoscaler, "ScalingActive")["reason"] == "FailedGetPodsMetric"
+    scene.measure(cpu="100m")
+    await asyncio.sleep(30)
+    assert scene.size == 2, "the metric of pods might want more"
+    scene.measure(cpu="100m", real="100m")
+    await asyncio.sleep(30)
+    assert scene.size == 1
+    scene.running.cancel()

@@ -389,6 +389,55 @@ ScaleSpec
   replicas int32
 ScaleStatus
   replicas! int32; selector string
+@ io.k8s.api.autoscaling.v2
+HorizontalPodAutoscaler kind
+  metadata+ ObjectMeta; spec+ HorizontalPodAutoscalerSpec; status+ HorizontalPodAutoscalerStatus
+HorizontalPodAutoscalerSpec
+  scaleTargetRef!+ CrossVersionObjectReference; minReplicas? int32 =1; maxReplicas! int32;
+  metrics [MetricSpec]; behavior HorizontalPodAutoscalerBehavior
+CrossVersionObjectReference atomic
+  kind! string; name! string; apiVersion string
+MetricSpec
+  type! string(Object|Pods|Resource|ContainerResource|External); object ObjectMetricSource;
+  pods PodsMetricSource; resource ResourceMetricSource; containerResource ContainerResourceMetricSource;
+  external ExternalMetricSource
+ObjectMetricSource
+  describedObject!+ CrossVersionObjectReference; target!+ MetricTarget; metric!+ MetricIdentifier
+PodsMetricSource
+  metric!+ MetricIdentifier; target!+ MetricTarget
+ResourceMetricSource
+  name! string; target!+ MetricTarget
+ContainerResourceMetricSource
+  name! string; target!+ MetricTarget; container! string
+ExternalMetricSource
+  metric!+ MetricIdentifier; target!+ MetricTarget
+MetricIdentifier
+  name! string; selector LabelSelector
+MetricTarget
+  type! string(Utilization|Value|AverageValue); value? quantity; averageValue? quantity;
+  averageUtilization? int32
+HorizontalPodAutoscalerBehavior
+  scaleUp HPAScalingRules; scaleDown HPAScalingRules
+HPAScalingRules
+  stabilizationWindowSeconds? int32; selectPolicy? string(Max|Min|Disabled); policies [HPAScalingPolicy];
+  tolerance? quantity
+HPAScalingPolicy
+  type! string(Pods|Percent); value! int32; periodSeconds! int32
+HorizontalPodAutoscalerStatus
+  observedGeneration? int64; lastScaleTime time; currentReplicas int32; desiredReplicas! int32;
+  currentMetrics [MetricStatus]; conditions [HorizontalPodAutoscalerCondition] map=type
+HorizontalPodAutoscalerCondition
+  type! string; status! string; lastTransitionTime time; reason string; message string
+MetricStatus
+  type! string; pods PodsMetricStatus; resource ResourceMetricStatus; external ExternalMetricStatus
+PodsMetricStatus
+  metric!+ MetricIdentifier; current!+ MetricValueStatus
+ResourceMetricStatus
+  name! string; current!+ MetricValueStatus
+ExternalMetricStatus
+  metric!+ MetricIdentifier; current!+ MetricValueStatus
+MetricValueStatus
+  value? quantity; averageValue? quantity; averageUtilization? int32
 @ io.k8s.api.batch.v1
 Job kind
   metadata+ ObjectMeta; spec+ JobSpec; status+ JobStatus
