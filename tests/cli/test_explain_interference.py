@@ -37,6 +37,7 @@ spec:
     image: x
     resources: {requests: {cpu: 0.5, memory: 1Gi}}
 """
+OFFLINE = "kubernetes.io/batch-cpu: 8000, kubernetes.io/batch-memory: 8Gi"
 Run = Callable[..., Result]
 
 
@@ -180,12 +181,15 @@ def test_a_pod_of_no_profile_counts_by_its_requests(run: Run) -> None:
     document = decided(run, pod=POD.replace("incept-no-leak", "unknown"))
     assert document["profile"] == {
         "name": "default",
-        "memoryBandwidth": 0,
+        "memoryBandwidth": 250 * 10**6,
         "memory": 2**30,
         "cpu": 0.5,
         "llc": 0,
     }
     assert document["nodes"]["n1"]["filter"]["memory"]["right"] == 2 * 2**30
+    offline = POD.replace("incept-no-leak", "unknown").replace("cpu: 0.5, memory: 1Gi", OFFLINE)
+    profile = decided(run, pod=offline)["profile"]
+    assert [profile[each] for each in ("memoryBandwidth", "memory", "cpu")] == [4 * 10**9, 8 * 2**30, 8]
 
 
 def test_a_pod_is_read_as_the_api_server_would_read_it(run: Run) -> None:
@@ -308,7 +312,8 @@ def test_the_table_has_both_sides_positions_points_and_scores(run: Run) -> None:
     assert "needs more than 10 GB/s and 0.4 GB free (2 x 5 GB/s, 0.2 GB)" in result.stdout
     row = next(line for line in result.stdout.splitlines() if line.startswith("n1 "))
     assert " ".join(row.split()) == "n1 passes 60 > 10 64 > 0.4 3 (1) 2 (5) 1 (10) 4 (0) 2 (5) 610 36"
-    assert "needs more than 2.14748 GB free (2 x 1.07374 GB)" in run(pod=POD.replace("incept", "x")).stdout
+    plain = run(pod=POD.replace("incept", "x")).stdout
+    assert "needs more than 0.5 GB/s and 2.14748 GB free (2 x 0.25 GB/s, 1.07374 GB)" in plain
     nothing = "kind: Pod\nmetadata: {name: x}\nspec: {containers: []}\n"
     assert "needs neither memory bandwidth nor memory, so every node passes" in run(pod=nothing).stdout
     wide = run("-o", "wide").stdout

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,9 +23,10 @@ from hypothesis import strategies as st
 from corewise.engine import PodFacts
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.scheduler.decisions import Asked, Decisions, encode, node_records
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
 from engine.interference_scenes import EXPIRY, STREAM, Scene, configuration, stream
-from engine.scenes import node, share
+from engine.scenes import GIB, node, share
 
 
 def test_a_pod_needs_more_room_than_twice_its_profile_and_equal_is_not_more() -> None:
@@ -133,7 +135,7 @@ def test_new_profiles_weigh_what_is_already_placed_anew() -> None:
     scene.use(configuration(STREAM.replace("5GB/s", "8GB/s")))
     assert scene.weighs("n1") == 8e9
     scene.use(configuration("interference: {}"))
-    assert scene.weighs("n1") == 0
+    assert scene.weighs("n1") == 0.05e9  # of the 0.1 CPU that it requests
 
 
 actions = st.lists(
@@ -228,14 +230,26 @@ def test_a_pod_that_two_profiles_match_fits_nowhere_and_is_told_which() -> None:
     assert scene.decide(stream("p")).causes()[0].cause.reason is Reason.PROFILE_CONFLICT
 
 
-def test_a_pod_of_no_type_counts_by_its_requests() -> None:
-    text = "interference: {profiles: {default: {profile: {memoryBandwidthPerCore: 2GB/s}}}}"
-    scene = Scene(configuration(text))
-    scene.measure(memorybandwidth_used={"n1": 84e9})
-    pod = share("ns/p", 4, memory=1)
-    assert scene.suits(pod) == {"n2", "n3"}
+@pytest.mark.parametrize(
+    ("per_core", "used", "weighs"),
+    [
+        pytest.param("memoryBandwidthPerCore: 2GB/s", 84e9, 8e9, id="as configured"),
+        pytest.param("", 96e9, 2e9, id="0.5 GB/s for each CPU if nothing is configured"),
+        pytest.param("memoryBandwidthPerCore: 0", 99e9, 0, id="nothing, where the guess is turned off"),
+    ],
+)
+@pytest.mark.parametrize("batch", [False, True], ids=["online", "offline"])
+def test_a_pod_of_no_type_counts_by_its_requests_those_of_batch_resources_too(
+    per_core: str, used: float, weighs: float, batch: bool
+) -> None:
+    scene = Scene(configuration(f"interference: {{profiles: {{default: {{profile: {{{per_core}}}}}}}}}"))
+    scene.measure(memorybandwidth_used={"n1": used}, memory_available={"n2": 16 * GIB})
+    pod = share("ns/p", 4, memory=8)
+    if batch:
+        pod = replace(pod, requests={BATCH_CPU: 4000, BATCH_MEMORY: 8 * GIB})
+    assert scene.suits(pod) == ({"n3"} if weighs else {"n1", "n3"})
     home = scene.place(pod)
-    assert scene.weighs(home) == 8e9
+    assert scene.weighs(home) == weighs
 
 
 def test_a_type_without_affinities_scores_nothing() -> None:

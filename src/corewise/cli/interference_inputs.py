@@ -33,7 +33,7 @@ from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import INTERFERENCE, parse_interference
 from corewise.config.json_text import DEEPEST, Positions, read_json
 from corewise.config.yaml_text import LimitError, PlainLoader, load_document
-from corewise.engine.facts import CPU, MEMORY
+from corewise.engine.interference import interfering_requests
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import key_of, pod_facts
 from corewise.interference.filtering import PodRequests
@@ -213,7 +213,7 @@ def parse_pod(text: str, file: str) -> ExplainedPod:
     return ExplainedPod(
         name=key_of(pod) if pod.metadata.name else f"{key_of(pod)}(no name)",
         labels=pod.metadata.labels,
-        requests=PodRequests(facts.requests.get(CPU, 0), facts.requests.get(MEMORY, 0)),
+        requests=interfering_requests(facts),
         exempt=facts.daemon,
     )
 

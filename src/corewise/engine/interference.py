@@ -47,6 +47,7 @@ from corewise.interference.filtering import (
 from corewise.interference.outlook import Outlook, Weights, outlook
 from corewise.interference.pressure import Pressure
 from corewise.interference.score import score_nodes
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
 
 NAME = "Interference"
@@ -95,8 +96,8 @@ class Interference:
         """Return the profile and affinities of a pod."""
         last = self._selected
         if last is None or last[0] is not pod:
-            requests = PodRequests(pod.cpu, pod.requests.get(MEMORY, 0))
-            last = self._selected = pod, select_profile(pod.labels, requests, self.configuration)
+            selected = select_profile(pod.labels, interfering_requests(pod), self.configuration)
+            last = self._selected = pod, selected
         return last[1]
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
@@ -169,6 +170,12 @@ class Interference:
             else:
                 self._kept = kept
         return kept
+
+
+def interfering_requests(pod: PodFacts) -> PodRequests:
+    """Return what a pod requests, batch amounts included: offline pods move data through the same memory."""
+    cpu, memory = (pod.requests.get(each, 0) for each in (BATCH_CPU, BATCH_MEMORY))
+    return PodRequests(pod.cpu + cpu, pod.requests.get(MEMORY, 0) + memory)
 
 
 def pressure_of(

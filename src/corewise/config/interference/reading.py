@@ -42,6 +42,7 @@ from corewise.config.interference.metrics import (
     Ranking,
 )
 from corewise.config.interference.model import (
+    BANDWIDTH_PER_CORE,
     DEFAULT,
     AffinityPoints,
     CapacityRule,
@@ -135,7 +136,7 @@ def _default(decoder: Decoder, key: Place, place: Place) -> DefaultProfile:
         decoder.error(amounts[_PER_CORE], "excludes memoryBandwidth: write one of the two")
     affinity = fields["affinity"]
     return DefaultProfile(
-        bandwidth_per_core=whole_amount(decoder, amounts[_PER_CORE], BANDWIDTH) or 0,
+        bandwidth_per_core=either(whole_amount(decoder, amounts[_PER_CORE], BANDWIDTH), BANDWIDTH_PER_CORE),
         memory_bandwidth=whole_amount(decoder, amounts["memoryBandwidth"], BANDWIDTH),
         memory=whole_amount(decoder, amounts["memory"], BYTES),
         cpu=milli_cpus(decoder, amounts["cpu"]),
