@@ -345,7 +345,9 @@ def rules() -> str:
     for metric, spec in METRICS_OF_INTERFERENCE.items():
         if spec.panel is None:
             continue
-        expression = promql(spec.panel_query, "5m").replace(" / ", "\n            / on (node) ")
+        expression = re.sub(
+            r" / (?:on \(node\) )?", "\n            / on (node) ", promql(spec.panel_query, "5m")
+        )
         block = f"|\n          {expression}" if "\n" in expression else expression
         lines.append(f"      - record: {spec.panel.record}\n        expr: {block}\n")
         if metric is Metric.MEMORY_BANDWIDTH:

@@ -19,7 +19,9 @@ def test_what_cannot_be_is_missing_in_every_column(column: str) -> None:
 
 
 def test_0_is_a_value_of_utilization_misses_and_memory_and_of_nothing_else_measured() -> None:
-    assert set(COLUMNS) - ZERO_IS_MISSING == {"cpu", "llc_mpki", "memory_available", "memorylatency_slope"}
+    assert set(COLUMNS) - ZERO_IS_MISSING == {
+        *("cpu", "llc_mpki", "llc_mpki_level", "memory_available", "memorylatency_slope")
+    }
 
 
 def test_columns_that_are_not_given_are_missing_everywhere() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
@@ -85,6 +86,21 @@ def test_counterweights_move_bandwidth_occupancy_and_cpu_and_nothing_else() -> N
     assert ranked.positions[Metric.LLC_OCCUPANCY].tolist() == [4, 1, 2, 3]
     assert ranked.positions[Metric.MEMORY_LATENCY].tolist() == [2, 1, 3, 4]
     assert ranked.positions[Metric.LLC_MPKI].tolist() == [4, 3, 2, 1]
+
+
+def test_misses_of_different_levels_of_cache_are_never_ranked_together() -> None:
+    second = [math.nan, 2.0, math.nan, 2.0]
+    measured = replace(FOUR, llc_mpki_level=np.array(second), llc_mpki=np.array([2.0, 9.0, 1.0, 8.0]))
+    only = dict.fromkeys(RANKED, 0) | {Metric.LLC_MPKI: 10}
+    for config, points in ((CONFIG, [50, 50, 100, 100]), (replace(CONFIG, points=None), [0, 0, 100, 100])):
+        ranked = rank_nodes(seen(measured), only, config, ALL)
+        assert ranked.positions[Metric.LLC_MPKI].tolist() == [2, 2, 1, 1]
+        assert ranked.scores.raw.tolist() == points
+        assert score_nodes(seen(measured), only, config, ALL).raw.tolist() == points
+    fewer = rank_nodes(seen(measured), only, CONFIG, np.array([True, True, False, True]))
+    assert fewer.positions[Metric.LLC_MPKI].tolist() == [1, 2, 0, 1]
+    unknown = replace(measured, llc_mpki=np.array([2.0, math.nan, 1.0, math.nan]))
+    assert not seen(unknown).levels
 
 
 def test_a_cpu_counterweight_on_a_node_of_unknown_size_makes_its_cpu_missing() -> None:

@@ -19,7 +19,13 @@ from prometheus_server.recorded_node import RecordedNode
 TRUTHS = {
     "n1": Truth(),
     "n2": Truth(
-        bandwidth=60e9, occupancy=40 * MIB, instructions=9e9, misses=90e6, busy=6.0, available=8 * GIB
+        bandwidth=60e9,
+        occupancy=40 * MIB,
+        instructions=9e9,
+        misses=90e6,
+        busy=6.0,
+        available=8 * GIB,
+        vendor="AuthenticAMD",
     ),
 }
 THIS_MACHINE = "this-machine"

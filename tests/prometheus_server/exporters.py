@@ -36,6 +36,7 @@ class Truth:
     busy: float = 2.0
     memory: int = 128 * GIB
     available: int = 64 * GIB
+    vendor: str = "GenuineIntel"
 
     @property
     def mpki(self) -> float:
@@ -140,6 +141,7 @@ def node_exporter(truth: Truth, seconds: float) -> str:
             f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} {seconds * shares.get(mode, 0.0)}'
             for mode in MODES
         ]
+        lines.append(f'node_cpu_info{{cpu="{cpu}",package="{cpu % 2}",vendor="{truth.vendor}"}} 1')
         for name, rate in (("instructions", truth.instructions), ("cache_misses", truth.misses)):
             lines.append(f'node_perf_{name}_total{{cpu="{cpu}"}} {rate * seconds / truth.cpus}')
     return "\n".join([*lines, ""])

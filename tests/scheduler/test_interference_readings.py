@@ -16,7 +16,7 @@ from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import parse_interference
 from corewise.interference.pressure import ZERO_IS_MISSING
 from corewise.prometheus.client import QueryResult, Sample
-from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Reading, State, read
+from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Observation, Reading, State, read
 from corewise.scheduler.observing.sources import Source, sources
 
 NOW = 1_000_000.0
@@ -48,8 +48,10 @@ def test_a_presets_queries_are_complete_and_name_node_and_window(preset: Preset)
 def test_mpki_is_a_ratio_of_rates_never_an_average_of_ratios() -> None:
     found = [template.query for template in Metric.LLC_MPKI.spec.queries.values()]
     assert len(found) == 4
-    form = r"1000 \* sum by \(\$node\) \(rate\(.*\)\) / sum by \(\$node\) \(rate\(.*\)\)"
-    assert all(re.fullmatch(form, query) for query in found)
+    rate = r"rate\([^()]*\)"
+    matched = r"(on \(\$node\) group_left \(\) )?"
+    form = rf"1000 \* sum by \(\$node(, level)?\) \({rate}\) / {matched}sum by \(\$node\) \({rate}\)"
+    assert all(re.search(form, query) and "avg" not in query for query in found)
 
 
 def test_what_is_written_takes_the_place_of_the_presets_query() -> None:
@@ -134,6 +136,19 @@ def test_every_node_is_in_one_state_and_only_sound_values_are_used(
     assert reading.unmatched == named.count(None)
     for place in range(len(NODES)):
         assert bool(reading.ambiguous[place]) == (named.count(place) > 1)
+
+
+def test_misses_come_with_the_level_of_their_cache() -> None:
+    source = Source(Metric.LLC_MPKI, "q", "node", 60.0)
+    labelled = ({"node": "n1", "level": "LL"}, {"node": "n2", "level": "L2"}, {"node": "n3"})
+    samples = tuple(Sample(labels, 1.0) for labels in labelled)
+    reading = read(source, NODES, QueryResult(500.0, samples), None, NOW)
+    levels, _ = (
+        Observation(NOW, NODES.names, (source,), {source.metric: reading})
+        .measured()
+        .columns["llc_mpki_level"]
+    )
+    assert np.array_equal(levels, [np.nan, 2.0, np.nan], equal_nan=True)
 
 
 def test_values_follow_their_nodes_when_nodes_come_and_go() -> None:

@@ -44,7 +44,7 @@ from corewise.interference.pressure import COLUMNS, Flags, Pressure
 from corewise.interference.score import Ranked, node_record, plain, rank_nodes
 from corewise.vocabulary.reasons import Reason
 
-_OPTIONAL = frozenset({"llc_capacity", "memorylatency_idle", "memorylatency_slope"})
+_OPTIONAL = frozenset({"llc_capacity", "llc_mpki_level", "memorylatency_idle", "memorylatency_slope"})
 _GIGA = 10**9
 
 

@@ -45,7 +45,8 @@ _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?\bInfinity\b|\bNaN\b')
 _ODD = {"N": math.nan, "NaN": math.nan, "Inf": math.inf, "+Inf": math.inf, "-Inf": -math.inf}
 _OLDEST = 10**6
 _BASE_UNITS = {metric.column: spec.kind.base for metric, spec in METRICS.items()} | {
-    "memorylatency_slope": "seconds"
+    "memorylatency_slope": "seconds",
+    "llc_mpki_level": "the level of the cache: 2 is L2",
 }
 _HINT = "write a Pod as printed by: kubectl get pod NAME -o yaml"
 

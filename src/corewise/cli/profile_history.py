@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ import msgspec
 
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import decoded
-from corewise.config.interference.metrics import RANKED, Metric
+from corewise.config.interference.metrics import LEVEL_LABEL, RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.interference.analysis import AMOUNTS
 from corewise.interference.history import CPI, NEVER_ZERO, History, PodRecord, TimeSeries
@@ -174,12 +175,18 @@ async def node_series(
 ) -> dict[str, Mapping[str, TimeSeries]]:
     """Return the series of each node by metric; ambiguous ones are left out.
 
+    So is the MPKI of nodes that count misses of another level of cache than most: the two do not compare.
+
     Raises:
         PrometheusError: if there is no answer.
     """
     found: dict[str, dict[str, Points]] = {name: {} for name in nodes.names}
     for source in (each for each in sources(settings) if each.metric in RANKED):
         answer = await query_range(client, source.query, start=start, end=end, step=step)
+        if source.metric is Metric.LLC_MPKI:
+            levels = [series.labels.get(LEVEL_LABEL) for series in answer]
+            commonest = Counter(levels).most_common(1)
+            answer = tuple(each for each in answer if each.labels.get(LEVEL_LABEL) == commonest[0][0])
         for name, points in _by_node(source, nodes, answer).items():
             found[name][str(source.metric)] = points
     return {name: series_of(points) for name, points in found.items()}

@@ -21,12 +21,13 @@ The *outlook* is both together. It depends on no pod, so one serves all pods unt
 
 With ``relative: true`` bandwidth and LLC occupancy are shares of the node's capacity, and latency is the
 ratio to the node's own idle value. A metric whose reference no node states stays absolute: nodes are never
-compared by different measures.
+compared by different measures. Nor are misses of different levels of cache: MPKI is compared among nodes that
+count the same one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,7 +42,7 @@ from corewise.config.interference.model import (
     Profile,
 )
 from corewise.interference.latency import predicted_latency
-from corewise.interference.pressure import Pressure, Values
+from corewise.interference.pressure import Flags, Pressure, Values
 
 _FIRST_ROOM = 64
 _NOWHERE = -1
@@ -153,6 +154,7 @@ class Outlook:
     """Columns over nodes; ``values`` are what each metric ranks by, in the metric's own unit.
 
     ``best_high`` is the same turned so that more is better. ``relative`` names the metrics that are relative.
+    ``levels``: where nodes count misses of different levels of cache, those of each level; else empty.
     """
 
     pressure: Pressure
@@ -162,10 +164,17 @@ class Outlook:
     values: Mapping[Metric, Values]
     best_high: Mapping[Metric, Values]
     relative: frozenset[Metric]
+    levels: tuple[Flags, ...]
 
     @property
     def size(self) -> int:
         return len(self.free_memory)
+
+    def ranked_together(self, metric: Metric, among: Flags) -> Iterator[Values]:
+        """Yield what nodes are ranked by, NaN for all that are not ranked: a column for each ranking."""
+        apart = metric is Metric.LLC_MPKI and self.levels
+        for each in [among & level for level in self.levels] if apart else [among]:
+            yield np.where(each, self.best_high[metric], np.nan)
 
 
 def outlook(pressure: Pressure, weights: Weights, config: InterferenceConfiguration) -> Outlook:
@@ -200,4 +209,11 @@ def outlook(pressure: Pressure, weights: Weights, config: InterferenceConfigurat
         values=values,
         best_high={metric: column if metric in descending else -column for metric, column in values.items()},
         relative=frozenset(relative),
+        levels=_levels(pressure),
     )
+
+
+def _levels(pressure: Pressure) -> tuple[Flags, ...]:
+    level = np.where(np.isnan(pressure.llc_mpki_level), 0.0, pressure.llc_mpki_level)
+    found = np.unique(level[~np.isnan(pressure.llc_mpki)])
+    return tuple(level == each for each in found) if len(found) > 1 else ()

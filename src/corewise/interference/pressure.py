@@ -31,8 +31,9 @@ class Pressure:
     """Averages over the window. Fields are named as in ``corewise explain interference --metrics``.
 
     Bandwidths are bytes/s, latencies seconds, occupancies and memory bytes, ``llc_mpki`` misses per 1000
-    instructions, ``cpu`` the share of the node's CPUs in use. ``memorylatency_idle`` and
-    ``memorylatency_slope`` are the node's latency curve, see :mod:`corewise.interference.latency`.
+    instructions of the cache of ``llc_mpki_level`` (2 is L2; missing is the last level), ``cpu`` the share of
+    the node's CPUs in use. ``memorylatency_idle`` and ``memorylatency_slope`` are the node's latency curve,
+    see :mod:`corewise.interference.latency`.
     """
 
     memorybandwidth_used: Values
@@ -40,6 +41,7 @@ class Pressure:
     memorylatency: Values
     llc_occupancy: Values
     llc_mpki: Values
+    llc_mpki_level: Values
     cpu: Values
     cpu_cores: Values
     memory_available: Values

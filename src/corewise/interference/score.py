@@ -11,7 +11,7 @@ binary fractions do not hold such numbers exactly. A tolerance of 0 takes in equ
 
 The affinity to a metric that none of these nodes has leaves the sum below; if that sum is 0, every score is
 0. In the seed's example positions 3, 2, 1, 4, 2 with affinities 60, 60, 0, 0, 50 and points 10, 5, 1 give 610
-of 1700, which is 36.
+of 1700, which is 36. MPKI is ranked for each level of cache by itself: each has its own positions from 1 on.
 
 :func:`node_record` is one node's decision as a document, under the names used wherever one is explained.
 """
@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -125,10 +126,12 @@ def score_nodes(
 ) -> Scores:
     """Return the scores of the nodes ``among``; metrics of affinity 0 are not looked at."""
     points = {
-        metric: award(
-            np.where(among, nodes.best_high[metric], np.nan),
-            config.metrics.rankings[metric].tolerance,
-            config.points,
+        metric: reduce(
+            np.add,
+            (
+                award(column, config.metrics.rankings[metric].tolerance, config.points)
+                for column in nodes.ranked_together(metric, among)
+            ),
         )
         for metric in RANKED
         if affinity[metric]
@@ -140,13 +143,13 @@ def rank_nodes(
     nodes: Outlook, affinity: AffinityPoints, config: InterferenceConfiguration, among: Flags
 ) -> Ranked:
     """Return the same scores with every metric's positions and points."""
-    found = {
-        metric: positions(
-            np.where(among, nodes.best_high[metric], np.nan), config.metrics.rankings[metric].tolerance
-        )
-        for metric in RANKED
-    }
-    points = {metric: worth(each, config.points) for metric, each in found.items()}
+    found: dict[Metric, RankPositions] = {}
+    points: dict[Metric, Values] = {}
+    for metric in RANKED:
+        tolerance = config.metrics.rankings[metric].tolerance
+        each = [positions(column, tolerance) for column in nodes.ranked_together(metric, among)]
+        found[metric] = np.sum(each, axis=0)
+        points[metric] = np.sum([worth(one, config.points) for one in each], axis=0)
     return Ranked(found, points, _scores(nodes, affinity, config, points, among))
 
 

@@ -22,6 +22,10 @@ that a preset does not know is missing. Where the exporters' names, labels and u
 - node_exporter: collector/perf_linux.go (``--collector.perf``), cpu_linux.go, meminfo_linux.go.
 
 pcm and intel_rdt know neither the CPU's nor the memory's use: that is taken from node_exporter.
+
+Misses are those of one level of cache, which a series names in its label ``level`` (L2; none, or LL: the last
+level). Which one perf's general event counts depends on the processor, which node_exporter names
+(node_cpu_info, ``--collector.cpu.info``).
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ from corewise.config.interference.amounts import BANDWIDTH, BYTES, LATENCY_UNITS
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import ExportedMetric
 
+LEVEL_LABEL = "level"
 USABLE_SHARE = 0.7
 """Of the bandwidth that memory could move by its modules: beyond it latency rises steeply."""
 
@@ -186,6 +191,20 @@ def _mpki(misses: str, instructions: str) -> Template:
     return Template(f"1000 * {_rate(misses).query} / {_rate(instructions).query}", misses)
 
 
+def _mpki_by_level(misses: str, instructions: str) -> Template:
+    """Return the query for misses whose label names the level of the cache."""
+    by_level = f"1000 * sum by ($node, {LEVEL_LABEL}) (rate({misses}[$window]))"
+    return Template(f"{by_level} / on ($node) group_left () {_rate(instructions).query}", misses)
+
+
+def _mpki_by_vendor(misses: str, instructions: str) -> Template:
+    """Return the query for perf's event cache-misses: of AMD's processors it counts the second level."""
+    query = _mpki(misses, instructions).query
+    vendor = "* on ($node) group_left (vendor) max by ($node, vendor) (node_cpu_info)"
+    second = f'label_replace({query} {vendor}, "{LEVEL_LABEL}", "L2", "vendor", "AuthenticAMD|HygonGenuine")'
+    return Template(f"{second} or on ($node) {query}", misses)
+
+
 def _pqos(name: str) -> str:
     """Return the selector of all cores; telegraf names the series so by its metric_version 2, and by 1."""
     return f'{{__name__=~"rdt_metric(_value)?",name="{name}",process=""}}'
@@ -309,20 +328,22 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 title="Misses per 1000 instructions",
                 description=(
                     "Of the cache that the label level names: LL is the last level. "
-                    "Nodes with different levels do not compare."
+                    "Nodes with different levels are not compared."
                 ),
                 unit="none",
                 record="node:corewise_llc_mpki:ratio_rate5m",
             ),
             exports=(metrics.NODE_INSTRUCTIONS, metrics.NODE_LLC_MISSES),
             queries={
-                Preset.COREWISE: _mpki(metrics.NODE_LLC_MISSES.name, metrics.NODE_INSTRUCTIONS.name),
+                Preset.COREWISE: _mpki_by_level(metrics.NODE_LLC_MISSES.name, metrics.NODE_INSTRUCTIONS.name),
                 Preset.PCM: _mpki(f"L3_Cache_Misses{_PCM_CORES}", f"Instructions_Retired_Any{_PCM_CORES}"),
-                Preset.CADVISOR: _mpki(
+                Preset.CADVISOR: _mpki_by_vendor(
                     'container_perf_events_total{id="/",event="cache-misses"}',
                     'container_perf_events_total{id="/",event="instructions"}',
                 ),
-                Preset.NODE_EXPORTER: _mpki("node_perf_cache_misses_total", "node_perf_instructions_total"),
+                Preset.NODE_EXPORTER: _mpki_by_vendor(
+                    "node_perf_cache_misses_total", "node_perf_instructions_total"
+                ),
             },
         ),
         Metric.CPU: MetricSpec(

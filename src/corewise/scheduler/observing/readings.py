@@ -25,13 +25,14 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.config.interference.metrics import Metric
+from corewise.config.interference.metrics import LEVEL_LABEL, Metric
 from corewise.engine import Measured
 from corewise.engine.table import Measures
 from corewise.prometheus.client import PrometheusClient, PrometheusError, QueryError, QueryResult, Sample
 from corewise.scheduler.observing.sources import Source
 
 HOST_NAME = "kubernetes.io/hostname"
+_LEVEL = re.compile(r"L([1-9])")
 _PORT = re.compile(r"^\[?(?P<host>.*?)\]?(?::[0-9]{1,5})?$")
 
 
@@ -88,12 +89,14 @@ class State(StrEnum):
 class Reading:
     """One series of all nodes. ``values`` is NaN where ``invalid``, ``ambiguous`` or absent.
 
+    ``levels``: of which level of cache the values are, where series name one that is not the last.
     ``sampled``: Unix times by this machine's clock. ``unmatched`` series name no node; ``examples`` are the
     labels of some of them. ``returned``: how many series there were in all.
     """
 
     values: Measures
     sampled: Measures
+    levels: Measures
     invalid: NDArray[np.bool_]
     ambiguous: NDArray[np.bool_]
     returned: int = 0
@@ -103,8 +106,8 @@ class Reading:
     @classmethod
     def nothing(cls, size: int) -> Reading:
         """Return the reading of a series that no node has."""
-        no = np.zeros(size, dtype=np.bool_)
-        return cls(np.full(size, np.nan), np.full(size, np.nan), no, no.copy())
+        no, unknown = np.zeros(size, dtype=np.bool_), np.full(size, np.nan)
+        return cls(unknown, unknown.copy(), unknown.copy(), no, no.copy())
 
     def rows(self, places: NDArray[np.intp]) -> Reading:
         """Return that of other nodes, by their places among these; a negative place is a new node."""
@@ -114,6 +117,7 @@ class Reading:
         return Reading(
             np.where(here, self.values[old], np.nan),
             np.where(here, self.sampled[old], np.nan),
+            np.where(here, self.levels[old], np.nan),
             here & self.invalid[old],
             here & self.ambiguous[old],
             self.returned,
@@ -146,7 +150,7 @@ def read(
     """Read an answer that came at ``now``. ``last_samples``: when each node was last sampled, if known."""
     size = len(nodes)
     count = np.zeros(size, dtype=np.int64)
-    found = np.full(size, np.nan)
+    found, levels = np.full((2, size), np.nan)
     unmatched: list[Sample] = []
     for sample in values.samples:
         place = nodes.place(sample.labels.get(source.node_label, ""))
@@ -155,12 +159,15 @@ def read(
         else:
             found[place] = sample.value * source.factor
             count[place] += 1
+            level = _LEVEL.fullmatch(sample.labels.get(LEVEL_LABEL, ""))
+            levels[place] = float(level[1]) if level else np.nan
     ambiguous = count > 1
     sound = _sound(source, found)
     invalid = (count > 0) & ~sound
     return Reading(
         values=np.where(sound & ~ambiguous, found, np.nan),
         sampled=now - _ages(source, nodes, values, last_samples),
+        levels=levels,
         invalid=invalid,
         ambiguous=ambiguous,
         returned=len(values.samples),
@@ -218,6 +225,9 @@ class Observation:
             for each in self.sources
             if (reading := self.readings.get(each.metric)) is not None
         }
+        misses = self.readings.get(Metric.LLC_MPKI)
+        if misses is not None:
+            columns["llc_mpki_level"] = misses.levels, misses.sampled
         return Measured(self.names, columns)
 
     def states(self, now: float) -> Mapping[Metric, Mapping[State, int]]:
