@@ -26,7 +26,7 @@ from corewise.cli.errors import ExitCode
 from corewise.config.interference.metrics import METRICS as METRICS_OF_INTERFERENCE
 from corewise.config.interference.metrics import USABLE_SHARE, Metric
 from corewise.service.doors import DOORS, MIB
-from corewise.tracking.extra_specs import SPECS
+from corewise.tracking.extra_specs import SPECS, Support
 from corewise.vocabulary.metrics import AGENT, METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, NameKind
 from corewise.vocabulary.reasons import Reason
@@ -115,13 +115,19 @@ def reasons() -> dict[str, str]:
 def extra_specs() -> str:
     """Return the table of the extra specs and image properties about CPUs, memory pages and NUMA."""
     rows = [
-        (*(f"`{key}`" if key else "-" for key in (row.flavor, row.image)), row.support.value, row.about)
+        (
+            *(f"`{key}`" if key else "-" for key in (row.flavor, row.image)),
+            row.support.value,
+            "refused" if row.support is Support.WARNED else row.support.value,
+            row.about,
+        )
         for row in SPECS
     ]
     return (
         "Those of Nova 34 about CPUs, memory pages and NUMA. What is not served gives a warning, which\n"
-        "says what is not guaranteed; `--strict` refuses the guest instead. So does a misspelt name.\n\n"
-        + table(("flavor", "image", "", "meaning, or what is not guaranteed"), rows)
+        "says what is not guaranteed; `--strict` refuses the guest instead. So does a misspelt name.\n"
+        "`served with --aggregates`: without that option it is warned about, and refused with `--strict`.\n\n"
+        + table(("flavor", "image", "", "with `--strict`", "meaning, or what is not guaranteed"), rows)
     )
 
 

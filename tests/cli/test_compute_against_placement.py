@@ -90,28 +90,172 @@ def test_a_guest_goes_through_all_commands(world: World, endpoint: str, tmp_path
     assert world.client.consumer(guest(1)) is None
 
 
-def test_a_guest_goes_only_to_hosts_of_its_aggregates_and_is_told_how_many_that_eliminated(
-    world: World, endpoint: str, tmp_path: Path
-) -> None:
-    inside, outside = guest(501), guest(502)
-    for name, aggregate in (("a", inside), ("b", outside), ("c", outside)):
+def listed(name: str, number: int, hosts: list[str], zone: str = "", **properties: str) -> dict[str, Any]:
+    """An aggregate as ``openstack aggregate list --long -f json`` prints it."""
+    return {
+        "ID": number,
+        "UUID": guest(500 + number),
+        "Name": name,
+        "Availability Zone": zone or None,
+        "Properties": properties,
+        "Hosts": hosts,
+    }
+
+
+AGGREGATES = [
+    listed("owned", 1, ["a", "b"], "east", pinned="true", sockets="1, 2"),
+    listed("common", 2, ["c"], pinned="false"),
+]
+WANTED_PINNED = {**DEDICATED, "aggregate_instance_extra_specs:pinned": "true"}
+
+
+@pytest.fixture
+def zones(world: World, endpoint: str, tmp_path: Path) -> list[str]:
+    """Four hosts, three of them in aggregates; returns the options that name the hosts and the Placement."""
+    for name in "abcd":
         world.host(name)
         provider = world.client.provider(world.providers[name])
-        body = {"aggregates": [aggregate], "resource_provider_generation": provider.generation}
+        within = [each["UUID"] for each in AGGREGATES if name in each["Hosts"]]
+        body = {"aggregates": within, "resource_provider_generation": provider.generation}
         path = f"/resource_providers/{provider.uuid}/aggregates"
         world.client.transport.send("PUT", path, json.dumps(body).encode())
-    command = ["schedule", *flavor(tmp_path), "--hosts", str(world.folder), "--placement-url", endpoint]
-    for more in (["--aggregate", inside], ["--not-aggregate", outside]):
-        assert json.loads(run(*command, *more, "-o", "json").stdout)["host"] == "a"
-    both = run(*command, "--aggregate", inside, "--not-aggregate", inside, "-o", "json")
-    assert {(each["hosts"], each["demand"]) for each in json.loads(both.stdout)["fallen"]} == {
-        (1, "PCPU"),
-        (2, "host aggregates"),
-    }
-    assert (
-        "only a Placement knows aggregates"
-        in run("schedule", *flavor(tmp_path), "--hosts", str(world.folder), "--aggregate", inside).stderr
+    (tmp_path / "aggregates.json").write_text(json.dumps(AGGREGATES))
+    return ["--hosts", str(world.folder), "--placement-url", endpoint]
+
+
+@pytest.mark.parametrize("offline", [False, True])
+@pytest.mark.parametrize(
+    ("specs", "options", "hosts"),
+    [
+        ({}, (), "abcd"),
+        ({}, ("--zone", "east"), "ab"),
+        ({}, ("--zone", "nova"), "cd"),
+        ({"pinned": "true"}, (), "ab"),
+        ({"pinned": "false"}, (), "c"),
+        ({"pinned": "<or> true <or> false"}, ("--not-aggregate", "owned"), "c"),
+        ({"sockets": ">= 2"}, (), "ab"),
+        ({}, ("--aggregate", "owned", "--aggregate", "common"), "abc"),
+        ({}, ("--aggregate", guest(502)), "c"),
+        ({}, ("--not-aggregate", "owned", "--not-aggregate", "common"), "d"),
+        ({"pinned": "true"}, ("--zone", "east", "--not-aggregate", "common"), "ab"),
+    ],
+)
+def test_a_guest_goes_only_to_hosts_of_its_zone_and_aggregates(
+    zones: list[str],
+    tmp_path: Path,
+    specs: dict[str, str],
+    options: tuple[str, ...],
+    hosts: str,
+    *,
+    offline: bool,
+) -> None:
+    scoped = {f"aggregate_instance_extra_specs:{key}": value for key, value in specs.items()}
+    asked = [*flavor(tmp_path, 8, {**DEDICATED, **scoped}), *(zones[:2] if offline else zones)]
+    command = ["schedule", *asked, "--aggregates", str(tmp_path / "aggregates.json"), *options, "--strict"]
+    taken = set()
+    for number in range(2 * len(hosts)):
+        result = run(*command, "--guest", guest(number + 1), "-o", "json")
+        assert result.exit_code == 0, result.exception
+        taken.add(json.loads(result.stdout)["host"])
+    assert taken == set(hosts)
+    full = run(*command, "-o", "json")
+    assert isinstance(full.exception, Failure)
+    assert full.exception.exit_code == ExitCode.REFUSED
+    fallen = {each["demand"]: each["hosts"] for each in json.loads(full.stdout)["fallen"]}
+    assert sum(fallen.values()) == 4
+
+
+def test_each_demand_is_told_with_how_many_hosts_it_eliminated(zones: list[str], tmp_path: Path) -> None:
+    asked = [*flavor(tmp_path, 8, WANTED_PINNED), *zones, "--aggregates", str(tmp_path / "aggregates.json")]
+    result = run("schedule", *asked, "--zone", "nova", "--aggregate", "common", "-o", "json")
+    assert [(each["hosts"], each["demand"]) for each in json.loads(result.stdout)["fallen"]] == [
+        (2, "availability zone nova"),
+        (2, "aggregate_instance_extra_specs:pinned = true"),
+    ]
+
+
+def test_a_guest_keeps_its_zone_and_its_flavors_aggregates_when_it_moves(
+    zones: list[str], tmp_path: Path
+) -> None:
+    known = ["--aggregates", str(tmp_path / "aggregates.json")]
+    placed = run(
+        "schedule", *flavor(tmp_path, 2, WANTED_PINNED), *zones, *known, "--zone", "east", "--guest", guest(1)
     )
+    assert placed.exit_code == 0, placed.exception
+    assert ended("move", guest(1), "--to", "c", *zones, *known) == (6, "HostOutsideAggregates")
+    unwanted = {**DEDICATED, "aggregate_instance_extra_specs:pinned": "false"}
+    assert ended("resize", guest(1), *flavor(tmp_path, 2, unwanted), *zones, *known) == (
+        6,
+        "HostOutsideAggregates",
+    )
+    blind = run("move", guest(1), "--to", "c", *zones)
+    assert "demands a host of availability zone east, pinned = true" in blind.stderr
+    assert run("revert", guest(1), *zones).exit_code == 0
+    allowed = run("move", guest(1), "--to", "b", *zones, *known)
+    assert (allowed.exit_code, allowed.stderr) == (0, "")
+
+
+def changed(**changes: Any) -> Any:
+    """The first aggregate with other fields; None removes one."""
+    made = {**AGGREGATES[0], **changes}
+    return [{key: value for key, value in made.items() if value is not None}]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (AGGREGATES, ("--zone", "eats"), 'no aggregate has availability zone eats: did you mean "east"?'),
+        (AGGREGATES, ("--aggregate", "ownd"), 'no aggregate is called ownd: did you mean "owned"?'),
+        ([*AGGREGATES, AGGREGATES[0]], ("--aggregate", "owned"), "2 aggregates are called owned"),
+        (changed(UUID=None), (), "has no uuid, and Placement knows an aggregate by it"),
+        (changed(Name=None), (), "has no name"),
+        (changed(Hosts="a"), (), "must be a list"),
+        (changed(Properties=["pinned=true"]), (), "must be"),
+        ([], ("--zone", "east"), "no aggregate has availability zone east"),
+    ],
+)
+def test_a_file_or_a_name_of_aggregates_that_cannot_be_used_is_refused(
+    zones: list[str], tmp_path: Path, text: Any, options: tuple[str, ...], said: str
+) -> None:
+    file = tmp_path / "wrong.json"
+    file.write_text(json.dumps(text))
+    result = run("schedule", *flavor(tmp_path), *zones, "--aggregates", str(file), *options)
+    assert result.exit_code != 0, result.stderr
+    assert said in str(result.exception) + result.stderr
+
+
+def test_what_no_aggregate_offers_is_named_with_what_there_is(zones: list[str], tmp_path: Path) -> None:
+    specs = {**DEDICATED, "aggregate_instance_extra_specs:pinned": "yes"}
+    asked = [
+        "schedule",
+        *flavor(tmp_path, 8, specs),
+        "--aggregates",
+        str(tmp_path / "aggregates.json"),
+        *zones,
+    ]
+    result = run(*asked)
+    assert isinstance(result.exception, Failure)
+    assert result.exception.exit_code == ExitCode.NOT_FOUND
+    assert "no aggregate has a property for aggregate_instance_extra_specs:pinned = yes" in str(
+        result.exception
+    )
+    assert "its values are false, true" in str(result.exception.hint)
+
+
+def test_without_a_file_only_placement_and_uuids_can_be_asked(zones: list[str], tmp_path: Path) -> None:
+    command = ["schedule", *flavor(tmp_path, 8, WANTED_PINNED)]
+    found = run(*command, *zones, "--aggregate", guest(502), "-o", "json")
+    assert found.exception is None, found.exception
+    assert json.loads(found.stdout)["host"] == "c"
+    assert "no host aggregate is looked for: name a file of them with --aggregates" in found.stderr
+    for options, said in (
+        ([*zones, "--zone", "east"], "add --aggregates FILE"),
+        ([*zones, "--aggregate", "owned"], "'owned' is not a UUID"),
+        ([*zones[:2], "--aggregate", guest(502)], "only a Placement knows aggregates"),
+    ):
+        result = run(*command, *options)
+        assert result.exit_code == 2
+        assert said in result.stderr
 
 
 def test_the_upgrade_is_shown_done_and_then_nothing_is_left(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,9 +29,11 @@ from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE
 from corewise.cli.options import duration, examples, together
 from corewise.cli.output import Column, Form, count, say
+from corewise.compute.aggregates import Aggregate, memberships, parse_aggregates
 from corewise.compute.errors import FileUnusable, GuestExists
 from corewise.compute.guest_files import parse_flavor, parse_image
 from corewise.compute.hosts import Hosts, tuning_of
+from corewise.compute.ledger import HostDemands
 from corewise.compute.offers import LocalOffers, Offers
 from corewise.compute.scheduling import HOST_TIMEOUT, GuestScheduler, WantedGuest, pin
 from corewise.compute.verdicts import NoValidHost, Placed
@@ -82,6 +85,13 @@ REQUEST_OPTIONS = together(
     ),
 )
 """A guest: ``flavor``, ``image`` and ``strict``."""
+
+AGGREGATES = click.option(
+    "--aggregates",
+    type=FILE,
+    metavar="FILE",
+    help="Host aggregates: openstack aggregate list --long -f json.  [default: none are known]",
+)
 
 
 @click.command(
@@ -187,6 +197,8 @@ def pin_command(
     epilog=examples(
         "corewise compute schedule --flavor flavor.json --hosts cloud/hosts",
         "corewise compute schedule --flavor flavor.json --hosts cloud/hosts --pack",
+        "corewise compute schedule --flavor flavor.json --hosts cloud/hosts --aggregates aggregates.json "
+        "--zone east",
     ),
 )
 @REQUEST_OPTIONS
@@ -206,20 +218,22 @@ def pin_command(
     default=f"{HOST_TIMEOUT:.0f}s",
     help="Give no guest to a host of --hosts whose agent has not reported for this long.",
 )
+@AGGREGATES
+@click.option(
+    "--zone", default="", metavar="NAME", help="Only hosts of this availability zone of --aggregates."
+)
 @click.option(
     "--aggregate",
-    "aggregates",
+    "named",
     multiple=True,
-    type=click.UUID,
-    metavar="UUID",
-    help="Only hosts in one of these aggregates of Placement, such as those of an availability zone.",
+    metavar="NAME",
+    help="Only hosts in one of these aggregates, each a name of --aggregates or a UUID of Placement's.",
 )
 @click.option(
     "--not-aggregate",
-    "forbidden_aggregates",
+    "excluded",
     multiple=True,
-    type=click.UUID,
-    metavar="UUID",
+    metavar="NAME",
     help="Only hosts in none of these aggregates.",
 )
 @click.option("--project", metavar="UUID", help="The guest's project, for Placement.")
@@ -235,8 +249,10 @@ def schedule_command(
     scores: Path | None,
     pack: bool,
     host_timeout: float,
-    aggregates: tuple[uuid.UUID, ...],
-    forbidden_aggregates: tuple[uuid.UUID, ...],
+    aggregates: Path | None,
+    zone: str,
+    named: tuple[str, ...],
+    excluded: tuple[str, ...],
     project: str | None,
     user: str | None,
     placement: PlacementChoice,
@@ -250,13 +266,18 @@ def schedule_command(
 
     Exit code 6 if there is no valid host: the counts say how many hosts each demand eliminated.
     """
-    read, request = guest_request(flavor, image, given.compat, strict=strict)
-    if (aggregates or forbidden_aggregates) and not placement.is_given:
-        raise click.UsageError("only a Placement knows aggregates: add --placement-url or --os-cloud")
-    sets = (("in:", aggregates), ("!in:", forbidden_aggregates))
-    request = request.within(tuple(kind + ",".join(map(str, named)) for kind, named in sets if named))
+    known = known_aggregates(aggregates, placement)
+    read, request = guest_request(flavor, image, given.compat, strict=strict, aggregates=known is not None)
+    if known is None and zone:
+        raise click.UsageError("--zone needs to know which hosts it has: add --aggregates FILE")
+    demands = HostDemands(zone, dict(request.aggregate_specs) if known is not None else {})
+    if known is None and (named or excluded):
+        if not placement.is_given:
+            raise click.UsageError("only a Placement knows aggregates: name one, or add --aggregates FILE")
+        known = tuple(Aggregate(each, each) for each in {*named, *excluded} if _checked_uuid(each))
+    request = request.within(tuple(memberships(demands, known or (), named, excluded)))
     hosts = given.hosts()
-    wanted = WantedGuest(_guest(guest, placement), request, read.name, pack)
+    wanted = WantedGuest(_guest(guest, placement), request, read.name, pack, demands)
     offers = offers_of(placement, given, hosts, project, user)
     scheduler = GuestScheduler(offers, hosts, scores=_scores(scores), host_timeout=host_timeout)
     outcome = scheduler.schedule(wanted)
@@ -288,8 +309,27 @@ def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
     click.echo(f"guest {guest} released what it held" + (f" on host {host}" if host else ""))
 
 
+def known_aggregates(file: Path | None, placement: PlacementChoice) -> tuple[Aggregate, ...] | None:
+    """Return the aggregates of a file, if there is one.
+
+    Raises:
+        FileUnusable: if it cannot be used.
+    """
+    if file is None:
+        return None
+    return parsed(file, functools.partial(parse_aggregates, placement=placement.is_given))
+
+
+def _checked_uuid(aggregate: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(aggregate)
+    except ValueError:
+        hint = "without --aggregates FILE only the UUID of an aggregate is known"
+        raise click.UsageError(f"{aggregate!r} is not a UUID: {hint}") from None
+
+
 def guest_request(
-    flavor: Path, image: Path | None, compat: Compat, *, strict: bool
+    flavor: Path, image: Path | None, compat: Compat, *, strict: bool, aggregates: bool = False
 ) -> tuple[Flavor, GuestRequest]:
     """Return the flavor, and the request that the files make; warnings go to stderr.
 
@@ -299,7 +339,7 @@ def guest_request(
     """
     properties = NO_IMAGE if image is None else parsed(image, parse_image)
     read = parsed(flavor, parse_flavor)
-    request = translate(read, properties, compat=compat, strict=strict)
+    request = translate(read, properties, compat=compat, strict=strict, aggregates=aggregates)
     if isinstance(request, RequestRefusal):
         raise failure(request.reason, request.message)
     for warning in request.warnings:

@@ -9,14 +9,22 @@ from pathlib import Path
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_guests import REQUEST_OPTIONS, guest_request, offers_of, pins_record, pins_text
+from corewise.cli.compute_guests import (
+    AGGREGATES,
+    REQUEST_OPTIONS,
+    guest_request,
+    known_aggregates,
+    offers_of,
+    pins_record,
+    pins_text,
+)
 from corewise.cli.compute_options import GivenHosts, PlacementChoice, failure, given_hosts, placement_options
 from corewise.cli.errors import ExitCode
 from corewise.cli.options import duration, examples
-from corewise.cli.output import Form
+from corewise.cli.output import Form, say
 from corewise.compute.errors import GuestUnknown
 from corewise.compute.hosts import Hosts
-from corewise.compute.ledger import MoveRecord
+from corewise.compute.ledger import NO_DEMANDS, MoveRecord
 from corewise.compute.moving import GuestMover, WantedMove
 from corewise.compute.scheduling import HOST_TIMEOUT
 from corewise.pinning import Refusal
@@ -43,6 +51,7 @@ _TIMEOUT = duration(
 @_TO
 @given_hosts
 @_TIMEOUT
+@AGGREGATES
 @placement_options
 @_FORM
 def move_command(
@@ -50,6 +59,7 @@ def move_command(
     destination: str,
     given: GivenHosts,
     host_timeout: float,
+    aggregates: Path | None,
     placement: PlacementChoice,
     form: Form,
 ) -> None:
@@ -58,7 +68,9 @@ def move_command(
     Then migrate its domain, with the CPUs that corewise compute apply prints, and confirm; or revert. Given
     again, the command goes on with a move that broke off. Exit code 6 if the host cannot take the guest.
     """
-    _begin(given, placement, host_timeout, form, WantedMove(guest, destination, _migration()))
+    known = known_aggregates(aggregates, placement)
+    wanted = WantedMove(guest, destination, _migration(), aggregates=known)
+    _begin(given, placement, host_timeout, form, wanted)
 
 
 @click.command("evacuate", epilog=examples("corewise compute evacuate web-1 --to no-smt --hosts cloud/hosts"))
@@ -66,6 +78,7 @@ def move_command(
 @_TO
 @given_hosts
 @_TIMEOUT
+@AGGREGATES
 @placement_options
 @_FORM
 def evacuate_command(
@@ -73,6 +86,7 @@ def evacuate_command(
     destination: str,
     given: GivenHosts,
     host_timeout: float,
+    aggregates: Path | None,
     placement: PlacementChoice,
     form: Form,
 ) -> None:
@@ -81,7 +95,8 @@ def evacuate_command(
     Start the guest on the other host. Confirm when the old host cannot run it any more: until then its old
     claim is kept. Exit code 6 if the host still reports.
     """
-    wanted = WantedMove(guest, destination, _migration(), evacuate=True)
+    known = known_aggregates(aggregates, placement)
+    wanted = WantedMove(guest, destination, _migration(), evacuate=True, aggregates=known)
     _begin(given, placement, host_timeout, form, wanted)
 
 
@@ -95,6 +110,7 @@ def evacuate_command(
 )
 @given_hosts
 @_TIMEOUT
+@AGGREGATES
 @placement_options
 @_FORM
 def resize_command(
@@ -105,6 +121,7 @@ def resize_command(
     destination: str | None,
     given: GivenHosts,
     host_timeout: float,
+    aggregates: Path | None,
     placement: PlacementChoice,
     form: Form,
 ) -> None:
@@ -112,11 +129,12 @@ def resize_command(
 
     Both claims are held until corewise compute confirm, or revert. Exit code 6 if the flavor does not fit.
     """
-    read, request = guest_request(flavor, image, given.compat, strict=strict)
+    known = known_aggregates(aggregates, placement)
+    read, request = guest_request(flavor, image, given.compat, strict=strict, aggregates=known is not None)
     hosts = given.hosts()
     unfinished = hosts.move_of(guest)
     at = unfinished.destination if unfinished else _host_of(guest, hosts)
-    wanted = WantedMove(guest, destination or at, _migration(), request, read.name)
+    wanted = WantedMove(guest, destination or at, _migration(), request, read.name, aggregates=known)
     _begin(given, placement, host_timeout, form, wanted)
 
 
@@ -201,6 +219,13 @@ def _begin(
     if isinstance(begun, Refusal):
         raise failure(begun.reason, begun.message, code=ExitCode.REFUSED)
     move, record = begun
+    if wanted.aggregates is None and record.demands != NO_DEMANDS:
+        zone = [f"availability zone {record.demands.zone}"] if record.demands.zone else []
+        demanded = ", ".join([*zone, *(f"{key} = {value}" for key, value in record.demands.specs.items())])
+        say(
+            f"warning: guest {move.guest} demands a host of {demanded}; "
+            f"without --aggregates FILE nobody checks whether host {move.destination} is one"
+        )
     if form is not Form.TABLE:
         document = {**_move_document(move), **pins_record(record.pins)}
         click.echo(output.document_text(document, form), nl=False)

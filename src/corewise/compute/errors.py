@@ -14,7 +14,8 @@
     ├── GuestMoving          a guest is being moved, and this must wait
     ├── GuestNotMoving       there is no move to confirm or revert
     ├── SourceAlive          a host is not down, so no guest is evacuated from it
-    └── HostUnknown          no such host
+    ├── HostUnknown          no such host
+    └── AggregateUnknown     no such host aggregate, or none with such a property
 """
 # ruff: noqa: N818 - these errors are named after what happened
 
@@ -105,4 +106,11 @@ class HostUnknown(ComputeError):
     """There is no host with this name."""
 
     reason = Reason.HOST_UNKNOWN
+    exit_code = ExitCode.NOT_FOUND
+
+
+class AggregateUnknown(ComputeError):
+    """There is no such host aggregate, or none with such a property."""
+
+    reason = Reason.AGGREGATE_UNKNOWN
     exit_code = ExitCode.NOT_FOUND

@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -79,11 +79,25 @@ class MoveRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: Mapping[str, Mapping[str, int]] = {}
 
 
+class HostDemands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a guest demands of the aggregates of its host, wherever it moves (:mod:`~.aggregates`).
+
+    ``zone``: an availability zone. ``specs``: property of an aggregate -> what its flavor wants there.
+    """
+
+    zone: str = ""
+    specs: Mapping[str, str] = {}
+
+
+NO_DEMANDS: Final = HostDemands()
+
+
 class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One guest. ``resources`` is what it holds of the host's provider, whose uuid is ``provider``.
 
     ``realtime``: its guest CPUs that run with a realtime scheduling policy. ``applied``: its domain has been
-    seen with these CPUs. ``move``: the guest is being moved, and this is one of its two claims.
+    seen with these CPUs. ``move``: the guest is being moved, and this is one of its two claims. ``demands``:
+    which hosts it may be on.
     """
 
     state: GuestState
@@ -100,6 +114,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     realtime: tuple[int, ...] = ()
     applied: bool = False
     move: MoveRecord | None = None
+    demands: HostDemands = NO_DEMANDS
 
     @property
     def cpus(self) -> GuestCPUs:
@@ -144,7 +159,13 @@ class HostRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def record_of(
-    guest: GuestCPUs, pins: GuestPins, resources: Mapping[str, int], *, flavor: str, provider: str = ""
+    guest: GuestCPUs,
+    pins: GuestPins,
+    resources: Mapping[str, int],
+    *,
+    flavor: str,
+    provider: str = "",
+    demands: HostDemands = NO_DEMANDS,
 ) -> GuestRecord:
     """Return what a ledger keeps of a guest that is about to be claimed."""
     return GuestRecord(
@@ -163,6 +184,7 @@ def record_of(
         withheld=tuple(pins.withheld),
         emulator_threads=guest.emulator,
         realtime=tuple(guest.realtime),
+        demands=demands,
     )
 
 

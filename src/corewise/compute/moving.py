@@ -28,19 +28,21 @@ host may come back, and the guest with it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
+from corewise.compute.aggregates import Aggregate, memberships
 from corewise.compute.errors import GuestNotMoving, GuestUnknown, HostUnknown, SourceAlive
 from corewise.compute.hosts import ComputeHost, Hosts
 from corewise.compute.ledger import (
     Change,
     GuestRecord,
     GuestState,
+    HostDemands,
     MovePhase,
     MoveRecord,
     record_of,
@@ -60,7 +62,8 @@ class WantedMove:
     """A guest is to go to a host. ``migration`` is the UUID of a consumer that does not exist yet.
 
     ``request``: what it is resized to, with the flavor's name; None keeps its size. ``evacuate``: its host
-    must be down.
+    must be down. ``aggregates``: those that are known; without them the guest's demands on the aggregates of
+    its host are not checked.
     """
 
     guest: str
@@ -70,6 +73,7 @@ class WantedMove:
     flavor: str = ""
     evacuate: bool = False
     pack: bool = False
+    aggregates: Sequence[Aggregate] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +216,10 @@ class GuestMover:
         if record is None or before is None:
             who = f"host {source.name} no longer has" if record is None else "Placement has no allocations of"
             raise GuestUnknown(f"{who} guest {guest}")
-        provider = self._provider(source, destination, wanted)
+        demands = record.demands
+        if wanted.request is not None:
+            demands = replace(demands, specs=dict(wanted.request.aggregate_specs))
+        provider = self._provider(source, destination, wanted, demands)
         if isinstance(provider, Refusal):
             return provider
         there = ledgers.destination.host.guests
@@ -237,7 +244,7 @@ class GuestMover:
             {**others, provider.uuid: amounts},
         )
         flavor = wanted.flavor or record.flavor
-        made = record_of(cpus, pins, amounts, flavor=flavor, provider=provider.uuid)
+        made = record_of(cpus, pins, amounts, flavor=flavor, provider=provider.uuid, demands=demands)
         ledgers.destination.write({**there, move.migration: replace(made, move=move)})
         try:
             refused = self._offers.claim_move(move)
@@ -253,7 +260,7 @@ class GuestMover:
         return move
 
     def _provider(
-        self, source: ComputeHost, destination: ComputeHost, wanted: WantedMove
+        self, source: ComputeHost, destination: ComputeHost, wanted: WantedMove, demands: HostDemands
     ) -> Provider | Refusal:
         """Return the destination's provider, or why the guest does not go there."""
         source.refuse_cpus_of_nova()
@@ -265,6 +272,12 @@ class GuestMover:
         provider = self._offers.provider(destination.name)
         if provider is None:
             return Refusal(Reason.HOST_UNKNOWN, f"Placement has no provider {destination.name}")
+        if wanted.aggregates is not None:
+            member_of = tuple(memberships(demands, wanted.aggregates))
+            outside = self._offers.outside(destination.name, member_of)
+            if outside is not None:
+                message = f"host {destination.name} is not in what the guest demands: {outside.demand}"
+                return Refusal(Reason.HOST_OUTSIDE_AGGREGATES, message)
         refusal = refusal_of(destination.name, destination, provider.traits)
         return refusal or silence(destination, self._now(), self._host_timeout) or provider
 

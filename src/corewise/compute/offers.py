@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 from corewise.compute.hosts import ComputeHost, Hosts
 from corewise.compute.ledger import MoveRecord
-from corewise.tracking import PlacementQuery, RequestGroup
+from corewise.tracking import Membership, PlacementQuery, RequestGroup
 from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Inventory, Provider
 
 CPU_CLASSES = frozenset({VCPU, PCPU})
@@ -79,6 +79,9 @@ class Offers(Protocol):
     def provider(self, host: str) -> Provider | None:
         """Return a host's provider; None if there is none."""
 
+    def outside(self, host: str, member_of: Sequence[Membership]) -> Membership | None:
+        """Return the first of these demands that a host does not meet."""
+
     def held(self, guest: str) -> Allocations | None:
         """Return what a guest holds, if anything; offline nothing of it is known."""
 
@@ -100,8 +103,9 @@ def narrowed(query: PlacementQuery) -> Iterator[tuple[str, PlacementQuery]]:
     resources = set(query.resources)
     cpus = resources & CPU_CLASSES
     yield ", ".join(sorted(cpus)), _part(replace(query, member_of=()), cpus, traits=False)
-    if query.member_of:
-        yield "host aggregates", _part(query, cpus, traits=False)
+    for index, membership in enumerate(query.member_of):
+        within = replace(query, member_of=query.member_of[: index + 1])
+        yield membership.demand, _part(within, cpus, traits=False)
     asked = cpus
     if query.traits:
         groups = query.groups.values()
@@ -164,6 +168,9 @@ class LocalOffers:
         known = self._hosts.known[host]
         return Provider("", host, 0, inventories(known), known.offer.traits)
 
+    def outside(self, host: str, member_of: Sequence[Membership]) -> Membership | None:
+        return next((each for each in member_of if not each.has(host)), None)
+
     def held(self, guest: str) -> Allocations | None:
         return {}
 
@@ -198,6 +205,8 @@ def _free(host: ComputeHost) -> Mapping[str, int]:
 
 
 def _serves(host: ComputeHost, query: PlacementQuery) -> bool:
+    if not all(each.has(host.name) for each in query.member_of):
+        return False
     offered, free, traits = inventories(host), _free(host), host.offer.traits
     if any(amount > free.get(name, amount) for name, amount in query.resources.items()):
         return False

@@ -29,7 +29,15 @@ from corewise.openstack.placement_writes import (
     keep_provider,
     reshape,
 )
-from corewise.tracking import Compat, HostedGuest, HostSettings, PlacementQuery, ReshapePlan, next_write
+from corewise.tracking import (
+    Compat,
+    HostedGuest,
+    HostSettings,
+    Membership,
+    PlacementQuery,
+    ReshapePlan,
+    next_write,
+)
 from corewise.vocabulary.placement import (
     INSTANCE,
     MIGRATION,
@@ -255,6 +263,9 @@ class PlacementOffers:
 
     def provider(self, host: str) -> Provider | None:
         return self._client.find_provider(host)
+
+    def outside(self, host: str, member_of: Sequence[Membership]) -> Membership | None:
+        return next((each for each in member_of if not self._client.providers(host, str(each))), None)
 
     def held(self, guest: str) -> Allocations | None:
         consumer = self._client.consumer(guest)

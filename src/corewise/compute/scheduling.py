@@ -31,7 +31,15 @@ from msgspec.structs import replace
 from corewise.compute.beside_nova import refuse_provider_of_nova
 from corewise.compute.errors import ComputeError, GuestExists, GuestUnknown, LedgerUnusable
 from corewise.compute.hosts import ComputeHost, Hosts
-from corewise.compute.ledger import Change, GuestRecord, Guests, GuestState, record_of
+from corewise.compute.ledger import (
+    NO_DEMANDS,
+    Change,
+    GuestRecord,
+    Guests,
+    GuestState,
+    HostDemands,
+    record_of,
+)
 from corewise.compute.offers import Candidate, Offers
 from corewise.compute.verdicts import (
     HostScores,
@@ -122,12 +130,16 @@ def silence(host: ComputeHost, now: float, timeout: float) -> Refusal | None:
 
 @dataclass(frozen=True, slots=True)
 class WantedGuest:
-    """A guest to be placed. ``pack``: on the fullest host and NUMA nodes, not the emptiest."""
+    """A guest to be placed. ``pack``: on the fullest host and NUMA nodes, not the emptiest.
+
+    ``demands`` are kept for when it moves; the request's query names the aggregates that meet them.
+    """
 
     guest: str
     request: GuestRequest
     flavor: str = ""
     pack: bool = False
+    demands: HostDemands = NO_DEMANDS
 
 
 HOST_TIMEOUT = 300.0
@@ -320,6 +332,7 @@ class GuestScheduler:
                 candidate.resources,
                 flavor=wanted.flavor,
                 provider=candidate.provider,
+                demands=wanted.demands,
             )
             change.write({**before, wanted.guest: record})
             try:

@@ -111,9 +111,11 @@ class PlacementClient:
     def __init__(self, transport: PlacementTransport) -> None:
         self.transport = transport
 
-    def providers(self, name: str | None = None) -> tuple[ProviderName, ...]:
-        """Return all providers, or the one with a name, by name."""
-        query = "?" + urlencode({"name": name}) if name is not None else ""
+    def providers(self, name: str | None = None, member_of: str | None = None) -> tuple[ProviderName, ...]:
+        """Return all providers, or the one with a name, by name; ``member_of``: of these aggregates alone."""
+        asked = {"name": name, "member_of": member_of}
+        stated = {key: value for key, value in asked.items() if value is not None}
+        query = f"?{urlencode(stated)}" if stated else ""
         listed = self._get(f"/resource_providers{query}", _ProviderList).resource_providers
         return tuple(sorted(listed, key=lambda each: each.name))
 

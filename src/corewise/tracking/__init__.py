@@ -25,7 +25,14 @@ from corewise.tracking.options import (
     OptionProblem,
     check_options,
 )
-from corewise.tracking.request import DEFAULT_LIMIT, GuestRequest, PlacementQuery, RequestGroup, translate
+from corewise.tracking.request import (
+    DEFAULT_LIMIT,
+    GuestRequest,
+    Membership,
+    PlacementQuery,
+    RequestGroup,
+    translate,
+)
 from corewise.tracking.reshape import GuestMove, ReshapePlan, ReshapeRefusal, ReshapeWarning, plan_reshape
 
 __all__ = [
@@ -42,6 +49,7 @@ __all__ = [
     "HostSettings",
     "HostedGuest",
     "Image",
+    "Membership",
     "OptionProblem",
     "PlacementQuery",
     "RequestGroup",

@@ -11,7 +11,7 @@ Sources: Nova's validators of extra specs (``nova.api.validation.extra_specs``) 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -25,6 +25,8 @@ class Support(StrEnum):
     """What is done about a key."""
 
     SERVED = "served"
+    WITH_AGGREGATES = "served with --aggregates"
+    """Otherwise warned."""
     WARNED = "warned"
 
 
@@ -56,7 +58,12 @@ _ENCRYPTION = "no host that encrypts memory is looked for: request resources:MEM
 _ADDRESS = "the width of physical addresses stays as the guest's domain has it"
 _DEVICES = "devices are neither counted nor placed near the guest's CPUs"
 _QUOTA = "the quota is not written to the guest's domain"
-_AGGREGATES = "no host aggregate is looked for: name those of Placement with compute schedule --aggregate"
+_AGGREGATES = "no host aggregate is looked for: name a file of them with --aggregates"
+_CAPABILITIES = "the host's capabilities are not looked at: ask for a trait, such as trait:HW_CPU_X86_AVX2"
+_VMWARE = "it is for VMware, whose hosts are not served"
+
+AGGREGATES: Final = "aggregate_instance_extra_specs:"
+"""What extra specs about the properties of host aggregates begin with."""
 
 SPECS: Final = (
     _served("cpu_policy", "`shared`, `dedicated` or `mixed`"),
@@ -93,33 +100,47 @@ SPECS: Final = (
     SpecRow("quota:cpu_shares", "", Support.WARNED, _QUOTA),
     SpecRow("quota:cpu_period", "", Support.WARNED, _QUOTA),
     SpecRow("quota:cpu_quota", "", Support.WARNED, _QUOTA),
-    SpecRow("aggregate_instance_extra_specs:KEY", "", Support.WARNED, _AGGREGATES),
+    SpecRow("quota:cpu_limit", "", Support.WARNED, _VMWARE),
+    SpecRow("quota:cpu_reservation", "", Support.WARNED, _VMWARE),
+    SpecRow("quota:cpu_shares_level", "", Support.WARNED, _VMWARE),
+    SpecRow("quota:cpu_shares_share", "", Support.WARNED, _VMWARE),
+    SpecRow("capabilities:KEY", "", Support.WARNED, _CAPABILITIES),
+    SpecRow(f"{AGGREGATES}KEY", "", Support.WITH_AGGREGATES, _AGGREGATES),
 )
 """Every key of Nova 34 that concerns CPUs, memory pages or NUMA, beside those of Placement."""
 
 _NEAR = 0.8
+_ALIKE = "ephemeral_encryption"
+"""A key of disks that is spelt nearly as one of memory is."""
 _NUMBER = re.compile(r"\.[0-9]+$")
 _SUBJECTS = ("cpu", "numa", "mem", "emulator", "realtime")
 """What keys about CPUs, memory pages and NUMA begin with, behind their prefix."""
 
 
-def unserved(flavor: Flavor, image: Image) -> Iterator[RequestWarning]:
-    """Yield a warning for each key that is not served, and for each that Nova does not know."""
-    yield from _of(flavor.extra_specs, "flavor extra spec", {row.flavor: row for row in SPECS if row.flavor})
-    yield from _of(image.properties, "image property", {row.image: row for row in SPECS if row.image})
+def unserved(flavor: Flavor, image: Image, *, aggregates: bool = False) -> Iterator[RequestWarning]:
+    """Yield a warning for each key that is not served, and for each that Nova does not know.
+
+    ``aggregates``: host aggregates are known, so what asks for them is served.
+    """
+    served = {Support.SERVED, Support.WITH_AGGREGATES} if aggregates else {Support.SERVED}
+    of_flavors = {row.flavor: row for row in SPECS if row.flavor}
+    yield from _of(flavor.extra_specs, "flavor extra spec", of_flavors, served)
+    yield from _of(image.properties, "image property", {row.image: row for row in SPECS if row.image}, served)
 
 
-def _of(stated: Mapping[str, str], kind: str, rows: Mapping[str, SpecRow]) -> Iterator[RequestWarning]:
+def _of(
+    stated: Mapping[str, str], kind: str, rows: Mapping[str, SpecRow], served: Collection[Support]
+) -> Iterator[RequestWarning]:
     for key in sorted(stated):
         if not stated[key].strip():
             continue
         family = next((name for name in rows if name.endswith(":KEY") and key.startswith(name[:-3])), None)
         row = rows.get(family or _NUMBER.sub(".N", key))
         written = StatedValue(f"{kind} {key}", stated[key])
-        if row is not None and row.support is Support.WARNED:
+        if row is not None and row.support not in served:
             yield RequestWarning(Reason.EXTRA_SPEC_UNSERVED, f"{written} is not served: {row.about}")
         elif row is None:
             prefix, name = key[:3], key[3:]
             near = did_you_mean(key, [each for each in rows if each.startswith("hw")], _NEAR)
-            if prefix in {"hw:", "hw_"} and (near or name.startswith(_SUBJECTS)):
+            if prefix in {"hw:", "hw_"} and name != _ALIKE and (near or name.startswith(_SUBJECTS)):
                 yield RequestWarning(Reason.EXTRA_SPEC_UNKNOWN, f"{written} means nothing{near}")

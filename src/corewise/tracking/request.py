@@ -37,7 +37,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from corewise.config.decoding import did_you_mean
-from corewise.tracking.extra_specs import unserved
+from corewise.tracking.extra_specs import AGGREGATES, unserved
 from corewise.tracking.flavor import (
     LARGEST_AMOUNT,
     NO_IMAGE,
@@ -117,22 +117,42 @@ class RequestGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Membership:
+    """A host must be in one of these aggregates, or ``excluded`` in none; ``demand`` says so in words.
+
+    ``uuids`` are theirs, for Placement; ``hosts`` are all of their hosts, for a decision without it.
+    """
+
+    demand: str
+    uuids: tuple[str, ...]
+    hosts: frozenset[str] = frozenset()
+    excluded: bool = False
+
+    def __str__(self) -> str:
+        return f"{'!in' if self.excluded else 'in'}:{','.join(self.uuids)}"
+
+    def has(self, host: str) -> bool:
+        """Say whether a host may take the guest."""
+        return (host in self.hosts) != self.excluded
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementQuery:
     """A query for allocation candidates: the groups by their suffixes; the unnamed one is ``""``.
 
-    ``member_of``: the aggregates that the host must be in, or must not be in, as Placement writes them.
+    ``member_of``: the aggregates that the host must be in, or must not be in.
     """
 
     groups: Mapping[str, RequestGroup]
     group_policy: str | None = None
     limit: int | None = DEFAULT_LIMIT
-    member_of: tuple[str, ...] = ()
+    member_of: tuple[Membership, ...] = ()
 
     def __str__(self) -> str:
         parameters = [pair for suffix, group in self.groups.items() for pair in group.parameters(suffix)]
         if self.group_policy is not None:
             parameters.append(("group_policy", self.group_policy))
-        parameters += [("member_of", each) for each in self.member_of]
+        parameters += [("member_of", str(each)) for each in self.member_of]
         if self.limit is not None:
             parameters.append(("limit", str(self.limit)))
         return "&".join(f"{name}={value}" for name, value in sorted(parameters))
@@ -156,7 +176,7 @@ class GuestRequest:
     """The query to Placement, and what the guest is promised once it is placed.
 
     ``fallback`` is sent when no host that the query finds takes the guest, or always if ``fallback_always``;
-    None if there is none.
+    None if there is none. ``aggregate_specs``: what the flavor wants of the host's aggregates.
     """
 
     query: PlacementQuery
@@ -164,8 +184,9 @@ class GuestRequest:
     fallback: PlacementQuery | None = None
     fallback_always: bool = False
     warnings: tuple[RequestWarning, ...] = ()
+    aggregate_specs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def within(self, member_of: tuple[str, ...]) -> GuestRequest:
+    def within(self, member_of: tuple[Membership, ...]) -> GuestRequest:
         """Return the request restricted to hosts in, or not in, some aggregates."""
         fallback = None if self.fallback is None else replace(self.fallback, member_of=member_of)
         return replace(self, query=replace(self.query, member_of=member_of), fallback=fallback)
@@ -178,9 +199,13 @@ def translate(
     compat: Compat = Compat.SPEC,
     limit: int | None = DEFAULT_LIMIT,
     strict: bool = False,
+    aggregates: bool = False,
 ) -> GuestRequest | RequestRefusal:
-    """Return the query, or why there is none; ``strict`` refuses what is not served."""
-    left_out = tuple(unserved(flavor, image))
+    """Return the query, or why there is none; ``strict`` refuses what is not served.
+
+    ``aggregates``: host aggregates are known, so extra specs about them are served.
+    """
+    left_out = tuple(unserved(flavor, image, aggregates=aggregates))
     if strict and left_out:
         return RequestRefusal(left_out[0].reason, "; ".join(each.message for each in left_out))
     try:
@@ -238,6 +263,13 @@ def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None)
         fallback=fallback,
         fallback_always=fallback is not None and compat is Compat.NOVA,
         warnings=(*explicit.warnings, *_warnings(flavor, explicit, query)),
+        aggregate_specs=MappingProxyType(
+            {
+                key.removeprefix(AGGREGATES): value
+                for key, value in flavor.extra_specs.items()
+                if key.startswith(AGGREGATES)
+            }
+        ),
     )
 
 

@@ -1192,6 +1192,16 @@ class Reason(StrEnum):
         "Placement offers a host whose topology is unknown, so its free CPUs are unknown too.",
         "Run corewise compute run on it, into a directory below --hosts.",
     )
+    HOST_OUTSIDE_AGGREGATES = _info(
+        "HostOutsideAggregates",
+        "The host is not in an aggregate that the guest demands: of its availability zone, or of its flavor.",
+        "Choose a host of such an aggregate, or add the host to one.",
+    )
+    AGGREGATE_UNKNOWN = _info(
+        "AggregateUnknown",
+        "The file of host aggregates has none with this name, availability zone or property.",
+        "See what there is: openstack aggregate list --long. Write the file anew after changes.",
+    )
     CPUS_PROMISED_TWICE = _warning(
         "CPUsPromisedTwice",
         "The ledger gives a CPU to two guests, or a CPU that the host does not have; no guest is placed "
