@@ -8,7 +8,8 @@ it is not, or another one is   PlacementUntrusted: nothing is sent, and it is sa
 its file is missing            CredentialsError, which names the file
 the token has expired          a new one is issued and the request sent again; the caller sees nothing
 new tokens are refused too     PlacementUnauthorized
-Keystone answers 503           PlacementDown, which names Keystone; the same client goes on afterwards
+Keystone answers 503           it is asked again a few times, and nothing is sent to Placement twice
+it goes on with that           PlacementDown, which names Keystone; the same client goes on afterwards
 ============================== =========================================================================
 """
 
@@ -24,6 +25,7 @@ import pytest
 from corewise.compute.options import ComputeOptions
 from corewise.compute.program import HostAgent, Passed
 from corewise.kube.certificates import Authority
+from corewise.openstack import placement_http
 from corewise.openstack.embedded import served, start
 from corewise.openstack.errors import (
     CredentialsError,
@@ -48,6 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files of the authorities; no cloud of the person who runs the tests."""
     with quietly():
         monkeypatch.setattr("openstack.config.defaults._defaults", None)
+    monkeypatch.setattr(placement_http, "KEYSTONE_WAITS", (0.0, 0.0))
     for name in ("OS_CACERT", "OS_CLOUD", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
@@ -204,6 +207,22 @@ def test_a_keystone_that_answers_503_is_named_and_the_same_client_goes_on_when_i
     keystone.down = True
     with pytest.raises(PlacementDown, match="Keystone: under maintenance"):
         client.providers()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_keystone_that_fails_for_a_moment_is_asked_again(
+    keystone: Keystone,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: Callable[..., PlacementClient],
+    failures: int,
+) -> None:
+    client = way(keystone, folder)
+    left = iter([True] * failures)
+    monkeypatch.setattr(Keystone, "down", property(lambda _: next(left, False)))
+    assert client.create_provider("n2").name == "n2"
+    assert next(left, None) is None
 
 
 def test_the_agent_outlives_a_keystone_that_is_away(keystone: Keystone, folder: Path) -> None:

@@ -1,12 +1,14 @@
 """Requests to one Placement: the microversion that both sides know, and an error for every refusal.
 
 Before the first request, the newest microversion that Placement and this client know is negotiated. No
-request is repeated here: only the caller knows whether it may be.
+request to Placement is repeated here: only the caller knows whether it may be. A request for a token that
+Keystone could not answer is: Placement has seen nothing of it.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -48,6 +50,9 @@ OLDEST = (1, 30)
 """The first that has all that is needed: reshaper (1.30), consumer generations (1.28), ``!TRAIT`` (1.22)."""
 
 SERVICE_TYPE = "placement"
+
+KEYSTONE_WAITS = (0.5, 1.0, 2.0)
+"""Seconds before each new attempt, after Keystone has answered with an error of its own (5xx)."""
 
 _GATEWAY = frozenset({502, 503, 504})
 _LONGEST_DETAIL = 500
@@ -116,7 +121,7 @@ class PlacementTransport:
             sent["headers"]["Content-Type"] = "application/json"
             sent["data"] = body
         try:
-            answer = self._endpoint.request(path, method, **sent)
+            answer = self._answer(path, method, sent)
         except refusals.ClientException as error:
             _raise_unanswered(error, request)
         except requests.RequestException as error:
@@ -127,6 +132,15 @@ class PlacementTransport:
         if answer.status_code >= 300:
             raise refusal(answer.status_code, content, request)
         return content
+
+    def _answer(self, path: str, method: str, sent: Mapping[str, Any]) -> requests.Response:
+        """Send a request; its token is asked for again while Keystone fails."""
+        for wait in KEYSTONE_WAITS:
+            try:
+                return self._endpoint.request(path, method, **sent)
+            except refusals.HttpServerError:  # Keystone's: raise_exc=False returns those of Placement
+                time.sleep(wait)
+        return self._endpoint.request(path, method, **sent)
 
 
 def negotiate(root: bytes) -> tuple[int, int]:
