@@ -62,7 +62,7 @@ class _Answers(PlacementTransport):
     """A Placement with an answer for each path, whose microversion is ours."""
 
     def __init__(self, answer: Callable[[str], bytes]) -> None:
-        self._answer = answer
+        self._answers = answer
 
     @property
     def version(self) -> tuple[int, int]:
@@ -71,7 +71,7 @@ class _Answers(PlacementTransport):
     def send(
         self, method: str, path: str, body: bytes | None = None, *, version: tuple[int, int] | None = None
     ) -> bytes:
-        return self._answer(path)
+        return self._answers(path)
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -55,6 +55,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "scheduler": lambda: scheduler.measure(SCHEDULED_NODE_COUNTS),
     "tracking": tracking.measure,
     "placement": lambda: placement.measure(HOST_COUNTS),
+    "moving": placement.measure_moves,
     "guests": lambda: guests.measure(HOST_COUNTS),
     "applying": applying.measure,
 }

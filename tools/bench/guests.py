@@ -28,7 +28,7 @@ from tools.bench.table import Row, quantile
 
 _CORES, _NODES, _GUESTS = 24, 2, 15
 _OPTIONS = HostOptions(cpu_dedicated_set="2-17", cpu_shared_set="18-47")
-_FLAVOR = Flavor("example-2", 8, 1024, extra_specs={"hw:cpu_policy": "dedicated"})
+FLAVOR = Flavor("example-2", 8, 1024, extra_specs={"hw:cpu_policy": "dedicated"})
 
 
 class _AtOnce(LocalOffers):
@@ -52,7 +52,7 @@ async def measure(counts: tuple[int, ...]) -> list[Row]:
 
 def _measure(count: int) -> Row:
     with tempfile.TemporaryDirectory() as directory:
-        hosts = _hosts(Path(directory), count)
+        hosts = hosts_in(Path(directory), count)
         scheduler = GuestScheduler(_AtOnce(hosts), hosts)
         seconds = [_schedule(scheduler, number) for number in range(1 + _GUESTS)][1:]
     result = ", ".join(f"{quantile(seconds, part) * 1000:.1f} ms" for part in (0.5, 0.9))
@@ -60,7 +60,7 @@ def _measure(count: int) -> Row:
 
 
 def _schedule(scheduler: GuestScheduler, number: int) -> float:
-    request = translate(_FLAVOR)
+    request = translate(FLAVOR)
     if isinstance(request, RequestRefusal):
         raise SystemExit(f"the flavor is refused: {request.message}")
     wanted = WantedGuest(str(UUID(int=number)), request)
@@ -71,7 +71,8 @@ def _schedule(scheduler: GuestScheduler, number: int) -> float:
     return time.process_time() - begun
 
 
-def _hosts(folder: Path, count: int) -> Hosts:
+def hosts_in(folder: Path, count: int) -> Hosts:
+    """Return hosts, each with an empty ledger in a directory."""
     machine = _machine()
     settings = settings_of("host", _OPTIONS, machine, Compat.SPEC)
     first = ComputeHost("host", machine, settings, LedgerFile(folder / "ledger", "host"))

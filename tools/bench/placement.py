@@ -3,7 +3,7 @@
 Placement runs in this process on a SQLite file, called without a socket. Its own time is what passes within
 its WSGI application; everything else (translating the flavor, keystoneauth, requests, encoding and decoding,
 choosing a candidate) is ours. A third of the hosts has hyperthreads. Claims of eight clients go to hosts with
-room, one CPU each.
+room, one CPU each. A move is begun and confirmed between two hosts with ledgers on disk; nothing is migrated.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from decimal import Decimal
 from pathlib import Path
 from uuid import UUID, uuid4, uuid5
 
+from corewise.compute.hosts import Hosts
+from corewise.compute.moving import GuestMover, WantedMove
+from corewise.compute.placement import PlacementOffers
+from corewise.compute.scheduling import GuestScheduler, WantedGuest
 from corewise.openstack.embedded import (
     EmbeddedPlacement,
     Environment,
@@ -38,12 +42,14 @@ from corewise.vocabulary.placement import (
     Consumer,
     Inventory,
 )
+from tools.bench.guests import FLAVOR, hosts_in
 from tools.bench.table import Row, quantile
 
 _NAMES = UUID("6f0b6f0e-7e0c-4f7e-9a43-4d6a7c1f2b11")
 _CLIENTS = 8
 _CLAIMS = 25
 _GUESTS = 15
+_MOVES = 50
 _OVERCOMMIT = Decimal("8.0")
 _PATIENCE = Patience(attempts=100)
 _FLAVOR = Flavor(
@@ -89,6 +95,51 @@ def _measure(counts: tuple[int, ...]) -> list[Row]:
         return [*rows, _claiming(placement, there)]
 
 
+async def measure_moves() -> list[Row]:
+    """One guest, back and forth between two hosts: CPUs chosen, both claims, and the end of the old one."""
+    return await asyncio.to_thread(_moves)
+
+
+def _moves() -> list[Row]:
+    with tempfile.TemporaryDirectory() as directory:
+        timed = _Timed(start(Path(directory, "placement.db")))
+        client = in_process_client(timed)
+        for number in range(2):
+            _add_host(client, number)
+        return _moving(client, timed, hosts_in(Path(directory), 2))
+
+
+def _moving(client: PlacementClient, timed: _Timed, hosts: Hosts) -> list[Row]:
+    offers = PlacementOffers(client)
+    mover, request = GuestMover(offers, hosts), translate(FLAVOR)
+    if not isinstance(request, GuestRequest):
+        raise SystemExit(f"the flavor is refused: {request}")
+    guest = str(uuid4())
+    GuestScheduler(offers, hosts).schedule(WantedGuest(guest, request))
+    at = next(name for name, host in hosts.known.items() if guest in host.guests())
+    totals, own = [], []
+    for _ in range(1 + _MOVES):
+        at = next(name for name in hosts.known if name != at)
+        before, begun = timed.seconds, time.perf_counter()
+        mover.begin(WantedMove(guest, at, str(uuid4())))
+        mover.confirm(guest)
+        totals.append(time.perf_counter() - begun)
+        own.append(timed.seconds - before)
+    share, size = 1 - sum(own[1:]) / sum(totals[1:]), "2 hosts"
+    spent = {
+        "Placement's own time in it": own[1:],
+        "move of a guest, begun and confirmed": totals[1:],
+    }
+    return [
+        *(Row(f"{what}, p50, p90", size, _printed(seconds)) for what, seconds in spent.items()),
+        Row("our share, with seven writes of ledgers synced to disk", size, f"{share * 100:.1f} %"),
+    ]
+
+
+def _printed(seconds: list[float]) -> str:
+    return ", ".join(f"{quantile(seconds, part) * 1000:.1f} ms" for part in (0.5, 0.9))
+
+
 def _provider(number: int) -> str:
     return str(uuid5(_NAMES, str(number)))
 
@@ -121,7 +172,7 @@ def _scheduling(client: PlacementClient, timed: _Timed, count: int) -> list[Row]
         Row(
             "translate, query and claim, p50, p90",
             size,
-            ", ".join(f"{quantile(totals, part) * 1000:.1f} ms" for part in (0.5, 0.9)),
+            _printed(totals),
         ),
         Row("our share", size, f"{share * 100:.1f} %"),
     ]
