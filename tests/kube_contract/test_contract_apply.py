@@ -122,3 +122,25 @@ async def test_updates_and_status_writes_are_separate_owners(api: Api, node: str
         (entry["manager"], entry.get("subresource", "")) for entry in patched["metadata"]["managedFields"]
     }
     assert {("writer", ""), ("writer", "status")} <= entries
+
+
+async def test_a_status_that_is_applied_takes_annotations_too_and_its_owner_stays_first(
+    api: Api, node: str
+) -> None:
+    path = f"/api/v1/nodes/{node}/status"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node, "annotations": {"example.com/offer": "1"}},
+        "status": {"capacity": {"example.com/card": "4"}},
+    }
+    await api.patch(path, {"status": {"capacity": {"cpu": "4"}}}, fieldManager="a-writer")
+    applied = (await api.apply(path, body, "z-offers", force=True)).ok()
+    assert applied["metadata"]["annotations"]["example.com/offer"] == "1"
+    assert applied["status"]["capacity"]["example.com/card"] == "4"
+    first = applied["metadata"]["managedFields"][0]
+    assert (first["manager"], first["subresource"]) == ("z-offers", "status")
+    del body["status"]
+    fewer = (await api.apply(path, body, "z-offers", force=True)).ok()
+    assert "example.com/card" not in fewer["status"]["capacity"]
+    assert fewer["status"]["capacity"]["cpu"] == "4"

@@ -4,12 +4,17 @@ A tick is made each interval, and 1 s after the first look, so that a node offer
 so. A change of the Node, its pods or the ConfigMap is answered at once, but without a sample: a short one is
 noise.
 
-The Node shows the offer by one merge patch of nodes/status: batch-cpu and batch-memory in capacity and
+The Node shows the offer by one server-side apply of nodes/status: batch-cpu and batch-memory in capacity and
 allocatable, and the offline report as an annotation. It is due when the amounts have changed by more than
-10 %, once a minute, when the state of the offer or the task of suppression changes, and when the Node does
+10 %, every 90 s, when the state of the offer or the task of suppression changes, and when the Node does
 not show what was written. Without the label all of it is removed; the annotation says that the agent of this
 node wrote it, maybe before a restart. The patch names no other resource, so what kubelet and the amplifying
-webhook keep there stays theirs.
+policy keep there stays theirs.
+
+It is an apply because of the order of managedFields: first those who apply, then the others by the time of
+their last write. A kubelet on an amplified node writes every 10 s what the policy puts back. As one of the
+others, the agent would be ahead of it after each publication, and the kubelet's next write would be stored
+only because the two change places.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from corewise.agent.offline_settings import ColocationConfiguration, raw_allocat
 from corewise.agent.options import AgentOptions
 from corewise.agent.topology_report import result_of
 from corewise.agent.watched import Watched
-from corewise.kube.client import Client
+from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
@@ -116,12 +121,21 @@ class Publisher:
 
 
 async def write_publication(client: Client, node: str, publication: Publication) -> None:
-    """Carry out a publication.
+    """Carry out a publication. What is removed goes whoever owns it, so by a patch that names it.
 
     Raises:
         KubeError: if the API server did not take it.
     """
-    await client.patch(NODES, node, publication.body, subresource="status", field_manager=FIELD_MANAGER)
+    removes = publication.amounts is None
+    await client.patch(
+        NODES,
+        node,
+        publication.body,
+        type=PatchType.MERGE if removes else PatchType.APPLY,
+        subresource="status",
+        field_manager=FIELD_MANAGER,
+        force=not removes,
+    )
 
 
 def _states(report: OfflineReport | None) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What a Node says about its offline pods: its agent's report, how old it is, and its state in a word (pure).
 
 A report is *stale* if its last sample, and those that it says are missing since, were due more than three
-intervals and a minute ago: the agent publishes at least once a minute, so it is gone, or cannot write.
+intervals and 90 s ago: the agent publishes at least that often, so it is gone, or cannot write.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from corewise.suppression.offer import REPEATED_AFTER
 from corewise.vocabulary.names import OFFLINE_REPORT, OVERSUBSCRIPTION
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, decode
 from corewise.vocabulary.reasons import Reason
 
-_PUBLISHED_WITHIN = 60
 _INTERVALS = 3
 _NEVER = 1970
 """The year of a sample that there never was."""
@@ -48,7 +48,7 @@ class NodeReport:
             return False
         if self.age is None:
             return report.state is not OfferState.WITHDRAWN
-        return self.age > (_INTERVALS + report.missing) * report.interval_seconds + _PUBLISHED_WITHIN
+        return self.age > (_INTERVALS + report.missing) * report.interval_seconds + REPEATED_AFTER
 
     def at(self, now: datetime) -> NodeReport:
         """Return the same report with the age that it has now."""

@@ -26,9 +26,8 @@ On the Node the offer is published as
     batch-cpu    = floor(offered milli-CPU x normalization ratio)     offline pods' quotas are divided by it
     batch-memory = offered bytes
 
-when CPU or memory has changed by more than 10 % of what is published, and once a minute in any case; so the
-API server gets one write a minute from a quiet node. An offer that is not known yet changes nothing; a
-withdrawn one is 0, which is a change of 100 %.
+when CPU or memory has changed by more than 10 % of what is published, and every 90 s in any case. An offer
+that is not known yet changes nothing; a withdrawn one is 0, which is a change of 100 %.
 
 Source: design/suppression.md, Oversubscription.
 """
@@ -184,8 +183,8 @@ def _smoothed(samples: list[int]) -> int:
     return sum(value << i for i, value in enumerate(samples)) // weights if weights else 0
 
 
-REPEATED_AFTER = 60
-"""Seconds."""
+REPEATED_AFTER = 90
+"""Seconds. With a kubelet's own report every five minutes an idle node is stored less than once a minute."""
 
 _PARTS = 10
 
