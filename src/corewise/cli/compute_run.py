@@ -125,9 +125,10 @@ def command(
         if given["config"] and not name:
             raise click.UsageError("name a provider of corewise's own with --host: the host's name is Nova's")
     files = given["config"] or beside_nova
-    own_folder = None if beside_nova and not given["config"] else given["state_dir"]
     if not placement.is_given:
-        placement = _default(placement, files, own_folder, needed=not given["dry_run"])
+        of_nova = bool(beside_nova and not given["config"])
+        needed = not given["dry_run"]
+        placement = _default(placement, files, given["state_dir"], of_nova=of_nova, needed=needed)
     configure(LogFormat(log_format), verbose=verbose)
     host = host_name(name, nova_conf(files), given["libvirt"], beside_nova=bool(beside_nova))
     grace = Grace(forget_after, await_domain)
@@ -152,13 +153,17 @@ def _check(root: Path | None, form: Form, given: dict[str, Any]) -> None:
 
 
 def _default(
-    given: PlacementChoice, config: tuple[Path, ...], state_dir: Path | None, *, needed: bool
+    given: PlacementChoice, config: tuple[Path, ...], state_dir: Path | None, *, of_nova: bool, needed: bool
 ) -> PlacementChoice:
     """Return the Placement that nova.conf names; else one of the host's own, in its directory."""
     if any(_names_placement(file) for file in config):
         return replace(given, placement_from_config=True)
     if not needed:
         return given
+    if of_nova:
+        raise click.UsageError(
+            "name Nova's Placement: [placement] in the file of --beside-nova, --placement-url or --os-cloud"
+        )
     if state_dir is None:
         raise click.UsageError(
             "say which Placement: [placement] of --config, --placement-url, --os-cloud or --placement-db; "
