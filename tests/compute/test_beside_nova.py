@@ -124,7 +124,7 @@ def test_every_command_that_places_or_pins_refuses(world: World, tmp_path: Path)
     [
         (("--beside-nova", "nova.conf", "--standalone"), "does: not with --beside-nova"),
         (("--beside-nova", "nova.conf", "--config", "own.conf"), "with --host"),
-        (("--beside-nova", "nova.conf", "--state-dir", "state"), "say which Placement"),
+        (("--beside-nova", "nova.conf", "--state-dir", "state"), "name Nova's Placement"),
     ],
 )
 def test_an_agent_beside_nova_says_which_options_do_not_suit_it(
