@@ -6,7 +6,8 @@ CPUs are free in the ledger, and never beside Nova.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -17,14 +18,17 @@ from compute.agent_scene import HOST, Scene, run_for
 from compute.compute_world import DOCUMENT, IMPATIENT, configured, guest, hosts_in, request, wanted
 from compute.driver_domains import URI, Domains, dies_after
 from compute.faults import down, on_writes
-from corewise.compute.ledger import GuestRecord
+from corewise.compute import host_state
+from corewise.compute.errors import LedgerBusy
+from corewise.compute.ledger import GuestRecord, LedgerFile
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import HostAgent
 from corewise.compute.scheduling import GuestScheduler
 from corewise.compute.verdicts import Placed
 from corewise.openstack.errors import LibvirtError, PlacementDown
-from corewise.openstack.libvirt import connected
+from corewise.openstack.libvirt import Libvirt, connected
+from corewise.openstack.libvirt_xml import Domain
 from corewise.vocabulary import metrics
 from corewise.vocabulary.placement import PCPU, VCPU, Consumer
 from corewise.vocabulary.reasons import Reason
@@ -74,6 +78,37 @@ def test_a_guest_whose_domain_is_gone_gives_back_its_cpus_and_its_allocations(
     assert owner.look(120.0 + GRACE) == ["gone"]
     assert (owner.ledger, owner.held()) == ({}, {})
     assert owner.look(180.0 + GRACE) == []
+
+
+def test_the_ledger_is_free_while_libvirt_is_connected_and_locked_while_it_is_read(
+    scene: Scene, domains: Domains, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = Owner(scene)
+    owner.look(0.0)
+    ledger = LedgerFile(scene.state / "ledger.json", HOST, longest_wait=0.0)
+    seen: list[str] = []
+
+    def look(what: str) -> None:
+        with suppress(LedgerBusy), ledger.changing():
+            what += ", free"
+        seen.append(what)
+
+    @contextmanager
+    def watched(uri: str) -> Iterator[Libvirt]:
+        look("connecting")
+        with connected(uri) as libvirt:
+            yield libvirt
+
+    read = Libvirt.domains
+
+    def read_watched(libvirt: Libvirt) -> tuple[Domain, ...]:
+        look("reading")
+        return read(libvirt)
+
+    monkeypatch.setattr(host_state, "connected", watched)
+    monkeypatch.setattr(Libvirt, "domains", read_watched)
+    owner.look(60.0)
+    assert seen == ["connecting, free", "reading"]
 
 
 def test_the_ledger_keeps_the_cpus_until_placement_has_taken_back_the_claim(

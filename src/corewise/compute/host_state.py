@@ -202,34 +202,34 @@ class HostReader:
             return {}
         journal = journal_of(self._ledger.path)
         refused: dict[str, str] = {}
-        with self._ledger.changing() as change:
-            try:
-                with connected(options.libvirt) as libvirt:
+        try:
+            # Connected before the lock is taken: a libvirt that hangs does not keep it from the commands.
+            with connected(options.libvirt) as libvirt, self._ledger.changing() as change:
+                domains = libvirt.domains()
+                if options.apply and settings is not None:
+                    host = ComputeHost(options.name, machine, settings, self._ledger)
+                    refused = self._apply(libvirt, host, change, journal, domains)
                     domains = libvirt.domains()
-                    if options.apply and settings is not None:
-                        host = ComputeHost(options.name, machine, settings, self._ledger)
-                        refused = self._apply(libvirt, host, change, journal, domains)
-                        domains = libvirt.domains()
-            except LibvirtError:
-                self._since = {}  # nobody knows whether they were gone meanwhile
-                raise
-            unfinished = journal.unfinished()
-            if options.beside_nova and options.config and settings is not None:
-                domains = tuple(each for each in domains if _concerns(each, settings))
-            followed = follow(
-                change.host.guests,
-                domains,
-                machine,
-                shared=CPUSet() if settings is None else settings.shared - settings.pinnable,
-                since=self._since,
-                now=now,
-                grace=options.grace,
-                busy={*refused, *unfinished},
-            )
-            change.write(followed.guests)
-            self._changes += followed.entered
-            self._since = followed.since
-            kept = {each.guest: self._returned(change, each, reporter) for each in followed.returned}
+                unfinished = journal.unfinished()
+                if options.beside_nova and options.config and settings is not None:
+                    domains = tuple(each for each in domains if _concerns(each, settings))
+                followed = follow(
+                    change.host.guests,
+                    domains,
+                    machine,
+                    shared=CPUSet() if settings is None else settings.shared - settings.pinnable,
+                    since=self._since,
+                    now=now,
+                    grace=options.grace,
+                    busy={*refused, *unfinished},
+                )
+                change.write(followed.guests)
+                self._changes += followed.entered
+                self._since = followed.since
+                kept = {each.guest: self._returned(change, each, reporter) for each in followed.returned}
+        except LibvirtError:
+            self._since = {}  # nobody knows whether they were gone meanwhile
+            raise
         return {
             "unapplied": followed.unapplied,
             "refused": refused,
