@@ -260,9 +260,9 @@ def schedule_command(
 ) -> None:
     """Find a host for a guest: query, filter by NUMA nodes and thread policy, weigh, claim, pin, record.
 
-    Hosts are those of --hosts, or the one of --topology (or --root) and --config. Without a Placement, what
-    they offer is computed from these files, and only their ledgers say what is held; disk and other classes
-    are not checked then.
+    Hosts are those of --hosts and --agent, or the one of --topology (or --root) and --config. Without a
+    Placement, what they offer is computed from these, and only their ledgers say what is held; disk and other
+    classes are not checked then. An agent (--agent) makes the claim itself, in its own Placement.
 
     Exit code 6 if there is no valid host: the counts say how many hosts each demand eliminated.
     """
@@ -277,7 +277,8 @@ def schedule_command(
         known = tuple(Aggregate(each, each) for each in {*named, *excluded} if _checked_uuid(each))
     request = request.within(tuple(memberships(demands, known or (), named, excluded)))
     hosts = given.hosts()
-    wanted = WantedGuest(_guest(guest, placement), request, read.name, pack, demands)
+    name = _guest(guest, as_uuid=placement.is_given or bool(given.agents))
+    wanted = WantedGuest(name, request, read.name, pack, demands, project, user)
     offers = offers_of(placement, given, hosts, project, user)
     scheduler = GuestScheduler(offers, hosts, scores=_scores(scores), host_timeout=host_timeout)
     outcome = scheduler.schedule(wanted)
@@ -407,11 +408,11 @@ def _guest_text(cpus: GuestCPUs) -> str:
     return ", ".join(parts)
 
 
-def _guest(guest: str | None, placement: PlacementChoice) -> str:
+def _guest(guest: str | None, *, as_uuid: bool) -> str:
     """Return the guest's name; Placement accepts only UUIDs."""
     if guest is None:
         return str(uuid.uuid4())
-    if placement.is_given:
+    if as_uuid:
         try:
             return str(uuid.UUID(guest))
         except ValueError as error:

@@ -11,12 +11,14 @@ import functools
 import io
 import platform
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 from click.shell_completion import CompletionItem
@@ -70,7 +72,8 @@ def failure(reason: Reason, message: str, *, code: ExitCode = ExitCode.BAD_INPUT
 def _hosts_of(context: click.Context) -> Mapping[str, ComputeHost]:
     """Return the hosts that a command line names, to complete it; none if they cannot be used."""
     values: dict[str, Any] = {field.name: context.params.get(field.name) for field in fields(GivenHosts)}
-    values |= {"config": values["config"] or (), "compat": Compat(values["compat"] or Compat.SPEC)}
+    values |= {name: values[name] or () for name in ("config", "beside_nova", "agents")}
+    values |= {"compat": Compat(values["compat"] or Compat.SPEC)}
     try:
         with redirect_stderr(io.StringIO()):
             return GivenHosts(**values).hosts().known
@@ -90,6 +93,29 @@ def guest_names(
     """Complete the name of a guest of the hosts that the command line names."""
     hosts = _hosts_of(context).values()
     return of_names(sorted(guest for host in hosts for guest in host.guests()), incomplete)
+
+
+def _agents(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Read NAME=URL, or URL."""
+    found = []
+    for value in values:
+        name, _, url = value.rpartition("=https://")
+        url = f"https://{url}" if name else value
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme == "https" and bool(parts.hostname) and not parts.path.strip("/")
+            usable = usable and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            message = (
+                f"{value!r} is not the address of an agent: write https://HOST:PORT or NAME=https://HOST:PORT"
+            )
+            raise click.BadParameter(message, context, parameter)
+        found.append((name, url))
+    return tuple(found)
 
 
 COMPAT = click.option(
@@ -139,6 +165,21 @@ _HOSTS = click.option(
     type=EXISTING_FOLDER,
     metavar="DIR",
     help="Many hosts: DIR/NAME has topology.json, nova.conf and ledger.json of each.",
+)
+_AGENTS = together(
+    click.option(
+        "--agent",
+        "agents",
+        multiple=True,
+        metavar="[NAME=]URL",
+        callback=_agents,
+        help="A host whose agent (compute run --listen) serves its ledger: https://HOST:PORT; repeatable.",
+    ),
+    click.option(
+        "--cacert", type=FILE, metavar="FILE", help="Authorities of the agents' certificates (PEM)."
+    ),
+    click.option("--cert", type=FILE, metavar="FILE", help="The certificate to show to agents (PEM)."),
+    click.option("--key", type=FILE, metavar="FILE", help="Its private key (PEM)."),
 )
 _LEDGER = click.option(
     "--ledger",
@@ -295,8 +336,14 @@ class GivenHosts:
     ledger: Path | None
     folder: Path | None
     beside_nova: tuple[Path, ...]
+    agents: tuple[tuple[str, str], ...] = ()
+    cacert: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
 
     def __post_init__(self) -> None:
+        if (self.cert is None) != (self.key is None):
+            raise click.UsageError("--cert and --key go together")
         if self.beside_nova:
             object.__setattr__(self, "compat", Compat.NOVA)
 
@@ -305,6 +352,11 @@ class GivenHosts:
         """What nova.conf says."""
         return nova_conf(self.config or self.beside_nova)
 
+    @property
+    def are_many(self) -> bool:
+        """Whether the hosts are those of a directory, or of agents."""
+        return self.folder is not None or bool(self.agents)
+
     def hosts(self) -> Hosts:
         """Return all hosts, or the one with the name; those that cannot be used are reported on stderr.
 
@@ -312,15 +364,15 @@ class GivenHosts:
             HostUnknown: if there is none with this name.
             ComputeError: if the only host cannot be used.
         """
-        if self.folder is None:
+        if not self.are_many:
             host = self.host()
             return Hosts(MappingProxyType({host.name: host}), MappingProxyType({}))
         if self.topology or self.root or self.config or self.ledger or self.beside_nova:
             raise click.UsageError(
-                "--hosts excludes --topology, --root, --config, --beside-nova and --ledger: DIR has those of "
-                "each host"
+                "--hosts and --agent exclude --topology, --root, --config, --beside-nova and --ledger: each "
+                "host has its own"
             )
-        hosts = read_hosts(self.folder, self.compat)
+        hosts = self._read()
         for name, error in hosts.unusable.items():
             say(f"warning: {error.reason}: host {name} is left out: {error}")
         if self.name is None:
@@ -329,7 +381,7 @@ class GivenHosts:
             raise hosts.unusable[self.name]
         if self.name not in hosts.known:
             names = ", ".join([*hosts.known, *hosts.unusable])
-            raise HostUnknown(f"there is no host {self.name} in {self.folder}", hint=f"there are {names}")
+            raise HostUnknown(f"there is no host {self.name}", hint=f"there are {names}")
         return Hosts(MappingProxyType({self.name: hosts.known[self.name]}), MappingProxyType({}))
 
     def host(self) -> ComputeHost:
@@ -339,7 +391,7 @@ class GivenHosts:
             HostUnknown: if there is none with this name.
             ComputeError: if its files cannot be used.
         """
-        if self.folder is not None:
+        if self.are_many:
             return self._of_many()
         name = host_name(self.name, self.conf, beside_nova=bool(self.beside_nova))
         made_of = machine(self.topology, self.root)
@@ -355,12 +407,30 @@ class GivenHosts:
         Raises:
             ComputeError: if the file of its options cannot be used.
         """
-        file = None if self.folder is None else self.folder / host.name / OPTIONS
-        options = _options_of(self.conf) if file is None else options_in(file)
+        if host.agent is not None:
+            options = host.agent.options
+        elif self.folder is not None:
+            options = options_in(self.folder / host.name / OPTIONS)
+        else:
+            options = _options_of(self.conf)
         facts = HostFacts.of(host.machine)
         known = check_options(options, facts, compat=self.compat).warnings
         checked = check_options(options, facts, guests, self.compat)
         return replace(checked, warnings=tuple(each for each in checked.warnings if each not in known))
+
+    def _read(self) -> Hosts:
+        """Return the hosts of the directory, and those of agents."""
+        found = [read_hosts(self.folder, self.compat)] if self.folder is not None else []
+        if self.agents:
+            from corewise.compute.remote import TLSFiles, remote_hosts  # noqa: PLC0415 - few need it
+
+            found.append(remote_hosts(self.agents, TLSFiles(self.cacert, self.cert, self.key)))
+        names = Counter(name for hosts in found for name in (*hosts.known, *hosts.unusable))
+        if twice := [name for name, times in names.items() if times > 1]:
+            raise click.UsageError(f"--hosts and --agent both name {', '.join(twice)}: leave one of them out")
+        known = {name: host for hosts in found for name, host in hosts.known.items()}
+        unusable = {name: error for hosts in found for name, error in hosts.unusable.items()}
+        return Hosts(MappingProxyType(known), MappingProxyType(unusable))
 
     def _of_many(self) -> ComputeHost:
         hosts = self.hosts()
@@ -387,7 +457,7 @@ def _as_one(kind: type, argument: str, *options: Decorator) -> Decorator:
     return decorate
 
 
-given_hosts = _as_one(GivenHosts, "given", _HOSTS, host_options, BESIDE_NOVA, _LEDGER, HOST)
+given_hosts = _as_one(GivenHosts, "given", _HOSTS, _AGENTS, host_options, BESIDE_NOVA, _LEDGER, HOST)
 """Hosts: ``given``."""
 
 

@@ -24,7 +24,15 @@ from corewise.cli.compute_options import (
     warning_records,
 )
 from corewise.cli.files import FOLDER
-from corewise.cli.options import LOG_OPTIONS, METRICS_LISTEN, duration, examples, run_program
+from corewise.cli.options import (
+    ADDRESS,
+    LOG_OPTIONS,
+    METRICS_LISTEN,
+    TLS_OPTIONS,
+    duration,
+    examples,
+    run_program,
+)
 from corewise.cli.output import Form, count, say
 from corewise.compute.options import GRACE, INTERVAL, ComputeOptions, Grace
 from corewise.service.logs import LogFormat, configure
@@ -79,6 +87,8 @@ if TYPE_CHECKING:
     help="Time between two passes.",
 )
 @METRICS_LISTEN
+@click.option("--listen", help="Serve the host's ledger to schedulers here (HTTPS).", **ADDRESS)
+@TLS_OPTIONS
 @click.option(
     "--placement-port",
     type=click.IntRange(0, 65535),
@@ -111,6 +121,9 @@ def command(
     With --beside-nova, nova-compute reports the host: the agent checks that Placement has what nova.conf
     says, and writes nothing there. With --config too, the agent owns the CPUs of that file, which no set of
     Nova's may name.
+
+    With --listen, schedulers need no access to --state-dir: they name the agent with --agent, and it gives
+    them the host's CPUs itself. --tls-cert, --tls-key and --client-ca are needed then.
 
     Runs until SIGTERM or SIGINT, which change nothing.
     """
@@ -146,10 +159,25 @@ def _check(root: Path | None, form: Form, given: dict[str, Any]) -> None:
         raise click.UsageError("--apply needs --libvirt: the domains that it writes")
     if given["apply"] and given["beside_nova"] and not given["config"]:
         raise click.UsageError("--apply: Nova pins the guests of this host (--beside-nova)")
+    _check_listen(given)
     if given["topology"] and root:
         raise click.UsageError("--topology and --root exclude each other: both say what the host is")
     if form is not Form.TABLE and not given["once"]:
         raise click.UsageError("-o goes with --once")
+
+
+def _check_listen(given: dict[str, Any]) -> None:
+    """Refuse options of the ledger's server that do not go together."""
+    if given["listen"]:
+        needed = {"--state-dir": "state_dir", "--tls-cert": "tls_cert", "--tls-key": "tls_key"}
+        needed |= {"--client-ca": "client_ca"}
+        missing = [option for option, name in needed.items() if not given[name]]
+        if missing:
+            raise click.UsageError(f"--listen needs {', '.join(missing)} too")
+        if given["once"] or (given["beside_nova"] and not given["config"]):
+            raise click.UsageError("--listen: not with --once, nor where Nova has all CPUs (--beside-nova)")
+    elif given["tls_cert"] or given["tls_key"] or given["client_ca"]:
+        raise click.UsageError("--tls-cert, --tls-key and --client-ca go with --listen")
 
 
 def _default(
@@ -190,7 +218,8 @@ def _run(options: ComputeOptions, placement: PlacementChoice, form: Form, port: 
         _print(program.run_pass(options, client), options, form)
     else:
         with _served(placement, port):
-            run_program(program.HostAgent(options, client).run())
+            claims = placement.client(nova_conf(options.conf_files)) if options.listen else None
+            run_program(program.HostAgent(options, client, claims=claims).run())
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def command(given: GivenHosts, form: str) -> None:
     if form == SVG:
         click.echo(_drawn(given.host()), nl=False)
         return
-    hosts = [given.host()] if given.folder is None or given.name else list(given.hosts().known.values())
+    hosts = [given.host()] if not given.are_many or given.name else list(given.hosts().known.values())
     if form in {Form.JSON, Form.YAML}:
         document = {"hosts": [status_record(host) for host in hosts]}
         click.echo(output.document_text(document, Form(form)), nl=False)

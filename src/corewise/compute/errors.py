@@ -7,7 +7,11 @@
     ├── LedgerUnusable       the ledger cannot be read or written
     │   ├── LedgerDamaged    its content is not what was written: cut off or changed
     │   ├── JournalUnusable  what was written into domains cannot be read or recorded
-    │   └── LedgerBusy       another process has held it for too long
+    │   ├── LedgerBusy       another process has held it for too long
+    │   └── AgentFailed      the agent that has the ledger refuses, and says why
+    │       ├── AgentUnreachable   it does not answer
+    │       ├── AgentUntrusted     it, or its caller, has no certificate that the other accepts
+    │       └── AgentIncompatible  it speaks another version of the API
     ├── DomainChanged        somebody else has changed a domain since it was written
     ├── GuestUnknown         no such guest on any host
     ├── GuestExists          a guest of this UUID has a host already
@@ -58,6 +62,47 @@ class LedgerBusy(LedgerUnusable):
 
     reason = Reason.LEDGER_BUSY
     default_hint = "end the process that holds it, or wait"
+
+
+class AgentFailed(LedgerUnusable):
+    """An agent refuses a request; ``reason`` and exit code are those of its answer."""
+
+    default_hint = ""
+
+    def __init__(
+        self, message: str, *, hint: str = "", reason: Reason | None = None, exit_code: ExitCode | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        if reason is not None:
+            self.reason = reason
+        if exit_code is not None:
+            self.exit_code = exit_code
+
+
+class AgentUnreachable(AgentFailed):
+    """An agent does not answer. ``sent``: it may have carried out the request."""
+
+    reason = Reason.AGENT_UNREACHABLE
+    exit_code = ExitCode.CONNECTION
+
+    def __init__(self, message: str, *, hint: str = "", sent: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.sent = sent
+
+
+class AgentUntrusted(AgentFailed):
+    """An agent or its caller shows no certificate that the other accepts; nothing was done."""
+
+    reason = Reason.AGENT_UNTRUSTED
+    exit_code = ExitCode.UNAUTHORIZED
+
+
+class AgentIncompatible(AgentFailed):
+    """An agent speaks another version of the API; nothing was done."""
+
+    reason = Reason.AGENT_INCOMPATIBLE
+    exit_code = ExitCode.CONNECTION
+    default_hint = "run the same version of corewise on both sides"
 
 
 class JournalUnusable(LedgerUnusable):

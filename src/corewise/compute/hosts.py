@@ -10,6 +10,8 @@ A host is a directory, which its agent keeps (``corewise compute run --state-dir
 ``beside-nova``    only where nova-compute runs: the CPUs that it gives to its guests
 ================== =====================================================================
 
+Or a host is the address of its agent, which serves the same over HTTPS (:mod:`corewise.compute.remote`).
+
 A host whose files cannot be used is left out and reported with the reason; nothing is guessed. A host also
 says what each of its CPUs is used for, and where the domain of a guest may run.
 """
@@ -23,14 +25,15 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Protocol
 
 from corewise.compute.beside_nova import MARK, given_cpus, refuse_cpus_of_nova
 from corewise.compute.errors import ComputeError, FileUnusable, GuestMoving, LedgerUnusable
-from corewise.compute.ledger import GuestRecord, Guests, LedgerFile, LedgerStore, MoveRecord
+from corewise.compute.ledger import GuestClaim, GuestRecord, Guests, LedgerFile, LedgerStore, MoveRecord
 from corewise.compute.machine_file import parse_machine
 from corewise.openstack.errors import NovaConfError
 from corewise.openstack.libvirt_xml import CPUTuning
-from corewise.pinning import ClaimConflict, GuestLedger, GuestPins, HostCell, host_cells
+from corewise.pinning import ClaimConflict, GuestLedger, GuestPins, HostCell, Refusal, host_cells
 from corewise.topology import CPUSet, CPUSetError, Host
 from corewise.tracking import Compat, HostFacts, HostOffer, HostOptions, HostSettings, check_options, offer
 from corewise.vocabulary.guests import EmulatorThreads, GuestCPUs
@@ -39,9 +42,28 @@ from corewise.vocabulary.reasons import Reason
 TOPOLOGY, OPTIONS, LEDGER, REPORTED = "topology.json", "nova.conf", "ledger.json", "reported"
 
 
+class LedgerAgent(Protocol):
+    """The agent that has a host's ledger, and decides what changes in it.
+
+    ``options`` are the host's; ``last_report`` is when it reported last, in seconds since the epoch.
+    """
+
+    options: HostOptions
+    last_report: float | None
+
+    def take(self, claim: GuestClaim) -> GuestRecord | Refusal:
+        """Give a guest CPUs, and claim them in Placement; or say why not."""
+
+    def release(self, guest: str) -> None:
+        """Release what a guest holds of the host."""
+
+
 @dataclass(frozen=True)
 class ComputeHost:
-    """One host. ``nova_cpus``: those that nova-compute gives; None where it does not run."""
+    """One host. ``nova_cpus``: those that nova-compute gives; None where it does not run.
+
+    ``agent`` is asked for everything that changes the host's ledger, if that is known by its agent's address.
+    """
 
     name: str
     machine: Host
@@ -49,6 +71,7 @@ class ComputeHost:
     ledger: LedgerStore
     folder: Path | None = None
     nova_cpus: CPUSet | None = None
+    agent: LedgerAgent | None = None
 
     def refuse_cpus_of_nova(self) -> None:
         """Refuse to give its CPUs to guests where Nova does.
@@ -60,6 +83,8 @@ class ComputeHost:
 
     def last_report(self) -> float | None:
         """Return when its agent reported last, in seconds since the epoch; None without an agent."""
+        if self.agent is not None:
+            return self.agent.last_report
         try:
             return None if self.folder is None else (self.folder / REPORTED).stat().st_mtime
         except OSError:
@@ -186,8 +211,8 @@ def read_hosts(folder: Path, compat: Compat) -> Hosts:
     return Hosts(MappingProxyType(known), MappingProxyType(unusable))
 
 
-def read_host(folder: Path, compat: Compat) -> ComputeHost:
-    """Read the host of a directory, which is named after it.
+def read_host(folder: Path, compat: Compat, name: str = "") -> ComputeHost:
+    """Read the host of a directory, which is named after it, unless the host's name is given.
 
     Raises:
         FileUnusable: if a file of it cannot be used.
@@ -196,9 +221,10 @@ def read_host(folder: Path, compat: Compat) -> ComputeHost:
     machine = read_machine_file(folder / TOPOLOGY)
     nova_cpus = _marked(folder / MARK)
     rules = compat if nova_cpus is None else Compat.NOVA
-    settings = settings_of(folder.name, options_in(folder / OPTIONS), machine, rules)
-    ledger = LedgerFile(folder / LEDGER, folder.name)
-    host = ComputeHost(folder.name, machine, settings, ledger, folder, nova_cpus)
+    name = name or folder.name
+    settings = settings_of(name, options_in(folder / OPTIONS), machine, rules)
+    ledger = LedgerFile(folder / LEDGER, name)
+    host = ComputeHost(name, machine, settings, ledger, folder, nova_cpus)
     host.guests()
     return host
 

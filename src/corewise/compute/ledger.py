@@ -147,6 +147,23 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return HostedGuest(uuid, "", pins.cpus, self.vcpus - len(pins.cpus), emulator, self.thread_policy)
 
 
+class GuestClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a guest is to get of one host: CPUs, and its allocations; ``provider`` is the host's own.
+
+    An agent is sent it as JSON (:mod:`corewise.compute.ledger_server`).
+    """
+
+    guest: str
+    cpus: GuestCPUs
+    allocations: Mapping[str, Mapping[str, int]]
+    provider: str = ""
+    flavor: str = ""
+    pack: bool = False
+    demands: HostDemands = NO_DEMANDS
+    project: str | None = None
+    user: str | None = None
+
+
 Guests: TypeAlias = Mapping[str, GuestRecord]
 """Guest's UUID -> its record, in the order in which they came."""
 

@@ -35,6 +35,8 @@ class ComputeOptions:
     whose domains the ledger follows, with ``grace``; None: only commands change the ledger. ``apply``: write
     the CPUs that were chosen into domains that do not have them. ``beside_nova``: the options of the
     nova-compute that runs on the host too; without ``config`` the agent only checks.
+    ``listen``: serve the ledger there over HTTPS, with ``tls_cert`` and ``tls_key``, to callers whose
+    certificates the authorities of ``client_ca`` have signed; these are files.
     ``standalone``: report MEMORY_MB too, and DISK_GB if ``disk_gb`` is set, on a host without nova-compute.
     """
 
@@ -51,6 +53,10 @@ class ComputeOptions:
     standalone: bool = False
     disk_gb: int = 0
     metrics_listen: Address | None = None
+    listen: Address | None = None
+    tls_cert: str = ""
+    tls_key: str = ""
+    client_ca: str = ""
     once: bool = False
     dry_run: bool = False
     beside_nova: tuple[Path, ...] = ()

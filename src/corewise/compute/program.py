@@ -19,6 +19,7 @@ from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.compute.adoption import LedgerChangeKind
 from corewise.compute.errors import ComputeError
 from corewise.compute.host_state import HostReader, HostState
+from corewise.compute.ledger_server import LedgerServer
 from corewise.compute.offering import PlacementWrite, rehearsed
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers, Reporter
@@ -74,7 +75,10 @@ def rehearse_alone(options: ComputeOptions) -> Passed:
 
 
 class HostAgent:
-    """The agent of one host. ``blocking`` runs a pass, which blocks, in a thread."""
+    """The agent of one host. ``blocking`` runs a pass, which blocks, in a thread.
+
+    ``claims`` is the client with which schedulers' requests are carried out, beside the passes.
+    """
 
     def __init__(
         self,
@@ -84,6 +88,7 @@ class HostAgent:
         clock: Clock = SYSTEM_CLOCK,
         patience: Patience = PATIENCE,
         blocking: Blocking = asyncio.to_thread,
+        claims: PlacementClient | None = None,
     ) -> None:
         self.options = options
         self._clock = clock
@@ -98,6 +103,9 @@ class HostAgent:
         self._problem: tuple[Reason, str] | None = None
         self._passes = 0
         self._warned: set[str] = set()
+        self.server: LedgerServer | None = None
+        if options.listen is not None and claims is not None:
+            self.server = LedgerServer(options, claims, self.program, patience=patience)
         self.program.expose(options.metrics_listen, ready=self._problems)
 
     def once(self, now: float = 0.0) -> Passed:
@@ -122,20 +130,25 @@ class HostAgent:
 
         Raises:
             ComputeError: if the host's files or options cannot be used at the start.
-            OptionsError: if an address cannot be listened on.
+            OptionsError: if an address cannot be listened on, or no certificate can be served.
         """
+        if self.server is not None:
+            await self.server.prepare()
         _log.info("corewise compute %s begins", corewise.__version__, extra=fields(host=self.options.name))
         try:
             await self._pass()
         except (PlacementError, LibvirtError) as error:  # a problem of the host itself ends the agent
             self._report_problem(error.reason, error.log_text)
-        await self.program.run([("report", self._keep)])
+        served = self.server.loops() if self.server is not None else ()
+        await self.program.run([("report", self._keep), *served])
 
     def _problems(self) -> Iterable[str]:
         if self._problem is not None:
             yield f"{self._problem[0]}: {self._problem[1]}"
         elif not self._passes:
             yield "no pass has been completed yet"
+        if self.server is not None:
+            yield from self.server.problems()
 
     async def _keep(self) -> None:
         while True:

@@ -16,6 +16,9 @@ the ledger from before it enters a guest until Placement has answered. Placement
 made.
 
 A guest is deleted from Placement first: repeating a delete that broke off finishes it.
+
+A host that is known by the address of its agent (:mod:`corewise.compute.remote`) does step 4, and the delete,
+itself: its agent runs the same functions, under its own lock and with its own Placement client.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from corewise.compute.hosts import ComputeHost, Hosts
 from corewise.compute.ledger import (
     NO_DEMANDS,
     Change,
+    GuestClaim,
     GuestRecord,
     Guests,
     GuestState,
@@ -53,6 +57,7 @@ from corewise.compute.verdicts import (
 from corewise.openstack.errors import OpenStackError, PlacementDown, PlacementServerError, UnexpectedAnswer
 from corewise.pinning import GuestLedger, GuestPins, Refusal, place
 from corewise.tracking import GuestRequest, PlacementQuery
+from corewise.vocabulary.guests import GuestCPUs
 from corewise.vocabulary.placement import DISABLED_TRAIT, VCPU
 from corewise.vocabulary.reasons import Reason
 
@@ -78,8 +83,8 @@ def settle(change: Change, offers: Offers) -> Mapping[str, bool]:
 
 
 def is_unsettled(host: ComputeHost) -> bool:
-    """Whether a scheduler is claiming on a host, or has died there."""
-    return any(guest.state is GuestState.CLAIMING for guest in host.guests().values())
+    """Whether a scheduler is claiming on a host, or has died there; an agent settles its host itself."""
+    return host.agent is None and any(guest.state is GuestState.CLAIMING for guest in host.guests().values())
 
 
 def pin(
@@ -133,6 +138,7 @@ class WantedGuest:
     """A guest to be placed. ``pack``: on the fullest host and NUMA nodes, not the emptiest.
 
     ``demands`` are kept for when it moves; the request's query names the aggregates that meet them.
+    ``project`` and ``user`` own it in Placement.
     """
 
     guest: str
@@ -140,6 +146,67 @@ class WantedGuest:
     flavor: str = ""
     pack: bool = False
     demands: HostDemands = NO_DEMANDS
+    project: str | None = None
+    user: str | None = None
+
+
+def take(host: ComputeHost, offers: Offers, claim: GuestClaim) -> GuestRecord | Refusal:
+    """Choose, enter, claim, and enter as held; or leave everything as it was, and say why.
+
+    Raises:
+        GuestExists: if the host has the guest already.
+        LedgerUnusable: if the ledger cannot be read or written; nothing is claimed then.
+        OpenStackError: what Placement refuses for other reasons than that somebody was faster.
+    """
+    with host.ledger.changing() as change:
+        settle(change, offers)
+        before = change.host.guests
+        if claim.guest in before:
+            raise GuestExists(f"guest {claim.guest} is on host {host.name} already")
+        chosen = _chosen(host, host.ledger_with(before), claim.cpus, pack=claim.pack)
+        if isinstance(chosen, Refusal):
+            return chosen
+        candidate = Candidate(host.name, claim.allocations, claim.provider)
+        record = record_of(
+            claim.cpus,
+            chosen,
+            candidate.resources,
+            flavor=claim.flavor,
+            provider=claim.provider,
+            demands=claim.demands,
+        )
+        change.write({**before, claim.guest: record})
+        try:
+            refused = offers.claim(claim.guest, candidate)
+        except UNCERTAIN:
+            raise  # the claim may have been made: the entry stays, and is settled later
+        except OpenStackError:
+            change.write(before)
+            raise
+        if refused is not None:
+            change.write(before)
+            return Refusal(Reason.CLAIM_LOST, f"host {host.name}: {refused}")
+        held = replace(record, state=GuestState.HELD)
+        change.write({**before, claim.guest: held})
+        return held
+
+
+def release(host: ComputeHost, hosts: Hosts, offers: Offers, guest: str) -> None:
+    """Release what a guest of a host holds: in Placement, then in the ledger.
+
+    ``hosts`` are all that may know whether it is being moved.
+
+    Raises:
+        NovaGivesCPUs, ProviderOfNova: if it is a guest of Nova's.
+        GuestMoving: if it is being moved.
+        ComputeError, OpenStackError: what else prevents it; the same call finishes it.
+    """
+    host.refuse_cpus_of_nova()
+    offers.refuse_guest_of_nova(guest)
+    with host.ledger.changing() as change:
+        hosts.refuse_moving(guest)
+        offers.release(guest)
+        change.write({uuid: each for uuid, each in change.host.guests.items() if uuid != guest})
 
 
 HOST_TIMEOUT = 300.0
@@ -215,12 +282,11 @@ class GuestScheduler:
             if not self._offers.release(guest):
                 raise GuestUnknown(f"no host has a guest {guest}")
             return None
-        host.refuse_cpus_of_nova()
-        self._offers.refuse_guest_of_nova(guest)
-        with host.ledger.changing() as change:
+        if host.agent is None:
+            release(host, self._hosts, self._offers, guest)
+        else:
             self._hosts.refuse_moving(guest)
-            self._offers.release(guest)
-            change.write({uuid: each for uuid, each in change.host.guests.items() if uuid != guest})
+            host.agent.release(guest)
         return host.name
 
     def _rounds(self, request: GuestRequest) -> Iterator[Sequence[Candidate]]:
@@ -290,11 +356,12 @@ class GuestScheduler:
     def _refusal(self, candidate: Candidate, wanted: WantedGuest) -> Refusal | None:
         """Say why a host cannot take a guest, if it cannot."""
         host = self._hosts.known[candidate.host]
-        chosen = _chosen(host, self._ledger(host), wanted)
+        cpus = wanted.request.cpus
+        chosen = _chosen(host, self._ledger(host), cpus, pack=wanted.pack)
         if isinstance(chosen, Refusal) and is_unsettled(host):
             with host.ledger.changing() as change:
                 settle(change, self._offers)
-            chosen = _chosen(host, self._ledger(host), wanted)
+            chosen = _chosen(host, self._ledger(host), cpus, pack=wanted.pack)
         return chosen if isinstance(chosen, Refusal) else None
 
     def _weighed(self, offers: Mapping[str, Candidate], wanted: WantedGuest) -> Sequence[Weighed]:
@@ -316,38 +383,20 @@ class GuestScheduler:
         return NoValidHost(hosts, tuple(eliminated), tuple(refusal.message for _, refusal in refused))
 
     def _take(self, candidate: Candidate, wanted: WantedGuest) -> GuestRecord | Refusal:
-        """Choose, enter, claim, and enter as held; or leave everything as it was, and say why."""
+        """Claim a host, or have its agent claim it."""
         host = self._hosts.known[candidate.host]
-        with host.ledger.changing() as change:
-            settle(change, self._offers)
-            before = change.host.guests
-            if wanted.guest in before:
-                raise GuestExists(f"guest {wanted.guest} has come to host {host.name} meanwhile")
-            chosen = _chosen(host, host.ledger_with(before), wanted)
-            if isinstance(chosen, Refusal):
-                return chosen
-            record = record_of(
-                wanted.request.cpus,
-                chosen,
-                candidate.resources,
-                flavor=wanted.flavor,
-                provider=candidate.provider,
-                demands=wanted.demands,
-            )
-            change.write({**before, wanted.guest: record})
-            try:
-                refused = self._offers.claim(wanted.guest, candidate)
-            except UNCERTAIN:
-                raise  # the claim may have been made: the entry stays, and is settled later
-            except OpenStackError:
-                change.write(before)
-                raise
-            if refused is not None:
-                change.write(before)
-                return Refusal(Reason.CLAIM_LOST, f"host {host.name}: {refused}")
-            held = replace(record, state=GuestState.HELD)
-            change.write({**before, wanted.guest: held})
-            return held
+        claim = GuestClaim(
+            wanted.guest,
+            wanted.request.cpus,
+            candidate.allocations,
+            candidate.provider,
+            wanted.flavor,
+            wanted.pack,
+            wanted.demands,
+            wanted.project,
+            wanted.user,
+        )
+        return take(host, self._offers, claim) if host.agent is None else host.agent.take(claim)
 
     def _is_placed(self, guest: str) -> bool:
         """Whether a guest has a host; settles it first if its scheduler has died."""
@@ -362,11 +411,11 @@ class GuestScheduler:
         return guest in host.guests() or self._offers.exists(guest)
 
 
-def _chosen(host: ComputeHost, ledger: GuestLedger, wanted: WantedGuest) -> GuestPins | Refusal:
+def _chosen(host: ComputeHost, ledger: GuestLedger, cpus: GuestCPUs, *, pack: bool) -> GuestPins | Refusal:
     """Choose the guest's CPUs of a host: the same function filters and claims."""
     if ledger.conflicts:
         return Refusal(Reason.CPUS_PROMISED_TWICE, f"host {host.name}: {ledger.conflicts[0].message}")
-    placed = place(ledger, wanted.request.cpus, pack=wanted.pack)
+    placed = place(ledger, cpus, pack=pack)
     if isinstance(placed, Refusal):
         return dataclasses.replace(placed, message=f"host {host.name}: {placed.message}")
     return placed

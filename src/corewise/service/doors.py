@@ -89,6 +89,15 @@ EXTENDER = Door(
     connections=256,
     handshake_timeout=10.0,
 ).with_body(8 * MIB)
+LEDGER = Door(
+    name="ledger",
+    programs="compute",
+    option="`--listen`, HTTPS",
+    serves="`/v1/host`, `/v1/claims`, `/v1/guests/`: the host's ledger, for schedulers",
+    authentication="a client certificate of `--client-ca`",
+    connections=256,
+    handshake_timeout=10.0,
+).with_body(1 * MIB)
 HEALTH = Door(
     name="health",
     programs="manager, scheduler, agent, compute",
@@ -97,7 +106,7 @@ HEALTH = Door(
     authentication="none; with `--metrics-auth token`, `/metrics`: a token, reviewed",
     connections=64,
 )
-DOORS: tuple[Door, ...] = (WEBHOOKS, EXTENDER, HEALTH)
+DOORS: tuple[Door, ...] = (WEBHOOKS, EXTENDER, LEDGER, HEALTH)
 
 
 class RefusalCause(StrEnum):

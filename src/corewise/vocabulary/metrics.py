@@ -153,9 +153,9 @@ CONFIG_VALID = gauge(
     "key",
 )
 CERTIFICATE_EXPIRY = gauge(
-    SERVING,
+    f"{SERVING}, {COMPUTE}",
     "corewise_certificate_expiry_timestamp_seconds",
-    "When the webhooks' serving certificate expires.",
+    "When the serving certificate expires: the webhooks', or that of a host's ledger.",
 )
 LEADER = gauge(SERVING, "corewise_leader", "1 on the replica that holds the lease, else 0.")
 LOOP_RESTARTS = counter(
@@ -616,6 +616,13 @@ COMPUTE_LEDGER_CHANGES = counter(
     "corewise_compute_ledger_changes_total",
     "Guests whose domains and ledger were brought together: adopted, applied, repinned, unpinned, gone.",
     "change",
+)
+COMPUTE_CLAIMS = counter(
+    COMPUTE,
+    "corewise_compute_claims_total",
+    "Requests of schedulers for the host's CPUs over HTTPS, by how they ended: claimed, repeated (it was "
+    "claimed already), released, or a reason code.",
+    "result",
 )
 
 

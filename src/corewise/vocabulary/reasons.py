@@ -1106,6 +1106,21 @@ class Reason(StrEnum):
         "Another process has held the ledger of a host for too long.",
         "End that process, or wait for it.",
     )
+    AGENT_UNREACHABLE = _warning(
+        "AgentUnreachable",
+        "The agent of a host, which has its ledger, does not answer; the host gets no guests meanwhile.",
+        "See whether corewise compute run --listen runs there, and whether a firewall lets its port through.",
+    )
+    AGENT_UNTRUSTED = _warning(
+        "AgentUntrusted",
+        "The agent of a host and its caller do not accept each other's certificates; nothing was done.",
+        "Have one authority sign both, and name it with --cacert here and with --client-ca there.",
+    )
+    AGENT_INCOMPATIBLE = _warning(
+        "AgentIncompatible",
+        "The agent of a host speaks another version of the API for ledgers; nothing was done.",
+        "Run the same version of corewise on both sides.",
+    )
     GUEST_UNKNOWN = _info(
         "GuestUnknown",
         "No host that was asked has this guest.",
@@ -1190,7 +1205,7 @@ class Reason(StrEnum):
     HOST_UNKNOWN = _info(
         "HostUnknown",
         "Placement offers a host whose topology is unknown, so its free CPUs are unknown too.",
-        "Run corewise compute run on it, into a directory below --hosts.",
+        "Run corewise compute run on it, into a directory below --hosts, or name it with --agent.",
     )
     HOST_OUTSIDE_AGGREGATES = _info(
         "HostOutsideAggregates",

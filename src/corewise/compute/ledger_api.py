@@ -1,0 +1,66 @@
+"""What schedulers and the agent of a host say to each other over HTTPS, as JSON.
+
+=============================== =========================== ==============================================
+request                         body                        answer
+=============================== =========================== ==============================================
+``GET /v1/host``                                            ``HostAnswer``: the host and its ledger
+``POST /v1/claims``             ``GuestClaim``              ``ClaimAnswer``: the guest's CPUs, or why none
+``DELETE /v1/guests/UUID``                                  ``{}``: the guest holds nothing of the host
+=============================== =========================== ==============================================
+
+Every request may be repeated: a claim of the same guest for the same CPUs is answered as before. An error is
+answered with a status of 400 or more and a ``FailureAnswer``; what the server itself refuses (a caller
+without a certificate, a body that is too large), in a sentence.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from corewise.compute.ledger import GuestRecord
+from corewise.tracking import Compat, HostOptions
+from corewise.vocabulary.exit_codes import ExitCode
+from corewise.vocabulary.reasons import Reason
+
+HOST, CLAIMS, GUESTS = "/v1/host", "/v1/claims", "/v1/guests/"
+
+
+class HostAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """A host. ``machine`` is what ``topology.json`` has, ``ledger`` a ``HostRecord``.
+
+    ``nova_cpus``: those that nova-compute gives, as a CPU list; None where it does not run. ``silent``:
+    seconds since the agent's last report; None before the first. ``corewise``: the agent's version.
+    """
+
+    host: str
+    machine: msgspec.Raw
+    options: HostOptions
+    compat: Compat
+    ledger: msgspec.Raw
+    nova_cpus: str | None = None
+    silent: float | None = None
+    corewise: str = ""
+
+
+class RefusalAnswer(msgspec.Struct, frozen=True):
+    """Why a host does not take a guest: a verdict."""
+
+    reason: Reason
+    message: str
+    unresolvable: bool = False
+
+
+class ClaimAnswer(msgspec.Struct, frozen=True):
+    """One of both: what the guest got, or why not."""
+
+    record: GuestRecord | None = None
+    refusal: RefusalAnswer | None = None
+
+
+class FailureAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """What prevented an answer; ``exit_code`` is that of a command which it ends."""
+
+    message: str
+    hint: str = ""
+    reason: Reason | None = None
+    exit_code: ExitCode = ExitCode.REFUSED

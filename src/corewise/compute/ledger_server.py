@@ -1,0 +1,284 @@
+"""The agent serves its host's ledger over HTTPS, so that schedulers need no shared directory.
+
+A claim is decided here: under the lock of the ledger, on its current state, by the function that a scheduler
+runs on a ledger of its own (:func:`~corewise.compute.scheduling.take`); and the agent, not the scheduler,
+asks Placement. So a scheduler that dies after its request leaves nothing behind: the claim is finished, or,
+if the agent dies too, settled by its next pass.
+
+Callers show a certificate that an authority of ``--client-ca`` has signed. Whoever has one may claim and
+release every CPU of this host, but nothing of other hosts: a claim may name this host's provider alone.
+
+Claims and releases run one at a time, in a thread of their own with a Placement client of its own; reading
+does not wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+
+import corewise
+from corewise.compute.beside_nova import MARK
+from corewise.compute.errors import FileUnusable, GuestExists
+from corewise.compute.hosts import (
+    OPTIONS,
+    TOPOLOGY,
+    ComputeHost,
+    Hosts,
+    options_in,
+    read_host,
+)
+from corewise.compute.ledger import GuestClaim
+from corewise.compute.ledger_api import (
+    CLAIMS,
+    GUESTS,
+    HOST,
+    ClaimAnswer,
+    FailureAnswer,
+    HostAnswer,
+    RefusalAnswer,
+)
+from corewise.compute.options import ComputeOptions
+from corewise.compute.placement import NOBODY, PlacementOffers
+from corewise.compute.scheduling import is_unsettled, refusal_of, release, settle, take
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_writes import Patience
+from corewise.pinning import Refusal
+from corewise.service import doors
+from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
+from corewise.service.doors import Certified, Listener, Route, read_body
+from corewise.service.logs import fields
+from corewise.service.options import Address, OptionsError
+from corewise.service.program import Loop, Program
+from corewise.tracking import HostOptions
+from corewise.vocabulary import metrics
+from corewise.vocabulary.errors import UNREADABLE, OperationalError, unreadable_text
+from corewise.vocabulary.exit_codes import ExitCode
+from corewise.vocabulary.reasons import Reason
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_CLAIM = msgspec.json.Decoder(GuestClaim)
+_ENCODER = msgspec.json.Encoder()
+_Mark = tuple[float | None, ...]
+"""Times of the host's files: while they are the same, so is the host."""
+
+_STATUSES = {
+    ExitCode.NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ExitCode.REFUSED: HTTPStatus.CONFLICT,
+    ExitCode.CONFLICT: HTTPStatus.CONFLICT,
+}
+"""Status of an answer by the exit code of the error; every other error may be over later: 503."""
+
+
+class LedgerServer:
+    """Serves one host's ledger. ``client`` is its own: nobody else uses it."""
+
+    def __init__(
+        self, options: ComputeOptions, client: PlacementClient, program: Program, *, patience: Patience
+    ) -> None:
+        if options.listen is None or options.state_dir is None:
+            raise OptionsError("a ledger is served from --state-dir, at --listen")
+        self._name = options.name
+        self._folder: Path = options.state_dir
+        self._compat = options.compat
+        self._client = client
+        self._patience = patience
+        self._metrics = program.metrics
+        self._clock = program.clock
+        self._known: tuple[_Mark, ComputeHost, HostOptions, bytes] | None = None
+        self._worker = ThreadPoolExecutor(1, "claims")
+        self._serving = ServingContext(demand=False)  # so that a caller without one is told what to do
+        self._keeper = CertificateKeeper(
+            FileCertificates(options.tls_cert, options.tls_key),
+            self._serving,
+            options.client_ca,
+            metrics=program.metrics,
+            heartbeats=program.heartbeats,
+            clock=program.clock,
+        )
+        guard = Certified("show a client certificate that an authority of the agent's --client-ca has signed")
+        self.listener = Listener(
+            doors.LEDGER,
+            options.listen,
+            [
+                Route("GET", HOST, self._answering(self._read), guard),
+                Route("POST", CLAIMS, self._answering(self._claim), guard),
+                Route("DELETE", GUESTS, self._answering(self._release), guard),
+            ],
+            program.metrics,
+            tls=lambda: self._serving.context,
+        )
+        for result in ("claimed", "repeated", "released"):
+            self._metrics.count(metrics.COMPUTE_CLAIMS, result, by=0)
+
+    async def prepare(self) -> None:
+        """Load the certificate.
+
+        Raises:
+            OptionsError: if there is none that can be served.
+        """
+        await self._keeper.look()
+        if self._serving.expires is None:
+            raise OptionsError(
+                "--tls-cert, --tls-key or --client-ca cannot be used: see the line above in the log"
+            )
+
+    @property
+    def address(self) -> Address:
+        return self.listener.address
+
+    def loops(self) -> Iterator[Loop]:
+        yield "certificates", self._keeper.run
+        yield "ledger", self.listener.run
+
+    def problems(self) -> Iterator[str]:
+        """Say why schedulers are not answered, if they are not."""
+        if problem := self._serving.problem(self._clock.now()):
+            yield problem
+
+    def _answering(self, work: Callable[[web.BaseRequest, bytes], object]) -> doors.Handler:
+        """Return a handler that answers with what ``work`` returns, or with the error that prevents it."""
+
+        async def handle(request: web.BaseRequest) -> web.Response:
+            body = await read_body(request)
+            loop = asyncio.get_running_loop()
+            worker = None if request.method == "GET" else self._worker
+            try:
+                answer = await loop.run_in_executor(worker, work, request, body)
+            except OperationalError as error:
+                if request.method != "GET":
+                    self._metrics.count(metrics.COMPUTE_CLAIMS, error.reason or type(error).__name__)
+                return _failed(error)
+            return web.json_response(body=_ENCODER.encode(answer or {}))
+
+        return handle
+
+    def _read(self, _request: web.BaseRequest, _body: bytes) -> HostAnswer:
+        host, options, machine = self._host()
+        if is_unsettled(host):
+            self._worker.submit(self._settle, host)
+        reported = host.last_report()
+        return HostAnswer(
+            self._name,
+            msgspec.Raw(machine),
+            options,
+            self._compat,
+            msgspec.Raw(_ENCODER.encode(host.ledger.read())),
+            None if host.nova_cpus is None else str(host.nova_cpus),
+            None if reported is None else max(0.0, time.time() - reported),
+            corewise.__version__,
+        )
+
+    def _settle(self, host: ComputeHost) -> None:
+        """Find out what became of claims that broke off; the next pass does so too, if this fails."""
+        try:
+            with host.ledger.changing() as change:
+                settle(change, self._offers())
+        except OperationalError as error:
+            _log.warning("%s", error.log_text, extra=fields(host=self._name, reason=error.reason))
+
+    def _claim(self, _request: web.BaseRequest, body: bytes) -> ClaimAnswer:
+        try:
+            claim = _CLAIM.decode(body)
+        except UNREADABLE as error:
+            raise FileUnusable(f"the claim cannot be read: {unreadable_text(error)}") from error
+        host, _, _ = self._host()
+        offers = self._offers(claim)
+        ours = self._of_this_host(claim, host, offers)
+        if isinstance(ours, Refusal):
+            return self._refused(claim, ours)
+        result = "claimed"
+        try:
+            taken = take(host, offers, ours)
+        except GuestExists:
+            record = host.guests().get(ours.guest)
+            if record is None or (record.cpus, record.resources) != (
+                ours.cpus,
+                ours.allocations[ours.provider],
+            ):
+                raise
+            taken, result = record, "repeated"
+        if isinstance(taken, Refusal):
+            return self._refused(claim, taken)
+        self._metrics.count(metrics.COMPUTE_CLAIMS, result)
+        _log.info(
+            "guest %s: CPUs %s", result, taken.pins.cpus, extra=fields(host=self._name, guest=claim.guest)
+        )
+        return ClaimAnswer(taken)
+
+    def _of_this_host(
+        self, claim: GuestClaim, host: ComputeHost, offers: PlacementOffers
+    ) -> GuestClaim | Refusal:
+        """Return a claim with this host's provider, which a scheduler without a Placement does not know."""
+        provider = offers.provider(host.name)
+        if provider is None:
+            return Refusal(Reason.HOST_UNKNOWN, f"the Placement of its agent has no provider {host.name}")
+        allocations = dict(claim.allocations)
+        if not claim.provider and "" in allocations:
+            allocations = {provider.uuid: allocations[""]}
+        if claim.provider not in {"", provider.uuid} or allocations.keys() != {provider.uuid}:
+            stranger = next((each for each in allocations if each != provider.uuid), claim.provider)
+            message = f"its agent claims only of its provider {provider.uuid}, not of {stranger}"
+            return Refusal(Reason.HOST_UNKNOWN, message)
+        refusal = refusal_of(host.name, host, provider.traits)
+        return refusal or msgspec.structs.replace(claim, provider=provider.uuid, allocations=allocations)
+
+    def _refused(self, claim: GuestClaim, refusal: Refusal) -> ClaimAnswer:
+        self._metrics.count(metrics.COMPUTE_CLAIMS, refusal.reason)
+        found = fields(host=self._name, guest=claim.guest, reason=refusal.reason)
+        _log.info("guest refused: %s", refusal.message, extra=found)
+        return ClaimAnswer(None, RefusalAnswer(refusal.reason, refusal.message, refusal.unresolvable))
+
+    def _release(self, request: web.BaseRequest, _body: bytes) -> None:
+        host, _, _ = self._host()
+        guest = request.path.removeprefix(GUESTS)
+        if guest not in host.guests():
+            return  # it was released already, and the answer was lost
+        release(host, Hosts({host.name: host}, {}), self._offers(), guest)
+        self._metrics.count(metrics.COMPUTE_CLAIMS, "released")
+        _log.info("guest released", extra=fields(host=self._name, guest=guest))
+
+    def _offers(self, claim: GuestClaim | None = None) -> PlacementOffers:
+        project, user = (claim.project, claim.user) if claim else (None, None)
+        return PlacementOffers(
+            self._client, project=project or NOBODY, user=user or NOBODY, patience=self._patience
+        )
+
+    def _host(self) -> tuple[ComputeHost, HostOptions, bytes]:
+        """Return the host as its last pass left it, its options, and its machine as the file has it.
+
+        Raises:
+            ComputeError: if a file cannot be used, or there is none yet.
+        """
+        mark = tuple(_time(self._folder / name) for name in (TOPOLOGY, OPTIONS, MARK))
+        if mark[0] is None:
+            raise FileUnusable("the agent has not completed its first pass", hint="try again in a minute")
+        known = self._known
+        if known is None or known[0] != mark:
+            host = read_host(self._folder, self._compat, self._name)
+            text = (self._folder / TOPOLOGY).read_bytes()
+            known = self._known = mark, host, options_in(self._folder / OPTIONS), text
+        return known[1:]
+
+
+def _time(file: Path) -> float | None:
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
+def _failed(error: OperationalError) -> web.Response:
+    answer = FailureAnswer(str(error), error.hint, error.reason, error.exit_code)
+    status = _STATUSES.get(error.exit_code, HTTPStatus.SERVICE_UNAVAILABLE)
+    return web.json_response(body=_ENCODER.encode(answer), status=status)

@@ -1,0 +1,136 @@
+"""Ledgers over HTTPS, with real sockets and the real Placement: claims are decided by the host's agent.
+
+========================================= =============================================================
+what happens                              then
+========================================= =============================================================
+two schedulers want the last CPUs         one gets them, the other goes to the next host
+a claim is sent twice                     the same CPUs, claimed once
+the answer to a claim is lost             it is asked for again
+the agent dies before it claims           nothing is claimed, and the CPUs are free again
+the agent dies after it has claimed       the guest is on the host
+the agent is down                         the host is left out, and the explanation says so
+========================================= =============================================================
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compute.compute_world import IMPATIENT, World, guest, hosts_in, request, wanted
+from compute.ledger_agents import Certificates, Running, agent_options, running
+from corewise.compute.hosts import Hosts
+from corewise.compute.offers import LocalOffers
+from corewise.compute.placement import PlacementOffers
+from corewise.compute.scheduling import GuestScheduler
+from corewise.compute.verdicts import NoValidHost, Placed
+from corewise.vocabulary.metrics import COMPUTE_CLAIMS
+from corewise.vocabulary.placement import PCPU
+from corewise.vocabulary.reasons import Reason
+from placement_world import client_of_placement
+
+DEDICATED = {"hw:cpu_policy": "dedicated"}
+
+
+@pytest.fixture
+def certificates(tmp_path: Path, world: World) -> Certificates:
+    """Certificates, in front of a Placement without providers."""
+    return Certificates(tmp_path)
+
+
+@pytest.fixture
+def a(certificates: Certificates) -> Iterator[Running]:
+    with running(certificates, agent_options(certificates, "a")) as agent:
+        yield agent
+
+
+@pytest.fixture
+def b(certificates: Certificates) -> Iterator[Running]:
+    with running(certificates, agent_options(certificates, "b")) as agent:
+        yield agent
+
+
+def scheduler(hosts: Hosts) -> GuestScheduler:
+    return GuestScheduler(PlacementOffers(client_of_placement(), patience=IMPATIENT), hosts)
+
+
+def held(world: World, name: str) -> int:
+    """The dedicated CPUs that guests hold of a host in Placement."""
+    provider = world.client.find_provider(name)
+    assert provider is not None
+    return world.client.usages(provider.uuid).get(PCPU, 0)
+
+
+def test_a_guest_is_placed_and_released_by_the_agent_of_its_host(
+    world: World, certificates: Certificates, a: Running
+) -> None:
+    hosts = certificates.hosts(a)
+    placed = scheduler(hosts).schedule(wanted(1, request(4, DEDICATED)))
+    assert isinstance(placed, Placed)
+    ledger = hosts_in(certificates.folder / "hosts").known["a"].guests()
+    assert ledger == {guest(1): placed.record} == hosts.known["a"].guests()
+    assert held(world, "a") == 4
+    assert scheduler(certificates.hosts(a)).delete(guest(1)) == "a"
+    assert (hosts.known["a"].guests(), held(world, "a")) == ({}, 0)
+    assert [a.counted(COMPUTE_CLAIMS, each) for each in ("claimed", "released")] == [1, 1]
+
+
+def test_of_two_schedulers_that_want_the_last_cpus_one_gets_them_and_the_other_goes_on(
+    world: World, certificates: Certificates, a: Running, b: Running
+) -> None:
+    first = certificates.hosts(a, b)
+    seen = [certificates.hosts(a, b) for _ in range(2)]
+    assert isinstance(scheduler(first).schedule(wanted(9, request(14, DEDICATED))), Placed)
+    outcomes: dict[int, Placed | NoValidHost] = {}
+    meet = threading.Barrier(2)
+
+    def race(number: int) -> None:
+        offers = LocalOffers(seen[number])  # no Placement of its own: it has what it read before
+        racing = GuestScheduler(offers, seen[number])
+        meet.wait(10)
+        outcomes[number] = racing.schedule(wanted(number, request(14, DEDICATED)))
+
+    threads = [threading.Thread(target=race, args=(number,)) for number in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    placed = [each for each in outcomes.values() if isinstance(each, Placed)]
+    assert len(placed) == 1
+    (lost,) = [each for each in outcomes.values() if isinstance(each, NoValidHost)]
+    assert "none of 2 hosts" in lost.message
+    assert (held(world, "a"), held(world, "b")) == (14, 14)
+
+
+def test_a_claim_that_is_sent_again_gets_the_same_cpus_and_holds_them_once(
+    world: World, certificates: Certificates, a: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = certificates.hosts(a)
+    late = scheduler(certificates.hosts(a))
+    first = scheduler(hosts).schedule(wanted(1, request(4, DEDICATED)))
+    monkeypatch.setattr(late, "_is_placed", lambda _guest: False)
+    again = late.schedule(wanted(1, request(4, DEDICATED)))
+    assert isinstance(first, Placed)
+    assert isinstance(again, Placed)
+    assert first.record == again.record
+    assert (held(world, "a"), a.counted(COMPUTE_CLAIMS, "repeated")) == (4, 1)
+
+
+def test_a_host_whose_agent_is_down_is_left_out_and_the_explanation_says_so(
+    world: World, certificates: Certificates, a: Running
+) -> None:
+    with running(certificates, agent_options(certificates, "b")) as b:
+        hosts = certificates.hosts(a, b)
+        url = b.url
+    placed = scheduler(hosts).schedule(wanted(1, request(16, DEDICATED)))
+    assert isinstance(placed, Placed)
+    assert placed.host == "a"
+    down = certificates.of([("", a.url), ("b", url)])
+    assert list(down.unusable) == ["b"]
+    none = scheduler(down).schedule(wanted(2, request(16, DEDICATED)))
+    assert isinstance(none, NoValidHost)
+    assert Reason.AGENT_UNREACHABLE in {each.reason for each in none.eliminated}
+    assert any("cannot connect: Connection refused" in each for each in none.details)
