@@ -92,6 +92,12 @@ class World:
             self._read = now, hosts_in(self.folder, self.compat)
         return self._read[1]
 
+    def on_kill(self) -> None:
+        """What the kernel does with a process that is killed."""
+
+    def end(self) -> None:
+        """End what was started for it."""
+
     def forget(self) -> None:
         """Have the files read anew."""
         self._read = None

@@ -8,6 +8,7 @@ is given twice, and the next command brings ledgers and Placement to one end: mo
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from corewise.compute.errors import GuestMoving, GuestNotMoving, GuestUnknown, S
 from corewise.compute.ledger import GuestState, HostRecord, LedgerFile, MovePhase
 from corewise.compute.moving import GuestMover, WantedMove
 from corewise.compute.placement import PlacementOffers
+from corewise.compute.remote import RemoteAgent
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.errors import PlacementDown
 from corewise.openstack.libvirt_xml import Domain
@@ -111,13 +113,15 @@ Command = Callable[..., object]
 
 
 @contextmanager
-def killed_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlacementClient]:
+def killed_after(steps: int, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlacementClient]:
     """Kill after so many steps; the client is the one whose requests count."""
     left = [steps]
 
     def step() -> None:
-        left[0] -= 1
+        left[0] -= threading.current_thread() is threading.main_thread()  # and not in an agent
         if left[0] == 0:
+            left[0] = -1
+            world.on_kill()
             raise Killed
 
     write = LedgerFile._write
@@ -126,16 +130,25 @@ def killed_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Placem
         write(self, serial, host)
         step()
 
+    send = RemoteAgent._send
+
+    def sent(self: RemoteAgent, method: str, *more: Any, **options: Any) -> bytes:
+        answer = send(self, method, *more, **options)
+        if method == "PATCH":
+            step()
+        return answer
+
     transport = Faulty()
     transport.after = lambda method, _path: step() if method != "GET" else None
     with monkeypatch.context() as patch:
         patch.setattr(LedgerFile, "_write", written)
+        patch.setattr(RemoteAgent, "_send", sent)
         yield transport.client()
 
 
 def kills(stage: Stage, command: Command, monkeypatch: pytest.MonkeyPatch, steps: int) -> bool:
     """Whether a command was killed after so many steps; it must have come to its end otherwise."""
-    with killed_after(steps, monkeypatch) as client:
+    with killed_after(steps, stage.world, monkeypatch) as client:
         try:
             command(stage, client)
         except Killed:
@@ -186,7 +199,11 @@ def test_a_move_ends_confirmed_or_as_it_was(stage: Stage, begin: Command, ending
 
 
 def every_kill(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command, prepare: Command | None = None
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Command,
+    prepare: Command | None = None,
+    kind: type[World] = World,
 ) -> Iterator[Stage]:
     """Yield a new stage for each step after which the command can be killed."""
     steps = 0
@@ -195,13 +212,15 @@ def every_kill(
         steps += 1
         own = folder / str(steps)
         own.mkdir()
-        stage = Stage(World(own, emptied(client_of_placement())))
+        world = kind(own, emptied(client_of_placement()))
+        stage = Stage(world)
         if prepare is not None:
             prepare(stage)
         killed = kills(stage, command, monkeypatch, steps)
         stage.check()
         if killed:
             yield stage
+        world.end()
     assert steps > 3
 
 

@@ -163,6 +163,15 @@ def test_the_commands_of_the_page_place_a_guest_show_it_and_release_it(
         status = scene.started(["compute", "status", "-o", "json", *scene.caller(agent.port)]).communicate()
         (shown,) = json.loads(status[0])["hosts"]
         assert [each["pinnedCPUs"] for each in shown["guests"]] == ["2-5"]
+        flavor = json.loads((scene.folder / "F.json").read_text())
+        (scene.folder / "F.json").write_text(json.dumps({**flavor, "vcpus": 6}))
+        resize = ["compute", "resize", guest(1), "--flavor", "F.json", *scene.caller(agent.port)]
+        assert "name the Placement of the agents" in scene.started(resize).communicate()[1]
+        scene.started([*resize, "--placement-url", endpoint]).communicate()
+        assert scene.agreement(world)[1] == 4 + 6
+        confirm = ["compute", "confirm", guest(1), *scene.caller(agent.port), "--placement-url", endpoint]
+        scene.started(confirm).communicate()
+        assert scene.agreement(world) == ([guest(1)], 6)
         scene.started(["compute", "delete", guest(1), *scene.caller(agent.port)]).communicate()
         assert scene.agreement(world) == ([], 0)
     down = scene.started(["compute", "status", *scene.caller(agent.port)])

@@ -177,7 +177,7 @@ def confirm_command(guest: str, given: GivenHosts, placement: PlacementChoice) -
     Given again, the command goes on with a confirmation that broke off. Exit code 4 if there is no move.
     """
     hosts = given.hosts()
-    move = GuestMover(offers_of(placement, given, hosts), hosts).confirm(guest)
+    move = _mover(given, placement, hosts).confirm(guest)
     output.tell(
         f"guest {guest} is on host {move.destination}; its old claim on host {move.source} is released"
     )
@@ -193,9 +193,18 @@ def revert_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
     Given again, the command goes on where it broke off. Exit code 4 if there is no move.
     """
     hosts = given.hosts()
-    move = GuestMover(offers_of(placement, given, hosts), hosts).revert(guest)
+    move = _mover(given, placement, hosts).revert(guest)
     released = f"its new claim on host {move.destination} is released"
     click.echo(f"guest {guest} is on host {move.source} as before; {released}")
+
+
+def _mover(
+    given: GivenHosts, placement: PlacementChoice, hosts: Hosts, host_timeout: float = HOST_TIMEOUT
+) -> GuestMover:
+    """Return what moves guests; it changes their claims itself, also where agents have the ledgers."""
+    if given.agents and not placement.is_given:
+        raise click.UsageError("--agent: name the Placement of the agents, where the guest's claims change")
+    return GuestMover(offers_of(placement, given, hosts), hosts, host_timeout=host_timeout)
 
 
 def _migration() -> str:
@@ -214,7 +223,7 @@ def _begin(
     given: GivenHosts, placement: PlacementChoice, host_timeout: float, form: Form, wanted: WantedMove
 ) -> None:
     hosts = given.hosts()
-    mover = GuestMover(offers_of(placement, given, hosts), hosts, host_timeout=host_timeout)
+    mover = _mover(given, placement, hosts, host_timeout)
     begun = mover.begin(wanted)
     if isinstance(begun, Refusal):
         raise failure(begun.reason, begun.message, code=ExitCode.REFUSED)

@@ -17,6 +17,7 @@
     ├── GuestExists          a guest of this UUID has a host already
     ├── GuestMoving          a guest is being moved, and this must wait
     ├── GuestNotMoving       there is no move to confirm or revert
+    ├── MoveRefused          a step of a move would take CPUs of another guest
     ├── SourceAlive          a host is not down, so no guest is evacuated from it
     ├── HostUnknown          no such host
     └── AggregateUnknown     no such host aggregate, or none with such a property
@@ -139,6 +140,12 @@ class GuestNotMoving(ComputeError):
 
     reason = Reason.GUEST_NOT_MOVING
     exit_code = ExitCode.NOT_FOUND
+
+
+class MoveRefused(ComputeError):
+    """A step of a move concerns other guests too, or takes CPUs that are not free."""
+
+    reason = Reason.MOVE_REFUSED
 
 
 class SourceAlive(ComputeError):

@@ -6,14 +6,22 @@ request                         body                        answer
 ``GET /v1/host``                                            ``HostAnswer``: the host and its ledger
 ``POST /v1/claims``             ``GuestClaim``              ``ClaimAnswer``: the guest's CPUs, or why none
 ``DELETE /v1/guests/UUID``                                  ``{}``: the guest holds nothing of the host
+``POST /v1/lock``                                           ``HostRecord``: the ledger, now locked
+``PATCH /v1/lock``              ``LedgerPatch``             ``{}``: one step of a move is recorded
+``DELETE /v1/lock``                                         ``{}``: the ledger is no longer locked
 =============================== =========================== ==============================================
 
-Every request may be repeated: a claim of the same guest for the same CPUs is answered as before. An error is
-answered with a status of 400 or more and a ``FailureAnswer``; what the server itself refuses (a caller
-without a certificate, a body that is too large), in a sentence.
+A move locks the ledgers of two hosts at a time, and asks Placement in between. The lock belongs to the
+connection: the agent releases it when that is closed, however its holder ends, or idle for two minutes.
+
+Every other request may be repeated: a claim of the same guest for the same CPUs is answered as before. An
+error is answered with a status of 400 or more and a ``FailureAnswer``; what the server itself refuses (a
+caller without a certificate, a body that is too large), in a sentence.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import msgspec
 
@@ -22,7 +30,7 @@ from corewise.tracking import Compat, HostOptions
 from corewise.vocabulary.exit_codes import ExitCode
 from corewise.vocabulary.reasons import Reason
 
-HOST, CLAIMS, GUESTS = "/v1/host", "/v1/claims", "/v1/guests/"
+HOST, CLAIMS, GUESTS, LOCK = "/v1/host", "/v1/claims", "/v1/guests/", "/v1/lock"
 
 
 class HostAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -55,6 +63,12 @@ class ClaimAnswer(msgspec.Struct, frozen=True):
 
     record: GuestRecord | None = None
     refusal: RefusalAnswer | None = None
+
+
+class LedgerPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The entries of a guest and its migration that change; None removes one."""
+
+    guests: Mapping[str, GuestRecord | None]
 
 
 class FailureAnswer(msgspec.Struct, frozen=True, rename="camel"):

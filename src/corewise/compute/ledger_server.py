@@ -8,6 +8,9 @@ if the agent dies too, settled by its next pass.
 Callers show a certificate that an authority of ``--client-ca`` has signed. Whoever has one may claim and
 release every CPU of this host, but nothing of other hosts: a claim may name this host's provider alone.
 
+A move (:mod:`corewise.compute.moving`) needs two ledgers at a time, so its scheduler runs it, with the locks
+of both: it may record steps of one guest's move, and each is checked here against what others hold.
+
 Claims and releases run one at a time, in a thread of their own with a Placement client of its own; reading
 does not wait for them.
 """
@@ -17,8 +20,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
@@ -28,7 +32,7 @@ from aiohttp import web
 
 import corewise
 from corewise.compute.beside_nova import MARK
-from corewise.compute.errors import FileUnusable, GuestExists
+from corewise.compute.errors import FileUnusable, GuestExists, LedgerBusy
 from corewise.compute.hosts import (
     OPTIONS,
     TOPOLOGY,
@@ -37,16 +41,19 @@ from corewise.compute.hosts import (
     options_in,
     read_host,
 )
-from corewise.compute.ledger import GuestClaim
+from corewise.compute.ledger import Change, GuestClaim, HostRecord
 from corewise.compute.ledger_api import (
     CLAIMS,
     GUESTS,
     HOST,
+    LOCK,
     ClaimAnswer,
     FailureAnswer,
     HostAnswer,
+    LedgerPatch,
     RefusalAnswer,
 )
+from corewise.compute.moving import refuse_other_changes
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import NOBODY, PlacementOffers
 from corewise.compute.scheduling import is_unsettled, refusal_of, release, settle, take
@@ -55,7 +62,7 @@ from corewise.openstack.placement_writes import Patience
 from corewise.pinning import Refusal
 from corewise.service import doors
 from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
-from corewise.service.doors import Certified, Listener, Route, read_body
+from corewise.service.doors import Certified, Listener, Route, read_body, when_lost
 from corewise.service.logs import fields
 from corewise.service.options import Address, OptionsError
 from corewise.service.program import Loop, Program
@@ -67,6 +74,7 @@ from corewise.vocabulary.reasons import Reason
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+_PATCH = msgspec.json.Decoder(LedgerPatch)
 _CLAIM = msgspec.json.Decoder(GuestClaim)
 _ENCODER = msgspec.json.Encoder()
 _Mark = tuple[float | None, ...]
@@ -78,6 +86,26 @@ _STATUSES = {
     ExitCode.CONFLICT: HTTPStatus.CONFLICT,
 }
 """Status of an answer by the exit code of the error; every other error may be over later: 503."""
+
+
+class _Held:
+    """The lock of the ledger while a connection, ``owner``, has it."""
+
+    def __init__(self, owner: object, host: ComputeHost) -> None:
+        self.owner = owner
+        self.host = host
+        self.change: Change
+        self._stack = ExitStack()
+        self.is_locked = False
+
+    def lock(self) -> None:
+        self.change = self._stack.enter_context(self.host.ledger.changing())
+        self.is_locked = True
+
+    def release(self) -> None:
+        """Release the lock, if it is not released yet."""
+        self.is_locked = False
+        self._stack.close()
 
 
 class LedgerServer:
@@ -114,11 +142,15 @@ class LedgerServer:
                 Route("GET", HOST, self._answering(self._read), guard),
                 Route("POST", CLAIMS, self._answering(self._claim), guard),
                 Route("DELETE", GUESTS, self._answering(self._release), guard),
+                Route("POST", LOCK, self._answering(self._lock), guard),
+                Route("PATCH", LOCK, self._answering(self._change), guard),
+                Route("DELETE", LOCK, self._answering(self._unlock), guard),
             ],
             program.metrics,
             tls=lambda: self._serving.context,
         )
-        for result in ("claimed", "repeated", "released"):
+        self._held: _Held | None = None
+        for result in ("claimed", "repeated", "released", "step"):
             self._metrics.count(metrics.COMPUTE_CLAIMS, result, by=0)
 
     async def prepare(self) -> None:
@@ -146,15 +178,13 @@ class LedgerServer:
         if problem := self._serving.problem(self._clock.now()):
             yield problem
 
-    def _answering(self, work: Callable[[web.BaseRequest, bytes], object]) -> doors.Handler:
+    def _answering(self, work: Callable[[web.BaseRequest, bytes], Awaitable[object]]) -> doors.Handler:
         """Return a handler that answers with what ``work`` returns, or with the error that prevents it."""
 
         async def handle(request: web.BaseRequest) -> web.Response:
             body = await read_body(request)
-            loop = asyncio.get_running_loop()
-            worker = None if request.method == "GET" else self._worker
             try:
-                answer = await loop.run_in_executor(worker, work, request, body)
+                answer = await work(request, body)
             except OperationalError as error:
                 if request.method != "GET":
                     self._metrics.count(metrics.COMPUTE_CLAIMS, error.reason or type(error).__name__)
@@ -163,9 +193,58 @@ class LedgerServer:
 
         return handle
 
-    def _read(self, _request: web.BaseRequest, _body: bytes) -> HostAnswer:
-        host, options, machine = self._host()
+    async def _read(self, _request: web.BaseRequest, _body: bytes) -> HostAnswer:
+        return await asyncio.to_thread(self._described)
+
+    async def _claim(self, _request: web.BaseRequest, body: bytes) -> ClaimAnswer:
+        return await asyncio.get_running_loop().run_in_executor(self._worker, self._claimed, body)
+
+    async def _release(self, request: web.BaseRequest, _body: bytes) -> None:
+        guest = request.path.removeprefix(GUESTS)
+        await asyncio.get_running_loop().run_in_executor(self._worker, self._released, guest)
+
+    async def _lock(self, request: web.BaseRequest, _body: bytes) -> HostRecord:
+        """Lock the ledger for a connection, with every claim settled."""
+        host, _, _ = await asyncio.to_thread(self._host)
         if is_unsettled(host):
+            await asyncio.get_running_loop().run_in_executor(self._worker, self._settle, host)
+        held = _Held(request.protocol, host)
+        await asyncio.to_thread(held.lock)
+        when_lost(request, held.release)
+        self._held = held
+        if is_unsettled(host):
+            held.release()
+            raise LedgerBusy(
+                f"nobody knows yet what became of a claim on host {self._name}",
+                hint="see whether Placement answers its agent, and run the command again",
+            )
+        return held.change.host
+
+    async def _change(self, request: web.BaseRequest, body: bytes) -> None:
+        """Record a step of a move."""
+        held = self._held_by(request)
+        try:
+            patch = _PATCH.decode(body)
+        except UNREADABLE as error:
+            raise FileUnusable(f"the step cannot be read: {unreadable_text(error)}") from error
+        before = held.change.host.guests
+        after = {uuid: each for uuid, each in {**before, **patch.guests}.items() if each is not None}
+        refuse_other_changes(held.host, before, after)
+        held.change.write(after)  # not in a thread: the lock might be released meanwhile
+        self._metrics.count(metrics.COMPUTE_CLAIMS, "step")
+        _log.info("step of a move: %s", ", ".join(patch.guests), extra=fields(host=self._name))
+
+    async def _unlock(self, request: web.BaseRequest, _body: bytes) -> None:
+        self._held_by(request).release()
+
+    def _held_by(self, request: web.BaseRequest) -> _Held:
+        if self._held is None or self._held.owner is not request.protocol or not self._held.is_locked:
+            raise LedgerBusy(f"this connection has not locked the ledger of host {self._name}")
+        return self._held
+
+    def _described(self) -> HostAnswer:
+        host, options, machine = self._host()
+        if is_unsettled(host) and not (self._held and self._held.is_locked):
             self._worker.submit(self._settle, host)
         reported = host.last_report()
         return HostAnswer(
@@ -187,7 +266,7 @@ class LedgerServer:
         except OperationalError as error:
             _log.warning("%s", error.log_text, extra=fields(host=self._name, reason=error.reason))
 
-    def _claim(self, _request: web.BaseRequest, body: bytes) -> ClaimAnswer:
+    def _claimed(self, body: bytes) -> ClaimAnswer:
         try:
             claim = _CLAIM.decode(body)
         except UNREADABLE as error:
@@ -239,9 +318,8 @@ class LedgerServer:
         _log.info("guest refused: %s", refusal.message, extra=found)
         return ClaimAnswer(None, RefusalAnswer(refusal.reason, refusal.message, refusal.unresolvable))
 
-    def _release(self, request: web.BaseRequest, _body: bytes) -> None:
+    def _released(self, guest: str) -> None:
         host, _, _ = self._host()
-        guest = request.path.removeprefix(GUESTS)
         if guest not in host.guests():
             return  # it was released already, and the answer was lost
         release(host, Hosts({host.name: host}, {}), self._offers(), guest)

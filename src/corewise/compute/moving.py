@@ -36,11 +36,12 @@ from dataclasses import replace as replaced
 from msgspec.structs import replace
 
 from corewise.compute.aggregates import Aggregate, memberships
-from corewise.compute.errors import GuestNotMoving, GuestUnknown, HostUnknown, SourceAlive
+from corewise.compute.errors import GuestNotMoving, GuestUnknown, HostUnknown, MoveRefused, SourceAlive
 from corewise.compute.hosts import ComputeHost, Hosts
 from corewise.compute.ledger import (
     Change,
     GuestRecord,
+    Guests,
     GuestState,
     HostDemands,
     MovePhase,
@@ -308,6 +309,33 @@ class GuestMover:
             ledgers.source.write({**_without(ledgers.source, guest), migration: replace(old, move=move)})
         ledgers.destination.write({**_without(ledgers.destination, migration), guest: new})
         return move
+
+
+def refuse_other_changes(host: ComputeHost, before: Guests, after: Guests) -> None:
+    """Check a step of a move that a scheduler wants recorded: it concerns one guest, and takes free CPUs.
+
+    Raises:
+        MoveRefused: if that is not so.
+    """
+    changed = [uuid for uuid in {**before, **after} if before.get(uuid) != after.get(uuid)]
+    records = [each for uuid in changed for each in (before.get(uuid), after.get(uuid)) if each is not None]
+    moves = {(each.move.guest, each.move.migration) for each in records if each.move is not None}
+    if len(moves) != 1 or not set(changed) <= set(next(iter(moves))):
+        raise MoveRefused(f"{', '.join(changed)}: these changes are not a step of the move of one guest")
+    ledger = host.ledger_with({uuid: each for uuid, each in before.items() if uuid not in changed})
+    held = [before[uuid].pins for uuid in changed if uuid in before]
+    for uuid in changed:
+        if uuid not in after:
+            continue
+        pins = after[uuid].pins
+        if pins in held:  # the entry only changes its name
+            held.remove(pins)
+            ledger = ledger.found(uuid, pins)
+            continue
+        pinned = ledger.pin(uuid, pins)
+        if isinstance(pinned, Refusal):
+            raise MoveRefused(f"guest {uuid}: {pinned.message}")
+        ledger = pinned
 
 
 _ENDING = frozenset({MovePhase.CONFIRMING, MovePhase.REVERTING})

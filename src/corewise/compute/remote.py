@@ -12,9 +12,9 @@ import http.client
 import ssl
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -34,7 +34,16 @@ from corewise.compute.errors import (
 )
 from corewise.compute.hosts import ComputeHost, Hosts, settings_of
 from corewise.compute.ledger import Change, GuestClaim, GuestRecord, HostRecord
-from corewise.compute.ledger_api import CLAIMS, GUESTS, HOST, ClaimAnswer, FailureAnswer, HostAnswer
+from corewise.compute.ledger_api import (
+    CLAIMS,
+    GUESTS,
+    HOST,
+    LOCK,
+    ClaimAnswer,
+    FailureAnswer,
+    HostAnswer,
+    LedgerPatch,
+)
 from corewise.compute.machine_file import parse_machine
 from corewise.kube.auth import Identity, client_context
 from corewise.kube.certificates import CertificateError, not_after
@@ -114,6 +123,7 @@ class RemoteAgent:
         self._context = files.context()
         self._reading, self._claiming = reading, claiming
         self._connection: http.client.HTTPSConnection | None = None
+        self._locked = False
         self._last: tuple[bytes, HostRecord] | None = None
         self.name = name
         self.options = HostOptions()
@@ -153,16 +163,35 @@ class RemoteAgent:
         assert self._last is not None  # noqa: S101 - just read
         return self._last[1]
 
-    def changing(self) -> AbstractContextManager[Change]:
-        """Refuse: only the agent changes its ledger.
+    @contextmanager
+    def changing(self) -> Iterator[Change]:
+        """Have the agent lock its ledger for this connection, and yield it; the agent checks what is written.
 
         Raises:
-            AgentFailed: always.
+            AgentFailed: if the agent does not lock it, or refuses what is written.
         """
-        raise AgentFailed(
-            f"this command needs the ledger of host {self.name} itself, which its agent keeps",
-            hint="give the directory of the host's ledger with --hosts instead of --agent",
-        )
+        locked = self._decoded(self._send("POST", LOCK, wait=self._claiming), HostRecord)
+        self._locked = True
+        written = locked.guests
+
+        def write(_serial: int, host: HostRecord) -> None:
+            nonlocal written
+            now = host.guests
+            changed = {
+                uuid: now.get(uuid) for uuid in {**written, **now} if written.get(uuid) != now.get(uuid)
+            }
+            self._send("PATCH", LOCK, msgspec.json.encode(LedgerPatch(changed)), wait=self._claiming)
+            written = now
+
+        try:
+            yield Change(write, 0, locked)
+        finally:
+            self._locked = False
+            try:
+                if self._connection is not None:
+                    self._send("DELETE", LOCK, wait=self._reading)
+            except AgentFailed:
+                self.close()  # which releases the lock
 
     def take(self, claim: GuestClaim) -> GuestRecord | Refusal:
         """Have the agent give the guest CPUs; or say why it does not.
@@ -215,7 +244,9 @@ class RemoteAgent:
 
     def _send(self, method: str, path: str, body: bytes | None = None, *, wait: float) -> bytes:
         """Send a request, and once more if the connection breaks; return the body of a good answer."""
-        for is_last in (False, True):
+        if self._locked and self._connection is None:
+            raise self._lock_lost()
+        for is_last in (self._locked, True):
             connection = self._connected(wait, sent=is_last)
             try:
                 connection.request(method, path, body, {"Content-Type": "application/json"})
@@ -223,6 +254,8 @@ class RemoteAgent:
                 content = response.read(_LARGEST)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
+                if self._locked:
+                    raise self._lock_lost() from error
                 if is_last or isinstance(error, TimeoutError) or _is_alert(error):
                     raise self._no_answer(error, wait, reads=method == "GET") from error
                 continue
@@ -246,6 +279,10 @@ class RemoteAgent:
             weakref.finalize(self, made.close)
         self._connection.sock.settimeout(wait)
         return self._connection
+
+    def _lock_lost(self) -> AgentUnreachable:
+        message = f"the connection to the agent at {self.url}, and with it the lock of its ledger, is lost"
+        return AgentUnreachable(message, hint="run the same command again: it goes on from there", sent=True)
 
     def close(self) -> None:
         """End the connection, if there is one."""

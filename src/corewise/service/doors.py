@@ -93,7 +93,7 @@ LEDGER = Door(
     name="ledger",
     programs="compute",
     option="`--listen`, HTTPS",
-    serves="`/v1/host`, `/v1/claims`, `/v1/guests/`: the host's ledger, for schedulers",
+    serves="`/v1/host`, `/v1/claims`, `/v1/guests/`, `/v1/lock`: the host's ledger, for schedulers",
     authentication="a client certificate of `--client-ca`",
     connections=256,
     handshake_timeout=10.0,
@@ -187,6 +187,11 @@ async def read_body(request: web.BaseRequest) -> bytes:
         RefusedError: if the body is too large, comes too slowly, or breaks off.
     """
     return await _connection_of(request).body(request)
+
+
+def when_lost(request: web.BaseRequest, callback: Callable[[], object]) -> None:
+    """Call back once the connection of a request that a ``Listener`` serves is closed, however that comes."""
+    _connection_of(request).lost.add_done_callback(lambda _: callback())
 
 
 class Listener:

@@ -621,7 +621,7 @@ COMPUTE_CLAIMS = counter(
     COMPUTE,
     "corewise_compute_claims_total",
     "Requests of schedulers for the host's CPUs over HTTPS, by how they ended: claimed, repeated (it was "
-    "claimed already), released, or a reason code.",
+    "claimed already), released, step (of a move), or a reason code.",
     "result",
 )
 

@@ -1182,6 +1182,11 @@ class Reason(StrEnum):
         "The guest is not being moved: there is nothing to confirm or to revert.",
         "See where it is with corewise compute status; corewise compute move GUEST --to HOST begins a move.",
     )
+    MOVE_REFUSED = _info(
+        "MoveRefused",
+        "An agent did not record a step of a move: it concerns other guests, or CPUs that are not free.",
+        "Run the command again; if that does not help, see the ledger with corewise compute status.",
+    )
     SOURCE_ALIVE = _info(
         "SourceAlive",
         "The agent of the guest's host still reports, so the guest may still run there.",
