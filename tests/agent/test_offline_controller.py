@@ -23,7 +23,13 @@ from corewise.kernel.cgroups.resources import read_bandwidth, read_weight
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
 from corewise.quantities import Seconds, Share
 from corewise.suppression.offer import OfflineAmounts
-from corewise.vocabulary.names import NORMALIZATION_RATIO, OVERSUBSCRIPTION, QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.names import (
+    NORMALIZATION_RATIO,
+    OVERSUBSCRIPTION,
+    QOS_CLASS,
+    QOS_LEVEL,
+    RESOURCE_STATUS,
+)
 from corewise.vocabulary.offline_report import OfferState
 from corewise.vocabulary.reasons import Reason
 
@@ -182,7 +188,7 @@ def test_switching_off_gives_everything_back_at_once(kept: Kept, what: str) -> N
         kept.labels = {OVERSUBSCRIPTION: "true"}
         for _ in range(3):
             kept.tick(online=15_000)
-        if what == "label":
+        if what == "label" and suppression is STEPPED:
             kept.labels = {}
         else:
             kept.suppression = OFF
@@ -225,6 +231,96 @@ def test_per_pod_quotas_sink_above_high_rest_between_and_rise_below_recover(kept
         ("recovering", 600_000),
         ("", 600_000),
     ]
+
+
+NATIVE = pod("native", container("a", "3", "1"), container("b", "1"), annotations={QOS_LEVEL: "-1"})
+"""An offline pod to Volcano, with limits that kubelet enforces."""
+
+ONLINE = pod("online", container("a", "4", "1"))
+OWNER = pod(
+    "owner",
+    container("a", "2"),
+    qos="Guaranteed",
+    labels={QOS_CLASS: "LSR"},
+    annotations={RESOURCE_STATUS: '{"cpuset": "0-1"}'},
+    priority=5500,
+)
+UNLIMITED = pod("unlimited", container("a", "2"), container("b"), labels={QOS_CLASS: "BE"})
+HIGH, LOW = 14_720, 3_000
+"""Milli-CPU of 16: 92 % and 19 %."""
+
+
+def limits(kept: Kept, of: QuotaPod) -> tuple[int | None, ...]:
+    return tuple(kept.quota_of(of, name) for name in ("", *(each.name for each in of.spec.containers)))
+
+
+def test_offline_pods_that_kubelet_limits_are_lowered_and_raised_without_oversubscription(kept: Kept) -> None:
+    kept.labels = {}
+    kept.suppression = PER_POD
+    pods = (NATIVE, ONLINE, OWNER, UNLIMITED, JOB)
+    kept.start(*pods)
+    kept.tick(online=LOW)
+    before = {each.name: limits(kept, each) for each in pods}
+    assert before["default/native"] == (400_000, 300_000, 100_000)
+    for _ in range(2):
+        tick = kept.tick(online=HIGH)
+        assert (tick.on, tick.report, tick.problems) == (False, None, {})
+    is_v1 = kept.node.machine.version is Version.V1
+    lowered = (400_000, 240_000, 80_000) if is_v1 else (320_000, 300_000, 100_000)
+    assert limits(kept, NATIVE) == lowered
+    assert limits(kept, UNLIMITED) == (None, 160_000, None)
+    assert kept.quota_of(JOB) == 480_000
+    assert [limits(kept, each) for each in (ONLINE, OWNER)] == [before[each.name] for each in (ONLINE, OWNER)]
+    assert kept.controller.suppressor.suppressed_pods == 3
+    kept.restart()
+    kept.tick(online=HIGH)
+    assert limits(kept, UNLIMITED) == (None, 140_000, None)
+    for _ in range(20):
+        kept.tick(online=HIGH)
+    assert limits(kept, UNLIMITED) == (None, 20_000, None)
+    for _ in range(11):
+        kept.tick(online=LOW)
+    assert {each.name: limits(kept, each) for each in pods} == before
+    kept.tick(online=HIGH)
+    kept.suppression = OFF
+    kept.settle()
+    assert {each.name: limits(kept, each) for each in pods} == before
+
+
+@pytest.mark.parametrize("first", ["normalization", "suppression"])
+@pytest.mark.parametrize("last", ["normalization", "suppression"])
+def test_normalization_and_suppression_of_one_quota_begin_and_end_in_any_order(
+    kept: Kept, first: str, last: str
+) -> None:
+    kept.labels = {}
+    kept.suppression = OFF
+    kept.start(NATIVE)
+    before = limits(kept, NATIVE)
+
+    def have(what: str, *, on: bool) -> None:
+        if what == "suppression":
+            kept.suppression = PER_POD if on else OFF
+        else:
+            kept.annotations = {NORMALIZATION_RATIO: "1.25"} if on else {}
+        for _ in range(2):
+            kept.state()
+            kept.local.cycle(kept.pods)
+            kept.tick(online=HIGH)
+
+    have(first, on=True)
+    have("suppression" if first == "normalization" else "normalization", on=True)
+    container_a = kept.quota_of(NATIVE, "a")
+    assert container_a is not None
+    steps = 1 if first == "normalization" else 2
+    if kept.node.machine.version is Version.V1:
+        assert container_a == 240_000 * (10 - steps) // 10
+    else:
+        assert limits(kept, NATIVE) == (320_000 * (10 - steps) // 10, 240_000, 80_000)
+    have(last, on=False)
+    if last == "suppression":
+        assert kept.quota_of(NATIVE, "a") == 240_000
+    have("suppression" if last == "normalization" else "normalization", on=False)
+    assert limits(kept, NATIVE) == before
 
 
 def test_per_pod_quotas_outlive_the_agent_and_even_its_journal(kept: Kept) -> None:

@@ -142,18 +142,18 @@ def test_whichever_way_it_ends_cgroups_are_left_as_they_were_met(
     world: StatedNode, option: SuppressionSettings, way: str
 ) -> None:
     kubelets = world.as_it_is()
-    with world.agent(option) as agent:
-        agent.label("false")
+    with world.agent(replace(option, enabled=False)) as agent:
         world.tick(agent, BUSY)
         limited = world.as_it_is()
-        agent.label("true")
+        agent.set(option)
         world.tick(agent, 14_000, 5)
         assert world.as_it_is() != limited
         end(agent, option, way)
         world.tick(agent, 14_000)
-        if way != "other option":
-            assert world.as_it_is() == limited
-        agent.label("false")
+        # Each pod's own quota is lowered whether the node offers or not.
+        goes_on = way == "other option" or (way != "disabled" and option is OPTION_2)
+        assert (world.as_it_is() != limited) == goes_on
+        agent.set(replace(option, enabled=False))
         world.tick(agent, 14_000)
         assert world.as_it_is() == limited
     assert world.as_it_is() == kubelets

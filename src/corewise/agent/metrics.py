@@ -87,7 +87,6 @@ def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
     """Set the metrics of offline pods. What is not known has no series."""
     controller, suppressor = loop.controller, loop.controller.suppressor
     report, settings, published = controller.last.report, controller.suppression, loop.publisher.published
-    enabled = controller.on and settings is not None and settings.enabled
     by_label: dict[ExportedMetric, Mapping[str, float]] = {
         CONFIG_VALID: {key: key not in loop.configuration.problems for key in KEYS},
         metrics.OFFLINE_PODS: {"offline": len(controller.pods.offline), "native": controller.pods.native},
@@ -105,7 +104,9 @@ def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
         metrics.OVERSUBSCRIPTION_USED_MEMORY: (
             {"online": report.memory.online, "offline": report.memory.offline} if report else {}
         ),
-        metrics.SUPPRESSION_ENABLED: {settings.mode.value: 1.0} if enabled and settings else {},
+        metrics.SUPPRESSION_ENABLED: (
+            {settings.mode.value: 1.0} if controller.suppresses and settings else {}
+        ),
         metrics.SUPPRESSION_ADJUSTMENTS: {way: suppressor.adjustments[way] for way in ("down", "up")},
         metrics.SUPPRESSION_TASK: {task.value: task is suppressor.task for task in Task if task},
     }

@@ -90,6 +90,7 @@ class QuotaPodSpec(Struct, frozen=True):
     ephemeral_containers: tuple[Container, ...] = ()
     overhead: Mapping[str, str] = EMPTY
     resources: ResourceRequirements = NO_RESOURCES
+    priority: int = 0
 
     @property
     def all_containers(self) -> Iterator[Container]:

@@ -20,12 +20,12 @@ from pathlib import Path
 from corewise.agent.cgroups import CgroupSetup, Cycle
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_limits import BatchLimits
+from corewise.agent.offline_limits import BatchLimits, native_limit
 from corewise.agent.offline_pods import NodePods, PodTable
 from corewise.agent.offline_settings import Switch, read_switch
 from corewise.agent.sampler import Miss, Missed, Sampler, Samples
-from corewise.agent.suppressor import Suppressor
-from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
+from corewise.agent.suppressor import LimitedPod, Suppressor
+from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.errors import KernelError
 from corewise.kube.clock import rfc3339
 from corewise.quantities import ONE, Ratio
@@ -145,6 +145,14 @@ class OfflineController:
         return self._measured.wall if self._measured.usage else None
 
     @property
+    def suppresses(self) -> bool:
+        """Whether pods are held back: by one quota while the node offers, by each pod's own always."""
+        settings = self.suppression
+        if settings is None or not settings.enabled or self.on is None:
+            return False
+        return self.on or settings.mode is SuppressionMode.PER_POD_QUOTA
+
+    @property
     def interval(self) -> float:
         """Seconds between two ticks."""
         return float((self._oversubscription or OversubscriptionSettings()).interval)
@@ -184,20 +192,25 @@ class OfflineController:
         """
         result = Tick(on=self.on)
         found = self._settle(pods, result)
-        settings, allocatable, suppression = self._oversubscription, self._allocatable, self.suppression
-        if self.on and settings is not None and allocatable is not None:
-            utilization = self._sample(now, wall, settings, allocatable, result)
-            result.offer = offer = self._history.offer(now)
-            if found is not None and suppression is not None and suppression.enabled:
-                adjusted = self.suppressor.adjust(
-                    found,
-                    suppression,
-                    offer=offer,
-                    allocatable_milli=allocatable.cpu_milli,
-                    utilization=utilization,
-                    pods=self._limits.limited,
-                )
-                result.merge(adjusted)
+        settings, allocatable = self._oversubscription, self._allocatable
+        if settings is None or allocatable is None or not (self.on or self.suppresses):
+            self._log_problems(result)
+            self.last = result
+            return result
+        utilization = self._sample(now, wall, settings, allocatable, result)
+        offer = self._history.offer(now)
+        if found is not None and self.suppresses and self.suppression is not None:
+            adjusted = self.suppressor.adjust(
+                found,
+                self.suppression,
+                offer=offer,
+                allocatable_milli=allocatable.cpu_milli,
+                utilization=utilization,
+                pods=(*self._limits.limited, *self._native_limits(found, result)),
+            )
+            result.merge(adjusted)
+        if self.on:
+            result.offer = offer
             result.report = report_of(
                 self._measured,
                 offer,
@@ -234,14 +247,30 @@ class OfflineController:
         result.merge(limited)
         self.suppressor.record_repairs(found, limited.written, limited.drifted)
         self.suppressor.adopt(self._limits.limited)
-        if self.on is False or (self.suppression is not None and not self.suppression.enabled):
+        if self.on is False:
+            self._history, self._measured = OfferHistory(), SampleHistory()
+        is_disabled = self.suppression is not None and not self.suppression.enabled
+        if (self.on is False or is_disabled) and not self.suppresses:
             self._release(found, result)
         return found
+
+    def _native_limits(self, found: CgroupSetup, result: Tick) -> list[LimitedPod]:
+        """Return the offline pods that kubelet limits; one whose cgroups cannot be read is a problem."""
+        limited = []
+        for pod in self.pods.limited:
+            ratio = self._ratio if self._local.divides(pod.pod) else ONE
+            try:
+                limit = native_limit(found, pod, ratio)
+            except KernelError as error:
+                result.problems[pod.name] = str(error)
+                continue
+            limited += [limit] if limit else []
+        return limited
 
     def _release(self, found: CgroupSetup, result: Tick) -> None:
         if self.on is False:
             self._samples.forget()
-            self._history, self._measured, self.utilization = OfferHistory(), SampleHistory(), None
+            self.utilization = None
         result.merge(self.suppressor.release(found))
 
     def _sample(
@@ -255,14 +284,16 @@ class OfflineController:
         """Take a sample into the history; return the node's utilization, if there is one."""
         usage = self._samples.sample(now, self.pods.pinned)
         if isinstance(usage, Missed):
-            self._history = self._history.with_miss(now)
+            if self.on:
+                self._history = self._history.with_miss(now)
             if usage.kind is not Miss.FIRST:
                 self.missed[usage.kind] += 1
                 result.problems["sample"] = f"no sample of usage: {usage.why}"
             return None
-        computed = compute(usage, allocatable, settings.ratio)
-        self._history = self._history.with_sample(now, computed)
-        self._measured.add(wall, usage, computed)
+        if self.on:
+            computed = compute(usage, allocatable, settings.ratio)
+            self._history = self._history.with_sample(now, computed)
+            self._measured.add(wall, usage, computed)
         self.utilization = Fraction(usage.node_milli, max(1, self._samples.cpus * 1000))
         return self.utilization
 

@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 
 from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteQuota, WriteSetting
 from corewise.agent.cgroups import CgroupSetup, Cycle
-from corewise.agent.offline_pods import OfflinePod
-from corewise.agent.suppressor import LimitedPod
+from corewise.agent.offline_pods import NativePod, OfflinePod
+from corewise.agent.suppressor import LimitedCgroup, LimitedPod
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import Bandwidth, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
-from corewise.quantities import Microseconds, Ratio
+from corewise.quantities import ONE, Microseconds, Ratio
 from corewise.suppression.batch_limits import quota, shares, weight
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
@@ -92,6 +92,34 @@ def batch_cgroups(pod: OfflinePod) -> Iterator[BatchCgroup]:
             yield BatchCgroup(cgroup, pod.name, each.name, each.requested, each.cpu_limit, each.memory_limit)
 
 
+def native_limit(found: CgroupSetup, pod: NativePod, ratio: Ratio) -> LimitedPod | None:
+    """Return what bounds an offline pod that has limits of kubelet's; None if nothing does, or nothing yet.
+
+    Raises:
+        KernelError: if a cgroup cannot be read.
+    """
+    own, *containers = pod.targets
+    # A container without a limit leaves the pod without one.
+    targets = containers if found.is_v1 or own.is_unlimited else [own]
+    limited = []
+    for target in targets:
+        claim = found.writer.held.get(target.cgroup)
+        try:
+            period = claim.base.period if claim else _period_of_limit(found, target.cgroup)
+        except Missing:
+            continue
+        if period and (limit := target.quota(period, ratio)) is not None:
+            base = target.quota(period, ONE)
+            limited.append(LimitedCgroup(target.cgroup, limit, period, base))
+    return LimitedPod(pod.name, tuple(limited)) if limited else None
+
+
+def _period_of_limit(found: CgroupSetup, cgroup: str) -> Microseconds | None:
+    """Return the period of a cgroup; None where kubelet does not enforce limits, or not yet."""
+    bandwidth = read_bandwidth(found.files, cgroup)
+    return None if bandwidth.quota is None else bandwidth.period
+
+
 class BatchLimits:
     """The limits and weights of one node's offline pods.
 
@@ -129,7 +157,11 @@ class BatchLimits:
             if is_complete and not result.problems:
                 self._applied = wanted
             self.limited = tuple(
-                LimitedPod(limit.pod, cgroup, limit.quota(seen.period, ratio), seen.period, seen.quota)
+                LimitedPod(
+                    limit.pod,
+                    (LimitedCgroup(cgroup, limit.quota(seen.period, ratio), seen.period),),
+                    seen.quota,
+                )
                 for cgroup, seen in self._seen.items()
                 if not (limit := limits[cgroup]).container
             )

@@ -1,8 +1,9 @@
 """Which pods on the node are offline, which are native best-effort ones, and which own CPUs. Pure.
 
-An *offline pod* requests ``kubernetes.io/batch-cpu``; kubelet knows nothing of that resource, so a pod that
-requests nothing else is BestEffort to it. A pod with the resource that kubelet puts into another class has
-limits of kubelet's own: it counts as online, and its cgroups are left alone.
+Which pods are offline, :mod:`corewise.colocation.offline` decides. Most of them request
+``kubernetes.io/batch-cpu``; kubelet knows nothing of that resource, so a pod that requests nothing else is
+BestEffort to it. An offline pod that kubelet puts into another class has limits of kubelet's own. It counts
+as online usage, and its cgroups stay as kubelet made them, but for suppression by each pod's own quota.
 
 A pod owns CPUs by kubelet's static policy, by its QoS class (LSE, LSR), or by the annotation resource-status,
 which then tells how many. They cannot be lent, whether it uses them or not.
@@ -15,8 +16,10 @@ from dataclasses import dataclass, field
 
 from corewise.actions import EmitEvent
 from corewise.agent.kubelet import CPUManager
-from corewise.agent.objects import QuotaPod
+from corewise.agent.objects import QuotaPod, QuotaPodSpec
+from corewise.agent.quotas import Target, spec_in_force, targets_of
 from corewise.agent.sampler import PinnedPod
+from corewise.colocation.offline import mark_of
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
 from corewise.kube.objects import Container
@@ -39,11 +42,25 @@ class OfflinePod:
 
 
 @dataclass(frozen=True, slots=True)
+class NativePod:
+    """An offline pod with limits of kubelet's own: the cgroups of the pod and of its running containers."""
+
+    pod: QuotaPod
+    targets: tuple[Target, ...]
+
+    @property
+    def name(self) -> str:
+        return self.pod.name
+
+
+@dataclass(frozen=True, slots=True)
 class _Kind:
-    """What one pod is. ``cgroup`` is empty if it cannot be named."""
+    """What one pod is. ``cgroup`` is empty if it cannot be named. ``spec``: what kubelet goes by."""
 
     cgroup: str = ""
     offline: OfflinePod | None = None
+    limited: NativePod | None = None
+    spec: QuotaPodSpec | None = None
     native: bool = False
     problems: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[EmitEvent, ...] = ()
@@ -53,11 +70,13 @@ class _Kind:
 class NodePods:
     """The pods of a node by what oversubscription needs to know of them.
 
-    ``native`` counts the best-effort pods that are not offline pods. ``problems`` are sentences by pod,
-    ``warnings`` the events for the users of pods.
+    ``limited`` are offline pods with limits of kubelet's own that own no CPUs. ``native`` counts the
+    best-effort pods that are not offline pods. ``problems`` are sentences by pod, ``warnings`` the events for
+    the users of pods.
     """
 
     offline: list[OfflinePod] = field(default_factory=list)
+    limited: list[NativePod] = field(default_factory=list)
     native: int = 0
     pinned: list[PinnedPod] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
@@ -79,7 +98,11 @@ class PodTable:
             if pod.has_ended or not pod.status.qos_class:
                 continue
             before = known.get(pod.name)
-            kind = before[1] if before is not None and before[0] is pod else _kind_of(pod, names)
+            if before is not None and before[0] is pod:
+                kind = before[1]
+            else:
+                same = before is not None and before[0].uid == pod.uid
+                kind = _kind_of(pod, names, before[1].spec if before is not None and same else None)
             self._known[pod.name] = pod, kind
             result.offline += [kind.offline] if kind.offline else []
             result.native += kind.native
@@ -88,17 +111,29 @@ class PodTable:
             owned = _owned(pod, manager, self._rules) if kind.cgroup else 0
             if owned:
                 result.pinned.append(PinnedPod(pod.uid, kind.cgroup, owned))
+            elif kind.limited:
+                result.limited.append(kind.limited)
         return result
 
 
-def _kind_of(pod: QuotaPod, names: PodCgroups) -> _Kind:
+def _kind_of(pod: QuotaPod, names: PodCgroups, before: QuotaPodSpec | None) -> _Kind:
+    limited = None
     try:
         qos = QOSClass(pod.status.qos_class)
         cgroup = names.pod(pod.uid, qos)
         best_effort = qos is QOSClass.BEST_EFFORT
-        resources = [each.resources for each in pod.spec.all_containers]
-        if not any(BATCH_CPU in each.requests or BATCH_CPU in each.limits for each in resources):
-            return _Kind(cgroup, native=best_effort)
+        spec_by_kubelet = spec_in_force(pod, before)
+        requesting = [
+            each.name
+            for each in pod.spec.all_containers
+            if BATCH_CPU in each.resources.requests or BATCH_CPU in each.resources.limits
+        ]
+        meta = pod.metadata
+        mark = mark_of(meta.labels, meta.annotations, pod.spec.priority, requesting)
+        if mark and not best_effort and spec_by_kubelet is not None:
+            limited = NativePod(pod, tuple(targets_of(pod, spec_by_kubelet, names)))
+        if not requesting:
+            return _Kind(cgroup, native=best_effort, limited=limited, spec=spec_by_kubelet)
         spec = BatchPod(
             tuple(map(_batch_container, pod.spec.containers)),
             tuple(map(_batch_container, pod.spec.init_containers)),
@@ -118,9 +153,10 @@ def _kind_of(pod: QuotaPod, names: PodCgroups) -> _Kind:
         return _Kind(problems={pod.name: f"pod {pod.name} is left alone: {error}"})
     problems[pod.name] = (
         f"pod {pod.name} requests {BATCH_CPU} and is {qos}, not BestEffort: it counts as online, and its "
-        "cgroups stay as kubelet made them; let it request no cpu and no memory"
+        "cgroups stay as kubelet made them (mode per-pod-quota lowers them); let it request no cpu and "
+        "no memory"
     )
-    return _Kind(cgroup, problems=problems, warnings=warnings)
+    return _Kind(cgroup, problems=problems, warnings=warnings, limited=limited, spec=spec_by_kubelet)
 
 
 def _batch_container(container: Container) -> BatchContainer:

@@ -10,7 +10,9 @@ what the journal has. What comes back at the end is kubelet's own: no quota.
 nothing: what this owner has bounded is in the journal, and without the journal a quota below the limit whose
 origin is unknown counts as one that the agent wrote before. What somebody else has changed is put back by the
 writer, and the bound is what counts. The bound is on the pod's cgroup; where its containers have more (v1
-refuses that) the writer narrows them first.
+refuses that) the writer narrows them first. An offline pod that requests cpu, not batch-cpu, has limits of
+kubelet's own: on v1 the bounds are on its containers, each in proportion to its limit, because the kernel
+would refuse a container that kubelet restarts with its own quota below a narrower pod.
 
 The options are never active together: each call to the writer names all that suppression bounds, so what the
 other option had bounded goes back to kubelet's in the same call. Without a sample (or an offer) nothing
@@ -45,17 +47,37 @@ _MILLI = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class LimitedPod:
-    """An offline pod with a limit. ``limit`` is its batch-cpu limit as a quota: physical, per period.
+class LimitedCgroup:
+    """A cgroup that bounds an offline pod. ``limit``: its quota without suppression, physical, per period.
 
-    ``unclaimed``: a quota that was just found in the cgroup, and whose origin is unknown.
+    ``base`` is kubelet's quota, None for none.
     """
 
-    name: str
     cgroup: str
     limit: Microseconds
     period: Microseconds
+    base: Microseconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedPod:
+    """An offline pod with a limit, and the cgroups that bound it: mostly the pod's own alone.
+
+    ``unclaimed``: a quota that was just found in the first cgroup, and whose origin is unknown.
+    """
+
+    name: str
+    cgroups: tuple[LimitedCgroup, ...]
     unclaimed: Microseconds | None = None
+
+    @property
+    def period(self) -> Microseconds:
+        return self.cgroups[0].period
+
+    @property
+    def limit(self) -> Microseconds:
+        """The quota of all cgroups together, per period of the first."""
+        return Microseconds(sum(each.limit * self.period // each.period for each in self.cgroups))
 
 
 class Suppressor:
@@ -120,7 +142,7 @@ class Suppressor:
 
     def adopt(self, pods: Iterable[LimitedPod]) -> None:
         """Take quotas of unknown origin for the agent's own, written before it restarted."""
-        self._adopted |= {pod.cgroup: pod.unclaimed for pod in pods if pod.unclaimed is not None}
+        self._adopted |= {pod.name: pod.unclaimed for pod in pods if pod.unclaimed is not None}
 
     def release(self, found: CgroupSetup) -> Cycle:
         self._forget_slice()
@@ -152,17 +174,17 @@ class Suppressor:
         self.task, self.suppressed_pods, self._pods = Task.NONE, 0, None
         self._adopted.clear()
 
-    def _bound(self, cgroup: str, quota: int, period: Microseconds, reason: Reason, why: str) -> WriteQuota:
+    def _bound(self, of: LimitedCgroup, quota: int, reason: Reason, why: str) -> WriteQuota:
         """Return a bound: the same as long as it stays, so that the journal has nothing to add."""
-        last = self._bounds.get(cgroup)
-        if last is not None and (last.quota, last.period) == (quota, period):
+        last = self._bounds.get(of.cgroup)
+        if last is not None and (last.quota, last.period, last.base) == (quota, of.period, of.base):
             return last
         return WriteQuota(
-            cgroup=cgroup,
+            cgroup=of.cgroup,
             owner=QuotaOwner.SUPPRESSION,
             quota=Microseconds(quota),
-            base=None,
-            period=period,
+            base=of.base,
+            period=of.period,
             reason=reason,
             why=why,
         )
@@ -232,7 +254,8 @@ class Suppressor:
     ) -> Bandwidth:
         """Bring the BestEffort cgroup to its quota; return what it has then."""
         last, period = self._bounds.get(cgroup), present.period
-        bound = self._bound(cgroup, adjustment.quota, period, adjustment.reason, adjustment.why)
+        slice_ = LimitedCgroup(cgroup, Microseconds(adjustment.quota), period)
+        bound = self._bound(slice_, adjustment.quota, adjustment.reason, adjustment.why)
         # The usual tick: nothing to write, and nothing to enter in the journal.
         if bound is last and present.quota == bound.quota and cgroup in found.writer.held:
             return present
@@ -263,16 +286,20 @@ class Suppressor:
         plan = cycle(self.task, utilization, tuple(quotas.values()), settings)
         changes = {change.key: change for change in plan.changes}
         wanted: dict[str, WriteQuota] = {}
+        suppressed = 0
         for name, quota in quotas.items():
             pod, change = pods[name], changes.get(name)
             target, why = (change.quota, change.why) if change else (quota.quota, "as it was")
             if target < quota.limit:
                 why = f"pod {name}: {why}"
-                wanted[pod.cgroup] = self._bound(pod.cgroup, target, pod.period, plan.reason, why)
+                for each in pod.cgroups:
+                    share = max(SMALLEST_QUOTA, each.limit * target // quota.limit)
+                    wanted[each.cgroup] = self._bound(each, share, plan.reason, why)
+                suppressed += 1
         self.task, self._bounds = plan.task, wanted
         report = found.writer.reconcile(QuotaOwner.SUPPRESSION, wanted.values())
         result.add(report)
-        self._pods, self.suppressed_pods = tuple(quotas.values()), len(wanted)
+        self._pods, self.suppressed_pods = tuple(quotas.values()), suppressed
         self.repaired += len(bounded.intersection(report.drifted))
         for change in plan.changes:
             self.adjustments["down" if change.quota < quotas[change.key].quota else "up"] += 1
@@ -287,10 +314,14 @@ class Suppressor:
 
     def _pod_quota(self, found: CgroupSetup, pod: LimitedPod) -> PodQuota:
         """Return what a pod has: what this owner bounds it to, else its limit."""
-        claim = found.writer.held.get(pod.cgroup)
-        bound = claim.bounds.get(QuotaOwner.SUPPRESSION) if claim else None
-        present = self._adopted.get(pod.cgroup) if bound is None else bound.quota_over(pod.period)
-        return PodQuota(pod.name, pod.limit, present, pod.period)
+        limit, shares = pod.limit, []
+        for each in pod.cgroups:
+            claim = found.writer.held.get(each.cgroup)
+            bound = claim.bounds.get(QuotaOwner.SUPPRESSION) if claim else None
+            if bound is not None and (quota := bound.quota_over(each.period)) is not None:
+                shares.append(-(-quota * limit // each.limit))
+        present = min(shares, default=self._adopted.get(pod.name))
+        return PodQuota(pod.name, limit, present, pod.period)
 
 
 def _why(plan: PodQuotaPlan) -> str:

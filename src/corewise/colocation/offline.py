@@ -25,7 +25,7 @@ Source: Koordinator's apis/extension/priority.go and its pod webhook; Volcano's 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +64,23 @@ ASKS_FOR_ONLINE_RESOURCES = " ||\n".join(
 
 def offline_mark(pod: Mapping[str, Any]) -> str:
     """Say in words what marks a pod as offline; "" if nothing does."""
-    metadata, spec = _part(pod, "metadata"), _part(pod, "spec")
-    labels, annotations = _part(metadata, "labels"), _part(metadata, "annotations")
+    metadata = _part(pod, "metadata")
+    return mark_of(
+        _part(metadata, "labels"),
+        _part(metadata, "annotations"),
+        _part(pod, "spec").get("priority") or 0,
+        (
+            str(each.get("name"))
+            for each in _containers(pod)
+            if any(BATCH_CPU in _amounts(each, amounts) for amounts in _LISTS)
+        ),
+    )
+
+
+def mark_of(
+    labels: Mapping[str, str], annotations: Mapping[str, str], priority: int, requesting: Iterable[str]
+) -> str:
+    """Say in words what marks a pod as offline; ``requesting``: its containers that request batch-cpu."""
     if labels.get(QOS_CLASS) == "BE":
         return f"label {QOS_CLASS} is BE"
     level = annotations.get(QOS_LEVEL, "")
@@ -74,12 +89,9 @@ def offline_mark(pod: Mapping[str, Any]) -> str:
     if PRIORITY_CLASS in labels:
         if labels[PRIORITY_CLASS] == BATCH_CLASS:
             return f"label {PRIORITY_CLASS} is {BATCH_CLASS}"
-    elif (priority := spec.get("priority") or 0) in BATCH_PRIORITIES:
+    elif priority in BATCH_PRIORITIES:
         return f"priority {priority} is one of {BATCH_CLASS}"
-    for container in _containers(pod):
-        if any(BATCH_CPU in _amounts(container, each) for each in _LISTS):
-            return f"container {container.get('name')} requests {BATCH_CPU}"
-    return ""
+    return next((f"container {name} requests {BATCH_CPU}" for name in requesting), "")
 
 
 def online_requests(pod: Mapping[str, Any]) -> list[str]:
