@@ -180,7 +180,7 @@ def reference() -> dict[str, str]:
     """Return the pages of all names, and the page that lists them."""
     pages = {
         "labels": f"# Labels\n\n{names({NameKind.LABEL})}",
-        "annotations": f"# Annotations\n\n{names({NameKind.ANNOTATION})}",
+        "annotations": f"# Annotations and conditions\n\n{names({NameKind.ANNOTATION, NameKind.CONDITION})}",
         "configuration": f"# ConfigMap keys and resources\n\n## Configuration\n\n"
         f"{names({NameKind.CONFIG_KEY})}\n\n## Resources\n\n{names({NameKind.RESOURCE})}",
         **reasons(),

@@ -212,5 +212,5 @@ def test_nobody_limits_the_memory_of_another_pod(tmp_path: Path, version: Versio
     evil = batch_container("a", limit=10, memory=4096)
     attack = mirror("attack", as_kubelet_writes(uid), (CONTROLLER,), evil, qos="BestEffort")
     static = mirror("static", as_kubelet_writes(STATIC_UID), qos="BestEffort")
-    assert not controller.settle([attack, static]).written
+    assert not controller.settle(0.0, [attack, static]).written
     assert tree.read(node.machine.cgroup(victim), limit) == before

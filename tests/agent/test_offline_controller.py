@@ -78,7 +78,7 @@ class Kept:
 
     def settle(self) -> Tick:
         self.state()
-        return self.controller.settle(self.pods)
+        return self.controller.settle(0.0, self.pods)
 
     def quota_of(self, of: QuotaPod, name: str = "") -> int | None:
         return self.node.machine.quota(of, name)

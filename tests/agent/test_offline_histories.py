@@ -202,7 +202,7 @@ class History:
 
     def on_settle(self, _value: None) -> None:
         self._prepare()
-        self._check_problems(self.controller.settle(self.pods.values()))
+        self._check_problems(self.controller.settle(0.0, self.pods.values()))
 
     def on_quotas(self, _value: None) -> None:
         """The other loop of the agent: normalization, which mends every owner's bounds."""

@@ -20,13 +20,14 @@ from agent.offline_node import batch_container, offline_manifest
 from corewise.agent.cgroups import restore
 from corewise.agent.program import run_agent
 from corewise.kube.errors import Forbidden
-from corewise.kube.resources import NODES, Resource
+from corewise.kube.resources import NODES, PODS, Resource
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import AGENT, CONFIG_VALID, exported_by
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,
     OFFLINE_REPORT,
+    OFFLINE_SHORTFALL,
     RAW_ALLOCATABLE,
     SUPPRESSION_KEY,
 )
@@ -34,6 +35,7 @@ from kubedouble import LocalAPIServer
 
 QUICK = {"intervalSeconds": 1}
 AT_ONCE = {"adjustStep": 1}
+OFFERED_MEMORY = "20615843020"
 OFFERED = 480_000
 """Microseconds: 60 % of 8 idle CPUs."""
 ROLES: Resource[dict[str, Any]] = Resource(
@@ -57,10 +59,36 @@ async def test_a_label_makes_the_node_offer_what_is_idle_and_its_end_takes_it_ba
     await world.configure(oversubscription=QUICK)
     async with world.agent():
         await world.label("true")
-        await world.offers("4800", "20615843020")
+        await world.offers("4800", OFFERED_MEMORY)
         await world.label(None)
         await world.offers(None, None)
         assert await world.report() is None
+
+
+async def test_what_running_offline_pods_request_stays_on_the_node_in_a_shortfall_and_without_the_label(
+    world: AgentWorld,
+) -> None:
+    async def short() -> bool:
+        conditions = (await world.node())["status"].get("conditions", [])
+        return [each["status"] for each in conditions if each["type"] == OFFLINE_SHORTFALL] == ["True"]
+
+    await world.configure(oversubscription=QUICK)
+    async with world.agent():
+        await world.label("true")
+        await world.offers("4800", OFFERED_MEMORY)
+        assert not await short()
+        pod = await world.start(offline_manifest("job", batch_container("a", request=6100, limit=6100)))
+        await world.offers("6100", OFFERED_MEMORY)
+        assert await short()
+        report = await world.report()
+        assert report is not None
+        assert report.shortfall is not None
+        await world.label(None)
+        await world.offers("6100", "0")
+        assert await short()
+        await world.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, grace_period=0)
+        await world.offers(None, None)
+        assert not await short()
 
 
 async def test_the_agent_logs_how_it_read_a_cpu_suppression_block(
@@ -79,7 +107,7 @@ async def test_what_an_earlier_agent_offered_is_removed_by_one_that_finds_no_lab
     await world.configure(oversubscription=QUICK)
     await world.label("true")
     async with world.agent():
-        await world.offers("4800", "20615843020")
+        await world.offers("4800", OFFERED_MEMORY)
     await world.label("false")
     assert (await world.offered())[0] == "4800"
     async with world.agent():
@@ -95,7 +123,7 @@ async def test_the_best_effort_cgroup_is_bounded_by_the_offer_until_suppression_
         await bounded(world)
         await world.configure(oversubscription=QUICK, suppression={"enabled": False})
         await bounded(world, None)
-        await world.offers("4800", "20615843020")
+        await world.offers("4800", OFFERED_MEMORY)
 
 
 async def test_an_offline_pod_gets_its_limits_as_soon_as_it_runs(world: AgentWorld) -> None:
@@ -179,7 +207,7 @@ async def test_what_somebody_else_takes_from_the_node_comes_back(world: AgentWor
     await world.configure(oversubscription=QUICK)
     await world.label("true")
     async with world.agent():
-        await world.offers("4800", "20615843020")
+        await world.offers("4800", OFFERED_MEMORY)
         await world.client.patch(NODES, NODE, {"metadata": {"annotations": {OFFLINE_REPORT: None}}})
         await eventually(world.report)
 

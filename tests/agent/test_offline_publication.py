@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,6 +21,7 @@ from corewise.vocabulary.names import (
     BATCH_CPU,
     BATCH_MEMORY,
     OFFLINE_REPORT,
+    OFFLINE_SHORTFALL,
     OVERSUBSCRIPTION_KEY,
     RAW_ALLOCATABLE,
     SUPPRESSION_KEY,
@@ -27,6 +30,7 @@ from corewise.vocabulary.offline_report import (
     MemoryReport,
     OfferState,
     OfflineReport,
+    ShortfallReport,
     SuppressionReport,
     decode,
 )
@@ -65,6 +69,14 @@ def node(cpu: str | None = None, memory: str | None = None, **annotations: str) 
     return msgspec.convert({"metadata": {"annotations": annotations}, "status": status}, AgentNode)
 
 
+def shows(cpu: str, *conditions: Mapping[str, str], memory: str = "1Gi", annotated: bool = True) -> AgentNode:
+    """A Node with conditions."""
+    amounts = {BATCH_CPU: cpu, BATCH_MEMORY: memory}
+    status = {"capacity": amounts, "allocatable": amounts, "conditions": conditions}
+    annotations = {OFFLINE_REPORT: "{}"} if annotated else {}
+    return msgspec.convert({"metadata": {"annotations": annotations}, "status": status}, AgentNode)
+
+
 SHOWN = node("6k", "1Gi", **{OFFLINE_REPORT: "{}"})
 
 
@@ -83,7 +95,7 @@ def test_a_publication_states_normalized_milli_cpu_bytes_and_the_report() -> Non
     assert publication is not None
     amounts = {BATCH_CPU: "6000", BATCH_MEMORY: str(GIB)}
     body: Any = publication.body
-    assert body["status"] == {"capacity": amounts, "allocatable": amounts}
+    assert body["status"] == {"capacity": amounts, "allocatable": amounts, "conditions": []}
     report = decode(body["metadata"]["annotations"][OFFLINE_REPORT])
     assert report is not None
     assert report.offered_milli == 4000
@@ -124,8 +136,89 @@ def test_without_the_label_only_what_an_agent_wrote_is_removed(publisher: Publis
     nothing = {BATCH_CPU: None, BATCH_MEMORY: None}
     assert publication.body == {
         "metadata": {"annotations": {OFFLINE_REPORT: None}},
-        "status": {"capacity": nothing, "allocatable": nothing},
+        "status": {
+            "capacity": nothing,
+            "allocatable": nothing,
+            "conditions": [{"$patch": "delete", "type": OFFLINE_SHORTFALL}],
+        },
     }
+    publisher.done(publication, 110.0)
+    assert publisher.change(off, SHOWN, RATIO, 111.0) is None, "it has been written a moment ago"
+    assert publisher.change(off, SHOWN, RATIO, 120.0) == publication
+
+
+def held(cpu: int, memory: int = 0) -> OfflineAmounts:
+    return OfflineAmounts(cpu, memory)
+
+
+def test_in_a_shortfall_the_node_shows_what_pods_request_and_says_so_until_it_ends(
+    publisher: Publisher,
+) -> None:
+    short = replace(tick(3000), running=held(5000), requested=held(5000), wall=0.0)
+    publication = publisher.change(short, SHOWN, RATIO, 110.0)
+    assert publication is not None
+    assert publication.amounts == OfflineAmounts(5000, GIB)
+    assert publication.report is not None
+    assert publication.report.shortfall == ShortfallReport(batch_cpu=5000, batch_memory=0)
+    body: Any = publication.body
+    (condition,) = body["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == (OFFLINE_SHORTFALL, "True")
+    assert condition["lastTransitionTime"] == "1970-01-01T00:00:00Z"
+    assert "request 5000 kubernetes.io/batch-cpu" in condition["message"]
+    assert "4500 kubernetes.io/batch-cpu" in condition["message"]
+    publisher.done(publication, 110.0)
+    shown = shows("5k", condition)
+    assert publisher.change(short, shown, RATIO, 120.0) is None
+    later = publisher.change(replace(short, wall=500.0), shown, RATIO, 300.0)
+    assert later is not None
+    assert later.shortfall == condition, "since when stays"
+    assert publisher.change(short, shows("5k"), RATIO, 120.0) is not None, "somebody removed the condition"
+    enough = publisher.change(replace(short, running=held(0), requested=held(0)), shown, RATIO, 200.0)
+    assert enough is not None
+    body = enough.body
+    assert (enough.amounts, body["status"]["conditions"]) == (OfflineAmounts(4500, GIB), [])
+
+
+@pytest.mark.parametrize(
+    ("running", "requested", "published"),
+    [
+        pytest.param(0, 5000, 5000, id="bound within what the Node shows: kubelet is about to admit it"),
+        pytest.param(0, 9000, 6000, id="bound beyond it: that raises nothing"),
+        pytest.param(5000, 9000, 6000, id="beside pods that run"),
+        pytest.param(7000, 7000, 7000, id="admitted already"),
+    ],
+)
+def test_a_pod_that_does_not_run_yet_never_raises_what_is_published(
+    publisher: Publisher, running: int, requested: int, published: int
+) -> None:
+    change = replace(tick(1000), running=held(running), requested=held(requested))
+    publication = publisher.change(change, SHOWN, RATIO, 200.0)
+    assert publication is not None
+    assert publication.amounts == OfflineAmounts(published, GIB)
+
+
+def test_without_the_label_what_running_pods_request_stays_until_they_have_ended(
+    publisher: Publisher,
+) -> None:
+    off = Tick(on=False, running=held(5000, 7), requested=held(5000, 7))
+    publication = publisher.change(off, SHOWN, RATIO, 110.0)
+    assert publication is not None
+    body: Any = publication.body
+    assert publication.amounts == OfflineAmounts(5000, 7)
+    assert "annotations" in body["metadata"]
+    assert not body["metadata"]["annotations"]
+    (condition,) = body["status"]["conditions"]
+    assert "nothing is offered any more" in condition["message"]
+    publisher.done(publication, 110.0)
+    shown = shows("5k", condition, memory="7", annotated=False)
+    assert publisher.change(off, shown, RATIO, 120.0) is None
+    assert Publisher().change(off, shown, RATIO, 120.0) is None, "nor after a restart"
+    fewer = publisher.change(
+        replace(off, running=held(2000, 7), requested=held(2000, 7)), shown, RATIO, 120.0
+    )
+    assert fewer is not None
+    assert fewer.amounts == OfflineAmounts(2000, 7)
+    assert publisher.change(Tick(on=False), shown, RATIO, 120.0) == Publication(None, None)
 
 
 def test_what_is_not_known_is_not_told(publisher: Publisher) -> None:

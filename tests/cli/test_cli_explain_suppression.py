@@ -45,7 +45,7 @@ from corewise.vocabulary.names import (
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
 )
-from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
+from corewise.vocabulary.offline_report import OfferState, OfflineReport, ShortfallReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
 CONFIG = {
@@ -295,6 +295,14 @@ def test_a_withdrawn_offer_has_no_formula() -> None:
     shown = text(subject(withdrawn))
     assert "offer          nothing: withdrawn, there was no sample for 15 minutes" in shown
     assert " x 0.60 = " not in shown
+
+
+def test_a_shortfall_is_said_with_both_amounts_and_what_it_means() -> None:
+    short = changed(REPORT, shortfall=ShortfallReport(batch_cpu=6000, batch_memory=8 * 2**30))
+    shown = text(subject(short))
+    assert "shortfall      offline pods request 6000 kubernetes.io/batch-cpu and 8.0 GiB of" in shown
+    assert "problem        OfferBelowRequests" in shown
+    assert "shortfall " not in text(subject(REPORT))
 
 
 def test_pods_with_quotas_of_their_own_have_thresholds_instead_of_a_target() -> None:

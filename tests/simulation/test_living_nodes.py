@@ -104,8 +104,12 @@ async def test_while_the_cluster_is_up_time_goes_on_and_a_label_that_goes_gives_
             label = {"metadata": {"labels": {OVERSUBSCRIPTION: None}}}
             await made.client.patch(SIMULATED_NODES, "labelled-0", label)
             await until(lambda: quota(made, "labelled-0") is None)
+            await until(lambda: OFFLINE_REPORT not in named(made, "labelled-0").metadata.annotations)
+            assert BATCH_CPU in named(made, "labelled-0").status["allocatable"], "its offline pods still run"
+            for pod in (await made.client.list(PODS)).items:
+                if pod.metadata.name.startswith("batch"):
+                    await made.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, grace_period=0)
             await until(lambda: BATCH_CPU not in named(made, "labelled-0").status["allocatable"])
-            assert OFFLINE_REPORT not in named(made, "labelled-0").metadata.annotations
 
 
 async def test_another_option_in_the_configuration_takes_over_while_the_cluster_is_up(tmp_path: Path) -> None:

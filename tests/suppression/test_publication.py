@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from corewise.quantities import ONE, Ratio
 from corewise.suppression.offer import (
+    NO_AMOUNTS,
     REPEATED_AFTER,
     Computed,
     Offer,
@@ -44,7 +45,7 @@ def offer(cpu: int, memory: int = 0, state: OfferState = OfferState.FRESH) -> Of
 def test_more_than_ten_percent_is_published_at_once(
     published: OfflineAmounts | None, cpu: int, memory: int, changes: bool
 ) -> None:
-    wanted = due(published, 0.0, offer(cpu, memory), ONE, 1.0)
+    wanted = due(published, 0.0, OfflineAmounts(cpu, memory), NO_AMOUNTS, 1.0)
     assert wanted == (OfflineAmounts(cpu, memory) if changes else None)
 
 
@@ -55,7 +56,8 @@ def test_more_than_ten_percent_is_published_at_once(
 def test_everything_is_published_once_a_minute_and_after_a_jump_of_the_clock(
     published_at: float | None, now: float, repeats: bool
 ) -> None:
-    wanted = due(OfflineAmounts(1000, 1000), published_at, offer(1000, 1000), ONE, now)
+    same = OfflineAmounts(1000, 1000)
+    wanted = due(same, published_at, same, NO_AMOUNTS, now)
     assert (wanted is not None) is repeats
 
 
@@ -63,20 +65,45 @@ def test_batch_cpu_is_normalized_cpu_and_rounded_down() -> None:
     assert published_form(offer(1001, 77), Ratio(150)) == OfflineAmounts(1501, 77)
 
 
-def test_what_is_not_known_yet_is_not_published_and_what_is_withdrawn_is_zero() -> None:
-    unknown = OfferHistory().with_miss(0.0)
-    assert due(OfflineAmounts(5000, 5000), 0.0, unknown.offer(1.0), ONE, 1.0) is None
-    assert due(None, None, unknown.offer(1.0), ONE, 1.0) is None
-    assert due(OfflineAmounts(5000, 5000), 899.0, unknown.offer(900.0), ONE, 900.0) == OfflineAmounts(0, 0)
+def test_what_is_withdrawn_is_published_as_zero() -> None:
+    withdrawn = OfferHistory().with_miss(0.0).offer(900.0)
+    assert withdrawn.is_known
+    assert published_form(withdrawn, ONE) == OfflineAmounts(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("published", "offered", "held", "wanted"),
+    [
+        pytest.param(4000, 4000, 4000, None, id="as much is offered as is held"),
+        pytest.param(4000, 1000, 4000, None, id="what is held stays when less is offered"),
+        pytest.param(4100, 4000, 4001, 4001, id="in a shortfall nothing is left for others, not even 10 %"),
+        pytest.param(4000, 1000, 3900, 3900, id="a pod has ended: its share goes at once"),
+        pytest.param(4000, 1000, 0, 1000, id="all have ended"),
+        pytest.param(4000, 4300, 4200, 4300, id="a pod that somebody bound needs more than is shown"),
+    ],
+)
+def test_what_running_pods_request_is_published_exactly_where_less_is_offered(
+    published: int, offered: int, held: int, wanted: int | None
+) -> None:
+    for cpu in (True, False):
+
+        def of(amount: int, *, cpu: bool = cpu) -> OfflineAmounts:
+            return OfflineAmounts(amount, 0) if cpu else OfflineAmounts(0, amount)
+
+        found = due(of(published), 0.0, of(offered), of(held), 1.0)
+        assert found == (None if wanted is None else of(wanted))
 
 
 amounts = st.integers(0, 10**12)
 
 
-@given(amounts, amounts, st.integers(100, 500).map(Ratio))
-def test_what_stays_published_is_never_further_off_than_ten_percent(old: int, new: int, ratio: Ratio) -> None:
-    wanted = published_form(offer(new), ratio).cpu_milli
-    if due(OfflineAmounts(old, 0), 0.0, offer(new), ratio, 1.0) is None:
-        assert abs(wanted - old) <= old / 10
-    else:
-        assert wanted != old
+@given(amounts, amounts, amounts)
+def test_what_stays_published_is_never_below_what_is_held_nor_further_off_than_ten_percent(
+    old: int, offered: int, held: int
+) -> None:
+    wanted = OfflineAmounts(max(offered, held), 0)
+    found = due(OfflineAmounts(old, 0), 0.0, OfflineAmounts(offered, 0), OfflineAmounts(held, 0), 1.0)
+    assert found in {None, wanted}
+    if found is None:
+        assert old >= held
+        assert abs(wanted.cpu_milli - old) <= old / 10

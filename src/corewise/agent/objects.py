@@ -31,11 +31,20 @@ _STATIC_UID = re.compile(r"[0-9a-f]{32}")
 _STATIC_SOURCES = frozenset({"file", "http"})
 
 
+class TimedCondition(Struct, frozen=True):
+    """A condition, without reasons. ``since`` is when the status was last another."""
+
+    type: str
+    status: str
+    since: str | None = msgspec.field(name="lastTransitionTime", default=None)
+
+
 class AgentNodeStatus(Struct, frozen=True):
     """core/v1 NodeStatus: amounts are quantities as text, of cpu and memory amplified ones."""
 
     capacity: Mapping[str, str] = EMPTY
     allocatable: Mapping[str, str] = EMPTY
+    conditions: tuple[TimedCondition, ...] = ()
 
 
 class AgentNode(Struct, frozen=True):
@@ -71,14 +80,6 @@ class ContainerStatus(Struct, frozen=True):
     @property
     def runs(self) -> bool:
         return bool(self.container_id) and self.state.running is not None
-
-
-class TimedCondition(Struct, frozen=True):
-    """core/v1 PodCondition, without reasons. ``since`` is when the status was last another."""
-
-    type: str
-    status: str
-    since: str | None = msgspec.field(name="lastTransitionTime", default=None)
 
 
 class QuotaPodSpec(Struct, frozen=True):
@@ -173,17 +174,19 @@ class QuotaPod(Struct, frozen=True):
     @property
     def cpu_request(self) -> int | None:
         """Its request in milli-CPU, as the scheduler counts it; None if only the runtime knows the pod."""
+        return self.request(CPU).milli if self.spec.containers else None
+
+    def request(self, resource: str) -> Quantity:
+        """Return what it requests of a resource, as scheduler and kubelet count it."""
         spec, status = self.spec, self.status
-        if not spec.containers:
-            return None
         demand = PodDemand(
             name=self.name,
-            containers=_demands(spec.containers, status.container_statuses),
-            init_containers=_demands(spec.init_containers, status.init_container_statuses),
-            requests=_cpu(spec.resources.requests),
-            overhead=_cpu(spec.overhead),
+            containers=_demands(spec.containers, status.container_statuses, resource),
+            init_containers=_demands(spec.init_containers, status.init_container_statuses, resource),
+            requests=_only(spec.resources.requests, resource),
+            overhead=_only(spec.overhead, resource),
         )
-        return pod_request(demand, CPU).milli
+        return pod_request(demand, resource)
 
     @property
     def has_ended(self) -> bool:
@@ -201,12 +204,15 @@ class QuotaPod(Struct, frozen=True):
 
 
 def _demands(
-    containers: tuple[Container, ...], statuses: tuple[ContainerStatus, ...]
+    containers: tuple[Container, ...], statuses: tuple[ContainerStatus, ...], resource: str
 ) -> tuple[ContainerDemand, ...]:
-    granted = {each.name: _cpu(each.allocated_resources) for each in statuses}
+    granted = {each.name: _only(each.allocated_resources, resource) for each in statuses}
     return tuple(
         ContainerDemand(
-            requests={**_cpu(each.resources.limits), **_cpu(each.resources.requests)},
+            requests={
+                **_only(each.resources.limits, resource),
+                **_only(each.resources.requests, resource),
+            },
             allocated=granted.get(each.name, {}),
             restarts_always=each.restart_policy == "Always",
         )
@@ -214,9 +220,9 @@ def _demands(
     )
 
 
-def _cpu(amounts: Mapping[str, str]) -> dict[str, Quantity]:
-    """Return the CPU of a ResourceList; the API server accepts no amount that cannot be read."""
-    return offered_amounts({CPU: amounts[CPU]} if CPU in amounts else {})
+def _only(amounts: Mapping[str, str], resource: str) -> dict[str, Quantity]:
+    """Return one resource of a ResourceList; the API server accepts no amount that cannot be read."""
+    return offered_amounts({resource: amounts[resource]} if resource in amounts else {})
 
 
 @dataclass(frozen=True, slots=True)

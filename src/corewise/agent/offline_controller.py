@@ -21,7 +21,7 @@ from corewise.agent.cgroups import CgroupSetup, Cycle
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_limits import BatchLimits, native_limit
-from corewise.agent.offline_pods import NodePods, PodTable
+from corewise.agent.offline_pods import NodePods, PodTable, batch_requests
 from corewise.agent.offline_settings import Switch, read_switch
 from corewise.agent.sampler import Miss, Missed, Sampler, Samples
 from corewise.agent.suppressor import LimitedPod, Suppressor
@@ -29,7 +29,15 @@ from corewise.config.colocation import OversubscriptionSettings, SuppressionMode
 from corewise.kernel.errors import KernelError
 from corewise.kube.clock import rfc3339
 from corewise.quantities import ONE, Ratio
-from corewise.suppression.offer import Computed, Offer, OfferHistory, OfflineAmounts, Usage, compute
+from corewise.suppression.offer import (
+    NO_AMOUNTS,
+    Computed,
+    Offer,
+    OfferHistory,
+    OfflineAmounts,
+    Usage,
+    compute,
+)
 from corewise.vocabulary.offline_report import LONGEST_CURVE, MemoryReport, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
@@ -105,10 +113,15 @@ def report_of(
 class Tick(Cycle):
     """What an interval brought.
 
-    ``on``: whether the node offers at all; None if that is not known; then nothing is reported.
+    ``on``: whether the node offers at all; None if that is not known; then nothing is reported. ``wall``:
+    when it was, in seconds since 1970. ``running`` and ``requested``: the batch resources that pods of the
+    node request, those that run and all of them.
     """
 
     on: bool | None = None
+    wall: float = 0.0
+    running: OfflineAmounts = NO_AMOUNTS
+    requested: OfflineAmounts = NO_AMOUNTS
     offer: Offer | None = None
     report: OfflineReport | None = None
 
@@ -178,9 +191,9 @@ class OfflineController:
         if found is not None and cycle.written:
             self.suppressor.record_repairs(found, cycle.written, cycle.drifted)
 
-    def settle(self, pods: Collection[QuotaPod]) -> Tick:
+    def settle(self, wall: float, pods: Collection[QuotaPod]) -> Tick:
         """Do what need not wait: limits of offline pods, and giving back what is switched off."""
-        result = Tick(on=self.on)
+        result = self._begin(wall, pods)
         self._settle(pods, result)
         self._log_problems(result)
         return result
@@ -188,9 +201,9 @@ class OfflineController:
     def tick(self, now: float, wall: float, pods: Collection[QuotaPod]) -> Tick:
         """Do what an interval asks for.
 
-        ``now`` is monotonic, in seconds; ``wall`` the seconds since 1970, for the report alone.
+        ``now`` is monotonic, in seconds; ``wall`` the seconds since 1970, for what is reported alone.
         """
-        result = Tick(on=self.on)
+        result = self._begin(wall, pods)
         found = self._settle(pods, result)
         settings, allocatable = self._oversubscription, self._allocatable
         if settings is None or allocatable is None or not (self.on or self.suppresses):
@@ -233,6 +246,10 @@ class OfflineController:
                 self._release(self._local.cgroups.find(), result)
             self._log_problems(result)
         return result
+
+    def _begin(self, wall: float, pods: Collection[QuotaPod]) -> Tick:
+        running = batch_requests(pod for pod in pods if pod.status.phase == "Running")
+        return Tick(on=self.on, wall=wall, running=running, requested=batch_requests(pods))
 
     def _settle(self, pods: Collection[QuotaPod], result: Tick) -> CgroupSetup | None:
         try:

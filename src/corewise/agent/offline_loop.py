@@ -8,8 +8,9 @@ The Node shows the offer by one server-side apply of nodes/status: batch-cpu and
 allocatable, and the offline report as an annotation. It is due when the amounts have changed by more than
 10 %, every 90 s, when the state of the offer or the task of suppression changes, and when the Node does
 not show what was written. Without the label all of it is removed; the annotation says that the agent of this
-node wrote it, maybe before a restart. The patch names no other resource, so what kubelet and the amplifying
-policy keep there stays theirs.
+node wrote it, maybe before a restart. As long as offline pods run there, what they request stays: see
+:mod:`corewise.suppression.offer`. Where it is more than the offer, a condition of the Node says so. The patch
+names no other resource, so what kubelet and the amplifying policy keep there stays theirs.
 
 It is an apply because of the order of managedFields: first those who apply, then the others by the time of
 their last write. A kubelet on an amplified node writes every 10 s what the policy puts back. As one of the
@@ -24,19 +25,22 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from corewise.actions import EmitEvent
 from corewise.agent.dry_run import print_node_patch, print_writes
 from corewise.agent.local_node import LocalNode
-from corewise.agent.objects import AgentNode
+from corewise.agent.objects import AgentNode, TimedCondition
 from corewise.agent.offline_controller import OfflineController, Tick
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.agent.options import AgentOptions
 from corewise.agent.topology_report import result_of
 from corewise.agent.watched import Watched
 from corewise.kube.client import Client, PatchType
-from corewise.kube.clock import Clock
+from corewise.kube.clock import Clock, rfc3339
 from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
@@ -45,11 +49,12 @@ from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity, QuantityError, Ratio
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
-from corewise.suppression.offer import OfflineAmounts, due, published_form
+from corewise.suppression.offer import NO_AMOUNTS, OfflineAmounts, due, published_form
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import OVERSUBSCRIPTION_WRITES
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT
-from corewise.vocabulary.offline_report import OfflineReport
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT, OFFLINE_SHORTFALL
+from corewise.vocabulary.offline_report import OfflineReport, ShortfallReport
+from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 
@@ -60,21 +65,32 @@ _SEEN_WITHIN = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A patch of nodes/status. ``amounts`` is None where everything is removed."""
+    """A patch of nodes/status. ``amounts`` is None where everything is removed.
+
+    ``report`` is None where the node offers nothing, ``shortfall`` where there is none.
+    """
 
     amounts: OfflineAmounts | None
     report: OfflineReport | None
+    shortfall: Mapping[str, str] | None = None
 
     @property
     def body(self) -> Mapping[str, Any]:
-        amounts: dict[str, str | None] = {BATCH_CPU: None, BATCH_MEMORY: None}
-        report = None
-        if self.amounts is not None and self.report is not None:
-            amounts = {BATCH_CPU: str(self.amounts.cpu_milli), BATCH_MEMORY: str(self.amounts.memory)}
-            report = self.report.encode()
+        if self.amounts is None:
+            nothing = {BATCH_CPU: None, BATCH_MEMORY: None}
+            gone = [{"$patch": "delete", "type": OFFLINE_SHORTFALL}]
+            return {
+                "metadata": {"annotations": {OFFLINE_REPORT: None}},
+                "status": {"capacity": nothing, "allocatable": nothing, "conditions": gone},
+            }
+        amounts = {BATCH_CPU: str(self.amounts.cpu_milli), BATCH_MEMORY: str(self.amounts.memory)}
         return {
-            "metadata": {"annotations": {OFFLINE_REPORT: report}},
-            "status": {"capacity": amounts, "allocatable": amounts},
+            "metadata": {"annotations": {OFFLINE_REPORT: self.report.encode()} if self.report else {}},
+            "status": {
+                "capacity": amounts,
+                "allocatable": amounts,
+                "conditions": [self.shortfall] if self.shortfall else [],
+            },
         }
 
 
@@ -96,17 +112,43 @@ class Publisher:
 
     def change(self, tick: Tick, node: AgentNode, normalization: Ratio, now: float) -> Publication | None:
         """Return what is to be written, if anything is. ``now`` is monotonic, in seconds."""
+        shown = _shown(node.status.allocatable) or NO_AMOUNTS
+        held = tick.running.at_least(shown.at_most(tick.requested))
         if tick.on is False:
-            is_removed = self._rehearses and self._written_at is not None and self._last == _NOTHING
-            return _NOTHING if OFFLINE_REPORT in node.metadata.annotations and not is_removed else None
+            return self._withdrawal(tick, node, held, now)
         if tick.offer is None or tick.report is None:
             return None
-        amounts = due(self.published, self._written_at, tick.offer, normalization, now)
+        offered = published_form(tick.offer, normalization)
+        amounts = due(self.published, self._written_at, offered, held, now)
         if amounts is None and (
             _states(self._last.report) != _states(tick.report) or self._is_lost(node, now)
         ):
-            amounts = published_form(tick.offer, normalization)
-        return None if amounts is None else Publication(amounts, tick.report)
+            amounts = offered.at_least(held)
+        if amounts is None:
+            return None
+        if offered.at_least(held) == offered:
+            return Publication(amounts, tick.report)
+        short = ShortfallReport(batch_cpu=held.cpu_milli, batch_memory=held.memory)
+        report = msgspec.structs.replace(tick.report, shortfall=short)
+        why = f"{_text(offered)} are offered"
+        return Publication(amounts, report, _shortfall(node, tick, held, why))
+
+    def _withdrawal(
+        self, tick: Tick, node: AgentNode, held: OfflineAmounts, now: float
+    ) -> Publication | None:
+        """Return what takes the offer back, but for what offline pods request that still run."""
+        condition = _condition(node)
+        if OFFLINE_REPORT not in node.metadata.annotations and condition is None:
+            return None
+        wanted = _NOTHING
+        if held != NO_AMOUNTS:
+            wanted = Publication(held, None, _shortfall(node, tick, held, "nothing is offered any more"))
+            if condition is not None and self._shows(node, held):
+                return None
+        if self._written_at is not None and self._last.report is None and self.published == wanted.amounts:
+            is_coming = self._rehearses or now - self._written_at < _SEEN_WITHIN
+            return None if is_coming else wanted
+        return wanted
 
     def done(self, publication: Publication, now: float) -> None:
         self._last, self._written_at = publication, now
@@ -115,9 +157,14 @@ class Publisher:
         """Whether somebody else has changed or removed what was written."""
         if self._rehearses or self._written_at is None or now - self._written_at < _SEEN_WITHIN:
             return False
-        return OFFLINE_REPORT not in node.metadata.annotations or any(
-            _shown(amounts) != self.published for amounts in (node.status.capacity, node.status.allocatable)
+        return (
+            (self._last.report is not None and OFFLINE_REPORT not in node.metadata.annotations)
+            or (self._last.shortfall is not None) != (_condition(node) is not None)
+            or not self._shows(node, self.published)
         )
+
+    def _shows(self, node: AgentNode, amounts: OfflineAmounts | None) -> bool:
+        return all(_shown(each) == amounts for each in (node.status.capacity, node.status.allocatable))
 
 
 async def write_publication(client: Client, node: str, publication: Publication) -> None:
@@ -131,7 +178,7 @@ async def write_publication(client: Client, node: str, publication: Publication)
         NODES,
         node,
         publication.body,
-        type=PatchType.MERGE if removes else PatchType.APPLY,
+        type=PatchType.STRATEGIC if removes else PatchType.APPLY,
         subresource="status",
         field_manager=FIELD_MANAGER,
         force=not removes,
@@ -143,6 +190,27 @@ def _states(report: OfflineReport | None) -> tuple[str, ...]:
         return ()
     suppression = report.suppression
     return (report.state, suppression.mode, suppression.task) if suppression else (report.state,)
+
+
+def _condition(node: AgentNode) -> TimedCondition | None:
+    return next((each for each in node.status.conditions if each.type == OFFLINE_SHORTFALL), None)
+
+
+def _shortfall(node: AgentNode, tick: Tick, held: OfflineAmounts, why: str) -> Mapping[str, str]:
+    """Return the condition: since when, and the amounts as they are published."""
+    before = _condition(node)
+    return {
+        "type": OFFLINE_SHORTFALL,
+        "status": "True",
+        "reason": Reason.OFFER_BELOW_REQUESTS,
+        "message": f"offline pods request {_text(held)}, and {why}: "
+        "what they request stays published, so that a restart of kubelet does not fail them",
+        "lastTransitionTime": (before and before.since) or rfc3339(datetime.fromtimestamp(tick.wall, UTC)),
+    }
+
+
+def _text(amounts: OfflineAmounts) -> str:
+    return f"{amounts.cpu_milli} {BATCH_CPU} and {amounts.memory} {BATCH_MEMORY}"
 
 
 def _shown(amounts: Mapping[str, str]) -> OfflineAmounts | None:
@@ -261,7 +329,7 @@ class OfflineLoop:
         pods = self._watched.pods
         began = self._clock.monotonic()
         wall = self._clock.now().timestamp()
-        tick = self.controller.tick(now, wall, pods) if sample else self.controller.settle(pods)
+        tick = self.controller.tick(now, wall, pods) if sample else self.controller.settle(wall, pods)
         self._metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - began, NAME)
         if self._options.dry_run:
             print_writes(tick.written, self._write)

@@ -11,6 +11,7 @@ which then tells how many. They cannot be lent, whether it uses them or not.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ from corewise.kernel.errors import UnsafeName
 from corewise.kube.objects import Container
 from corewise.quantities import QuantityError, largest, requested
 from corewise.suppression.batch_limits import BatchContainer, BatchPod
+from corewise.suppression.offer import OfflineAmounts
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
 from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
@@ -81,6 +83,19 @@ class NodePods:
     pinned: list[PinnedPod] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
     warnings: list[EmitEvent] = field(default_factory=list)
+
+
+def batch_requests(pods: Iterable[QuotaPod]) -> OfflineAmounts:
+    """Return the batch resources that pods request together; those that have ended request nothing."""
+    total = Counter[str]()
+    for pod in pods:
+        for resource in (BATCH_CPU, BATCH_MEMORY):
+            if not pod.has_ended and any(
+                resource in each.resources.requests or resource in each.resources.limits
+                for each in pod.spec.all_containers
+            ):
+                total[resource] += pod.request(resource).units
+    return OfflineAmounts(total[BATCH_CPU], total[BATCH_MEMORY])
 
 
 class PodTable:

@@ -36,7 +36,13 @@ from corewise.config.colocation import (
 )
 from corewise.config.decoding import Parsed
 from corewise.config.node_configs import Configuration
-from corewise.vocabulary.names import BATCH_CPU, OVERSUBSCRIPTION, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
+from corewise.vocabulary.names import (
+    BATCH_CPU,
+    BATCH_MEMORY,
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
+)
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
@@ -93,6 +99,7 @@ class Subject:
         if report:
             codes = (offer_problem(report), report.suppression.reason if report.suppression else "")
             found += [Reason(code) for code in codes if code in tuple(Reason) and Reason(code).warning]
+            found += [Reason.OFFER_BELOW_REQUESTS] if report.shortfall else []
         if self.settings.oversubscription.invalid or self.settings.suppression.invalid:
             found.append(Reason.CONFIG_INVALID)
         if self.tiny:
@@ -250,6 +257,19 @@ def _published(subject: Subject) -> Part:
         shown = "nothing" if subject.batch_cpu_milli is None else str(subject.batch_cpu_milli)
         offer = f"offer {cpus(report.offered_milli)} CPU x normalization ratio {report.normalization_ratio}"
         lines.append(Line("on the Node", f"{BATCH_CPU} {shown}: {offer}, in thousandths"))
+        if report.shortfall:
+            short = report.shortfall
+            lines.append(
+                Line(
+                    "shortfall",
+                    f"offline pods request {short.batch_cpu} {BATCH_CPU} and "
+                    f"{gibibytes(short.batch_memory)} GiB of {BATCH_MEMORY}, more than is offered: that "
+                    "stays on the Node, and no further ones fit",
+                )
+            )
+    elif subject.batch_cpu_milli is not None and not subject.node.labelled:
+        kept = "what offline pods that still run request"
+        lines.append(Line("on the Node", f"{BATCH_CPU} {subject.batch_cpu_milli}: {kept}"))
     return Part({"published": record}, lines)
 
 

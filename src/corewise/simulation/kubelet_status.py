@@ -12,7 +12,9 @@ Source: pkg/kubelet/kubelet_node_status.go (tryUpdateNodeStatus, nodeStatusHasCh
 pkg/kubelet/nodestatus/setters.go (MachineInfo), pkg/util/node (PatchNodeStatus).
 
 The kubelet admits a pod by the allocatable it reads from the API, so on an amplified node by the amplified
-one. Of extended resources, batch CPU among them, it checks those alone that the node offers. Sources:
+one. Of extended resources it checks those alone that the node offers; here of batch CPU too, so that offline
+pods can run without corewise. A kubelet counts no name of kubernetes.io as extended, and would refuse them.
+Sources:
 pkg/kubelet/lifecycle/predicate.go (OutOf… reasons and messages), pkg/kubelet/status.
 """
 

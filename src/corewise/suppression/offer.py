@@ -23,11 +23,17 @@ goes on from there.
 
 On the Node the offer is published as
 
-    batch-cpu    = floor(offered milli-CPU x normalization ratio)     offline pods' quotas are divided by it
-    batch-memory = offered bytes
+    batch-cpu    = max(floor(offered milli-CPU x normalization ratio), held)    quotas are divided by it
+    batch-memory = max(offered bytes, held)
+    held         = what offline pods on the node request
 
-when CPU or memory has changed by more than 10 % of what is published, and every 90 s in any case. An offer
-that is not known yet changes nothing; a withdrawn one is 0, which is a change of 100 %.
+since a kubelet that starts admits its pods again by what the Node shows, and fails for good those that do not
+fit. An offer below ``held`` is a *shortfall*: what is published leaves no room for further pods, and
+suppression goes by the offer as ever. Pods that kubelet has not started yet never raise what is published.
+
+It is written when CPU or memory has changed by more than 10 % of what is published, or in a shortfall at all,
+and every 90 s in any case. An offer that is not known yet changes nothing; a withdrawn one is 0, which is a
+change of 100 %.
 
 Source: design/suppression.md, Oversubscription.
 """
@@ -66,6 +72,15 @@ class OfflineAmounts:
 
     cpu_milli: int
     memory: int
+
+    def at_least(self, other: OfflineAmounts) -> OfflineAmounts:
+        return OfflineAmounts(max(self.cpu_milli, other.cpu_milli), max(self.memory, other.memory))
+
+    def at_most(self, other: OfflineAmounts) -> OfflineAmounts:
+        return OfflineAmounts(min(self.cpu_milli, other.cpu_milli), min(self.memory, other.memory))
+
+
+NO_AMOUNTS = OfflineAmounts(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,23 +212,24 @@ def published_form(offer: Offer, normalization: Ratio) -> OfflineAmounts:
 def due(
     published: OfflineAmounts | None,
     published_at: float | None,
-    offer: Offer,
-    normalization: Ratio,
+    offered: OfflineAmounts,
+    held: OfflineAmounts,
     now: float,
 ) -> OfflineAmounts | None:
     """Return what is to be published, or None if what is published may stay.
 
     ``published`` is None where nothing is. ``published_at`` and ``now`` are monotonic seconds.
     """
-    if not offer.is_known:
-        return None
-    amounts = published_form(offer, normalization)
+    amounts = offered.at_least(held)
     if published is None or published_at is None or not 0 <= now - published_at < REPEATED_AFTER:
         return amounts
-    changed = _differs(published.cpu_milli, amounts.cpu_milli) or _differs(published.memory, amounts.memory)
+    changed = _changes(published.cpu_milli, offered.cpu_milli, held.cpu_milli)
+    changed = changed or _changes(published.memory, offered.memory, held.memory)
     return amounts if changed else None
 
 
-def _differs(old: int, new: int) -> bool:
-    """Whether this is a change of more than 10 %."""
-    return abs(new - old) * _PARTS > old
+def _changes(old: int, offered: int, held: int) -> bool:
+    """Whether this is a change of more than 10 %, or any of what is held."""
+    if old < held or held > offered:
+        return old != held
+    return abs(offered - old) * _PARTS > old

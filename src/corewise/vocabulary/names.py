@@ -26,6 +26,7 @@ AMPLIFICATION_ORIGINAL = "node.corewise.io/resource-amplification-ratio-original
 ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
 OVERSUBSCRIPTION = "volcano.sh/oversubscription"
 OFFLINE_REPORT = "node.corewise.io/oversubscription"
+OFFLINE_SHORTFALL = "OfflineShortfall"
 NUMA_POLICY = "node.koordinator.sh/numa-topology-policy"
 MEMORY_BANDWIDTH = "node.corewise.io/memory-bandwidth"
 
@@ -86,6 +87,7 @@ class NameKind(Enum):
 
     LABEL = "label"
     ANNOTATION = "annotation"
+    CONDITION = "condition"
     RESOURCE = "resource"
     CONFIG_KEY = "ConfigMap key"
 
@@ -257,6 +259,14 @@ TABLE: tuple[Name, ...] = (
         "agent",
         "What the offer was computed from and what came of it, in physical milli-CPU and bytes: for "
         "`corewise top` and `corewise explain suppression`. No decision depends on it.",
+    ),
+    Name(
+        OFFLINE_SHORTFALL,
+        NameKind.CONDITION,
+        _NODE,
+        "`True`; absent if there is none",
+        "agent",
+        "Less is offered than the offline pods on the node request; both amounts are in its message.",
     ),
     Name(
         NUMA_POLICY,

@@ -56,12 +56,20 @@ class SuppressionReport(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     repaired: int = 0
 
 
+class ShortfallReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What offline pods request of ``kubernetes.io/batch-cpu`` and ``batch-memory``."""
+
+    batch_cpu: int = msgspec.field(name="batchCPU")
+    batch_memory: int
+
+
 class OfflineReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """The inputs of the offer, the offer, and what came of it.
 
     ``time`` is RFC 3339, of the last sample. ``pinned_milli`` is what CPUSet pods request beyond what they
     use. ``missing`` samples are counted in a row. ``online`` and ``offline`` are the last samples in
-    milli-CPU, oldest first. ``limited_by`` is the reason code of the bound that holds.
+    milli-CPU, oldest first. ``limited_by`` is the reason code of the bound that holds. ``shortfall``: there
+    is one where less is offered than offline pods on the node request, which is published instead.
     """
 
     time: str
@@ -83,6 +91,7 @@ class OfflineReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     offline_pods: int = 0
     limited_by: str = ""
     suppression: SuppressionReport | None = None
+    shortfall: ShortfallReport | None = None
     online: list[int] = msgspec.field(default_factory=list)
     offline: list[int] = msgspec.field(default_factory=list)
 

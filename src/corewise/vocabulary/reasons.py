@@ -310,6 +310,14 @@ class Reason(StrEnum):
         "There was no sample of usage for 15 minutes: nothing is offered until there is one.",
         "See the agent's log for why usage cannot be read.",
     )
+    OFFER_BELOW_REQUESTS = _warning(
+        "OfferBelowRequests",
+        "Less is offered than the offline pods on the node request. What they request stays published, since "
+        "a kubelet that restarts would fail pods that no longer fit; so no further offline pods are "
+        "scheduled there, and suppression holds those that run to the offer.",
+        "Nothing, if it passes: the condition OfflineShortfall of the Node goes when the offer is enough or "
+        "pods have ended. If it stays, delete some of the offline pods, so that they run elsewhere.",
+    )
     OVERSUBSCRIPTION_OFF = _info(
         "OversubscriptionOff",
         "The node's label does not turn oversubscription on: nothing is offered, and nothing is suppressed.",
