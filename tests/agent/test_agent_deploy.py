@@ -29,6 +29,7 @@ from kubedouble.rbac import Rule
 from simulation.test_deploy import Recorder
 from simulation.test_deploy import apply as install
 from simulation.test_deploy import documents as kustomized
+from tools import chart
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -82,6 +83,17 @@ def test_resctrl_and_memory_controllers_are_read_through_the_read_only_mount_of_
     assert sys["readOnly"] is True
     for path in (MOUNT_POINT, UNITS):
         assert path.startswith(sys["mountPath"].removeprefix("/host/") + "/")
+
+
+def test_resctrl_is_writable_and_process_ids_are_seen_only_where_switched_on() -> None:
+    rendered = chart.render({"agent": {"resctrl": {"enabled": True}}})
+    (daemon_set,) = yaml.safe_load_all(rendered["agent/daemonset.yaml"])
+    pod = daemon_set["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    paths = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
+    assert pod["hostPID"] is True
+    assert paths == ["/host/sys/fs/cgroup", f"/host/{MOUNT_POINT}", "/host/var/lib/corewise"]
+    assert container["securityContext"] == CONTAINER["securityContext"]
 
 
 def test_what_the_agent_looks_for_below_its_root_is_mounted() -> None:

@@ -204,6 +204,17 @@ def test_the_formulas_numbers_give_the_offer(
     assert report.raw_offer_milli == offered * 1000 // 1
 
 
+def test_limits_of_cache_and_bandwidth_are_shown_by_both_commands_with_what_to_do(tmp_path: Path) -> None:
+    why = {"reason": Reason.RESCTRL_MBA_MISSING, "why": "L3:0=3f", "schemata": "L3:0=3f", "tasks": 12}
+    file = str(dump(tmp_path, **objects(changed(REPORT, resctrl=why))))
+    for command in ("suppression", "node"):
+        result = CliRunner().invoke(corewise, ["explain", command, "n1", "--from", file])
+        lines = result.stdout.splitlines()
+        (at,) = (index for index, line in enumerate(lines) if line.split()[:1] == ["resctrl"])
+        assert lines[at].endswith("ResctrlMBAMissing: L3:0=3f, 12 tasks in it")
+        assert lines[at + 1].endswith(Reason.RESCTRL_MBA_MISSING.fix)
+
+
 def stepping(quota: int, target: int, step: int, reason: Reason) -> SuppressionReport:
     changes = {"quota_milli": quota, "target_milli": target, "step_milli": step, "reason": reason}
     report = changed(REPORT, suppression=changes)

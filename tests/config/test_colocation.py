@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
+    NO_RESOURCE_QOS,
     NO_SUPPRESSION,
     OversubscriptionSettings,
+    ResctrlSettings,
     SuppressionMode,
     SuppressionSettings,
     parse_oversubscription,
+    parse_resource_qos,
     parse_suppression,
 )
 from corewise.config.decoding import Parsed
@@ -284,6 +287,56 @@ def test_thresholds_must_rise_after_merging_and_a_written_one_is_blamed(
     text: str, problems: list[str]
 ) -> None:
     assert told(parse_suppression(text)) == problems
+
+
+HONOURED = "not honoured: of this key only beClass.resctrlQOS is"
+RESOURCE_QOS_PROBLEMS = {
+    '{"clusterStrategy": {"beClass": {"resctrlQOS": {"enable": true, "catRangeEndPercent": 101}}}}': [
+        (
+            "error line 1, column 87: clusterStrategy.beClass.resctrlQOS.catRangeEndPercent: "
+            "101 is outside 1..100"
+        )
+    ],
+    '{"clusterStrategy": {"beClass": {"resctrlQOS": {"catRangeStartPercent": 40}}}}': [
+        (
+            "error line 1, column 73: clusterStrategy.beClass.resctrlQOS.catRangeStartPercent: the range of "
+            "the cache is empty: from 40 % to 30 %; the end must be above the start"
+        )
+    ],
+    '{"clusterStrategy": {"beClass": {"resctrlQOS": {"enable": true, "catRangeEndPercent": 100}}}}': [
+        (
+            "warning line 1, column 48: clusterStrategy.beClass.resctrlQOS: limits nothing: all of the cache "
+            "and of memory bandwidth"
+        )
+    ],
+    '{"clusterStrategy": {"lsClass": {"cpuQOS": {}}, "beClass": {"cpuQOS": {"enable": true}}}}': [
+        f"warning line 1, column 33: clusterStrategy.lsClass: {HONOURED}",
+        f"warning line 1, column 71: clusterStrategy.beClass.cpuQOS: {HONOURED}",
+    ],
+    '{"nodeStrategies": [{"beClass": {"resctrlQOS": {"mbaPercent": 0}}}]}': [
+        (
+            "warning line 1, column 21: nodeStrategies[0].nodeSelector: no nodeSelector, so the entry "
+            "selects no node: {} selects all"
+        ),
+        "error line 1, column 63: nodeStrategies[0].beClass.resctrlQOS.mbaPercent: 0 is outside 1..100",
+    ],
+}
+
+
+@pytest.mark.parametrize(("text", "problems"), RESOURCE_QOS_PROBLEMS.items())
+def test_a_bad_value_of_resource_qos_is_told_at_its_place(text: str, problems: list[str]) -> None:
+    assert told(parse_resource_qos(text)) == problems
+
+
+def test_limits_of_cache_and_bandwidth_are_koordinators_merged_for_a_node() -> None:
+    text = """{"clusterStrategy": {"beClass": {"resctrlQOS": {"enable": true, "mbaPercent": 20}}},
+      "nodeStrategies": [{"nodeSelector": {"matchLabels": {"pool": "a"}},
+                          "beClass": {"resctrlQOS": {"catRangeEndPercent": 50}}}]}"""
+    config = parse_resource_qos(text).value
+    assert config is not None
+    assert config.strategy_for({})[0] == ResctrlSettings(True, 0, 30, 20)
+    assert config.strategy_for({"pool": "a"})[0] == ResctrlSettings(True, 0, 50, 20)
+    assert parse_resource_qos("{}").value == NO_RESOURCE_QOS
 
 
 def test_thresholds_are_not_compared_while_one_of_them_cannot_be_read() -> None:

@@ -11,13 +11,16 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from corewise.kernel.errors import KernelError
 from corewise.kernel.host_files import Absent, HostFiles
-from corewise.kernel.resctrl import MonitoringEvent, read_counts
+from corewise.kernel.resctrl import AllocationInfo, MonitoringEvent, read_allocation, read_counts
+from corewise.kernel.writing.resctrl_writer import DIRECTORY, GROUP, MADE, NONE, ResctrlFiles
 from corewise.vocabulary.reasons import Reason
 from kernel.resctrl_trees import (
     ResctrlTree,
@@ -118,3 +121,35 @@ def test_nothing_is_made_in_resctrl(tmp_path: Path) -> None:
     before = sorted(tree.mount.rglob("*"))
     read_counts(HostFiles(tmp_path), TRAFFIC)
     assert sorted(tree.mount.rglob("*")) == before
+
+
+def test_what_can_be_limited_is_read_from_info(tmp_path: Path) -> None:
+    two_sockets(tmp_path).put("info/L3/min_cbm_bits", 2).put("info/MB/bandwidth_gran", 10)
+    assert read_allocation(HostFiles(tmp_path)) == AllocationInfo({"L3": (0x7FF, 2)}, (10, 10))
+    code_data_prioritization(tmp_path / "cdp").put("info/L3CODE/min_cbm_bits", 1)
+    split = read_allocation(HostFiles(tmp_path / "cdp"))
+    assert isinstance(split, AllocationInfo)
+    assert dict(split.caches) == {"L3CODE": (0x7FF, 1), "L3DATA": (0x7FF, 1)}
+    assert read_allocation(HostFiles(tmp_path / "none")) == Absent(
+        Reason.RESCTRL_UNSUPPORTED, "there is no sys/fs/resctrl"
+    )
+
+
+def test_a_group_is_made_written_and_removed_and_a_refusal_has_the_kernels_words(tmp_path: Path) -> None:
+    """On plain files: the calls are the ones that the kernel takes, and errors carry its last status."""
+    tree, files = two_sockets(tmp_path), ResctrlFiles(tmp_path)
+    assert files.groups() == {"batch"}
+    files.write(GROUP, DIRECTORY, MADE)
+    assert files.groups() == {"batch", GROUP}
+    tree.put(f"{GROUP}/tasks", "").put("info/last_cmd_status", "Out of CLOSIDs")
+    files.write("batch", "schemata", "L3:0=f")
+    assert files.read("batch", "schemata") == "L3:0=f\n"
+    assert files.move("batch", [4, 7]) == 2
+    assert files.read("batch", "tasks") == "4\n7\n"
+    with pytest.raises(KernelError, match='the kernel says "Out of CLOSIDs"') as refused:
+        files.write(GROUP, DIRECTORY, MADE)
+    assert refused.value.code == errno.EEXIST
+    tree.put("info/last_cmd_status", "ok").remove(GROUP)
+    (tree.mount / GROUP).mkdir()
+    files.write(GROUP, DIRECTORY, NONE)
+    assert files.groups() == {"batch"}

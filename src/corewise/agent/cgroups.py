@@ -1,12 +1,12 @@
-"""kubelet's cgroups on one node, with the writers of their quotas and settings; and the way back.
+"""kubelet's cgroups on one node, with the writers of what limits their tasks; and the way back.
 
 The cgroups are looked for until they are found: an agent may start before kubelet has made them, and a
 simulated node may have none yet.
 
 :func:`restore` puts back what was in cgroups from the journal alone; it asks no API server, agent or runtime.
 The journal holds what agents have bounded or set in this boot and not released: quotas, weights, CPU sets,
-memory limits. Each is written back to its base. An agent that runs meanwhile would do it all again, and holds
-the journal: stop it first.
+memory limits, the resctrl group of offline pods. Each is written back to its base. An agent that runs
+meanwhile would do it all again, and holds the journal: stop it first.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal, Log, damage_text
 from corewise.kernel.writing.journaled_writer import WriteReport, Written
 from corewise.kernel.writing.quota_writer import QuotaWriter
+from corewise.kernel.writing.resctrl_writer import GroupFiles, ResctrlFiles, ResctrlWriter
 from corewise.kernel.writing.setting_writer import SettingWriter
 from corewise.vocabulary.reasons import Reason
 
@@ -68,12 +69,16 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class CgroupSetup:
-    """The files, how pods' cgroups are named in them, and who writes quotas and settings."""
+    """The files, how pods' cgroups are named in them, and who writes quotas, settings and the resctrl group.
+
+    ``resctrl`` is None where there is none to be made, as in a dry run.
+    """
 
     files: Files
     names: PodCgroups
     writer: QuotaWriter
     settings: SettingWriter
+    resctrl: ResctrlWriter | None = None
 
     @property
     def is_v1(self) -> bool:
@@ -115,7 +120,10 @@ class CgroupSetup:
 
 
 class NodeCgroups:
-    """The cgroups below a root. ``wrap`` may stand between them and who uses them, as a dry run does."""
+    """The cgroups below a root. ``wrap`` may stand between them and who uses them, as a dry run does.
+
+    ``groups`` are the resctrl groups; None: the agent makes none.
+    """
 
     def __init__(
         self,
@@ -125,12 +133,14 @@ class NodeCgroups:
         *,
         now: Callable[[], float],
         wrap: Wrap = lambda files: files,
+        groups: GroupFiles | None = None,
     ) -> None:
         self._root = root
         self._cgroup_root = cgroup_root
         self._log = log
         self._now = now
         self._wrap = wrap
+        self._groups = groups
         self._kernel_files: CgroupFiles | None = None
         self._found: CgroupSetup | None = None
 
@@ -146,7 +156,10 @@ class NodeCgroups:
             names = find_pod_cgroups(self._kernel_files, self._cgroup_root)
             files = self._wrap(self._kernel_files)
             quotas = QuotaWriter(files, self._log, now=self._now)
-            self._found = CgroupSetup(files, names, quotas, SettingWriter(files, self._log, now=self._now))
+            settings = SettingWriter(files, self._log, now=self._now)
+            groups = self._groups
+            resctrl = None if groups is None else ResctrlWriter(groups, self._log, now=self._now)
+            self._found = CgroupSetup(files, names, quotas, settings, resctrl)
         return self._found
 
     @property
@@ -178,4 +191,5 @@ def restore(root: Path, state_dir: Path, *, warn: Callable[[str], object] = _log
             warn(damage_text(damaged))
         report = QuotaWriter(files, journal, now=time.time).restore()
         report.add(SettingWriter(files, journal, now=time.time).restore())
+        report.add(ResctrlWriter(ResctrlFiles(root), journal, now=time.time).restore())
         return report

@@ -23,9 +23,15 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_limits import BatchLimits, native_limit
 from corewise.agent.offline_pods import NodePods, PodTable, batch_requests
 from corewise.agent.offline_settings import Switch, read_switch
+from corewise.agent.resctrl_limits import ResctrlLimits
 from corewise.agent.sampler import Miss, Missed, Sampler, Samples
 from corewise.agent.suppressor import LimitedPod, Suppressor
-from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
+from corewise.config.colocation import (
+    OversubscriptionSettings,
+    ResctrlSettings,
+    SuppressionMode,
+    SuppressionSettings,
+)
 from corewise.kernel.errors import KernelError
 from corewise.kube.clock import rfc3339
 from corewise.quantities import ONE, Ratio
@@ -38,7 +44,13 @@ from corewise.suppression.offer import (
     Usage,
     compute,
 )
-from corewise.vocabulary.offline_report import LONGEST_CURVE, MemoryReport, OfflineReport, SuppressionReport
+from corewise.vocabulary.offline_report import (
+    LONGEST_CURVE,
+    MemoryReport,
+    OfflineReport,
+    ResctrlReport,
+    SuppressionReport,
+)
 from corewise.vocabulary.reasons import Reason
 
 _NOTHING_USED = Usage(0, 0, (), 0, 0)
@@ -70,6 +82,7 @@ def report_of(
     normalization: Ratio,
     native: int,
     offline: int,
+    resctrl: ResctrlReport | None = None,
 ) -> OfflineReport | None:
     """Return the report, or None as long as there is nothing to act on.
 
@@ -104,6 +117,7 @@ def report_of(
         offline_pods=offline,
         limited_by=offer.reason,
         suppression=suppression,
+        resctrl=resctrl,
         online=list(measured.online),
         offline=list(measured.offline),
     )
@@ -138,12 +152,14 @@ class OfflineController:
         self._samples = samples or Sampler(root, local.cgroups)
         self._table = PodTable(local.rules)
         self._limits = BatchLimits()
+        self._resctrl = ResctrlLimits()
         self._history = OfferHistory()
         self._measured = SampleHistory()
         self._switch = Switch()
         self._allocatable: OfflineAmounts | None = None
         self._ratio = ONE
         self._oversubscription: OversubscriptionSettings | None = None
+        self._resctrl_settings: ResctrlSettings | None = None
         self.suppression: SuppressionSettings | None = None
         self.suppressor = Suppressor(local.name)
         self.on: bool | None = None
@@ -171,10 +187,14 @@ class OfflineController:
         return float((self._oversubscription or OversubscriptionSettings()).interval)
 
     def configure(
-        self, oversubscription: OversubscriptionSettings | None, suppression: SuppressionSettings | None
+        self,
+        oversubscription: OversubscriptionSettings | None,
+        suppression: SuppressionSettings | None,
+        resctrl: ResctrlSettings | None = None,
     ) -> None:
         """Take the settings that apply; None is unknown."""
         self._oversubscription, self.suppression = oversubscription, suppression
+        self._resctrl_settings = resctrl
 
     def observe(
         self, labels: Mapping[str, str], allocatable: OfflineAmounts | None, normalization: Ratio
@@ -233,14 +253,21 @@ class OfflineController:
                 normalization=self._ratio,
                 native=self.pods.native,
                 offline=len(self.pods.offline),
+                resctrl=self._resctrl.report,
             )
         self._log_problems(result)
         self.last = result
         return result
 
     def stop(self) -> Tick:
-        """Do what is configured for the end of the agent: nothing, or give back what suppression bounds."""
+        """Do what is to be done at the end of the agent.
+
+        The resctrl group is removed: nobody else would move tasks that start meanwhile. What suppression
+        bounds is given back if that is configured.
+        """
         result = Tick(on=self.on)
+        if self._local.cgroups.found is not None:
+            result.merge(self._resctrl.release(self._local.cgroups.found))
         if self.suppression is not None and self.suppression.restore_on_stop:
             with result.noting_errors():
                 self._release(self._local.cgroups.find(), result)
@@ -266,6 +293,9 @@ class OfflineController:
         self.suppressor.adopt(self._limits.limited)
         if self.on is False:
             self._history, self._measured = OfferHistory(), SampleHistory()
+            result.merge(self._resctrl.release(found, "oversubscription is off"))
+        elif self.on and self._resctrl_settings is not None:
+            result.merge(self._resctrl.reconcile(found, self._resctrl_settings, self.pods.cgroups))
         is_disabled = self.suppression is not None and not self.suppression.enabled
         if (self.on is False or is_disabled) and not self.suppresses:
             self._release(found, result)

@@ -188,8 +188,9 @@ async def write_publication(client: Client, node: str, publication: Publication)
 def _states(report: OfflineReport | None) -> tuple[str, ...]:
     if report is None:
         return ()
-    suppression = report.suppression
-    return (report.state, suppression.mode, suppression.task) if suppression else (report.state,)
+    suppression, resctrl = report.suppression, report.resctrl
+    held_back = (suppression.mode, suppression.task) if suppression else ("", "")
+    return (report.state, *held_back, resctrl.reason if resctrl else "")
 
 
 def _condition(node: AgentNode) -> TimedCondition | None:
@@ -364,7 +365,9 @@ class OfflineLoop:
                     log.warning("%s", warning, extra=fields(node=node.metadata.name))
         labels = node.metadata.labels
         self.controller.configure(
-            self.configuration.oversubscription(labels), self.configuration.suppression(labels)
+            self.configuration.oversubscription(labels),
+            self.configuration.suppression(labels),
+            self.configuration.resctrl(labels),
         )
         self.controller.observe(labels, raw_allocatable(node), self._local.ratio)
 

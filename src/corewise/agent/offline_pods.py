@@ -84,6 +84,12 @@ class NodePods:
     problems: dict[str, str] = field(default_factory=dict)
     warnings: list[EmitEvent] = field(default_factory=list)
 
+    @property
+    def cgroups(self) -> Mapping[str, int]:
+        """The cgroups of all offline pods, with the number of each pod's running containers."""
+        others = {each.targets[0].cgroup: len(each.targets) - 1 for each in self.limited}
+        return {each.cgroup: len(each.containers) for each in self.offline} | others
+
 
 def batch_requests(pods: Iterable[QuotaPod]) -> OfflineAmounts:
     """Return the batch resources that pods request together; those that have ended request nothing."""

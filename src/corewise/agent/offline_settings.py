@@ -24,12 +24,16 @@ from corewise.amplification.amounts import CPU, MEMORY
 from corewise.amplification.annotations import raw_amounts
 from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
+    NO_RESOURCE_QOS,
     NO_SUPPRESSION,
     OversubscriptionConfig,
     OversubscriptionSettings,
+    ResctrlSettings,
+    ResourceQOSConfig,
     SuppressionConfig,
     SuppressionSettings,
     parse_oversubscription,
+    parse_resource_qos,
     parse_suppression,
 )
 from corewise.config.decoding import Parsed, Severity
@@ -37,15 +41,20 @@ from corewise.config.node_configs import Configuration
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import offered_amounts
 from corewise.suppression.offer import OfflineAmounts
-from corewise.vocabulary.names import OVERSUBSCRIPTION, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
+from corewise.vocabulary.names import (
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_KEY,
+    RESOURCE_QOS_KEY,
+    SUPPRESSION_KEY,
+)
 
-KEYS = (OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)
+KEYS = (OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY, RESOURCE_QOS_KEY)
 _SHOWN = 3
-S = TypeVar("S", OversubscriptionSettings, SuppressionSettings)
+S = TypeVar("S", OversubscriptionSettings, SuppressionSettings, ResctrlSettings)
 
 
 class ColocationConfiguration:
-    """Both keys. Before the first ``read`` nothing is known.
+    """All three keys. Before the first ``read`` nothing is known.
 
     ``problems`` says what is wrong with each, ``warnings`` how a text was read and what in it is ignored.
     """
@@ -53,6 +62,7 @@ class ColocationConfiguration:
     def __init__(self) -> None:
         self._oversubscription: OversubscriptionConfig | None = None
         self._suppression: SuppressionConfig | None = None
+        self._resource_qos: ResourceQOSConfig | None = None
         self.problems: dict[str, str] = {}
         self.warnings: list[str] = []
 
@@ -65,6 +75,9 @@ class ColocationConfiguration:
         )
         self._suppression = self._read_key(
             data, SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION, self._suppression
+        )
+        self._resource_qos = self._read_key(
+            data, RESOURCE_QOS_KEY, parse_resource_qos, NO_RESOURCE_QOS, self._resource_qos
         )
 
     def _read_key(
@@ -96,6 +109,11 @@ class ColocationConfiguration:
     def suppression(self, labels: Mapping[str, str]) -> SuppressionSettings | None:
         """Return what applies to a node with these labels; None if that is not known."""
         good = self._suppression
+        return good.strategy_for(labels)[0] if good else None
+
+    def resctrl(self, labels: Mapping[str, str]) -> ResctrlSettings | None:
+        """Return what applies to a node with these labels; None if that is not known."""
+        good = self._resource_qos
         return good.strategy_for(labels)[0] if good else None
 
 

@@ -1,8 +1,8 @@
 """The agent as one program: everything wired together, one TaskGroup, ended by cancelling it.
 
-Its end changes nothing: quotas stay as they are, and the next agent goes on from the journal; unless
-suppression is configured to give back at the end what it bounds. Until the Node and its pods have been
-listed nothing is done, and while the API server cannot be reached the last state seen counts, and
+Its end changes no quota, and the next agent goes on from the journal; unless suppression is configured to
+give back at the end what it bounds. The resctrl group of offline pods is removed. Until the Node and its pods
+have been listed nothing is done, and while the API server cannot be reached the last state seen counts, and
 drift is still repaired.
 """
 
@@ -29,6 +29,7 @@ from corewise.agent.topology_report import NOBODY, TopologyChange, TopologyRepor
 from corewise.agent.watched import Watched
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog, damage_text
+from corewise.kernel.writing.resctrl_writer import ResctrlFiles
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
@@ -109,6 +110,7 @@ class Agent:
             log,
             now=time.time,
             wrap=Rehearsal if options.dry_run else lambda files: files,
+            groups=None if options.dry_run else ResctrlFiles(options.root),
         )
         self.local = LocalNode(
             options.node,

@@ -20,10 +20,13 @@ from typing import Any, TypeVar
 from corewise.amplification import MAXIMUM
 from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
+    NO_RESOURCE_QOS,
     NO_SUPPRESSION,
     OversubscriptionConfig,
+    ResourceQOSConfig,
     SuppressionConfig,
     parse_oversubscription,
+    parse_resource_qos,
     parse_suppression,
 )
 from corewise.config.configuration import (
@@ -45,11 +48,12 @@ from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,
+    RESOURCE_QOS_KEY,
     SUPPRESSION_KEY,
 )
 
 T = TypeVar("T")
-KEYS = (NORMALIZATION_KEY, AMPLIFICATION_KEY, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)
+KEYS = (NORMALIZATION_KEY, AMPLIFICATION_KEY, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY, RESOURCE_QOS_KEY)
 _CORE_GROUP = frozenset({"", "*"})
 _NODE_STATUS = frozenset({"nodes/status", "nodes/*", "*/status", "*/*"})
 
@@ -62,6 +66,7 @@ class ClusterConfiguration:
     amplification: AmplificationConfig | None = None
     oversubscription: OversubscriptionConfig | None = None
     suppression: SuppressionConfig | None = None
+    resource_qos: ResourceQOSConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,7 @@ def read_configuration(
         read(AMPLIFICATION_KEY, amplification, NO_AMPLIFICATION, last_good.amplification, in_parts=True),
         read(OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION, last_good.oversubscription),
         read(SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION, last_good.suppression),
+        read(RESOURCE_QOS_KEY, parse_resource_qos, NO_RESOURCE_QOS, last_good.resource_qos),
     )
     return ConfigurationReading(configuration, config_map is not None, problems)
 
@@ -149,6 +155,7 @@ def conflicts(
         AMPLIFICATION_KEY: configuration.amplification,
         OVERSUBSCRIPTION_KEY: configuration.oversubscription,
         SUPPRESSION_KEY: configuration.suppression,
+        RESOURCE_QOS_KEY: configuration.resource_qos,
     }
     found = {key: node_config_conflicts(config, nodes) for key, config in by_key.items() if config}
     return {key: problems for key, problems in found.items() if problems}

@@ -114,9 +114,9 @@ def command(
     what online pods leave idle; the ConfigMap slo-controller-config says how much, and how offline pods are
     held back.
 
-    Runs until SIGTERM or SIGINT, which change nothing: quotas stay as they are (with onAgentStop "restore",
-    those of suppression go back). To undo everything, remove the label, stop the agent, and run
-    `corewise agent restore`.
+    Runs until SIGTERM or SIGINT, which change no quota (with onAgentStop "restore", those of suppression go
+    back) and remove the resctrl group of offline pods. To undo everything, remove the label, stop the agent,
+    and run `corewise agent restore`.
     """
     if called.invoked_subcommand is not None:
         return
@@ -155,6 +155,8 @@ def _options(
 @_STATE
 def restore_command(root: Path, state_dir: Path | None) -> None:
     """Put quotas, weights, CPU sets and memory limits of cgroups back, as the journal has them.
+
+    The resctrl group of offline pods is removed.
 
     No API server is needed. The agent must not run: it would write again. A second call does nothing.
     """

@@ -22,7 +22,9 @@ from corewise.kernel.writing.entries import (
     Entry,
     Failed,
     Held,
+    HeldGroup,
     HeldSetting,
+    Kept,
     Opened,
     Released,
     Wrote,
@@ -36,7 +38,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "failed": (Failed,),
     "released": (Released,),
     "opened": (Opened,),
-    "held": (Held, HeldSetting),
+    "held": (Held, HeldSetting, HeldGroup),
 }
 _SHOWN = ("wrote", "failed")
 
@@ -57,12 +59,20 @@ def _why(entry: Entry) -> str:
             return f"an agent began to write; boot {boot}"
         case Released():
             return "back at its base, or gone"
+        case Held() | HeldSetting() | HeldGroup():
+            return _way_back(entry)
+        case Wrote(why=why):
+            return why
+
+
+def _way_back(held: Kept) -> str:
+    match held:
         case Held(base=base):
             return f"will be put back: {base.quota or 'max'} {base.period}"
         case HeldSetting(base=base):
             return f"will be put back: {base!r}"
-        case Wrote(why=why):
-            return why
+        case HeldGroup():
+            return "will be removed"
 
 
 def _severity(entry: Entry) -> CellSeverity | None:

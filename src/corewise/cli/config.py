@@ -27,7 +27,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import TEXT_FILE, text_of
 from corewise.cli.options import examples, read
 from corewise.cli.output import Form
-from corewise.config.colocation import parse_oversubscription, parse_suppression
+from corewise.config.colocation import parse_oversubscription, parse_resource_qos, parse_suppression
 from corewise.config.colocation_profile import KIND, profiles_in
 from corewise.config.configuration import (
     LARGEST_AMPLIFICATION_RATIO,
@@ -217,6 +217,7 @@ def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:
         names.AMPLIFICATION_KEY: partial(parse_amplification, largest=largest),
         names.OVERSUBSCRIPTION_KEY: parse_oversubscription,
         names.SUPPRESSION_KEY: parse_suppression,
+        names.RESOURCE_QOS_KEY: parse_resource_qos,
     }
     return parsers[text.key](text.text)
 

@@ -17,7 +17,7 @@ import yaml
 from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.errors import Failure
 from corewise.cli.files import text_of
-from corewise.config.colocation import OVERSUBSCRIPTION_MEMBERS, SUPPRESSION_MEMBERS
+from corewise.config.colocation import OVERSUBSCRIPTION_MEMBERS, RESOURCE_QOS_MEMBERS, SUPPRESSION_MEMBERS
 from corewise.config.configuration import (
     AMPLIFICATION_MEMBERS,
     NO_AMPLIFICATION,
@@ -34,6 +34,7 @@ from corewise.vocabulary.names import (
     CONFIG_NAME,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,
+    RESOURCE_QOS_KEY,
     SUPPRESSION_KEY,
 )
 
@@ -42,6 +43,7 @@ _MEMBERS = {
     AMPLIFICATION_KEY: AMPLIFICATION_MEMBERS,
     OVERSUBSCRIPTION_KEY: OVERSUBSCRIPTION_MEMBERS,
     SUPPRESSION_KEY: SUPPRESSION_MEMBERS,
+    RESOURCE_QOS_KEY: RESOURCE_QOS_MEMBERS,
 }
 KEYS = tuple(_MEMBERS)
 _COUNTS = Counter(chain.from_iterable(_MEMBERS.values()))

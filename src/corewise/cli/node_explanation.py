@@ -11,11 +11,13 @@ from corewise.amplification import Ratios, ResourceList, StatusState
 from corewise.assessment.decision import NodeAssessment
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.node_listing import amplified_by, state_of
+from corewise.cli.offline_reports import resctrl_lines
 from corewise.cli.output import cpus, gibibytes
 from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.kube.objects import Event
 from corewise.service.installation import Path
-from corewise.vocabulary.names import NORMALIZATION_RATIO
+from corewise.vocabulary.names import NORMALIZATION_RATIO, OFFLINE_REPORT
+from corewise.vocabulary.offline_report import decode
 
 
 def explain_node(
@@ -36,6 +38,7 @@ def explain_node(
         _amplification(assessment),
         _path(paths),
         *_amounts(assessment, pods_known=pods_known),
+        _resctrl(assessment),
         _problems(assessment),
         _events(events, [each.message for each in assessment.problems]),
     ]
@@ -133,6 +136,11 @@ def _amounts(assessment: NodeAssessment, *, pods_known: bool) -> Iterable[Part]:
     yield Part({"status": record}, lines)
     yield _requested(assessment) if pods_known else Part({"requested": None})
     yield Part({}, [Line("status", _status(assessment))])
+
+
+def _resctrl(assessment: NodeAssessment) -> Part:
+    report = decode(assessment.node.annotations.get(OFFLINE_REPORT, ""))
+    return Part({"resctrl": report.resctrl if report else None}, list(resctrl_lines(report)))
 
 
 def _requested(assessment: NodeAssessment) -> Part:

@@ -6,10 +6,12 @@ intervals and 90 s ago: the agent publishes at least that often, so it is gone, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from corewise.cli.explanation import Line
+from corewise.cli.output import count
 from corewise.suppression.offer import REPEATED_AFTER
 from corewise.vocabulary.names import OFFLINE_REPORT, OVERSUBSCRIPTION
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, decode
@@ -92,6 +94,17 @@ def suppression_state(report: OfflineReport) -> str:
     if suppression.reason in _SQUEEZING or used_up:
         return SUPPRESSING
     return RECOVERING if suppression.reason == Reason.SUPPRESSION_STEPPED_UP else ""
+
+
+def resctrl_lines(report: OfflineReport | None) -> Iterator[Line]:
+    """Yield what limits the cache and memory bandwidth of offline pods, or why nothing does."""
+    resctrl = report.resctrl if report else None
+    if resctrl is not None:
+        tasks = f", {count(resctrl.tasks, 'task')} in it" if resctrl.schemata else ""
+        yield Line("resctrl", f"{resctrl.reason}: {resctrl.why}{tasks}")
+        known = Reason(resctrl.reason) if resctrl.reason in tuple(Reason) else None
+        if known is not None and known.fix:
+            yield Line("to fix", known.fix)
 
 
 def offer_problem(report: OfflineReport) -> str:

@@ -22,6 +22,7 @@ from corewise.cli.offline_reports import (
     NodeReport,
     age_text,
     offer_problem,
+    resctrl_lines,
     suppression_state,
 )
 from corewise.cli.output import count, cpus, gibibytes, some
@@ -278,6 +279,7 @@ def _quota(subject: Subject) -> Part:
     suppression = report.suppression if report else None
     if report is None or suppression is None:
         lines = [Line("quota", "kubelet's own: offline pods are not held back")] if report else []
+        lines += resctrl_lines(report)
         return Part({"adjustmentsToTarget": None, "next": None}, lines)
     coming = next_step(suppression, report, subject.settings.suppression.settings)
     lines = []
@@ -290,6 +292,7 @@ def _quota(subject: Subject) -> Part:
     if suppression.repaired:
         times = f"{count(suppression.repaired, 'time')} since the agent's start"
         lines.append(Line("repaired", f"{times}: somebody else had changed it"))
+    lines += resctrl_lines(report)
     return Part({"adjustmentsToTarget": adjustments_left(suppression), "next": coming}, lines)
 
 

@@ -1,4 +1,4 @@
-"""How offline pods are let in and held back: two ConfigMap keys, and the settings that apply.
+"""How offline pods are let in and held back: three ConfigMap keys, and the settings that apply.
 
 ``oversubscription-config``::
 
@@ -19,7 +19,15 @@ There, a missing ``mode`` follows from the values: ``adjustStep`` or ``fastSuppr
 ``besteffort-quota``, a threshold, ``adjustQuotaStep`` or ``adjustPodNum`` means ``per-pod-quota``; values of
 both are refused. A warning says what was read.
 
-Source: design/suppression.md; the names are those of the seed's ``cpuSuppression``.
+``resource-qos-config`` is Koordinator's. Of it the limits of offline pods by resctrl are honoured, which are
+off unless ``enable`` is true; each other member gets a warning::
+
+    {"clusterStrategy": {"beClass": {"resctrlQOS":
+       {"enable": true, "catRangeStartPercent": 0, "catRangeEndPercent": 30, "mbaPercent": 100}}},
+     "nodeStrategies": [{"name": "test", "nodeSelector": {...}, "beClass": {...}}]}
+
+Source: design/suppression.md; the names are those of the seed's ``cpuSuppression``, and of Koordinator's
+apis/configuration/slo_controller_config.go and apis/slo/v1alpha1/nodeslo_types.go.
 """
 
 from __future__ import annotations
@@ -85,8 +93,27 @@ class SuppressionSettings:
     pods_a_cycle: int = 5
 
 
+@dataclass(frozen=True, slots=True)
+class ResctrlSettings:
+    """Which part of the last-level cache and of memory bandwidth offline pods may use, in percent."""
+
+    enabled: bool = False
+    cat_start: int = 0
+    cat_end: int = 30
+    mba: int = 100
+
+    @property
+    def limits_cache(self) -> bool:
+        return self.cat_start > 0 or self.cat_end < _ALL
+
+    @property
+    def limits_bandwidth(self) -> bool:
+        return self.mba < _ALL
+
+
 OversubscriptionConfig: TypeAlias = Configuration[OversubscriptionSettings]
 SuppressionConfig: TypeAlias = Configuration[SuppressionSettings]
+ResourceQOSConfig: TypeAlias = Configuration[ResctrlSettings]
 
 NO_OVERSUBSCRIPTION: OversubscriptionConfig = Configuration(OversubscriptionSettings())
 """What applies where the key is absent: the defaults. Whether a node offers at all, its label says."""
@@ -94,11 +121,20 @@ NO_OVERSUBSCRIPTION: OversubscriptionConfig = Configuration(OversubscriptionSett
 NO_SUPPRESSION: SuppressionConfig = Configuration(SuppressionSettings(enabled=False))
 """What applies where the key is absent: offline pods are not held back."""
 
+NO_RESOURCE_QOS: ResourceQOSConfig = Configuration(ResctrlSettings())
+"""What applies where the key is absent: cache and memory bandwidth are not limited."""
+
 OVERSUBSCRIPTION_MEMBERS = ("ratio", "intervalSeconds")
 SUPPRESSION_MEMBERS = (
     *("enabled", "mode", "adjustStep", "fastSuppress", "onAgentStop"),
     *("highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum"),
 )
+RESOURCE_QOS_MEMBERS = ("clusterStrategy", "nodeStrategies")
+_OFFLINE_CLASS, _RESCTRL = "beClass", "resctrlQOS"
+_OTHER_STRATEGIES = ("policies", "lsrClass", "lsClass", "systemClass", "cgroupRoot")
+_OTHER_QOS = ("cpuQOS", "memoryQOS", "blkioQOS", "networkQOS")
+_RESCTRL_MEMBERS = ("enable", "catRangeStartPercent", "catRangeEndPercent", "mbaPercent")
+_ALL = 100
 _AROUND = "cpuSuppression"
 """The member that may hold all of these, as the documents of cpuSuppression write them."""
 
@@ -134,6 +170,47 @@ def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
         for places, found in read:
             _check_thresholds(decoder, places, found)
     return decoder.finish(config)
+
+
+def parse_resource_qos(text: str) -> Parsed[ResourceQOSConfig]:
+    """Read the value of the key ``resource-qos-config``."""
+    decoder = Decoder(read_json(text))
+    around, member = RESOURCE_QOS_MEMBERS
+    members = (_OFFLINE_CLASS, *_OTHER_STRATEGIES)
+    return decoder.finish(
+        read_node_configs(decoder, members, ResctrlSettings(), _resctrl, around=around, member=member)
+    )
+
+
+def _resctrl(decoder: Decoder, places: Fields, inherited: ResctrlSettings) -> ResctrlSettings:
+    of_class = decoder.fields(places[_OFFLINE_CLASS], (_RESCTRL, *_OTHER_QOS))
+    for fields, names in ((places, _OTHER_STRATEGIES), (of_class, _OTHER_QOS)):
+        for name in names:
+            if not fields[name].is_empty:
+                honoured = f"of this key only {_OFFLINE_CLASS}.{_RESCTRL} is"
+                decoder.warn(fields[name], f"not honoured: {honoured}")
+    limits = decoder.fields(of_class[_RESCTRL], _RESCTRL_MEMBERS)
+
+    def percent(name: str, smallest: int, inherited: int) -> int:
+        return either(decoder.whole(limits[name], smallest, _ALL), inherited)
+
+    start = percent("catRangeStartPercent", 0, inherited.cat_start)
+    end = percent("catRangeEndPercent", 1, inherited.cat_end)
+    if start >= end:
+        wrong = "catRangeStartPercent" if limits["catRangeEndPercent"].is_empty else "catRangeEndPercent"
+        message = (
+            f"the range of the cache is empty: from {start} % to {end} %; the end must be above the start"
+        )
+        decoder.error(limits[wrong], message)
+    settings = ResctrlSettings(
+        either(decoder.flag(limits["enable"]), inherited.enabled),
+        start,
+        end,
+        percent("mbaPercent", 1, inherited.mba),
+    )
+    if settings.enabled and not (settings.limits_cache or settings.limits_bandwidth):
+        decoder.warn(of_class[_RESCTRL], "limits nothing: all of the cache and of memory bandwidth")
+    return settings
 
 
 def _oversubscription(

@@ -147,7 +147,7 @@ def _conflict(config: Configuration[S], first: int, other: int, names: list[str]
         Severity.ERROR,
         entry.line,
         entry.column,
-        f"nodeConfigs[{other}]",
+        f"{entry.member}[{other}]",
         f"selects node {names[0]}{more}, as {config.node_configs[first]} does: "
         "let the selectors exclude each other",
     )

@@ -30,7 +30,10 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig(Generic[S]):
-    """One ``nodeConfigs`` entry, with what it inherits; line and column are its place in the text."""
+    """One ``nodeConfigs`` entry, with what it inherits; line and column are its place in the text.
+
+    ``member`` is the list that it stands in.
+    """
 
     index: int
     name: str
@@ -38,9 +41,11 @@ class NodeConfig(Generic[S]):
     strategy: S
     line: int
     column: int
+    member: str = "nodeConfigs"
 
     def __str__(self) -> str:
-        return f'nodeConfigs[{self.index}] "{self.name}"' if self.name else f"nodeConfigs[{self.index}]"
+        place = f"{self.member}[{self.index}]"
+        return f'{place} "{self.name}"' if self.name else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,8 @@ class Configuration(Generic[S]):
         if matching:
             return matching[0].strategy, f"{matching[0]} over the cluster strategy"
         if self.node_configs:
-            return self.cluster, "cluster strategy (no nodeConfigs entry matches)"
+            member = self.node_configs[0].member
+            return self.cluster, f"cluster strategy (no {member} entry matches)"
         return self.cluster, "cluster strategy"
 
 
@@ -76,15 +82,24 @@ _ENTRY_KEYS = ("name", "nodeSelector")
 
 
 def read_node_configs(
-    decoder: Decoder, keys: Iterable[str], default: S, read: Callable[[Decoder, Fields, S], S]
+    decoder: Decoder,
+    keys: Iterable[str],
+    default: S,
+    read: Callable[[Decoder, Fields, S], S],
+    *,
+    around: str = "",
+    member: str = "nodeConfigs",
 ) -> Configuration[S]:
-    """Read a key whose own members are ``keys``; ``read`` gets what an absent member inherits."""
+    """Read a key whose own members are ``keys``; ``read`` gets what an absent member inherits.
+
+    ``around``: the member that holds those of the cluster, where they do not stand beside ``member``.
+    """
     own = tuple(keys)
-    root = decoder.fields(decoder.root, (*own, "nodeConfigs"))
-    cluster = read(decoder, root, default)
+    root = decoder.fields(decoder.root, (*((around,) if around else own), member))
+    cluster = read(decoder, decoder.fields(root[around], own) if around else root, default)
     entries: list[NodeConfig[S]] = []
     before = decoder.error_count
-    places = decoder.items(root["nodeConfigs"])
+    places = decoder.items(root[member])
     has_lost_entries = decoder.error_count > before
     for index, place in enumerate(places):
         before = decoder.error_count
@@ -101,7 +116,7 @@ def read_node_configs(
         strategy = read(decoder, fields, cluster)
         has_lost_entries |= is_lost
         if not is_lost:
-            entries.append(NodeConfig(index, name, selector, strategy, line, column))
+            entries.append(NodeConfig(index, name, selector, strategy, line, column, member))
     return Configuration(cluster, tuple(entries), has_lost_entries)
 
 

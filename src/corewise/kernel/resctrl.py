@@ -1,4 +1,4 @@
-"""What resctrl counts of a whole machine: memory traffic and last-level cache, read and never written.
+"""What resctrl counts of a whole machine and can limit: memory traffic and last-level cache. Read only.
 
 The root and every other top-level group are summed up over the caches. A group's file already holds the sum
 over its ``mon_groups``, and a cache's (``mon_L3_XX``) the sum over its sub-NUMA nodes (``mon_sub_L3_YY``), so
@@ -16,13 +16,21 @@ created, for monitoring IDs are scarce.
 ``Unavailable``, ``Error`` and ``Unassigned`` are what the kernel writes where it has no value. That is never
 a zero: one of them makes the machine's sum unknown.
 
-Source: the kernel's Documentation/filesystems/resctrl.rst ("mon_data", "Notes on Sub-NUMA Cluster mode").
+What can be limited stands in ``info``: of each kind of cache the mask of all its ways and the fewest bits
+that a mask may have, of memory bandwidth the smallest value and the step::
+
+    sys/fs/resctrl/info/L3/cbm_mask, min_cbm_bits               or L3CODE and L3DATA
+    sys/fs/resctrl/info/MB/min_bandwidth, bandwidth_gran
+
+Source: the kernel's Documentation/filesystems/resctrl.rst ("Info directory", "mon_data", "Notes on Sub-NUMA
+Cluster mode").
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from corewise.kernel.host_files import Absent, HostFiles
@@ -30,7 +38,9 @@ from corewise.vocabulary.reasons import Reason
 
 MOUNT_POINT = "sys/fs/resctrl"
 ROOT_GROUP = ""
-_NO_GROUPS = frozenset({"info", "mon_data", "mon_groups"})
+NO_GROUPS = frozenset({"info", "mon_data", "mon_groups"})
+"""Directories of the root group that are no groups."""
+CACHES = ("L3", "L3CODE", "L3DATA")
 _CACHE = re.compile(r"mon_L3_[0-9]{1,9}")
 _COUNT = re.compile(r"[0-9]{1,20}")
 _SHOWN = 40
@@ -63,12 +73,47 @@ def read_counts(files: HostFiles, event: MonitoringEvent) -> Mapping[GroupCache,
     return counts
 
 
+@dataclass(frozen=True, slots=True)
+class AllocationInfo:
+    """What resctrl can limit.
+
+    ``caches``: by kind the mask of all ways and the fewest bits of a mask. ``bandwidth``: smallest value and
+    step; None if it cannot be limited.
+    """
+
+    caches: Mapping[str, tuple[int, int]]
+    bandwidth: tuple[int, int] | None
+
+
+def read_allocation(files: HostFiles) -> AllocationInfo | Absent:
+    """Return what can be limited; Absent if there is no resctrl."""
+    absent = mount_absence(files)
+    if absent is not None:
+        return absent
+    caches = {}
+    for name in CACHES:
+        mask = files.parsed(f"{MOUNT_POINT}/info/{name}/cbm_mask", lambda text: int(text, 16))
+        if mask:
+            caches[name] = mask, files.number(f"{MOUNT_POINT}/info/{name}/min_cbm_bits") or 1
+    smallest = files.number(f"{MOUNT_POINT}/info/MB/min_bandwidth")
+    step = files.number(f"{MOUNT_POINT}/info/MB/bandwidth_gran")
+    return AllocationInfo(caches, None if smallest is None else (smallest, step or 1))
+
+
+def mount_absence(files: HostFiles) -> Absent | None:
+    """Return why there is no resctrl; None if it is mounted."""
+    if files.entries(MOUNT_POINT):
+        return None
+    folder, _, name = MOUNT_POINT.rpartition("/")
+    if name in files.entries(folder):
+        return Absent(Reason.RESCTRL_NOT_MOUNTED, f"{MOUNT_POINT} is empty")
+    return Absent(Reason.RESCTRL_UNSUPPORTED, f"there is no {MOUNT_POINT}")
+
+
 def _absence(files: HostFiles, event: MonitoringEvent) -> Absent | None:
-    if not files.entries(MOUNT_POINT):
-        folder, _, name = MOUNT_POINT.rpartition("/")
-        if name in files.entries(folder):
-            return Absent(Reason.RESCTRL_NOT_MOUNTED, f"{MOUNT_POINT} is empty")
-        return Absent(Reason.RESCTRL_UNSUPPORTED, f"there is no {MOUNT_POINT}")
+    absent = mount_absence(files)
+    if absent is not None:
+        return absent
     features = f"{MOUNT_POINT}/info/L3_MON/mon_features"
     if event not in (files.text(features) or "").split():
         return Absent(Reason.RESCTRL_EVENT_MISSING, f"{features} does not list {event}")
@@ -77,7 +122,7 @@ def _absence(files: HostFiles, event: MonitoringEvent) -> Absent | None:
 
 def _places(files: HostFiles, event: MonitoringEvent) -> Iterator[tuple[GroupCache, str]]:
     """Yield every place of the event, with its file. A group that is pseudo-locked has no ``mon_data``."""
-    others = (name for name in files.directories(MOUNT_POINT) if name not in _NO_GROUPS)
+    others = (name for name in files.directories(MOUNT_POINT) if name not in NO_GROUPS)
     for group in (ROOT_GROUP, *others):
         data = "/".join(filter(None, (MOUNT_POINT, group, "mon_data")))
         for cache in files.entries(data):

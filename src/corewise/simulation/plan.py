@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from corewise.config.colocation import parse_oversubscription, parse_suppression
+from corewise.config.colocation import parse_oversubscription, parse_resource_qos, parse_suppression
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.normalization.decision import STATED
 from corewise.quantities import Bytes
@@ -25,6 +25,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION,
     OVERSUBSCRIPTION_KEY,
+    RESOURCE_QOS_KEY,
     SUPPRESSION_KEY,
     NameKind,
 )
@@ -35,6 +36,7 @@ _PARSERS = (
     (AMPLIFICATION_KEY, parse_amplification),
     (OVERSUBSCRIPTION_KEY, parse_oversubscription),
     (SUPPRESSION_KEY, parse_suppression),
+    (RESOURCE_QOS_KEY, parse_resource_qos),
 )
 
 SWITCHES = frozenset({OVERSUBSCRIPTION, *(each.name for each in STATED if each.kind is NameKind.LABEL)})

@@ -66,6 +66,7 @@ NORMALIZATION_KEY = "cpu-normalization-config"
 AMPLIFICATION_KEY = "resource-amplification-config"
 OVERSUBSCRIPTION_KEY = "oversubscription-config"
 SUPPRESSION_KEY = "cpu-suppression-config"
+RESOURCE_QOS_KEY = "resource-qos-config"
 
 BATCH_CPU = "kubernetes.io/batch-cpu"
 BATCH_MEMORY = "kubernetes.io/batch-memory"
@@ -489,6 +490,15 @@ TABLE: tuple[Name, ...] = (
         "user",
         "How offline pods are held back: `besteffort-quota` (default) or `per-pod-quota`. Without the key "
         "they are not held back.",
+    ),
+    Name(
+        RESOURCE_QOS_KEY,
+        NameKind.CONFIG_KEY,
+        _CONFIG_MAP,
+        "JSON: `clusterStrategy`, `nodeStrategies`",
+        "user",
+        "Koordinator's. Of it `beClass.resctrlQOS` is honoured: how much last-level cache and memory "
+        "bandwidth offline pods may use.",
     ),
     Name(
         BATCH_CPU,

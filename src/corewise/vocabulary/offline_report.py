@@ -63,6 +63,19 @@ class ShortfallReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
     batch_memory: int
 
 
+class ResctrlReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """How much cache and memory bandwidth offline pods may use, or why that is not limited.
+
+    ``reason`` is a reason code, ``why`` the sentence. ``schemata`` is what limits them, as the kernel writes
+    it; ``tasks`` the number of their tasks.
+    """
+
+    reason: str
+    why: str
+    schemata: str = ""
+    tasks: int = 0
+
+
 class OfflineReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """The inputs of the offer, the offer, and what came of it.
 
@@ -92,6 +105,7 @@ class OfflineReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     limited_by: str = ""
     suppression: SuppressionReport | None = None
     shortfall: ShortfallReport | None = None
+    resctrl: ResctrlReport | None = None
     online: list[int] = msgspec.field(default_factory=list)
     offline: list[int] = msgspec.field(default_factory=list)
 

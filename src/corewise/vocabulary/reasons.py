@@ -406,6 +406,68 @@ class Reason(StrEnum):
         "CPU: 8 CPUs are 8000.",
         "Write the amount in thousandths in the pod's kubernetes.io/batch-cpu.",
     )
+
+    # offline pods' cache and memory bandwidth
+    RESCTRL_LIMITED = _info(
+        "ResctrlLimited",
+        "The tasks of offline pods are in the resctrl group corewise-offline, which limits how much of the "
+        "last-level cache and of memory bandwidth they use.",
+    )
+    RESCTRL_RELEASED = _info(
+        "ResctrlReleased",
+        "The resctrl group of offline pods is removed; their tasks are in the root group again.",
+    )
+    RESCTRL_CAT_MISSING = _info(
+        "ResctrlCATMissing",
+        "Cache allocation (CAT) is not there: resctrl is mounted, and has no info/L3/cbm_mask.",
+        "Check whether the processor has it (flag cat_l3 in /proc/cpuinfo), and rdt= on the kernel's command "
+        "line; or set catRangeStartPercent 0 and catRangeEndPercent 100.",
+    )
+    RESCTRL_MBA_MISSING = _info(
+        "ResctrlMBAMissing",
+        "Memory bandwidth allocation (MBA) is not there: resctrl is mounted, and has no info/MB.",
+        "Check whether the processor has it (flag mba in /proc/cpuinfo), and rdt= on the kernel's command "
+        "line; or set mbaPercent 100.",
+    )
+    RESCTRL_MBPS = _info(
+        "ResctrlMBps",
+        "resctrl is mounted with the option mba_MBps: limits are in MB/s, and have no largest value that a "
+        "percentage could be taken of.",
+        "Mount resctrl without mba_MBps, or set mbaPercent 100.",
+    )
+    RESCTRL_CACHE_TAKEN = _info(
+        "ResctrlCacheTaken",
+        "Others have the ways of the range to themselves (exclusive or pseudo-locked).",
+        "Choose another range: bit_usage in /sys/fs/resctrl/info/L3 shows which ways are taken.",
+    )
+    RESCTRL_FOREIGN_GROUPS = _info(
+        "ResctrlForeignGroups",
+        "Another program has resctrl groups on the node, so nothing is limited there: tasks are in one group "
+        "only, and the other program would move them back.",
+        "Leave resctrl to one of the two: stop the other program and remove its groups with rmdir, or set "
+        "enable to false for this node.",
+    )
+    RESCTRL_CLOSIDS_USED = _info(
+        "ResctrlCLOSIDsUsed",
+        "The processor has no class of service (CLOSID) left for a resctrl group.",
+        "Remove groups below /sys/fs/resctrl that nobody needs. Mounted without cdp there are twice as many.",
+    )
+    RESCTRL_READ_ONLY = _info(
+        "ResctrlReadOnly",
+        "The agent cannot write to /sys/fs/resctrl.",
+        "Set agent.resctrl.enabled=true in the chart: it mounts /sys/fs/resctrl into the agent's container.",
+    )
+    RESCTRL_TASKS_HIDDEN = _info(
+        "ResctrlTasksHidden",
+        "Offline pods run, and the agent sees none of their process IDs, so it cannot limit them.",
+        "Set agent.resctrl.enabled=true in the chart: it shows the agent the node's process IDs (hostPID).",
+    )
+    RESCTRL_REFUSED = _info(
+        "ResctrlRefused",
+        "The kernel refused a change of the resctrl group of offline pods.",
+        "Read the message: it quotes info/last_cmd_status, where the kernel says why.",
+    )
+
     # pinning: which CPUs
     NOT_ENOUGH_CPUS = _info(
         "NotEnoughCPUs",

@@ -61,6 +61,7 @@ MOST_DIRECTORIES = 768
 
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 4096
+_OF_NO_CONTROLLER = frozenset({"", "cgroup", "tasks"})
 _REMOVED = " (deleted)"
 """How /proc shows that what a descriptor refers to was removed."""
 
@@ -83,7 +84,10 @@ class Files(Protocol):
 
 
 class CgroupFiles:
-    """The files below the mounts of a layout. The part of a file's name before the dot is its controller."""
+    """The files below the mounts of a layout. The part of a file's name before the dot is its controller.
+
+    Files of no controller (``tasks``, ``cgroup.threads``) are those of the hierarchy with the cpu controller.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self._version = layout.version
@@ -210,7 +214,9 @@ class CgroupFiles:
         return os.open(file, flags, dir_fd=directory)
 
     def _mount(self, cgroup: str, file: str) -> Path:
-        controller = file.partition(".")[0] or "cpu"
+        controller = file.partition(".")[0]
+        if controller in _OF_NO_CONTROLLER:
+            controller = "cpu"
         try:
             return self._mounts[controller]
         except KeyError:

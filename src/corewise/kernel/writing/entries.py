@@ -3,7 +3,8 @@
 A cgroup's quota, or one of its settings, is *held* from the first write to it until it is released. ``Held``
 and ``HeldSetting`` state what comes back and who wants what; the last one counts. ``Wrote`` is entered before
 its write, so that no write is without one; ``Failed`` follows if the kernel then refused. Quotas are in
-microseconds per period, null is unlimited. A line with an amount or a time outside its range is damaged.
+microseconds per period, null is unlimited. A resctrl group (``HeldGroup``) is entered as a cgroup is. A line
+with an amount or a time outside its range is damaged.
 
 A write is *certain* once an entry follows that says neither that it failed nor that another process began:
 then only its new text is ours, and its old one in the file means that somebody has put it there. After a kill
@@ -86,6 +87,20 @@ class HeldSetting(msgspec.Struct, frozen=True, tag_field="kind", tag="held-setti
     unsure: bool = False
 
 
+class HeldGroup(msgspec.Struct, frozen=True, tag_field="kind", tag="held-group"):
+    """A resctrl group that was or will be made; what comes back is that it is not there.
+
+    ``base`` are the schemata that the kernel gave it when it was new: what it may have at most. Empty until
+    they are read. ``wrote`` and ``unsure`` are as in ``Held``.
+    """
+
+    time: Time
+    cgroup: str
+    base: str = ""
+    wrote: Mapping[str, tuple[str, str]] = {}
+    unsure: bool = False
+
+
 class Wrote(msgspec.Struct, frozen=True, tag_field="kind", tag="wrote"):
     """One write that is about to happen."""
 
@@ -116,7 +131,7 @@ class Released(msgspec.Struct, frozen=True, tag_field="kind", tag="released"):
     file: str = ""
 
 
-Kept: TypeAlias = Held | HeldSetting
+Kept: TypeAlias = Held | HeldSetting | HeldGroup
 Entry: TypeAlias = Opened | Kept | Wrote | Failed | Released
 
 
@@ -166,7 +181,7 @@ class _Replay:
                     self._wrote.clear()
                     self._unsure.clear()
                 self._boot = boot
-            case Held() | HeldSetting():
+            case Held() | HeldSetting() | HeldGroup():
                 self._hold(entry)
             case Wrote():
                 self._write(entry, certain=False)

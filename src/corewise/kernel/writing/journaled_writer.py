@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
-from corewise.kernel.cgroups.files import Files
 from corewise.kernel.errors import JournalError, KernelError
 from corewise.kernel.writing.entries import Entry, Failed, Released, Wrote
 from corewise.kernel.writing.journal import Log
@@ -117,10 +116,16 @@ class JournaledClaim(Protocol[K_contra]):
     def entry(self, key: K_contra, time: float) -> Entry: ...
 
 
+class WritableFiles(Protocol):
+    """Where the writer writes: cgroups, or resctrl groups; errors are :class:`KernelError`."""
+
+    def write(self, cgroup: str, file: str, text: str) -> None: ...
+
+
 class JournaledWriter:
     """Writes to the journal and to cgroups. ``at`` is called after each thing that may be the last."""
 
-    def __init__(self, files: Files, log: Log, now: Callable[[], float], at: Hook) -> None:
+    def __init__(self, files: WritableFiles, log: Log, now: Callable[[], float], at: Hook) -> None:
         self._files = files
         self._log = log
         self._now = now
