@@ -17,6 +17,7 @@ import pytest
 
 from agent.agent_world import BOOT, NODE, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
+from agent.pinning_node import claim
 from corewise.agent.kubelet import STATE_FILE
 from corewise.agent.program import Agent, run_agent
 from corewise.kernel.cgroups.layout import Version
@@ -31,6 +32,7 @@ from corewise.vocabulary.names import (
     CPU_RATIO_APPLIED,
     MACHINE_RAW_CAPACITY,
     QOS_CLASS,
+    RESOURCE_STATUS,
 )
 from kubedouble import LocalAPIServer, serve
 from nri.fake_runtime import FakeRuntime
@@ -143,7 +145,10 @@ async def test_the_machine_is_reported_and_its_zones_follow_the_amplification(wo
 async def test_metrics_tell_of_both_views(world: AgentWorld) -> None:
     web = await world.start(WEB)
     batch = await world.start(manifest("batch", container("a", "1"), labels={QOS_CLASS: "BE"}))
-    for pod, name in ((web, "a"), (web, "b"), (batch, "a")):
+    free = await world.start(manifest("free", container("a", "", "1")))
+    claims = {"labels": {QOS_CLASS: "LSR"}, "annotations": {RESOURCE_STATUS: claim("0-1")}}
+    owner = await world.start(manifest("owner", container("a", "2"), qos="Guaranteed", **claims))
+    for pod, name in ((web, "a"), (web, "b"), (batch, "a"), (free, "a"), (owner, "a")):
         stat = world.machine.path(pod, name).with_name("cpu.stat")
         stat.write_text("usage_usec 2500000\nuser_usec 1\n")
     await world.ratio("1.50")
@@ -159,9 +164,10 @@ async def test_metrics_tell_of_both_views(world: AgentWorld) -> None:
         assert f"corewise_container_cpu_seconds_total{{{of_web}}} 2.5" in text
         assert f"corewise_container_cpu_request_cores{{{of_web}}} 1.0" in text
         assert f"corewise_container_cpu_normalization_ratio{{{of_web}}} 1.5" in text
-        of_batch = 'container="a",namespace="default",node="n1",pod="batch"'
-        assert f"corewise_container_cpu_normalization_ratio{{{of_batch}}} 1.0" in text
-        assert 'corewise_quota_writes_total{node="n1"} 3.0' in text
+        for each, its_ratio in (("batch", "1.0"), ("free", "1.5"), ("owner", "1.0")):
+            of_pod = f'container="a",namespace="default",node="n1",pod="{each}"'
+            assert f"corewise_container_cpu_normalization_ratio{{{of_pod}}} {its_ratio}" in text
+        assert 'corewise_quota_writes_total{node="n1"} 5.0' in text
         world.machine.write(web, "a", 70_000)
         agent.wake()
         await world.has(web, "a", 66_667)

@@ -135,12 +135,13 @@ class LocalNode:
         return manager
 
     def divides(self, pod: QuotaPod) -> bool:
-        """Whether the quotas of a pod that the runtime reports are divided, by what is known now."""
+        """Whether the quotas of a pod are divided, by what is known now (the runtime knows no QoS class)."""
         if not self.is_seen or self.ratio == ONE:
             return False
         qos_class = self.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
         owns = self.pins.division.owns(pod)
-        return sharing_of(qos_class, pod.uid, "", self.cpu_manager(), owns=owns) is Sharing.SHARE
+        qos = pod.status.qos_class
+        return sharing_of(qos_class, pod.uid, qos, self.cpu_manager(), owns=owns) is Sharing.SHARE
 
     def bounds(self, pods: Collection[QuotaPod]) -> Mapping[str, WriteQuota]:
         """Return what is held of running containers, by the runtime's ID ("containerd://…")."""

@@ -51,6 +51,7 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
         for metric, name in _TOTALS.items():
             exposition.set(metric, found.writer.totals[name])
         for pod in certain:
+            divides = local.divides(pod)
             stated = {each.name: each.resources.requests.get("cpu") for each in pod.spec.all_containers}
             # A container whose cgroup cannot be read has just ended.
             with suppress(KernelError, ValueError):
@@ -58,7 +59,9 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
                     if target.container:
                         labels = (pod.metadata.namespace, pod.metadata.name, target.container)
                         times[labels] = read_usage(found.files, target.cgroup) / _NANO
-                        ratios[labels] = 1.0 if found.held(target.cgroup) is None else ratio
+                        held = found.held(target.cgroup)
+                        # Without a limit there is nothing to divide, and its request is in normalized CPUs too.
+                        ratios[labels] = ratio if divides or (held and held.quota is not None) else 1.0
                         if (request := stated.get(target.container)) is not None:
                             requests[labels] = requested("cpu", request).milli / _MILLI
     exposition.replace(metrics.CONTAINER_CPU_SECONDS, times)
