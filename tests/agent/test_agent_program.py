@@ -146,7 +146,7 @@ async def test_metrics_tell_of_both_views(world: AgentWorld) -> None:
     web = await world.start(WEB)
     batch = await world.start(manifest("batch", container("a", "1"), labels={QOS_CLASS: "BE"}))
     free = await world.start(manifest("free", container("a", "", "1")))
-    claims = {"labels": {QOS_CLASS: "LSR"}, "annotations": {RESOURCE_STATUS: claim("0-1")}}
+    claims: dict[str, Any] = {"labels": {QOS_CLASS: "LSR"}, "annotations": {RESOURCE_STATUS: claim("0-1")}}
     owner = await world.start(manifest("owner", container("a", "2"), qos="Guaranteed", **claims))
     for pod, name in ((web, "a"), (web, "b"), (batch, "a"), (free, "a"), (owner, "a")):
         stat = world.machine.path(pod, name).with_name("cpu.stat")

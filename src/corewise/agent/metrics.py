@@ -60,7 +60,7 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
                         labels = (pod.metadata.namespace, pod.metadata.name, target.container)
                         times[labels] = read_usage(found.files, target.cgroup) / _NANO
                         held = found.held(target.cgroup)
-                        # Without a limit there is nothing to divide, and its request is in normalized CPUs too.
+                        # A request is in normalized CPUs whether there is a limit to divide or not.
                         ratios[labels] = ratio if divides or (held and held.quota is not None) else 1.0
                         if (request := stated.get(target.container)) is not None:
                             requests[labels] = requested("cpu", request).milli / _MILLI

@@ -204,7 +204,7 @@ CONTAINER_CPU_REQUEST = gauge(
 CONTAINER_RATIO = gauge(
     AGENT,
     "corewise_container_cpu_normalization_ratio",
-    "Normalization ratio by which CPU time of a running container counts, with and without a limit; 1 for pods that "
+    "Normalization ratio by which CPU time of a running container counts, limited or not; 1 for pods that "
     "are not normalized (they own CPUs, or are SYSTEM or BE).",
     *_OF_A_CONTAINER,
 )
