@@ -91,6 +91,23 @@ async def test_what_running_offline_pods_request_stays_on_the_node_in_a_shortfal
         assert not await short()
 
 
+async def test_in_a_shortfall_a_pod_that_ends_leaves_nothing_for_others_until_the_next_sample(
+    world: AgentWorld,
+) -> None:
+    await world.configure(oversubscription={"intervalSeconds": 60})
+    pod = await world.start(offline_manifest("job", batch_container("a", request=6100, limit=6100)))
+    await world.label("true")
+    async with world.agent():
+        await world.offers("6100", OFFERED_MEMORY)
+        before = await world.report()
+        await world.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, grace_period=0)
+        await world.offers("4800", OFFERED_MEMORY)
+        after = await world.report()
+        assert before is not None
+        assert after is not None
+        assert (before.time, before.samples) == (after.time, after.samples)
+
+
 async def test_the_agent_logs_how_it_read_a_cpu_suppression_block(
     world: AgentWorld, caplog: pytest.LogCaptureFixture
 ) -> None:

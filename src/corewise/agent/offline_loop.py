@@ -110,6 +110,11 @@ class Publisher:
         """What was written last; None if nothing was, or if it was removed."""
         return self._last.amounts
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the Node shows more than is offered; then what pods leave behind is not for others."""
+        return self._last.shortfall is not None
+
     def change(self, tick: Tick, node: AgentNode, normalization: Ratio, now: float) -> Publication | None:
         """Return what is to be written, if anything is. ``now`` is monotonic, in seconds."""
         shown = _shown(node.status.allocatable) or NO_AMOUNTS
@@ -335,7 +340,9 @@ class OfflineLoop:
         if self._options.dry_run:
             print_writes(tick.written, self._write)
         self._warn()
-        if sample or tick.on is False:
+        if tick.on and not sample and self.publisher.is_short:
+            tick.offer, tick.report = self.controller.last.offer, self.controller.last.report
+        if sample or tick.on is False or self.publisher.is_short:
             self._latest = tick, now
             self._to_publish.set()
         return tick
