@@ -18,6 +18,7 @@ another host's provider           a refusal: an agent claims of its own host alo
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import threading
@@ -28,18 +29,20 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from compute.compute_world import World, guest, request
 from compute.ledger_agents import ANOTHER, LOOPBACK, NOW, OURS, Certificates, Running, agent_options, running
 from corewise.compute.errors import AgentFailed, AgentIncompatible, AgentUnreachable, AgentUntrusted
-from corewise.compute.ledger import GuestClaim
+from corewise.compute.ledger import GuestClaim, GuestRecord
 from corewise.compute.remote import RemoteAgent, TLSFiles
 from corewise.pinning import Refusal
 from corewise.service.options import OptionsError
 from corewise.vocabulary.metrics import HTTP_REFUSED
-from corewise.vocabulary.placement import PCPU
+from corewise.vocabulary.placement import DISK_GB, PCPU
 from corewise.vocabulary.reasons import Reason
+from placement_world import host
 
 OLD = timedelta(days=2)
 
@@ -282,11 +285,52 @@ def test_a_body_that_is_too_large_is_refused(certificates: Certificates, agent: 
 def test_an_agent_claims_of_its_own_host_alone(
     world: World, certificates: Certificates, agent: Running
 ) -> None:
-    other_host = world.client.create_provider("other")
+    other = host(world.client, PCPU=4, DISK_GB=10).uuid
+    own = world.client.providers("a")[0].uuid
     with asking(agent.url, certificates.caller()) as asked:
-        refused = asked.take(a_claim(**{other_host.uuid: {PCPU: 2}}))
-        assert isinstance(refused, Refusal)
-        assert f"not of {other_host.uuid}" in refused.message
-        with pytest.raises(AgentFailed, match="the claim cannot be read: Object missing required field"):
-            asked._send("POST", "/v1/claims", b"{}", wait=10)
+        for allocations in ({other: {PCPU: 2}}, {own: {PCPU: 2}, other: {PCPU: 2}}):
+            refused = asked.take(a_claim(**allocations))
+            assert isinstance(refused, Refusal)
+            assert f"not of {other}" in refused.message
+        assert world.client.consumer(guest(1)) is None
+        shared_disk = {own: {PCPU: 2}, other: {DISK_GB: 5}}
+        assert isinstance(asked.take(a_claim(**shared_disk)), GuestRecord)
+    consumer = world.client.consumer(guest(1))
+    assert consumer is not None
+    assert consumer.allocations == shared_disk
+
+
+FALSE: dict[str, tuple[dict[str, Any], str]] = {
+    "no claim": ({"guest": None}, "the claim cannot be read: Expected `str`, got `null`"),
+    "a name": ({"guest": "web-1"}, "guest 'web-1' is not a UUID"),
+    "another path": ({"guest": "../usages"}, "is not a UUID"),
+    "fewer CPUs than it owns": ({"allocations": {"": {PCPU: 1}}}, "fewer CPUs than the 2"),
+    "no CPU": ({"cpus": {"vcpus": 0, "nodes": []}}, "contradict each other"),
+    "CPUs without a node": ({"cpus": {"nodes": []}}, "contradict each other"),
+    "negative memory": ({"cpus": {"nodes": [{"memory_mb": -1}]}}, "contradict each other"),
+    "a CPU twice": ({"cpus": {"nodes": [{}, {}]}}, "contradict each other"),
+    "more dedicated than it has": (
+        {"cpus": {"nodes": [{"dedicated": {"cpus": [0, 1, 2]}}]}},
+        "contradict each other",
+    ),
+    "a huge number": ({"cpus": {"vcpus": 10**15}}, "contradict each other"),
+    "a realtime CPU that it has not": ({"cpus": {"realtime": {"cpus": [2]}}}, "contradict each other"),
+}
+
+
+@pytest.mark.parametrize("what", FALSE)
+def test_a_claim_that_no_scheduler_makes_is_refused(
+    world: World, certificates: Certificates, agent: Running, what: str
+) -> None:
+    changes, words = FALSE[what]
+    claim = json.loads(msgspec.json.encode(a_claim()))
+    (node,) = claim["cpus"]["nodes"]
+    cpus = changes.get("cpus", {})
+    if "nodes" in cpus:
+        cpus = {**cpus, "nodes": [{**node, **each} for each in cpus["nodes"]]}
+    body = json.dumps({**claim, **changes, "cpus": {**claim["cpus"], **cpus}})
+    with asking(agent.url, certificates.caller()) as asked:
+        with pytest.raises(AgentFailed, match=words):
+            asked._send("POST", "/v1/claims", body.encode(), wait=10)
+        assert asked.read().guests == {}
     assert world.client.consumer(guest(1)) is None

@@ -14,6 +14,7 @@ the agent is down                         the host is left out, and the explanat
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,16 @@ def test_a_claim_that_is_sent_again_gets_the_same_cpus_and_holds_them_once(
     assert isinstance(again, Placed)
     assert first.record == again.record
     assert (held(world, "a"), a.counted(COMPUTE_CLAIMS, "repeated")) == (4, 1)
+
+
+def test_a_host_whose_agent_serves_and_no_longer_reports_gets_no_guest(
+    world: World, certificates: Certificates, a: Running
+) -> None:
+    hosts = certificates.hosts(a)
+    os.utime(certificates.folder / "hosts" / "a" / "reported", (1000, 1000))
+    none = scheduler(hosts).schedule(wanted(1, request(4, DEDICATED)))
+    assert isinstance(none, NoValidHost)
+    assert [each.reason for each in none.eliminated] == [Reason.HOST_SILENT]
 
 
 def test_a_host_whose_agent_is_down_is_left_out_and_the_explanation_says_so(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -9,7 +10,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from compute.compute_world import DOCUMENT, World, guest, hosts_in, put_host, report, request, wanted
+from compute.compute_world import (
+    DOCUMENT,
+    IMPATIENT,
+    World,
+    guest,
+    hosts_in,
+    put_host,
+    report,
+    request,
+    wanted,
+)
 from compute.ledger_agents import Certificates, Running, agent_options, running
 from compute.test_moves import (
     GUEST,
@@ -26,6 +37,8 @@ from compute.test_moves import (
 )
 from corewise.compute.errors import AgentFailed, AgentUnreachable, GuestNotMoving
 from corewise.compute.hosts import Hosts
+from corewise.compute.moving import GuestMover, WantedMove
+from corewise.compute.placement import PlacementOffers
 from corewise.compute.remote import RemoteAgent
 from corewise.openstack.placement_client import PlacementClient
 from corewise.vocabulary.metrics import COMPUTE_CLAIMS
@@ -122,6 +135,19 @@ def test_an_ending_that_is_killed_between_any_two_steps_is_finished_by_repeating
         with suppress(GuestNotMoving):  # it was killed after its last step
             confirm(stage)
         ended(stage, to_b, at="after")
+
+
+def test_a_guest_is_evacuated_by_the_directory_of_a_host_whose_agent_is_down(stage: Stage) -> None:
+    world = far_world(stage)
+    dead = hosts_in(world.folder).known["a"]
+    mixed = Hosts({"a": dead, "b": world.hosts.known["b"]}, {})
+    offers = PlacementOffers(world.client, patience=IMPATIENT)
+    os.utime(world.folder / "a" / "reported", (1000, 1000))
+    mover = GuestMover(offers, mixed)
+    mover.begin(WantedMove(GUEST, "b", MOVE, evacuate=True))
+    moved(stage, to_b)
+    mover.confirm(GUEST)
+    ended(stage, to_b, at="after")
 
 
 def test_an_agent_records_no_step_that_concerns_other_guests_or_takes_their_cpus(stage: Stage) -> None:

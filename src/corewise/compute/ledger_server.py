@@ -6,7 +6,8 @@ asks Placement. So a scheduler that dies after its request leaves nothing behind
 if the agent dies too, settled by its next pass.
 
 Callers show a certificate that an authority of ``--client-ca`` has signed. Whoever has one may claim and
-release every CPU of this host, but nothing of other hosts: a claim may name this host's provider alone.
+release every CPU of this host, but none of other hosts: a claim names this host's provider, and beside it at
+most one that hosts share, of disk.
 
 A move (:mod:`corewise.compute.moving`) needs two ledgers at a time, so its scheduler runs it, with the locks
 of both: it may record steps of one guest's move, and each is checked here against what others hold.
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -54,6 +56,7 @@ from corewise.compute.ledger_api import (
     RefusalAnswer,
 )
 from corewise.compute.moving import refuse_other_changes
+from corewise.compute.offers import CPU_CLASSES
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import NOBODY, PlacementOffers
 from corewise.compute.scheduling import is_unsettled, refusal_of, release, settle, take
@@ -62,7 +65,15 @@ from corewise.openstack.placement_writes import Patience
 from corewise.pinning import Refusal
 from corewise.service import doors
 from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
-from corewise.service.doors import Certified, Listener, Route, read_body, when_lost
+from corewise.service.doors import (
+    Certified,
+    Listener,
+    RefusalCause,
+    RefusedError,
+    Route,
+    read_body,
+    when_lost,
+)
 from corewise.service.logs import fields
 from corewise.service.options import Address, OptionsError
 from corewise.service.program import Loop, Program
@@ -70,12 +81,19 @@ from corewise.tracking import HostOptions
 from corewise.vocabulary import metrics
 from corewise.vocabulary.errors import UNREADABLE, OperationalError, unreadable_text
 from corewise.vocabulary.exit_codes import ExitCode
+from corewise.vocabulary.placement import MEMORY_MB
 from corewise.vocabulary.reasons import Reason
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _PATCH = msgspec.json.Decoder(LedgerPatch)
 _CLAIM = msgspec.json.Decoder(GuestClaim)
+_OF_A_HOST = frozenset({*CPU_CLASSES, MEMORY_MB})
+"""What only a host has: a guest may hold disk of a provider that hosts share."""
+
+_LONGEST_LOCK = 300.0
+"""Seconds; then the next one gets the ledger, and the command that had it fails, and may be repeated."""
+
 _ENCODER = msgspec.json.Encoder()
 _Mark = tuple[float | None, ...]
 """Times of the host's files: while they are the same, so is the host."""
@@ -211,6 +229,7 @@ class LedgerServer:
         held = _Held(request.protocol, host)
         await asyncio.to_thread(held.lock)
         when_lost(request, held.release)
+        asyncio.get_running_loop().call_later(_LONGEST_LOCK, held.release)
         self._held = held
         if is_unsettled(host):
             held.release()
@@ -226,7 +245,7 @@ class LedgerServer:
         try:
             patch = _PATCH.decode(body)
         except UNREADABLE as error:
-            raise FileUnusable(f"the step cannot be read: {unreadable_text(error)}") from error
+            raise _unusable(f"the step cannot be read: {unreadable_text(error)}") from error
         before = held.change.host.guests
         after = {uuid: each for uuid, each in {**before, **patch.guests}.items() if each is not None}
         refuse_other_changes(held.host, before, after)
@@ -270,10 +289,11 @@ class LedgerServer:
         try:
             claim = _CLAIM.decode(body)
         except UNREADABLE as error:
-            raise FileUnusable(f"the claim cannot be read: {unreadable_text(error)}") from error
+            raise _unusable(f"the claim cannot be read: {unreadable_text(error)}") from error
+        _check(claim)
         host, _, _ = self._host()
         offers = self._offers(claim)
-        ours = self._of_this_host(claim, host, offers)
+        ours = self._of_this_host(claim, host)
         if isinstance(ours, Refusal):
             return self._refused(claim, ours)
         result = "claimed"
@@ -295,22 +315,26 @@ class LedgerServer:
         )
         return ClaimAnswer(taken)
 
-    def _of_this_host(
-        self, claim: GuestClaim, host: ComputeHost, offers: PlacementOffers
-    ) -> GuestClaim | Refusal:
+    def _of_this_host(self, claim: GuestClaim, host: ComputeHost) -> GuestClaim | Refusal:
         """Return a claim with this host's provider, which a scheduler without a Placement does not know."""
-        provider = offers.provider(host.name)
+        provider = next(iter(self._client.providers(host.name)), None)
         if provider is None:
             return Refusal(Reason.HOST_UNKNOWN, f"the Placement of its agent has no provider {host.name}")
-        allocations = dict(claim.allocations)
+        own, allocations = provider.uuid, dict(claim.allocations)
         if not claim.provider and "" in allocations:
-            allocations = {provider.uuid: allocations[""]}
-        if claim.provider not in {"", provider.uuid} or allocations.keys() != {provider.uuid}:
-            stranger = next((each for each in allocations if each != provider.uuid), claim.provider)
-            message = f"its agent claims only of its provider {provider.uuid}, not of {stranger}"
+            allocations = {own: allocations[""]}
+        elif claim.provider != own or own not in allocations:
+            message = f"its agent claims CPUs of its provider {own}, not of {claim.provider or 'none'}"
             return Refusal(Reason.HOST_UNKNOWN, message)
-        refusal = refusal_of(host.name, host, provider.traits)
-        return refusal or msgspec.structs.replace(claim, provider=provider.uuid, allocations=allocations)
+        for each, amounts in allocations.items():
+            if each != own and _OF_A_HOST & amounts.keys():
+                message = f"its agent claims CPUs of its provider {own}, not of {each}"
+                return Refusal(Reason.HOST_UNKNOWN, message)
+        if sum(allocations[own].get(name, 0) for name in CPU_CLASSES) < claim.cpus.host_cpus:
+            owned = claim.cpus.host_cpus
+            raise _unusable(f"the claim is for fewer CPUs than the {owned} that the guest owns")
+        refusal = refusal_of(host.name, host, frozenset())
+        return refusal or msgspec.structs.replace(claim, provider=own, allocations=allocations)
 
     def _refused(self, claim: GuestClaim, refusal: Refusal) -> ClaimAnswer:
         self._metrics.count(metrics.COMPUTE_CLAIMS, refusal.reason)
@@ -347,6 +371,26 @@ class LedgerServer:
             text = (self._folder / TOPOLOGY).read_bytes()
             known = self._known = mark, host, options_in(self._folder / OPTIONS), text
         return known[1:]
+
+
+def _check(claim: GuestClaim) -> None:
+    """Refuse a claim that no scheduler makes.
+
+    Raises:
+        RefusedError: if it is one.
+    """
+    try:
+        is_uuid = str(uuid.UUID(claim.guest)) == claim.guest
+    except ValueError:
+        is_uuid = False
+    if not is_uuid:
+        raise _unusable(f"the claim's guest {claim.guest[:40]!r} is not a UUID")
+    if not claim.cpus.is_consistent:
+        raise _unusable("the claim's CPUs contradict each other: nodes must divide them, as the policy says")
+
+
+def _unusable(why: str) -> RefusedError:
+    return RefusedError(HTTPStatus.BAD_REQUEST, RefusalCause.BODY, why)
 
 
 def _time(file: Path) -> float | None:

@@ -50,7 +50,7 @@ from corewise.kube.certificates import CertificateError, not_after
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import ConfigError
 from corewise.pinning import Refusal
-from corewise.topology import CPUSet
+from corewise.topology import CPUSet, CPUSetError
 from corewise.tracking import Compat, HostOptions
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 
@@ -148,7 +148,10 @@ class RemoteAgent:
             raise AgentIncompatible(
                 f"the agent at {self.url} describes its machine wrongly: {machine.errors[0]}"
             )
-        nova_cpus = None if answer.nova_cpus is None else CPUSet.parse(answer.nova_cpus)
+        try:
+            nova_cpus = None if answer.nova_cpus is None else CPUSet.parse(answer.nova_cpus)
+        except CPUSetError as error:
+            raise AgentIncompatible(f"the agent at {self.url} names Nova's CPUs wrongly: {error}") from error
         rules = answer.compat if nova_cpus is None else Compat.NOVA
         settings = settings_of(self.name, answer.options, machine.value, rules)
         return ComputeHost(self.name, machine.value, settings, self, nova_cpus=nova_cpus, agent=self)

@@ -70,6 +70,20 @@ class GuestCPUs:
         return sum(len(node.dedicated) for node in self.nodes)
 
     @property
+    def is_consistent(self) -> bool:
+        """Whether its nodes, if it has any, divide its CPUs, and its policy says which are dedicated."""
+        named = sorted(cpu for node in self.nodes for cpu in node.cpus)
+        owned = all(node.dedicated <= node.cpus and node.memory_mb >= 0 for node in self.nodes)
+        expected = {
+            CPUPolicy.SHARED: self.dedicated == 0,
+            CPUPolicy.DEDICATED: self.dedicated == self.vcpus,
+            CPUPolicy.MIXED: 0 < self.dedicated < self.vcpus,
+        }[self.policy]
+        if self.nodes and (len(named) != self.vcpus or named != list(range(self.vcpus))):
+            return False
+        return self.vcpus > 0 and owned and expected and all(0 <= cpu < self.vcpus for cpu in self.realtime)
+
+    @property
     def host_cpus(self) -> int:
         """How many host CPUs the guest needs for itself, with the one of isolated emulator threads."""
         return self.dedicated + (self.emulator is EmulatorThreads.ISOLATE)
