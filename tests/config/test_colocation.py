@@ -18,6 +18,7 @@ from corewise.config.colocation import (
     ResctrlSettings,
     SuppressionMode,
     SuppressionSettings,
+    not_honoured,
     parse_oversubscription,
     parse_resource_qos,
     parse_suppression,
@@ -118,6 +119,42 @@ def test_a_cpu_suppression_block_is_read_as_it_stands_and_a_warning_says_so(valu
     assert (found.enabled, found.mode, found.adjust_step, found.quota_step) == (True, mode, step, quota_step)
     [warning] = parsed.problems
     assert warning.message == f"read as cpuSuppression without mode: mode is {mode}"
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_volcanos_block_is_read_and_what_is_not_honoured_is_named(form: str) -> None:
+    text = (
+        "cpuThrottlingConfig: {enable: true, cpuThrottlingThreshold: 80, cpuJitterLimitPercent: 1, "
+        "cpuRecoverLimitPercent: 10}"
+    )
+    if form == "json":
+        text = json.dumps(yaml.safe_load(text))
+    found = suppression(text)
+    assert (found.enabled, found.mode) == (True, SuppressionMode.BESTEFFORT_QUOTA)
+    first, *others = parse_suppression(text).warnings
+    assert first.message == "read as Volcano's: mode is besteffort-quota"
+    assert [each.path for each in others] == [
+        "cpuThrottlingConfig.cpuThrottlingThreshold",
+        "cpuThrottlingConfig.cpuJitterLimitPercent",
+        "cpuThrottlingConfig.cpuRecoverLimitPercent",
+    ]
+    assert all(each.message.startswith("not honoured: ") for each in others)
+    assert not suppression("cpuThrottlingConfig: {}").enabled
+    [error] = parse_suppression('{"cpuThrottlingConfig": {"enable": true}, "adjustStep": 0.2}').errors
+    assert error.message == "write cpuThrottlingConfig or adjustStep: together they contradict each other"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('{"enable": true, "cpuReclaimThresholdPercent": 60}', " (here: enable, cpuReclaimThresholdPercent)"),
+        ("{", ""),
+        ("", ""),
+    ],
+)
+def test_keys_of_others_are_named_with_what_says_it_here(text: str, named: str) -> None:
+    what = "oversubscription-config says what is offered to offline pods"
+    assert not_honoured("colocation-config", text) == f"colocation-config is not honoured{named}: {what}"
 
 
 def test_thresholds_in_a_block_that_do_not_rise_are_refused_at_their_place() -> None:

@@ -26,12 +26,14 @@ from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_RESOURCE_QOS,
     NO_SUPPRESSION,
+    OTHERS_KEYS,
     OversubscriptionConfig,
     OversubscriptionSettings,
     ResctrlSettings,
     ResourceQOSConfig,
     SuppressionConfig,
     SuppressionSettings,
+    not_honoured,
     parse_oversubscription,
     parse_resource_qos,
     parse_suppression,
@@ -79,6 +81,7 @@ class ColocationConfiguration:
         self._resource_qos = self._read_key(
             data, RESOURCE_QOS_KEY, parse_resource_qos, NO_RESOURCE_QOS, self._resource_qos
         )
+        self.warnings += [not_honoured(key, data[key]) for key in OTHERS_KEYS if data.get(key, "").strip()]
 
     def _read_key(
         self,

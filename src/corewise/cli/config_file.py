@@ -17,7 +17,13 @@ import yaml
 from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.errors import Failure
 from corewise.cli.files import text_of
-from corewise.config.colocation import OVERSUBSCRIPTION_MEMBERS, RESOURCE_QOS_MEMBERS, SUPPRESSION_MEMBERS
+from corewise.config.colocation import (
+    OTHERS_KEYS,
+    OVERSUBSCRIPTION_MEMBERS,
+    RESOURCE_QOS_MEMBERS,
+    SUPPRESSION_MEMBERS,
+    not_honoured,
+)
 from corewise.config.configuration import (
     AMPLIFICATION_MEMBERS,
     NO_AMPLIFICATION,
@@ -168,6 +174,9 @@ def _config_map(contents: Contents, config_map: Located, wanted: str | None, ali
                 _key(contents, name, value, align)
             if found.count(name) > 1:
                 contents.tell(offset, f"the key {name} is given twice")
+        elif name in OTHERS_KEYS:
+            text = value.value if isinstance(value.value, str) else ""
+            contents.tell(offset, not_honoured(name, text), Severity.WARNING)
         elif hint := did_you_mean(name, KEYS, closeness=0.85):
             contents.tell(offset, f"key {name} means nothing to corewise{hint}", Severity.WARNING)
     called = _member(_member(config_map, "metadata") or Located(None, 0), "name")
@@ -203,7 +212,7 @@ def read_policy(file: str) -> ClusterConfiguration:
         hint = "write it as a ConfigMap, with the key's name"
         raise Failure(f"{file} is the JSON of one key, but does not say which", hint=hint) from None
     texts = {each.key: each.text for each in contents.keys}
-    if not texts or contents.problems:
+    if not texts or any(each.severity is Severity.ERROR for each in contents.problems):
         hint = f"see what is wrong with: corewise config check {file}"
         raise Failure(f"{file} holds no configuration of corewise that can be used", hint=hint)
     return configuration_of(texts, file)

@@ -17,7 +17,11 @@ thresholds must rise, 0 <= recover < low < high <= 1, in the cluster's settings 
 The values may stand in one member ``cpuSuppression``, as JSON or as the YAML ``cpuSuppression: {...}``.
 There, a missing ``mode`` follows from the values: ``adjustStep`` or ``fastSuppress`` means
 ``besteffort-quota``, a threshold, ``adjustQuotaStep`` or ``adjustPodNum`` means ``per-pod-quota``; values of
-both are refused. A warning says what was read.
+both are refused. A warning says what was read. So may Volcano's ``cpuThrottlingConfig``: ``enable`` is
+honoured (false if absent, as there), and means one quota for all offline pods.
+
+``colocation-config`` and ``resource-threshold-config``, of Koordinator or Volcano, may stand beside these
+keys. Their formulas are others: nothing of them is honoured, and a warning names what they say.
 
 ``resource-qos-config`` is Koordinator's. Of it the limits of offline pods by resctrl are honoured, which are
 off unless ``enable`` is true; each other member gets a warning::
@@ -145,6 +149,29 @@ _THRESHOLDS = {"recoverThreshold": "recover", "lowThreshold": "low", "highThresh
 _NO_STEP = "without a step nothing is ever adjusted"
 
 
+_VOLCANO = "cpuThrottlingConfig"
+"""The member that Volcano's agent reads."""
+_VOLCANO_MEMBERS = {
+    "cpuThrottlingThreshold": "the quota follows the offer (oversubscription-config), not a utilization",
+    "cpuJitterLimitPercent": "each step is at most adjustStep, and no change is too small",
+    "cpuRecoverLimitPercent": "each step is at most adjustStep, up as down",
+}
+
+OTHERS_KEYS = {
+    "colocation-config": "oversubscription-config says what is offered to offline pods",
+    "resource-threshold-config": "cpu-suppression-config says how offline pods are held back",
+}
+"""Keys of Koordinator and Volcano that corewise does not read, and what it reads instead."""
+
+
+def not_honoured(key: str, text: str) -> str:
+    """Return the warning for one of ``OTHERS_KEYS``: what it says, and where corewise is told that."""
+    decoder = Decoder(read_json(text))
+    members = [str(name.value) for name, _ in decoder.entries(decoder.root)] if decoder.is_complete else []
+    named = f" (here: {', '.join(members)})" if members else ""
+    return f"{key} is not honoured{named}: {OTHERS_KEYS[key]}"
+
+
 def parse_oversubscription(text: str) -> Parsed[OversubscriptionConfig]:
     """Read the value of the key ``oversubscription-config``."""
     decoder = Decoder(read_json(text))
@@ -154,18 +181,21 @@ def parse_oversubscription(text: str) -> Parsed[OversubscriptionConfig]:
 
 def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
     """Read the value of the key ``cpu-suppression-config``."""
-    is_yaml = text.lstrip().startswith(f"{_AROUND}:")
+    is_yaml = text.lstrip().startswith((f"{_AROUND}:", f"{_VOLCANO}:"))
     decoder = Decoder(read_yaml(text) if is_yaml else read_json(text))
     read: list[tuple[Fields, SuppressionSettings]] = []
 
     def settings(decoder: Decoder, places: Fields, inherited: SuppressionSettings) -> SuppressionSettings:
+        if not places[_VOLCANO].is_empty:
+            return _of_volcano(decoder, places, inherited)
         if not places[_AROUND].is_empty:
             places, inherited = _unwrap(decoder, places, inherited)
         found = _suppression(decoder, places, inherited)
         read.append((places, found))
         return found
 
-    config = read_node_configs(decoder, (*SUPPRESSION_MEMBERS, _AROUND), SuppressionSettings(), settings)
+    members = (*SUPPRESSION_MEMBERS, _AROUND, _VOLCANO)
+    config = read_node_configs(decoder, members, SuppressionSettings(), settings)
     if all(each.severity is Severity.WARNING for each in decoder.problems):
         for places, found in read:
             _check_thresholds(decoder, places, found)
@@ -272,6 +302,20 @@ def _unwrap(
         mode = SuppressionMode.PER_POD_QUOTA if of_pods else SuppressionMode.BESTEFFORT_QUOTA
     decoder.warn(around, f"read as {_AROUND} without mode: mode is {mode}")
     return inner, replace(inherited, mode=mode)
+
+
+def _of_volcano(decoder: Decoder, places: Fields, inherited: SuppressionSettings) -> SuppressionSettings:
+    around = places[_VOLCANO]
+    beside = [name for name in (*SUPPRESSION_MEMBERS, _AROUND) if not places[name].is_empty]
+    if beside:
+        decoder.error(around, f"write {_VOLCANO} or {', '.join(beside)}: together they contradict each other")
+    inner = decoder.fields(around, ("enable", *_VOLCANO_MEMBERS))
+    decoder.warn(around, f"read as Volcano's: mode is {SuppressionMode.BESTEFFORT_QUOTA}")
+    for name, instead in _VOLCANO_MEMBERS.items():
+        if not inner[name].is_empty:
+            decoder.warn(inner[name], f"not honoured: {instead}")
+    enabled = either(decoder.flag(inner["enable"]), False)
+    return replace(inherited, enabled=enabled, mode=SuppressionMode.BESTEFFORT_QUOTA)
 
 
 def _check_thresholds(decoder: Decoder, places: Fields, settings: SuppressionSettings) -> None:
