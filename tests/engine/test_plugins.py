@@ -36,9 +36,10 @@ from corewise.engine import (
     ResourceFit,
     Toleration,
 )
-from corewise.engine.kube_plugins import PREFERS_NOT
+from corewise.engine.kube_plugins import PREFERS_NOT, NodeResourcesFit
 from corewise.scheduler.decisions import decision_record
 from corewise.vocabulary.cpu_annotations import NumaPolicy
+from corewise.vocabulary.names import BATCH_CPU
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import GIB, bind, cluster_of, cpuset, decide, node, numa_node, share
 
@@ -223,6 +224,32 @@ def test_under_a_numa_policy_the_zones_that_the_pod_would_get_count(
     for allocation, expected in ((Allocation.LEAST, least), (Allocation.MOST, most)):
         scores = AllocationScore(allocation).score(share("p", 4), snapshot, snapshot.present)
         assert dict(zip(snapshot.names, scores.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("allocation", list(Allocation))
+def test_offline_pods_go_by_the_batch_cpu_that_is_left_as_kube_scheduler_has_them(
+    allocation: Allocation,
+) -> None:
+    offers = {"little": 4000, "much": 16_000, "nothing": 0}
+    facts = [node(name, 32) for name in offers]
+    cluster = cluster_of(
+        *(replace(each, allocatable={**each.allocatable, BATCH_CPU: offers[each.name]}) for each in facts)
+    )
+    cluster.put_pod(share("on-much", 24), Placement("much"))
+    cluster.put_pod(PodFacts("running", {BATCH_CPU: 1000}), Placement("little"))
+    snapshot, pod = cluster.snapshot(), PodFacts("p", {BATCH_CPU: 1000})
+    scores = AllocationScore(allocation).score(pod, snapshot, snapshot.present)
+    found = dict(zip(snapshot.names, scores.tolist(), strict=True))
+    if allocation is Allocation.LEAST:
+        assert found == {
+            "little": (100 + 100 + 10 * 50) // 12,
+            "much": (25 + 100 + 10 * 93) // 12,
+            "nothing": 100,
+        }
+        own = NodeResourcesFit().score(pod, snapshot, snapshot.present)
+        assert scores.tolist() == own.tolist()
+    else:
+        assert found == {"little": 500 // 12, "much": (75 + 10 * 6) // 12, "nothing": 0}
 
 
 def test_where_zones_state_no_memory_the_nodes_counts_beside_their_cpu() -> None:

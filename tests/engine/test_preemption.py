@@ -31,7 +31,7 @@ from corewise.kube.objects import ObjectMeta
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import BindPolicy, CPUBinding, NumaPolicy
 from corewise.vocabulary.owned_cpus import CPUOwner, OwnedCPUs
-from engine.interference_scenes import Scene, stream
+from engine.interference_scenes import STREAM, Scene, configuration, stream
 from engine.scenes import bind, cluster_of, cpuset, node, numa_node, share
 
 ENGINE = assemble()
@@ -145,7 +145,8 @@ def test_a_victim_takes_its_bandwidth_with_it_once_and_others_are_no_use(
     Of "old" the measurements tell; of "young" too if it was placed at 1, and if it was placed now its
     counterweight, which counts on top of what is measured.
     """
-    scene = Scene(nodes=("n",))
+    guess = "    default: {profile: {memoryBandwidthPerCore: 0}}\n"
+    scene = Scene(configuration(STREAM + guess), nodes=("n",))
     pods = [(stream("old"), 1.0), (stream("young"), since), (share("ns/plain", 4), 1.0)]
     victims = []
     for number, (facts, placed) in enumerate(pods):

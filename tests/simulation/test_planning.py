@@ -76,7 +76,7 @@ def test_every_pod_has_a_node_or_a_reason(tmp_path: Path) -> None:
         "default/ls": "n1",
         "default/sure": "n0",
         "default/part": "n0",
-        "default/be": "n0",
+        "default/be": "n1",
     }
     assert {pod: why.reason for pod, why in outcome.unplaced.items()} == {
         "default/picky": Reason.NODE_AFFINITY_MISMATCH,

@@ -23,6 +23,8 @@ AllocationScore: nodes with much left (LeastAllocated) or little left (MostAlloc
     most(resource)  = 100 - the same, before rounding: (allocatable - left) x 100 / allocatable
     score           = mean over cpu and memory, rounded down
 
+For an offline pod batch-cpu and batch-memory count too, where a node offers them, with the weights that
+``corewise scheduler config`` prints for kube-scheduler: mainly the batch CPU that is left decides.
 Its cpu is the amplified cpu of the filter. Where a NUMA policy gives the pod an affinity, both are those of
 the zones that it would get: what is left in others is of no use to it. Shares are divided as doubles, which
 is several times faster and rounds down like whole numbers do: of amounts below 2**46 (64 TiB) no quotient is
@@ -55,10 +57,12 @@ from corewise.engine.cluster import EXCLUSIVITY
 from corewise.engine.columns import NUMA_POLICIES, ClusterSnapshot, Indices
 from corewise.engine.facts import CPU, MEMORY, Placement, PodFacts
 from corewise.engine.framework import BEST_SCORE, Cause, ChosenNode, Inputs, Refused, Verdicts, verdicts
+from corewise.engine.kube_plugins import FIT_WEIGHTS
 from corewise.pinning import CoreUse, Grant, Ledger, Wish, choose
 from corewise.quantities import ONE
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import BindPolicy, NumaPolicy
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
 
 _MILLI: Final = 1000
@@ -335,7 +339,21 @@ class AllocationScore:
         if zones:
             divisors = np.maximum(cpu_of, 1.0), np.maximum(memory_of, 1.0)
         share = self._share(cpu_left, cpu_of, divisors[0]) + self._share(memory_left, memory_of, divisors[1])
+        if BATCH_CPU in pod.requests or BATCH_MEMORY in pod.requests:
+            return self._with_batch(share, pod, snapshot)
         return (share * 0.5).astype(np.int64)
+
+    def _with_batch(self, share: NDArray[np.float64], pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
+        """Return the mean of the shares of cpu and memory, which are added up, and of batch resources."""
+        weights = np.full(snapshot.size, 2.0)
+        for resource in {BATCH_CPU, BATCH_MEMORY} & pod.requests.keys() & snapshot.allocatable.keys():
+            allocatable = snapshot.allocatable[resource]
+            left = snapshot.free[resource] - pod.requests[resource]
+            weight = FIT_WEIGHTS[resource] * (allocatable > 0)
+            share += weight * self._share(left, allocatable, np.maximum(allocatable, 1.0))
+            weights += weight
+        score: IntColumn = (share / weights).astype(np.int64)
+        return score
 
     def _share(
         self, left: IntColumn, allocatable: IntColumn, divisor: NDArray[np.float64]
