@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent.fake_node import FakeNode, container, container_id, pod
@@ -99,6 +100,41 @@ async def test_a_pod_that_owns_cpus_keeps_its_quota(tmp_path: Path, version: Ver
         assert await hook.on_create(sandbox, created) == undecided
         await hook.on_run_pod_sandbox(sandbox)
         assert await hook.on_create(sandbox, created) == decided
+
+
+@pytest.mark.parametrize("version", Version)
+async def test_containers_of_an_owner_begin_without_a_quota_and_still_get_kubelets_back(
+    tmp_path: Path, version: Version
+) -> None:
+    """Once the pod's own quota is lifted; also if the agent is killed before it has seen the container."""
+    node = PinNode(tmp_path, version)
+    owner, web = pin_pod("owner", claim("0-3"), qos="Guaranteed"), pin_pod("web")
+    node.start(owner, web)
+    node.remove(node.cgroup(owner, "a"))
+    hook = RuntimeHook(node.local, lambda: [owner, web], Exposition(METRICS), lambda: None)
+    sandbox = PodSandbox("s", "owner", owner.uid, "default", annotations=owner.metadata.annotations)
+    container = NRIContainer("c", "s", "a", cpu=asked(100_000))
+    assert await hook.on_create(sandbox, container) is None
+    node.cycle(owner, web)
+    unlimited = ContainerAdjustment(Microseconds(-1))
+    assert await hook.on_create(sandbox, container) == unlimited
+    assert await hook.on_update(sandbox, container, asked(200_000)) == unlimited
+    assert await hook.on_update(sandbox, container, asked(None)) is None
+    assert await hook.on_create(PodSandbox("s", "web", web.uid, "default"), container) is None
+    for seen in (True, False):
+        node.make(node.cgroup(owner, "a"))
+        node.machine.write(owner, "a", None)
+        if seen:
+            assert not [each for each in node.cycle(owner, web).written if each.file.startswith("cpu.c")]
+        node.restart()
+        released = msgspec.structs.replace(
+            owner, metadata=msgspec.structs.replace(owner.metadata, annotations={})
+        )
+        node.cycle(released, web)
+        assert node.machine.quota(owner, "a") == 100_000
+        node.cycle(owner, web)
+        node.remove(node.cgroup(owner, "a"))
+        node.cycle(owner, web)
 
 
 async def test_the_smallest_quota_is_not_divided_further(hooked: Hooked) -> None:

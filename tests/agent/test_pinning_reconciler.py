@@ -193,6 +193,34 @@ def test_a_pod_has_no_quota_while_it_owns_cpus_and_gets_kubelets_back(node: PinN
     assert quotas_of(node, OWNER) == kubelets
 
 
+WAITING: dict[str, tuple[int, list[dict[str, str]]]] = {
+    "deferred": (2, [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]),
+    "infeasible": (2, [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]),
+    "not seen": (1, []),
+    "applied": (2, []),
+}
+
+
+@pytest.mark.parametrize("waits", WAITING)
+def test_a_resize_takes_no_cpus_from_their_owner_until_kubelet_applies_it(node: PinNode, waits: str) -> None:
+    node.cycle(*EVERYBODY)
+    observed, conditions = WAITING[waits]
+    body = msgspec.to_builtins(OWNER)
+    body["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "6"}, "limits": {"cpu": "6"}}
+    body["metadata"]["generation"] = 2
+    body["status"] |= {"observedGeneration": observed, "conditions": conditions}
+    resized = msgspec.convert(body, QuotaPod)
+    for _ in range(2):
+        cycle = node.cycle(resized, *EVERYBODY[1:])
+        if waits == "applied":
+            assert Reason.CLAIM_NOT_REQUESTED in cycle.problems[OWNER.name]
+            assert node.sets_of(OWNER) == {"0-3,6-7"}
+        else:
+            assert node.sets_of(OWNER) == {"0-3"}
+            assert quotas_of(node, OWNER) == [None, None]
+        node.restart()
+
+
 def test_a_burst_stays_when_the_quota_is_lifted_and_put_back(node: PinNode) -> None:
     file = burst_file(node.version)
     cgroup = node.cgroup(OWNER, "a")

@@ -119,7 +119,10 @@ def divide(
             problems[pod.name] = cpus
             continue
         granted = ledger.with_claim(pod.uid, Claim(cpus))
-        doubted = rules.claim_problem(pod.metadata.labels, pod.metadata.namespace, cpus, pod.cpu_request)
+        # A resize that kubelet has not applied takes no CPUs from their owner.
+        is_kept = held.get(pod.uid) == cpus and pod.awaits_resize
+        request = None if is_kept else pod.cpu_request
+        doubted = rules.claim_problem(pod.metadata.labels, pod.metadata.namespace, cpus, request)
         problem = (
             f"{doubted.message} ({doubted.reason})"
             if doubted

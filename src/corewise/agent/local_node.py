@@ -143,6 +143,17 @@ class LocalNode:
         qos = pod.status.qos_class
         return sharing_of(qos_class, pod.uid, qos, self.cpu_manager(), owns=owns) is Sharing.SHARE
 
+    def lifts(self, pod: QuotaPod) -> bool:
+        """Whether the containers of a pod that the runtime reports have no quota, as its own cgroup has none.
+
+        Only that shows whether kubelet enforces limits, and so what is to come back.
+        """
+        found, qos = self.cgroups.found, self._class_of(pod.uid)
+        if found is None or not qos or not self.pins.division.owns(pod):
+            return False
+        bound = found.held(found.names.pod(pod.uid, QOSClass(qos)))
+        return bound is not None and bound.quota is None
+
     def bounds(self, pods: Collection[QuotaPod]) -> Mapping[str, WriteQuota]:
         """Return what is held of running containers, by the runtime's ID ("containerd://…")."""
         found = self.cgroups.found

@@ -119,6 +119,9 @@ class QuotaPodStatus(Struct, frozen=True):
         yield from self.ephemeral_container_statuses
 
 
+_WAITING = frozenset({"Proposed", "Deferred", "Infeasible"})
+
+
 class QuotaPod(Struct, frozen=True):
     """core/v1 Pod."""
 
@@ -187,6 +190,17 @@ class QuotaPod(Struct, frozen=True):
             overhead=_only(spec.overhead, resource),
         )
         return pod_request(demand, resource)
+
+    @property
+    def awaits_resize(self) -> bool:
+        """Whether the spec is not yet what kubelet goes by: a resize waits, or kubelet has not seen it."""
+        status = self.status
+        unseen = 0 < status.observed_generation < self.metadata.generation
+        pending = any(
+            condition.type == "PodResizePending" and condition.status == "True"
+            for condition in status.conditions
+        )
+        return unseen or pending or status.resize in _WAITING
 
     @property
     def has_ended(self) -> bool:

@@ -22,10 +22,11 @@ has not seen the latest spec yet, that is the one before (:func:`spec_in_force`)
 - everything else is not touched, and mostly not even read.
 
 A cgroup that is seen for the first time and is unlimited although its pod has a limit is left alone: kubelet
-does not enforce limits here (``--cpu-cfs-quota=false``), or a runtime is about to. A cgroup that is not
-there is no error: its container has ended, or has not begun. The period of a held cgroup is known; that of
-any other is read once. If it has changed, the writer reports it, and the quota is computed again in the same
-cycle. What goes wrong with one cgroup is one of the cycle's problems; the others go on.
+does not enforce limits here (``--cpu-cfs-quota=false``), or a runtime is about to. But in a pod whose own
+quota is lifted such a container was created so (NRI), and is held as one that was lifted here. A cgroup that
+is not there is no error: its container has ended, or has not begun. The period of a held cgroup is known;
+that of any other is read once. If it has changed, the writer reports it, and the quota is computed again in
+the same cycle. What goes wrong with one cgroup is one of the cycle's problems; the others go on.
 
 *cgroup v1.* A child above its parent is refused, also when a runtime restarts a container with kubelet's
 undivided quota while no agent runs. So on v1 a pod's own cgroup is never narrower than the largest base among
@@ -46,6 +47,7 @@ from corewise.agent.cgroups import CgroupSetup, Cycle, NodeCgroups
 from corewise.agent.claims import claimed
 from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaPod, QuotaPodSpec
+from corewise.kernel.cgroups.files import ancestors
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.cgroups.resources import read_bandwidth, read_cpuset
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
@@ -58,7 +60,6 @@ from corewise.vocabulary.reasons import Reason
 EXEMPT_CLASSES = frozenset({"SYSTEM", "BE"})
 _TOO_LARGE = Reason.AMOUNT_TOO_LARGE
 _ANY_PERIOD = Microseconds(100_000)
-_WAITING = frozenset({"Proposed", "Deferred", "Infeasible"})
 
 
 class Sharing(Enum):
@@ -92,12 +93,7 @@ def sharing_of(
 
 def spec_in_force(pod: QuotaPod, before: QuotaPodSpec | None) -> QuotaPodSpec | None:
     """Return the spec that kubelet goes by; ``before`` is what this said last. None is unknown."""
-    status, generation = pod.status, pod.metadata.generation
-    unseen = 0 < status.observed_generation < generation
-    waiting = status.resize in _WAITING or any(
-        condition.type == "PodResizePending" and condition.status == "True" for condition in status.conditions
-    )
-    return before if unseen or waiting else pod.spec
+    return before if pod.awaits_resize else pod.spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +244,12 @@ class QuotaPlan:
         if sharing is Sharing.UNCERTAIN:
             self.bound += [held] if held else []
             return
+        was_lifted = held is None and self._is_lifted_by_runtime(target)
         changes = sharing is Sharing.OWNS or (sharing is Sharing.SHARE and self.ratio > ONE)
-        if not held and (not changes or target.is_unlimited):
+        if not (held or was_lifted) and (not changes or target.is_unlimited):
             return
-        period = self.known.get(target.cgroup) or (held.period if held else self._read_period(target))
+        known = self.known.get(target.cgroup) or (held.period if held else None)
+        period = known or self._read_period(target, even_unlimited=was_lifted)
         if period is None:
             return
         self.targets[target.cgroup], self.periods[target.cgroup] = target, period
@@ -260,9 +258,9 @@ class QuotaPlan:
         action = self.action(target, period)
         if changes and action.quota != action.base:
             self.bound.append(action)
-        elif held and sharing is Sharing.EXEMPT:
+        elif (held or was_lifted) and sharing is Sharing.EXEMPT:
             self.back.append(undivided(target, period, sharing.value))
-        elif held:
+        elif held or was_lifted:
             why = f"the ratio is {self.ratio}" if self.ratio == ONE else "the limit leaves nothing to divide"
             self.back.append(undivided(target, period, why))
 
@@ -271,7 +269,12 @@ class QuotaPlan:
             return lifted(target, period)
         return divided(target, period, self.ratio, above_bases=self.found.is_v1)
 
-    def _read_period(self, target: Target) -> Microseconds | None:
+    def _is_lifted_by_runtime(self, target: Target) -> bool:
+        """Whether a container that is new may have begun without a quota, as its pod's is lifted (NRI)."""
+        above = self.found.held(next(ancestors(target.cgroup))) if target.container else None
+        return above is not None and above.quota is None and not target.is_unlimited
+
+    def _read_period(self, target: Target, *, even_unlimited: bool) -> Microseconds | None:
         """Return the period of a cgroup that is new, if it is there and has a quota."""
         try:
             bandwidth = read_bandwidth(self.found.files, target.cgroup)
@@ -280,7 +283,7 @@ class QuotaPlan:
         except KernelError as error:
             self.problems[target.cgroup] = str(error)
             return None
-        return None if bandwidth.quota is None else bandwidth.period
+        return None if bandwidth.quota is None and not even_unlimited else bandwidth.period
 
 
 class QuotaReconciler:

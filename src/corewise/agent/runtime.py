@@ -2,7 +2,8 @@
 
 The runtime asks when it creates or updates a container; in both requests the quota is kubelet's own. It is
 divided once, here, and never what the runtime has set before. A request without a quota gets no answer: its
-quota is not to be changed.
+quota is not to be changed. In a pod that owns CPUs, once its own quota is lifted, containers get none from
+the start, and keep none when kubelet updates them.
 
 The quota of a pod's own cgroup is left to the reconciler, which is woken. No container meets a parent
 smaller than itself: kubelet makes the pod's cgroup undivided, and the reconciler narrows it, on v1 never
@@ -35,8 +36,10 @@ from corewise.nri.messages import (
     RequestOutcome,
 )
 from corewise.prometheus.exposition import Exposition
+from corewise.quantities import Microseconds
 from corewise.vocabulary.metrics import NRI_CONNECTED, NRI_DIVIDED, NRI_REQUESTS
 
+_UNLIMITED = Microseconds(-1)
 _WAKING = frozenset(
     {
         LifecycleEvent.POST_CREATE_CONTAINER,
@@ -99,11 +102,13 @@ class RuntimeHook:
     def _answer(
         self, event: LifecycleEvent, pod: PodSandbox, requested: CPUResources
     ) -> ContainerAdjustment | None:
-        base = requested.quota
-        quota = None
-        if base is not None and base > 0 and self._local.divides(_as_reported(pod)):
-            quota = divided_quota(base, self._local.ratio)
-        if quota is None or quota == base:
+        base, reported = requested.quota, _as_reported(pod)
+        if base is None or base <= 0:
+            return None
+        if self._local.lifts(reported):
+            return ContainerAdjustment(_UNLIMITED)
+        quota = divided_quota(base, self._local.ratio) if self._local.divides(reported) else base
+        if quota == base:
             return None
         self._metrics.count(NRI_DIVIDED, event.name)
         return ContainerAdjustment(quota)
