@@ -175,7 +175,10 @@ def test_the_commands_of_the_page_place_a_guest_show_it_and_release_it(
         scene.started(["compute", "delete", guest(1), *scene.caller(agent.port)]).communicate()
         assert scene.agreement(world) == ([], 0)
     down = scene.started(["compute", "status", *scene.caller(agent.port)])
-    assert "AgentUnreachable: host localhost is left out" in down.communicate()[1]
+    err = down.communicate()[1]
+    assert "AgentUnreachable: the agent at" in err
+    assert "see whether corewise compute run --listen runs there" in err.casefold()
+    assert down.returncode == 3
 
 
 @pytest.mark.parametrize("was_made", [False, True])

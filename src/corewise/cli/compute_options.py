@@ -373,8 +373,12 @@ class GivenHosts:
                 "host has its own"
             )
         hosts = self._read()
+        if self.agents and not hosts.known:
+            raise next(iter(hosts.unusable.values()))
         for name, error in hosts.unusable.items():
             say(f"warning: {error.reason}: host {name} is left out: {error}")
+            if error.hint:
+                say(f"  {error.hint}")
         if self.name is None:
             return hosts
         if self.name in hosts.unusable:
