@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import yaml
 from corewise.kube.errors import Invalid
 from corewise.kube.resources import (
     COLOCATION_PROFILES,
+    EVENTS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
@@ -29,6 +31,7 @@ from corewise.kube.resources import (
 from corewise.manager.options import PODS_NAME, OfflinePods
 from corewise.vocabulary.metrics import WEBHOOK_REQUESTS
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS
+from corewise.vocabulary.reasons import Reason
 from manager.world import World, eventually
 
 CRD = Path(__file__).parents[2] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
@@ -235,6 +238,66 @@ async def test_pods_are_created_as_written_while_no_manager_answers(profiles: Wo
         await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
     pod = await create(profiles, metadata={"labels": {"app": "batch"}})
     assert pod["metadata"]["labels"] == {"app": "batch"}
+
+
+async def test_pods_that_no_manager_translated_are_found_and_reported_once(profiles: World) -> None:
+    """Those that a profile would make offline, and those marked; not what is older, elsewhere, or sound."""
+    world, on_node = profiles, {"nodeName": "n1"}
+    labels = {"labels": {"app": "batch"}}
+    await world.add_node("n1")
+    await create(world, name="older", metadata=labels, **on_node)
+    await asyncio.sleep(1.1)  # the API counts whole seconds
+    await add_profile(world, "batch", namespaceSelector={"matchLabels": {"team": "data"}}, **OFFLINE["spec"])
+    await add_profile(world, "part", labels={QOS_CLASS: "BE"}, probability=50)
+    await create(world, name="selected", metadata=labels, **on_node)
+    await create(world, "default", "marked", metadata={"labels": {QOS_CLASS: "BE"}}, **on_node)
+    await create(world, "default", "elsewhere", metadata=labels, **on_node)
+    await create(world, "kube-system", "spared", metadata={"labels": {QOS_CLASS: "BE"}}, **on_node)
+    sound = [{**CONTAINER, "resources": {"requests": {BATCH_CPU: "1"}, "limits": {BATCH_CPU: "1"}}}]
+    await create(world, name="translated", metadata=labels, containers=sound, **on_node)
+
+    async with world.manager() as manager:
+        found = manager.untranslated
+
+        async def counted(**of_namespace: int) -> None:
+            async def there() -> bool:
+                return found.count() == {(name,): n for name, n in of_namespace.items()}
+
+            await eventually(there)
+
+        async def looked() -> bool:
+            return found.examined >= 6
+
+        await eventually(looked)
+        assert not found.count()  # no node offers batch CPU: pods stay as they are on purpose
+        offer = {"status": {"allocatable": {BATCH_CPU: "4000", "cpu": "8"}}}
+        await world.client.patch(NODES.typed(dict), "n1", offer, subresource="status")
+        await counted(jobs=1, default=1)
+
+        examined = found.examined
+        ready = {"status": {"phase": "Running"}}
+        await world.client.patch(PLAIN_PODS, "elsewhere", ready, namespace="default", subresource="status")
+        await create(world, "default", "another", **on_node)
+
+        async def examined_the_other() -> bool:
+            return found.examined > examined
+
+        await eventually(examined_the_other)
+        assert found.examined == examined + 1
+        await world.client.delete(PLAIN_PODS, "marked", "default")
+        await counted(jobs=1)
+
+    events = [
+        each
+        for namespace in ("jobs", "default", "kube-system")
+        for each in await world.client.list(EVENTS, namespace)
+        if each.reason == Reason.OFFLINE_POD_ONLINE
+    ]
+    assert [each.count for each in events] == [1, 1]
+    told = {each.involved_object.name: each.message for each in events}
+    assert sorted(told) == ["marked", "selected"]
+    assert "profile batch selects it: label koordinator.sh/qosClass is BE" in told["selected"]
+    assert "container c: requests.cpu" in told["selected"]
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,10 @@ FAILURES: Mapping[ExportedMetric, tuple[str, ...]] = {
     metrics.INTERFERENCE_QUERIES: ("memorybandwidth", "failed"),
     metrics.WRITES: ("PatchNode", "error"),
     metrics.OVERSUBSCRIPTION_WRITES: ("error",),
+    metrics.UNTRANSLATED_PODS: ("jobs",),
 }
 """Of what these programs have no series: a warning that takes pods which no longer fit; a runtime that asks;
-samples that fail; the other mode of suppression; an API server and a Prometheus that do not answer."""
+samples that fail; the other mode of suppression; what does not answer: API server, Prometheus, manager."""
 
 
 @dataclass

@@ -89,6 +89,7 @@ class BoundPodSpec(Struct, frozen=True):
     init_containers: tuple[BoundContainer, ...] = ()
     overhead: Mapping[str, str] = EMPTY
     resources: ResourceRequirements = NO_RESOURCES
+    priority: int | None = None
 
 
 class GrantedContainer(Struct, frozen=True):

@@ -193,8 +193,10 @@ async def read_pod(
         try:
             prometheus = await stack.enter_async_context(PrometheusClient(url)) if url else None
             listed = await list_pod(client, namespace or "default", pod, interference, prometheus)
-            late = online_in_spite_of(await client.get(PODS.typed(dict), pod, namespace or "default"))
-            return replace(listed, findings=(*listed.findings, *late))
+            late = await online_in_spite_of(
+                client, await client.get(PODS.typed(dict), pod, namespace or "default")
+            )
+            return replace(listed, findings=(*listed.findings, *([late] if late else [])))
         except NotFound as error:
             where = f"{namespace or 'default'}/{pod}"
             hint = "list the pods with: kubectl get pods -A"

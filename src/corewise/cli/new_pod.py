@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +13,7 @@ from corewise.cli.errors import Failure
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.files import bytes_of
 from corewise.colocation.offline import NOT_OFFERED, is_offered, offline_mark, online_requests, translated
-from corewise.colocation.profiles import ProfileNotApplicableError, with_profile
-from corewise.config.colocation_profile import ColocationProfile
+from corewise.colocation.profiles import ProfileNotApplicableError, why_not_online, with_profile
 from corewise.config.json_text import path_text
 from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.kube.admission import Operation, operations_between
@@ -111,7 +110,7 @@ async def explain_new_pod(client: Client, pod: Mapping[str, Any], offline: Offli
                 name, profile = found.metadata.name, parse_object(found).value
                 if profile is None:
                     new.lines.append(Line(f"profile {name}", "not applied: it has errors"))
-                elif _selects(profile, labels, new.pod):
+                elif profile.selects(labels, new.pod["metadata"].get("labels") or {}):
                     part = f"for {profile.probability} % of pods" if profile.probability < 100 else ""
                     new.change(f"profile {name}", with_profile(new.pod, profile, priorities), part)
             _require_batch_resources(new, offline, offered=offered)
@@ -141,20 +140,16 @@ def _require_batch_resources(new: _NewPod, offline: OfflinePods, *, offered: boo
         new.change("resources", result.pod)
 
 
-def online_in_spite_of(pod: Mapping[str, Any]) -> Iterator[str]:
-    """Say of a pod that exists that it is marked as offline, and counts as online by what it asks for."""
-    mark, asked = offline_mark(pod), online_requests(pod)
-    if mark and asked:
-        yield (
-            f"it is marked as offline ({mark}), and counts as online on its node, where nothing suppresses "
-            f"it: it asks for {', '.join(asked)}. It was created while corewise manager did not answer, or "
-            "may not change it; delete it, and have it created again"
-        )
-
-
-def _selects(profile: ColocationProfile, namespace: Mapping[str, str], pod: Mapping[str, Any]) -> bool:
-    labels = pod["metadata"].get("labels") or {}
-    return profile.namespaces.matches(namespace) and profile.pods.matches(labels)
+async def online_in_spite_of(client: Client, pod: Mapping[str, Any]) -> str:
+    """Say of a pod that exists why it should be offline and counts as online; "" of others."""
+    namespace = pod["metadata"].get("namespace") or "default"
+    if not online_requests(pod) or namespace in {*SPARED_NAMESPACES, SYSTEM_NAMESPACE}:
+        return ""
+    labels = {NAMESPACE_LABEL: namespace, **await _labels_of(client, namespace)}
+    objects = sorted(await _listed(client, COLOCATION_PROFILES), key=lambda each: each.metadata.name)
+    profiles = [profile for each in objects if (profile := parse_object(each).value)]
+    priorities = priorities_of(await _listed(client, PRIORITY_CLASSES))
+    return why_not_online(pod, labels, profiles, priorities)
 
 
 async def _labels_of(client: Client, namespace: str) -> Mapping[str, str]:

@@ -8,10 +8,12 @@ selects, by the selectors of one webhook for each profile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from corewise.colocation.offline import offline_mark, online_requests
 from corewise.config.colocation_profile import ColocationProfile
 
 
@@ -50,6 +52,37 @@ def with_profile(
         spec |= _priority(profile, priorities)
     changed = {**pod, "metadata": metadata, "spec": spec}
     return changed if profile.patch is None else _patched(changed, profile.patch)
+
+
+def why_not_online(
+    pod: Mapping[str, Any],
+    namespace: Mapping[str, str],
+    profiles: Iterable[ColocationProfile],
+    priorities: Mapping[str, PriorityOfClass],
+) -> str:
+    """Say why a pod that exists should be offline though it counts as online; "" of any other pod.
+
+    ``namespace`` are the labels of its namespace. Profiles for a part of the pods say nothing of one pod.
+    """
+    asked = online_requests(pod)
+    mark = offline_mark(pod) if asked else ""
+    found = f"is marked as offline ({mark})"
+    for profile in profiles if asked and not mark else ():
+        labels = (pod.get("metadata") or {}).get("labels") or {}
+        if profile.probability < 100 or not profile.selects(namespace, labels):
+            continue
+        with suppress(ProfileNotApplicableError):
+            pod = with_profile(pod, profile, priorities)
+            if mark := offline_mark(pod):
+                found = f"should be offline (profile {profile.name} selects it: {mark})"
+                break
+    if not mark:
+        return ""
+    return (
+        f"the pod {found}, and counts as online on its node, where nothing suppresses it: it asks for "
+        f"{', '.join(asked)}. It was created before the profile, or while corewise manager did not answer or "
+        "might not change it. Delete it, and have it created again"
+    )
 
 
 def _copied(texts: Mapping[str, str], mapping: Mapping[str, str]) -> dict[str, str]:

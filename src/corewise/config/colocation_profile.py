@@ -89,6 +89,10 @@ class ColocationProfile:
         labels = {} if self.qos_class is None else {QOS_CLASS: self.qos_class.value}
         return labels if self.sub_priority is None else {**labels, SUB_PRIORITY: str(self.sub_priority)}
 
+    def selects(self, namespace: Mapping[str, str], pod: Mapping[str, str]) -> bool:
+        """Say whether it selects a pod, by its labels and those of its namespace."""
+        return self.namespaces.matches(namespace) and self.pods.matches(pod)
+
     def settings(self) -> dict[str, object]:
         """Return what it sets, by path: what two profiles must not set differently."""
         document: dict[str, Any] = {

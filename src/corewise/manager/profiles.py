@@ -6,7 +6,7 @@ The resource may not be installed: then there are no profiles, and everything el
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -18,8 +18,8 @@ from corewise.config.json_text import read_json
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
-from corewise.kube.objects import PriorityClass, RawObject
-from corewise.kube.resources import COLOCATION_PROFILES, PRIORITY_CLASSES
+from corewise.kube.objects import Namespace, PriorityClass, RawObject
+from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, PRIORITY_CLASSES
 from corewise.service.logs import fields
 
 log = logging.getLogger(__name__)
@@ -39,14 +39,24 @@ def priorities_of(classes: Iterable[PriorityClass]) -> dict[str, PriorityOfClass
 
 
 class Profiles:
-    """The profiles and the PriorityClasses that they name. ``on_change`` is called when a profile changes."""
+    """The profiles, the PriorityClasses that they name, and the namespaces that they select.
 
-    def __init__(self, client: Client, on_change: Callable[[], None], clock: Clock) -> None:
-        self._on_change = on_change
+    ``on_change`` is called when a profile changes, ``on_effect`` when any of it does.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        on_change: Callable[[], None],
+        clock: Clock,
+        on_effect: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._on_change, self._on_effect = on_change, on_effect
         self.good: dict[str, ColocationProfile] = {}
         self.objects = Cache(client, COLOCATION_PROFILES, on_change=self._changed, clock=clock)
-        self.classes = Cache(client, PRIORITY_CLASSES, clock=clock)
-        self.caches: tuple[Cache[Any], ...] = (self.objects, self.classes)
+        self.classes = Cache(client, PRIORITY_CLASSES, on_change=lambda _old, _new: on_effect(), clock=clock)
+        self._namespaces = Cache(client, NAMESPACES, on_change=self._namespace_changed, clock=clock)
+        self.caches: tuple[Cache[Any], ...] = (self.objects, self.classes, self._namespaces)
 
     def ordered(self) -> list[ColocationProfile]:
         """Return the profiles that are applied, in the order in which they are."""
@@ -54,6 +64,19 @@ class Profiles:
 
     def priorities(self) -> dict[str, PriorityOfClass]:
         return priorities_of(self.classes.items.values())
+
+    def created(self, profile: str) -> str:
+        """Return when a profile was created, as the API has it; "" if it is gone."""
+        found = self.objects.get(profile)
+        return (found and found.metadata.creation_timestamp) or ""
+
+    def labels_of(self, namespace: str) -> Mapping[str, str]:
+        found = self._namespaces.get(namespace)
+        return found.metadata.labels if found else {}
+
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        if old is not None and new is not None and old.metadata.labels != new.metadata.labels:
+            self._on_effect()
 
     def remarks(self, profile: ColocationProfile) -> Iterator[str]:
         """Say what is doubtful about a profile, stored or not, among the others."""
@@ -80,3 +103,4 @@ class Profiles:
             else:
                 self.good[name] = parsed.value
         self._on_change()
+        self._on_effect()

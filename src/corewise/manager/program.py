@@ -16,6 +16,7 @@ from typing import Any
 
 import corewise
 from corewise.actions import EmitEvent
+from corewise.assessment.nodes import BoundPod
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
@@ -26,13 +27,14 @@ from corewise.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from corewise.manager import reporting as gauges
 from corewise.manager.amplification_path import alternative
 from corewise.manager.executor import APIExecutor, Executor, PrintingExecutor
-from corewise.manager.options import VALIDATING_NAME, ManagerOptions
+from corewise.manager.options import VALIDATING_NAME, ManagerOptions, OfflinePods
 from corewise.manager.pod_webhooks import pods_configuration
 from corewise.manager.profiles import Profiles
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import CONFIGURATION, Reconciler
 from corewise.manager.reporting import validity
 from corewise.manager.snapshot import Listeners, Snapshot
+from corewise.manager.untranslated_pods import UntranslatedPods
 from corewise.manager.webhooks import SECRET_NAME, validating_configuration, webhooks
 from corewise.service.certificates import Lifetimes
 from corewise.service.doors import WEBHOOKS
@@ -108,11 +110,19 @@ class Manager:
         self._terms = terms
         self._synced = synced
         self.queue = WorkQueue()
-        listeners = Listeners(self.queue.add, self._pods_changed, self._everything_changed)
-        self.profiles = Profiles(client, self._profiles_changed, clock)
+        listeners = Listeners(
+            self.queue.add,
+            self._pods_changed,
+            self._everything_changed,
+            self._pod_changed,
+        )
+        self.profiles = Profiles(client, self._profiles_changed, clock, self._selection_changed)
         self.snapshot = Snapshot(client, options, listeners, clock, more=self.profiles.caches)
         self.events = EventRecorder(
             client, component=MANAGER_COMPONENT, instance=options.identity, clock=clock
+        )
+        self.untranslated = UntranslatedPods(
+            self.snapshot, self.profiles, namespace=options.namespace, record=self._say, clock=clock
         )
         executor: Executor = (
             PrintingExecutor(write) if options.dry_run else APIExecutor(client, self._record, self.metrics)
@@ -147,6 +157,7 @@ class Manager:
     def _publish(self) -> None:
         gauges.publish(self.reconciler.assessments, self.metrics)
         self.metrics.set(QUEUE, len(self.queue))
+        self.metrics.replace(metrics.UNTRANSLATED_PODS, self.untranslated.count())
         self.metrics.replace(metrics.CONFIG_VALID, validity(self.snapshot.reading))
 
     def _loops(self) -> Iterator[Loop]:
@@ -166,6 +177,8 @@ class Manager:
     async def _lead(self) -> None:
         """Do what only the leader does, until cancelled."""
         loops: list[Loop] = [("reconciler", self._reconcile)]
+        if self.options.offline_pods is not OfflinePods.LEAVE and not self.options.dry_run:
+            loops.append(("untranslated pods", self.untranslated.run))
         if self.webhooks and self.webhooks.installer:
             loops.append(("installation", self.webhooks.installer.run))
         with self.program.leads():
@@ -214,6 +227,12 @@ class Manager:
     def _pods_changed(self, node: str) -> None:
         self.reconciler.pods_changed(node)
 
+    def _pod_changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
+        self.untranslated.pod_changed(old, new)
+
+    def _selection_changed(self) -> None:
+        self.untranslated.everything_changed()
+
     def _profiles_changed(self) -> None:
         if self.webhooks and self.webhooks.installer:
             self.webhooks.installer.outdated.set()
@@ -221,6 +240,10 @@ class Manager:
     def _everything_changed(self) -> None:
         self.queue.add(CONFIGURATION)
         self.queue.add_all(self.snapshot.names())
+
+    def _say(self, event: EmitEvent) -> None:
+        self.metrics.count(metrics.EVENTS, event.reason)
+        self._record(event)
 
     def _record(self, event: EmitEvent) -> None:
         regarding = ObjectReference(

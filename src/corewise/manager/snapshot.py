@@ -43,11 +43,12 @@ from corewise.manager.options import VALIDATING_NAME, ManagerOptions
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Called with what has changed: a node (by name), a node's pods, or what applies to all nodes."""
+    """Called with what has changed: a node (by name), a node's pods, what applies to all nodes, a pod."""
 
     node: Callable[[str], None]
     pods: Callable[[str], None]
     everything: Callable[[], None]
+    pod: Callable[[BoundPod | None, BoundPod | None], None] = lambda _old, _new: None
 
 
 class Snapshot:
@@ -177,6 +178,7 @@ class Snapshot:
         changed = new or old
         if changed:
             self._listeners.pods(changed.spec.node_name)
+        self._listeners.pod(old, new)
 
     def _config_changed(self, _old: ConfigMap | None, _new: ConfigMap | None) -> None:
         self.read_configuration()

@@ -100,6 +100,12 @@ NODE_AMPLIFIED_CPU = gauge(
     "Amplified allocatable CPU of the node, as its status shows it.",
     "node",
 )
+UNTRANSLATED_PODS = gauge(
+    MANAGER,
+    "corewise_untranslated_offline_pods",
+    "Pods that should be offline, by a mark or a profile, and request cpu or memory, by namespace.",
+    "namespace",
+)
 WRITES = counter(
     MANAGER,
     "corewise_node_writes_total",

@@ -395,6 +395,12 @@ class Reason(StrEnum):
     )
 
     # offline pods' own limits
+    OFFLINE_POD_ONLINE = _warning(
+        "OfflinePodOnline",
+        "The pod should be offline, by a mark or a profile, and requests cpu or memory: it counts as online, "
+        "and nothing suppresses it. No manager translated it when it was created.",
+        "Delete the pod, and have its Job or Deployment create it again.",
+    )
     BATCH_LIMIT_APPLIED = _info(
         "BatchLimitApplied",
         "The cgroup has the weight, quota or memory limit that the offline pod's kubernetes.io/batch-cpu and "
