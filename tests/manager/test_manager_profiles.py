@@ -11,12 +11,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from corewise.kube.certificates import Authority
 from corewise.kube.errors import Invalid
 from corewise.kube.resources import (
     COLOCATION_PROFILES,
@@ -26,12 +28,18 @@ from corewise.kube.resources import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    VALIDATING_WEBHOOKS,
     WebhookConfiguration,
 )
-from corewise.manager.options import PODS_NAME, OfflinePods
+from corewise.manager.options import PODS_NAME, VALIDATING_NAME, OfflinePods
+from corewise.manager.webhooks import validating_configuration
+from corewise.service.installation import client_config
+from corewise.service.options import Address
+from corewise.simulation.control_plane import free_port
 from corewise.vocabulary.metrics import WEBHOOK_REQUESTS
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS
 from corewise.vocabulary.reasons import Reason
+from manager.test_manager_replicas import write_pair
 from manager.world import World, eventually
 
 CRD = Path(__file__).parents[2] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
@@ -144,6 +152,28 @@ async def test_nobody_is_asked_about_other_pods(profiles: World) -> None:
     assert not any(asked)
     for pod in (in_another_namespace, of_another_app):
         assert pod["spec"]["containers"][0]["resources"] == CONTAINER["resources"]
+
+
+async def test_with_somebody_elses_certificate_profiles_are_applied_too(
+    profiles: World, tmp_path: Path
+) -> None:
+    """cert-manager writes caBundle into the configuration that the chart installs, and sometimes late."""
+    authority = Authority.create("test", now=datetime.now(UTC))
+    files = write_pair(tmp_path, authority.issue_server(["127.0.0.1"], now=datetime.now(UTC)))
+    listen = Address("127.0.0.1", free_port())
+    at = {"webhook_listen": listen, "webhook_url": f"https://{listen}", **files}
+    config = client_config(at["webhook_url"], "")
+    body = validating_configuration(config, "corewise-system")
+    await profiles.client.create(VALIDATING_WEBHOOKS.typed(dict), body)
+    async with profiles.manager(manage_webhooks=False, **at):
+        await add_profile(profiles, "batch", **OFFLINE["spec"])
+        injected = validating_configuration(
+            client_config(at["webhook_url"], authority.certificate_pem), "corewise-system"
+        )
+        await profiles.client.patch(VALIDATING_WEBHOOKS.typed(dict), VALIDATING_NAME, injected)
+        await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
+        pod = await create(profiles, metadata={"labels": {"app": "batch"}})
+    assert pod["spec"]["containers"][0]["resources"]["requests"][BATCH_CPU] == "1500"
 
 
 async def test_of_two_profiles_the_one_with_the_later_name_counts(profiles: World) -> None:

@@ -175,7 +175,7 @@ class PodWebhooks:
             return allowed(request, warnings=text.splitlines())
         warnings = [f"{each.path}: {each.message}" for each in parsed.warnings]
         if not self.are_installed:
-            warnings.append("no profile is applied: corewise manager runs without --manage-webhooks")
+            warnings.append("no profile is applied: corewise manager runs without --webhook-service")
         return allowed(request, warnings=[*warnings, *self.profiles.remarks(parsed.value)])
 
 

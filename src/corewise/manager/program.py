@@ -186,7 +186,7 @@ class Manager:
 
     async def _reconcile(self) -> None:
         """Reconcile, once the webhooks by which a ratio takes effect are installed, or after a while."""
-        if self.webhooks and self.webhooks.installer:
+        if self.webhooks and self.options.manage_webhooks:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_INSTALLED_WITHIN):
                     await self.webhooks.installed.wait()
@@ -207,6 +207,7 @@ class Manager:
                 (VALIDATING_WEBHOOKS, validating_configuration(config, self.options.config_namespace)),
             ],
             alternative=alternative(self._client, self.options, self.snapshot, self.metrics),
+            changing=lambda config: [(MUTATING_WEBHOOKS, self._pods_configuration(config))],
             field_manager=MANAGER_COMPONENT,
             secret=(self.options.namespace, SECRET_NAME),
             installed_bundle=lambda: installed_bundle(self.snapshot.installed, VALIDATING_NAME),

@@ -94,7 +94,7 @@ def webhooks(
         snapshot.synced,
         options.offline_pods,
         is_offered=lambda: is_offered([each.status.allocatable for each in snapshot.nodes.items.values()]),
-        are_installed=options.manage_webhooks,
+        are_installed=bool(options.manage_webhooks or options.webhook_service or options.webhook_url),
     )
     reviews = {
         NODE_STATUS: status.review,

@@ -197,6 +197,8 @@ class WebhookService:
     ``client_secret``: callers of routes need a client certificate: one of ``--client-ca``, or, without that
     option, the one that is then kept in this Secret.
     ``routes`` are served beside the webhooks, each with its own guard.
+    ``changing`` is what nobody else can install, since it changes while the program runs. Without
+    ``manage_webhooks`` that alone is installed, with the authorities that the installed configuration trusts.
     """
 
     def __init__(
@@ -209,6 +211,7 @@ class WebhookService:
         *,
         configurations: Configurations,
         alternative: Alternative | None = None,
+        changing: Configurations | None = None,
         field_manager: str,
         secret: tuple[str, str],
         installed_bundle: Callable[[], str],
@@ -269,13 +272,15 @@ class WebhookService:
         )
         self.installed = asyncio.Event()
         self.installer: Installer | None = None
-        if options.manage_webhooks:
+        managed = options.manage_webhooks
+        kept = configurations if managed else changing
+        if kept is not None and (managed or options.webhook_service or options.webhook_url):
             self.installer = Installer(
                 client,
                 base=self._base,
-                bundle=self._bundle,
-                configurations=configurations,
-                alternative=alternative,
+                bundle=self._bundle if managed else lambda: installed_bundle() or None,
+                configurations=kept,
+                alternative=alternative if managed else None,
                 field_manager=field_manager,
                 clock=clock,
                 installed=self.installed,
