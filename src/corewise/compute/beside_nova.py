@@ -46,7 +46,7 @@ def refuse_cpus_of_nova(host: str, settings: HostSettings, nova: CPUSet | None) 
     Raises:
         NovaGivesCPUs: if there is such a CPU.
     """
-    both = given_cpus(settings) & (nova or CPUSet())
+    both = nova and given_cpus(settings) & nova
     if both:
         raise NovaGivesCPUs(
             f"nova-compute runs on host {host} and gives CPUs {both} to its own guests, without asking the "
@@ -61,8 +61,8 @@ def refuse_provider_of_nova(name: str, traits: AbstractSet[str]) -> None:
     Raises:
         ProviderOfNova: if it has a trait of Nova's.
     """
-    found = sorted(NOVA_TRAITS & traits)
-    if found:
+    if not NOVA_TRAITS.isdisjoint(traits):
+        found = sorted(NOVA_TRAITS & traits)
         raise ProviderOfNova(
             f"provider {name} belongs to nova-compute (trait {', '.join(found)}): corewise does not write it",
             hint=Reason.PROVIDER_OF_NOVA.fix,
