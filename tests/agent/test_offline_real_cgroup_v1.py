@@ -22,13 +22,17 @@ from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
 from real_load.agents import OPTION_1, OPTION_2, Agent
 from real_load.crew import Crew
-from real_load.kubelet_tree import layout_here
+from real_load.kubelet_tree import layout_here, marked_pod
 from real_load.runs import cpus_here
 from real_load.stated_node import BUSY, CPUS, FLOOR, FULL, QUIET, ROOMY, STEP, TIGHT, StatedNode, stated_node
 from tools.suppression_proof.closed_loop import Sample, Series, figures
 
 LAYOUT = layout_here(Version.V1)
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup v1 cpu controller")
+
+
+NINETY_TWO = 14_720
+"""Online pods at 92 %, in milli-CPU."""
 
 
 @pytest.fixture
@@ -134,6 +138,33 @@ def test_an_agent_that_is_killed_is_followed_by_one_that_goes_on_from_there(worl
     with world.agent() as follower:
         assert world.tick(follower, QUIET, 3) == [ROOMY] * 3
         assert world.tick(follower, FULL) == [ROOMY - STEP]
+
+
+def test_a_burstable_pod_marked_offline_is_suppressed_and_restored_without_oversubscription(
+    world: StatedNode,
+) -> None:
+    marked = marked_pod("marked", 4)
+    world.tree.start(marked)
+    world.pods.append(marked)
+    container = world.tree.container(marked)
+    with world.agent(OPTION_2) as agent:
+        agent.label(None)
+        world.tick(agent, NINETY_TWO, 3)
+        assert world.tree.quota(container) == 280_000
+        assert world.tree.quota(world.tree.pod(marked)) == 400_000
+        agent.normalize("1.25")
+        assert world.tree.quota(container) == 280_000
+        world.tick(agent, NINETY_TWO)
+        assert world.tree.quota(container) == 248_000
+        world.tick(agent, NINETY_TWO, 9)
+        assert world.tree.quota(container) == 32_000
+        world.tick(agent, QUIET, 11)
+        assert world.tree.quota(container) == 320_000
+        world.tick(agent, NINETY_TWO)
+        agent.normalize(None)
+        world.tick(agent, QUIET, 11)
+        assert world.tree.quota(container) == 400_000
+        assert agent.cgroups.find().writer.totals["refused"] == 0
 
 
 @pytest.mark.parametrize("option", [OPTION_1, OPTION_2], ids=["option 1", "option 2"])

@@ -148,6 +148,11 @@ def test_volcanos_block_is_read_and_what_is_not_honoured_is_named(form: str) -> 
     ("text", "named"),
     [
         ('{"enable": true, "cpuReclaimThresholdPercent": 60}', " (here: enable, cpuReclaimThresholdPercent)"),
+        (
+            '{"clusterStrategy": {"enable": true}, "nodeStrategies": [{"name": "a", "nodeSelector": {}}]}',
+            " (here: clusterStrategy.enable, nodeStrategies[0].name, nodeStrategies[0].nodeSelector)",
+        ),
+        ("{}", ""),
         ("{", ""),
         ("", ""),
     ],

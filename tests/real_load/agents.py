@@ -21,9 +21,9 @@ from corewise.agent.sampler import Sampler, Samples
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal
-from corewise.quantities import ONE, Seconds
+from corewise.quantities import Seconds
 from corewise.suppression.offer import OfflineAmounts
-from corewise.vocabulary.names import OVERSUBSCRIPTION
+from corewise.vocabulary.names import NORMALIZATION_RATIO, OVERSUBSCRIPTION
 from real_load.kubelet_tree import KubeletTree
 from tools.suppression_proof.holders import Held
 
@@ -64,8 +64,8 @@ class Agent:
         log = self._exit.enter_context(Journal.open(directory, boot=read_boot_id(_HERE), now=time.time))
         self.cgroups = NodeCgroups(_HERE, tree.root, log, now=time.time)
         self._exit.callback(self.cgroups.close)
-        local = LocalNode("n1", root, self.cgroups)
-        self.controller = OfflineController(local, root, samples=samples(root, self.cgroups))
+        self.local = LocalNode("n1", root, self.cgroups)
+        self.controller = OfflineController(self.local, root, samples=samples(root, self.cgroups))
         self.set(suppression)
         self._allocatable = OfflineAmounts(milli, _MEMORY)
         self.label("true")
@@ -79,7 +79,14 @@ class Agent:
     def label(self, text: str | None) -> None:
         """Label the Node as somebody switches oversubscription."""
         labels = {} if text is None else {OVERSUBSCRIPTION: text}
-        self.controller.observe(labels, self._allocatable, ONE)
+        self.controller.observe(labels, self._allocatable, self.local.ratio)
+
+    def normalize(self, ratio: str | None) -> None:
+        """Annotate the Node with a ratio, or not, and divide the quotas of its pods by it."""
+        self.local.see({} if ratio is None else {NORMALIZATION_RATIO: ratio})
+        self.label(None)
+        cycle = self.local.cycle(self._pods)
+        assert cycle.problems == {}, cycle.problems
 
     def tick(self, now: float) -> Held:
         """Do what an interval asks for, and say what offline pods have now."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -23,7 +24,7 @@ from corewise.kernel.cgroups.layout import Layout, QOSClass, Version, find_layou
 from corewise.kernel.cgroups.resources import read_bandwidth, read_usage
 from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Microseconds, Quantity
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_LEVEL
 from kernel.cgroup_writes import write_quota, write_weight
 
 PERIOD = Microseconds(100_000)
@@ -57,11 +58,27 @@ def offline_pod(name: str, milli: int) -> QuotaPod:
     return _pod(name, QOSClass.BEST_EFFORT, {"requests": amounts, "limits": amounts})
 
 
-def _pod(name: str, qos: QOSClass, resources: dict[str, Any]) -> QuotaPod:
+def marked_pod(name: str, cpus: int) -> QuotaPod:
+    """Return a running burstable pod that Volcano's annotation marks as offline, limited to so many CPUs."""
+    resources = {"requests": {"cpu": "1"}, "limits": {"cpu": str(cpus)}}
+    return _pod(name, QOSClass.BURSTABLE, resources, {QOS_LEVEL: "-1"})
+
+
+def _pod(
+    name: str,
+    qos: QOSClass,
+    resources: dict[str, Any],
+    annotations: Mapping[str, str] = MappingProxyType({}),
+) -> QuotaPod:
     status = {"name": "main", "containerID": f"containerd://{name}".replace("-", ""), "state": _RUNNING}
     return msgspec.convert(
         {
-            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": f"uid-{name}",
+                "annotations": dict(annotations),
+            },
             "spec": {"nodeName": "n1", "containers": [{"name": "main", "resources": resources}]},
             "status": {"phase": "Running", "qosClass": qos.value, "containerStatuses": [status]},
         },

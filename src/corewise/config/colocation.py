@@ -36,13 +36,14 @@ apis/configuration/slo_controller_config.go and apis/slo/v1alpha1/nodeslo_types.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import TypeAlias
 
 from corewise.config.decoding import Decoder, Fields, Parsed, Severity, either
-from corewise.config.json_text import read_json
+from corewise.config.json_text import Items, Located, Members, Path, Value, path_text, read_json
 from corewise.config.node_configs import Configuration, read_node_configs
 from corewise.config.yaml_text import read_yaml
 from corewise.quantities import NOTHING, Seconds, Share
@@ -165,11 +166,24 @@ OTHERS_KEYS = {
 
 
 def not_honoured(key: str, text: str) -> str:
-    """Return the warning for one of ``OTHERS_KEYS``: what it says, and where corewise is told that."""
+    """Return the warning for one of ``OTHERS_KEYS``: each value that it states, and what corewise reads."""
     decoder = Decoder(read_json(text))
-    members = [str(name.value) for name, _ in decoder.entries(decoder.root)] if decoder.is_complete else []
-    named = f" (here: {', '.join(members)})" if members else ""
+    paths = [path_text(path) for path in _stated_paths(decoder.root.value)] if decoder.is_complete else []
+    named = f" (here: {', '.join(paths)})" if paths else ""
     return f"{key} is not honoured{named}: {OTHERS_KEYS[key]}"
+
+
+def _stated_paths(value: Value, path: Path = ()) -> Iterator[Path]:
+    """Yield the path of each value that holds no others."""
+    inner: list[tuple[str | int, Located]] = []
+    if isinstance(value, Members):
+        inner = [(each.key, each.value) for each in value]
+    elif isinstance(value, Items):
+        inner = list(enumerate(value))
+    if path and not inner:
+        yield path
+    for step, each in inner:
+        yield from _stated_paths(each.value, (*path, step))
 
 
 def parse_oversubscription(text: str) -> Parsed[OversubscriptionConfig]:
