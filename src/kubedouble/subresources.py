@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kubedouble import deletion, forms, tables, writing
+from kubedouble import deletion, disruption, forms, tables, writing
 from kubedouble.authentication import service_account
 from kubedouble.cluster import Cluster, Reply
 from kubedouble.errors import (
@@ -49,7 +49,7 @@ async def bind(cluster: Cluster, call: Call) -> Reply:
 
 
 async def evict(cluster: Cluster, call: Call) -> Reply:
-    """Delete a pod in an orderly way. There are no disruption budgets here that could forbid it."""
+    """Delete a pod, unless a PodDisruptionBudget forbids it (:mod:`kubedouble.disruption`)."""
     call.check_options()
     eviction = _taken(call)
     pod = cluster.existing(call)
@@ -58,6 +58,7 @@ async def evict(cluster: Cluster, call: Call) -> Reply:
     options = deletion.options_of(eviction.get("deleteOptions") or {}, call)
     current = cluster.existing(call)
     if pod.object["metadata"]["uid"] == current.object["metadata"]["uid"]:
+        disruption.check(cluster, current, dry_run=call.dry_run)
         deletion.delete_stored(cluster, call.resource, current, options, dry_run=call.dry_run)
     return Reply(forms.encode(_CREATED), 201, warnings)
 

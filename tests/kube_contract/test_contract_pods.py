@@ -167,3 +167,38 @@ async def test_what_is_meant_for_one_pod_is_not_done_to_its_successor(api: Api, 
         reply = await api.request("DELETE", pod, {**options, "gracePeriodSeconds": 0})
         assert reply.code == code, reply.text
     (await api.request("GET", pod)).refused(404)
+
+
+READY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+@pytest.mark.parametrize(
+    ("wants", "evicted", "needs"),
+    [
+        ({"minAvailable": 1}, 1, "needs 1 healthy pods and has 1 currently"),
+        ({"minAvailable": 2}, 0, "needs 2 healthy pods and has 2 currently"),
+        ({"maxUnavailable": 1}, 0, "needs 2 healthy pods and has 2 currently"),
+    ],
+    ids=["one-may-go", "both-must-stay", "no-controller-says-how-many-there-should-be"],
+)
+async def test_an_eviction_that_violates_a_disruption_budget_is_refused(
+    api: Api, namespace: str, make: Make, pod_body: Object, wants: Object, evicted: int, needs: str
+) -> None:
+    pods, labels = f"/api/v1/namespaces/{namespace}/pods", {"app": "guarded"}
+    for name in ("a", "b"):
+        await make(pods, {**pod_body, "metadata": {"name": name, "labels": labels}})
+        await api.patch(f"{pods}/{name}/status", READY)
+    budget = {"metadata": {"name": "keep"}, "spec": {"selector": {"matchLabels": labels}, **wants}}
+    await make(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets", budget)
+    replies = [
+        await api.request(
+            "POST",
+            f"{pods}/{name}/eviction",
+            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}},
+        )
+        for name in ("a", "b")
+    ]
+    assert [each.code for each in replies] == [201] * evicted + [429] * (2 - evicted)
+    status = replies[-1].refused(429)
+    assert status["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+    assert status["details"]["causes"][0]["message"] == f"The disruption budget keep {needs}"
