@@ -43,9 +43,9 @@ CASES = [
     (
         "compute schedule --flavor {flavor} --hosts hosts --host c",
         4,
-        "there is no host c in hosts\n  there are a, b",
+        "there is no host c\n  there are a, b",
     ),
-    ("compute delete x --hosts hosts --host c", 4, "there is no host c in hosts\n  there are a, b"),
+    ("compute delete x --hosts hosts --host c", 4, "there is no host c\n  there are a, b"),
     ("up --scenario empty", 5, "scenario empty: cannot be used\n  line 1"),
 ]
 
