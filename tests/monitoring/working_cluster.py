@@ -23,6 +23,7 @@ from agent.test_pinning_program import OWNER
 from compute.agent_scene import Scene
 from compute.compute_world import DOCUMENT
 from compute.compute_world import World as Placement
+from compute.ledger_agents import Certificates, agent_options
 from corewise.agent.objects import QuotaPod
 from corewise.compute.program import HostAgent, Passed
 from corewise.kube.errors import KubeError
@@ -197,8 +198,17 @@ async def _host_agent(folder: Path, listen: Address) -> AsyncIterator[None]:
     async def at_once(work: Callable[[], Passed]) -> Passed:
         return work()
 
-    options = replace(scene.options, metrics_listen=listen, interval=1.0)
-    agent = HostAgent(options, scene.client, blocking=at_once)
+    served = agent_options(Certificates(folder), "n1")
+    options = replace(
+        scene.options,
+        metrics_listen=listen,
+        interval=1.0,
+        listen=served.listen,
+        tls_cert=served.tls_cert,
+        tls_key=served.tls_key,
+        client_ca=served.client_ca,
+    )
+    agent = HostAgent(options, scene.client, claims=scene.client, blocking=at_once)
     task = asyncio.create_task(agent.run())
     await until(lambda: agent.metrics.value(metrics.COMPUTE_PASSES, "done") > 1 or task.done())
     scene.configure({**DOCUMENT, "cpu_dedicated_set": "x"})
