@@ -103,17 +103,16 @@ def project(folder: Path) -> Path:
 
 def run(script: str, folder: Path, environment: dict[str, str]) -> str:
     """Return what a shell prints; whatever it started in the background has ended afterwards."""
-    shell = subprocess.Popen(
+    with subprocess.Popen(
         ["bash", "--noprofile", "--norc", "-c", script],
         cwd=folder, env=environment, text=True, start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        return shell.communicate(timeout=PATIENCE)[0]
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(shell.pid, signal.SIGKILL)
-        shell.wait()
+    ) as shell:  # fmt: skip
+        try:
+            return shell.communicate(timeout=PATIENCE)[0]
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", TUTORIALS)
