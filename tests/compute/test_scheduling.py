@@ -116,9 +116,13 @@ def test_a_deleted_guest_gives_everything_back(world: World) -> None:
 def test_a_guest_is_placed_once(world: World) -> None:
     world.host(SMT)
     placed(world, 1, request(2))
-    with pytest.raises(GuestExists):
+    with pytest.raises(GuestExists, match=f"is on host {SMT} already"):
         world.scheduler().schedule(wanted(1, request(2)))
     assert world.held(SMT)[VCPU] == 2
+    with world.hosts.known[SMT].ledger.changing() as change:
+        change.write({})
+    with pytest.raises(GuestExists, match="is in Placement, and in no ledger that can be read here, already"):
+        world.scheduler().schedule(wanted(1, request(2)))
 
 
 def test_the_counts_say_at_which_demand_hosts_fell(world: World) -> None:

@@ -247,8 +247,8 @@ class GuestScheduler:
             PlacementError: what Placement refuses for other reasons than that somebody was faster.
         """
         self._read_ledgers()
-        if self._is_placed(wanted.guest):
-            raise GuestExists(f"guest {wanted.guest} has a host already")
+        if where := self._place_of(wanted.guest):
+            raise GuestExists(f"guest {wanted.guest} is {where} already")
         refusals: dict[str, _Refused] = {}
         lost: dict[str, Refusal] = {}
         for found in self._rounds(wanted.request):
@@ -398,17 +398,20 @@ class GuestScheduler:
         )
         return take(host, self._offers, claim) if host.agent is None else host.agent.take(claim)
 
-    def _is_placed(self, guest: str) -> bool:
-        """Whether a guest has a host; settles it first if its scheduler has died."""
+    def _place_of(self, guest: str) -> str:
+        """Say where a guest is, if anywhere; settles it first if its scheduler has died."""
+        elsewhere = "in Placement, and in no ledger that can be read here,"
         name = next((name for name, (guests, _) in self._ledgers.items() if guest in guests), None)
         if name is None or name in self._damaged:
-            return self._offers.exists(guest)
+            return elsewhere if self._offers.exists(guest) else ""
         host = self._hosts.known[name]
         if is_unsettled(host):
             with host.ledger.changing() as change:
                 settle(change, self._offers)
             self._ledger(host)
-        return guest in host.guests() or self._offers.exists(guest)
+        if guest in host.guests():
+            return f"on host {name}"
+        return elsewhere if self._offers.exists(guest) else ""
 
 
 def _chosen(host: ComputeHost, ledger: GuestLedger, cpus: GuestCPUs, *, pack: bool) -> GuestPins | Refusal:
