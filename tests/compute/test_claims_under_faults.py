@@ -146,7 +146,7 @@ def test_two_schedulers_of_the_same_guest_place_it_once(
     world.scheduler().schedule(wanted(1, request(8, DEDICATED)))
     before = world.hosts.known[HOST].guests()
     late = world.scheduler()
-    monkeypatch.setattr(late, "_is_placed", lambda _guest: False)
+    monkeypatch.setattr(late, "_place_of", lambda _guest: "")
     with pytest.raises(GuestExists):
         late.schedule(wanted(1, request(8, DEDICATED)))
     assert world.hosts.known[HOST].guests() == before
