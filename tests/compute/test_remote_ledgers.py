@@ -112,7 +112,7 @@ def test_a_claim_that_is_sent_again_gets_the_same_cpus_and_holds_them_once(
     hosts = certificates.hosts(a)
     late = scheduler(certificates.hosts(a))
     first = scheduler(hosts).schedule(wanted(1, request(4, DEDICATED)))
-    monkeypatch.setattr(late, "_is_placed", lambda _guest: False)
+    monkeypatch.setattr(late, "_place_of", lambda _guest: "")
     again = late.schedule(wanted(1, request(4, DEDICATED)))
     assert isinstance(first, Placed)
     assert isinstance(again, Placed)
