@@ -186,6 +186,8 @@ def _too_few(ledger: GuestLedger, guest: GuestCPUs) -> _Why | None:
         message = f"the guest needs {guest.host_cpus} dedicated CPUs, {free} are free"
         return Reason.DEDICATED_CPUS_INSUFFICIENT, message
     needed = max((len(node.cpus) - len(node.dedicated) for node in guest.nodes), default=1)
+    if not needed:
+        return None
     empty = replace(ledger, guests=MappingProxyType({}))
     most = max((_most_floating(empty, cell, guest) for cell in ledger.cells), default=0)
     left = max((_most_floating(ledger, cell, guest) for cell in ledger.cells), default=0)
