@@ -287,7 +287,7 @@ def test_a_nodes_own_settings_go_over_the_clusters() -> None:
 
 def test_keys_of_koordinator_and_volcano_beside_ours_are_named_as_not_honoured() -> None:
     configuration = ColocationConfiguration()
-    others = {"colocation-config": '{"enable": true}', "resource-threshold-config": '{"clusterStrategy": {}}'}
+    others = {"colocation-config": '{"enable": true}'}
     configuration.read(ConfigMap(data={**others, "cpu-normalization-config": "{}"}))
     assert [each.partition(" is not honoured")[0] for each in configuration.warnings] == list(others)
     assert configuration.problems == {}

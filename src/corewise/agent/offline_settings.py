@@ -39,6 +39,12 @@ from corewise.config.colocation import (
     parse_suppression,
 )
 from corewise.config.decoding import Parsed, Severity
+from corewise.config.eviction import (
+    NO_RESOURCE_THRESHOLD,
+    EvictionConfig,
+    EvictionSettings,
+    parse_resource_threshold,
+)
 from corewise.config.node_configs import Configuration
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import offered_amounts
@@ -47,16 +53,17 @@ from corewise.vocabulary.names import (
     OVERSUBSCRIPTION,
     OVERSUBSCRIPTION_KEY,
     RESOURCE_QOS_KEY,
+    RESOURCE_THRESHOLD_KEY,
     SUPPRESSION_KEY,
 )
 
-KEYS = (OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY, RESOURCE_QOS_KEY)
+KEYS = (OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY, RESOURCE_QOS_KEY, RESOURCE_THRESHOLD_KEY)
 _SHOWN = 3
-S = TypeVar("S", OversubscriptionSettings, SuppressionSettings, ResctrlSettings)
+S = TypeVar("S", OversubscriptionSettings, SuppressionSettings, ResctrlSettings, EvictionSettings)
 
 
 class ColocationConfiguration:
-    """All three keys. Before the first ``read`` nothing is known.
+    """All four keys. Before the first ``read`` nothing is known.
 
     ``problems`` says what is wrong with each, ``warnings`` how a text was read and what in it is ignored.
     """
@@ -65,6 +72,7 @@ class ColocationConfiguration:
         self._oversubscription: OversubscriptionConfig | None = None
         self._suppression: SuppressionConfig | None = None
         self._resource_qos: ResourceQOSConfig | None = None
+        self._eviction: EvictionConfig | None = None
         self.problems: dict[str, str] = {}
         self.warnings: list[str] = []
 
@@ -80,6 +88,9 @@ class ColocationConfiguration:
         )
         self._resource_qos = self._read_key(
             data, RESOURCE_QOS_KEY, parse_resource_qos, NO_RESOURCE_QOS, self._resource_qos
+        )
+        self._eviction = self._read_key(
+            data, RESOURCE_THRESHOLD_KEY, parse_resource_threshold, NO_RESOURCE_THRESHOLD, self._eviction
         )
         self.warnings += [not_honoured(key, data[key]) for key in OTHERS_KEYS if data.get(key, "").strip()]
 
@@ -117,6 +128,11 @@ class ColocationConfiguration:
     def resctrl(self, labels: Mapping[str, str]) -> ResctrlSettings | None:
         """Return what applies to a node with these labels; None if that is not known."""
         good = self._resource_qos
+        return good.strategy_for(labels)[0] if good else None
+
+    def eviction(self, labels: Mapping[str, str]) -> EvictionSettings | None:
+        """Return what applies to a node with these labels; None if that is not known."""
+        good = self._eviction
         return good.strategy_for(labels)[0] if good else None
 
 

@@ -40,6 +40,7 @@ from corewise.config.configuration import (
     parse_normalization,
 )
 from corewise.config.decoding import Parsed, Problem, Severity
+from corewise.config.eviction import NO_RESOURCE_THRESHOLD, EvictionConfig, parse_resource_threshold
 from corewise.config.node_configs import Configuration
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import WebhookConfiguration
@@ -49,11 +50,19 @@ from corewise.vocabulary.names import (
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,
     RESOURCE_QOS_KEY,
+    RESOURCE_THRESHOLD_KEY,
     SUPPRESSION_KEY,
 )
 
 T = TypeVar("T")
-KEYS = (NORMALIZATION_KEY, AMPLIFICATION_KEY, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY, RESOURCE_QOS_KEY)
+KEYS = (
+    NORMALIZATION_KEY,
+    AMPLIFICATION_KEY,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
+    RESOURCE_QOS_KEY,
+    RESOURCE_THRESHOLD_KEY,
+)
 _CORE_GROUP = frozenset({"", "*"})
 _NODE_STATUS = frozenset({"nodes/status", "nodes/*", "*/status", "*/*"})
 
@@ -67,6 +76,7 @@ class ClusterConfiguration:
     oversubscription: OversubscriptionConfig | None = None
     suppression: SuppressionConfig | None = None
     resource_qos: ResourceQOSConfig | None = None
+    eviction: EvictionConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +145,7 @@ def read_configuration(
         read(OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION, last_good.oversubscription),
         read(SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION, last_good.suppression),
         read(RESOURCE_QOS_KEY, parse_resource_qos, NO_RESOURCE_QOS, last_good.resource_qos),
+        read(RESOURCE_THRESHOLD_KEY, parse_resource_threshold, NO_RESOURCE_THRESHOLD, last_good.eviction),
     )
     return ConfigurationReading(configuration, config_map is not None, problems)
 
@@ -156,6 +167,7 @@ def conflicts(
         OVERSUBSCRIPTION_KEY: configuration.oversubscription,
         SUPPRESSION_KEY: configuration.suppression,
         RESOURCE_QOS_KEY: configuration.resource_qos,
+        RESOURCE_THRESHOLD_KEY: configuration.eviction,
     }
     found = {key: node_config_conflicts(config, nodes) for key, config in by_key.items() if config}
     return {key: problems for key, problems in found.items() if problems}

@@ -36,6 +36,7 @@ from corewise.config.configuration import (
     parse_normalization,
 )
 from corewise.config.decoding import Parsed, Problem, Severity
+from corewise.config.eviction import parse_resource_threshold
 from corewise.config.facts import CPUFacts
 from corewise.config.node_configs import Configuration
 from corewise.normalization.calibration import ratio_model_json
@@ -218,6 +219,7 @@ def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:
         names.OVERSUBSCRIPTION_KEY: parse_oversubscription,
         names.SUPPRESSION_KEY: parse_suppression,
         names.RESOURCE_QOS_KEY: parse_resource_qos,
+        names.RESOURCE_THRESHOLD_KEY: parse_resource_threshold,
     }
     return parsers[text.key](text.text)
 

@@ -33,6 +33,7 @@ from corewise.config.configuration import (
     parse_normalization,
 )
 from corewise.config.decoding import Problem, Severity, did_you_mean
+from corewise.config.eviction import RESOURCE_THRESHOLD_MEMBERS
 from corewise.config.json_text import BROKEN, Items, Located, Members, Positions, read_json
 from corewise.config.yaml_text import NotYAMLError, json_string, read_texts, yaml_scalar
 from corewise.vocabulary.names import (
@@ -41,6 +42,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,
     RESOURCE_QOS_KEY,
+    RESOURCE_THRESHOLD_KEY,
     SUPPRESSION_KEY,
 )
 
@@ -50,6 +52,7 @@ _MEMBERS = {
     OVERSUBSCRIPTION_KEY: OVERSUBSCRIPTION_MEMBERS,
     SUPPRESSION_KEY: SUPPRESSION_MEMBERS,
     RESOURCE_QOS_KEY: RESOURCE_QOS_MEMBERS,
+    RESOURCE_THRESHOLD_KEY: RESOURCE_THRESHOLD_MEMBERS,
 }
 KEYS = tuple(_MEMBERS)
 _COUNTS = Counter(chain.from_iterable(_MEMBERS.values()))

@@ -20,8 +20,8 @@ There, a missing ``mode`` follows from the values: ``adjustStep`` or ``fastSuppr
 both are refused. A warning says what was read. So may Volcano's ``cpuThrottlingConfig``: ``enable`` is
 honoured (false if absent, as there), and means one quota for all offline pods.
 
-``colocation-config`` and ``resource-threshold-config``, of Koordinator or Volcano, may stand beside these
-keys. Their formulas are others: nothing of them is honoured, and a warning names what they say.
+``colocation-config`` of Koordinator or Volcano may stand beside these keys. Its formula is another: nothing
+of it is honoured, and a warning names what it says.
 
 ``resource-qos-config`` is Koordinator's. Of it the limits of offline pods by resctrl are honoured, which are
 off unless ``enable`` is true; each other member gets a warning::
@@ -160,7 +160,6 @@ _VOLCANO_MEMBERS = {
 
 OTHERS_KEYS = {
     "colocation-config": "oversubscription-config says what is offered to offline pods",
-    "resource-threshold-config": "cpu-suppression-config says how offline pods are held back",
 }
 """Keys of Koordinator and Volcano that corewise does not read, and what it reads instead."""
 

@@ -26,6 +26,7 @@ from corewise.vocabulary.selectors import (
 )
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,17 @@ class Configuration(Generic[S]):
     def matching(self, labels: Mapping[str, str]) -> tuple[NodeConfig[S], ...]:
         """Return every entry that selects a node. The first is used; more than one is a mistake."""
         return tuple(entry for entry in self.node_configs if entry.selector.matches(labels))
+
+    def mapped(self, change: Callable[[S], T]) -> Configuration[T]:
+        """Return the same entries with other strategies."""
+        entries = tuple(
+            NodeConfig(
+                *(each.index, each.name, each.selector, change(each.strategy)),
+                *(each.line, each.column, each.member),
+            )
+            for each in self.node_configs
+        )
+        return Configuration(change(self.cluster), entries, self.has_lost_entries)
 
     def strategy_for(self, labels: Mapping[str, str]) -> tuple[S, str]:
         """Return a node's strategy, and where it comes from in words."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from corewise.config.colocation import parse_oversubscription, parse_resource_qos, parse_suppression
 from corewise.config.configuration import parse_amplification, parse_normalization
+from corewise.config.eviction import parse_resource_threshold
 from corewise.normalization.decision import STATED
 from corewise.quantities import Bytes
 from corewise.scheduler.configuration import read_configuration
@@ -26,6 +27,7 @@ from corewise.vocabulary.names import (
     OVERSUBSCRIPTION,
     OVERSUBSCRIPTION_KEY,
     RESOURCE_QOS_KEY,
+    RESOURCE_THRESHOLD_KEY,
     SUPPRESSION_KEY,
     NameKind,
 )
@@ -37,6 +39,7 @@ _PARSERS = (
     (OVERSUBSCRIPTION_KEY, parse_oversubscription),
     (SUPPRESSION_KEY, parse_suppression),
     (RESOURCE_QOS_KEY, parse_resource_qos),
+    (RESOURCE_THRESHOLD_KEY, parse_resource_threshold),
 )
 
 SWITCHES = frozenset({OVERSUBSCRIPTION, *(each.name for each in STATED if each.kind is NameKind.LABEL)})

@@ -67,6 +67,7 @@ AMPLIFICATION_KEY = "resource-amplification-config"
 OVERSUBSCRIPTION_KEY = "oversubscription-config"
 SUPPRESSION_KEY = "cpu-suppression-config"
 RESOURCE_QOS_KEY = "resource-qos-config"
+RESOURCE_THRESHOLD_KEY = "resource-threshold-config"
 
 BATCH_CPU = "kubernetes.io/batch-cpu"
 BATCH_MEMORY = "kubernetes.io/batch-memory"
@@ -499,6 +500,16 @@ TABLE: tuple[Name, ...] = (
         "user",
         "Koordinator's. Of it `beClass.resctrlQOS` is honoured: how much last-level cache and memory "
         "bandwidth offline pods may use.",
+    ),
+    Name(
+        RESOURCE_THRESHOLD_KEY,
+        NameKind.CONFIG_KEY,
+        _CONFIG_MAP,
+        "JSON: `clusterStrategy`, `nodeStrategies`",
+        "user",
+        "Koordinator's. Of it `memoryEvict...` and `cpuEvict...` are honoured; `evictCooldownSeconds` and "
+        "`evictDryRun` are added: when offline pods are evicted. Nobody is, unless `enable` is true and a "
+        "threshold is written.",
     ),
     Name(
         BATCH_CPU,
