@@ -71,21 +71,21 @@ class HandmadeData(TopData):
 
     def put(self, *nodes: Mapping[str, Any]) -> None:
         for each in nodes:
-            self._snapshot.nodes._put(each["metadata"]["name"], msgspec.convert(each, ManagedNode))
+            self.snapshot.nodes._put(each["metadata"]["name"], msgspec.convert(each, ManagedNode))
 
     def put_pods(self, *pods: Mapping[str, Any]) -> None:
         for each in pods:
             key = each["metadata"]["namespace"], each["metadata"]["name"]
             self._pods._put(key, msgspec.convert(each, PlacedPod))
             if each["spec"]["nodeName"]:
-                self._snapshot.pods._put(key, msgspec.convert(each, BoundPod))
+                self.snapshot.pods._put(key, msgspec.convert(each, BoundPod))
 
     def remove(self, name: str) -> None:
-        self._snapshot.nodes._remove(name, ManagedNode())
+        self.snapshot.nodes._remove(name, ManagedNode())
 
     @property
     def nodes(self) -> Cache[ManagedNode]:
-        return self._snapshot.nodes
+        return self.snapshot.nodes
 
     def app(self, first: str = "nodes") -> TopApp:
         """Return the application; it takes changes when ``take`` is called."""

@@ -115,7 +115,12 @@ async def _events(client: Client, name: str) -> tuple[Event, ...]:
         )
     except Forbidden:
         return ()
-    own = [event for event in listed if event.source.component == MANAGER_COMPONENT]
+    return shown_events(listed)
+
+
+def shown_events(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Return those Events of the manager that an explanation shows, the latest first."""
+    own = [event for event in events if event.source.component == MANAGER_COMPONENT]
     return tuple(sorted(own, key=lambda event: event.last_timestamp or "", reverse=True)[:_SHOWN_EVENTS])
 
 

@@ -69,7 +69,7 @@ async def read_suppression(client: Client, name: str, config_namespace: str) -> 
         missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
     if pods is None:
         missing.append("pods: you may not read them")
-    return explain_suppression(_subject(node, data, pods)), missing
+    return explain_suppression(subject_of(node, data, pods)), missing
 
 
 async def _config(client: Client, namespace: str) -> Mapping[str, str] | None:
@@ -88,7 +88,9 @@ async def _pods(client: Client, node: str) -> Iterable[BoundPod] | None:
         return None
 
 
-def _subject(node: ManagedNode, data: Mapping[str, str] | None, pods: Iterable[BoundPod] | None) -> Subject:
+def subject_of(node: ManagedNode, data: Mapping[str, str] | None, pods: Iterable[BoundPod] | None) -> Subject:
+    """Return what is known of a node; ``data`` and ``pods`` are None if they may not be read."""
+    pods = None if pods is None else tuple(pods)
     meta, allocatable = node.metadata, node.status.allocatable
     return Subject(
         node=node_report(meta.name, meta.labels, meta.annotations, SYSTEM_CLOCK.now()),

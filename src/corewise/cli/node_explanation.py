@@ -6,6 +6,7 @@ In the record ratios are decimal texts, amounts milli-CPU and bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from corewise.amplification import Ratios, ResourceList, StatusState
 from corewise.assessment.decision import NodeAssessment
@@ -183,18 +184,21 @@ def _events(events: Iterable[Event], explained: Iterable[str]) -> Part:
     """Events do not repeat the messages of problems that are ``explained`` above them."""
     explained, records, lines = tuple(explained), [], []
     for event in events:
-        records.append(
-            {
-                "reason": event.reason,
-                "type": event.type,
-                "message": event.message,
-                "count": event.count,
-                "last": event.last_timestamp,
-            }
-        )
+        records.append(event_record(event))
         message = ", as above" if event.message.startswith(explained) else f": {event.message}"
         lines.append(Line("events", f"{event.last_timestamp} {event.reason} x{event.count}{message}"))
     return Part({"events": records}, lines)
+
+
+def event_record(event: Event) -> Mapping[str, Any]:
+    """Return an Event for programs."""
+    return {
+        "reason": event.reason,
+        "type": event.type,
+        "message": event.message,
+        "count": event.count,
+        "last": event.last_timestamp,
+    }
 
 
 def _ratios(ratios: Ratios) -> str:

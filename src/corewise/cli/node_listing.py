@@ -105,7 +105,7 @@ async def list_cluster(
         configured(),
         optional(MUTATING_WEBHOOKS),
     )
-    paths = await _paths(client, webhooks, missing)
+    paths = await installed_paths(client, webhooks, missing)
     reading = read_configuration(config_map)
     context = ClusterContext(reading.configuration, interfering_webhook(webhooks or ()))
     facts = {each.metadata.name: each.metadata.annotations for each in topologies or ()}
@@ -121,7 +121,7 @@ async def list_cluster(
     return ListedCluster(tuple(map(listed, in_order)), reading, pods is not None, tuple(missing), paths)
 
 
-async def _paths(
+async def installed_paths(
     client: Client, webhooks: Iterable[WebhookConfiguration] | None, missing: list[str]
 ) -> frozenset[Path] | None:
     """Return what is installed to amplify nodes; None if the user may not read that."""

@@ -79,8 +79,20 @@ class LostConnection:
     seconds: int
 
 
+def lost_connection(caches: Iterable[Cache[Any]]) -> LostConnection | None:
+    """Return why caches cannot follow the cluster at the moment; what is absent or forbidden is no loss."""
+    for cache in caches:
+        if cache.last_error is not None and not isinstance(cache.last_error, Forbidden | NotFound):
+            return LostConnection(cache.last_error.message, int(cache.silence or 0))
+    return None
+
+
 class TopData:
-    """The tables of a cluster, by the name that the command line has for each."""
+    """The tables of a cluster, by the name that the command line has for each.
+
+    ``pods``: the cache of unfinished pods, if somebody else follows it, who calls ``pod_changed``.
+    ``on_change`` is called after every change of what rows are made from.
+    """
 
     def __init__(
         self,
@@ -91,15 +103,18 @@ class TopData:
         config_namespace: str,
         bars: str,
         clock: Clock = SYSTEM_CLOCK,
+        pods: Cache[PlacedPod] | None = None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._cluster, self._clock = cluster, clock
         self._config_namespace = config_namespace
         self._selector = selector
+        self._on_change = on_change
         options = ManagerOptions(config_namespace=config_namespace)
         listeners = Listeners(self._node_changed, self._outdate, self._outdate_all)
-        self._snapshot = Snapshot(client, options, listeners, clock, label_selector=selector)
-        self._pods = Cache(
-            client, PLACED_PODS, field_selector=UNFINISHED, on_change=self._pod_changed, clock=clock
+        self.snapshot = Snapshot(client, options, listeners, clock, label_selector=selector)
+        self._pods = pods or Cache(
+            client, PLACED_PODS, field_selector=UNFINISHED, on_change=self.pod_changed, clock=clock
         )
         self._pods_known = False
         self._reports: dict[str, NodeReport] = {}
@@ -108,7 +123,7 @@ class TopData:
         self._loops: dict[Cache[Any], asyncio.Task[None]] = {}
         self.built = 0
         """How many rows of nodes and pods have been made."""
-        known = self._snapshot
+        known = self.snapshot
         self.tables: Mapping[str, TopTable[Any]] = {
             "nodes": TopTable(
                 "Nodes",
@@ -195,10 +210,7 @@ class TopData:
     @property
     def lost(self) -> LostConnection | None:
         """Why the cluster cannot be followed at the moment, if it cannot."""
-        for cache in self._loops:
-            if cache.last_error is not None and not isinstance(cache.last_error, Forbidden | NotFound):
-                return LostConnection(cache.last_error.message, int(cache.silence or 0))
-        return None
+        return lost_connection(self._loops)
 
     def remarks(self, table: TopTable[R], rows: list[R]) -> list[str]:
         """Return what a table does not show, the most urgent first, and what could not be read."""
@@ -215,17 +227,21 @@ class TopData:
 
     def _outdate(self, name: str) -> None:
         self._node_rows.pop(name, None)
+        self._on_change()
 
     def _outdate_all(self) -> None:
         self._node_rows.clear()
+        self._on_change()
 
-    def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+    def pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+        """Forget what was made of a pod."""
         changed = (new or old or PlacedPod()).metadata
         self._pod_rows.pop(f"{changed.namespace}/{changed.name}", None)
+        self._on_change()
 
     def _current_reports(self, now: datetime) -> list[NodeReport]:
         """Return what the nodes report, in the order of their names."""
-        nodes = self._snapshot.nodes.items
+        nodes = self.snapshot.nodes.items
         for node in nodes.values():
             meta = node.metadata
             if meta.name not in self._reports:
@@ -236,9 +252,9 @@ class TopData:
         return [row for row in map(top_view.row_of, self._current_reports(now)) if row is not None]
 
     def _rows_of_nodes(self, now: datetime) -> list[NodeRow]:
-        if not self._snapshot.reading.present:
-            self._snapshot.read_configuration()
-        if self._pods_known != self._snapshot.pods.synced.is_set():
+        if not self.snapshot.reading.present:
+            self.snapshot.read_configuration()
+        if self._pods_known != self.snapshot.pods.synced.is_set():
             self._pods_known = not self._pods_known
             self._outdate_all()
         rows = []
@@ -255,12 +271,12 @@ class TopData:
 
     def _row_of_node(self, name: str, now: datetime) -> NodeRow:
         self.built += 1
-        snapshot, node = self._snapshot, self._snapshot.nodes.items[name]
+        snapshot, node = self.snapshot, self.snapshot.nodes.items[name]
         listed = ListedNode(node, assess(snapshot.view_of(node), snapshot.context))
         return node_table.row_of(listed, now, pods_known=self._pods_known)
 
     def _rows_of_pods(self, _now: datetime) -> list[PodRow]:
-        nodes = self._snapshot.nodes.items
+        nodes = self.snapshot.nodes.items
         rows = []
         for key, pod in sorted(self._pods.items.items()):
             if self._selector and pod.spec.node_name not in nodes:
@@ -275,7 +291,7 @@ class TopData:
 
     def _remarks_on_nodes(self, rows: list[NodeRow]) -> Iterator[str]:
         yield from node_table.problems(rows)
-        for key in self._snapshot.reading.bad_keys:
+        for key in self.snapshot.reading.bad_keys:
             yield f"{key} has errors; the manager keeps the last good one (corewise config check)"
 
     async def _explain_node(self, name: str) -> Explained:

@@ -146,6 +146,10 @@ class Snapshot:
         annotations = topology.metadata.annotations if topology else None
         return view_of(node, annotations, lambda: self._pods_of.get(name, {}).values())
 
+    def pods_on(self, node: str) -> Iterable[BoundPod]:
+        """Return the pods that take something of a node."""
+        return tuple(self._pods_of.get(node, {}).values())
+
     async def with_current_pods(self, node: NodeView) -> NodeView:
         """Return the view with the pods that the API server has on the node now, whatever the cache says.
 

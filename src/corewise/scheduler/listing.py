@@ -75,6 +75,13 @@ async def list_pod(
         plugin = Interference(interference, time.time)
         cluster.estimate(plugin.estimates())
         missing += await _measure(cluster, nodes, interference, prometheus)
+    return decide_about(pod, cluster, plugin, missing)
+
+
+def decide_about(
+    pod: PlacedPod, cluster: Cluster, plugin: Interference | None = None, missing: Iterable[str] = ()
+) -> ListedPod:
+    """Decide about a pod as if it was not bound; the cluster is without it afterwards."""
     where, findings = _bound(pod, cluster)
     cluster.remove_pod(key_of(pod))
     engine = assemble(interference=plugin, plugins=load_plugins(), kube_checks=True)

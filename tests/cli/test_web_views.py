@@ -1,0 +1,222 @@
+"""What the web page shows is what the commands print with ``-o json``, on the same local API server.
+
+Reports are from the future, so that no age differs between the two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from api_process import local_api_server
+from cli.offline_world import REPORT, aged, changed, labelled
+from corewise.cli import corewise
+from corewise.cli.web_views.views import UnknownObject, WebViews
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.resources import CONFIG_MAPS, EVENTS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from corewise.simulation.planner_inputs import arrangement
+from corewise.vocabulary import names
+from corewise.vocabulary.cpu_annotations import print_cpu_topology
+from corewise.vocabulary.offline_report import OfferState
+from manager.world import CRD, FAST, SLOW, normalization
+from node_records import recorded
+
+FRESH = aged(REPORT, -3600, datetime.now(UTC))
+FROZEN = changed(FRESH, state=OfferState.FROZEN, missing=4)
+AMPLIFIED = {
+    names.NORMALIZATION_RATIO: "2.00",
+    names.AMPLIFICATION_RATIO: '{"cpu":2.00}',
+    names.AMPLIFICATION_ORIGINAL: "{}",
+    **recorded({"cpu": ("8", "16")}),
+}
+NODES_SHOWN: Mapping[str, tuple[str, str, dict[str, Any]]] = {
+    "fast": (FAST, "16", {"annotations": {**AMPLIFIED, names.OFFLINE_REPORT: FRESH.encode()}}),
+    "slow": (SLOW, "8", {"annotations": {names.NORMALIZATION_RATIO: "1.00"}}),
+    "odd": ("Odd CPU", "8", labelled(FROZEN)),
+}
+"""Name -> CPU model, CPUs, metadata. The fast one is amplified, the odd one has no ratio and no samples."""
+OWNING = {
+    "labels": {names.QOS_CLASS: "LSR"},
+    "annotations": {names.RESOURCE_STATUS: '{"cpuset":"0-1"}'},
+}
+
+
+def pod(name: str, node: str, requests: Mapping[str, str], **meta: Any) -> dict[str, Any]:
+    resources = {"requests": requests, "limits": requests}
+    container = {"name": "main", "image": "i", "resources": resources}
+    spec = {"containers": [container], **({"nodeName": node} if node else {})}
+    return {"metadata": {"name": name, **meta}, "spec": spec}
+
+
+PODS_SHOWN = (
+    pod("owner", "fast", {"cpu": "2", "memory": "1Gi"}, **OWNING),
+    pod("shared", "fast", {"cpu": "3", "memory": "1Gi"}),
+    pod("offline", "odd", {names.BATCH_CPU: "1000", names.BATCH_MEMORY: "1Gi"}),
+    pod("nowhere", "", {"cpu": "64", "memory": "1Gi"}),
+)
+
+
+async def fill(kubeconfig: Path) -> None:
+    async with Client(load_config(str(kubeconfig))) as client:
+        await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=CRD)
+        await client.create(NAMESPACES, {"metadata": {"name": names.CONFIG_NAMESPACE}})
+        data = {names.NORMALIZATION_KEY: normalization(), names.SUPPRESSION_KEY: "{"}
+        config = {"metadata": {"name": names.CONFIG_NAME}, "data": data}
+        await client.create(CONFIG_MAPS, config, names.CONFIG_NAMESPACE)
+        for name, (model, cpu, meta) in NODES_SHOWN.items():
+            amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+            await client.create(NODES, {"metadata": {"name": name, **meta}})
+            status = {"capacity": amounts, "allocatable": amounts}
+            await client.patch(NODES, name, {"status": status}, subresource="status")
+            stated = {
+                names.CPU_BASIC_INFO: json.dumps({"cpuModel": model, "hyperThreadEnabled": False}),
+                names.CPU_TOPOLOGY: print_cpu_topology(arrangement(8, 2, 2, 1)),
+            }
+            await client.create(NODE_RESOURCE_TOPOLOGIES, {"metadata": {"name": name, "annotations": stated}})
+        for each in PODS_SHOWN:
+            await client.create(PODS, each, "default")
+        for component in ("corewise-manager", "corewise-agent", "kubelet"):
+            event = {
+                "metadata": {"name": f"odd.{component}"},
+                "involvedObject": {"kind": "Node", "name": "odd"},
+                "reason": "UnknownCPUModel",
+                "type": "Warning",
+                "message": f"of {component}",
+                "count": 3,
+                "lastTimestamp": "2026-11-21T03:00:00Z",
+                "source": {"component": component},
+            }
+            await client.create(EVENTS, event, "default")
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with local_api_server(tmp_path_factory.mktemp("cluster")) as path:
+        asyncio.run(fill(path))
+        yield path
+
+
+@asynccontextmanager
+async def followed(kubeconfig: Path) -> AsyncIterator[WebViews]:
+    config = load_config(str(kubeconfig))
+    async with asyncio.TaskGroup() as group, Client(config) as client:
+        views = WebViews(config, client, config_namespace=names.CONFIG_NAMESPACE)
+        views.follow(group)
+        try:
+            await views.listed()
+            yield views
+        finally:
+            views.stop()
+
+
+@pytest.fixture(scope="module")
+def page(kubeconfig: Path) -> dict[str, Any]:
+    """Everything that the page can show, by its path below /api/."""
+
+    async def read() -> dict[str, Any]:
+        async with followed(kubeconfig) as views:
+            shown: dict[str, Any] = {f"tables/{name}": views.table(name) for name in views.tables}
+            for name in NODES_SHOWN:
+                shown[f"nodes/{name}"] = await views.document("nodes", name)
+            for each in PODS_SHOWN:
+                name = f"default/{each['metadata']['name']}"
+                shown[f"pods/{name}"] = await views.document("pods", name)
+            return shown
+
+    return asyncio.run(read())
+
+
+def printed(kubeconfig: Path, command: str) -> Any:
+    """Return what a command prints with -o json."""
+    arguments = [*command.split(), "-o", "json", "--kubeconfig", str(kubeconfig)]
+    result = CliRunner().invoke(corewise, arguments)
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as it arrives in a browser."""
+    return json.loads(msgspec.json.encode(value))
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        ("tables/nodes", "nodes --all"),
+        ("tables/pods", "top pods"),
+        ("tables/offline", "top"),
+        *((f"nodes/{name}:explanation", f"explain node {name}") for name in NODES_SHOWN),
+        *((f"nodes/{name}:suppression", f"explain suppression {name}") for name in NODES_SHOWN),
+        *(
+            (f"pods/default/{each['metadata']['name']}", f"explain pod default/{each['metadata']['name']}")
+            for each in PODS_SHOWN
+        ),
+    ],
+)
+def test_each_view_has_what_the_command_prints(
+    kubeconfig: Path, page: dict[str, Any], path: str, command: str
+) -> None:
+    wanted = printed(kubeconfig, command)
+    where, _, part = path.partition(":")
+    shown = plain(page[where])
+    if where.startswith("tables/"):
+        assert {"items": shown["rows"], "total": shown["total"]} == wanted
+    else:
+        assert shown[part or "explanation"]["record"] == wanted
+
+
+def test_a_node_shows_who_holds_which_cpu_and_the_events_of_corewise(page: dict[str, Any]) -> None:
+    shown = plain(page["nodes/fast"])["topology"]
+    assert [(each["cpu"], each["numaNode"]) for each in shown["threads"]][:2] == [(0, 0), (1, 0)]
+    assert shown["owners"] == [{"pod": "default/owner", "cpus": "0-1"}]
+    assert (shown["sharedCPUs"], shown["freeCPUs"], shown["conflicts"]) == ("2-7", "2-7", [])
+    events = plain(page["nodes/odd"])["events"]
+    assert sorted(each["component"] for each in events) == ["corewise-agent", "corewise-manager"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sharing", "limit", "quota"),
+    [
+        ("shared", "CPUShare pod", 3000, 150_000),
+        ("owner", "owns CPUs", 2000, None),
+        ("nowhere", "CPUShare pod", 64_000, 6_400_000),
+        ("offline", "CPUShare pod", None, None),
+    ],
+)
+def test_a_quota_is_what_the_agent_makes_of_a_limit_on_that_node(
+    page: dict[str, Any], name: str, sharing: str, limit: int | None, quota: int | None
+) -> None:
+    shown = page[f"pods/default/{name}"]["quota"]
+    assert shown["sharing"] == sharing
+    assert shown["periodMicroseconds"] == 100_000
+    assert shown["containers"] == [{"name": "main", "limitCPUMilli": limit, "quotaMicroseconds": quota}]
+
+
+def test_a_decision_shown_leaves_the_pod_counted_and_a_row_keeps_its_record(kubeconfig: Path) -> None:
+    async def look() -> None:
+        async with followed(kubeconfig) as views:
+            first, second = views.table("nodes"), views.table("nodes")
+            assert all(a is b for a, b in zip(first["rows"], second["rows"], strict=True))
+            once = await views.document("pods", "default/shared")
+            again = await views.document("pods", "default/shared")
+            assert plain(once) == plain(again)
+            topology = (await views.document("nodes", "fast"))["topology"]
+            await views.document("pods", "default/owner")
+            assert (await views.document("nodes", "fast"))["topology"] == topology
+            for kind, name in (("nodes", "none"), ("pods", "default/none"), ("hosts", "h")):
+                with pytest.raises(UnknownObject):
+                    await views.document(kind, name)
+            with pytest.raises(UnknownObject):
+                views.table("none")
+
+    asyncio.run(look())
