@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corewise.colocation.offline import offline_mark
 from corewise.colocation.profiles import PriorityOfClass, ProfileNotApplicableError, with_profile
 from corewise.config.colocation_profile import ColocationProfile, conflicts, parse_profile
 from corewise.config.json_text import read_json
 from corewise.vocabulary.names import QOS_CLASS, SUB_PRIORITY
 from corewise.vocabulary.selectors import LabelSelector, Operator, Requirement
 
-PRIORITIES = {"batch": PriorityOfClass(5500, "Never")}
+PRIORITIES = {"batch": PriorityOfClass(5500, "Never"), "online": PriorityOfClass(9000)}
 
 
 def profile(name: str = "p", **spec: Any) -> ColocationProfile:
@@ -65,14 +66,37 @@ def test_a_patch_merges_lists_by_their_keys() -> None:
     assert after["tolerations"] == [{"operator": "Exists"}]
 
 
-def test_a_priority_class_brings_its_priority_and_one_that_is_missing_is_named() -> None:
-    assert applied(pod(), priorityClassName="batch")["spec"] == {
-        "priorityClassName": "batch",
-        "priority": 5500,
-        "preemptionPolicy": "Never",
-    }
+PATCHED = {"patch": {"spec": {"priorityClassName": "batch"}}}
+AS_WRITTEN = {"priorityClassName": "online", "priority": 9000, "preemptionPolicy": "PreemptLowerPriority"}
+AS_BATCH = {"priorityClassName": "batch", "priority": 5500, "preemptionPolicy": "Never"}
+
+
+@pytest.mark.parametrize(
+    ("before", "spec", "after"),
+    [
+        ({}, {"priorityClassName": "batch"}, AS_BATCH),
+        (AS_WRITTEN, {"priorityClassName": "batch"}, AS_BATCH),
+        (AS_WRITTEN, PATCHED, AS_BATCH),
+        ({}, {"priorityClassName": "online", **PATCHED}, AS_BATCH),
+        (AS_WRITTEN, {"patch": {"spec": {"priorityClassName": None}}}, {}),
+        (AS_WRITTEN, {"patch": {"spec": {"hostNetwork": True}}}, {**AS_WRITTEN, "hostNetwork": True}),
+    ],
+)
+def test_the_priority_is_that_of_the_class_which_the_profile_leaves(
+    before: dict[str, Any], spec: dict[str, Any], after: dict[str, Any]
+) -> None:
+    """So a class that a patch sets makes a pod offline; without a class the API server has a default."""
+    changed = applied(pod(**before), **spec)
+    assert changed["spec"] == after
+    assert bool(offline_mark(changed)) is (after.get("priority") == 5500)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"priorityClassName": "other"}, {"patch": {"spec": {"priorityClassName": "other"}}}]
+)
+def test_a_priority_class_that_is_missing_is_named(spec: dict[str, Any]) -> None:
     with pytest.raises(ProfileNotApplicableError, match="there is no PriorityClass other"):
-        applied(pod(), priorityClassName="other")
+        applied(pod(), **spec)
 
 
 def test_a_patch_that_does_not_fit_is_no_bug() -> None:

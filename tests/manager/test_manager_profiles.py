@@ -186,6 +186,20 @@ async def test_of_two_profiles_the_one_with_the_later_name_counts(profiles: Worl
     assert pod["metadata"]["labels"] == {"app": "batch", "x": "of-b", "y": "of-a"}
 
 
+async def test_a_pod_whose_class_a_patch_sets_is_offline(profiles: World) -> None:
+    async with profiles.manager():
+        await add_profile(
+            profiles,
+            "batch",
+            selector=OFFLINE["spec"]["selector"],
+            patch={"spec": {"priorityClassName": "koord-batch"}},
+        )
+        await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
+        pod = await create(profiles, metadata={"labels": {"app": "batch"}})
+    assert pod["spec"]["priority"] == 5500
+    assert pod["spec"]["containers"][0]["resources"]["requests"][BATCH_CPU] == "1500"
+
+
 async def test_a_profile_that_is_gone_takes_its_webhook_along(profiles: World) -> None:
     async with profiles.manager(offline_pods=OfflinePods.LEAVE):
         await add_profile(profiles, "batch", **OFFLINE["spec"])

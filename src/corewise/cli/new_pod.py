@@ -13,7 +13,12 @@ from corewise.cli.errors import Failure
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.files import bytes_of
 from corewise.colocation.offline import NOT_OFFERED, is_offered, offline_mark, online_requests, translated
-from corewise.colocation.profiles import ProfileNotApplicableError, why_not_online, with_profile
+from corewise.colocation.profiles import (
+    ProfileNotApplicableError,
+    why_not_online,
+    with_priority,
+    with_profile,
+)
 from corewise.config.json_text import path_text
 from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.kube.admission import Operation, operations_between
@@ -106,6 +111,8 @@ async def explain_new_pod(client: Client, pod: Mapping[str, Any], offline: Offli
         new.lines.append(Line("webhooks", "not called: pods of this namespace stay as they are written"))
     else:
         try:
+            if (of_class := pod["spec"].get("priorityClassName")) in priorities:
+                new.change(f"PriorityClass {of_class}", with_priority(pod, priorities))
             for found in sorted(objects, key=lambda each: each.metadata.name):
                 name, profile = found.metadata.name, parse_object(found).value
                 if profile is None:

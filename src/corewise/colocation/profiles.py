@@ -2,8 +2,9 @@
 
 The order within a profile is Koordinator's: labels, annotations, copied keys, suffixes, schedulerName,
 qosClass, priorityClassName, koordinatorPriority, and the patch last. Unlike there, a key that a pod does not
-have is not copied, and a profile selects by the pod as the profiles before it left it: the API server itself
-selects, by the selectors of one webhook for each profile.
+have is not copied, a profile selects by the pod as the profiles before it left it (the API server itself
+selects, by the selectors of one webhook for each profile), and the priority is that of the class which the
+patch left: the API server refuses a pod whose priority is not that of its class.
 """
 
 from __future__ import annotations
@@ -49,9 +50,31 @@ def with_profile(
     if profile.scheduler:
         spec["schedulerName"] = profile.scheduler
     if profile.priority_class:
-        spec |= _priority(profile, priorities)
-    changed = {**pod, "metadata": metadata, "spec": spec}
-    return changed if profile.patch is None else _patched(changed, profile.patch)
+        spec["priorityClassName"] = profile.priority_class
+    changed: Mapping[str, Any] = {**pod, "metadata": metadata, "spec": spec}
+    if profile.patch is not None:
+        changed = _patched(changed, profile.patch)
+    return with_priority(changed, priorities) if "spec.priorityClassName" in profile.settings() else changed
+
+
+def with_priority(pod: Mapping[str, Any], priorities: Mapping[str, PriorityOfClass]) -> Mapping[str, Any]:
+    """Return the pod with the priority of its class. Without a class the API server decides it.
+
+    Raises:
+        ProfileNotApplicableError: if the PriorityClass does not exist.
+    """
+    spec = dict(pod.get("spec") or {})
+    name = spec.get("priorityClassName")
+    for each in ("priority", "preemptionPolicy"):
+        spec.pop(each, None)
+    if name:
+        found = priorities.get(name)
+        if found is None:
+            raise ProfileNotApplicableError(
+                f"there is no PriorityClass {name}: create it, or correct priorityClassName"
+            )
+        spec |= {"priority": found.value, "preemptionPolicy": found.preemption_policy}
+    return {**pod, "spec": spec}
 
 
 def why_not_online(
@@ -89,26 +112,13 @@ def _copied(texts: Mapping[str, str], mapping: Mapping[str, str]) -> dict[str, s
     return {new: texts[old] for old, new in mapping.items() if old in texts}
 
 
-def _priority(profile: ColocationProfile, priorities: Mapping[str, PriorityOfClass]) -> dict[str, Any]:
-    found = priorities.get(profile.priority_class)
-    if found is None:
-        raise ProfileNotApplicableError(
-            f"there is no PriorityClass {profile.priority_class}: create it, or correct priorityClassName"
-        )
-    return {
-        "priorityClassName": profile.priority_class,
-        "priority": found.value,
-        "preemptionPolicy": found.preemption_policy,
-    }
-
-
-def _patched(pod: dict[str, Any], patch: Mapping[str, Any]) -> Mapping[str, Any]:
+def _patched(pod: Mapping[str, Any], patch: Mapping[str, Any]) -> Mapping[str, Any]:
     # The local API server knows which lists of a pod merge; loading it takes time that few profiles need.
     from kubedouble.errors import StatusError  # noqa: PLC0415
     from kubedouble.patching.strategic_merge import strategic_merge_patch  # noqa: PLC0415
     from kubedouble.schema.kinds import all_types  # noqa: PLC0415
 
     try:
-        return strategic_merge_patch(pod, dict(patch), all_types()["io.k8s.api.core.v1.Pod"])
+        return strategic_merge_patch(dict(pod), dict(patch), all_types()["io.k8s.api.core.v1.Pod"])
     except StatusError as error:
         raise ProfileNotApplicableError(f"its patch does not fit the pod: {error}") from error

@@ -80,9 +80,10 @@ class Profiles:
 
     def remarks(self, profile: ColocationProfile) -> Iterator[str]:
         """Say what is doubtful about a profile, stored or not, among the others."""
-        if profile.priority_class and self.classes.get(profile.priority_class) is None:
+        of_class = profile.settings().get("spec.priorityClassName")
+        if of_class and self.classes.get(str(of_class)) is None:
             yield (
-                f"spec.priorityClassName: there is no PriorityClass {profile.priority_class}: until it is "
+                f"spec.priorityClassName: there is no PriorityClass {of_class}: until it is "
                 "created, the pods that this profile selects are refused"
             )
         others = [each for each in self.good.values() if each.name != profile.name]
