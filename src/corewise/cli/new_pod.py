@@ -114,9 +114,13 @@ async def explain_new_pod(client: Client, pod: Mapping[str, Any], offline: Offli
             if (of_class := pod["spec"].get("priorityClassName")) in priorities:
                 new.change(f"PriorityClass {of_class}", with_priority(pod, priorities))
             for found in sorted(objects, key=lambda each: each.metadata.name):
-                name, profile = found.metadata.name, parse_object(found).value
+                name, parsed = found.metadata.name, parse_object(found)
+                profile = parsed.value
                 if profile is None:
-                    new.lines.append(Line(f"profile {name}", "not applied: it has errors"))
+                    new.lines += [
+                        Line(f"profile {name}", f"not applied: {each.path}: {each.message}")
+                        for each in parsed.errors
+                    ]
                 elif profile.selects(labels, new.pod["metadata"].get("labels") or {}):
                     part = f"for {profile.probability} % of pods" if profile.probability < 100 else ""
                     new.change(f"profile {name}", with_profile(new.pod, profile, priorities), part)

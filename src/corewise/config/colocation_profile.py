@@ -13,19 +13,24 @@ exclude each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from enum import StrEnum
 from itertools import combinations
 from typing import Any
 
 from corewise.config.decoding import Decoder, Parsed, Place, Problem, Severity, either, shown
-from corewise.config.json_text import Items, Members, TextReading, Value, path_text
+from corewise.config.json_text import Located, Members, TextReading, path_text
 from corewise.config.node_configs import read_label_selector
+from corewise.config.pod_patch import read_pod_patch
 from corewise.config.yaml_text import read_objects
-from corewise.vocabulary.names import QOS_CLASS, SUB_PRIORITY
-from corewise.vocabulary.selectors import LabelSelector, label_key_fault, label_value_fault
+from corewise.vocabulary.names import PRIORITY_CLASS, QOS_CLASS, QOS_LEVEL, SUB_PRIORITY
+from corewise.vocabulary.selectors import (
+    LabelSelector,
+    label_key_fault,
+    label_value_fault,
+    object_name_fault,
+)
 
 KIND = "ClusterColocationProfile"
 SKIP_RESOURCES = "config.koordinator.sh/skip-update-resources"
@@ -34,6 +39,8 @@ LONGEST_NAME = 200
 """The name of the profile's webhook is made of it, and has at most 253 characters."""
 _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
 _INT32 = 2**31 - 1
+_LEVEL = re.compile(r"-?[0-9]+|LC|HLS|LS|BE")
+_WHOLE = re.compile(r"-?[0-9]+")
 _SPEC = (
     "namespaceSelector",
     "selector",
@@ -59,6 +66,15 @@ class ProfileQoS(StrEnum):
     LS = "LS"
     BE = "BE"
     SYSTEM = "SYSTEM"
+
+
+class KoordinatorPriorityClass(StrEnum):
+    """The values of the label ``koordinator.sh/priority-class``."""
+
+    PROD = "koord-prod"
+    MID = "koord-mid"
+    BATCH = "koord-batch"
+    FREE = "koord-free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,44 +217,61 @@ def _read_spec(decoder: Decoder, place: Place, name: str) -> ColocationProfile:
         decoder.warn(
             place, "selects every pod of the cluster, except in kube-system and in the manager's namespace"
         )
+    labels = _texts(decoder, spec["labels"], _check_label)
+    before = decoder.error_count
+    patch = read_pod_patch(decoder, spec["patch"])
+    if decoder.error_count == before:
+        _check_patched(decoder, spec["patch"])
     return ColocationProfile(
         name=name,
         namespaces=namespaces,
         pods=pods,
-        labels=_texts(decoder, spec["labels"], are_labels=True),
-        annotations=_texts(decoder, spec["annotations"]),
-        label_key_mapping=_mapping(decoder, spec["labelKeysMapping"]),
-        annotation_key_mapping=_mapping(decoder, spec["annotationKeysMapping"]),
-        label_suffixes=_texts(decoder, spec["labelSuffixes"]),
+        labels=labels,
+        annotations=_texts(decoder, spec["annotations"], _check_annotation),
+        label_key_mapping=_texts(decoder, spec["labelKeysMapping"], _check_new_key),
+        annotation_key_mapping=_texts(decoder, spec["annotationKeysMapping"], _check_new_key),
+        label_suffixes=_suffixes(decoder, spec["labelSuffixes"], labels),
         qos_class=decoder.choice(spec["qosClass"], ProfileQoS),
-        priority_class=either(decoder.text(spec["priorityClassName"]), ""),
+        priority_class=_name(decoder, spec["priorityClassName"], object_name_fault),
         sub_priority=decoder.whole(spec["koordinatorPriority"], -_INT32 - 1, _INT32),
-        scheduler=either(decoder.text(spec["schedulerName"]), ""),
-        patch=_patch(decoder, spec["patch"]),
+        scheduler=_name(decoder, spec["schedulerName"], _scheduler_fault),
+        patch=patch,
         probability=_probability(decoder, spec["probability"]),
     )
 
 
-def _texts(decoder: Decoder, place: Place, *, are_labels: bool = False) -> dict[str, str]:
+def _check_patched(decoder: Decoder, patch: Place) -> None:
+    """Check in the patch what is checked in the fields of a profile, too."""
+    _texts(decoder, _at(patch, "metadata", "labels"), _check_label)
+    _texts(decoder, _at(patch, "metadata", "annotations"), _check_annotation)
+    _name(decoder, _at(patch, "spec", "priorityClassName"), object_name_fault)
+    _name(decoder, _at(patch, "spec", "schedulerName"), _scheduler_fault)
+    for each in ("priority", "preemptionPolicy"):
+        if not (place := _at(patch, "spec", each)).is_empty:
+            decoder.error(place, "the API server takes it from the PriorityClass: set priorityClassName")
+
+
+def _at(place: Place, *path: str) -> Place:
+    """Return the place below; an empty one if it is absent."""
+    for step in path:
+        members = place.value if isinstance(place.value, Members) else ()
+        below = next((each.value for each in members if each.key == step), Located(None, place.offset))
+        place = Place.of(below, (*place.path, step))
+    return place
+
+
+def _texts(
+    decoder: Decoder, place: Place, check: Callable[[Decoder, Place, str, str], None]
+) -> dict[str, str]:
     """Read a map of texts whose keys are those of labels or annotations."""
     found = {}
     for key, value in decoder.entries(place):
-        _check_key(decoder, key, str(key.path[-1]))
+        name = str(key.path[-1])
+        _check_key(decoder, key, name)
         text = decoder.text(value)
-        fault = label_value_fault(text) if text is not None and are_labels else None
-        if fault:
-            decoder.error(value, f"not a label value: {fault}")
         if text is not None:
-            found[str(key.path[-1])] = text
-    return found
-
-
-def _mapping(decoder: Decoder, place: Place) -> dict[str, str]:
-    """Read which key's value is copied to which other key."""
-    found = _texts(decoder, place)
-    for _, value in decoder.entries(place):
-        if isinstance(value.value, str):
-            _check_key(decoder, value, value.value)
+            found[name] = text
+            check(decoder, value, name, text)
     return found
 
 
@@ -248,32 +281,56 @@ def _check_key(decoder: Decoder, place: Place, key: str) -> None:
         decoder.error(place, f"not a key of labels or annotations: {fault}")
 
 
-def _patch(decoder: Decoder, place: Place) -> Mapping[str, Any] | None:
-    """Read the strategic merge patch; what it means to a pod the API server checks with each pod."""
-    if place.is_empty:
-        return None
-    if not isinstance(place.value, Members):
-        decoder.error(place, f"must be an object {{...}}, a part of a pod, not {shown(place.value)}")
-        return None
-    patch: dict[str, Any] = _plain(place.value)
-    known = ("apiVersion", "kind", "metadata", "spec")
-    for key, _ in decoder.entries(place):
-        if key.path[-1] not in known:
-            decoder.error(key, "a pod has no such field: a patch changes metadata or spec")
-    return patch
+def _check_new_key(decoder: Decoder, place: Place, _key: str, new_key: str) -> None:
+    _check_key(decoder, place, new_key)
 
 
-def _plain(value: Value) -> Any:
-    """Return what JSON has: numbers without a fraction are whole."""
-    match value:
-        case Members():
-            return {member.key: _plain(member.value.value) for member in value}
-        case Items():
-            return [_plain(item.value) for item in value]
-        case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
-        case _:
-            return value
+def _check_label(decoder: Decoder, place: Place, key: str, value: str) -> None:
+    fault = label_value_fault(value)
+    if fault:
+        decoder.error(place, f"not a label value: {fault}")
+    elif key == QOS_CLASS:
+        decoder.choice(place, ProfileQoS)
+    elif key == PRIORITY_CLASS:
+        decoder.choice(place, KoordinatorPriorityClass)
+    elif key == SUB_PRIORITY and not _WHOLE.fullmatch(value):
+        decoder.error(place, f"{shown(value)} is not a priority: write a whole number in quotes")
+
+
+def _check_annotation(decoder: Decoder, place: Place, key: str, value: str) -> None:
+    if key == QOS_LEVEL and not _LEVEL.fullmatch(value):
+        decoder.error(
+            place, f"{shown(value)} is not a level: write a whole number in quotes, LC, HLS, LS or BE"
+        )
+
+
+def _suffixes(decoder: Decoder, place: Place, labels: Mapping[str, str]) -> dict[str, str]:
+    """Read the suffixes; one that fits no value, or not the one that the profile sets, is an error."""
+
+    def check(decoder: Decoder, place: Place, key: str, suffix: str) -> None:
+        if key in labels:
+            _check_label(decoder, place, key, labels[key] + suffix)
+        elif label_value_fault(suffix) and (fault := label_value_fault("a" + suffix)):
+            decoder.error(place, f"no label value can end with {shown(suffix)}: {fault}")
+
+    return _texts(decoder, place, check)
+
+
+def _name(decoder: Decoder, place: Place, fault_of: Callable[[str], str | None]) -> str:
+    """Read the name of an object; the empty one is none."""
+    name = either(decoder.text(place), "")
+    if name and (fault := fault_of(name)):
+        decoder.error(place, f"{shown(name)} cannot be a name: {fault}")
+    return name
+
+
+def _scheduler_fault(name: str) -> str | None:
+    """Say what is wrong with a scheduler's name, if anything is: its Events name it as their reporter."""
+    if label_key_fault(name) is None:
+        return None
+    return (
+        "the name of a scheduler has at most 63 letters, digits, - _ or . with a letter or digit at both ends"
+    )
 
 
 def _probability(decoder: Decoder, place: Place) -> int:

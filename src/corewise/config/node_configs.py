@@ -120,8 +120,8 @@ def read_node_configs(
         name = decoder.text(fields["name"]) or ""
         selector = _node_selector(decoder, fields["nodeSelector"])
         is_lost = decoder.error_count > before
-        first = next((entry for entry in entries if entry.selector.covers(selector)), None)
-        if first is not None:
+        first = next((entry for entry in entries if selector.implies(entry.selector)), None)
+        if first is not None and not selector.selects_nothing:
             decoder.warn(
                 place, f"is never used: {first} comes first and selects every node that this entry does"
             )

@@ -53,20 +53,40 @@ class Requirement:
             case Operator.DOES_NOT_EXIST:
                 return value is None
 
-    def excludes(self, other: Requirement) -> bool:
-        """Say whether no label can meet both, as far as two conditions alone can say it."""
-        if self.key != other.key:
-            return False
-        match self.operator, other.operator:
-            case Operator.IN, Operator.IN:
-                return not self.values & other.values
-            case Operator.IN, Operator.NOT_IN:
-                return self.values <= other.values
-            case ((Operator.IN | Operator.EXISTS), Operator.DOES_NOT_EXIST):
-                return True
-            case (Operator.NOT_IN, Operator.IN) | (Operator.DOES_NOT_EXIST, (Operator.IN | Operator.EXISTS)):
-                return other.excludes(self)
-        return False
+    @property
+    def allowed(self) -> AllowedValues:
+        may_be_absent = self.operator in {Operator.NOT_IN, Operator.DOES_NOT_EXIST}
+        all_but = self.operator in {Operator.NOT_IN, Operator.EXISTS}
+        return AllowedValues(may_be_absent, self.values, all_but)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedValues:
+    """What one label may be: ``values``, or everything but them; and whether it may be absent.
+
+    There are more values than anybody names, so that two of these allow the same if they are equal.
+    """
+
+    may_be_absent: bool = True
+    values: frozenset[str] = frozenset()
+    all_but: bool = True
+
+    def __and__(self, other: AllowedValues) -> AllowedValues:
+        match self.all_but, other.all_but:
+            case True, True:
+                values = self.values | other.values
+            case True, False:
+                values = other.values - self.values
+            case False, True:
+                values = self.values - other.values
+            case _:
+                values = self.values & other.values
+        may_be_absent = self.may_be_absent and other.may_be_absent
+        return AllowedValues(may_be_absent, values, self.all_but and other.all_but)
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.may_be_absent or self.all_but or self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +104,27 @@ class LabelSelector:
     def matches(self, labels: Mapping[str, str]) -> bool:
         return not self.selects_nothing and all(each.holds(labels) for each in self.requirements)
 
-    def covers(self, other: LabelSelector) -> bool:
-        """Say whether all that ``other`` selects is certainly selected here: nothing more is required."""
-        if self.selects_nothing or other.selects_nothing:
-            return False
-        return set(self.requirements) <= set(other.requirements)
+    def allowed(self) -> dict[str, AllowedValues]:
+        """Return what each label that a requirement names may be."""
+        found: dict[str, AllowedValues] = {}
+        for each in self.requirements:
+            found[each.key] = found.get(each.key, AllowedValues()) & each.allowed
+        return found
 
     def excludes(self, other: LabelSelector) -> bool:
-        """Say whether certainly nothing is selected both here and by ``other``."""
-        return any(ours.excludes(theirs) for ours in self.requirements for theirs in other.requirements)
+        """Say whether no labels are selected both here and by ``other``."""
+        both = LabelSelector(self.requirements + other.requirements).allowed()
+        return self.selects_nothing or other.selects_nothing or any(each.is_nothing for each in both.values())
+
+    def implies(self, other: LabelSelector) -> bool:
+        """Say whether ``other`` selects all labels that are selected here."""
+        if self.excludes(self):
+            return True
+        ours = self.allowed()
+        return not other.selects_nothing and all(
+            (found := ours.get(key, AllowedValues())) & theirs == found
+            for key, theirs in other.allowed().items()
+        )
 
     @property
     def document(self) -> dict[str, Any]:
@@ -116,6 +148,16 @@ def label_key_fault(key: str) -> str | None:
         return f"the part before / must be a DNS name in lower case of at most {_LONGEST_PREFIX} characters"
     if not _NAME.fullmatch(name):
         return "a label name has 1 to 63 letters, digits, - _ or . with a letter or digit at both ends"
+    return None
+
+
+def object_name_fault(name: str) -> str | None:
+    """Say what is wrong with the name of an object, a DNS subdomain, if anything is."""
+    if len(name) > _LONGEST_PREFIX or not _PREFIX.fullmatch(name):
+        return (
+            f"the name of an object has at most {_LONGEST_PREFIX} small letters, digits, - or . with a "
+            "letter or digit at both ends"
+        )
     return None
 
 
