@@ -15,6 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 from corewise.cli import corewise
+from corewise.kube.admission import decode_review
 from corewise.manager.webhooks import PROFILE
 from manager.reviews import body, response_of, review, webhooks
 
@@ -61,7 +62,7 @@ LABEL = "a label value has at most 63 letters"
             "whole number",
         ),
         (
-            "annotations: {volcano.sh/qos-level: off}",
+            "annotations: {volcano.sh/qos-level: low}",
             39,
             'spec.annotations["volcano.sh/qos-level"]',
             "write a whole number in quotes, LC, HLS, LS or BE",
@@ -70,7 +71,7 @@ LABEL = "a label value has at most 63 letters"
         ("labelKeysMapping: 5", 21, "spec.labelKeysMapping", "must be an object"),
         ('labelSuffixes: {a: "-"}', 22, "spec.labelSuffixes.a", 'no label value can end with "-"'),
         (f"labelSuffixes: {{a: -{LONG}}}", 22, "spec.labelSuffixes.a", "no label value can end with"),
-        (f"{{labels: {{a: {LONG}}}, labelSuffixes: {{a: -x}}}}", 108, "spec.labelSuffixes.a", LABEL),
+        (f"{{labels: {{a: {LONG}}}, labelSuffixes: {{a: -x}}}}", 105, "spec.labelSuffixes.a", LABEL),
         ("patch: x", 10, "spec.patch", "must be an object"),
         ("patch: {status: {}}", 11, "spec.patch.status", "a pod has no such field"),
         ("patch: {spec: {hostNetwrk: true}}", 18, "spec.patch.spec.hostNetwrk", 'mean "hostNetwork"?'),
@@ -119,9 +120,21 @@ def test_a_bad_profile_is_refused_at_both_doors(
     assert said in problem["message"]
 
     request = review(PROFILE, yaml.safe_load(text), None, operation="CREATE", name="bad")
-    response = response_of(asyncio.run(webhooks()[PROFILE](body(request))))
+    response = response_of(asyncio.run(webhooks()[PROFILE](decode_review(body(request)))).body)
     assert response["allowed"] is False
     assert response["status"]["message"] == f"{path}: {problem['message']}"
+
+
+def test_of_two_profiles_that_contradict_the_later_in_the_file_is_refused(tmp_path: Path) -> None:
+    first = HEAD.replace("bad", "z-first") + "  schedulerName: one\n"
+    file = tmp_path / "profiles.yaml"
+    file.write_text(f"{first}---\n{HEAD}  patch:\n    spec:\n      schedulerName: two\n")
+    checked = CliRunner().invoke(corewise, ["config", "check", str(file), "-o", "json"])
+    (problem,) = json.loads(checked.stdout)["problems"]
+    assert checked.exit_code == 1
+    assert (problem["line"], problem["column"]) == (15, 22)
+    assert problem["path"] == "spec.patch.spec.schedulerName"
+    assert "profiles bad and z-first set spec.schedulerName differently, to two and one" in problem["message"]
 
 
 def test_what_a_strategic_merge_patch_may_say_is_accepted(tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from operator import and_, le
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corewise.colocation.offline import offline_mark
@@ -101,21 +102,71 @@ def test_a_priority_class_that_is_missing_is_named(spec: dict[str, Any]) -> None
 
 def test_a_patch_that_does_not_fit_is_no_bug() -> None:
     with pytest.raises(ProfileNotApplicableError, match="its patch does not fit the pod"):
-        applied(pod(containers=[{"name": "a"}]), patch={"spec": {"containers": [{"image": "no name"}]}})
+        applied(pod(containers=[{"name": "a"}]), patch={"spec": {"$patch": "other"}})
 
 
-def test_what_two_profiles_set_differently_is_found_by_path() -> None:
-    found = conflicts(
-        [
-            profile("b", selector={"matchLabels": {"x": "1"}}, schedulerName="two", labels={"a/b": "1"}),
-            profile("a", patch={"spec": {"schedulerName": "one"}, "metadata": {"labels": {"a/b": "1"}}}),
-            profile("c", selector={"matchLabels": {"x": "2"}}, patch={"spec": {"schedulerName": "three"}}),
-        ]
-    )
-    assert [(each.first, each.second, each.path, each.values) for each in found] == [
-        ("a", "b", "spec.schedulerName", ("one", "two")),
-        ("a", "c", "spec.schedulerName", ("one", "three")),
-    ]
+A, AB = {"matchLabels": {"x": "a"}}, {"matchLabels": {"x": "a", "y": "b"}}
+NOT_B = {"matchLabels": {"x": "a"}, "matchExpressions": [{"key": "y", "operator": "NotIn", "values": ["b"]}]}
+OF_TEAM = {"matchLabels": {"team": "t"}}
+BE, LS = {"qosClass": "BE"}, {"qosClass": "LS"}
+QOS = f'metadata.labels["{QOS_CLASS}"]'
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ({"selector": A, **BE}, {"selector": A, **LS}, [(QOS, True)]),
+        ({"selector": A, **BE}, {"selector": AB, **LS}, [(QOS, True)]),
+        ({"selector": AB, **BE}, {"selector": A, **LS}, [(QOS, True)]),
+        ({**BE}, {"selector": A, "labels": {QOS_CLASS: "LS"}}, [(QOS, True)]),
+        ({"selector": A, **BE}, {"selector": {"matchLabels": {"y": "b"}}, **LS}, [(QOS, False)]),
+        ({"selector": AB, **BE}, {"selector": NOT_B, **LS}, []),
+        ({"selector": A, **BE}, {"selector": A, **BE}, []),
+        ({"selector": A, **BE}, {"selector": A, "schedulerName": "s"}, []),
+        # of namespaces and pods, each selects more than the other in one
+        (
+            {"selector": A, "namespaceSelector": OF_TEAM, **BE},
+            {"selector": A, **LS},
+            [(QOS, True)],
+        ),
+        ({"selector": A, "namespaceSelector": OF_TEAM, **BE}, {"selector": AB, **LS}, [(QOS, False)]),
+        # a part of the pods; lists that may merge
+        ({"selector": A, **BE, "probability": 50}, {"selector": A, **LS}, [(QOS, False)]),
+        (
+            {"patch": {"spec": {"containers": [{"name": "c", "tty": True}]}}},
+            {"patch": {"spec": {"containers": [{"name": "c", "stdin": True}]}}},
+            [("spec.containers", False)],
+        ),
+        # the second one selects by what the first one leaves
+        ({"selector": A, "labels": {"x": "other"}, **BE}, {"selector": A, **LS}, []),
+        (
+            {"selector": A, "labels": {"x": "c"}, **BE},
+            {"selector": {"matchLabels": {"x": "c"}}, **LS},
+            [(QOS, False)],
+        ),
+        (
+            {"selector": A, "labelSuffixes": {"x": "-c"}, **BE},
+            {"selector": {"matchLabels": {"x": "a-c"}}, **LS},
+            [(QOS, False)],
+        ),
+        (
+            {"schedulerName": "one"},
+            {"patch": {"spec": {"schedulerName": "two"}}},
+            [("spec.schedulerName", True)],
+        ),
+        (
+            {"labels": {"l": "1"}},
+            {"patch": {"metadata": {"labels": {"l": None}}}},
+            [("metadata.labels.l", True)],
+        ),
+    ],
+)
+def test_what_two_profiles_set_differently_is_found_by_path(
+    first: dict[str, Any], second: dict[str, Any], found: list[tuple[str, bool]]
+) -> None:
+    both = conflicts([profile("b", **second), profile("a", **first)])
+    assert [(each.path, each.is_certain) for each in both] == found
+    assert all((each.first, each.second) == ("a", "b") for each in both)
 
 
 REQUIREMENTS = st.builds(
@@ -124,25 +175,24 @@ REQUIREMENTS = st.builds(
     st.sampled_from(list(Operator)),
     st.frozensets(st.sampled_from(["1", "2"]), min_size=1),
 )
-SELECTORS = st.lists(REQUIREMENTS, max_size=2).map(lambda each: LabelSelector(tuple(each)))
-LABELS = st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["1", "2", "3"]))
+SELECTORS = st.builds(
+    LabelSelector, st.lists(REQUIREMENTS, max_size=3).map(tuple), st.sampled_from([False, False, False, True])
+)
 
 
-@given(SELECTORS, SELECTORS, LABELS)
-def test_selectors_that_exclude_each_other_select_nothing_together(
-    first: LabelSelector, second: LabelSelector, labels: dict[str, str]
+ALL_LABELS = [
+    {key: value for key, value in (("a", a), ("b", b)) if value is not None}
+    for a in (None, "1", "2", "3")
+    for b in (None, "1", "2", "3")
+]
+"""All that two labels can be to requirements that name the values 1 and 2: 3 is every other value."""
+
+
+@settings(max_examples=500, deadline=None)
+@given(SELECTORS, SELECTORS)
+def test_selectors_exclude_and_imply_each_other_as_trying_all_labels_says(
+    first: LabelSelector, second: LabelSelector
 ) -> None:
-    assert first.excludes(second) == second.excludes(first)
-    assert not (first.excludes(second) and first.matches(labels) and second.matches(labels))
-
-
-def test_different_values_of_one_label_exclude_each_other() -> None:
-    one, two = (LabelSelector.of_labels({"app": each}) for each in ("one", "two"))
-    anything = LabelSelector((Requirement("app", Operator.EXISTS),))
-    not_one = LabelSelector((Requirement("app", Operator.NOT_IN, frozenset({"one"})),))
-    either = LabelSelector((Requirement("app", Operator.IN, frozenset({"one", "two"})),))
-    assert one.excludes(two)
-    assert one.excludes(not_one)
-    assert not either.excludes(not_one)
-    assert not one.excludes(anything)
-    assert anything.excludes(LabelSelector((Requirement("app", Operator.DOES_NOT_EXIST),)))
+    ours, theirs = ([each.matches(labels) for labels in ALL_LABELS] for each in (first, second))
+    assert first.excludes(second) is not any(map(and_, ours, theirs))
+    assert first.implies(second) is all(map(le, ours, theirs))

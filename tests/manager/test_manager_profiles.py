@@ -176,14 +176,26 @@ async def test_with_somebody_elses_certificate_profiles_are_applied_too(
     assert pod["spec"]["containers"][0]["resources"]["requests"][BATCH_CPU] == "1500"
 
 
-async def test_of_two_profiles_the_one_with_the_later_name_counts(profiles: World) -> None:
+async def test_a_profile_that_contradicts_another_is_refused_and_of_stored_ones_the_later_name_counts(
+    profiles: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two may be stored from before the manager, or while it did not answer."""
+    selector = OFFLINE["spec"]["selector"]
+    await add_profile(profiles, "b", selector=selector, labels={"x": "of-b"})
+    await add_profile(profiles, "a", selector=selector, labels={"x": "of-a", "y": "of-a"})
     async with profiles.manager():
-        await add_profile(profiles, "b", selector=OFFLINE["spec"]["selector"], labels={"x": "of-b"})
-        labels = {"x": "of-a", "y": "of-a"}
-        await add_profile(profiles, "a", selector=OFFLINE["spec"]["selector"], labels=labels)
         await installed(profiles, "a.profile.corewise.io", "b.profile.corewise.io", TRANSLATION)
         pod = await create(profiles, metadata={"labels": {"app": "batch"}})
-    assert pod["metadata"]["labels"] == {"app": "batch", "x": "of-b", "y": "of-a"}
+        assert pod["metadata"]["labels"] == {"app": "batch", "x": "of-b", "y": "of-a"}
+        assert "two ClusterColocationProfiles contradict each other" in caplog.text
+        with pytest.raises(
+            Invalid, match=r"spec.labels.x: profiles a and c set .* to of-a and of-c, and one"
+        ):
+            await add_profile(profiles, "c", selector=selector, labels={"x": "of-c"})
+        with pytest.raises(Invalid, match="profiles a and b set"):
+            await profiles.client.patch(PLAIN_PROFILES, "a", {"spec": {"qosClass": "BE"}})
+        await profiles.client.patch(PLAIN_PROFILES, "a", {"metadata": {"labels": {"owner": "me"}}})
+        await profiles.client.patch(PLAIN_PROFILES, "a", {"spec": {"labels": {"x": "of-b"}}})
 
 
 async def test_a_pod_whose_class_a_patch_sets_is_offline(profiles: World) -> None:

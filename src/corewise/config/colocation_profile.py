@@ -6,8 +6,9 @@ read, and one that is unknown is an error: a misspelt ``qosClas`` would leave po
 An absent selector selects everything, as Koordinator has it; a profile without any selector gets a warning.
 
 **Two profiles for one pod.** Profiles are applied in the order of their names, so that of two which set one
-thing differently the later one counts. :func:`conflicts` finds such pairs, unless their selectors certainly
-exclude each other.
+thing differently the later one counts. :func:`conflicts` finds such pairs. A conflict is certain if one
+selects every pod that the other does: then the setting of one of them never counts, or an exception hangs on
+the names, and the newer profile is refused. Elsewhere some pod may have the labels of both: a warning.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ LONGEST_NAME = 200
 """The name of the profile's webhook is made of it, and has at most 253 characters."""
 _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
 _INT32 = 2**31 - 1
+_ALL_PODS = 100
+_FIELD_OF_LABEL = {QOS_CLASS: "qosClass", SUB_PRIORITY: "koordinatorPriority"}
 _LEVEL = re.compile(r"-?[0-9]+|LC|HLS|LS|BE")
 _WHOLE = re.compile(r"-?[0-9]+")
 _SPEC = (
@@ -109,74 +112,151 @@ class ColocationProfile:
         """Say whether it selects a pod, by its labels and those of its namespace."""
         return self.namespaces.matches(namespace) and self.pods.matches(pod)
 
-    def settings(self) -> dict[str, object]:
-        """Return what it sets, by path: what two profiles must not set differently."""
-        document: dict[str, Any] = {
-            "metadata": {"labels": {**self.labels, **self.class_labels}, "annotations": self.annotations},
-            "spec": {
-                key: value
+    def settings(self) -> dict[str, Setting]:
+        """Return what it sets on a pod, by path: what two profiles must not set differently."""
+        found = [
+            *(
+                Setting(("metadata", "labels", key), value, ("labels", key))
+                for key, value in self.labels.items()
+            ),
+            *(
+                Setting(("metadata", "annotations", key), value, ("annotations", key))
+                for key, value in self.annotations.items()
+            ),
+            *(
+                Setting(("metadata", "labels", key), value, (_FIELD_OF_LABEL[key],))
+                for key, value in self.class_labels.items()
+            ),
+            *(
+                Setting(("spec", key), value, (key,))
                 for key, value in (
-                    ("priorityClassName", self.priority_class),
                     ("schedulerName", self.scheduler),
+                    ("priorityClassName", self.priority_class),
                 )
                 if value
-            },
-        }
-        return {**dict(_leaves(document, ())), **dict(_leaves(self.patch or {}, ()))}
+            ),
+            *(Setting(path, value, ("patch", *path)) for path, value in _leaves(self.patch or {}, ())),
+        ]
+        return {path_text(each.path): each for each in found}
+
+    def labels_left(self) -> dict[str, str | None]:
+        """Return the labels that it may change, with their values; None where the pod decides the value."""
+        changed: dict[str, str | None] = {**self.labels}
+        changed |= dict.fromkeys([*self.label_key_mapping.values(), *self.label_suffixes])
+        changed |= self.class_labels
+        for path, value in _leaves(self.patch or {}, ()):
+            if path[:-1] == ("metadata", "labels"):
+                changed[path[-1]] = value if isinstance(value, str) else None
+        return changed
 
 
-def _leaves(document: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a profile sets at a path of a pod, and the field of its own spec that says so."""
+
+    path: tuple[str, ...]
+    value: object
+    field: tuple[str, ...]
+
+
+def _leaves(document: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
     for key, value in document.items():
         here = (*path, key)
         if isinstance(value, Mapping):
             yield from _leaves(value, here)
         else:
-            yield path_text(here), value
+            yield here, value
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileOverlap:
-    """Two profiles that may select one pod, and set one thing differently. The second one counts."""
+class ProfileConflict:
+    """Two profiles that may select one pod and set one thing differently; the second one counts.
+
+    ``settings`` are theirs, by name. ``is_certain``: one of them is applied to every pod that the other is.
+    """
 
     first: str
     second: str
     path: str
-    values: tuple[object, object]
+    settings: Mapping[str, Setting]
+    is_certain: bool
+
+    def said_of(self, profile: str) -> str:
+        """Say it as a problem of one of the two."""
+        return f"{path_text(('spec', *self.settings[profile].field))}: {self}"
 
     def __str__(self) -> str:
-        first, second = self.values
+        first, second = (
+            "null" if (value := self.settings[each].value) is None else value
+            for each in (self.first, self.second)
+        )
+        values = f"set {self.path} differently, to {first} and {second}"
+        if self.is_certain:
+            return (
+                f"profiles {self.first} and {self.second} {values}, and one selects every pod that the other "
+                "does: set it in one of them, or make the selectors exclude each other, with NotIn or "
+                "DoesNotExist"
+            )
         return (
-            f"profiles {self.first} and {self.second} may select the same pod and set {self.path} "
-            f"differently, to {first} and {second}: {self.second} counts, since profiles are applied in the "
-            "order of their names. Make the selectors exclude each other"
+            f"profiles {self.first} and {self.second} may select the same pod and {values}: {self.second} "
+            "counts, since profiles are applied in the order of their names. Make the selectors exclude each "
+            "other"
         )
 
 
-def conflicts(profiles: Iterable[ColocationProfile]) -> list[ProfileOverlap]:
+def conflicts(profiles: Iterable[ColocationProfile]) -> list[ProfileConflict]:
     """Return what profiles set differently on pods that two of them may select, in the order of names."""
-    return [
-        ProfileOverlap(first.name, second.name, path, (ours[path], theirs[path]))
-        for first, second in combinations(sorted(profiles, key=lambda each: each.name), 2)
-        if not (first.namespaces.excludes(second.namespaces) or first.pods.excludes(second.pods))
-        for ours, theirs in [(first.settings(), second.settings())]
-        for path in ours.keys() & theirs.keys()
-        if ours[path] != theirs[path]
-    ]
+    found = []
+    for first, second in combinations(sorted(profiles, key=lambda each: each.name), 2):
+        if first.namespaces.excludes(second.namespaces) or _left_by(first).excludes(second.pods):
+            continue
+        are_certain = _is_certain(first, second)
+        ours, theirs = first.settings(), second.settings()
+        for path in sorted(ours.keys() & theirs.keys()):
+            values = (ours[path].value, theirs[path].value)
+            if values[0] != values[1]:
+                is_certain = are_certain and not any(isinstance(each, list) for each in values)
+                pair = {first.name: ours[path], second.name: theirs[path]}
+                found.append(ProfileConflict(first.name, second.name, path, pair, is_certain))
+    return found
+
+
+def _left_by(profile: ColocationProfile) -> LabelSelector:
+    """Return what is known of the labels of pods that a profile has changed: the next one selects by them."""
+    changed = profile.labels_left()
+    kept = tuple(each for each in profile.pods.requirements if each.key not in changed)
+    known = LabelSelector.of_labels({key: value for key, value in changed.items() if value is not None})
+    return LabelSelector(kept + known.requirements, profile.pods.selects_nothing)
+
+
+def _is_certain(first: ColocationProfile, second: ColocationProfile) -> bool:
+    """Say whether both are applied to every pod that one of them selects."""
+    changed = first.labels_left()
+    return (
+        min(first.probability, second.probability) == _ALL_PODS
+        and not any(each.key in changed for each in second.pods.requirements)
+        and any(
+            one.namespaces.implies(other.namespaces) and one.pods.implies(other.pods)
+            for one, other in ((first, second), (second, first))
+        )
+    )
 
 
 def profiles_in(text: str) -> list[Parsed[ColocationProfile]]:
     """Read the profiles of a file: YAML or JSON, several documents, or a List. Other objects are passed over.
 
-    Pairs that set one thing differently are warnings at the second profile.
+    Of a pair that sets one thing differently the problem is at the one that stands later in the file.
     """
     readings = [each for each in read_objects(text) if _kind(each) == KIND]
     found = [parse_profile(each) for each in readings]
-    good = [each.value for each in found if each.value is not None]
-    for conflict in conflicts(good):
-        at = next(i for i, each in enumerate(found) if each.value and each.value.name == conflict.second)
-        root = readings[at].root
-        line, column = readings[at].positions.at(root.offset if root else 0)
-        problem = Problem(Severity.WARNING, line, column, "", str(conflict))
+    order = {each.value.name: at for at, each in enumerate(found) if each.value}
+    for conflict in conflicts([each for at in order.values() if (each := found[at].value)]):
+        name = max(conflict.first, conflict.second, key=lambda each: order[each])
+        at, field = order[name], ("spec", *conflict.settings[name].field)
+        root = Place.of(readings[at].root or Located(None, 0), ())
+        line, column = readings[at].positions.at(_at(root, *field).offset)
+        severity = Severity.ERROR if conflict.is_certain else Severity.WARNING
+        problem = Problem(severity, line, column, path_text(field), str(conflict))
         found[at] = replace(found[at], problems=(*found[at].problems, problem))
     return found
 
@@ -252,7 +332,7 @@ def _check_patched(decoder: Decoder, patch: Place) -> None:
 
 
 def _at(place: Place, *path: str) -> Place:
-    """Return the place below; an empty one if it is absent."""
+    """Return the place below; an empty one, at the last that is there, if it is absent."""
     for step in path:
         members = place.value if isinstance(place.value, Members) else ()
         below = next((each.value for each in members if each.key == step), Located(None, place.offset))

@@ -166,17 +166,22 @@ class PodWebhooks:
             return allowed(request)
         new = decode_object(COLOCATION_PROFILES, request.object, "object")
         parsed = parse_object(new)
+        faults = [f"{each.path}: {each.message}" for each in parsed.errors]
+        if parsed.value is not None:
+            found = self.profiles.conflicts_of(parsed.value)
+            faults += [each.said_of(parsed.value.name) for each in found if each.is_certain]
+        if faults and (
+            request.operation is OperationType.CREATE
+            or bytes(new.spec)
+            != bytes(decode_object(COLOCATION_PROFILES, request.old_object, "oldObject").spec)
+        ):
+            return refused(request, "\n".join(faults), code=422, reason="Invalid")
         if parsed.value is None:
-            text = "\n".join(f"{each.path}: {each.message}" for each in parsed.errors)
-            if request.operation is OperationType.CREATE or bytes(new.spec) != bytes(
-                decode_object(COLOCATION_PROFILES, request.old_object, "oldObject").spec
-            ):
-                return refused(request, text, code=422, reason="Invalid")
-            return allowed(request, warnings=text.splitlines())
+            return allowed(request, warnings=faults)
         warnings = [f"{each.path}: {each.message}" for each in parsed.warnings]
         if not self.are_installed:
             warnings.append("no profile is applied: corewise manager runs without --webhook-service")
-        return allowed(request, warnings=[*warnings, *self.profiles.remarks(parsed.value)])
+        return allowed(request, warnings=[*faults, *warnings, *self.profiles.remarks(parsed.value)])
 
 
 def refusal(mark: str, asked: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from corewise.colocation.profiles import PriorityOfClass
-from corewise.config.colocation_profile import ColocationProfile, conflicts, parse_profile
+from corewise.config.colocation_profile import ColocationProfile, ProfileConflict, conflicts, parse_profile
 from corewise.config.decoding import Parsed
 from corewise.config.json_text import read_json
 from corewise.kube.cache import Cache
@@ -86,10 +86,14 @@ class Profiles:
                 f"spec.priorityClassName: there is no PriorityClass {of_class}: until it is "
                 "created, the pods that this profile selects are refused"
             )
+        for conflict in self.conflicts_of(profile):
+            if not conflict.is_certain:
+                yield conflict.said_of(profile.name)
+
+    def conflicts_of(self, profile: ColocationProfile) -> list[ProfileConflict]:
+        """Return what a profile, stored or not, sets otherwise than the others."""
         others = [each for each in self.good.values() if each.name != profile.name]
-        for conflict in conflicts([*others, profile]):
-            if profile.name in {conflict.first, conflict.second}:
-                yield str(conflict)
+        return [each for each in conflicts([*others, profile]) if profile.name in each.settings]
 
     def _changed(self, old: RawObject | None, new: RawObject | None) -> None:
         if old is not None:
@@ -103,5 +107,11 @@ class Profiles:
                 )
             else:
                 self.good[name] = parsed.value
+                for conflict in self.conflicts_of(parsed.value):
+                    if conflict.is_certain:
+                        log.warning(
+                            "two ClusterColocationProfiles contradict each other; the later name counts",
+                            extra=fields(profile=name, conflict=str(conflict)),
+                        )
         self._on_change()
         self._on_effect()

@@ -57,7 +57,8 @@ class Requirement:
     def allowed(self) -> AllowedValues:
         may_be_absent = self.operator in {Operator.NOT_IN, Operator.DOES_NOT_EXIST}
         all_but = self.operator in {Operator.NOT_IN, Operator.EXISTS}
-        return AllowedValues(may_be_absent, self.values, all_but)
+        values = self.values if self.operator.takes_values else frozenset[str]()
+        return AllowedValues(may_be_absent, values, all_but)
 
 
 @dataclass(frozen=True, slots=True)
