@@ -112,30 +112,30 @@ class ColocationProfile:
         """Say whether it selects a pod, by its labels and those of its namespace."""
         return self.namespaces.matches(namespace) and self.pods.matches(pod)
 
-    def settings(self) -> dict[str, Setting]:
+    def settings(self) -> dict[str, ProfileSetting]:
         """Return what it sets on a pod, by path: what two profiles must not set differently."""
         found = [
             *(
-                Setting(("metadata", "labels", key), value, ("labels", key))
+                ProfileSetting(("metadata", "labels", key), value, ("labels", key))
                 for key, value in self.labels.items()
             ),
             *(
-                Setting(("metadata", "annotations", key), value, ("annotations", key))
+                ProfileSetting(("metadata", "annotations", key), value, ("annotations", key))
                 for key, value in self.annotations.items()
             ),
             *(
-                Setting(("metadata", "labels", key), value, (_FIELD_OF_LABEL[key],))
+                ProfileSetting(("metadata", "labels", key), value, (_FIELD_OF_LABEL[key],))
                 for key, value in self.class_labels.items()
             ),
             *(
-                Setting(("spec", key), value, (key,))
+                ProfileSetting(("spec", key), value, (key,))
                 for key, value in (
                     ("schedulerName", self.scheduler),
                     ("priorityClassName", self.priority_class),
                 )
                 if value
             ),
-            *(Setting(path, value, ("patch", *path)) for path, value in _leaves(self.patch or {}, ())),
+            *(ProfileSetting(path, value, ("patch", *path)) for path, value in _leaves(self.patch or {}, ())),
         ]
         return {path_text(each.path): each for each in found}
 
@@ -151,7 +151,7 @@ class ColocationProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ProfileSetting:
     """What a profile sets at a path of a pod, and the field of its own spec that says so."""
 
     path: tuple[str, ...]
@@ -169,7 +169,7 @@ def _leaves(document: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tupl
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileConflict:
+class ProfileContradiction:
     """Two profiles that may select one pod and set one thing differently; the second one counts.
 
     ``settings`` are theirs, by name. ``is_certain``: one of them is applied to every pod that the other is.
@@ -178,7 +178,7 @@ class ProfileConflict:
     first: str
     second: str
     path: str
-    settings: Mapping[str, Setting]
+    settings: Mapping[str, ProfileSetting]
     is_certain: bool
 
     def said_of(self, profile: str) -> str:
@@ -204,7 +204,7 @@ class ProfileConflict:
         )
 
 
-def conflicts(profiles: Iterable[ColocationProfile]) -> list[ProfileConflict]:
+def conflicts(profiles: Iterable[ColocationProfile]) -> list[ProfileContradiction]:
     """Return what profiles set differently on pods that two of them may select, in the order of names."""
     found = []
     for first, second in combinations(sorted(profiles, key=lambda each: each.name), 2):
@@ -217,7 +217,7 @@ def conflicts(profiles: Iterable[ColocationProfile]) -> list[ProfileConflict]:
             if values[0] != values[1]:
                 is_certain = are_certain and not any(isinstance(each, list) for each in values)
                 pair = {first.name: ours[path], second.name: theirs[path]}
-                found.append(ProfileConflict(first.name, second.name, path, pair, is_certain))
+                found.append(ProfileContradiction(first.name, second.name, path, pair, is_certain))
     return found
 
 

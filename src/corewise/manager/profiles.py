@@ -12,7 +12,12 @@ from typing import Any
 import msgspec
 
 from corewise.colocation.profiles import PriorityOfClass
-from corewise.config.colocation_profile import ColocationProfile, ProfileConflict, conflicts, parse_profile
+from corewise.config.colocation_profile import (
+    ColocationProfile,
+    ProfileContradiction,
+    conflicts,
+    parse_profile,
+)
 from corewise.config.decoding import Parsed
 from corewise.config.json_text import read_json
 from corewise.kube.cache import Cache
@@ -90,7 +95,7 @@ class Profiles:
             if not conflict.is_certain:
                 yield conflict.said_of(profile.name)
 
-    def conflicts_of(self, profile: ColocationProfile) -> list[ProfileConflict]:
+    def conflicts_of(self, profile: ColocationProfile) -> list[ProfileContradiction]:
         """Return what a profile, stored or not, sets otherwise than the others."""
         others = [each for each in self.good.values() if each.name != profile.name]
         return [each for each in conflicts([*others, profile]) if profile.name in each.settings]
