@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -70,14 +69,6 @@ class Crew:
         """Return how much work some of them have done since their start."""
         return sum(self._counters[worker.index] for worker in workers)
 
-    def hold(self, workers: Iterable[Worker]) -> None:
-        """Stop some of them for a while."""
-        self._signal(workers, signal.SIGSTOP)
-
-    def no_fault(self, workers: Iterable[Worker]) -> None:
-        """Let them go on."""
-        self._signal(workers, signal.SIGCONT)
-
     def end(self) -> None:
         """End all of them. A second call does nothing."""
         for worker in self._workers:
@@ -85,11 +76,6 @@ class Crew:
         for worker in self._workers:
             worker.process.wait()
         self._path.unlink(missing_ok=True)
-
-    @staticmethod
-    def _signal(workers: Iterable[Worker], which: signal.Signals) -> None:
-        for worker in workers:
-            worker.process.send_signal(which)
 
     def __enter__(self) -> Self:
         return self

@@ -55,14 +55,6 @@ class Second:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A second beside offline pods, and one alone right before or after it."""
-
-    beside: Second
-    alone: Second
-
-
-@dataclass(frozen=True, slots=True)
 class Node:
     """The real node of a run; online and offline pods are there."""
 
@@ -79,25 +71,6 @@ class Node:
             if holder:
                 self._start_offline(crew, began)
             return self._follow(crew, online, scenario.seconds, began, holder or Nobody())
-
-    def turns(self, load: float, holder: Holder, pairs: int, *, lead: float = 0.5) -> list[Turn]:
-        """Run a steady load, and by turns of 2 s let offline pods run and stop them.
-
-        What online pods use does not depend on that, nor does a quota that follows from it alone. The
-        second second of a turn counts; every other pair begins alone.
-        """
-        began = time.monotonic() + lead
-        rows: dict[bool, list[Second]] = {True: [], False: []}
-        with Crew() as crew:
-            online = self._start_online(crew, ((0.0, load),), began)
-            offline = self._start_offline(crew, began)
-            self._follow(crew, online, WARM_UP, began, holder)
-            for number in range(2 * pairs):
-                runs = number % 4 in {0, 3}
-                (crew.no_fault if runs else crew.hold)(offline)
-                start = began + WARM_UP + 2 * number
-                rows[runs].append(self._follow(crew, online, 2, start, holder)[1])
-        return [Turn(*pair) for pair in zip(rows[True], rows[False], strict=True)]
 
     def _start_online(self, crew: Crew, curve: Curve, began: float) -> list[Worker]:
         starts = [began + SLOT * index / len(self.cpus) for index in range(len(self.cpus))]

@@ -35,8 +35,17 @@ def test_the_interval_holds_the_mean_and_narrows_with_repetitions() -> None:
 
 def test_repetitions_of_an_arm_are_one_row() -> None:
     trials = [Trial("alone", 0.2, "steady", (3.0, each, 9.0), 0.0, 0.01, 99) for each in (5.0, 7.0)]
-    row = "| 20% | steady | alone | 2 | 3.00 (3.00-3.00) | 6.00 (5.00-7.00) | 9.00 (9.00-9.00) |"
-    assert table(trials).splitlines()[2:] == [f"{row} 0.00 (0.00-0.00) | 1.0% |"]
+    row = "| 20% steady | alone | 2 | 3.00 (3.00-3.00) | 6.00 (5.00-7.00) | 9.00 (9.00-9.00)"
+    assert table(trials, ["weights only", "alone"], "alone").splitlines()[2:] == [
+        f"{row} | 1.00 (1.00-1.00) | 0.00 (0.00-0.00) | 1.0% |"
+    ]
+
+
+def test_an_arm_is_compared_with_the_same_repetition_of_another() -> None:
+    p99 = {"weights only": (10.0, 20.0), "option 1": (5.0, 20.0)}
+    trials = [Trial(arm, 0.2, "steady", (1.0, each, 30.0), 0.5, 0.0, 99) for arm in p99 for each in p99[arm]]
+    shown = table(trials, [*p99], "weights only").splitlines()[3]
+    assert "| 0.75 (0.50-1.00) |" in shown
 
 
 def test_each_arm_runs_on_real_cgroups() -> None:

@@ -1,4 +1,4 @@
-"""``python -m tools.suppression_proof [FLAG ...] [plant|real|turns|virtual|bench ...]``.
+"""``python -m tools.suppression_proof [FLAG ...] [plant|real|virtual|bench ...]``.
 
 Without names all of them run, about half an hour. ``--print`` writes nothing; ``--quick`` runs the step only,
 each way once. ``--own-load`` counts as the node's usage only what runs in the proof's own cgroups: for a

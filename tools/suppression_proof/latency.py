@@ -1,7 +1,7 @@
 """Latency of an online service beside offline pods, on real cgroups: ``latency --minutes N --out FILE``.
 
 Every repetition runs all arms at all loads in a random order; arms of one repetition share their arrivals.
-``latency --table FILE`` prints the table of a file of results.
+``latency --table FILE`` puts the table of a file of results into the documents.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.bench import table as bench_table
 from tools.suppression_proof import requests
 from tools.suppression_proof.latency_figures import QUANTILES, Trial, quantile, schedule, table
 from tools.suppression_proof.real import ALONE, Machine, machine
-from tools.suppression_proof.telling import say
+from tools.suppression_proof.telling import say, tell_text
 
 WEIGHTS = "weights only"
 ARMS = {
@@ -37,7 +37,7 @@ ARMS = {
     "option 1, fastSuppress": replace(OPTION_1, fast=True),
 }
 LOADS, SHAPES = (0.2, 0.5, 0.7), ("steady", "square")
-WARM_UP, SECONDS, LEAD = 10, 30, 1.0
+WARM_UP, SECONDS, LEAD = 15, 20, 1.0
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -110,28 +110,33 @@ def stolen() -> float:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure as long as asked, at least one repetition; write after each trial."""
+    """Measure as long as asked, at least one repetition; write after each trial, add to what the file has."""
     parser = argparse.ArgumentParser(prog="python -m tools.suppression_proof latency")
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--table", type=Path, metavar="FILE", help="print the table of these results")
+    parser.add_argument(
+        "--table", type=Path, metavar="FILE", help="put the table of these results into the documents"
+    )
     wish = parser.parse_args(arguments)
     if wish.table:
-        print(table(msgspec.json.decode(wish.table.read_bytes(), type=Results).trials))
+        results = msgspec.json.decode(wish.table.read_bytes(), type=Results)
+        where = f"{results.machine}; {results.seconds} s each"
+        tell_text("latency", f"{where}\n\n{table(results.trials, [*ARMS], WEIGHTS)}", write=True)
         return
     if not wish.out:
         parser.error("--out FILE is needed: results are written there")
     cases = list(itertools.product(ARMS, LOADS, SHAPES))
     repetitions = max(1, int(wish.minutes * 60 / (len(cases) * (WARM_UP + SECONDS + LEAD + 1))))
-    speed, rng, trials = requests.hashes_per_second(), random.Random(wish.seed), []  # noqa: S311
+    speed = requests.hashes_per_second()
+    trials = msgspec.json.decode(wish.out.read_bytes(), type=Results).trials if wish.out.exists() else []
     with machine(own_load=False) as on:
         for number in range(repetitions):
+            seed = len(trials)
+            rng = random.Random(seed)  # noqa: S311
             for arm, load, shape in rng.sample(cases, len(cases)):
                 say(f"repetition {number + 1} of {repetitions}: {arm}, {load:.0%}, {shape}")
-                seed = wish.seed + number
                 trials.append(
                     trial(on, arm, load, shape, seconds=SECONDS, warm_up=WARM_UP, seed=seed, speed=speed)
                 )
                 wish.out.write_bytes(msgspec.json.encode(Results(bench_table.machine(), SECONDS, trials)))
-    print(table(trials))
+    print(table(trials, [*ARMS], WEIGHTS))

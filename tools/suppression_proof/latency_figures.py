@@ -56,22 +56,39 @@ def interval(values: Sequence[float], rng: random.Random) -> tuple[float, float]
     return quantile(means, 0.025), quantile(means, 0.975)
 
 
-def table(trials: Sequence[Trial]) -> str:
-    """Return the table of all arms: means over repetitions, with confidence intervals."""
+def table(trials: Sequence[Trial], arms: Sequence[str], base: str) -> str:
+    """Return the table of all arms: means over repetitions, with confidence intervals.
+
+    The last column is an arm's p99 relative to that of the arm ``base`` in the same repetition.
+    """
     rng = random.Random(0)  # noqa: S311
     lines = [
-        "| load | shape | arm | repetitions | p50 ms | p99 ms | p99.9 ms | offline CPUs | stolen |",
+        f"| load | arm | repetitions | p50 ms | p99 ms | p99.9 ms | p99, of {base} | offline CPUs | stolen |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for load, shape, arm in dict.fromkeys((each.load, each.shape, each.arm) for each in trials):
-        same = [each for each in trials if (each.load, each.shape, each.arm) == (load, shape, arm)]
-        columns = [*zip(*(each.latency for each in same), strict=True), [each.offline for each in same]]
-        cells = [_cell(column, rng) for column in columns]
-        stolen = f"{fmean(each.stolen for each in same):.1%}"
-        lines.append(f"| {' | '.join([f'{load:.0%}', shape, arm, str(len(same)), *cells, stolen])} |")
+    cases = sorted(
+        {(each.load, each.shape) for each in trials}, key=lambda case: (case[0], case[1] == "square")
+    )
+    for load, shape in cases:
+        by_arm = {
+            arm: [each for each in trials if (each.load, each.shape, each.arm) == (load, shape, arm)]
+            for arm in arms
+        }
+        for arm, same in by_arm.items():
+            if not same:
+                continue
+            ratios = [
+                one.latency[1] / other.latency[1] for one, other in zip(same, by_arm[base], strict=False)
+            ]
+            cells = [_cell(column, rng) for column in zip(*(each.latency for each in same), strict=True)]
+            cells += [_cell(ratios, rng), _cell([each.offline for each in same], rng)]
+            stolen = f"{fmean(each.stolen for each in same):.1%}"
+            lines.append(f"| {' | '.join([f'{load:.0%} {shape}', arm, str(len(same)), *cells, stolen])} |")
     return "\n".join(lines)
 
 
 def _cell(values: Sequence[float], rng: random.Random) -> str:
+    if not values:
+        return "-"
     low, high = interval(values, rng)
     return f"{fmean(values):.2f} ({low:.2f}-{high:.2f})"

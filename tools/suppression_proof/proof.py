@@ -15,7 +15,6 @@ from tools.suppression_proof.run import COUNTING, NOBODY, OPTION_ONE, OPTION_TWO
 from tools.suppression_proof.telling import say, tell, tell_text
 
 ROUNDS = 2
-LOADS, PAIRS = (0.2, 0.7), 30
 _FLAGS = {"--print", "--quick", "--own-load"}
 
 
@@ -58,13 +57,6 @@ def _real(wish: _Wish) -> None:
     tell("real", where, runs, write=wish.write)
 
 
-def _turns(wish: _Wish) -> None:
-    with real.machine(own_load=wish.own_load) as on:
-        others = f"Other work used {real.others():.2f} CPUs.\n"
-        turns = real.measure_turns(on, LOADS, 3 if wish.quick else PAIRS, told=say)
-    tell_text("turns", f"{others}\n{turns}", write=wish.write)
-
-
 def _virtual(wish: _Wish) -> None:
     runs = virtual.measure(told=say)
     if runs:
@@ -80,7 +72,6 @@ def _bench(wish: _Wish) -> None:
 _PARTS: dict[str, Callable[[_Wish], None]] = {
     "plant": _plant,
     "real": _real,
-    "turns": _turns,
     "virtual": _virtual,
     "bench": _bench,
 }

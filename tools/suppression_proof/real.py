@@ -7,15 +7,12 @@ of time. Work done alone is the mean of all rounds.
 
 from __future__ import annotations
 
-import itertools
-import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import stdev
 
 from corewise.agent.sampler import Missed, PinnedPod, Sampler
 from corewise.config.colocation import SuppressionSettings
@@ -26,9 +23,9 @@ from corewise.suppression.offer import Usage
 from real_load.agents import OPTION_1, OPTION_2, Agent
 from real_load.kubelet_tree import KubeletTree, layout_here, offline_pod, online_pod
 from real_load.machine_load import MachineLoad
-from real_load.runs import Holder, Nobody, Node, Second, Turn, cpus_here, series
+from real_load.runs import Holder, Nobody, Node, Second, cpus_here, series
 from real_load.scenarios import Scenario
-from tools.suppression_proof.run import COUNTING, NOBODY, OPTION_ONE, OPTION_TWO, Run
+from tools.suppression_proof.run import COUNTING, NOBODY, OPTION_TWO, Run
 
 ALONE = "alone"
 
@@ -139,34 +136,6 @@ def measure(
         )
         for way, rows, writes in beside
     ]
-
-
-def measure_turns(on: Machine, loads: Sequence[float], pairs: int, *, told: Callable[[str], None]) -> str:
-    """Let offline pods run and stop them by turns under a steady load; return what that cost, as a table."""
-    lines = [
-        "| online load | variant | pairs | offline pods used | online pods lost: work | CPU time |",
-        "|---|---|---|---|---|---|",
-    ]
-    for load, way in itertools.product(loads, (OPTION_ONE, NOBODY)):
-        told(f"{load:.0%} online load, {pairs} pairs of turns with and without offline pods: {way}")
-        turns = on.node.turns(load, Nobody(), pairs) if way == NOBODY else _held_turns(on, load, pairs)
-        used = sum(turn.beside.offline for turn in turns) / len(turns)
-        lost = [_lost(turns, of) for of in ("work", "online")]
-        lines.append(f"| {load:.0%} | {way} | {pairs} | {used:.2f} CPUs | {lost[0]} | {lost[1]} |")
-    return "\n".join(lines)
-
-
-def _held_turns(on: Machine, load: float, pairs: int) -> list[Turn]:
-    with on.agent(OPTION_1) as agent:
-        return on.node.turns(load, agent, pairs)
-
-
-def _lost(turns: Sequence[Turn], of: str) -> str:
-    """Return the part lost in all turns together, with the standard error of the pairs' mean."""
-    beside, alone = ([getattr(getattr(turn, which), of) for turn in turns] for which in ("beside", "alone"))
-    parts = [1 - b / a for b, a in zip(beside, alone, strict=True) if a]
-    error = stdev(parts) / math.sqrt(len(parts))
-    return f"{1 - sum(beside) / sum(alone):z.1%} ± {error:.1%}"
 
 
 def _beside(on: Machine, scenario: Scenario, way: str) -> tuple[Rows, int | None]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tools.suppression_proof.closed_loop import Figures, Phase, Series, figures
 
 OPTION_ONE, OPTION_TWO, NOBODY = "option 1", "option 2", "no suppression"
-_SUMMED = OPTION_ONE, NOBODY
 _NONE = "-"
 COUNTING, COUNTING_AT_ONCE = "offline usage counted", "counted, set at once"
 
@@ -24,8 +23,6 @@ class Run:
     series: Series
     writes: int | None = None
     time_lost: float | None = None
-    work_counts: bool = True
-    """Whether the work done says something: not where the CPUs themselves are emulated."""
 
     @property
     def figures(self) -> Figures:
@@ -45,18 +42,14 @@ def table(runs: Sequence[Run]) -> str:
 
 
 def summary(runs: Sequence[Run]) -> str:
-    """Return in a sentence what option 1 came to after steps of load, and what there is without it."""
-    held, free = ([run for run in runs if run.scenario == "step" and run.way == way] for way in _SUMMED)
-    text = (
+    """Return in a sentence what option 1 came to after steps of load."""
+    held = [run for run in runs if run.scenario == "step" and run.way == OPTION_ONE]
+    return (
         f"after each jump the quota settled in {_settling(held)} with {_adjustments(held)} adjustments "
         f"({_in_time(held)} phases in time, overshoot {_overshoot(held)}, "
         f"{_reversals(held)} changes of direction); "
         f"offline pods used {_used(held)} of what online pods left"
     )
-    if not all(run.work_counts for run in held):
-        return text
-    text += f"; online pods lost {_slowdown(held)} of their work"
-    return f"{text}, and without suppression {_slowdown(free)}" if free else text
 
 
 def _phases(runs: Sequence[Run]) -> list[Phase]:
@@ -130,12 +123,6 @@ def _late(runs: Sequence[Run]) -> str:
     return f"{_mean(runs, lambda run: run.figures.offline_late):.1f} CPU s"
 
 
-def _slowdown(runs: Sequence[Run]) -> str:
-    if not all(run.work_counts for run in runs):
-        return _NONE
-    return f"{_mean(runs, lambda run: run.figures.online_slowdown):z.1%}"
-
-
 def _time_lost(runs: Sequence[Run]) -> str:
     known = [run.time_lost for run in runs if run.time_lost is not None]
     return f"{sum(known) / len(known):z.1%}" if known else _NONE
@@ -153,7 +140,6 @@ _ROWS: dict[str, Callable[[Sequence[Run]], str]] = {
     "offline pods used of what online pods left": _used,
     "idle CPU time that offline pods wanted and did not get": _lost,
     "of that, while the quota was moving to its target": _late,
-    "work that online pods lost compared with running alone": _slowdown,
     "CPU time that online pods lost": _time_lost,
 }
 

@@ -11,7 +11,7 @@ from tools.suppression_proof.run import Run, summary
 from tools.suppression_proof.run import table as figures_table
 
 SUMMARY = "docs/suppression-limits.md"
-FIGURES = "docs/suppression-proof*.md"
+FIGURES = "docs/suppression-[pl]*.md"
 _TITLES = {
     "step": "Step: online load from 20 % to 70 %, and back",
     "ramp": "Ramp: online load from 10 % to 80 %",

@@ -27,7 +27,4 @@ def measure(*, told: Callable[[str], None]) -> list[Run]:
     alone = seen.get("processes/alone", list[Second])
     step = OPTION_1.adjust_step.of(LOADED.cpus * 1000)
     by_way = {way: seen.get(f"processes/{way}", list[Second]) for way in OPTIONS}
-    return [
-        Run(STEP.name, way, series(LOADED.cpus, STEP, rows, alone, step), work_counts=False)
-        for way, rows in by_way.items()
-    ]
+    return [Run(STEP.name, way, series(LOADED.cpus, STEP, rows, alone, step)) for way, rows in by_way.items()]
