@@ -163,11 +163,12 @@ class World:
         name: str,
         *,
         cpu: str = "8",
+        allocatable: str = "",
         memory: str = "16Gi",
         beat: datetime | None = None,
         ready: str = "True",
     ) -> dict[str, Any]:
-        """Write a node's raw status as its kubelet does."""
+        """Write a node's raw status as its kubelet does; without ``allocatable`` all of ``cpu`` is."""
         amounts = {"cpu": cpu, "memory": memory, "pods": "110"}
         time = (beat or self.clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
         condition = {
@@ -176,7 +177,8 @@ class World:
             "lastHeartbeatTime": time,
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
-        status = {"capacity": amounts, "allocatable": amounts, "conditions": [condition]}
+        left = amounts | {"cpu": allocatable or cpu}
+        status = {"capacity": amounts, "allocatable": left, "conditions": [condition]}
         kubelet = self.client.as_user(f"system:node:{name}", ["system:nodes", "system:authenticated"])
         return await kubelet.patch(
             PLAIN_NODES, name, {"status": status}, type=PatchType.STRATEGIC, subresource="status"
