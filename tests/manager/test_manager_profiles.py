@@ -212,6 +212,50 @@ async def test_a_pod_whose_class_a_patch_sets_is_offline(profiles: World) -> Non
     assert pod["spec"]["containers"][0]["resources"]["requests"][BATCH_CPU] == "1500"
 
 
+async def test_the_defaults_of_a_limit_range_come_before_and_after_the_translation(profiles: World) -> None:
+    """LimitRanger, which a policy stands for, runs before the webhooks, and again after a change."""
+    resources = "object.spec.containers[0].?resources"
+    stated = f"{resources}.?requests.hasValue()"
+    added = (
+        "JSONPatch{op: 'add', path: '/spec/containers/0/resources/requests/cpu', value: '100m'}",
+        "JSONPatch{op: 'add', path: '/spec/containers/0/resources', value: {'requests': {'cpu': '100m'}}}",
+    )
+    policy = {
+        "matchConstraints": {
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+            ]
+        },
+        "matchConditions": [
+            {"name": "no-cpu", "expression": f"!{resources}.?requests[?'cpu'].hasValue()"},
+        ],
+        "reinvocationPolicy": "IfNeeded",
+        "mutations": [
+            {
+                "patchType": "JSONPatch",
+                "jsonPatch": {"expression": f"{stated} ? [{added[0]}] : [{added[1]}]"},
+            }
+        ],
+    }
+    binding = {"metadata": {"name": "defaults"}, "spec": {"policyName": "defaults"}}
+    for kind, body in (
+        ("mutatingadmissionpolicies", {"metadata": {"name": "defaults"}, "spec": policy}),
+        ("mutatingadmissionpolicybindings", binding),
+    ):
+        path = f"/apis/admissionregistration.k8s.io/v1/{kind}"
+        await profiles.client.request("POST", path, body=body)
+    async with profiles.manager():
+        await installed(profiles, TRANSLATION)
+        marked = {"labels": {QOS_CLASS: "BE"}}
+        online = await create(profiles, name="online", containers=[{"name": "c", "image": "i"}])
+        asking = await create(profiles, name="asking", metadata=marked)
+        silent = await create(
+            profiles, name="silent", metadata=marked, containers=[{"name": "c", "image": "i"}]
+        )
+    requests = [each["spec"]["containers"][0]["resources"]["requests"] for each in (online, asking, silent)]
+    assert requests == [{"cpu": "100m"}, {BATCH_CPU: "1500", BATCH_MEMORY: "1Gi"}, {BATCH_CPU: "100"}]
+
+
 async def test_a_profile_that_is_gone_takes_its_webhook_along(profiles: World) -> None:
     async with profiles.manager(offline_pods=OfflinePods.LEAVE):
         await add_profile(profiles, "batch", **OFFLINE["spec"])
