@@ -100,6 +100,12 @@ class AgentCluster:
         created = self._with_client(lambda client: client.create(PODS.typed(dict), body, "default"))
         return str(created["metadata"]["uid"])
 
+    def own(self, name: str, cpus: str) -> None:
+        """Have a pod own these CPUs from now on; "": none."""
+        status = json.dumps({"cpuset": cpus}) if cpus else None
+        body = {"metadata": {"annotations": {RESOURCE_STATUS: status}}}
+        self._with_client(lambda client: client.patch(PODS.typed(dict), name, body, namespace="default"))
+
     def remove_pod(self, name: str) -> None:
         """Delete a pod at once."""
         self._with_client(lambda client: client.delete(PODS, name, "default", grace_period=0))

@@ -31,6 +31,9 @@ from node.unpacking import Unavailable
 LONGEST = 180.0
 """Seconds to wait for what takes one or two."""
 
+UNLIMITED = -1
+"""The quota of a cgroup that has none, and in an OCI spec."""
+
 _CGROUPS = Path("/sys/fs/cgroup")
 _CONFIG = """
 version = 2
@@ -77,6 +80,7 @@ class ContainerdNode:
         self.nri_socket = base / "nri.sock"
         self.log = base / "log"
         self._parent = f"/corewise-test-{os.getpid()}"
+        self._burstable = f"{self._parent}/kubepods/burstable"
         self._shell: subprocess.Popen[str] | None = None
         self.cri: CRI
         self._pods = 0
@@ -124,14 +128,23 @@ class ContainerdNode:
     def make_kubepods(self) -> None:
         """Make the cgroup that a kubelet with the cgroupfs driver has its burstable pods in."""
         for root in hierarchies():
-            directory = root / self._parent[1:] / "kubepods/burstable"
-            directory.mkdir(parents=True, exist_ok=True)
+            (root / self._burstable[1:]).mkdir(parents=True, exist_ok=True)
+
+    def make_pod_cgroup(self, uid: str, quota: int) -> None:
+        """Make a pod's cgroup with its quota, as kubelet does before it has the runtime start the pod."""
+        for root in hierarchies():
+            directory = root / self._burstable[1:] / f"pod{uid}"
+            directory.mkdir()
+            if unified():
+                for parent in reversed(directory.relative_to(root).parents):
+                    (root / parent / "cgroup.subtree_control").write_text("+cpu +cpuset")
+        self._quota_file(f"{self._burstable}/pod{uid}").write_text(str(quota))
 
     @contextmanager
     def pod(self, uid: str = "", logs: Path | None = None) -> Iterator[Pod]:
         """A pod that runs as long as this lasts; with a UID of the API, below kubelet's cgroup."""
         self._pods += 1
-        above = f"{self._parent}/kubepods/burstable" if uid else self._parent
+        above = self._burstable if uid else self._parent
         uid = uid or f"uid-{self._pods}"
         pod = self.cri.run_pod(uid, f"{above}/pod{uid}", logs)
         try:
@@ -151,14 +164,15 @@ class ContainerdNode:
         """Return the quota that a container's first process saw."""
         file = self.base / "seen" / name / "quota"
         self.wait_for(lambda: file.exists() and file.read_text().endswith("\n"), f"{name} notes its quota")
-        return int(file.read_text().split()[0])
+        return _quota(file)
 
-    def quota(self, pod: Pod, container_id: str) -> int:
-        """Return the quota that a container has now."""
-        relative = f"{pod.cgroup}/{container_id}".lstrip("/")
-        if unified():
-            return int((_CGROUPS / relative / "cpu.max").read_text().split()[0])
-        return int((_CGROUPS / "cpu" / relative / "cpu.cfs_quota_us").read_text())
+    def quota(self, pod: Pod, container_id: str = "") -> int:
+        """Return the quota that a container has now, or with no ID its pod."""
+        return _quota(self._quota_file(f"{pod.cgroup}/{container_id}"))
+
+    def _quota_file(self, cgroup: str) -> Path:
+        file = "cpu.max" if unified() else "cpu.cfs_quota_us"
+        return (_CGROUPS if unified() else _CGROUPS / "cpu") / cgroup.strip("/") / file
 
     def cpus(self, pod: Pod) -> CPUSet:
         """Return the CPUs that a pod's cgroup has now."""
@@ -252,6 +266,12 @@ def hierarchies() -> list[Path]:
 def unified() -> bool:
     """Whether this machine has cgroup v2 alone."""
     return (_CGROUPS / "cgroup.controllers").exists()
+
+
+def _quota(file: Path) -> int:
+    """Read a quota in a file of either version."""
+    text = file.read_text().split()[0]
+    return UNLIMITED if text == "max" else int(text)
 
 
 def unavailable() -> str:

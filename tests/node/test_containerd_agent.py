@@ -15,7 +15,7 @@ import pytest
 
 from corewise.topology import CPUSet
 from node.agent_cluster import AgentCluster, agent_cluster
-from node.containerd import ContainerdNode, containerd_or_skip
+from node.containerd import UNLIMITED, ContainerdNode, containerd_or_skip, unified
 from node.cri import Pod
 
 ONE_CPU, ONE_CPU_DIVIDED = 100_000, 66_667
@@ -94,13 +94,51 @@ def test_pods_start_while_the_agent_is_killed_and_are_divided_once_it_is_back(
             node.wait_for(lambda: node.quota(pod, container) == ONE_CPU_DIVIDED, "it is divided")
 
 
-def test_a_pod_that_begins_beside_an_owner_has_its_cpus_before_it_has_a_container(
-    node: ContainerdNode, cluster: AgentCluster
-) -> None:
+@pytest.fixture
+def own() -> CPUSet:
+    """The CPU that a pod is to own; others are left to share."""
     everything = CPUSet.of(os.sched_getaffinity(0))
-    own = CPUSet.of(list(everything)[-1:])
     if len(everything) < 2:
         pytest.skip("needs two CPUs")
+    return CPUSet.of(list(everything)[-1:])
+
+
+def test_a_pod_has_no_quota_while_it_owns_cpus_and_its_own_again_afterwards(
+    node: ContainerdNode, cluster: AgentCluster, own: CPUSet
+) -> None:
+    """The pod and its container; on v1 the pod's quota is not divided: its container's bounds it."""
+    divided = (ONE_CPU_DIVIDED if unified() else ONE_CPU, ONE_CPU_DIVIDED)
+    uid = cluster.add_pod("lifted", {"one": "1"}, str(own))
+    node.make_pod_cgroup(uid, ONE_CPU)
+    with node.pod(uid) as pod:
+
+        def quotas() -> tuple[int, int]:
+            return node.quota(pod), node.quota(pod, container)
+
+        with agent(cluster, node):
+            node.wait_for(lambda: node.quota(pod) == UNLIMITED, "the pod's quota is lifted")
+            container, seen = created(node, pod, "lifted", ONE_CPU)
+            assert (seen, node.stated_quota(container)) == (UNLIMITED, UNLIMITED)
+            cluster.run_pod("lifted", {"one": container})
+            node.cri.update(container, cpu_quota=ONE_CPU, cpu_period=100_000)
+            assert node.stated_quota(container) == UNLIMITED
+            assert quotas() == (UNLIMITED, UNLIMITED)
+            cluster.own("lifted", "")
+            node.wait_for(lambda: quotas() == divided, "it shares CPUs, and its quota is divided")
+            cluster.own("lifted", str(own))
+            node.wait_for(lambda: quotas() == (UNLIMITED, UNLIMITED), "it owns them again")
+        cluster.own("lifted", "")
+        assert quotas() == (UNLIMITED, UNLIMITED), "nobody writes while no agent runs"
+        with agent(cluster, node):
+            node.wait_for(lambda: quotas() == divided, "the next agent puts its quota back")
+    cluster.remove_pod("lifted")
+    assert cluster.said("this is a bug") == 0
+
+
+def test_a_pod_that_begins_beside_an_owner_has_its_cpus_before_it_has_a_container(
+    node: ContainerdNode, cluster: AgentCluster, own: CPUSet
+) -> None:
+    everything = CPUSet.of(os.sched_getaffinity(0))
     uid = cluster.add_pod("owner", {"one": "1"}, str(own))
     unknown_yet = str(uuid.uuid4())
     with agent(cluster, node), node.pod(uid) as owner, node.pod(unknown_yet) as beside:
