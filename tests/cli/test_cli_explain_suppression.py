@@ -268,7 +268,8 @@ def test_oversubscription_that_is_off_is_said_with_how_to_turn_it_on() -> None:
 def test_a_label_without_a_report_points_at_the_agent() -> None:
     shown = text(subject(None))
     assert "its agent reports nothing yet" in shown
-    assert "see that corewise agent runs on the node" in shown
+    assert "OfferReportMissing" in shown
+    assert "See that corewise agent runs on the node" in shown
 
 
 def test_a_label_of_another_value_is_a_problem() -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,21 @@ import pytest
 from click.testing import CliRunner
 
 from api_process import local_api_server
-from cli.offline_world import REPORT, aged, changed, labelled
-from corewise.cli import corewise
+from cli.offline_world import NOW, REPORT, aged, changed, labelled
+from corewise.cli import corewise, top_view
+from corewise.cli.offline_reports import node_report
+from corewise.cli.web_views.history import AMOUNTS, EVERY, KEPT, POINTS, OfflineHistory
+from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
 from corewise.cli.web_views.views import UnknownObject, WebViews
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
+from corewise.kube.objects import Event, ObjectReference
 from corewise.kube.resources import CONFIG_MAPS, EVENTS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
 from corewise.simulation.planner_inputs import arrangement
 from corewise.vocabulary import names
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
 from corewise.vocabulary.offline_report import OfferState
+from corewise.vocabulary.reasons import Reason
 from manager.world import CRD, FAST, SLOW, normalization
 from node_records import recorded
 
@@ -93,6 +99,7 @@ async def fill(kubeconfig: Path) -> None:
                 "type": "Warning",
                 "message": f"of {component}",
                 "count": 3,
+                "firstTimestamp": "2026-11-21T02:00:00Z",
                 "lastTimestamp": "2026-11-21T03:00:00Z",
                 "source": {"component": component},
             }
@@ -170,6 +177,8 @@ def test_each_view_has_what_the_command_prints(
     where, _, part = path.partition(":")
     shown = plain(page[where])
     if where.startswith("tables/"):
+        for row in shown["rows"] if where == "tables/nodes" else ():
+            assert isinstance(row.pop("labels"), dict)
         assert {"items": shown["rows"], "total": shown["total"]} == wanted
     else:
         assert shown[part or "explanation"]["record"] == wanted
@@ -220,3 +229,79 @@ def test_a_decision_shown_leaves_the_pod_counted_and_a_row_keeps_its_record(kube
                 views.table("none")
 
     asyncio.run(look())
+
+
+def test_every_problem_is_a_row_with_reason_object_and_fix(page: dict[str, Any]) -> None:
+    rows = {row["name"]: row for row in plain(page["tables/problems"])["rows"]}
+    assert set(rows) == {
+        f"ConfigInvalid ConfigMap/{names.CONFIG_NAMESPACE}/{names.CONFIG_NAME}",
+        "UnknownCPUModel Node/odd",
+        "OfferFrozen Node/odd",
+    }
+    model = rows["UnknownCPUModel Node/odd"]
+    assert model == {
+        "name": "UnknownCPUModel Node/odd",
+        "reason": "UnknownCPUModel",
+        "kind": "Node",
+        "object": "odd",
+        "message": model["message"],
+        "fix": Reason.UNKNOWN_CPU_MODEL.fix,
+        "command": "corewise explain node odd",
+        "since": "2026-11-21T02:00:00Z",
+        "lastEvent": "2026-11-21T03:00:00Z",
+        "current": True,
+    }
+    explained = page["nodes/odd"]["explanation"]["record"]["problems"]
+    assert model["message"] in {each["message"] for each in explained}
+
+
+def problem(reason: Reason, name: str = "n1") -> KnownProblem:
+    return KnownProblem("Node", name, reason, "so")
+
+
+def test_a_problem_is_as_old_as_its_event_or_as_it_was_first_seen() -> None:
+    history = ProblemHistory()
+    event = Event(
+        ObjectReference("Pod", "p", "default"),
+        reason="CPUsTaken",
+        type="Warning",
+        message="then",
+        first_timestamp="2026-11-21T01:00:00Z",
+        last_timestamp="2026-11-21T02:00:00Z",
+    )
+    first = history.rows([problem(Reason.OFFER_FROZEN)], [event], NOW)
+    later = history.rows([problem(Reason.OFFER_FROZEN)], [], NOW + timedelta(minutes=5))
+    again = history.rows([], [], NOW + timedelta(minutes=6)) + history.rows(
+        [problem(Reason.OFFER_FROZEN)], [], NOW + timedelta(minutes=7)
+    )
+    assert [(row["object"], row["since"][11:16], row["current"]) for row in first] == [
+        ("n1", "03:00", True),
+        ("default/p", "01:00", False),
+    ]
+    assert [row["since"][11:16] for row in (*later, *again)] == ["03:00", "03:07"]
+
+
+def test_history_keeps_an_hour_in_less_than_8_kib_a_node() -> None:
+    history, report = OfflineHistory(NOW), node_report("n1", {}, labelled(REPORT)["annotations"], NOW)
+    row = top_view.row_of(report)
+    assert row is not None
+    assert history.record("n1")["times"] == history.record()["times"] == []
+    for step in range(POINTS + 3):
+        at = NOW + timedelta(seconds=EVERY * step)
+        history.take([row], top_view.total_of([row]), {"n1": 4000, "": 9}, at)
+    shown = history.record("n1")
+    assert len(shown["times"]) == POINTS
+    assert shown["times"][-1] - shown["times"][0] == KEPT - EVERY
+    assert {name: shown[name][-1] for name in AMOUNTS} == {
+        "onlineCPUMilli": 10_000,
+        "offlineCPUMilli": 3_000,
+        "offeredCPUMilli": 2_500,
+        "quotaCPUMilli": 4_000,
+        "batchCPUNormalizedMilli": 4_000,
+        "nodesSuppressing": 1,
+    }
+    assert history.record()["batchCPUNormalizedMilli"][-1] == 4009
+    series = history._nodes["n1"]
+    assert sum(map(sys.getsizeof, (series.times, *series.columns, series.columns, series.__dict__))) < 8192
+    history.take([], top_view.total_of([]), {}, NOW)
+    assert history.record("n1")["times"] == []

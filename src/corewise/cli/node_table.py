@@ -19,7 +19,7 @@ from typing import Any
 import click
 import msgspec
 
-from corewise.amplification import ResourceList
+from corewise.amplification import Finding, ResourceList
 from corewise.cli import output
 from corewise.cli.node_listing import (
     ListedCluster,
@@ -136,13 +136,17 @@ class SummedAmounts(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One row: a node, or the sum of all. ``model`` is what the column shows."""
+    """One row: a node, or the sum of all. ``model`` is what the column shows.
+
+    ``problems`` are the warnings of the node's assessment, of which ``state`` names the first.
+    """
 
     name: str
     model: str
     facts: Facts
     amounts: SummedAmounts
     state: NodeState
+    problems: tuple[Finding, ...] = ()
 
     @property
     def record(self) -> dict[str, Any]:
@@ -192,6 +196,7 @@ def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Nod
             native_best_effort=offline.report.native_best_effort if offline.report else None,
         ),
         state=next((each for each in states if each.problem), states[0] if states[0].text else states[1]),
+        problems=assessment.problems,
     )
 
 

@@ -101,6 +101,12 @@ class Subject:
             codes = (offer_problem(report), report.suppression.reason if report.suppression else "")
             found += [Reason(code) for code in codes if code in tuple(Reason) and Reason(code).warning]
             found += [Reason.OFFER_BELOW_REQUESTS] if report.shortfall else []
+        if self.node.unreadable:
+            found.append(Reason.OFFER_REPORT_UNREADABLE)
+        elif report is None and self.node.labelled:
+            found.append(Reason.OFFER_REPORT_MISSING)
+        elif self.node.stale:
+            found.append(Reason.OFFER_REPORT_OLD)
         if self.settings.oversubscription.invalid or self.settings.suppression.invalid:
             found.append(Reason.CONFIG_INVALID)
         if self.tiny:
@@ -317,13 +323,9 @@ def _problems(subject: Subject) -> Part:
     for reason in subject.problems:
         records.append({"reason": reason, "message": reason.meaning, "fix": reason.fix})
         lines += [Line("problem", f"{reason}: {reason.meaning}"), Line("to fix", reason.fix)]
-    if subject.node.unreadable:
-        lines.append(Line("to fix", "see that the agent of the node has the version of this command"))
-    elif report is None and subject.node.labelled:
-        lines.append(Line("to fix", "see that corewise agent runs on the node, and its log"))
-    elif report is None:
+    if report is None and not subject.problems:
         lines.append(Line("to fix", Reason.OVERSUBSCRIPTION_OFF.fix))
-    elif report.suppression is None and not subject.problems:
+    elif report is not None and report.suppression is None and not subject.problems:
         lines.append(Line("to fix", Reason.SUPPRESSION_OFF.fix))
     return Part({"problems": records}, lines)
 

@@ -128,6 +128,11 @@ class ClusterState:
         ledgers = (self.cluster.ledger(name) for name in self.cluster.nodes)
         return sum(len(ledger.conflicts) for ledger in ledgers if ledger)
 
+    @property
+    def findings(self) -> Mapping[str, tuple[ReadProblem, ...]]:
+        """What is wrong with nodes, by name, and with bound pods, by NAMESPACE/NAME."""
+        return {name: found for name, found in self._told.items() if found}
+
     async def synced(self) -> None:
         """Wait until everything has been listed."""
         await self.caches.listed(self._clock)

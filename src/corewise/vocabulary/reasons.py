@@ -310,6 +310,22 @@ class Reason(StrEnum):
         "There was no sample of usage for 15 minutes: nothing is offered until there is one.",
         "See the agent's log for why usage cannot be read.",
     )
+    OFFER_REPORT_OLD = _warning(
+        "OfferReportOld",
+        "The node's agent has not said for several intervals what it measures and offers; what was applied "
+        "last stays.",
+        "See that corewise agent runs on the node, and its log.",
+    )
+    OFFER_REPORT_MISSING = _warning(
+        "OfferReportMissing",
+        "The node's label turns oversubscription on, and its agent reports nothing.",
+        "See that corewise agent runs on the node, and its log.",
+    )
+    OFFER_REPORT_UNREADABLE = _warning(
+        "OfferReportUnreadable",
+        "The report of the node's agent cannot be read; it may be another version's.",
+        "Run the same version of corewise everywhere.",
+    )
     OFFER_BELOW_REQUESTS = _warning(
         "OfferBelowRequests",
         "Less is offered than the offline pods on the node request. What they request stays published, since "

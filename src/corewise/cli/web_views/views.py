@@ -7,6 +7,7 @@ changed in more than its age, so that whoever sends changes need not compare val
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypedDict
@@ -15,15 +16,19 @@ import msgspec
 
 from corewise.agent.objects import QuotaPod
 from corewise.assessment.decision import assess
+from corewise.assessment.nodes import ManagedNode
 from corewise.cli.explain import explain_pod, shown_events
 from corewise.cli.explain_suppression import subject_of
 from corewise.cli.new_pod import online_in_spite_of
 from corewise.cli.node_explanation import explain_node
 from corewise.cli.node_listing import installed_paths
-from corewise.cli.suppression_explanation import explain_suppression
+from corewise.cli.suppression_explanation import Subject, explain_suppression
 from corewise.cli.top_data import LostConnection, TopData, lost_connection
-from corewise.cli.top_view import PLAIN
+from corewise.cli.top_view import PLAIN, TOTAL
+from corewise.cli.web_views import problems
 from corewise.cli.web_views.documents import event_records, explained, quota_record, topology_record
+from corewise.cli.web_views.history import EVERY, OfflineHistory
+from corewise.cli.web_views.problems import ProblemHistory
 from corewise.engine.objects import PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
@@ -34,11 +39,12 @@ from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS, PODS
 from corewise.scheduler.listing import decide_about
 from corewise.scheduler.state import UNFINISHED, ClusterState
-from corewise.vocabulary.names import MANAGER_COMPONENT
+from corewise.vocabulary.names import MANAGER_COMPONENT, OFFLINE_REPORT, OVERSUBSCRIPTION
 
 _AGE = "ageSeconds"
 _COMPONENTS = (MANAGER_COMPONENT, "corewise-scheduler", "corewise-agent")
 _POLL = 0.05
+PROBLEMS = "problems"
 
 
 class ShownTable(TypedDict):
@@ -103,15 +109,31 @@ class WebViews:
             *self._events,
         ]
         self._records: dict[str, dict[str, tuple[object, dict[str, Any]]]] = {}
+        self._history = OfflineHistory(clock.now())
+        self._problems = ProblemHistory()
+        self._problem_rows: dict[str, dict[str, Any]] = {}
+        self._subjects: dict[str, tuple[tuple[object, ...], Subject]] = {}
 
     def follow(self, group: asyncio.TaskGroup) -> None:
         """Follow the cluster until the group ends, or ``stop``."""
         self._loops = [group.create_task(each.run(), name=f"cache {each.plural}") for each in self._caches]
+        self._loops.append(group.create_task(self._remember(), name="history"))
 
     def stop(self) -> None:
         """Follow nothing any more."""
         for loop in self._loops:
             loop.cancel()
+
+    async def _remember(self) -> None:
+        await self._wait()
+        while True:
+            now, table = self._clock.now(), self._data.tables["offline"]
+            rows, requested = table.rows(now), Counter[str]()
+            for pod in self._data.tables["pods"].rows(now):
+                requested[pod.node] += pod.amounts.batch_cpu
+            self._history.take(rows, table.total(rows), requested, now)
+            self._on_change()
+            await self._clock.sleep(EVERY)
 
     async def listed(self) -> None:
         """Wait until everything has been listed, or has failed to be.
@@ -119,11 +141,14 @@ class WebViews:
         Raises:
             KubeError: if the nodes cannot be listed.
         """
-        while not all(each.synced.is_set() or each.last_error for each in self._caches):
-            await self._clock.sleep(_POLL)
+        await self._wait()
         nodes = self._data.snapshot.nodes
         if nodes.last_error is not None and not nodes.synced.is_set():
             raise nodes.last_error
+
+    async def _wait(self) -> None:
+        while not all(each.synced.is_set() or each.last_error for each in self._caches):
+            await self._clock.sleep(_POLL)
 
     @property
     def lost(self) -> LostConnection | None:
@@ -133,7 +158,7 @@ class WebViews:
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables."""
-        return tuple(self._data.tables)
+        return (*self._data.tables, PROBLEMS)
 
     def table(self, name: str) -> ShownTable:
         """Return a table as it is now.
@@ -141,6 +166,8 @@ class WebViews:
         Raises:
             UnknownObject: if there is no such table.
         """
+        if name == PROBLEMS:
+            return {"rows": self._rows_of_problems(), "total": None, "remarks": []}
         if name not in self._data.tables:
             raise UnknownObject(f"there is no table {name}")
         table = self._data.tables[name]
@@ -151,19 +178,72 @@ class WebViews:
             "remarks": self._data.remarks(table, rows),
         }
 
+    def _rows_of_problems(self) -> list[dict[str, Any]]:
+        """Return the rows of all problems; a row that is as before is the same object."""
+        known, now = self._data.snapshot, self._clock.now()
+        tables = self._data.tables
+        nodes = tables["nodes"].rows(now)
+        subjects = (self._subject(node) for node in known.nodes.items.values() if _is_colocated(node))
+        found = (
+            *problems.of_configuration(known),
+            *problems.of_nodes(nodes),
+            *problems.of_pods(tables["pods"].rows(now), self._state.pods.items),
+            *problems.of_scheduler(self._state.findings, self._state.cluster),
+            *problems.of_reports(subjects),
+            *problems.of_caches(self._caches),
+        )
+        events = [event for cache in self._events for event in cache.items.values()]
+        before = self._problem_rows
+        rows = self._problems.rows(found, events, now)
+        self._problem_rows = {
+            row["name"]: before[row["name"]] if before.get(row["name"]) == row else row for row in rows
+        }
+        return list(self._problem_rows.values())
+
+    def _subject(self, node: ManagedNode) -> Subject:
+        """Return what is known of a node's offline pods, made anew only when something has changed."""
+        known, name = self._data.snapshot, node.metadata.name
+        pods = known.pods_on(name) if known.pods.synced.is_set() else None
+        config = known.config_map
+        readable = not isinstance(known.config_maps.last_error, Forbidden)
+        made_of = node, config, readable, pods
+        before = self._subjects.get(name)
+        if before is not None and before[0] == made_of:
+            report = before[1].node.at(self._clock.now())
+            return replace(before[1], node=report)
+        data = (config.data if config else {}) if readable else None
+        subject = subject_of(node, data, pods)
+        self._subjects[name] = made_of, subject
+        return subject
+
     def _kept(self, table: str, rows: Iterable[Any]) -> list[dict[str, Any]]:
         """Return the records of rows: the ones of last time where nothing but an age differs."""
         before = self._records.get(table, {})
-        self._records[table] = after = {row.name: _record(row, before.get(row.name)) for row in rows}
+        self._records[table] = after = {}
+        for row in rows:
+            known = before.get(row.name)
+            if known is None or known[0] is not row:
+                known = row, _kept_record(self._record(table, row), known)
+            after[row.name] = known
         return [record for _, record in after.values()]
+
+    def _record(self, table: str, row: Any) -> dict[str, Any]:
+        """Return a row's record; a node's with its labels, by which the page groups nodes."""
+        node = self._data.snapshot.nodes.get(row.name) if table == "nodes" else None
+        record: dict[str, Any] = row.record
+        return record if node is None else {**record, "labels": dict(node.metadata.labels)}
 
     async def document(self, kind: str, name: str) -> dict[str, Any]:
         """Return all that is known of an object: kind "nodes" by name, "pods" by NAMESPACE/NAME.
+
+        "offline", "*" is the history of all nodes together.
 
         Raises:
             UnknownObject: if there is none.
             KubeError: if the API server does not say what has to be asked for.
         """
+        if (kind, name) == ("offline", TOTAL):
+            return {"history": self._history.record()}
         made = {"nodes": self._node, "pods": self._pod}.get(kind)
         if made is None:
             raise UnknownObject(f"there are no documents of {kind}")
@@ -179,13 +259,6 @@ class WebViews:
         paths = await installed_paths(self._client, known.webhooks.items.values(), missing)
         events = self._events_about("Node", name)
         pods_known = known.pods.synced.is_set()
-        config = known.config_map
-        readable = not isinstance(known.config_maps.last_error, Forbidden)
-        subject = subject_of(
-            node,
-            (config.data if config else {}) if readable else None,
-            known.pods_on(name) if pods_known else None,
-        )
         explanation = explain_node(
             assess(known.view_of(node), known.context),
             shown_events(events),
@@ -196,7 +269,8 @@ class WebViews:
             "node": row.record,
             "topology": topology_record(self._state.cluster, name),
             "explanation": explained(explanation, missing),
-            "suppression": explained(explain_suppression(subject)),
+            "suppression": explained(explain_suppression(self._subject(node))),
+            "history": self._history.record(name),
             "events": event_records(events),
         }
 
@@ -247,14 +321,14 @@ class WebViews:
         self._on_change()
 
 
-def _record(row: Any, before: tuple[object, dict[str, Any]] | None) -> tuple[object, dict[str, Any]]:
-    if before is not None and before[0] is row:
-        return before
-    record: dict[str, Any] = row.record
-    if before is not None and _without_age(before[1]) == _without_age(record):
-        return row, before[1]
-    return row, record
+def _is_colocated(node: ManagedNode) -> bool:
+    """Whether a node has, or is meant to have, offline pods."""
+    meta = node.metadata
+    return OVERSUBSCRIPTION in meta.labels or OFFLINE_REPORT in meta.annotations
 
 
-def _without_age(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key != _AGE}
+def _kept_record(record: dict[str, Any], before: tuple[object, dict[str, Any]] | None) -> dict[str, Any]:
+    """Return the record of before if the new one differs in nothing but an age."""
+    if before is not None and {**before[1], _AGE: None} == {**record, _AGE: None}:
+        return before[1]
+    return record

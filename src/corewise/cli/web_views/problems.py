@@ -1,0 +1,167 @@
+"""Every problem that is known of a cluster: one row for each reason on each object.
+
+They come from the configuration, the assessment of each node, what the scheduler reads of nodes and pods,
+claims to CPUs, the agents' reports, objects that cannot be decoded, and Events of corewise. An Event about
+what is still so gives its age; one about what nothing shows any more is a row of its own until it expires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from corewise.cli.node_table import NodeRow
+from corewise.cli.suppression_explanation import Subject
+from corewise.cli.top_pods import PodRow
+from corewise.engine import Cluster
+from corewise.engine.objects import PlacedPod
+from corewise.engine.reading import ReadProblem, placement, pod_facts
+from corewise.kube.cache import Cache
+from corewise.kube.clock import rfc3339
+from corewise.kube.objects import Event
+from corewise.manager.reporting import event_about_koordinator, events_about
+from corewise.manager.snapshot import Snapshot
+from corewise.vocabulary.reasons import Reason
+
+_REASONS = {each.value: each for each in Reason}
+_ON_ONE_OBJECT = frozenset({Reason.CONFIG_INVALID, Reason.KOORDINATOR_WEBHOOK_PRESENT})
+"""What each node's assessment says again of the one object at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownProblem:
+    """``name`` is the object's, NAMESPACE/NAME if it is in one; ``reason`` is "" where there is no code."""
+
+    kind: str
+    name: str
+    reason: str
+    message: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.reason} {self.kind}/{self.name}"
+
+    @property
+    def fix(self) -> str:
+        return _REASONS[self.reason].fix if self.reason in _REASONS else ""
+
+    @property
+    def command(self) -> str:
+        """The command that says more; "" if there is none."""
+        match self.kind:
+            case "Node" if self.reason.startswith(("Offer", "Suppression", "Slice", "Batch")):
+                return f"corewise explain suppression {self.name}"
+            case "Node":
+                return f"corewise explain node {self.name}"
+            case "Pod":
+                return f"corewise explain pod {self.name}"
+            case "ConfigMap":
+                namespace, _, name = self.name.partition("/")
+                read = f"kubectl -n {namespace} get configmap {name} -o yaml"
+                return f"{read} | corewise config check - --cluster"
+        return ""
+
+
+class ProblemHistory:
+    """Since when each problem is known: as its Event says, else since this program first saw it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, str] = {}
+
+    def rows(
+        self, problems: Iterable[KnownProblem], events: Iterable[Event], now: datetime
+    ) -> list[dict[str, Any]]:
+        """Return a row for each problem that is so now, and for those that only Events tell of."""
+        warned = {each.key: (each, event) for event in events if (each := _of_event(event)) is not None}
+        current = {each.key: each for each in problems}
+        self._seen = {key: self._seen.get(key, rfc3339(now)) for key in current}
+        rows = []
+        for key, problem in {**{key: each for key, (each, _) in warned.items()}, **current}.items():
+            event = warned[key][1] if key in warned else None
+            since = event.first_timestamp if event else None
+            rows.append(
+                {
+                    "name": key,
+                    "reason": problem.reason or None,
+                    "kind": problem.kind,
+                    "object": problem.name,
+                    "message": problem.message,
+                    "fix": problem.fix,
+                    "command": problem.command,
+                    "since": since or self._seen.get(key),
+                    "lastEvent": event.last_timestamp if event else None,
+                    "current": key in current,
+                }
+            )
+        return sorted(rows, key=lambda row: (not row["current"], row["reason"] or "", row["object"]))
+
+
+def _of_event(event: Event) -> KnownProblem | None:
+    about = event.involved_object
+    if event.reason not in _REASONS or event.type != "Warning":
+        return None
+    name = f"{about.namespace}/{about.name}" if about.namespace and about.kind != "Node" else about.name
+    return KnownProblem(about.kind, name, event.reason, event.message)
+
+
+def of_configuration(known: Snapshot) -> Iterator[KnownProblem]:
+    """Yield what the manager says of the ConfigMap, and of Koordinator's webhook."""
+    said = events_about(known.reading, known.config_map, known.node_labels(), was_bad=False)
+    for each in said:
+        yield KnownProblem("ConfigMap", f"{each.namespace}/{each.name}", each.reason, each.message)
+    hook = known.webhooks.get(known.koordinator.partition("/")[0]) if known.koordinator else None
+    for each in event_about_koordinator(known.koordinator, hook.metadata if hook else None):
+        yield KnownProblem(each.regarding_kind, each.name, each.reason, each.message)
+
+
+def of_nodes(rows: Iterable[NodeRow]) -> Iterator[KnownProblem]:
+    """Yield what the assessments of nodes warn of."""
+    for row in rows:
+        for each in row.problems:
+            if each.reason not in _ON_ONE_OBJECT:
+                yield KnownProblem("Node", row.name, each.reason, each.message)
+
+
+def of_pods(rows: Iterable[PodRow], pods: Mapping[Any, PlacedPod]) -> Iterator[KnownProblem]:
+    """Yield what is wrong with what pods state."""
+    for row in rows:
+        pod = pods.get(tuple(row.name.split("/", 1))) if row.problem else None
+        if pod is not None:
+            wrong = pod_facts(pod).problem or placement(pod)[1]
+            yield KnownProblem("Pod", row.name, row.problem, wrong.message if wrong else "")
+
+
+def of_scheduler(findings: Mapping[str, Iterable[ReadProblem]], cluster: Cluster) -> Iterator[KnownProblem]:
+    """Yield what the scheduler cannot use of nodes and pods, and the CPUs that two pods claim."""
+    for name, found in findings.items():
+        for each in found:
+            yield KnownProblem("Pod" if "/" in name else "Node", name, each.reason, each.message)
+    for node in cluster.nodes:
+        ledger = cluster.ledger(node)
+        for conflict in ledger.conflicts if ledger else ():
+            yield KnownProblem("Pod", conflict.owner, conflict.reason, f"{node}: {conflict.message}")
+
+
+def of_reports(subjects: Iterable[Subject]) -> Iterator[KnownProblem]:
+    """Yield what agents report, or that they do not."""
+    for subject in subjects:
+        report = subject.node.report
+        why = report.suppression.why if report and report.suppression else ""
+        for reason in subject.problems:
+            if reason not in _ON_ONE_OBJECT:
+                said = report is not None and report.suppression and report.suppression.reason == reason
+                yield KnownProblem("Node", subject.node.name, reason, why if said and why else reason.meaning)
+        resctrl = report.resctrl if report else None
+        if resctrl and resctrl.reason in _REASONS and _REASONS[resctrl.reason].warning:
+            yield KnownProblem("Node", subject.node.name, resctrl.reason, resctrl.why)
+
+
+def of_caches(caches: Iterable[Cache[Any]]) -> Iterator[KnownProblem]:
+    """Yield the objects that cannot be decoded."""
+    for cache in caches:
+        for key, message in cache.problems.items():
+            name = key if isinstance(key, str) else "/".join(key)
+            said = f"cannot be read, the last good state stays: {message}"
+            yield KnownProblem(cache.plural, name, "", said)
