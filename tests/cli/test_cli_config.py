@@ -163,10 +163,10 @@ def test_the_json_of_one_key_is_known_by_its_keys(check: Check, text: str, key: 
         (OVERSUBSCRIPTION_KEY, '{"ratio": 1.2}', "f:1:11: error: ratio: 1.2 is outside 0.00..1.00"),
         (
             SUPPRESSION_KEY,
-            '{"lowThreshold": 0.9}',
+            '{"mode": "per-pod-quota", "lowThreshold": 0.9}',
             (
-                "f:1:18: error: lowThreshold: the thresholds must rise; those that apply here are "
-                "recoverThreshold 0.40 < lowThreshold 0.90 < highThreshold 0.80"
+                "f:1:43: error: lowThreshold: 0.90 must be below highThreshold (0.80, not written here): "
+                "thresholds rise, recoverThreshold < lowThreshold < highThreshold"
             ),
         ),
     ],

@@ -165,7 +165,7 @@ def test_keys_of_others_are_named_with_what_says_it_here(text: str, named: str) 
 def test_thresholds_in_a_block_that_do_not_rise_are_refused_at_their_place() -> None:
     [error] = parse_suppression("cpuSuppression:\n  highThreshold: 0.5\n").errors
     assert (error.line, error.path) == (2, "cpuSuppression.highThreshold")
-    assert "the thresholds must rise" in error.message
+    assert "0.50 must be above lowThreshold" in error.message
 
 
 def test_a_node_may_have_another_mode_by_its_own_block() -> None:
@@ -233,7 +233,9 @@ SUPPRESSION_PROBLEMS = {
     '{"enabled": "yes"}': [
         'error line 1, column 13: enabled: must be true or false, without quotes, not "yes"'
     ],
-    '{"highThreshold": 80}': ["error line 1, column 19: highThreshold: 80 is outside 0.00..1.00"],
+    '{"highThreshold": 80}': [
+        "error line 1, column 19: highThreshold: 80 is outside 0.00..1.00: 80 % is 0.80"
+    ],
     '{"enable": true}': ['warning line 1, column 2: enable: unknown key: did you mean "enabled"?'],
 }
 
@@ -247,7 +249,7 @@ def test_a_bad_value_of_suppression_is_told_at_its_place_with_what_to_write(
 
 OVERSUBSCRIPTION_PROBLEMS = {
     '{"ratio": 1.01}': ["error line 1, column 11: ratio: 1.01 is outside 0.00..1.00"],
-    '{"ratio": 60}': ["error line 1, column 11: ratio: 60 is outside 0.00..1.00"],
+    '{"ratio": 60}': ["error line 1, column 11: ratio: 60 is outside 0.00..1.00: 60 % is 0.60"],
     '{"ratio": 0.605}': [
         "error line 1, column 11: ratio: 0.605 has more than two decimal places: write 0.60"
     ],
@@ -274,53 +276,51 @@ def test_a_bad_value_of_oversubscription_is_told_at_its_place_with_what_to_write
     assert told(parse_oversubscription(text)) == problems
 
 
+RISE = "thresholds rise, recoverThreshold < lowThreshold < highThreshold"
+HERE = f"not written here): {RISE}"
+POD = '"mode": "per-pod-quota"'
+UNUSED = 'has no effect with mode besteffort-quota: write "mode": "per-pod-quota", or leave it out'
 THRESHOLD_PROBLEMS = {
     # high is written, below the default of low
-    '{"highThreshold": 0.5}': [
-        (
-            "error line 1, column 19: highThreshold: the thresholds must rise; those that apply here are "
-            "recoverThreshold 0.40 < lowThreshold 0.60 < highThreshold 0.50"
-        )
+    f'{{"highThreshold": 0.5, {POD}}}': [
+        f"error line 1, column 19: highThreshold: 0.50 must be above lowThreshold (0.60, {HERE}"
     ],
-    '{"lowThreshold": 0.3}': [
-        (
-            "error line 1, column 18: lowThreshold: the thresholds must rise; those that apply here are "
-            "recoverThreshold 0.40 < lowThreshold 0.30 < highThreshold 0.80"
-        )
+    f'{{"lowThreshold": 0.3, {POD}}}': [
+        f"error line 1, column 18: lowThreshold: 0.30 must be above recoverThreshold (0.40, {HERE}"
     ],
-    '{"recoverThreshold": 0.6}': [
-        (
-            "error line 1, column 22: recoverThreshold: the thresholds must rise; those that apply here are "
-            "recoverThreshold 0.60 < lowThreshold 0.60 < highThreshold 0.80"
-        )
+    f'{{"recoverThreshold": 0.6, {POD}}}': [
+        f"error line 1, column 22: recoverThreshold: 0.60 must be below lowThreshold (0.60, {HERE}"
     ],
-    '{"highThreshold": 0.6, "lowThreshold": 0.8, "recoverThreshold": 0.4}': [
-        (
-            "error line 1, column 19: highThreshold: the thresholds must rise; those that apply here are "
-            "recoverThreshold 0.40 < lowThreshold 0.80 < highThreshold 0.60"
-        )
+    f'{{"highThreshold": 0.6, "lowThreshold": 0.8, "recoverThreshold": 0.4, {POD}}}': [
+        f"error line 1, column 19: highThreshold: 0.60 must be above lowThreshold (0.80): {RISE}"
     ],
     # good for the cluster, and bad only where the entry's value meets the cluster's
-    '{"highThreshold": 0.7, "nodeConfigs": [{"nodeSelector": {}, "lowThreshold": 0.7}]}': [
+    f'{{"highThreshold": 0.7, {POD}, "nodeConfigs": [{{"nodeSelector": {{}}, "lowThreshold": 0.7}}]}}': [
         (
-            "error line 1, column 77: nodeConfigs[0].lowThreshold: the thresholds must rise; those that "
-            "apply here are recoverThreshold 0.40 < lowThreshold 0.70 < highThreshold 0.70"
+            "error line 1, column 102: nodeConfigs[0].lowThreshold: 0.70 must be below highThreshold "
+            f"(0.70, {HERE}"
         )
     ],
     # an entry that has no thresholds is not blamed for the cluster's
-    '{"highThreshold": 0.5, "nodeConfigs": [{"nodeSelector": {}, "adjustStep": 0.5}]}': [
-        (
-            "error line 1, column 19: highThreshold: the thresholds must rise; those that apply here are "
-            "recoverThreshold 0.40 < lowThreshold 0.60 < highThreshold 0.50"
-        )
+    f'{{"highThreshold": 0.5, {POD}, "nodeConfigs": [{{"nodeSelector": {{}}, "enabled": true}}]}}': [
+        f"error line 1, column 19: highThreshold: 0.50 must be above lowThreshold (0.60, {HERE}"
     ],
-    '{"recoverThreshold": 0}': [
+    f'{{"recoverThreshold": 0, {POD}}}': [
         (
             "warning line 1, column 22: recoverThreshold: 0.00: no utilization is below it, "
             "so no pod's quota is ever raised again"
         )
     ],
-    '{"highThreshold": 1, "lowThreshold": 0.9999, "recoverThreshold": 0.9998}': [],
+    f'{{"highThreshold": 1, "lowThreshold": 0.9999, "recoverThreshold": 0.9998, {POD}}}': [],
+    # values of the mode that no node has
+    '{"adjustPodNum": 2}': [f"warning line 1, column 18: adjustPodNum: {UNUSED}"],
+    '{"adjustPodNum": 2, "nodeConfigs": [{"nodeSelector": {}, "mode": "per-pod-quota"}]}': [],
+    f'{{{POD}, "nodeConfigs": [{{"nodeSelector": {{}}, "fastSuppress": true}}]}}': [
+        (
+            "warning line 1, column 80: nodeConfigs[0].fastSuppress: has no effect with mode per-pod-quota: "
+            'write "mode": "besteffort-quota", or leave it out'
+        )
+    ],
 }
 
 

@@ -288,7 +288,7 @@ async def test_where_corewise_owns_no_ratio_an_original_may_be_removed() -> None
     [
         (OVERSUBSCRIPTION_KEY, '{"ratio": 1.5}', "ratio: 1.5 is outside 0.00..1.00"),
         (SUPPRESSION_KEY, '{"adjustStep": "x"}', 'adjustStep: "x" is not a number'),
-        (SUPPRESSION_KEY, '{"highThreshold": 0.3}', "the thresholds must rise"),
+        (SUPPRESSION_KEY, '{"highThreshold": 0.3}', "0.30 must be above lowThreshold"),
     ],
 )
 async def test_bad_settings_of_colocation_are_refused_at_the_door(key: str, text: str, told: str) -> None:

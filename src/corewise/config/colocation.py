@@ -36,7 +36,7 @@ apis/configuration/slo_controller_config.go and apis/slo/v1alpha1/nodeslo_types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -212,6 +212,9 @@ def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
     if all(each.severity is Severity.WARNING for each in decoder.problems):
         for places, found in read:
             _check_thresholds(decoder, places, found)
+            is_entry = "nodeConfigs" in places.owner.path
+            others = () if is_entry else (each.strategy.mode for each in config.node_configs)
+            _check_mode(decoder, places, found.mode, {found.mode, *others})
     return decoder.finish(config)
 
 
@@ -331,6 +334,21 @@ def _of_volcano(decoder: Decoder, places: Fields, inherited: SuppressionSettings
     return replace(inherited, enabled=enabled, mode=SuppressionMode.BESTEFFORT_QUOTA)
 
 
+def _check_mode(
+    decoder: Decoder, places: Fields, mode: SuppressionMode, modes: Collection[SuppressionMode]
+) -> None:
+    """Warn of values that no node uses, since they belong to the other mode."""
+    for other, members in (
+        (SuppressionMode.BESTEFFORT_QUOTA, _SLICE_MEMBERS),
+        (SuppressionMode.PER_POD_QUOTA, _POD_MEMBERS),
+    ):
+        for name in members if other not in modes else ():
+            if not places[name].is_empty:
+                decoder.warn(
+                    places[name], f'has no effect with mode {mode}: write "mode": "{other}", or leave it out'
+                )
+
+
 def _check_thresholds(decoder: Decoder, places: Fields, settings: SuppressionSettings) -> None:
     """Report thresholds that do not rise, at one written here; warn of one that is 0."""
     written = [name for name in _THRESHOLDS if places[name].value is not None]
@@ -339,9 +357,15 @@ def _check_thresholds(decoder: Decoder, places: Fields, settings: SuppressionSet
     values = {name: getattr(settings, field) for name, field in _THRESHOLDS.items()}
     wrong = [pair for pair in pairwise(_THRESHOLDS) if values[pair[0]] >= values[pair[1]]]
     if wrong:
-        culprit = next((name for name in reversed(wrong[0]) if name in written), written[0])
-        order = " < ".join(f"{name} {value}" for name, value in values.items())
-        decoder.error(places[culprit], f"the thresholds must rise; those that apply here are {order}")
+        low, high = wrong[0]
+        culprit = next((name for name in (high, low) if name in written), written[0])
+        side, other = ("above", low) if culprit == high else ("below", high)
+        origin = "" if other in written else ", not written here"
+        decoder.error(
+            places[culprit],
+            f"{values[culprit]} must be {side} {other} ({values[other]}{origin}): thresholds rise, "
+            f"{' < '.join(_THRESHOLDS)}",
+        )
     elif settings.recover == NOTHING and "recoverThreshold" in written:
         message = "0.00: no utilization is below it, so no pod's quota is ever raised again"
         decoder.warn(places["recoverThreshold"], message)

@@ -26,6 +26,7 @@ from corewise.quantities import WHOLE, Ratio, Share
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 _LONGEST_SHOWN = 40
+_PERCENT = 100
 
 
 class Severity(StrEnum):
@@ -196,7 +197,9 @@ class Decoder:
         self, place: Place, smallest: Share, largest: Share = WHOLE, *, places: int = 4, hint: str = ""
     ) -> Share | None:
         """Read a JSON number with at most ``places`` decimal places in ``smallest``..``largest``."""
-        form = NumberForm(f"{smallest}..{largest}", places, lambda text: str(Share.parse(text)), hint)
+        form = NumberForm(
+            f"{smallest}..{largest}", places, lambda text: str(Share.parse(text)), hint, is_share=True
+        )
         steps = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
         return None if steps is None else Share(steps * 10 ** (4 - places))
 
@@ -214,6 +217,8 @@ class Decoder:
             return None
         if not low <= place.value <= high:
             why = f": {form.hint}" if form.hint and place.value < low else ""
+            if form.is_share and high < place.value <= _PERCENT and place.value == int(place.value):
+                why = f": {int(place.value)} % is {(place.value / _PERCENT):.2f}"
             self.error(place, f"{shown(place.value)} is outside {form.allowed}{why}")
             return None
         steps = steps_of(place.value, form.places)
@@ -244,7 +249,7 @@ class Fields:
 class NumberForm:
     """What numbers are allowed at a place: the range in words, decimal places, how one is printed.
 
-    ``cuts``: further decimals are cut off, with a warning; else they are an error.
+    ``cuts``: further decimals are cut off, with a warning; else they are an error. ``is_share``: 0.6, not 60.
     """
 
     allowed: str
@@ -252,6 +257,7 @@ class NumberForm:
     printed: Callable[[str], str]
     hint: str
     cuts: bool = False
+    is_share: bool = False
 
     @property
     def described(self) -> str:
