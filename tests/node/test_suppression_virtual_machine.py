@@ -65,3 +65,48 @@ def test_what_ends_leaves_every_file_as_it_was_met(seen: Observations, option: s
     assert suppressed != limited != kubelets
     assert disabled == limited
     assert restored == kubelets
+
+
+THOUSANDS = 1_000
+MARKED = {
+    "kubelet's": (800, 400, 800, 400),
+    "busy": (240, 120, 800, 400),
+    "quiet": (800, 400, 800, 400),
+    "busy again": (560, 280, 800, 400),
+    "ratio": (560, 280, 640, 320),
+    "busy under a ratio": (240, 120, 640, 320),
+    "ratio gone": (240, 120, 800, 400),
+    "busy without it": (240, 120, 800, 400),
+    "restored": (800, 400, 800, 400),
+}
+"""Quota and burst of a pod marked offline, then of its container, in ms per 100 ms: a CPU is 100."""
+
+
+@pytest.mark.parametrize("step", MARKED)
+def test_option_2_bounds_a_pod_marked_offline_beside_its_ratio_and_restores_it(
+    seen: Observations, step: str
+) -> None:
+    """The pod is lowered, its container only divided; a burst above its quota would be refused."""
+    pod, burst, container, container_burst = (each * THOUSANDS for each in MARKED[step])
+    assert seen.get(f"marked/{step}", dict[str, list[str]]) == {
+        "pod": [f"{pod} 100000", str(burst)],
+        "container": [f"{container} 100000", str(container_burst)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        pytest.param(
+            "busy", [720, 640, 560, 480, 400, 320, 240, 240, 240, 240], id="from 94 % to below 60 %"
+        ),
+        pytest.param(
+            "quiet", [320, 400, 480, 560, 640, 720, 800, 800, 800, 800], id="from 28 % to the limit"
+        ),
+        pytest.param("busy under a ratio", [496, 432, 368, 304, 240, 240, 240, 240], id="a tenth of 640"),
+    ],
+)
+def test_option_2_goes_by_a_tenth_of_the_limit_and_settles(
+    seen: Observations, step: str, expected: list[int]
+) -> None:
+    assert quotas(seen, f"marked/quotas/{step}") == [each * THOUSANDS for each in expected]

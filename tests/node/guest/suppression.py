@@ -20,7 +20,7 @@ from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Layout, Version
 from node.guest.records import Report
 from real_load.agents import OPTION_1, OPTION_2
-from real_load.kubelet_tree import layout_here
+from real_load.kubelet_tree import layout_here, marked_pod
 from real_load.stated_node import BUSY, FULL, QUIET, StatedNode, stated_node
 
 LONGEST = 600
@@ -29,6 +29,10 @@ CPUS = Path("/sys/devices/system/cpu")
 STEPS = (("quiet", QUIET), ("busy", BUSY), ("quiet again", QUIET))
 SETTLED = 11
 """Ticks until the samples before a change count for nothing any more."""
+
+BURST = 400_000
+ONLINE_BUSY, ONLINE_QUIET = 7_000, 2_000
+"""What online pods use beside a pod marked offline, of 16,000 milli-CPU."""
 
 OPTIONS = {"option 1": OPTION_1, "option 2": OPTION_2}
 
@@ -39,6 +43,7 @@ def observe(report: Report, layout: Layout) -> None:
     _observe_writers(report, layout)
     for name, option in OPTIONS.items():
         _observe_ends(report, layout, name, option)
+    _observe_marked(report, layout)
 
 
 @contextmanager
@@ -89,6 +94,51 @@ def _observe_ends(report: Report, layout: Layout, name: str, option: Suppression
             node.tick(agent, BUSY)
             report.add(f"ends/{name}/disabled", node.as_it_is())
         report.add(f"ends/{name}/restored", node.as_it_is())
+
+
+def _observe_marked(report: Report, layout: Layout) -> None:
+    """Tell what Option 2 makes of a pod marked offline, without oversubscription, and beside a ratio.
+
+    The pod is limited to 8 CPUs by its spec, may burst, and uses all that its quota allows.
+    """
+    marked = marked_pod("marked", 8)
+    with _node(layout) as node:
+        tree = node.tree
+        tree.start(marked)
+        node.pods.append(marked)
+        cgroups = {"pod": tree.pod(marked), "container": tree.container(marked)}
+        for cgroup in cgroups.values():
+            tree.file(cgroup, "cpu.max.burst").write_text(str(BURST))
+
+        def tell(name: str) -> None:
+            files = ("cpu.max", "cpu.max.burst")
+            state = {
+                role: [tree.file(cgroup, file).read_text().strip() for file in files]
+                for role, cgroup in cgroups.items()
+            }
+            report.add(f"marked/{name}", state)
+
+        def follow(name: str, online: int, seconds: int) -> None:
+            quotas = []
+            for _ in range(seconds):
+                node.tick(agent, online + (tree.quota(cgroups["pod"]) or 0) // 100)
+                quotas.append(tree.quota(cgroups["pod"]))
+            report.add(f"marked/quotas/{name}", quotas)
+            tell(name)
+
+        tell("kubelet's")
+        with node.agent(OPTION_2) as agent:
+            agent.label(None)
+            follow("busy", ONLINE_BUSY, 10)
+            follow("quiet", ONLINE_QUIET, 10)
+            follow("busy again", ONLINE_BUSY, 3)
+            agent.normalize("1.25")
+            tell("ratio")
+            follow("busy under a ratio", ONLINE_BUSY, 8)
+            agent.normalize(None)
+            tell("ratio gone")
+            follow("busy without it", ONLINE_BUSY, 3)
+        tell("restored")
 
 
 def run(observe: Callable[[Report, Layout], None]) -> None:
