@@ -25,6 +25,7 @@ from corewise.cli.offline_reports import node_report
 from corewise.cli.web_views.history import AMOUNTS, EVERY, KEPT, POINTS, OfflineHistory
 from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
 from corewise.cli.web_views.views import UnknownObject, WebViews
+from corewise.cli.web_views.what_if import ChangeRefused
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.objects import Event, ObjectReference
@@ -67,6 +68,7 @@ def pod(name: str, node: str, requests: Mapping[str, str], **meta: Any) -> dict[
 PODS_SHOWN = (
     pod("owner", "fast", {"cpu": "2", "memory": "1Gi"}, **OWNING),
     pod("shared", "fast", {"cpu": "3", "memory": "1Gi"}),
+    pod("big", "fast", {"cpu": "8", "memory": "1Gi"}),
     pod("offline", "odd", {names.BATCH_CPU: "1000", names.BATCH_MEMORY: "1Gi"}),
     pod("nowhere", "", {"cpu": "64", "memory": "1Gi"}),
 )
@@ -305,3 +307,124 @@ def test_history_keeps_an_hour_in_less_than_8_kib_a_node() -> None:
     assert sum(map(sys.getsizeof, (series.times, *series.columns, series.columns, series.__dict__))) < 8192
     history.take([], top_view.total_of([]), {}, NOW)
     assert history.record("n1")["times"] == []
+
+
+MODELS = {FAST: {"baseRatio": 2, "turboEnabledRatio": 2.5}, SLOW: {"baseRatio": 1, "turboEnabledRatio": 1.2}}
+"""As :func:`manager.world.normalization` has them."""
+
+
+def tried(kubeconfig: Path, **change: Any) -> Any:
+    async def send() -> Any:
+        async with followed(kubeconfig) as views:
+            return plain(await views.what_if(json.dumps(change).encode()))
+
+    return asyncio.run(send())
+
+
+def dump_of(kubeconfig: Path, file: Path) -> str:
+    """Write and return what kubectl get -o json would print."""
+
+    async def listed() -> list[Any]:
+        async with Client(load_config(str(kubeconfig))) as client:
+            return [
+                {**each, "kind": resource.kind, "apiVersion": resource.api_version}
+                for resource in (NODES, PODS, NODE_RESOURCE_TOPOLOGIES, CONFIG_MAPS)
+                for each in await client.list(resource.typed(dict))
+            ]
+
+    text = json.dumps({"kind": "List", "items": asyncio.run(listed())})
+    file.write_text(text)
+    return text
+
+
+CHANGES: list[tuple[str, dict[str, Any]]] = [
+    (
+        normalization(models={**MODELS, FAST: {**MODELS[FAST], "baseRatio": 1}}),
+        {"change": "model", "model": FAST, "ratio": "1"},
+    ),
+    (
+        normalization(models={**MODELS, "Odd CPU": {"baseRatio": 3}}),
+        {"change": "model", "model": "Odd CPU", "ratio": "3.00"},
+    ),
+    (normalization(enable=False), {"change": "config", "key": names.NORMALIZATION_KEY}),
+]
+
+
+@pytest.mark.parametrize(("text", "change"), CHANGES)
+def test_a_change_is_planned_as_the_command_does_and_writes_nothing(
+    kubeconfig: Path, tmp_path: Path, text: str, change: dict[str, Any]
+) -> None:
+    before = dump_of(kubeconfig, tmp_path / "dump.json")
+    for name, config in (("old", normalization()), ("new", text)):
+        data = {names.NORMALIZATION_KEY: config}
+        policy = {"kind": "ConfigMap", "metadata": {"name": names.CONFIG_NAME}, "data": data}
+        (tmp_path / f"{name}.json").write_text(json.dumps(policy))
+    if change["change"] == "config":
+        change = {**change, "text": text}
+    shown = tried(kubeconfig, **change)
+    files = ["--from", str(tmp_path / "dump.json"), "--policy", str(tmp_path / "new.json")]
+    result = CliRunner().invoke(
+        corewise, ["plan", *files, "--against", str(tmp_path / "old.json"), "-o", "json"]
+    )
+    wanted = json.loads(result.stdout)
+    for each in (*wanted["plans"], *shown["plan"]["plans"]):
+        del each["podsPerSecond"], each["configuration"]
+    for each in wanted["plans"]:
+        del each["placements"]
+    assert {**shown["plan"], "source": ""} == {**wanted, "source": ""}
+    assert wanted["difference"].items() <= shown["difference"].items()
+    assert shown["difference"]["ratios"]
+    assert shown["command"].startswith(f"kubectl -n {names.CONFIG_NAMESPACE} patch configmap")
+    assert dump_of(kubeconfig, tmp_path / "dump.json") == before
+
+
+def test_a_bad_key_is_not_planned_but_answered_as_config_check_does(kubeconfig: Path, tmp_path: Path) -> None:
+    text = '{"enable": true,\n "ratioModel": {"Fast CPU": {"baseRatio": 0.5}}}'
+    (tmp_path / "key.json").write_text(text)
+    shown = tried(kubeconfig, change="config", key=names.NORMALIZATION_KEY, text=text)
+    arguments = ["config", "check", str(tmp_path / "key.json"), "--key", names.NORMALIZATION_KEY]
+    arguments += ["--cluster", "--kubeconfig", str(kubeconfig), "-o", "json"]
+    wanted = json.loads(CliRunner().invoke(corewise, arguments).stdout)
+    assert {**shown["check"], "file": wanted["file"]} == wanted
+    assert shown["problems"] == wanted["problems"]
+    assert wanted["errors"] == 1
+    assert "plan" not in shown
+
+
+def test_a_decrease_that_pods_do_not_survive_is_named_and_node_changes_come_with_their_command(
+    kubeconfig: Path,
+) -> None:
+    label = tried(kubeconfig, change="label", node="fast", label=names.NORMALIZATION_ENABLED, value="false")
+    assert label["command"] == f"kubectl label node fast {names.NORMALIZATION_ENABLED}=false --overwrite"
+    assert label["difference"]["ratios"] == [{"node": "fast", "before": "2.00", "after": "1.00"}]
+    (held,) = label["difference"]["heldBack"]
+    assert (held["node"], held["already"]) == ("fast", False)
+    assert "cpu" in held["messages"][0]
+    ratio = tried(kubeconfig, change="ratio", node="slow", ratio="1.5")
+    assert ratio["command"] == (
+        f"kubectl annotate node slow '{names.AMPLIFICATION_RATIO}={{\"cpu\":1.50}}' --overwrite"
+    )
+    assert ratio["difference"]["heldBack"] == []
+    assert ratio["difference"]["ratios"] == [{"node": "slow", "before": "1.00", "after": "1.50"}]
+    kept = tried(kubeconfig, change="ratio", node="fast", ratio="1.5")
+    assert names.AMPLIFICATION_ORIGINAL in kept["command"]
+    assert kept["difference"]["ratios"] == [{"node": "fast", "before": "2.00", "after": "3.00"}]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "this is no change"),
+        ({"change": "label", "node": "none", "label": "a"}, "there is no node none"),
+        ({"change": "label", "node": "fast", "label": "a b"}, "label a b"),
+        ({"change": "ratio", "node": "fast", "ratio": "much"}, "ratio 'much'"),
+        ({"change": "config", "key": "other"}, "'other' is not a key of corewise"),
+        ({"change": "model", "ratio": "1"}, "name the CPU model"),
+    ],
+)
+def test_what_is_no_change_is_refused_in_words(kubeconfig: Path, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(ExceptionGroup) as refused:
+        tried(kubeconfig, **change)
+    (error,) = refused.value.exceptions
+    assert isinstance(error, ChangeRefused)
+    assert said in str(error)

@@ -102,14 +102,36 @@ def check(
     Exit codes: 0 no errors, 1 errors, 2 wrong call, 3 no answer from the cluster, 5 a file cannot be read or
     holds no configuration.
     """
-    contents = _contents(file, key)
+    checked = check_contents(_contents(file, key), nodes, largest_amplification)
+    _print(file, checked, form)
+    if nodes and not nodes.reports and names.NORMALIZATION_KEY in checked.keys:
+        output.say(f"CPU models are not checked: no NodeResourceTopology came with the nodes ({HOW_TO})")
+    if checked.errors:
+        raise click.exceptions.Exit(ExitCode.VERDICT)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedConfig:
+    """What was checked, what is wrong with it, and which CPU models of the nodes it has ratios for."""
+
+    keys: tuple[str, ...]
+    findings: tuple[ConfigFinding, ...]
+    coverage: ModelCoverage | None
+
+    @property
+    def errors(self) -> int:
+        return sum(each.problem.severity is Severity.ERROR for each in self.findings)
+
+
+def check_contents(contents: Contents, nodes: ComparedNodes | None, largest: Ratio) -> CheckedConfig:
+    """Check keys and profiles, and compare them with nodes if there are any."""
     compared = nodes.nodes if nodes else ()
     findings = [ConfigFinding("", problem) for problem in contents.problems]
     profiles = profiles_in(contents.text)
     findings += [ConfigFinding("", problem) for each in profiles for problem in each.problems]
     coverage = None
     for text in contents.keys:
-        parsed = _parsed(text, largest_amplification)
+        parsed = _parsed(text, largest)
         problems = list(parsed.problems)
         if parsed.value is not None:
             labels = [(each.name, each.labels) for each in compared]
@@ -120,16 +142,12 @@ def check(
         findings += [ConfigFinding(text.key, text.in_file(each, contents.positions)) for each in problems]
     if nodes:
         texts = {each.key: each.text for each in contents.keys}
-        busy = nodes.raised_while_busy(texts, largest_amplification)
+        busy = nodes.raised_while_busy(texts, largest)
         findings += [ConfigFinding("", Problem(Severity.WARNING, 1, 1, "", each)) for each in busy]
     findings.sort(key=lambda each: (each.problem.line, each.problem.column))
     checked = [each.key for each in contents.keys]
     checked += [each.rest.name for each in profiles if each.rest] or [KIND] * bool(profiles)
-    _print(file, checked, findings, coverage, form)
-    if nodes and not nodes.reports and any(each.key == names.NORMALIZATION_KEY for each in contents.keys):
-        output.say(f"CPU models are not checked: no NodeResourceTopology came with the nodes ({HOW_TO})")
-    if any(each.problem.severity is Severity.ERROR for each in findings):
-        raise click.exceptions.Exit(ExitCode.VERDICT)
+    return CheckedConfig(tuple(checked), tuple(findings), coverage)
 
 
 @command.command(
@@ -224,24 +242,26 @@ def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:
     return parsers[text.key](text.text)
 
 
-def _print(
-    file: str, checked: list[str], findings: list[ConfigFinding], coverage: ModelCoverage | None, form: Form
-) -> None:
+def check_record(name: str, checked: CheckedConfig) -> dict[str, Any]:
+    """Return what was checked, for programs; ``name`` is the file's."""
+    document: dict[str, Any] = {
+        "file": name,
+        "keys": list(checked.keys),
+        "errors": checked.errors,
+        "warnings": len(checked.findings) - checked.errors,
+        "problems": [_record(each) for each in checked.findings],
+    }
+    if checked.coverage is not None:
+        document["cpuModels"] = coverage_record(checked.coverage)
+    return document
+
+
+def _print(file: str, checked: CheckedConfig, form: Form) -> None:
     name = "<stdin>" if file == "-" else file
-    errors = sum(each.problem.severity is Severity.ERROR for each in findings)
-    warnings = len(findings) - errors
     if form is Form.JSON:
-        document: dict[str, Any] = {
-            "file": name,
-            "keys": checked,
-            "errors": errors,
-            "warnings": warnings,
-            "problems": [_record(each) for each in findings],
-        }
-        if coverage is not None:
-            document["cpuModels"] = coverage_record(coverage)
-        click.echo(output.document_text(document, form), nl=False)
+        click.echo(output.document_text(check_record(name, checked), form), nl=False)
         return
+    findings, coverage = checked.findings, checked.coverage
     for finding in findings:
         problem = finding.problem
         path = f"{problem.path}: " if problem.path else ""
@@ -249,8 +269,10 @@ def _print(
         output.tell(f"{where}: {problem.severity}: {path}{problem.message}")
     if coverage is not None:
         print_coverage(coverage)
-    found = f"{output.count(errors, 'error')}, {output.count(warnings, 'warning')}"
-    output.say(f"{Path(name).name}: {', '.join(checked) or 'no key'}: {found if findings else 'no problems'}")
+    warnings = len(findings) - checked.errors
+    found = f"{output.count(checked.errors, 'error')}, {output.count(warnings, 'warning')}"
+    keys = ", ".join(checked.keys) or "no key"
+    output.say(f"{Path(name).name}: {keys}: {found if findings else 'no problems'}")
     for line in () if coverage is None else remarks(coverage):
         output.say(line)
 

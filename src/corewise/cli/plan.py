@@ -39,7 +39,7 @@ from corewise.simulation.planner_inputs import PlanInput, plan_from_dump, plan_f
 _NONE = "none"
 _SHOWN_PODS = 5
 _HUNDRED = 100
-_SCORES = {each.value: each for each in Allocation}
+SCORES = {each.value: each for each in Allocation}
 
 
 def _file_or_none(
@@ -49,7 +49,7 @@ def _file_or_none(
 
 
 @dataclass(frozen=True, slots=True)
-class _Planned:
+class Planned:
     """An outcome, what its configuration is called, and how long it took."""
 
     name: str
@@ -93,7 +93,7 @@ class _Planned:
 )
 @click.option(
     "--score",
-    type=Choice(list(_SCORES)),
+    type=Choice(list(SCORES)),
     default=Allocation.LEAST.value,
     show_default=True,
     help="Which nodes suit a pod best: those with much left, or with little.",
@@ -123,18 +123,18 @@ def command(
     given = _input(dump, openb)
     profiles = None if interference is None else read_interference(interference)
     plugins = load_plugins()
-    planned: list[_Planned] = []
+    planned: list[Planned] = []
     for file in (policy,) if against is None else (against, policy):
         name, configuration = _configuration(given, file)
         start = time.perf_counter()
-        outcome = plan(given, configuration, _SCORES[score], profiles, plugins)
-        planned.append(_Planned(name, outcome, time.perf_counter() - start))
+        outcome = plan(given, configuration, SCORES[score], profiles, plugins)
+        planned.append(Planned(name, outcome, time.perf_counter() - start))
     difference = compare(planned[0].outcome, planned[1].outcome) if len(planned) > 1 else None
 
     if form is Form.TABLE:
         _print_tables(given, planned, difference)
     else:
-        click.echo(document_text(_record(given, planned, difference), form), nl=False)
+        click.echo(document_text(record_of(given, planned, difference), form), nl=False)
     for note in given.notes:
         say(f"note: {note}")
     if difference is not None and difference.differs:
@@ -159,7 +159,7 @@ def _configuration(given: PlanInput, file: str | None) -> tuple[str, ClusterConf
     return "no configuration", NOTHING_CONFIGURED
 
 
-def _print_tables(given: PlanInput, planned: Sequence[_Planned], difference: Comparison | None) -> None:
+def _print_tables(given: PlanInput, planned: Sequence[Planned], difference: Comparison | None) -> None:
     """Print the results on stdout, one column for each configuration; how fast it was goes to stderr."""
     tell(f"{given.source}: {count(len(given.nodes), 'node')}, {count(len(given.pods), 'pod')}")
     print()
@@ -181,7 +181,7 @@ def _print_tables(given: PlanInput, planned: Sequence[_Planned], difference: Com
         say(f"{each.name}: planned in {each.seconds:.2f} s, {each.pods_a_second:,} pods/s")
 
 
-def _headline(planned: _Planned, pods: int) -> str:
+def _headline(planned: Planned, pods: int) -> str:
     outcome = planned.outcome
     return (
         f"{planned.name}: {len(outcome.placed)} of {count(pods, 'pod')} scheduled, "
@@ -233,12 +233,13 @@ def _some(pods: Sequence[str]) -> str:
     return f"{len(pods)} ({', '.join(pods[:_SHOWN_PODS])}{', …' if len(pods) > _SHOWN_PODS else ''})"
 
 
-def _record(given: PlanInput, planned: Sequence[_Planned], difference: Comparison | None) -> dict[str, Any]:
+def record_of(given: PlanInput, planned: Sequence[Planned], difference: Comparison | None) -> dict[str, Any]:
+    """Return plans, and what differs between two of them, for programs."""
     record: dict[str, Any] = {
         "source": given.source,
         "nodes": len(given.nodes),
         "pods": len(given.pods),
-        "plans": [_plan_record(each) for each in planned],
+        "plans": [plan_record(each) for each in planned],
         "notes": list(given.notes),
     }
     if difference is not None:
@@ -252,7 +253,8 @@ def _record(given: PlanInput, planned: Sequence[_Planned], difference: Compariso
     return record
 
 
-def _plan_record(planned: _Planned) -> dict[str, Any]:
+def plan_record(planned: Planned) -> dict[str, Any]:
+    """Return one plan for programs."""
     each = planned.outcome
     return {
         "configuration": planned.name,

@@ -20,7 +20,7 @@ they have not requested. CPU models are assigned as for a local cluster (:mod:`c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -104,29 +104,38 @@ def plan_from_dump(path: Path) -> PlanInput:
         InputError: naming file, item and field of the first thing that is wrong.
     """
     items = read_items(path)
-    stated = objects_of(path, items, "NodeResourceTopology", ReportedTopology, strict=False)
-    topologies = {each.metadata.name: each for each in stated.values()}
+    topologies = objects_of(path, items, "NodeResourceTopology", ReportedTopology, strict=False)
     managed = objects_of(path, items, "Node", ManagedNode, strict=False)
     schedulable = objects_of(path, items, "Node", SchedulableNode, strict=False)
-    nodes = tuple(
-        PlannedNode(
-            managed[index], node, topologies.get(node.metadata.name, ReportedTopology()), _assumed(node)
-        )
-        for index, node in schedulable.items()
-    )
-    if not nodes:
+    if not schedulable:
         raise InputError(f"{path}: no nodes in it; {HOW_TO}")
-    every = objects_of(path, items, "Pod", PlacedPod, strict=False).values()
-    pods = [pod for pod in every if pod.status.phase not in FINISHED]
+    pods = objects_of(path, items, "Pod", PlacedPod, strict=False).values()
+    pairs = ((managed[index], node) for index, node in schedulable.items())
+    return plan_from_objects(f"dump {path.name}", pairs, topologies.values(), pods, _config(items))
+
+
+def plan_from_objects(
+    source: str,
+    pairs: Iterable[tuple[ManagedNode, SchedulableNode]],
+    topologies: Iterable[ReportedTopology],
+    pods: Iterable[PlacedPod],
+    config: Mapping[str, str],
+) -> PlanInput:
+    """Return the input of a cluster's objects; each node as the manager and as the scheduler decode it."""
+    stated = {each.metadata.name: each for each in topologies}
+    nodes = tuple(
+        PlannedNode(managed, node, stated.get(node.metadata.name, ReportedTopology()), _assumed(node))
+        for managed, node in pairs
+    )
     unknown = sum(CPU_TOPOLOGY not in node.topology.metadata.annotations for node in nodes)
     note = (
         f"nodes that do not state how their CPUs are arranged, assumed to be cores of two threads: {unknown}"
     )
     return PlanInput(
-        source=f"dump {path.name}",
+        source=source,
         nodes=nodes,
-        pods=tuple(pod_facts(pod, ANY_NAMESPACE) for pod in pods),
-        config=_config(items),
+        pods=tuple(pod_facts(pod, ANY_NAMESPACE) for pod in pods if pod.status.phase not in FINISHED),
+        config=config,
         notes=(note,) if unknown else (),
     )
 

@@ -29,6 +29,7 @@ from corewise.cli.web_views import problems
 from corewise.cli.web_views.documents import event_records, explained, quota_record, topology_record
 from corewise.cli.web_views.history import EVERY, OfflineHistory
 from corewise.cli.web_views.problems import ProblemHistory
+from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
 from corewise.engine.objects import PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
@@ -37,6 +38,7 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS, PODS
+from corewise.manager.busy_nodes import cpu_usages
 from corewise.scheduler.listing import decide_about
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.vocabulary.names import MANAGER_COMPONENT, OFFLINE_REPORT, OVERSUBSCRIPTION
@@ -109,6 +111,7 @@ class WebViews:
             *self._events,
         ]
         self._records: dict[str, dict[str, tuple[object, dict[str, Any]]]] = {}
+        self._trying = asyncio.Lock()
         self._history = OfflineHistory(clock.now())
         self._problems = ProblemHistory()
         self._problem_rows: dict[str, dict[str, Any]] = {}
@@ -248,6 +251,30 @@ class WebViews:
         if made is None:
             raise UnknownObject(f"there are no documents of {kind}")
         return await made(name)
+
+    async def what_if(self, body: bytes) -> dict[str, Any]:
+        """Try a change on the cluster's objects, off the event loop, one at a time; nothing is written.
+
+        Raises:
+            ChangeRefused: if the body is no change, or another one is being tried.
+        """
+        if self._trying.locked():
+            raise ChangeRefused("another change is being tried; try again when it is done")
+        async with self._trying:
+            used = await cpu_usages(self._client)
+            known, config = self._data.snapshot, self._data.snapshot.config_map
+            live = LiveObjects(
+                managed={node.metadata.name: node for node in known.nodes.items.values()},
+                schedulable={node.metadata.name: node for node in self._state.nodes.items.values()},
+                topologies={each.metadata.name: each for each in self._state.topologies.items.values()},
+                pods=tuple(pod for _, pod in sorted(self._state.pods.items.items())),
+                pods_of={str(name): known.pods_on(str(name)) for name in known.nodes.items},
+                config=dict(config.data) if config else {},
+                context=known.context,
+                namespace=self._config_namespace,
+                used=used,
+            )
+            return await asyncio.to_thread(try_change, body, live)
 
     async def _node(self, name: str) -> dict[str, Any]:
         known, now = self._data.snapshot, self._clock.now()

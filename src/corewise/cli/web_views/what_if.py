@@ -1,0 +1,310 @@
+"""A change tried on the live cluster's objects: what the manager and the scheduler would make of it.
+
+Nothing is written. A changed key of the ConfigMap is checked as ``config check`` does it. Without errors all
+pods are placed anew as ``plan`` does it, with the configuration and nodes of now and with the changed ones,
+and each node is assessed with both, which says whose decrease would be held back. The command that would make
+the change comes with the answer.
+
+A change is one of:
+
+    {"change": "config", "key": KEY, "text": TEXT}                   a key of the ConfigMap, as a whole
+    {"change": "model", "model": MODEL, "field": FIELD, "ratio": RATIO or null}
+    {"change": "ratio", "resource": "cpu", "ratio": RATIO or null}   of the cluster's strategy
+    {"change": "ratio", "resource": "cpu", "ratio": RATIO or null, "node": NODE}
+    {"change": "label", "node": NODE, "label": KEY, "value": VALUE or null}
+
+null takes the entry or the label away.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from corewise.amplification.annotations import read_ratios
+from corewise.assessment.cluster import ClusterConfiguration, ClusterContext, read_configuration
+from corewise.assessment.decision import assess
+from corewise.assessment.nodes import BoundPod, ManagedNode, view_of
+from corewise.cli.config import check_contents, check_record
+from corewise.cli.config_file import KEYS, Contents, KeyText
+from corewise.cli.config_nodes import ComparedNodes
+from corewise.cli.plan import Planned, record_of
+from corewise.config.configuration import RatioField
+from corewise.engine import Allocation
+from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
+from corewise.kube.objects import ConfigMap
+from corewise.quantities import Ratio, RatioError
+from corewise.scheduler.plugins import load_plugins
+from corewise.simulation.planner import compare, plan
+from corewise.simulation.planner_inputs import PlanInput, plan_from_objects
+from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
+    AMPLIFICATION_ORIGINAL,
+    AMPLIFICATION_RATIO,
+    CONFIG_NAME,
+    NORMALIZATION_KEY,
+)
+from corewise.vocabulary.selectors import label_key_fault, label_value_fault
+
+N = TypeVar("N", ManagedNode, SchedulableNode)
+LARGEST_CHANGE = 1 << 20
+"""Characters of JSON: a ConfigMap has no more."""
+
+
+class ChangeRefused(ValueError):  # noqa: N818 - an answer, not a fault
+    """The change cannot be tried; the text says why."""
+
+
+class TriedChange(msgspec.Struct, forbid_unknown_fields=True):
+    """The change as the page states it."""
+
+    change: Literal["config", "model", "ratio", "label"]
+    key: str = ""
+    text: str = ""
+    model: str = ""
+    field: RatioField = RatioField.BASE
+    resource: Literal["cpu", "memory"] = "cpu"
+    ratio: str | None = None
+    node: str = ""
+    label: str = ""
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveObjects:
+    """The cluster's objects at one moment, as the caches have them. ``pods_of`` are those bound to a node."""
+
+    managed: Mapping[str, ManagedNode]
+    schedulable: Mapping[str, SchedulableNode]
+    topologies: Mapping[str, ReportedTopology]
+    pods: tuple[PlacedPod, ...]
+    pods_of: Mapping[str, Iterable[BoundPod]]
+    config: Mapping[str, str]
+    context: ClusterContext
+    namespace: str
+    used: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """What a change means: the text of a key, or labels and annotations of a node (None takes one away)."""
+
+    command: str
+    key: str = ""
+    text: str = ""
+    node: str = ""
+    labels: Mapping[str, str | None] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def on(self, node: N) -> N:
+        meta = node.metadata
+        if meta.name != self.node:
+            return node
+        labels = {key: each for key, each in {**meta.labels, **self.labels}.items() if each is not None}
+        changed = msgspec.structs.replace(
+            meta, labels=labels, annotations={**meta.annotations, **self.annotations}
+        )
+        return msgspec.structs.replace(node, metadata=changed)
+
+
+def try_change(body: bytes, live: LiveObjects) -> dict[str, Any]:
+    """Return what ``config check`` finds, and without errors both plans, what differs, and the command.
+
+    Raises:
+        ChangeRefused: if the body is no change that can be tried.
+    """
+    edit = _edit_of(_decoded(body), live)
+    answer: dict[str, Any] = {"command": edit.command, "problems": [], "check": None}
+    if edit.key:
+        contents = Contents(edit.text)
+        contents.keys.append(KeyText(edit.key, edit.text, range(len(edit.text) + 1)))
+        checked = check_contents(contents, _compared(live), live.context.largest)
+        record = check_record("the change", checked)
+        answer |= {"problems": record["problems"], "check": record}
+        if checked.errors:
+            return answer
+    before, after = live.context.configuration, _configuration(edit, live)
+    planned = [_planned("now", live, before), _planned("with the change", _changed(live, edit), after)]
+    difference = compare(planned[0].outcome, planned[1].outcome)
+    record = record_of(_given(live), planned, difference)
+    for each in record["plans"]:
+        del each["placements"]
+    old, new = (each.outcome.ratios for each in planned)
+    return answer | {
+        "plan": record,
+        "difference": {
+            **record["difference"],
+            "ratios": [
+                {"node": name, "before": old.get(name), "after": ratio}
+                for name, ratio in sorted(new.items())
+                if old.get(name) != ratio
+            ],
+            "heldBack": list(_held_back(live, edit, after)),
+        },
+    }
+
+
+def _decoded(body: bytes) -> TriedChange:
+    if len(body) > LARGEST_CHANGE:
+        raise ChangeRefused(f"the change has {len(body)} bytes; a ConfigMap has at most {LARGEST_CHANGE}")
+    try:
+        return msgspec.json.decode(body, type=TriedChange)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ChangeRefused(f"this is no change: {error}") from None
+
+
+def _edit_of(change: TriedChange, live: LiveObjects) -> _Edit:
+    match change.change:
+        case "config":
+            return _config_edit(change.key, change.text, live)
+        case "model":
+            return _config_edit(NORMALIZATION_KEY, _with_model(change, live), live)
+        case "ratio" if not change.node:
+            return _config_edit(AMPLIFICATION_KEY, _with_ratio(change, live), live)
+        case "ratio":
+            return _ratio_edit(change, _node(change, live))
+    node = _node(change, live)
+    fault = label_key_fault(change.label) or (label_value_fault(change.value) if change.value else None)
+    if fault:
+        raise ChangeRefused(f"label {change.label}: {fault}")
+    stated = f"{change.label}-" if change.value is None else f"{change.label}={change.value}"
+    command = f"kubectl label node {shlex.quote(change.node)} {shlex.quote(stated)} --overwrite"
+    return _Edit(command, node=node.metadata.name, labels={change.label: change.value})
+
+
+def _node(change: TriedChange, live: LiveObjects) -> ManagedNode:
+    if change.node not in live.managed:
+        raise ChangeRefused(f"there is no node {change.node}")
+    return live.managed[change.node]
+
+
+def _config_edit(key: str, text: str, live: LiveObjects) -> _Edit:
+    if key not in KEYS:
+        raise ChangeRefused(f"{key!r} is not a key of corewise; the keys are {', '.join(KEYS)}")
+    patch = shlex.quote(json.dumps({"data": {key: text}}))
+    command = f"kubectl -n {live.namespace} patch configmap {CONFIG_NAME} --type merge -p {patch}"
+    return _Edit(command, key, text)
+
+
+def _with_model(change: TriedChange, live: LiveObjects) -> str:
+    """Return the key of normalization with one entry of ratioModel changed."""
+    if not change.model:
+        raise ChangeRefused("name the CPU model, as nodes report it")
+    config = _key_of(live, NORMALIZATION_KEY)
+    models = config.setdefault("ratioModel", {})
+    if not isinstance(models, dict) or not isinstance(models.setdefault(change.model, {}), dict):
+        raise ChangeRefused(
+            f"{NORMALIZATION_KEY}: ratioModel is not as it should be: correct it as text first"
+        )
+    _set(models[change.model], change.field.value, change)
+    if not models[change.model]:
+        del models[change.model]
+    return json.dumps(config, indent=2)
+
+
+def _with_ratio(change: TriedChange, live: LiveObjects) -> str:
+    """Return the key of amplification with one ratio of the cluster's strategy changed."""
+    config = _key_of(live, AMPLIFICATION_KEY)
+    entries = config.setdefault("resourceAmplificationRatio", {})
+    if not isinstance(entries, dict):
+        raise ChangeRefused(f"{AMPLIFICATION_KEY} is not as it should be: correct it as text first")
+    _set(entries, change.resource, change)
+    return json.dumps(config, indent=2)
+
+
+def _key_of(live: LiveObjects, key: str) -> dict[str, Any]:
+    try:
+        config = json.loads(live.config.get(key) or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ChangeRefused(f"{key} cannot be read, so correct it as text first: {error}") from None
+    if not isinstance(config, dict):
+        raise ChangeRefused(f"{key} is no JSON object, so correct it as text first")
+    return config
+
+
+def _set(entries: dict[str, Any], name: str, change: TriedChange) -> None:
+    if change.ratio is None:
+        entries.pop(name, None)
+    else:
+        entries[name] = float(str(_ratio(change.ratio)))
+
+
+def _ratio(text: str) -> Ratio:
+    try:
+        return Ratio.parse(text)
+    except RatioError as error:
+        raise ChangeRefused(f"ratio {text[:20]!r}: {error}") from None
+
+
+def _ratio_edit(change: TriedChange, node: ManagedNode) -> _Edit:
+    """Change the ratio that a user gave a node: the manager keeps it apart once it has written its own."""
+    meta = node.metadata
+    name = AMPLIFICATION_ORIGINAL if AMPLIFICATION_ORIGINAL in meta.annotations else AMPLIFICATION_RATIO
+    stated = read_ratios(meta.annotations.get(name), annotation=name)
+    if not stated.readable:
+        raise ChangeRefused(f"node {meta.name}: annotation {name} cannot be read, so correct it first")
+    ratios = {resource: str(ratio) for resource, ratio in stated.ratios.items()}
+    if change.ratio is None:
+        ratios.pop(change.resource, None)
+    else:
+        ratios[change.resource] = str(_ratio(change.ratio))
+    text = "{" + ",".join(f'"{resource}":{ratio}' for resource, ratio in sorted(ratios.items())) + "}"
+    command = f"kubectl annotate node {shlex.quote(meta.name)} {shlex.quote(f'{name}={text}')} --overwrite"
+    return _Edit(command, node=meta.name, annotations={name: text})
+
+
+def _compared(live: LiveObjects) -> ComparedNodes:
+    topologies = {name: each.metadata.annotations for name, each in live.topologies.items()}
+    return ComparedNodes.of(
+        live.managed.values(), topologies, live.used, live.config, live.context.koordinator
+    )
+
+
+def _configuration(edit: _Edit, live: LiveObjects) -> ClusterConfiguration:
+    before = live.context.configuration
+    if not edit.key:
+        return before
+    planned = ConfigMap(data={**live.config, edit.key: edit.text})
+    return read_configuration(planned, before, live.context.largest).configuration
+
+
+def _changed(live: LiveObjects, edit: _Edit) -> LiveObjects:
+    return replace(
+        live,
+        managed={name: edit.on(node) for name, node in live.managed.items()},
+        schedulable={name: edit.on(node) for name, node in live.schedulable.items()},
+    )
+
+
+def _given(live: LiveObjects) -> PlanInput:
+    both = sorted(live.managed.keys() & live.schedulable.keys())
+    pairs = [(live.managed[name], live.schedulable[name]) for name in both]
+    return plan_from_objects("the cluster", pairs, live.topologies.values(), live.pods, live.config)
+
+
+def _planned(name: str, live: LiveObjects, configuration: ClusterConfiguration) -> Planned:
+    given = _given(live)
+    start = time.perf_counter()
+    outcome = plan(given, configuration, Allocation.LEAST, None, load_plugins())
+    return Planned(name, outcome, time.perf_counter() - start)
+
+
+def _held_back(live: LiveObjects, edit: _Edit, after: ClusterConfiguration) -> Iterable[dict[str, Any]]:
+    """Yield the nodes whose decrease the manager would hold back, and which it holds back already."""
+    for name, node in sorted(live.managed.items()):
+        topology = live.topologies.get(name)
+        annotations = topology.metadata.annotations if topology else None
+
+        def held(changed: ManagedNode, context: ClusterContext) -> list[str]:
+            view = view_of(changed, annotations, lambda: live.pods_of.get(name, ()))  # noqa: B023 - called here
+            return [each.message for each in assess(view, context).held_back]
+
+        new = held(edit.on(node), replace(live.context, configuration=after))
+        if new:
+            yield {"node": name, "messages": new, "already": bool(held(node, live.context))}
