@@ -10,7 +10,7 @@ MINUTES ?= 10
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack policies libvirt test explore check generate man golden bench docs docs-serve size test-kube test-node image dist chart install-demo lock clean
+.PHONY: help up openstack policies libvirt test explore check generate web man golden bench docs docs-serve size test-kube test-node image dist chart install-demo lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,16 +67,20 @@ test: $(VENV)/dev.stamp ## Run the tests on all CPUs (T="-k webhook" narrows the
 explore: $(VENV)/dev.stamp ## Run all tests that draw inputs again and again with fresh seeds (MINUTES=10)
 	$(BIN)/python -m tools.explore --minutes $(MINUTES)
 
-check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current, links and length of the docs
+check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files and the web page current, links and length of the docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/generate.py --check
+	$(BIN)/python -m tools.web check
 	$(MKDOCS) build --strict
 
 generate: $(VENV)/dev.stamp ## Write the files that are generated from the code
 	$(BIN)/python tools/generate.py
+
+web: $(VENV)/dev.stamp ## Build the web page from web/ (src/corewise/web/assets)
+	$(BIN)/python -m tools.web build
 
 image: $(VENV)/dev.stamp ## Build the container image (BASE=debian where no registry can be reached; docs/image.md)
 	$(BIN)/python -m tools.image $(if $(BASE),--base $(BASE)) $(IMAGE)

@@ -1,0 +1,148 @@
+// Series over time, drawn by uPlot, with the newest values in words for whoever cannot see the drawing.
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { measured, number } from "./format";
+import { theme } from "./theme";
+
+export interface Line {
+  name: string;
+  /** Milli-CPU, the newest last. */
+  values: readonly (number | null)[];
+}
+
+interface SeriesProps {
+  title: string;
+  lines: Line[];
+  /** Seconds between samples: the axis then says how long ago. */
+  step?: number;
+  /** Times in seconds since 1970, where they are known. */
+  times?: readonly number[];
+  /** The values are counts, not milli-CPU. */
+  counts?: boolean;
+}
+
+const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
+
+export function Series({ title, lines, step = 1, times, counts = false }: SeriesProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const length = Math.max(0, ...lines.map((line) => line.values.length));
+  const x = times ?? Array.from({ length }, (_, place) => (place - length + 1) * step);
+  const data: uPlot.AlignedData = [
+    [...x],
+    ...lines.map((line) => [
+      ...Array.from({ length: length - line.values.length }, () => null),
+      ...line.values.map((each) => (each === null || counts ? each : each / 1000)),
+    ]),
+  ];
+  const plot = useRef<uPlot | null>(null);
+  const names = lines.map((line) => line.name).join("\n");
+
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const style = getComputedStyle(element);
+    const ink = style.getPropertyValue("--text").trim();
+    const axis = { stroke: ink, grid: { stroke: style.getPropertyValue("--line").trim(), width: 1 } };
+    const drawn = new uPlot(
+      {
+        width: element.clientWidth,
+        height: 180,
+        scales: { x: { time: times !== undefined }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
+        axes: [times ? axis : { ...axis, values: (_, ticks) => ticks.map((each) => (each ? `${each}s` : "now")) }, axis],
+        legend: { show: false },
+        cursor: { drag: { x: false, y: false } },
+        series: [{}, ...lines.map((line, place) => ({
+          label: line.name,
+          stroke: ink,
+          width: 2,
+          dash: DASHES[place % DASHES.length] ?? [],
+          points: { show: false },
+        }))],
+      },
+      data,
+      element,
+    );
+    plot.current = drawn;
+    const watch = new ResizeObserver(() => {
+      drawn.setSize({ width: element.clientWidth, height: 180 });
+    });
+    watch.observe(element);
+    return () => {
+      watch.disconnect();
+      drawn.destroy();
+      plot.current = null;
+    };
+  }, [names, theme.value, times !== undefined]);
+
+  useEffect(() => {
+    plot.current?.setData(data);
+  }, [JSON.stringify(data)]);
+
+  return (
+    <figure class="series">
+      <figcaption>
+        {title}
+        <ul class="legend">
+          {lines.map((line, place) => (
+            <li key={line.name}>
+              <svg class="dash" viewBox="0 0 40 4" aria-hidden="true">
+                <line x1="0" y1="2" x2="40" y2="2" stroke-dasharray={(DASHES[place % DASHES.length] ?? []).join(" ")} />
+              </svg>
+              {line.name}, now {(counts ? number : measured)(line.values.at(-1))}
+            </li>
+          ))}
+        </ul>
+      </figcaption>
+      <div ref={box} aria-hidden="true" />
+    </figure>
+  );
+}
+
+/** What nodes did lately; every list is as long as the times, null where nothing is known. */
+export interface History {
+  source: string;
+  since: string | null;
+  times: number[];
+  onlineCPUMilli: (number | null)[];
+  offlineCPUMilli: (number | null)[];
+  offeredCPUMilli: (number | null)[];
+  quotaCPUMilli: (number | null)[];
+  batchCPUNormalizedMilli: (number | null)[];
+  nodesSuppressing: (number | null)[];
+}
+
+export function HistoryCharts({ of, all = false }: { of: History; all?: boolean }) {
+  if (!of.times.length) return <p>Nothing has been recorded yet.</p>;
+  return (
+    <>
+      <Series
+        title="Used, raw CPUs"
+        times={of.times}
+        lines={[
+          { name: "Online", values: of.onlineCPUMilli },
+          { name: "Offline", values: of.offlineCPUMilli },
+        ]}
+      />
+      <Series
+        title="Offered to offline pods and their quota, raw CPUs"
+        times={of.times}
+        lines={[
+          { name: "Offered", values: of.offeredCPUMilli },
+          { name: "Quota", values: of.quotaCPUMilli },
+          { name: "Used", values: of.offlineCPUMilli },
+        ]}
+      />
+      <Series
+        title="Requested by offline pods, normalized CPUs"
+        times={of.times}
+        lines={[{ name: "Requested", values: of.batchCPUNormalizedMilli }]}
+      />
+      <Series
+        title={all ? "Nodes that are suppressing" : "Suppressing (1) or not (0)"}
+        times={of.times}
+        lines={[{ name: "Suppressing", values: of.nodesSuppressing }]}
+        counts
+      />
+    </>
+  );
+}

@@ -1,0 +1,291 @@
+// The views that are one table each: pods, offline work, problems, compute hosts.
+import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
+import { type History, HistoryCharts } from "./chart";
+import { age, count, cpus, gibibytes, measured, number, percent } from "./format";
+import { Choose, Figures, found, Heading, NodeLink, PodLink, Remarks, Search, StateText, Waiting } from "./parts";
+import { asked, hostAddress, Link } from "./router";
+import { type Json, type Row, useDocument, useTable } from "./stream";
+import { type Column, Table } from "./table";
+
+interface ListProps<R extends Row> {
+  table: string;
+  title: string;
+  noun: string;
+  columns: Column<R>[];
+  texts: (row: R) => string;
+  figures?: (total: Partial<R>) => [string, ComponentChildren][];
+  filter?: { label: string; name: string; options: [string, string][]; keeps: (row: R, value: string) => boolean };
+  above?: (rows: R[], total: Partial<R>) => ComponentChildren;
+  empty: string;
+}
+
+function List<R extends Row>({ table, title, noun, columns, texts, figures, filter, above, empty }: ListProps<R>) {
+  const feed = useTable(table);
+  const data = feed.data.value;
+  const words = asked("q");
+  const kept = filter ? asked(filter.name, filter.options[0]?.[0]) : "";
+  const rows = useMemo(() => [...(data?.rows.values() ?? [])] as R[], [data?.rows]);
+  const shown = useMemo(
+    () => found(filter ? rows.filter((row) => filter.keeps(row, kept)) : rows, words, texts),
+    [rows, words, kept],
+  );
+  if (!data) {
+    return (
+      <>
+        <Heading>{title}</Heading>
+        <Waiting feed={feed} />
+      </>
+    );
+  }
+  const total = (data.total ?? {}) as Partial<R>;
+  return (
+    <>
+      <Heading>{title}</Heading>
+      <Figures of={[[`${noun[0]?.toUpperCase() ?? ""}${noun.slice(1)}s`, rows.length], ...(figures?.(total) ?? [])]} />
+      <Remarks lines={data.remarks} />
+      {above?.(rows, total)}
+      <form class="controls" role="search" aria-label={title} onSubmit={(event) => { event.preventDefault(); }}>
+        <Search label="Search" />
+        {filter && <Choose label={filter.label} name={filter.name} options={filter.options} />}
+        <p role="status" class="count">
+          {shown.length === rows.length ? "" : `${shown.length} of ${count(rows.length, noun)} shown`}
+        </p>
+      </form>
+      {rows.length ? <Table caption={title} columns={columns} rows={shown} /> : <p>{empty}</p>}
+    </>
+  );
+}
+
+/** A row of `corewise top pods -o json`. */
+export interface PodRow extends Row {
+  node: string | null;
+  qosClass: string | null;
+  phase: string;
+  cpus: string;
+  requestedCPUMilli: number;
+  requestedMemoryBytes: number;
+  ownedCPUs: number;
+  batchCPUNormalizedMilli: number;
+  batchMemoryBytes: number;
+  problem: string | null;
+}
+
+const POD_COLUMNS: Column<PodRow>[] = [
+  { title: "Pod", text: (row) => row.name, show: (row) => <PodLink name={row.name} /> },
+  { title: "Node", text: (row) => row.node ?? "-", show: (row) => (row.node ? <NodeLink name={row.node} /> : "-") },
+  { title: "Class", text: (row) => row.qosClass ?? "" },
+  { title: "CPU", text: (row) => cpus(row.requestedCPUMilli || null), figure: (row) => row.requestedCPUMilli || null },
+  {
+    title: "Mem GiB",
+    text: (row) => gibibytes(row.requestedMemoryBytes || null),
+    figure: (row) => row.requestedMemoryBytes || null,
+  },
+  {
+    title: "Batch CPU",
+    text: (row) => cpus(row.batchCPUNormalizedMilli || null),
+    figure: (row) => row.batchCPUNormalizedMilli || null,
+  },
+  { title: "Owned CPUs", text: (row) => row.cpus || "-" },
+  {
+    title: "State",
+    text: (row) => row.problem ?? row.phase,
+    show: (row) => <StateText text={row.problem ?? row.phase} problem={row.problem !== null} />,
+  },
+];
+
+export function PodsView() {
+  return (
+    <List<PodRow>
+      table="pods"
+      title="Pods"
+      noun="pod"
+      columns={POD_COLUMNS}
+      texts={(row) => `${row.name} ${row.node ?? ""} ${row.qosClass ?? ""} ${row.problem ?? row.phase}`}
+      figures={(total) => [
+        ["CPU requested", cpus(total.requestedCPUMilli)],
+        ["Memory requested, GiB", gibibytes(total.requestedMemoryBytes)],
+        ["Batch CPU, normalized", cpus(total.batchCPUNormalizedMilli)],
+        ["CPUs owned", number(total.ownedCPUs)],
+      ]}
+      filter={{
+        label: "Show",
+        name: "show",
+        options: [
+          ["all", "All pods"],
+          ["nowhere", "Pods without a node"],
+          ["offline", "Offline pods"],
+          ["owners", "Pods that own CPUs"],
+          ["problems", "Pods with a problem"],
+        ],
+        keeps: (row, value) =>
+          ({
+            nowhere: row.node === null,
+            offline: row.qosClass === "offline",
+            owners: row.ownedCPUs > 0,
+            problems: row.problem !== null,
+          })[value] ?? true,
+      }}
+      empty="There are no pods that have not finished."
+    />
+  );
+}
+
+/** A row of `corewise top -o json`. */
+export interface OfflineRow extends Row {
+  allocatableCPUMilli: number;
+  onlineCPUMilli: number;
+  offlineCPUMilli: number;
+  idleCPUMilli: number;
+  offeredCPUMilli: number;
+  quotaCPUMilli: number | null;
+  offlinePods: number;
+  state: string;
+  limitedBy: string;
+  intervalSeconds: number | null;
+  ageSeconds: number | null;
+  stale: boolean;
+  onlineHistoryCPUMilli: number[];
+  offlineHistoryCPUMilli: number[];
+}
+
+const part = (title: string, of: (row: OfflineRow) => number): Column<OfflineRow> => ({
+  title,
+  text: (row) => measured(of(row)) + percent(of(row), row.allocatableCPUMilli),
+  figure: of,
+});
+
+const OFFLINE_COLUMNS: Column<OfflineRow>[] = [
+  { title: "Node", text: (row) => row.name, show: (row) => <NodeLink name={row.name} /> },
+  { title: "CPU", text: (row) => cpus(row.allocatableCPUMilli), figure: (row) => row.allocatableCPUMilli },
+  part("Online", (row) => row.onlineCPUMilli),
+  part("Offline", (row) => row.offlineCPUMilli),
+  part("Idle", (row) => row.idleCPUMilli),
+  { title: "Offered", text: (row) => measured(row.offeredCPUMilli), figure: (row) => row.offeredCPUMilli },
+  { title: "Quota", text: (row) => measured(row.quotaCPUMilli), figure: (row) => row.quotaCPUMilli },
+  { title: "Pods", text: (row) => number(row.offlinePods), figure: (row) => row.offlinePods },
+  { title: "State", text: (row) => row.state },
+  { title: "Limited by", text: (row) => row.limitedBy },
+  {
+    title: "Sample age",
+    text: (row) => age(row.ageSeconds) + (row.stale ? " STALE" : ""),
+    show: (row) => <StateText text={age(row.ageSeconds) + (row.stale ? " STALE" : "")} problem={row.stale} />,
+    figure: (row) => row.ageSeconds,
+  },
+];
+
+export function OfflineView() {
+  return (
+    <List<OfflineRow>
+      table="offline"
+      title="Offline work"
+      noun="node"
+      columns={OFFLINE_COLUMNS}
+      texts={(row) => `${row.name} ${row.state} ${row.limitedBy}`}
+      figures={(total) => [
+        ["Raw CPU", cpus(total.allocatableCPUMilli)],
+        ["Online", measured(total.onlineCPUMilli) + percent(total.onlineCPUMilli, total.allocatableCPUMilli)],
+        ["Offline", measured(total.offlineCPUMilli) + percent(total.offlineCPUMilli, total.allocatableCPUMilli)],
+        ["Idle", measured(total.idleCPUMilli) + percent(total.idleCPUMilli, total.allocatableCPUMilli)],
+        ["Offered", measured(total.offeredCPUMilli)],
+        ["Quota", measured(total.quotaCPUMilli)],
+        ["Offline pods", number(total.offlinePods)],
+      ]}
+      above={() => <OfflineHistory />}
+      empty="No node offers idle CPU to offline pods. How to begin: docs/suppression.md."
+    />
+  );
+}
+
+function OfflineHistory() {
+  const feed = useDocument<{ history: History | null }>("offline/*");
+  const history = feed.data.value?.history;
+  return history ? <HistoryCharts of={history} all /> : null;
+}
+
+interface ProblemRow extends Row {
+  reason: string | null;
+  kind: string;
+  object: string;
+  message: string;
+  fix: string | null;
+  command: string | null;
+  since: string | null;
+  current: boolean;
+}
+
+function ObjectLink({ kind, name }: { kind: string; name: string }) {
+  if (kind === "Node") return <NodeLink name={name} />;
+  if (kind === "Pod") return <PodLink name={name} />;
+  return <>{`${kind} ${name}`}</>;
+}
+
+const seconds = (row: ProblemRow): number | null =>
+  row.since ? Math.max(0, Math.floor((Date.now() - Date.parse(row.since)) / 1000)) : null;
+
+const PROBLEM_COLUMNS: Column<ProblemRow>[] = [
+  {
+    title: "Reason",
+    text: (row) => row.reason ?? "",
+    show: (row) => <StateText text={row.reason ?? "not checked"} problem={row.current} />,
+  },
+  {
+    title: "Object",
+    text: (row) => `${row.kind} ${row.object}`,
+    show: (row) => <ObjectLink kind={row.kind} name={row.object} />,
+  },
+  { title: "Age", text: (row) => age(seconds(row)), figure: seconds },
+  { title: "What is wrong", text: (row) => row.message },
+  { title: "To fix", text: (row) => row.fix ?? "" },
+  { title: "More", text: (row) => row.command ?? "", show: (row) => (row.command ? <code>{row.command}</code> : "") },
+];
+
+export function ProblemsView() {
+  return (
+    <List<ProblemRow>
+      table="problems"
+      title="Problems"
+      noun="problem"
+      columns={PROBLEM_COLUMNS}
+      texts={(row) => `${row.reason ?? ""} ${row.kind} ${row.object} ${row.message}`}
+      empty="No corewise program reports a problem."
+    />
+  );
+}
+
+const words = (key: string): string => key.replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+
+const textOf = (value: Json | undefined): string =>
+  value === null || value === undefined ? "-" : typeof value === "object" ? JSON.stringify(value) : String(value);
+
+export function HostsView() {
+  const feed = useTable("hosts");
+  const first = [...(feed.data.value?.rows.values() ?? [])][0];
+  const columns: Column<Row>[] = Object.keys(first ?? { name: "" }).map((key) => ({
+    title: words(key),
+    text: (row) => textOf(row[key]),
+    ...(key === "name" ? { show: (row: Row) => <Link to={hostAddress(row.name)}>{row.name}</Link> } : {}),
+    ...(typeof first?.[key] === "number" ? { figure: (row: Row) => row[key] as number | null } : {}),
+  }));
+  return (
+    <List
+      table="hosts"
+      title="Compute hosts"
+      noun="host"
+      columns={columns}
+      texts={(row) => Object.values(row).map(textOf).join(" ")}
+      empty="Placement has no compute host."
+    />
+  );
+}
+
+export function HostView({ name }: { name: string }) {
+  const feed = useDocument<Record<string, Json>>(`hosts/${encodeURIComponent(name)}`);
+  const data = feed.data.value;
+  return (
+    <>
+      <Heading>{name}</Heading>
+      {data ? <pre tabIndex={0} role="region" aria-label={name}>{JSON.stringify(data, null, 2)}</pre> : <Waiting feed={feed} />}
+    </>
+  );
+}

@@ -1,0 +1,191 @@
+// What the server sends: whole tables and documents, then what changes in them, over server-sent events.
+//
+// A connection that breaks or stays silent is made again; then the server sends everything anew (`all`). Until
+// then the page keeps what it has and says so.
+import { batch, type Signal, signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+export type Row = Record<string, Json> & { name: string };
+
+export interface TableData {
+  rows: ReadonlyMap<string, Row>;
+  total: Record<string, Json> | null;
+  remarks: string[];
+}
+
+/** `loading` until something has come; `lost` keeps what came before; `failed` is an answer of the server. */
+export type State = "loading" | "live" | "lost" | "failed";
+
+export interface Feed<T> {
+  data: Signal<T | null>;
+  state: Signal<State>;
+  message: Signal<string>;
+}
+
+interface Whole {
+  rows: Row[];
+  total: Record<string, Json> | null;
+  remarks: string[];
+}
+
+interface Delta extends Partial<Whole> {
+  gone?: string[];
+}
+
+/** What every open view is connected to: the header shows the worst state. */
+export const feeds = signal<readonly Feed<unknown>[]>([]);
+
+const SILENT_MS = 40_000; // the server writes at least a comment every 15 s
+const AGAIN_MS = 1_000;
+const LOST = "The server of this page does not answer";
+
+/** Read server-sent events until the stream ends. An EventSource hides comments and what a refusal says. */
+async function readEvents(answer: Response, heard: () => void, event: (name: string, data: string) => void): Promise<void> {
+  const reader = answer.body?.getReader();
+  if (!reader) return;
+  const decoder = new TextDecoder();
+  let rest: string[] = [];
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    heard();
+    const text = decoder.decode(value, { stream: true });
+    rest.push(text);
+    if (!text.includes("\n")) continue;
+    const blocks = rest.join("").replaceAll("\r", "").split("\n\n");
+    rest = [blocks.pop() ?? ""];
+    for (const block of blocks) {
+      let name = "message";
+      const data: string[] = [];
+      for (const line of block.split("\n")) {
+        if (line.startsWith("event:")) name = line.slice(6).trim();
+        else if (line.startsWith("data:")) data.push(line.slice(5).trimStart());
+      }
+      if (data.length) event(name, data.join("\n"));
+    }
+  }
+}
+
+function connect<T>(path: string, feed: Feed<T>, on: Record<string, (data: unknown) => void>): () => void {
+  const ended = new AbortController();
+  let attempt = new AbortController();
+  let silence: ReturnType<typeof setTimeout> | undefined;
+
+  const tell = (state: State, message = ""): void => {
+    batch(() => {
+      feed.state.value = state;
+      feed.message.value = message;
+    });
+  };
+  const heard = (): void => {
+    clearTimeout(silence);
+    silence = setTimeout(() => {
+      attempt.abort();
+    }, SILENT_MS);
+  };
+  const follow = async (): Promise<void> => {
+    attempt = new AbortController();
+    heard();
+    const answer = await fetch(`/api/stream/${path}`, {
+      headers: { Accept: "text/event-stream" },
+      signal: AbortSignal.any([ended.signal, attempt.signal]),
+    });
+    if (!answer.ok) {
+      const text = await answer.text();
+      tell("failed", messageOf(text) || `${answer.status} ${answer.statusText}`);
+      return;
+    }
+    await readEvents(answer, heard, (name, data) => {
+      const parsed: unknown = JSON.parse(data);
+      if (name === "lost") tell("lost", `The cluster does not answer: ${(parsed as { message: string }).message}`);
+      else {
+        batch(() => {
+          on[name]?.(parsed);
+          tell("live");
+        });
+      }
+    });
+  };
+  const loop = async (): Promise<void> => {
+    for (;;) {
+      try {
+        await follow();
+        if (feed.state.value !== "failed") tell("lost", LOST);
+      } catch {
+        if (ended.signal.aborted) return;
+        tell("lost", LOST);
+      }
+      clearTimeout(silence);
+      await new Promise((wake) => setTimeout(wake, AGAIN_MS));
+    }
+  };
+  void loop();
+  return () => {
+    ended.abort();
+  };
+}
+
+export function messageOf(text: string): string {
+  try {
+    const body = JSON.parse(text) as { message?: string; error?: string };
+    return body.message ?? body.error ?? "";
+  } catch {
+    return text.startsWith("<") ? "" : text;
+  }
+}
+
+function newFeed<T>(): Feed<T> {
+  return { data: signal<T | null>(null), state: signal<State>("loading"), message: signal("") };
+}
+
+function useConnection<T>(path: string, make: (feed: Feed<T>) => Record<string, (data: unknown) => void>): Feed<T> {
+  const [feed, setFeed] = useState(() => newFeed<T>());
+  useEffect(() => {
+    const mine = newFeed<T>();
+    setFeed(mine);
+    feeds.value = [...feeds.value, mine];
+    const close = connect(path, mine, make(mine));
+    return () => {
+      close();
+      feeds.value = feeds.value.filter((each) => each !== mine);
+    };
+  }, [path]);
+  return feed;
+}
+
+function keyed(rows: Row[]): Map<string, Row> {
+  return new Map(rows.map((row) => [row.name, row]));
+}
+
+/** Follow a table as long as the component is shown. Rows keep their order; new ones are sorted in by name. */
+export function useTable(name: string): Feed<TableData> {
+  return useConnection<TableData>(`tables/${name}`, (feed) => ({
+    all: (data) => {
+      const { rows, total, remarks } = data as Whole;
+      feed.data.value = { rows: keyed(rows), total, remarks };
+    },
+    change: (data) => {
+      const before = feed.data.value;
+      if (before === null) return;
+      const delta = data as Delta;
+      const rows = new Map(before.rows);
+      for (const gone of delta.gone ?? []) rows.delete(gone);
+      for (const row of delta.rows ?? []) rows.set(row.name, row);
+      feed.data.value = {
+        rows,
+        total: delta.total === undefined ? before.total : delta.total,
+        remarks: delta.remarks ?? before.remarks,
+      };
+    },
+  }));
+}
+
+/** Follow a document as long as the component is shown. */
+export function useDocument<T>(path: string): Feed<T> {
+  return useConnection<T>(path, (feed) => ({
+    all: (data) => {
+      feed.data.value = data as T;
+    },
+  }));
+}
