@@ -159,6 +159,12 @@ class NodeRow:
             "problem": self.state.problem or None,
         }
 
+    @property
+    def totals(self) -> dict[str, Any]:
+        """The amounts that add up, for programs."""
+        sums: dict[str, Any] = msgspec.to_builtins(self.amounts)
+        return sums
+
 
 def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> NodeRow:
     """Return a node's row. ``now`` tells how old the report on its offline pods is."""
@@ -230,8 +236,9 @@ def _annotated(text: str | None) -> Ratio | None:
 def listing_of(rows: list[NodeRow]) -> Listing[NodeRow]:
     """Return the rows in every form, led by their sum."""
     total, records = total_of(rows), [row.record for row in rows]
-    sums = msgspec.to_builtins(total.amounts)
-    return Listing(COLUMNS, rows, records, lambda row: f"node/{row.name}", sums, [total] if rows else [])
+    return Listing(
+        COLUMNS, rows, records, lambda row: f"node/{row.name}", total.totals, [total] if rows else []
+    )
 
 
 def _flag(flag: Callable[[Facts], bool | None]) -> Callable[[NodeRow], str]:

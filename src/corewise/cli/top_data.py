@@ -44,6 +44,10 @@ class NamedRow(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def record(self) -> dict[str, Any]: ...
+    @property
+    def totals(self) -> dict[str, Any]: ...
 
 
 R = TypeVar("R", bound=NamedRow)
@@ -91,7 +95,9 @@ class TopData:
     """The tables of a cluster, by the name that the command line has for each.
 
     ``pods``: the cache of unfinished pods, if somebody else follows it, who calls ``pod_changed``.
-    ``on_change`` is called after every change of what rows are made from.
+    ``on_change`` is called after every change of what rows of nodes are made from, with the name of the node
+    that it is about, "" if it is about all of them. ``aging``: a row of offline pods is made anew for its
+    age alone, too.
     """
 
     def __init__(
@@ -104,12 +110,15 @@ class TopData:
         bars: str,
         clock: Clock = SYSTEM_CLOCK,
         pods: Cache[PlacedPod] | None = None,
-        on_change: Callable[[], None] = lambda: None,
+        on_change: Callable[[str], None] = lambda _: None,
+        aging: bool = True,
     ) -> None:
         self._cluster, self._clock = cluster, clock
         self._config_namespace = config_namespace
         self._selector = selector
         self._on_change = on_change
+        self._aging = aging
+        self._offline_rows: dict[str, tuple[NodeReport, TopRow | None]] = {}
         options = ManagerOptions(config_namespace=config_namespace)
         listeners = Listeners(self._node_changed, self._outdate, self._outdate_all)
         self.snapshot = Snapshot(client, options, listeners, clock, label_selector=selector)
@@ -157,7 +166,7 @@ class TopData:
                 self._rows_of_offline_pods,
                 top_view.total_of,
                 lambda rows: top_view.listing_of(rows, bars),
-                lambda _: top_view.remarks(self._current_reports(clock.now()), config_namespace),
+                lambda _: top_view.remarks(self.reports(clock.now()), config_namespace),
                 "corewise explain suppression",
                 self._explain_suppression,
             ),
@@ -227,19 +236,18 @@ class TopData:
 
     def _outdate(self, name: str) -> None:
         self._node_rows.pop(name, None)
-        self._on_change()
+        self._on_change(name)
 
     def _outdate_all(self) -> None:
         self._node_rows.clear()
-        self._on_change()
+        self._on_change("")
 
     def pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
         """Forget what was made of a pod."""
         changed = (new or old or PlacedPod()).metadata
         self._pod_rows.pop(f"{changed.namespace}/{changed.name}", None)
-        self._on_change()
 
-    def _current_reports(self, now: datetime) -> list[NodeReport]:
+    def reports(self, now: datetime) -> list[NodeReport]:
         """Return what the nodes report, in the order of their names."""
         nodes = self.snapshot.nodes.items
         for node in nodes.values():
@@ -249,7 +257,16 @@ class TopData:
         return [self._reports[name].at(now) for name in sorted(map(str, nodes))]
 
     def _rows_of_offline_pods(self, now: datetime) -> list[TopRow]:
-        return [row for row in map(top_view.row_of, self._current_reports(now)) if row is not None]
+        return [row for row in map(self._offline_row, self.reports(now)) if row is not None]
+
+    def _offline_row(self, report: NodeReport) -> TopRow | None:
+        before, row = self._offline_rows.get(report.name, (None, None))
+        same = before is not None and before.report is report.report and before.stale == report.stale
+        if before is not None and same and (before.age == report.age or not self._aging):
+            return row
+        row = top_view.row_of(report)
+        self._offline_rows[report.name] = report, row
+        return row
 
     def _rows_of_nodes(self, now: datetime) -> list[NodeRow]:
         if not self.snapshot.reading.present:
@@ -258,7 +275,7 @@ class TopData:
             self._pods_known = not self._pods_known
             self._outdate_all()
         rows = []
-        for report in self._current_reports(now):
+        for report in self.reports(now):
             known = self._reports[report.name]
             if known.stale != report.stale:
                 self._reports[report.name] = report

@@ -63,6 +63,12 @@ class PodRow:
             "problem": self.problem or None,
         }
 
+    @property
+    def totals(self) -> dict[str, Any]:
+        """The amounts that add up, for programs."""
+        sums: dict[str, Any] = msgspec.to_builtins(self.amounts)
+        return sums
+
 
 def row_of(pod: PlacedPod) -> PodRow:
     """Return a pod's row."""
@@ -118,5 +124,6 @@ COLUMNS: list[Column[PodRow]] = [
 def listing_of(rows: list[PodRow]) -> Listing[PodRow]:
     """Return the rows in every form, with their sum."""
     total, records = total_of(rows), [row.record for row in rows]
-    sums = msgspec.to_builtins(total.amounts)
-    return Listing(COLUMNS, rows, records, lambda row: f"pod/{row.name}", sums, [total] if rows else [])
+    return Listing(
+        COLUMNS, rows, records, lambda row: f"pod/{row.name}", total.totals, [total] if rows else []
+    )

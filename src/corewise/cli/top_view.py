@@ -76,6 +76,12 @@ class TopRow:
         """The machine form; every key of an amount names its unit."""
         return {"name": self.name, **msgspec.to_builtins(self.sums), **msgspec.to_builtins(self.details)}
 
+    @property
+    def totals(self) -> dict[str, Any]:
+        """The amounts that add up, for programs."""
+        sums: dict[str, Any] = msgspec.to_builtins(self.sums)
+        return sums
+
 
 def row_of(node: NodeReport) -> TopRow | None:
     """Return a node's row; None without a report."""
@@ -185,8 +191,7 @@ def columns(bars: str) -> list[Column[TopRow]]:
 def listing_of(rows: list[TopRow], bars: str) -> Listing[TopRow]:
     """Return the rows in every form, with their sum."""
     total, records = total_of(rows), [row.record for row in rows]
-    sums = msgspec.to_builtins(total.sums)
-    return Listing(columns(bars), rows, records, lambda row: f"node/{row.name}", sums, [total])
+    return Listing(columns(bars), rows, records, lambda row: f"node/{row.name}", total.totals, [total])
 
 
 _OF_THE_OFFER: dict[str, str] = {

@@ -144,18 +144,16 @@ def of_scheduler(findings: Mapping[str, Iterable[ReadProblem]], cluster: Cluster
             yield KnownProblem("Pod", conflict.owner, conflict.reason, f"{node}: {conflict.message}")
 
 
-def of_reports(subjects: Iterable[Subject]) -> Iterator[KnownProblem]:
-    """Yield what agents report, or that they do not."""
-    for subject in subjects:
-        report = subject.node.report
-        why = report.suppression.why if report and report.suppression else ""
-        for reason in subject.problems:
-            if reason not in _ON_ONE_OBJECT:
-                said = report is not None and report.suppression and report.suppression.reason == reason
-                yield KnownProblem("Node", subject.node.name, reason, why if said and why else reason.meaning)
-        resctrl = report.resctrl if report else None
-        if resctrl and resctrl.reason in _REASONS and _REASONS[resctrl.reason].warning:
-            yield KnownProblem("Node", subject.node.name, resctrl.reason, resctrl.why)
+def of_report(subject: Subject) -> Iterator[KnownProblem]:
+    """Yield what the agent of a node reports, or that it does not."""
+    name, report = subject.node.name, subject.node.report
+    suppression, resctrl = (report.suppression, report.resctrl) if report else (None, None)
+    for reason in subject.problems:
+        if reason not in _ON_ONE_OBJECT:
+            said = suppression.why if suppression and suppression.reason == reason else ""
+            yield KnownProblem("Node", name, reason, said or reason.meaning)
+    if resctrl and resctrl.reason in _REASONS and _REASONS[resctrl.reason].warning:
+        yield KnownProblem("Node", name, resctrl.reason, resctrl.why)
 
 
 def of_caches(caches: Iterable[Cache[Any]]) -> Iterator[KnownProblem]:

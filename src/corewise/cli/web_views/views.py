@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypedDict
 
 import msgspec
@@ -28,7 +29,7 @@ from corewise.cli.top_view import PLAIN, TOTAL
 from corewise.cli.web_views import problems
 from corewise.cli.web_views.documents import event_records, explained, quota_record, topology_record
 from corewise.cli.web_views.history import EVERY, OfflineHistory
-from corewise.cli.web_views.problems import ProblemHistory
+from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
 from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
 from corewise.engine.objects import PlacedPod
 from corewise.kube.cache import Cache
@@ -41,7 +42,7 @@ from corewise.kube.resources import EVENTS, PODS
 from corewise.manager.busy_nodes import cpu_usages
 from corewise.scheduler.listing import decide_about
 from corewise.scheduler.state import UNFINISHED, ClusterState
-from corewise.vocabulary.names import MANAGER_COMPONENT, OFFLINE_REPORT, OVERSUBSCRIPTION
+from corewise.vocabulary.names import MANAGER_COMPONENT
 
 _AGE = "ageSeconds"
 _COMPONENTS = (MANAGER_COMPONENT, "corewise-scheduler", "corewise-agent")
@@ -86,7 +87,8 @@ class WebViews:
             bars=PLAIN,
             clock=clock,
             pods=self._state.pods,
-            on_change=on_change,
+            on_change=self._changed,
+            aging=False,
         )
         self._events = [
             Cache(
@@ -115,7 +117,7 @@ class WebViews:
         self._history = OfflineHistory(clock.now())
         self._problems = ProblemHistory()
         self._problem_rows: dict[str, dict[str, Any]] = {}
-        self._subjects: dict[str, tuple[tuple[object, ...], Subject]] = {}
+        self._of_reports: dict[str, tuple[bool, tuple[KnownProblem, ...]]] = {}
 
     def follow(self, group: asyncio.TaskGroup) -> None:
         """Follow the cluster until the group ends, or ``stop``."""
@@ -177,7 +179,7 @@ class WebViews:
         rows = table.rows(self._clock.now())
         return {
             "rows": self._kept(name, rows),
-            "total": dict(table.listing(rows).totals or {}),
+            "total": table.total(rows).totals,
             "remarks": self._data.remarks(table, rows),
         }
 
@@ -186,13 +188,12 @@ class WebViews:
         known, now = self._data.snapshot, self._clock.now()
         tables = self._data.tables
         nodes = tables["nodes"].rows(now)
-        subjects = (self._subject(node) for node in known.nodes.items.values() if _is_colocated(node))
         found = (
             *problems.of_configuration(known),
             *problems.of_nodes(nodes),
             *problems.of_pods(tables["pods"].rows(now), self._state.pods.items),
             *problems.of_scheduler(self._state.findings, self._state.cluster),
-            *problems.of_reports(subjects),
+            *self._problems_of_reports(now),
             *problems.of_caches(self._caches),
         )
         events = [event for cache in self._events for event in cache.items.values()]
@@ -203,21 +204,25 @@ class WebViews:
         }
         return list(self._problem_rows.values())
 
+    def _problems_of_reports(self, now: datetime) -> Iterator[KnownProblem]:
+        """Yield what agents report; a node's problems are found anew only when it has changed."""
+        nodes = self._data.snapshot.nodes
+        for report in self._data.reports(now):
+            known = self._of_reports.get(report.name)
+            if known is None or known[0] != report.stale:
+                node = nodes.items[report.name]
+                shown = report.labelled or report.report is not None or report.unreadable
+                found = tuple(problems.of_report(self._subject(node))) if shown else ()
+                self._of_reports[report.name] = known = report.stale, found
+            yield from known[1]
+
     def _subject(self, node: ManagedNode) -> Subject:
-        """Return what is known of a node's offline pods, made anew only when something has changed."""
-        known, name = self._data.snapshot, node.metadata.name
-        pods = known.pods_on(name) if known.pods.synced.is_set() else None
-        config = known.config_map
+        """Return what is known of a node's offline pods."""
+        known, config = self._data.snapshot, self._data.snapshot.config_map
         readable = not isinstance(known.config_maps.last_error, Forbidden)
-        made_of = node, config, readable, pods
-        before = self._subjects.get(name)
-        if before is not None and before[0] == made_of:
-            report = before[1].node.at(self._clock.now())
-            return replace(before[1], node=report)
         data = (config.data if config else {}) if readable else None
-        subject = subject_of(node, data, pods)
-        self._subjects[name] = made_of, subject
-        return subject
+        pods = known.pods_on(node.metadata.name) if known.pods.synced.is_set() else None
+        return subject_of(node, data, pods)
 
     def _kept(self, table: str, rows: Iterable[Any]) -> list[dict[str, Any]]:
         """Return the records of rows: the ones of last time where nothing but an age differs."""
@@ -341,17 +346,19 @@ class WebViews:
             if (each.involved_object.kind, each.involved_object.name, each.involved_object.namespace) == key
         ]
 
+    def _changed(self, node: str) -> None:
+        if node:
+            self._of_reports.pop(node, None)
+        else:
+            self._of_reports.clear()
+        self._on_change()
+
     def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
         self._data.pod_changed(old, new)
+        self._on_change()
 
     def _event_changed(self, _old: Event | None, _new: Event | None) -> None:
         self._on_change()
-
-
-def _is_colocated(node: ManagedNode) -> bool:
-    """Whether a node has, or is meant to have, offline pods."""
-    meta = node.metadata
-    return OVERSUBSCRIPTION in meta.labels or OFFLINE_REPORT in meta.annotations
 
 
 def _kept_record(record: dict[str, Any], before: tuple[object, dict[str, Any]] | None) -> dict[str, Any]:
