@@ -122,6 +122,7 @@ CASES = [
         explain pod --file job.yaml --from dump.json --offline-pods refuse
         explain pod --file job.yaml --from dump.json --offline-pods leave
         explain pod --file online.yaml --from dump.json
+        explain pod --file of-class.yaml --from misspelt.json
         explain pod --file hugepages.yaml --from dump.json
         explain pod --file batch.yaml --from dump.json
         explain pod jobs/late --from dump.json
