@@ -74,6 +74,7 @@ REASON_PAGES = {
         ("whose a cgroup is", "quotas", "weights", "pinning"),
     ),
     "offline": ("Reason codes: offline pods", ("oversubscription", "suppression", "offline pods")),
+    "eviction": ("Reason codes: eviction of offline pods", ("eviction",)),
     "scheduling": ("Reason codes: scheduling", ("scheduling",)),
     "interference": ("Reason codes: memory bandwidth and cache", ("measuring", "interference")),
     "hosts": (

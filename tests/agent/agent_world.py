@@ -33,6 +33,7 @@ from corewise.vocabulary.names import (
     OFFLINE_REPORT,
     OVERSUBSCRIPTION,
     OVERSUBSCRIPTION_KEY,
+    RESOURCE_THRESHOLD_KEY,
     SUPPRESSION_KEY,
 )
 from corewise.vocabulary.offline_report import OfflineReport, decode
@@ -124,8 +125,12 @@ class AgentWorld:
         await self.client.patch(NODES, NODE, body, subresource="status")
 
     async def configure(self, **keys: object) -> None:
-        """Set keys of the ConfigMap (``oversubscription``, ``suppression``), to texts or to JSON of them."""
-        names = {"oversubscription": OVERSUBSCRIPTION_KEY, "suppression": SUPPRESSION_KEY}
+        """Set keys of the ConfigMap (``oversubscription``, ``suppression``, ``threshold``), to JSON."""
+        names = {
+            "oversubscription": OVERSUBSCRIPTION_KEY,
+            "suppression": SUPPRESSION_KEY,
+            "threshold": RESOURCE_THRESHOLD_KEY,
+        }
         data = {names[key]: text if isinstance(text, str) else json.dumps(text) for key, text in keys.items()}
         body = {
             "apiVersion": "v1",

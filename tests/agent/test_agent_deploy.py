@@ -96,6 +96,20 @@ def test_resctrl_is_writable_and_process_ids_are_seen_only_where_switched_on() -
     assert container["securityContext"] == CONTAINER["securityContext"]
 
 
+def test_pods_are_evicted_only_where_switched_on() -> None:
+    def roles(*, enabled: bool) -> dict[str, list[dict[str, Any]]]:
+        rendered = chart.render({"agent": {"eviction": {"enabled": enabled}}})["agent/rbac.yaml"]
+        found = [each for each in yaml.safe_load_all(rendered) if "rules" in each]
+        return {f"{each['kind']} {each['metadata']['name']}": each["rules"] for each in found}
+
+    usual, more = roles(enabled=False), roles(enabled=True)
+    assert more.pop("ClusterRole corewise-agent-eviction") == [
+        {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}
+    ]
+    assert more == usual
+    assert "eviction" not in str(usual)
+
+
 def test_what_the_agent_looks_for_below_its_root_is_mounted() -> None:
     options = AgentOptions(node="n1", root=Path("/host"))
     mounted = [mount["mountPath"] for mount in CONTAINER["volumeMounts"]]

@@ -40,9 +40,9 @@ def sampled(request: pytest.FixtureRequest, tmp_path: Path) -> Sampled:
 
 def test_a_sample_is_the_average_of_the_time_between_two_looks(sampled: Sampled) -> None:
     usage = sampled.after(10, online=5000, offline=2500, memory=20 * GIB, offline_memory=4 * GIB)
-    assert usage == Usage(7500, 2500, (), 24 * GIB, 4 * GIB)
-    assert sampled.after(1, online=16_000) == Usage(16_000, 0, (), 0, 0)
-    assert sampled.after(60) == Usage(0, 0, (), 0, 0)
+    assert usage == Usage(7500, 2500, (), 24 * GIB, 4 * GIB, 64 * GIB)
+    assert sampled.after(1, online=16_000) == Usage(16_000, 0, (), 0, 0, 64 * GIB)
+    assert sampled.after(60) == Usage(0, 0, (), 0, 0, 64 * GIB)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_sample_is_the_average_of_the_time_between_two_looks(sampled: Sampled)
 def test_a_clock_that_jumps_costs_one_sample(sampled: Sampled, seconds: float, kind: Miss) -> None:
     sampled.node.now += seconds
     assert sampled.missed(0).kind is kind
-    assert sampled.after(10, online=4000) == Usage(4000, 0, (), 0, 0)
+    assert sampled.after(10, online=4000) == Usage(4000, 0, (), 0, 0, 64 * GIB)
 
 
 def test_a_counter_that_runs_backwards_costs_one_sample(sampled: Sampled) -> None:
@@ -60,16 +60,16 @@ def test_a_counter_that_runs_backwards_costs_one_sample(sampled: Sampled) -> Non
     missed = sampled.missed()
     assert missed.kind is Miss.BACKWARDS
     assert "ran backwards by 200.000 s" in missed.why or "ran backwards by 100.000 s" in missed.why
-    assert sampled.after(10, online=4000) == Usage(4000, 0, (), 0, 0)
+    assert sampled.after(10, online=4000) == Usage(4000, 0, (), 0, 0, 64 * GIB)
 
 
 def test_more_time_than_the_cpus_have_costs_one_sample(sampled: Sampled) -> None:
     assert sampled.missed(10, online=16_900).kind is Miss.ABSURD
-    assert sampled.after(10, online=4000) == Usage(4000, 0, (), 0, 0)
+    assert sampled.after(10, online=4000) == Usage(4000, 0, (), 0, 0, 64 * GIB)
 
 
 def test_a_little_more_than_the_cpus_have_is_the_clocks_doing(sampled: Sampled) -> None:
-    assert sampled.after(10, online=14_000, offline=2_500) == Usage(16_000, 2_500, (), 0, 0)
+    assert sampled.after(10, online=14_000, offline=2_500) == Usage(16_000, 2_500, (), 0, 0, 64 * GIB)
 
 
 @pytest.mark.parametrize("file", ["proc/stat", "proc/meminfo"])
@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_read_is_named(sampled: Sampled, file: str, conten
     assert isinstance(missed, Missed)
     assert missed.kind is Miss.UNREADABLE
     assert str(sampled.node.root) in missed.why
-    assert sampled.after(20, online=3000) == Usage(3000, 0, (), 0, 0)
+    assert sampled.after(20, online=3000) == Usage(3000, 0, (), 0, 0, 64 * GIB)
 
 
 def test_a_slice_that_cannot_be_read_is_a_miss_and_not_zero(sampled: Sampled) -> None:
@@ -101,7 +101,7 @@ def test_no_best_effort_cgroup_uses_nothing(tmp_path: Path) -> None:
     node.path("cpu", node.slice, "").rmdir()
     sampler = Sampler(tmp_path, NodeCgroups(tmp_path, "/", MemoryLog(), now=lambda: 1.0))
     sampler.sample(node.now)
-    assert sampler.sample(node.pass_time(10, online=2000)) == Usage(2000, 0, (), 0, 0)
+    assert sampler.sample(node.pass_time(10, online=2000)) == Usage(2000, 0, (), 0, 0, 64 * GIB)
 
 
 def test_pinned_pods_are_measured_as_long_as_they_are_there(sampled: Sampled) -> None:
@@ -122,5 +122,5 @@ def test_a_cpu_that_goes_offline_is_followed(sampled: Sampled) -> None:
     sampled.after(10, online=1000)
     ticks = sampled.node._node_us * 100 // 1_000_000
     (sampled.node.root / "proc/stat").write_text(stat_text(12, ticks + 1000))
-    assert sampled.sampler.sample(sampled.node.now + 10) == Usage(1000, 0, (), 0, 0)
+    assert sampled.sampler.sample(sampled.node.now + 10) == Usage(1000, 0, (), 0, 0, 64 * GIB)
     assert sampled.sampler.cpus == 12

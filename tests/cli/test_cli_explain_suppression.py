@@ -215,6 +215,28 @@ def test_limits_of_cache_and_bandwidth_are_shown_by_both_commands_with_what_to_d
         assert lines[at + 1].endswith(Reason.RESCTRL_MBA_MISSING.fix)
 
 
+def test_who_would_be_evicted_is_shown_by_both_commands_and_why_nobody_is(tmp_path: Path) -> None:
+    eviction = {
+        "reason": Reason.EVICTION_REFUSED,
+        "why": "memory in use is 90 %",
+        "next": "jobs/a",
+        "order": "priority 5000, created 2026-01-01T00:00:00Z",
+        "last": "jobs/b at 2026-01-02T00:00:00Z: EvictedForMemory",
+        "dryRun": True,
+    }
+    file = str(dump(tmp_path, **objects(changed(REPORT, eviction=eviction))))
+    for command in ("suppression", "node"):
+        result = CliRunner().invoke(corewise, ["explain", command, "n1", "--from", file])
+        lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+        at = next(index for index, line in enumerate(lines) if line.startswith("eviction "))
+        assert lines[at : at + 4] == [
+            "eviction EvictionRefused: memory in use is 90 %; a dry run: nobody goes",
+            "goes next jobs/a: priority 5000, created 2026-01-01T00:00:00Z",
+            "went last jobs/b at 2026-01-02T00:00:00Z: EvictedForMemory",
+            f"to fix {Reason.EVICTION_REFUSED.fix}",
+        ]
+
+
 def stepping(quota: int, target: int, step: int, reason: Reason) -> SuppressionReport:
     changes = {"quota_milli": quota, "target_milli": target, "step_milli": step, "reason": reason}
     report = changed(REPORT, suppression=changes)

@@ -14,7 +14,15 @@ from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.cgroups.resources import read_memory_usage, read_working_set
 from corewise.kernel.errors import Malformed, Missing
 from corewise.kernel.host_files import HostFiles
-from corewise.kernel.usage import BusyTime, busy_time, read_busy_time, read_node_working_set, working_set
+from corewise.kernel.usage import (
+    BusyTime,
+    MemoryInUse,
+    busy_time,
+    node_memory,
+    read_busy_time,
+    read_node_memory,
+)
+from corewise.quantities import Bytes
 from kernel.cgroup_trees import plain_tree
 
 MEBI = 1 << 20
@@ -53,19 +61,23 @@ def test_an_account_of_cpu_time_that_is_not_whole_is_a_problem_and_no_number(
 
 
 def test_what_is_in_use_on_the_node_is_neither_free_nor_inactive_pages_of_files(tmp_path: Path) -> None:
-    assert read_node_working_set(machine(tmp_path, "meminfo", MEMINFO)) == (4096 - 1024 - 512) * 1024
+    assert read_node_memory(machine(tmp_path, "meminfo", MEMINFO)) == MemoryInUse(
+        Bytes((4096 - 1024 - 512) * 1024), Bytes(4096 * 1024)
+    )
 
 
 def test_hugepages_are_not_in_use_as_memory_since_allocatable_memory_is_without_them(tmp_path: Path) -> None:
     files = machine(tmp_path, "meminfo", f"{MEMINFO}HugePages_Total: 1\nHugetlb: 2048 kB\n")
-    assert read_node_working_set(files) == (4096 - 1024 - 512 - 2048) * 1024
+    assert read_node_memory(files) == MemoryInUse(
+        Bytes((4096 - 1024 - 512 - 2048) * 1024), Bytes((4096 - 2048) * 1024)
+    )
 
 
 @pytest.mark.parametrize("line", MEMINFO.splitlines(keepends=True))
 def test_an_account_of_memory_without_a_line_that_is_needed_is_a_problem(tmp_path: Path, line: str) -> None:
     files = machine(tmp_path, "meminfo", MEMINFO.replace(line, ""))
     needed = not line.startswith("Inactive:")
-    assert (read_node_working_set(files) is None, len(files.problems)) == (needed, needed)
+    assert (read_node_memory(files) is None, len(files.problems)) == (needed, needed)
 
 
 @given(st.text(max_size=200))
@@ -73,7 +85,7 @@ def test_usage_is_never_negative_whatever_the_files_hold(text: str) -> None:
     with suppress(ValueError):
         assert busy_time(text).busy >= 0
     with suppress(ValueError):
-        assert working_set(text) >= 0
+        assert node_memory(text).used >= 0
 
 
 @pytest.fixture(params=Version, ids=lambda version: version.value)

@@ -128,6 +128,18 @@ async def test_the_time_to_come_back_may_stand_in_the_status(
     assert clock.slept == [3.0]
 
 
+async def test_what_a_disruption_budget_forbids_is_the_callers_to_decide(
+    api: FakeAPI, client: Client, clock: InstantClock
+) -> None:
+    api.answers(
+        refusal(429, causes=[{"reason": "DisruptionBudget", "message": "The disruption budget b needs"}])
+    )
+    with pytest.raises(TooManyRequests) as caught:
+        await client.evict("a", "default", uid="u1")
+    assert caught.value.is_disruption_budget
+    assert (len(api.seen), clock.slept) == (1, [])
+
+
 async def test_a_wait_that_is_too_long_is_the_callers_to_decide(
     api: FakeAPI, client: Client, clock: InstantClock
 ) -> None:

@@ -41,6 +41,7 @@ from corewise.vocabulary.names import (
     CONFIG_NAMESPACE,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,
+    RESOURCE_THRESHOLD_KEY,
     SUPPRESSION_KEY,
 )
 from kubedouble import serve
@@ -57,11 +58,18 @@ PATIENCE = 90.0
 WEB = manifest("web", container("a", "1", "500m"))
 INTEL = {"Intel(R) Xeon(R) Gold 6252 CPU @ 2.10GHz": {"hyperThreadTurboEnabledRatio": 1.5}}
 """The model of the agent's machine."""
+EVICTION = {
+    "enable": True,
+    "memoryEvictThresholdPercent": 1,
+    "evictCooldownSeconds": 1,
+    "evictDryRun": True,
+}
 CONFIGURATION = {
     NORMALIZATION_KEY: json.dumps({"enable": True, "ratioModel": {**MODELS, **INTEL}}),
     AMPLIFICATION_KEY: amplification(cpu=1.2),
     OVERSUBSCRIPTION_KEY: json.dumps({"intervalSeconds": 1}),
     SUPPRESSION_KEY: json.dumps({"adjustStep": 1}),
+    RESOURCE_THRESHOLD_KEY: json.dumps({"clusterStrategy": EVICTION}),
 }
 INTERFERENCE = "interference:\n  window: 10s\n  metrics: {preset: corewise}\n"
 FAILURES: Mapping[ExportedMetric, tuple[str, ...]] = {
@@ -120,7 +128,7 @@ class WorkingCluster:
         self.agents.machine.write(self.web, "a", 70_000)
         used = self.agents.machine.path(self.web, "a").with_name("cpu.stat")
         used.write_text(f"usage_usec {self.rounds * 500_000}\n")
-        self.agents.offline.pass_time(1.0, online=2000, offline=500)
+        self.agents.offline.pass_time(1.0, online=2000, offline=500, memory=8 << 30)
         await asyncio.sleep(1.0)
 
 

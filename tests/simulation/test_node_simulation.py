@@ -12,7 +12,7 @@ from corewise.kernel.cgroups.layout import find_layout
 from corewise.kernel.cgroups.resources import read_usage, read_working_set
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
-from corewise.kernel.usage import read_busy_time, read_node_working_set
+from corewise.kernel.usage import read_busy_time, read_node_memory
 from corewise.quantities import Bytes
 from corewise.simulation.load import Load, Shape
 from corewise.simulation.machine_files import MachineFiles
@@ -93,8 +93,9 @@ def test_memory_is_what_pods_and_page_cache_use(node: Node) -> None:
     node.simulation().advance(10)
     with node.files as files:
         assert read_working_set(files, f"/{BEST_EFFORT}") == pytest.approx(0.7 * (4 << 30), rel=0.001)
-    used = read_node_working_set(HostFiles(node.root))
-    assert used == pytest.approx(0.7 * (12 << 30), rel=0.001)
+    used = read_node_memory(HostFiles(node.root))
+    assert used is not None
+    assert used.used == pytest.approx(0.7 * (12 << 30), rel=0.001)
 
 
 def test_the_agent_is_called_after_each_interval_and_obeyed_in_the_next_step(node: Node) -> None:

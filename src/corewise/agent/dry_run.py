@@ -35,6 +35,11 @@ def print_node_patch(node: str, body: Mapping[str, Any], write: Write) -> None:
     _print({"action": "PatchNodeStatus", "object": node, "body": body}, write)
 
 
+def print_eviction(pod: str, reason: str, why: str, write: Write) -> None:
+    """Print the eviction of a pod."""
+    _print({"action": "EvictPod", "object": pod, "reason": reason, "why": why}, write)
+
+
 def _print(line: object, write: Write) -> None:
     write(msgspec.json.encode(line).decode() + "\n")
 

@@ -19,6 +19,7 @@ from corewise.kernel.cgroups.resources import read_usage
 from corewise.kernel.errors import KernelError
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import requested
+from corewise.suppression.eviction import Shortage
 from corewise.suppression.quotas import Task
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import CONFIG_VALID, ExportedMetric
@@ -107,6 +108,11 @@ def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
         metrics.OVERSUBSCRIPTION_USED_MEMORY: (
             {"online": report.memory.online, "offline": report.memory.offline} if report else {}
         ),
+        metrics.OFFLINE_EVICTION_SHORTAGE: {
+            each: each is controller.evictor.shortage
+            for each in Shortage
+            if each and controller.evictor.verdict
+        },
         metrics.SUPPRESSION_ENABLED: (
             {settings.mode.value: 1.0} if controller.suppresses and settings else {}
         ),

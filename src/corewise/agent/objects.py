@@ -92,6 +92,7 @@ class QuotaPodSpec(Struct, frozen=True):
     overhead: Mapping[str, str] = EMPTY
     resources: ResourceRequirements = NO_RESOURCES
     priority: int = 0
+    priority_class_name: str = ""
 
     @property
     def all_containers(self) -> Iterator[Container]:

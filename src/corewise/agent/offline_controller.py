@@ -18,6 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from corewise.agent.cgroups import CgroupSetup, Cycle
+from corewise.agent.eviction import Evictor
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_limits import BatchLimits, native_limit
@@ -32,6 +33,7 @@ from corewise.config.colocation import (
     SuppressionMode,
     SuppressionSettings,
 )
+from corewise.config.eviction import NO_EVICTION, EvictionSettings
 from corewise.kernel.errors import KernelError
 from corewise.kube.clock import rfc3339
 from corewise.quantities import ONE, Ratio
@@ -46,6 +48,7 @@ from corewise.suppression.offer import (
 )
 from corewise.vocabulary.offline_report import (
     LONGEST_CURVE,
+    EvictionReport,
     MemoryReport,
     OfflineReport,
     ResctrlReport,
@@ -83,6 +86,7 @@ def report_of(
     native: int,
     offline: int,
     resctrl: ResctrlReport | None = None,
+    eviction: EvictionReport | None = None,
 ) -> OfflineReport | None:
     """Return the report, or None as long as there is nothing to act on.
 
@@ -118,6 +122,7 @@ def report_of(
         limited_by=offer.reason,
         suppression=suppression,
         resctrl=resctrl,
+        eviction=eviction,
         online=list(measured.online),
         offline=list(measured.offline),
     )
@@ -162,6 +167,7 @@ class OfflineController:
         self._resctrl_settings: ResctrlSettings | None = None
         self.suppression: SuppressionSettings | None = None
         self.suppressor = Suppressor(local.name)
+        self.evictor = Evictor(local.name)
         self.on: bool | None = None
         self.missed: Counter[Miss] = Counter()
         self.utilization: Fraction | None = None
@@ -191,8 +197,10 @@ class OfflineController:
         oversubscription: OversubscriptionSettings | None,
         suppression: SuppressionSettings | None,
         resctrl: ResctrlSettings | None = None,
+        eviction: EvictionSettings | None = NO_EVICTION,
     ) -> None:
-        """Take the settings that apply; None is unknown."""
+        """Take the settings that apply; None is unknown, and evicts nobody."""
+        self.evictor.settings = eviction or NO_EVICTION
         self._oversubscription, self.suppression = oversubscription, suppression
         self._resctrl_settings = resctrl
 
@@ -230,7 +238,9 @@ class OfflineController:
             self._log_problems(result)
             self.last = result
             return result
-        utilization = self._sample(now, wall, settings, allocatable, result)
+        held_by = self.suppressor.report
+        usage = self._sample(now, wall, settings, allocatable, result)
+        utilization = self.utilization if usage else None
         offer = self._history.offer(now)
         if found is not None and self.suppresses and self.suppression is not None:
             adjusted = self.suppressor.adjust(
@@ -243,6 +253,8 @@ class OfflineController:
             )
             result.merge(adjusted)
         if self.on:
+            quota = held_by.quota_milli if held_by else None
+            self.evictor.observe(now, usage, quota, self.pods.marked, self._ratio)
             result.offer = offer
             result.report = report_of(
                 self._measured,
@@ -254,6 +266,7 @@ class OfflineController:
                 native=self.pods.native,
                 offline=len(self.pods.offline),
                 resctrl=self._resctrl.report,
+                eviction=self.evictor.report,
             )
         self._log_problems(result)
         self.last = result
@@ -293,6 +306,7 @@ class OfflineController:
         self.suppressor.adopt(self._limits.limited)
         if self.on is False:
             self._history, self._measured = OfferHistory(), SampleHistory()
+            self.evictor.forget()
             result.merge(self._resctrl.release(found, "oversubscription is off"))
         elif self.on and self._resctrl_settings is not None:
             result.merge(self._resctrl.reconcile(found, self._resctrl_settings, self.pods.cgroups))
@@ -327,8 +341,8 @@ class OfflineController:
         settings: OversubscriptionSettings,
         allocatable: OfflineAmounts,
         result: Tick,
-    ) -> Fraction | None:
-        """Take a sample into the history; return the node's utilization, if there is one."""
+    ) -> Usage | None:
+        """Take a sample into the history; return it, if there is one."""
         usage = self._samples.sample(now, self.pods.pinned)
         if isinstance(usage, Missed):
             if self.on:
@@ -342,7 +356,7 @@ class OfflineController:
             self._history = self._history.with_sample(now, computed)
             self._measured.add(wall, usage, computed)
         self.utilization = Fraction(usage.node_milli, max(1, self._samples.cpus * 1000))
-        return self.utilization
+        return usage
 
     def _log_problems(self, result: Tick) -> None:
         self._local.problem_log.update("offline pods", result.problems)

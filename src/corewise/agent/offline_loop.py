@@ -31,7 +31,8 @@ from typing import Any
 import msgspec
 
 from corewise.actions import EmitEvent
-from corewise.agent.dry_run import print_node_patch, print_writes
+from corewise.agent.dry_run import print_eviction, print_node_patch, print_writes
+from corewise.agent.eviction import EvictionResult, evict
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AgentNode, TimedCondition
 from corewise.agent.offline_controller import OfflineController, Tick
@@ -51,7 +52,7 @@ from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
 from corewise.suppression.offer import NO_AMOUNTS, OfflineAmounts, due, published_form
 from corewise.vocabulary import metrics
-from corewise.vocabulary.metrics import OVERSUBSCRIPTION_WRITES
+from corewise.vocabulary.metrics import OFFLINE_EVICTIONS, OVERSUBSCRIPTION_WRITES
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT, OFFLINE_SHORTFALL
 from corewise.vocabulary.offline_report import OfflineReport, ShortfallReport
 from corewise.vocabulary.reasons import Reason
@@ -195,7 +196,8 @@ def _states(report: OfflineReport | None) -> tuple[str, ...]:
         return ()
     suppression, resctrl = report.suppression, report.resctrl
     held_back = (suppression.mode, suppression.task) if suppression else ("", "")
-    return (report.state, *held_back, resctrl.reason if resctrl else "")
+    evicted = (report.eviction.pressure, report.eviction.last) if report.eviction else ("", "")
+    return (report.state, *held_back, resctrl.reason if resctrl else "", *evicted)
 
 
 def _condition(node: AgentNode) -> TimedCondition | None:
@@ -226,7 +228,7 @@ def _shown(amounts: Mapping[str, str]) -> OfflineAmounts | None:
         return None
 
 
-NAME, PUBLISHING = "oversubscription", "offers"
+NAME, PUBLISHING, EVICTING = "oversubscription", "offers", "eviction"
 FIRST_PAUSE = 1.0
 """Seconds between the first look and the next one."""
 SHORTEST_PAUSE = 0.1
@@ -261,7 +263,7 @@ class OfflineLoop:
         self._metrics = metrics
         self._clock = clock
         self._write = write
-        self._due, self._to_publish = asyncio.Event(), asyncio.Event()
+        self._due, self._to_publish, self._to_evict = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._latest: tuple[Tick, float] = Tick(), 0.0
         self._labels: object = None
         self._read: object = _UNREAD
@@ -312,6 +314,17 @@ class OfflineLoop:
             self._to_publish.clear()
             await self._publish(*self._latest)
 
+    async def evict(self, heartbeats: Heartbeats) -> None:
+        """Evict who is to go, until cancelled. A loop of its own, as publishing is."""
+        while True:
+            heartbeats.beat(EVICTING, _LONGEST_PUBLISHING)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LONGEST_PUBLISHING / _LONG_SILENCE):
+                    await self._to_evict.wait()
+            self._to_evict.clear()
+            while await self._evict_one() is EvictionResult.BLOCKED:
+                heartbeats.beat(EVICTING, _LONGEST_PUBLISHING)
+
     async def once(self) -> bool:
         """Take one sample of a second, act, and write to the Node; return whether all went well."""
         try:
@@ -342,6 +355,8 @@ class OfflineLoop:
         self._warn()
         if tick.on and not sample and self.publisher.is_short:
             tick.offer, tick.report = self.controller.last.offer, self.controller.last.report
+        if sample:
+            self._to_evict.set()
         if sample or tick.on is False or self.publisher.is_short:
             self._latest = tick, now
             self._to_publish.set()
@@ -375,6 +390,7 @@ class OfflineLoop:
             self.configuration.oversubscription(labels),
             self.configuration.suppression(labels),
             self.configuration.resctrl(labels),
+            self.configuration.eviction(labels),
         )
         self.controller.observe(labels, raw_allocatable(node), self._local.ratio)
 
@@ -386,6 +402,30 @@ class OfflineLoop:
                 about = ObjectReference(each.regarding_kind, each.name, each.namespace, each.uid)
                 self.events.emit(about, each.reason, each.message, warning=each.warning)
         self._warned = warnings
+
+    async def _evict_one(self) -> EvictionResult | None:
+        """Evict the pod that is to go, if one is; return what became of it."""
+        evictor = self.controller.evictor
+        verdict = evictor.due(self._clock.monotonic())
+        if verdict is None or verdict.pod is None:
+            return None
+        pod = verdict.pod
+        if self._options.dry_run or evictor.settings.dry_run:
+            result, why = EvictionResult.DRY_RUN, ""
+            if self._options.dry_run:
+                print_eviction(pod.label, verdict.reason, verdict.why, self._write)
+        else:
+            result, why = await evict(self._client, pod)
+        now, wall = self._clock.monotonic(), self._clock.now().timestamp()
+        evictor.record(verdict, result, why, now, wall)
+        self._metrics.count(OFFLINE_EVICTIONS, verdict.shortage, result)
+        if result is EvictionResult.EVICTED:
+            about = ObjectReference("Pod", pod.name, pod.namespace, pod.uid)
+            message = f"evicted by the agent of node {self._options.node}: {verdict.why}; {pod.order}"
+            self.events.emit(about, verdict.reason, message, warning=True)
+        is_bad = result in {EvictionResult.FAILED, EvictionResult.UNKNOWN}
+        self._local.problem_log.update("eviction", {pod.label: why} if is_bad else {})
+        return result
 
     async def _publish(self, tick: Tick, now: float) -> bool:
         """Write what is due, if anything is; say whether the Node shows what it should."""

@@ -44,6 +44,15 @@ class OfflinePod:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkedPod:
+    """Any pod that is marked as offline. ``batch_cpu``: what it requests of the quota of all offline pods."""
+
+    pod: QuotaPod
+    mark: str
+    batch_cpu: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class NativePod:
     """An offline pod with limits of kubelet's own: the cgroups of the pod and of its running containers."""
 
@@ -57,8 +66,12 @@ class NativePod:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What one pod is. ``cgroup`` is empty if it cannot be named. ``spec``: what kubelet goes by."""
+    """What one pod is. ``cgroup`` is empty if it cannot be named. ``spec``: what kubelet goes by.
 
+    ``mark`` says what marks it as offline, whatever becomes of it.
+    """
+
+    mark: str
     cgroup: str = ""
     offline: OfflinePod | None = None
     limited: NativePod | None = None
@@ -72,13 +85,15 @@ class _Kind:
 class NodePods:
     """The pods of a node by what oversubscription needs to know of them.
 
+    ``marked`` are all that are marked as offline, those too that own CPUs or request no batch-cpu.
     ``limited`` are offline pods with limits of kubelet's own that own no CPUs. ``native`` counts the
-    best-effort pods that are not offline pods. ``problems`` are sentences by pod, ``warnings`` the events for
+    best-effort pods that request no batch-cpu. ``problems`` are sentences by pod, ``warnings`` the events for
     the users of pods.
     """
 
     offline: list[OfflinePod] = field(default_factory=list)
     limited: list[NativePod] = field(default_factory=list)
+    marked: list[MarkedPod] = field(default_factory=list)
     native: int = 0
     pinned: list[PinnedPod] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
@@ -127,6 +142,9 @@ class PodTable:
             self._known[pod.name] = pod, kind
             result.offline += [kind.offline] if kind.offline else []
             result.native += kind.native
+            if kind.mark:
+                batch_cpu = kind.offline.spec.cpu_request if kind.offline else 0
+                result.marked.append(MarkedPod(pod, kind.mark, batch_cpu))
             result.problems |= kind.problems
             result.warnings += kind.warnings
             owned = _owned(pod, manager, self._rules) if kind.cgroup else 0
@@ -139,22 +157,22 @@ class PodTable:
 
 def _kind_of(pod: QuotaPod, names: PodCgroups, before: QuotaPodSpec | None) -> _Kind:
     limited = None
+    requesting = [
+        each.name
+        for each in pod.spec.all_containers
+        if BATCH_CPU in each.resources.requests or BATCH_CPU in each.resources.limits
+    ]
+    meta = pod.metadata
+    mark = mark_of(meta.labels, meta.annotations, pod.spec.priority, requesting)
     try:
         qos = QOSClass(pod.status.qos_class)
         cgroup = names.pod(pod.uid, qos)
         best_effort = qos is QOSClass.BEST_EFFORT
         spec_by_kubelet = spec_in_force(pod, before)
-        requesting = [
-            each.name
-            for each in pod.spec.all_containers
-            if BATCH_CPU in each.resources.requests or BATCH_CPU in each.resources.limits
-        ]
-        meta = pod.metadata
-        mark = mark_of(meta.labels, meta.annotations, pod.spec.priority, requesting)
         if mark and not best_effort and spec_by_kubelet is not None:
             limited = NativePod(pod, tuple(targets_of(pod, spec_by_kubelet, names)))
         if not requesting:
-            return _Kind(cgroup, native=best_effort, limited=limited, spec=spec_by_kubelet)
+            return _Kind(mark, cgroup, native=best_effort, limited=limited, spec=spec_by_kubelet)
         spec = BatchPod(
             tuple(map(_batch_container, pod.spec.containers)),
             tuple(map(_batch_container, pod.spec.init_containers)),
@@ -169,15 +187,15 @@ def _kind_of(pod: QuotaPod, names: PodCgroups, before: QuotaPodSpec | None) -> _
                 if status.runs and status.name in stated
             }
             offline = OfflinePod(pod.name, cgroup, spec, containers)
-            return _Kind(cgroup, offline, problems=problems, warnings=warnings)
+            return _Kind(mark, cgroup, offline, problems=problems, warnings=warnings)
     except (UnsafeName, ValueError) as error:
-        return _Kind(problems={pod.name: f"pod {pod.name} is left alone: {error}"})
+        return _Kind(mark, problems={pod.name: f"pod {pod.name} is left alone: {error}"})
     problems[pod.name] = (
         f"pod {pod.name} requests {BATCH_CPU} and is {qos}, not BestEffort: it counts as online, and its "
         "cgroups stay as kubelet made them (mode per-pod-quota lowers them); let it request no cpu and "
         "no memory"
     )
-    return _Kind(cgroup, problems=problems, warnings=warnings, limited=limited, spec=spec_by_kubelet)
+    return _Kind(mark, cgroup, problems=problems, warnings=warnings, limited=limited, spec=spec_by_kubelet)
 
 
 def _batch_container(container: Container) -> BatchContainer:

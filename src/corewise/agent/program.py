@@ -186,6 +186,7 @@ class Agent:
         yield "topology", self._keep_topology
         yield "oversubscription", lambda: self.offline.run(self.program.heartbeats)
         yield "offers", lambda: self.offline.publish(self.program.heartbeats)
+        yield "eviction", lambda: self.offline.evict(self.program.heartbeats)
         yield "events", self.offline.events.run
         yield "interference", lambda: self.interference.run(self.program.heartbeats)
         socket = self.options.nri_socket

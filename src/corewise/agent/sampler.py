@@ -24,7 +24,7 @@ from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.cgroups.resources import read_usage, read_working_set
 from corewise.kernel.errors import KernelError, Malformed, Missing
 from corewise.kernel.host_files import HostFiles
-from corewise.kernel.usage import BusyTime, read_busy_time, read_node_working_set
+from corewise.kernel.usage import BusyTime, MemoryInUse, read_busy_time, read_node_memory
 from corewise.suppression.offer import Pinned, Usage
 
 LONGEST = 150.0
@@ -73,7 +73,7 @@ class _Counters:
     node: BusyTime
     offline: int
     pinned: Mapping[str, int]
-    node_memory: int
+    node_memory: MemoryInUse
     offline_memory: int
 
 
@@ -122,7 +122,7 @@ class Sampler:
         offline = found.names.qos(QOSClass.BEST_EFFORT)
         has_offline = found.files.exists(offline)
         host = HostFiles(self._root)
-        node, memory = read_busy_time(host), read_node_working_set(host)
+        node, memory = read_busy_time(host), read_node_memory(host)
         if node is None or memory is None:
             missing = Malformed(str(self._root / "proc"), "stat or meminfo is missing")
             raise next(iter(host.problems), missing)
@@ -184,6 +184,7 @@ def _usage(before: _Counters, after: _Counters, pinned: Iterable[PinnedPod]) -> 
             else Pinned(pod.requested, 0)
             for pod in pinned
         ),
-        node_memory=after.node_memory,
-        offline_memory=min(after.offline_memory, after.node_memory),
+        node_memory=after.node_memory.used,
+        offline_memory=min(after.offline_memory, after.node_memory.used),
+        memory_total=after.node_memory.total,
     )

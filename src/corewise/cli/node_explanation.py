@@ -12,7 +12,7 @@ from corewise.amplification import Ratios, ResourceList, StatusState
 from corewise.assessment.decision import NodeAssessment
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.node_listing import amplified_by, state_of
-from corewise.cli.offline_reports import resctrl_lines
+from corewise.cli.offline_reports import eviction_lines, resctrl_lines
 from corewise.cli.output import cpus, gibibytes
 from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.kube.objects import Event
@@ -39,7 +39,7 @@ def explain_node(
         _amplification(assessment),
         _path(paths),
         *_amounts(assessment, pods_known=pods_known),
-        _resctrl(assessment),
+        _offline_pods(assessment),
         _problems(assessment),
         _events(events, [each.message for each in assessment.problems]),
     ]
@@ -139,9 +139,13 @@ def _amounts(assessment: NodeAssessment, *, pods_known: bool) -> Iterable[Part]:
     yield Part({}, [Line("status", _status(assessment))])
 
 
-def _resctrl(assessment: NodeAssessment) -> Part:
+def _offline_pods(assessment: NodeAssessment) -> Part:
     report = decode(assessment.node.annotations.get(OFFLINE_REPORT, ""))
-    return Part({"resctrl": report.resctrl if report else None}, list(resctrl_lines(report)))
+    record = {
+        "resctrl": report.resctrl if report else None,
+        "eviction": report.eviction if report else None,
+    }
+    return Part(record, [*resctrl_lines(report), *eviction_lines(report)])
 
 
 def _requested(assessment: NodeAssessment) -> Part:

@@ -96,15 +96,30 @@ def suppression_state(report: OfflineReport) -> str:
     return RECOVERING if suppression.reason == Reason.SUPPRESSION_STEPPED_UP else ""
 
 
+def eviction_lines(report: OfflineReport | None) -> Iterator[Line]:
+    """Yield whether an offline pod is evicted, why or why not, who would go first, and who went last."""
+    eviction = report.eviction if report else None
+    if eviction is not None:
+        dry = "; a dry run: nobody goes" if eviction.dry_run else ""
+        yield Line("eviction", f"{eviction.reason}: {eviction.why}{dry}")
+        yield Line("goes next", f"{eviction.next}: {eviction.order}" if eviction.next else "nobody")
+        if eviction.last:
+            yield Line("went last", eviction.last)
+        yield from _fix(eviction.reason)
+
+
+def _fix(code: str) -> Iterator[Line]:
+    if code in tuple(Reason) and Reason(code).fix:
+        yield Line("to fix", Reason(code).fix)
+
+
 def resctrl_lines(report: OfflineReport | None) -> Iterator[Line]:
     """Yield what limits the cache and memory bandwidth of offline pods, or why nothing does."""
     resctrl = report.resctrl if report else None
     if resctrl is not None:
         tasks = f", {count(resctrl.tasks, 'task')} in it" if resctrl.schemata else ""
         yield Line("resctrl", f"{resctrl.reason}: {resctrl.why}{tasks}")
-        known = Reason(resctrl.reason) if resctrl.reason in tuple(Reason) else None
-        if known is not None and known.fix:
-            yield Line("to fix", known.fix)
+        yield from _fix(resctrl.reason)
 
 
 def offer_problem(report: OfflineReport) -> str:

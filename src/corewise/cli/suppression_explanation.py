@@ -21,6 +21,7 @@ from corewise.cli.offline_reports import (
     SUPPRESSING,
     NodeReport,
     age_text,
+    eviction_lines,
     offer_problem,
     resctrl_lines,
     suppression_state,
@@ -285,7 +286,7 @@ def _quota(subject: Subject) -> Part:
     suppression = report.suppression if report else None
     if report is None or suppression is None:
         lines = [Line("quota", "kubelet's own: offline pods are not held back")] if report else []
-        lines += resctrl_lines(report)
+        lines += [*resctrl_lines(report), *eviction_lines(report)]
         return Part({"adjustmentsToTarget": None, "next": None}, lines)
     coming = next_step(suppression, report, subject.settings.suppression.settings)
     lines = []
@@ -298,7 +299,7 @@ def _quota(subject: Subject) -> Part:
     if suppression.repaired:
         times = f"{count(suppression.repaired, 'time')} since the agent's start"
         lines.append(Line("repaired", f"{times}: somebody else had changed it"))
-    lines += resctrl_lines(report)
+    lines += [*resctrl_lines(report), *eviction_lines(report)]
     return Part({"adjustmentsToTarget": adjustments_left(suppression), "next": coming}, lines)
 
 

@@ -187,20 +187,29 @@ def busiest(
     return sorted((each for each in used if each.used > 0), key=lambda each: (-each.used, each.pid))[:most]
 
 
-def read_node_working_set(files: HostFiles) -> Bytes | None:
-    """Return how much of the machine's memory is in use, or None if the kernel's account cannot be read."""
-    return files.parsed(MEMINFO, working_set)
+def read_node_memory(files: HostFiles) -> MemoryInUse | None:
+    """Return how much memory the machine has and uses, or None if the kernel's account cannot be read."""
+    return files.parsed(MEMINFO, node_memory)
 
 
-def working_set(meminfo: str) -> Bytes:
-    """Return MemTotal - MemFree - Inactive(file) - Hugetlb of a meminfo file.
+@dataclass(frozen=True, slots=True)
+class MemoryInUse:
+    """A machine's memory in bytes, without hugepages: the working set, and all there is."""
+
+    used: Bytes
+    total: Bytes
+
+
+def node_memory(meminfo: str) -> MemoryInUse:
+    """Return MemTotal - Hugetlb of a meminfo file, and that less MemFree and Inactive(file).
 
     Raises:
-        ValueError: if one of the first three is not there.
+        ValueError: if another than Hugetlb is not there.
     """
     amounts = {"Hugetlb": 0} | {name: int(kibi) * _KIBI for name, kibi in _MEMORY.findall(meminfo)}
     try:
-        not_in_use = amounts["MemFree"] + amounts["Inactive(file)"] + amounts["Hugetlb"]
-        return Bytes(max(0, amounts["MemTotal"] - not_in_use))
+        total = amounts["MemTotal"] - amounts["Hugetlb"]
+        used = total - amounts["MemFree"] - amounts["Inactive(file)"]
+        return MemoryInUse(Bytes(max(0, used)), Bytes(max(0, total)))
     except KeyError as error:
         raise ValueError(f"has no line {error.args[0]}") from None

@@ -31,7 +31,7 @@ from corewise.kube.decoding import (
 )
 from corewise.kube.errors import DecodeError, Forbidden, Gone, NotFound
 from corewise.kube.objects import OwnerReference, PartialObject
-from corewise.kube.resources import Resource
+from corewise.kube.resources import PODS, Resource
 from corewise.kube.transport import HTTPTransport, Request, Transport
 from corewise.kube.watch import Gathering, watch_events
 from corewise.vocabulary.errors import UNREADABLE
@@ -269,6 +269,17 @@ class Client:
         if dry_run:
             options["dryRun"] = ["All"]
         await self.request("DELETE", resource.path(name, namespace=namespace), body=options)
+
+    async def evict(self, name: str, namespace: str, *, uid: str, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as of request
+        """Evict that very pod; ``TooManyRequests`` if a PodDisruptionBudget forbids it, now."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        path = PODS.path(name, namespace=namespace, subresource="eviction")
+        await self.request("POST", path, body=body, timeout=timeout)
 
     def watch(
         self,

@@ -170,6 +170,10 @@ class TooManyRequests(APIError):
     retryable = True
     exit_code = ExitCode.CONNECTION
 
+    @property
+    def is_disruption_budget(self) -> bool:
+        return any(each.reason == "DisruptionBudget" for each in self.causes)
+
 
 class ServerError(APIError):
     """5xx."""

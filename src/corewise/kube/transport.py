@@ -11,7 +11,8 @@ Invariants:
   |---|---|
   | the connection was refused: the request never left | always |
   | the connection broke, or timed out, after sending | if sending twice does no harm |
-  | 429: refused before anything was done | always |
+  | 429 of a PodDisruptionBudget: it lasts as long as the budget | never |
+  | 429 else: refused before anything was done | always |
   | 503 with Retry-After | always |
   | 502, 503, 504, or any 5xx with Retry-After | if sending twice does no harm |
   | any other answer | never |
@@ -98,7 +99,7 @@ def retry_delay(error: KubeError, *, repeatable: bool, failures: int, rng: rando
         case TransportError():
             again = repeatable or not error.sent
         case TooManyRequests():
-            again = True
+            again = not error.is_disruption_budget
         case ServerError():
             asked = error.retry_after is not None
             again = (asked and error.code == _UNAVAILABLE) or (

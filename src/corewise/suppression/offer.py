@@ -57,13 +57,17 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a node used in one interval, on average. Offline is all that runs in the BestEffort slice."""
+    """What a node used in one interval, on average. Offline is all that runs in the BestEffort slice.
+
+    ``memory_total`` is what the node could use; 0 where that is not known.
+    """
 
     node_milli: int
     offline_milli: int
     pinned: tuple[Pinned, ...]
     node_memory: int
     offline_memory: int
+    memory_total: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -366,6 +366,21 @@ OFFLINE_PODS = gauge(
     "Pods in the BestEffort slice, by kind (offline: they request batch-cpu; native: they request nothing).",
     "kind",
 )
+OFFLINE_EVICTIONS = counter(
+    AGENT,
+    "corewise_offline_evictions_total",
+    "Evictions of offline pods, by what was short (memory, cpu) and result (evicted, blocked by a "
+    "PodDisruptionBudget, gone already, unknown, failed, dry-run).",
+    "shortage",
+    "result",
+)
+OFFLINE_EVICTION_SHORTAGE = gauge(
+    AGENT,
+    "corewise_offline_eviction_shortage",
+    "1 while memory or the CPU of offline pods is short by the thresholds of eviction, by what is short "
+    "(memory, cpu), else 0; no series while eviction is off.",
+    "shortage",
+)
 SUPPRESSION_ENABLED = gauge(
     AGENT,
     "corewise_suppression_enabled",

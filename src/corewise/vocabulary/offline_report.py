@@ -76,6 +76,23 @@ class ResctrlReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     tasks: int = 0
 
 
+class EvictionReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """Whether an offline pod is evicted, and why or why not.
+
+    ``reason`` is a reason code, ``why`` the sentence with the numbers. ``pressure`` is what is short
+    ("memory", "cpu"), empty if nothing is. ``next`` is the pod that would go first, ``order`` what put it
+    there. ``last`` says which pod went last, when and why, since the agent's start.
+    """
+
+    reason: str
+    why: str
+    pressure: str = ""
+    next: str = ""
+    order: str = ""
+    last: str = ""
+    dry_run: bool = False
+
+
 class OfflineReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """The inputs of the offer, the offer, and what came of it.
 
@@ -106,6 +123,7 @@ class OfflineReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     suppression: SuppressionReport | None = None
     shortfall: ShortfallReport | None = None
     resctrl: ResctrlReport | None = None
+    eviction: EvictionReport | None = None
     online: list[int] = msgspec.field(default_factory=list)
     offline: list[int] = msgspec.field(default_factory=list)
 

@@ -429,6 +429,54 @@ class Reason(StrEnum):
         "Write the amount in thousandths in the pod's kubernetes.io/batch-cpu.",
     )
 
+    # eviction of offline pods
+    EVICTED_FOR_MEMORY = _warning(
+        "EvictedForMemory",
+        "The node's memory in use rose above memoryEvictThresholdPercent and is not below "
+        "memoryEvictLowerPercent yet: one offline pod is evicted, the lowest priority first, then the "
+        "youngest.",
+        "Nothing: the pod's controller creates it again. If it happens often, lower the ratio of "
+        "oversubscription, or the memory that offline pods use.",
+    )
+    EVICTED_FOR_CPU_TIME = _warning(
+        "EvictedForCPUTime",
+        "Offline pods have had less than cpuEvictBESatisfactionLowerPercent of the CPU that they request for "
+        "cpuEvictTimeWindowSeconds, and used it up: one of them is evicted, the lowest priority first, then "
+        "the youngest.",
+        "Nothing: the pod's controller creates it again, and the scheduler looks for a node with more batch "
+        "CPU.",
+    )
+    EVICTION_NOT_NEEDED = _info(
+        "EvictionNotNeeded",
+        "Neither memory nor the CPU of offline pods has crossed a threshold: no offline pod is evicted.",
+    )
+    EVICTION_COOLING_DOWN = _info(
+        "EvictionCoolingDown",
+        "An offline pod was evicted a short time ago, or the agent has just started: the next one goes when "
+        "the cooldown is over.",
+    )
+    EVICTION_POD_TERMINATING = _info(
+        "EvictionPodTerminating",
+        "An offline pod of the node is being deleted: no other one is evicted until it is gone.",
+        "If it stays for long, look at its finalizers and terminationGracePeriodSeconds.",
+    )
+    EVICTION_NO_SAMPLE = _info(
+        "EvictionNoSample",
+        "The node's usage could not be measured, or the sample is too old: no offline pod is evicted.",
+    )
+    EVICTION_NO_CANDIDATE = _warning(
+        "EvictionNoCandidate",
+        "A threshold is crossed, and no offline pod can be evicted: none runs, or those that run are static, "
+        "of a DaemonSet or system-critical, or request no CPU where CPU is short.",
+        "Online pods and daemons use the memory: corewise explain node says how much. Move some of them.",
+    )
+    EVICTION_REFUSED = _warning(
+        "EvictionRefused",
+        "A threshold is crossed, and the API server refused to evict every offline pod that could go.",
+        "The message says why. For a PodDisruptionBudget, raise maxUnavailable. For a missing permission, "
+        "install the chart with agent.eviction.enabled=true.",
+    )
+
     # offline pods' cache and memory bandwidth
     RESCTRL_LIMITED = _info(
         "ResctrlLimited",

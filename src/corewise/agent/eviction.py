@@ -1,0 +1,204 @@
+"""Evicts offline pods of one node; :mod:`corewise.suppression.eviction` decides who goes, if anybody.
+
+``observe`` takes each sample, and what is decided then is reported; it waits for nobody. ``due`` decides
+again in the moment of the action: the API server may have been slow, and another pod refused, since then. An
+eviction goes by the Eviction API, with the UID of the pod that was decided on:
+
+| answer | result | what follows |
+|---|---|---|
+| accepted | evicted | the cooldown; nobody else goes while the pod is shown |
+| 429 of a PodDisruptionBudget | blocked | the next pod at once; this one again after a minute |
+| 404, or 409: another pod has the name | gone | nobody goes while the pod is still shown |
+| none, after the request was sent | unknown | the cooldown |
+| any other | failed | the next pod at the next sample; this one again after a minute |
+
+In a dry run nobody goes, and all else is as if the pod had gone and come back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from corewise.agent.objects import QuotaPod
+from corewise.agent.offline_pods import MarkedPod
+from corewise.config.eviction import NO_EVICTION
+from corewise.kube.client import Client
+from corewise.kube.clock import rfc3339
+from corewise.kube.errors import Conflict, KubeError, NotFound, TooManyRequests, TransportError
+from corewise.quantities import Ratio, deamplified_ceil
+from corewise.service.logs import fields
+from corewise.suppression.eviction import (
+    SYSTEM_CRITICAL,
+    EvictionSample,
+    EvictionState,
+    EvictionVerdict,
+    OfflineCandidate,
+    Shortage,
+    decide,
+)
+from corewise.suppression.offer import Usage
+from corewise.vocabulary.names import STATIC_POD
+from corewise.vocabulary.offline_report import EvictionReport
+
+log = logging.getLogger(__name__)
+_TIMEOUT = 5.0
+_SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+class EvictionResult(StrEnum):
+    """What became of an eviction, as the metric has it."""
+
+    EVICTED = "evicted"
+    BLOCKED = "blocked"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+    DRY_RUN = "dry-run"
+
+
+def protection_of(pod: QuotaPod) -> str:
+    """Say why an offline pod is never evicted; "" if it may be."""
+    if STATIC_POD in pod.metadata.annotations:
+        return "the mirror of a static pod"
+    owners = [each.name for each in pod.metadata.owner_references if each.kind == "DaemonSet"]
+    if owners:
+        return f"of DaemonSet {owners[0]}"
+    if pod.spec.priority >= SYSTEM_CRITICAL or pod.spec.priority_class_name in _SYSTEM_CLASSES:
+        return f"of class {pod.spec.priority_class_name or 'system-critical'}"
+    return ""
+
+
+def candidate(marked: MarkedPod, normalization: Ratio) -> OfflineCandidate:
+    """Return an offline pod as the decision sees it."""
+    pod, meta = marked.pod, marked.pod.metadata
+    return OfflineCandidate(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        priority=pod.spec.priority,
+        created=meta.creation_timestamp or "",
+        requested_milli=deamplified_ceil(marked.batch_cpu, normalization),
+        runs=any(each.runs for each in pod.status.all_containers),
+        terminating=meta.deletion_timestamp is not None,
+        protection=protection_of(pod),
+    )
+
+
+class Evictor:
+    """The evictions of one node. ``verdict`` and ``report`` are None as long as nothing is configured."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._state: EvictionState | None = None
+        self._pods: tuple[OfflineCandidate, ...] = ()
+        self._last = ""
+        self.settings = NO_EVICTION
+        self.verdict: EvictionVerdict | None = None
+
+    @property
+    def report(self) -> EvictionReport | None:
+        verdict = self.verdict
+        if verdict is None:
+            return None
+        first = verdict.pod or verdict.following
+        return EvictionReport(
+            reason=verdict.reason,
+            why=verdict.why,
+            pressure=verdict.shortage,
+            next=first.label if first else "",
+            order=first.order if first else "",
+            last=self._last,
+            dry_run=self.settings.dry_run,
+        )
+
+    @property
+    def shortage(self) -> Shortage:
+        return self._state.shortage if self._state else Shortage.NONE
+
+    def forget(self) -> None:
+        """Begin anew, as an agent that starts."""
+        self._state, self._pods, self.verdict = None, (), None
+
+    def observe(
+        self,
+        now: float,
+        usage: Usage | None,
+        quota_milli: int | None,
+        pods: Iterable[MarkedPod],
+        normalization: Ratio,
+    ) -> None:
+        """Take a sample, None if it is missing. ``quota_milli`` is the quota that held in its interval."""
+        settings = self.settings
+        if not settings.evicts_for_memory and not settings.evicts_for_cpu:
+            self.forget()
+            return
+        state = self._state or EvictionState(last_at=now)
+        self._pods = tuple(candidate(each, normalization) for each in pods)
+        if usage is None:
+            self._state = state.with_miss()
+        else:
+            sample = EvictionSample(
+                at=now,
+                memory=usage.node_memory,
+                memory_total=usage.memory_total,
+                offline_memory=usage.offline_memory,
+                quota_milli=quota_milli,
+                used_milli=usage.offline_milli,
+                requested_milli=sum(each.requested_milli for each in self._pods if each.runs),
+            )
+            self._state = state.with_sample(settings, sample)
+        self.verdict = decide(settings, self._state, self._pods, now)
+
+    def due(self, now: float) -> EvictionVerdict | None:
+        """Return what is decided now, if a pod is to go."""
+        if self._state is None:
+            return None
+        verdict = decide(self.settings, self._state, self._pods, now)
+        return verdict if verdict.pod else None
+
+    def record(
+        self, verdict: EvictionVerdict, result: EvictionResult, why: str, now: float, wall: float
+    ) -> None:
+        """Take note of what became of an eviction; ``why`` is the API server's answer."""
+        pod = verdict.pod
+        if self._state is None or pod is None:
+            return
+        match result:
+            case EvictionResult.EVICTED:
+                self._state = self._state.with_eviction(now, pod.uid)
+                self._last = f"{pod.label} at {rfc3339(datetime.fromtimestamp(wall, UTC))}: {verdict.reason}"
+            case EvictionResult.DRY_RUN | EvictionResult.UNKNOWN:
+                self._state = self._state.with_eviction(now)
+            case EvictionResult.GONE:
+                self._state = self._state.with_pod_gone(pod.uid)
+            case EvictionResult.BLOCKED | EvictionResult.FAILED:
+                self._state = self._state.with_refusal(now, pod.uid, why)
+        is_bad = result in {EvictionResult.FAILED, EvictionResult.UNKNOWN}
+        log.log(
+            logging.WARNING if is_bad else logging.INFO,
+            "eviction of offline pod %s: %s (%s)",
+            pod.label,
+            result,
+            why or verdict.why,
+            extra=fields(node=self._node, reason=verdict.reason),
+        )
+
+
+async def evict(client: Client, pod: OfflineCandidate) -> tuple[EvictionResult, str]:
+    """Evict a pod; return what became of it, and what the API server answered if it is not evicted."""
+    try:
+        await client.evict(pod.name, pod.namespace, uid=pod.uid, timeout=_TIMEOUT)
+    except (NotFound, Conflict) as error:
+        return EvictionResult.GONE, str(error)
+    except TooManyRequests as error:
+        budget = error.is_disruption_budget
+        why = "; ".join(each.message for each in error.causes) if budget else str(error)
+        return EvictionResult.BLOCKED if budget else EvictionResult.FAILED, why
+    except TransportError as error:
+        return EvictionResult.UNKNOWN if error.sent else EvictionResult.FAILED, str(error)
+    except KubeError as error:
+        return EvictionResult.FAILED, str(error)
+    return EvictionResult.EVICTED, ""

@@ -1,0 +1,256 @@
+"""Which offline pod goes, by case and for any pods and samples."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.config.eviction import NO_EVICTION, EvictionSettings
+from corewise.suppression.eviction import (
+    FRESH_FOR,
+    REFUSED_FOR,
+    EvictionSample,
+    EvictionState,
+    EvictionVerdict,
+    OfflineCandidate,
+    Shortage,
+    decide,
+)
+from corewise.vocabulary.reasons import Reason
+
+MEMORY = EvictionSettings(memory_threshold_percent=80, memory_lower_percent=70, cooldown_seconds=300)
+CPU = EvictionSettings(
+    cpu_satisfaction_lower_percent=40,
+    cpu_satisfaction_upper_percent=60,
+    cpu_window_seconds=60,
+    cooldown_seconds=300,
+)
+BEGAN = EvictionState(last_at=0)
+
+
+def used(percent: float, at: float = 1000.0) -> EvictionSample:
+    return EvictionSample(at, int(percent * 10_000), 1_000_000)
+
+
+def quota(percent: int | None, at: float, use: int = 100) -> EvictionSample:
+    """Offline pods request 10 CPUs, have a share of them, and use a share of what they have (percent)."""
+    milli = None if percent is None else percent * 100
+    return EvictionSample(at, 0, 0, 0, milli, (milli or 0) * use // 100, 10_000)
+
+
+def pod(
+    name: str, priority: int = 0, created: str = "2026-01-01T00:00:00Z", **more: object
+) -> OfflineCandidate:
+    return replace(OfflineCandidate("default", name, name, priority, created, 1000), **more)  # type: ignore[arg-type]
+
+
+def after(
+    settings: EvictionSettings, *samples: EvictionSample, state: EvictionState = BEGAN
+) -> EvictionState:
+    for each in samples:
+        state = state.with_sample(settings, each)
+    return state
+
+
+def verdict(
+    settings: EvictionSettings, state: EvictionState, *pods: OfflineCandidate, now: float = 1000.0
+) -> EvictionVerdict:
+    return decide(settings, state, pods, now)
+
+
+@pytest.mark.parametrize(
+    ("percents", "short"),
+    [
+        ([80], False),
+        ([80.1], True),
+        ([81, 70], True),
+        ([81, 69.9], False),
+        ([75], False),
+        ([90, 60, 75], False),
+    ],
+)
+def test_memory_is_short_from_above_the_threshold_until_below_the_lower_one(
+    percents: Sequence[float], short: bool
+) -> None:
+    state = after(MEMORY, *map(used, percents))
+    assert (state.shortage is Shortage.MEMORY) is short
+
+
+def test_without_a_lower_threshold_it_is_two_percent_below_and_unknown_memory_is_never_short() -> None:
+    settings = replace(MEMORY, memory_lower_percent=None)
+    assert after(settings, used(81), used(78)).memory_is_short
+    assert not after(settings, used(81), used(77.9)).memory_is_short
+    assert not after(settings, replace(used(99), memory_total=0)).memory_is_short
+
+
+STARVED = [quota(39, at) for at in (0, 20, 40, 60)]
+
+
+@pytest.mark.parametrize(
+    ("samples", "short"),
+    [
+        (STARVED, True),
+        (STARVED[:3], False),
+        ([*STARVED[:3], quota(40, 60), quota(39, 80)], False),  # the share was there once in the window
+        ([*STARVED[:3], quota(39, 60, use=89), quota(39, 80)], False),  # they did not want it once
+        ([quota(39, at, use=90) for at in (0, 60)], True),
+        ([quota(None, at) for at in (0, 60)], False),
+        ([*STARVED, quota(60, 80)], True),
+        ([*STARVED, quota(61, 80)], False),
+        ([*STARVED, quota(50, 80, use=89)], False),
+        ([*STARVED, quota(None, 80)], False),
+    ],
+)
+def test_cpu_is_short_when_it_was_for_the_whole_window_and_until_above_the_upper_share(
+    samples: Sequence[EvictionSample], short: bool
+) -> None:
+    assert (after(CPU, *samples).shortage is Shortage.CPU) is short
+
+
+def test_a_window_with_a_missing_sample_begins_anew() -> None:
+    state = after(CPU, *STARVED[:3]).with_miss()
+    state = after(CPU, quota(39, 60), state=state)
+    assert not state.cpu_is_short
+    assert after(CPU, quota(39, 120), state=state).cpu_is_short
+
+
+def test_the_lowest_priority_goes_then_the_youngest_then_the_first_by_name() -> None:
+    pods = [
+        pod("old-low", 5000),
+        pod("high", 5999, "2026-03-01T00:00:00Z"),
+        pod("young-low", 5000, "2026-02-01T00:00:00Z"),
+        pod("also-young-low", 5000, "2026-02-01T00:00:00Z"),
+    ]
+    order = []
+    while pods:
+        found = verdict(MEMORY, after(MEMORY, used(90)), *pods)
+        assert found.pod is not None
+        order.append(found.pod.name)
+        pods.remove(found.pod)
+        assert (
+            found.following is None or found.following == verdict(MEMORY, after(MEMORY, used(90)), *pods).pod
+        )
+    assert order == ["also-young-low", "young-low", "old-low", "high"]
+
+
+SHORT = after(MEMORY, used(90))
+NOBODY = {
+    "nothing is short": (after(MEMORY, used(70)), [pod("a")], 1000.0, Reason.EVICTION_NOT_NEEDED),
+    "no sample": (SHORT.with_miss(), [pod("a")], 1000.0, Reason.EVICTION_NO_SAMPLE),
+    "an old sample": (SHORT, [pod("a")], 1000.1 + FRESH_FOR, Reason.EVICTION_NO_SAMPLE),
+    "a sample of the future": (SHORT, [pod("a")], 999.9, Reason.EVICTION_NO_SAMPLE),
+    "the cooldown": (SHORT.with_eviction(701), [pod("a")], 1000.0, Reason.EVICTION_COOLING_DOWN),
+    "a pod that is deleted": (
+        SHORT,
+        [pod("a"), pod("b", terminating=True)],
+        1000.0,
+        Reason.EVICTION_POD_TERMINATING,
+    ),
+    "a pod evicted that is still shown": (
+        replace(SHORT.with_eviction(0, "b")),
+        [pod("a"), pod("b")],
+        1000.0,
+        Reason.EVICTION_POD_TERMINATING,
+    ),
+    "nobody is there": (SHORT, [], 1000.0, Reason.EVICTION_NO_CANDIDATE),
+    "nobody may go": (
+        SHORT,
+        [pod("a", protection="static"), pod("b", runs=False)],
+        1000.0,
+        Reason.EVICTION_NO_CANDIDATE,
+    ),
+    "all were refused": (
+        SHORT.with_refusal(990, "a", "a budget"),
+        [pod("a")],
+        1000.0,
+        Reason.EVICTION_REFUSED,
+    ),
+}
+
+
+@pytest.mark.parametrize(("state", "pods", "now", "reason"), NOBODY.values(), ids=NOBODY)
+def test_nobody_goes_and_the_reason_says_why(
+    state: EvictionState, pods: Sequence[OfflineCandidate], now: float, reason: Reason
+) -> None:
+    found = verdict(MEMORY, state, *pods, now=now)
+    assert (found.reason, found.pod) == (reason, None)
+
+
+def test_a_refused_pod_is_passed_over_for_a_minute_and_the_next_one_goes() -> None:
+    state = SHORT.with_refusal(1000, "a", "a budget")
+    assert verdict(MEMORY, state, pod("a"), pod("b", 1)).pod == pod("b", 1)
+    state = after(MEMORY, used(90, 1000 + REFUSED_FOR), state=state)
+    assert verdict(MEMORY, state, pod("a"), pod("b", 1), now=1000 + REFUSED_FOR).pod == pod("a")
+
+
+def test_where_cpu_is_short_only_pods_go_that_count_in_what_is_requested() -> None:
+    state = replace(after(CPU, *STARVED), last_at=-1000)
+    pods = [pod("a", 0, requested_milli=0), pod("b", 9)]
+    found = verdict(CPU, state, *pods, now=60)
+    assert (found.reason, found.pod) == (Reason.EVICTED_FOR_CPU_TIME, pods[1])
+    assert "3900m of the 10000m" in found.why
+    assert verdict(CPU, state, pods[0], now=60).reason is Reason.EVICTION_NO_CANDIDATE
+
+
+def test_without_thresholds_nothing_is_ever_short() -> None:
+    assert after(NO_EVICTION, used(100), quota(1, 0), quota(1, 10_000)).shortage is Shortage.NONE
+
+
+PODS = st.lists(
+    st.builds(
+        OfflineCandidate,
+        namespace=st.sampled_from("xy"),
+        name=st.sampled_from("abc"),
+        uid=st.text("abcdef0123456789", min_size=4, max_size=8),
+        priority=st.integers(-2, 2),
+        created=st.sampled_from(["", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"]),
+        requested_milli=st.integers(0, 2),
+        runs=st.booleans(),
+        terminating=st.booleans(),
+        protection=st.sampled_from(["", "", "static"]),
+    ),
+    max_size=6,
+    unique_by=(lambda each: each.uid, lambda each: each.label),
+)
+BOTH = replace(CPU, memory_threshold_percent=80, memory_lower_percent=70)
+STEPS = st.lists(st.tuples(st.integers(1, 40), st.integers(60, 95), st.integers(20, 70), PODS), max_size=30)
+
+
+@given(STEPS, st.booleans(), st.randoms(use_true_random=False))
+def test_in_any_history_one_goes_at_a_time_and_never_one_that_must_stay(
+    steps: list[tuple[int, int, int, list[OfflineCandidate]]], succeeds: bool, rng: random.Random
+) -> None:
+    now, state, went_at = 0.0, BEGAN, 0.0
+    for seconds, memory, share, pods in steps:
+        now += seconds
+        state = state.with_sample(BOTH, replace(quota(share, now), memory=memory, memory_total=100))
+        found = decide(BOTH, state, pods, now)
+        shuffled = list(pods)
+        rng.shuffle(shuffled)
+        assert decide(BOTH, state, shuffled, now).pod == found.pod
+        if found.pod is None:
+            assert found.reason not in {Reason.EVICTED_FOR_MEMORY, Reason.EVICTED_FOR_CPU_TIME}
+            continue
+        went = found.pod
+        assert state.shortage is not Shortage.NONE
+        assert now - went_at >= BOTH.cooldown_seconds
+        assert not any(each.terminating for each in pods)
+        assert went.runs
+        assert not went.protection
+        able = [each for each in pods if each.runs and not each.protection and each.uid not in state.refused]
+        if state.memory_is_short:
+            assert went.priority == min(each.priority for each in able)
+            same = [each for each in able if each.priority == went.priority]
+            assert went.created == max(each.created for each in same)
+        else:
+            assert went.requested_milli > 0
+        if succeeds:
+            state, went_at = state.with_eviction(now, went.uid), now
+        else:
+            state = state.with_refusal(now, went.uid, "a budget")
+            assert decide(BOTH, state, pods, now).pod != went
