@@ -90,6 +90,7 @@ LABEL = "a label value has at most 63 letters"
             "spec.patch.spec.overhead.cpu",
             '"2 cores" is not a quantity: write one such as 500m, 2 or 4Gi',
         ),
+        ("patch: {spec: {overhead: {cpu: -1}}}", 34, "spec.patch.spec.overhead.cpu", "-1 is below 0"),
         (
             "patch: {spec: {containers: [{image: x}]}}",
             31,

@@ -91,7 +91,9 @@ def _check_scalar(decoder: Decoder, place: Place, schema: Schema) -> None:
     from kubedouble.schema.structure import Shape  # noqa: PLC0415
 
     try:
-        canonical_scalar(_plain(place.value), schema)
+        found = canonical_scalar(_plain(place.value), schema)
+        if schema.shape is Shape.QUANTITY and found.startswith("-"):
+            decoder.error(place, f"{shown(place.value)} is below 0")
     except WrongType:
         decoder.error(place, f"must be of type {schema.shape.value}, not {shown(place.value)}")
     except Undecodable as error:
