@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { type History, HistoryCharts } from "./chart";
 import { age, count, cpus, gibibytes, measured, number, percent } from "./format";
-import { Choose, Figures, found, Heading, NodeLink, PodLink, Remarks, Search, StateText, Waiting } from "./parts";
+import { Choose, Figures, found, Heading, NodeLink, Plain, PodLink, Remarks, Search, StateText, Waiting } from "./parts";
 import { asked, hostAddress, Link } from "./router";
 import { type Json, type Row, useDocument, useTable } from "./stream";
 import { type Column, Table } from "./table";
@@ -223,33 +223,57 @@ function ObjectLink({ kind, name }: { kind: string; name: string }) {
 const seconds = (row: ProblemRow): number | null =>
   row.since ? Math.max(0, Math.floor((Date.now() - Date.parse(row.since)) / 1000)) : null;
 
-const PROBLEM_COLUMNS: Column<ProblemRow>[] = [
-  {
-    title: "Reason",
-    text: (row) => row.reason ?? "",
-    show: (row) => <StateText text={row.reason ?? "not checked"} problem={row.current} />,
-  },
-  {
-    title: "Object",
-    text: (row) => `${row.kind} ${row.object}`,
-    show: (row) => <ObjectLink kind={row.kind} name={row.object} />,
-  },
-  { title: "Age", text: (row) => age(seconds(row)), figure: seconds },
-  { title: "What is wrong", text: (row) => row.message },
-  { title: "To fix", text: (row) => row.fix ?? "" },
-  { title: "More", text: (row) => row.command ?? "", show: (row) => (row.command ? <code>{row.command}</code> : "") },
-];
+const MOST = 200;
 
+/** Problems by reason, the most common first: what to do is said once, then each object with what is wrong there. */
 export function ProblemsView() {
+  const feed = useTable("problems");
+  const data = feed.data.value;
+  if (!data) {
+    return (
+      <>
+        <Heading>Problems</Heading>
+        <Waiting feed={feed} />
+      </>
+    );
+  }
+  const rows = [...data.rows.values()] as ProblemRow[];
+  const shown = found(rows, asked("q"), (row) => `${row.reason ?? ""} ${row.kind} ${row.object} ${row.message}`);
+  const groups = new Map<string, ProblemRow[]>();
+  for (const row of shown) {
+    const key = row.reason ?? "Without a reason code";
+    groups.set(key, [...(groups.get(key) ?? []), row]);
+  }
+  const ordered = [...groups].sort((a, b) => b[1].length - a[1].length);
   return (
-    <List<ProblemRow>
-      table="problems"
-      title="Problems"
-      noun="problem"
-      columns={PROBLEM_COLUMNS}
-      texts={(row) => `${row.reason ?? ""} ${row.kind} ${row.object} ${row.message}`}
-      empty="No corewise program reports a problem."
-    />
+    <>
+      <Heading>Problems</Heading>
+      <Remarks lines={data.remarks} />
+      <form class="controls" role="search" aria-label="Problems" onSubmit={(event) => { event.preventDefault(); }}>
+        <Search label="Search" />
+        <p role="status" class="count">{shown.length === rows.length ? count(rows.length, "problem") : `${shown.length} of ${rows.length} problems shown`}</p>
+      </form>
+      {!rows.length && <p>No corewise program reports a problem.</p>}
+      {ordered.map(([reason, members]) => (
+        <details key={reason} open>
+          <summary>
+            <StateText text={reason} problem={members.some((each) => each.current)} />: {count(members.length, "object")}
+          </summary>
+          {members[0]?.fix && <p>To fix: {members[0].fix}</p>}
+          <Plain
+            caption={reason}
+            head={["Object", "Age", "What is wrong", "More"]}
+            rows={members.slice(0, MOST).map((row) => [
+              <ObjectLink kind={row.kind} name={row.object} />,
+              (row.current ? "" : "over, ") + age(seconds(row)),
+              row.message,
+              row.command ? <code>{row.command}</code> : "",
+            ])}
+          />
+          {members.length > MOST && <p>{members.length - MOST} more: search to narrow them down.</p>}
+        </details>
+      ))}
+    </>
   );
 }
 

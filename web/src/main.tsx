@@ -11,6 +11,7 @@ import { PodView } from "./pod";
 import { Link, place } from "./router";
 import { feeds } from "./stream";
 import { ThemeSwitch } from "./theme";
+import { WhatIfView } from "./whatif";
 
 interface Session {
   version: string;
@@ -25,6 +26,7 @@ const VIEWS = [
   ["/pods", "Pods"],
   ["/offline", "Offline work"],
   ["/problems", "Problems"],
+  ["/what-if", "What if"],
   ["/hosts", "Compute hosts"],
 ] as const;
 
@@ -44,6 +46,8 @@ function View() {
       return <OfflineView />;
     case "problems":
       return <ProblemsView />;
+    case "what-if":
+      return <WhatIfView />;
     case "hosts":
       return <HostsView />;
     case "hosts/:name":
