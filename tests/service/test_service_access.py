@@ -68,7 +68,7 @@ class Scene:
     async def status(self, token: str, path: str = "/metrics") -> int:
         """What the caller is answered."""
         try:
-            await self.access.require(token, path)
+            await self.access.require(token, PathAccess(path))
         except RefusedError as error:
             return error.status
         return 200
@@ -146,7 +146,7 @@ async def test_the_same_token_at_the_same_time_is_reviewed_once_for_each_turn(
 async def test_without_the_permission_to_review_the_answer_names_the_role(tmp_path: Path) -> None:
     async with scene(tmp_path, "system:serviceaccount:default:poor") as found:
         with pytest.raises(RefusedError, match="system:auth-delegator") as refusal:
-            await found.access.require(found.token(), "/metrics")
+            await found.access.require(found.token(), PathAccess("/metrics"))
         assert (refusal.value.status, refusal.value.cause) == (503, RefusalCause.UNAVAILABLE)
 
 

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("corewise.cli.up", "Run a local cluster of simulated machines, and report."),
     "nodes": ("corewise.cli.nodes", "List nodes: raw, normalized, amplified, requested and free."),
     "top": ("corewise.cli.top", "Watch nodes, pods and offline pods: what CPU they have, and why."),
+    "web": ("corewise.cli.web", "Serve a page that shows nodes, pods and offline work as they change."),
     "explain": (
         "corewise.cli.explain",
         "Say why a node has its ratios, its offline pods their CPU, or a pod its node and CPUs.",

@@ -20,7 +20,7 @@ import ctypes
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -98,15 +98,24 @@ LEDGER = Door(
     connections=256,
     handshake_timeout=10.0,
 ).with_body(1 * MIB)
+WEB = Door(
+    name="web",
+    programs="web",
+    option="`--listen`, HTTP or HTTPS",
+    serves="the web page, `/api/`",
+    authentication="with `--auth token`, `/api/`: a token, reviewed",
+    connections=256,
+    handshake_timeout=10.0,
+).with_body(1 * MIB)
 HEALTH = Door(
     name="health",
-    programs="manager, scheduler, agent, compute",
+    programs="manager, scheduler, agent, compute, web",
     option="`--metrics-listen`, HTTP",
     serves="`/livez`, `/readyz`, `/metrics`",
     authentication="none; with `--metrics-auth token`, `/metrics`: a token, reviewed",
     connections=64,
 )
-DOORS: tuple[Door, ...] = (WEBHOOKS, EXTENDER, LEDGER, HEALTH)
+DOORS: tuple[Door, ...] = (WEBHOOKS, EXTENDER, LEDGER, WEB, HEALTH)
 
 
 class RefusalCause(StrEnum):
@@ -172,7 +181,10 @@ certified = Certified()
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method and a path, what answers them, and who may call. ``/a/`` is also the path of ``/a/b``."""
+    """A method and a path, what answers them, and who may call.
+
+    ``/a/`` is also the path of ``/a/b``, and an empty path is every one that no other route has.
+    """
 
     method: str
     path: str
@@ -198,7 +210,8 @@ class Listener:
     """Serves the routes of one door.
 
     ``tls`` is called for every connection, so that a new certificate holds from the next handshake on.
-    ``grace``: seconds that requests in flight have when the program ends.
+    ``grace``: seconds that requests in flight have when the program ends. ``headers`` are those of every
+    answer that does not have its own.
     """
 
     def __init__(
@@ -210,7 +223,9 @@ class Listener:
         *,
         tls: Callable[[], ssl.SSLContext] | None = None,
         grace: float = 1.0,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
+        self._headers = headers or {}
         self.door = door
         self.address = address
         self.listening = asyncio.Event()
@@ -312,6 +327,8 @@ class Listener:
         connection.busy()
         try:
             response = await self._answer(request)
+            for name, value in self._headers.items():
+                response.headers.setdefault(name, value)
             try:
                 async with asyncio.timeout(self.door.answer_timeout):
                     await response.prepare(request)
@@ -344,6 +361,7 @@ class Listener:
             raise RefusedError(415, RefusalCause.ENCODING, "send the body as it is, without Content-Encoding")
         path = request.path
         methods = self._routes.get(path) or self._routes.get(path.rpartition("/")[0] + "/")
+        methods = methods or self._routes.get("")
         if methods is None:
             return web.Response(status=404, text="404: Not Found\n")
         route = methods.get("GET" if request.method == "HEAD" else request.method)

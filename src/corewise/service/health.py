@@ -19,7 +19,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -76,6 +78,48 @@ _ACCESS_REVIEWS = Resource(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class PathAccess:
+    """Leave to ``get`` a path, such as /metrics."""
+
+    path: str
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        return {"nonResourceAttributes": {"path": self.path, "verb": "get"}}
+
+    @property
+    def hint(self) -> str:
+        return "bind it to a ClusterRole with this nonResourceURL"
+
+    def __str__(self) -> str:
+        return f"get {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAccess:
+    """Leave to do something with objects of the core group, in one namespace or in all."""
+
+    resource: str
+    verb: str = "list"
+    namespace: str = ""
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        asked = {"verb": self.verb, "resource": self.resource, "version": "v1"}
+        return {"resourceAttributes": {**asked, "namespace": self.namespace} if self.namespace else asked}
+
+    @property
+    def hint(self) -> str:
+        return "bind it to a role with this verb, such as the ClusterRole view"
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}{f' in {self.namespace}' if self.namespace else ''}"
+
+
+Access = PathAccess | ResourceAccess
+
+
 class TokenAccess:
     """Reviews tokens, and remembers the answers for a while."""
 
@@ -83,44 +127,48 @@ class TokenAccess:
         self._client = client
         self._clock = clock
         self._turns = asyncio.Semaphore(_AT_A_TIME)
-        self._remembered: OrderedDict[tuple[bytes, str], tuple[float, RefusedError | None]] = OrderedDict()
+        self._remembered: OrderedDict[tuple[bytes, Access], tuple[float, RefusedError | None]] = OrderedDict()
 
     def guard(self, path: str) -> Guard:
         """Return what lets callers in that may ``get`` the path."""
+        return partial(self.check, needed=PathAccess(path))
 
-        async def check(request: web.BaseRequest) -> None:
-            scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-            token = token.strip()
-            if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
-                why = f"{path} needs a token: send Authorization: Bearer TOKEN (kubectl create token)"
-                raise RefusedError(401, RefusalCause.UNAUTHENTICATED, why)
-            await self.require(token, path)
+    async def check(self, request: web.BaseRequest, needed: Access) -> None:
+        """Return if the request has the token of somebody with this leave.
 
-        return check
+        Raises:
+            RefusedError: as ``require``, and 401 without a token.
+        """
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
+            why = f"{request.path} needs a token: send Authorization: Bearer TOKEN (kubectl create token)"
+            raise RefusedError(401, RefusalCause.UNAUTHENTICATED, why)
+        await self.require(token, needed)
 
-    async def require(self, token: str, path: str) -> None:
-        """Return if the token's user may ``get`` the path.
+    async def require(self, token: str, needed: Access) -> None:
+        """Return if the token's user has this leave.
 
         Raises:
             RefusedError: 401 for a token that is not valid, 403 for a user who may not, 503 if the API server
                 does not answer.
         """
-        key = (hashlib.sha256(token.encode()).digest(), path)
+        key = (hashlib.sha256(token.encode()).digest(), needed)
         if (known := self._known(key)) is None:
             async with self._turns:
                 if (known := self._known(key)) is None:
-                    known = (self._clock.monotonic() + REMEMBERED_SECONDS, await self._review(token, path))
+                    known = (self._clock.monotonic() + REMEMBERED_SECONDS, await self._review(token, needed))
                     self._remembered[key] = known
                     while len(self._remembered) > REMEMBERED_TOKENS:
                         self._remembered.popitem(last=False)
         if refused := known[1]:
             raise RefusedError(refused.status, refused.cause, str(refused))
 
-    def _known(self, key: tuple[bytes, str]) -> tuple[float, RefusedError | None] | None:
+    def _known(self, key: tuple[bytes, Access]) -> tuple[float, RefusedError | None] | None:
         known = self._remembered.get(key)
         return known if known and self._clock.monotonic() < known[0] else None
 
-    async def _review(self, token: str, path: str) -> RefusedError | None:
+    async def _review(self, token: str, needed: Access) -> RefusedError | None:
         try:
             asked = await self._client.create(_TOKEN_REVIEWS, {"spec": {"token": token}})
             if not asked.status.authenticated:
@@ -133,7 +181,7 @@ class TokenAccess:
                 "uid": user.uid,
                 "groups": user.groups,
                 "extra": user.extra,
-                "nonResourceAttributes": {"path": path, "verb": "get"},
+                **needed.attributes,
             }
             answer = await self._client.create(_ACCESS_REVIEWS, {"spec": spec})
         except Forbidden as error:
@@ -145,7 +193,7 @@ class TokenAccess:
             ) from error
         if answer.status.allowed:
             return None
-        why = f"{user.username} may not get {path}: bind it to a ClusterRole with this nonResourceURL"
+        why = f"{user.username} may not {needed}: {needed.hint}"
         return RefusedError(403, RefusalCause.FORBIDDEN, why)
 
 

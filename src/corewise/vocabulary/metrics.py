@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-MANAGER, AGENT, SCHEDULER, COMPUTE = "manager", "agent", "scheduler", "compute"
+MANAGER, AGENT, SCHEDULER, COMPUTE, WEB = "manager", "agent", "scheduler", "compute", "web"
 ALL = f"{MANAGER}, {AGENT}, {SCHEDULER}"
+EVERY = f"{ALL}, {COMPUTE}, {WEB}"
 SERVING = f"{MANAGER}, {SCHEDULER}"
 
 
@@ -128,13 +129,13 @@ CHANGES_UNDONE = counter(
 
 # What several programs do alike: webhooks, certificates, leadership, loops, caches.
 BUILD_INFO = gauge(
-    f"{ALL}, {COMPUTE}",
+    EVERY,
     "corewise_build_info",
     "1; the labels are which program (manager, agent, scheduler, compute) this is and its version.",
     "program",
     "version",
 )
-START_TIME = gauge(f"{ALL}, {COMPUTE}", "corewise_start_time_seconds", "When the program started.")
+START_TIME = gauge(EVERY, "corewise_start_time_seconds", "When the program started.")
 EVENTS = counter(
     SERVING, "corewise_events_total", "Events requested, by reason code, before de-duplication.", "reason"
 )
@@ -165,7 +166,7 @@ CERTIFICATE_EXPIRY = gauge(
 )
 LEADER = gauge(SERVING, "corewise_leader", "1 on the replica that holds the lease, else 0.")
 LOOP_RESTARTS = counter(
-    f"{ALL}, {COMPUTE}", "corewise_loop_restarts_total", "Restarts of a loop after a bug in it.", "loop"
+    EVERY, "corewise_loop_restarts_total", "Restarts of a loop after a bug in it.", "loop"
 )
 CACHE_OBJECTS = gauge(ALL, "corewise_cache_objects", "Objects in a cache.", "resource")
 CACHE_STALE = gauge(
@@ -182,16 +183,14 @@ CACHE_SILENCE = gauge(
     "resource",
 )
 HTTP_REFUSED = counter(
-    f"{ALL}, {COMPUTE}",
+    EVERY,
     "corewise_http_refused_total",
     "Connections and requests that an HTTP server refused, by door and cause (connections, handshake, "
     "headers, encoding, unauthenticated, forbidden, unavailable, body-size, all-bodies, body, answer).",
     "door",
     "cause",
 )
-HTTP_CONNECTIONS = gauge(
-    f"{ALL}, {COMPUTE}", "corewise_http_connections", "Open connections of an HTTP server.", "door"
-)
+HTTP_CONNECTIONS = gauge(EVERY, "corewise_http_connections", "Open connections of an HTTP server.", "door")
 
 # The agent: containers, quotas, CPU sets, the runtime, the node's topology.
 _OF_A_CONTAINER = ("namespace", "pod", "container")

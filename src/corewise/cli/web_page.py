@@ -1,0 +1,106 @@
+"""Runs the web page: what it shows, kept current, and the server of it. Imported only when it is served."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import corewise
+from corewise.cli.web_views.views import WebViews
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.config import ClusterConfig
+from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
+from corewise.service.doors import WEB, Listener
+from corewise.service.health import TokenAccess
+from corewise.service.options import Address, OptionsError
+from corewise.service.program import Loop, Program
+from corewise.web.server import HEADERS, LOOPBACK, PageServer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebOptions:
+    """Where the page is served and to whom.
+
+    ``hosts`` are names, beside those of loopback, by which it may be called. ``tls_cert`` and ``tls_key``
+    are files; without them it is served by plain HTTP. ``auth``: callers show a token, which the API server
+    reviews.
+    """
+
+    listen: Address
+    config_namespace: str
+    hosts: tuple[str, ...] = ()
+    tls_cert: str = ""
+    tls_key: str = ""
+    auth: bool = False
+    metrics_listen: Address | None = None
+
+
+async def run_page(
+    options: WebOptions,
+    cluster: ClusterConfig,
+    *,
+    stopping: asyncio.Event | None = None,
+    ready: Callable[[str], object],
+) -> None:
+    """Serve the page until cancelled; ``ready`` is told its address.
+
+    Raises:
+        KubeError: if the nodes cannot be listed.
+        OptionsError: if the address cannot be listened on, or the certificate not be used.
+    """
+    clock, program = SYSTEM_CLOCK, Program("web", SYSTEM_CLOCK, stopping)
+    # The client ends first, and aborts its connections: a watch that is cancelled leaves its own half closed.
+    async with asyncio.TaskGroup() as group, Client(cluster) as client:
+        views = WebViews(
+            cluster,
+            client,
+            config_namespace=options.config_namespace,
+            on_change=lambda: page.feeds.changed(),  # noqa: PLW0108 - it is made below
+        )
+        session = {"version": corewise.__version__, "cluster": cluster.server, "placement": False}
+        page = PageServer(
+            views,
+            session,
+            clock,
+            hosts=frozenset({*LOOPBACK, options.listen.host, *options.hosts} - {""}),
+            access=TokenAccess(client, clock) if options.auth else None,
+        )
+        loops: list[Loop] = [("feeds", page.feeds.run)]
+        serving = None
+        if options.tls_cert:
+            serving = ServingContext()
+            files = FileCertificates(options.tls_cert, options.tls_key)
+            keeper = CertificateKeeper(
+                files, serving, metrics=program.metrics, heartbeats=program.heartbeats, clock=clock
+            )
+            await keeper.look()
+            if serving.expires is None:
+                raise OptionsError("--tls-cert or --tls-key cannot be used: see the line above in the log")
+            loops.append(("certificates", keeper.run))
+        listener = Listener(
+            WEB,
+            options.listen,
+            page.routes,
+            program.metrics,
+            tls=(lambda: serving.context) if serving else None,
+            headers=HEADERS,
+        )
+        loops.append(("web", listener.run))
+        program.expose(options.metrics_listen, ready=tuple)
+        views.follow(group)
+
+        async def tell() -> None:
+            await listener.listening.wait()
+            ready(f"{'https' if serving else 'http'}://{listener.address}")
+
+        try:
+            await views.listed()
+            group.create_task(tell())
+            await program.run(loops)
+        finally:
+            views.stop()

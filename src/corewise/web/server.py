@@ -1,0 +1,200 @@
+"""Serves the web page: its files, what it shows as JSON, and changes as server-sent events.
+
+- ``/``, ``/nodes/NAME`` and every other path of a view: the page itself, which then asks for what it shows.
+- ``/assets/FILE``: its script and style; names change with their content, so browsers keep them for ever.
+- ``/api/session``, ``/api/tables/NAME``, ``/api/KIND/NAME``: JSON, as the commands print it with ``-o json``.
+- ``/api/stream/...``: the same, followed by what changes; see :mod:`corewise.web.streams`.
+- ``POST /api/what-if``: a plan with a changed configuration. It writes nothing.
+
+The page can change nothing, sets no cookie, and loads nothing from elsewhere: the Content-Security-Policy
+lets in what this server serves, and no script or style within the HTML. The Host header must name this
+server, so that a page of another site cannot have its own name resolve to this address and read along (DNS
+rebinding). A request that carries a body must be JSON and come from this page.
+
+With ``access``, ``/api`` takes the bearer token of somebody who may list nodes and pods: a TokenReview says
+whose it is, a SubjectAccessReview what may be seen. The page and its files are nobody's secret.
+"""
+
+from __future__ import annotations
+
+import gzip
+import mimetypes
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from aiohttp import web
+
+from corewise.kube.clock import Clock
+from corewise.kube.errors import KubeError
+from corewise.service.doors import RefusalCause, RefusedError, Route, read_body
+from corewise.service.health import Access, ResourceAccess, TokenAccess
+from corewise.web.streams import Feeds, Read
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_FOR_EVER = "public, max-age=31536000, immutable"
+_JSON = "application/json"
+_API, _ASSETS, _STREAM, _WHAT_IF = "/api/", "/assets/", "stream/", "what-if"
+_INDEX = "index.html"
+
+_NODES, _PODS = ResourceAccess("nodes"), ResourceAccess("pods")
+_EVERYTHING = (_NODES, _PODS)
+
+
+class Views(Protocol):
+    """What the page shows. Unknown names raise LookupError."""
+
+    @property
+    def tables(self) -> Collection[str]: ...
+    @property
+    def lost(self) -> Any: ...
+    def table(self, name: str) -> Mapping[str, Any]: ...
+    async def document(self, kind: str, name: str) -> Mapping[str, Any]: ...
+
+
+class PageServer:
+    """The routes of the page. ``hosts`` are names that the Host header may have; None: any.
+
+    ``what_if`` answers a change, and raises ValueError for one that makes no sense.
+    """
+
+    def __init__(
+        self,
+        views: Views,
+        session: Mapping[str, Any],
+        clock: Clock,
+        *,
+        hosts: Collection[str] | None,
+        access: TokenAccess | None = None,
+    ) -> None:
+        self._views, self._session, self._hosts, self._access = views, session, hosts, access
+        self.feeds = Feeds(clock, lambda: views.lost)
+        self._files = _assets()
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """Every path is one route: which view a path means is decided here."""
+        return (Route("GET", "", self._get, self._guard), Route("POST", "", self._post, self._guard))
+
+    async def _guard(self, request: web.BaseRequest) -> None:
+        """Let in who means this server, and may see what is asked for."""
+        host = (urlsplit(f"//{request.host}").hostname or "").lower()
+        if self._hosts is not None and host not in self._hosts:
+            known = " or ".join(sorted(self._hosts))
+            why = f"the Host header names {host or 'nothing'}: call this page {known}"
+            raise RefusedError(421, RefusalCause.FORBIDDEN, f"{why}, or start it with --host {host}")
+        if self._access is not None and request.path.startswith(_API):
+            for needed in _needed(request.path.removeprefix(_API).removeprefix(_STREAM)):
+                await self._access.check(request, needed)
+
+    async def _get(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        if path.startswith(_ASSETS):
+            return self._file(request, path.removeprefix(_ASSETS), _FOR_EVER)
+        if not path.startswith(_API):
+            return self._file(request, _INDEX, HEADERS["Cache-Control"])
+        try:
+            return await self._read(request, path.removeprefix(_API))
+        except LookupError as error:
+            return _json({"message": str(error)}, status=404)
+        except KubeError as error:
+            return _json({"message": f"the API server does not answer: {error}"}, status=502)
+
+    async def _read(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        if path == "session":
+            return _json({**self._session, "views": [*self._views.tables]})
+        if path.startswith(_STREAM) and request.method == "GET":
+            return await self._stream(request, path.removeprefix(_STREAM))
+        return _json(await self._reader(path.removeprefix(_STREAM))())
+
+    def _reader(self, path: str) -> Read:
+        kind, _, name = path.partition("/")
+        if kind != "tables":
+            return lambda: self._views.document(kind, unquote(name))
+
+        async def read() -> Mapping[str, Any]:
+            return self._views.table(name)
+
+        return read
+
+    async def _stream(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        feed = await self.feeds.open(path, self._reader(path))
+        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        async for message in feed.events():
+            await response.write(message)
+        return response
+
+    async def _post(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path != f"{_API}{_WHAT_IF}":
+            return _json({"message": "nothing can be written here"}, status=405)
+        if request.content_type != _JSON:
+            raise RefusedError(415, RefusalCause.FORBIDDEN, f"send Content-Type: {_JSON}")
+        origin = request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != request.host:
+            raise RefusedError(403, RefusalCause.FORBIDDEN, f"{origin} is another site")
+        what_if: Callable[[Any], Any] | None = getattr(self._views, "what_if", None)
+        if what_if is None:
+            return _json({"message": "what-if is not available"}, status=404)
+        try:
+            return _json(await what_if(msgspec.json.decode(await read_body(request), type=dict[str, Any])))
+        except (msgspec.DecodeError, ValueError) as error:
+            return _json({"message": str(error)}, status=400)
+
+    def _file(self, request: web.BaseRequest, name: str, cache: str) -> web.Response:
+        if name not in self._files:
+            if name == _INDEX:
+                text = "The page has not been built: run make web. The numbers are there: /api/tables/nodes\n"
+                return web.Response(status=503, text=text)
+            return web.Response(status=404, text="404: Not Found\n")
+        content_type, plain, packed = self._files[name]
+        headers = {"Content-Type": content_type, "Cache-Control": cache, "Vary": "Accept-Encoding"}
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            return web.Response(body=packed, headers={**headers, "Content-Encoding": "gzip"})
+        return web.Response(body=plain, headers=headers)
+
+
+def _needed(path: str) -> Sequence[Access]:
+    """Return what the caller must be allowed for a path below /api."""
+    kind, _, name = path.partition("/")
+    match kind:
+        case "session":
+            return ()
+        case "pods":
+            return (ResourceAccess("pods", "get", name.partition("/")[0]),)
+        case "nodes" | "hosts" | "offline":
+            return (_NODES,)
+        case "tables" if name in {"nodes", "offline", "hosts"}:
+            return (_NODES,)
+        case "tables" if name == "pods":
+            return (_PODS,)
+        case _:
+            return _EVERYTHING
+
+
+def _json(value: Any, *, status: int = 200) -> web.Response:
+    return web.Response(status=status, body=msgspec.json.encode(value), content_type=_JSON)
+
+
+def _assets() -> Mapping[str, tuple[str, bytes, bytes]]:
+    """Return the files of the page by name: content type, content, and content compressed."""
+    found = {}
+    folder = files("corewise.web") / "assets"
+    for file in folder.iterdir() if folder.is_dir() else ():
+        content = file.read_bytes()
+        content_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+        if content_type.startswith("text/"):
+            content_type += "; charset=utf-8"
+        found[file.name] = content_type, content, gzip.compress(content, mtime=0)
+    return found

@@ -1,0 +1,193 @@
+"""What open pages follow: tables and documents, sent whole once, then what changes in them.
+
+One ``Feed`` per path serves every page that shows it: what it sends is made once. A page that reads more
+slowly than the cluster changes gets no queue: what it has missed is one fresh ``all``.
+
+The events are those of ``text/event-stream``: ``all`` has everything, ``change`` the rows of a table that
+are new or have changed and the names of those that are gone, ``lost`` says why the cluster cannot be
+followed. A comment every 15 s shows a page that the connection lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from corewise.kube.clock import Clock
+from corewise.vocabulary.errors import OperationalError
+
+TOGETHER = 0.25
+"""Seconds in which changes are collected into one event."""
+DOCUMENTS_EVERY = 1.0
+"""Seconds between two looks at a document: it may have to ask the API server."""
+COMMENT_EVERY = 15.0
+_LOST_EVERY = 5.0
+_COMMENT = b": still here\n\n"
+_encode = msgspec.json.encode
+
+Read = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class _Lost(Protocol):
+    @property
+    def message(self) -> str: ...
+    @property
+    def seconds(self) -> int: ...
+
+
+def event(name: str, data: Any) -> bytes:
+    """Return one server-sent event."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), _encode(data))
+
+
+@dataclass(slots=True, eq=False)
+class _Reader:
+    """One open page. ``pending`` is what it has not been sent; None: it must be sent everything."""
+
+    pending: list[bytes] | None
+    news: asyncio.Event
+
+
+class Feed:
+    """One path. ``read`` returns it as it is now; of a table, a row is the same object until it changes."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._readers: set[_Reader] = set()
+        self._rows: dict[str, object] = {}
+        self._rest: bytes = b""
+        self._shown: Mapping[str, Any] = {}
+        self.read_at = 0.0
+
+    @property
+    def is_read(self) -> bool:
+        return bool(self._readers)
+
+    async def refresh(self) -> None:
+        """Look again, and tell what has changed.
+
+        Raises:
+            LookupError: if the object is gone.
+            KubeError: if the API server does not say what has to be asked for.
+        """
+        shown = await self._read()
+        rows = shown.get("rows")
+        rest = _encode({key: value for key, value in shown.items() if key != "rows"})
+        now = {row["name"]: row for row in rows or ()}
+        changed = [row for name, row in now.items() if self._rows.get(name) is not row]
+        gone = [name for name in self._rows if name not in now]
+        if not changed and not gone and rest == self._rest:
+            return
+        is_first = not self._shown
+        self._shown, self._rows, self._rest = shown, now, rest
+        if rows is None or is_first:
+            self._tell(None)
+        else:
+            self._tell(event("change", {**shown, "rows": changed, "gone": gone}))
+
+    def _tell(self, message: bytes | None) -> None:
+        """Give every reader a message; None: all of it. Who has not taken the last one gets all of it too."""
+        for reader in self._readers:
+            reader.pending = [message] if message is not None and reader.pending == [] else None
+            reader.news.set()
+
+    def lost(self, message: bytes) -> None:
+        """Tell every reader that what it has is old."""
+        for reader in self._readers:
+            if reader.pending == []:
+                reader.pending = [message]
+                reader.news.set()
+
+    def found(self) -> None:
+        """Tell every reader everything anew."""
+        self._tell(None)
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Yield what one page is to be sent, beginning with everything."""
+        reader = _Reader(None, asyncio.Event())
+        reader.news.set()
+        self._readers.add(reader)
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(COMMENT_EVERY):
+                        await reader.news.wait()
+                except TimeoutError:
+                    yield _COMMENT
+                    continue
+                reader.news.clear()
+                messages, reader.pending = reader.pending, []
+                if messages is None:
+                    messages = [event("all", self._shown)]
+                for message in messages:
+                    yield message
+        finally:
+            self._readers.discard(reader)
+
+
+class Feeds:
+    """Every path that is followed; ``lost`` says why the cluster cannot be, if it cannot."""
+
+    def __init__(self, clock: Clock, lost: Callable[[], _Lost | None]) -> None:
+        self._clock, self._lost = clock, lost
+        self._feeds: dict[str, Feed] = {}
+        self._changed = asyncio.Event()
+
+    def changed(self) -> None:
+        """Note that something may have changed."""
+        self._changed.set()
+
+    async def open(self, path: str, read: Read) -> Feed:
+        """Return the feed of a path, read at least once.
+
+        Raises:
+            LookupError: if there is no such object.
+            KubeError: if the API server does not say what has to be asked for.
+        """
+        feed = self._feeds.get(path)
+        if feed is None or not feed.is_read:
+            feed = Feed(read)
+            await feed.refresh()
+            feed.read_at = self._clock.monotonic()
+            self._feeds[path] = feed
+        return feed
+
+    async def run(self) -> None:
+        """Keep all that is followed current, until cancelled."""
+        was_lost, told = False, 0.0
+        while True:
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            await self._clock.sleep(TOGETHER)
+            self._changed.clear()
+            self._feeds = {path: feed for path, feed in self._feeds.items() if feed.is_read}
+            lost, now = self._lost(), self._clock.monotonic()
+            if lost is not None and (not was_lost or now - told >= _LOST_EVERY):
+                told, message = now, event("lost", {"message": lost.message, "seconds": lost.seconds})
+                for feed in self._feeds.values():
+                    feed.lost(message)
+            if lost is None:
+                await self._refresh()
+                if was_lost:
+                    for feed in self._feeds.values():
+                        feed.found()
+            was_lost = lost is not None
+
+    async def _refresh(self) -> None:
+        for path, feed in list(self._feeds.items()):
+            now = self._clock.monotonic()
+            if not path.startswith("tables/") and now - feed.read_at < DOCUMENTS_EVERY:
+                self._changed.set()
+                continue
+            feed.read_at = now
+            try:
+                await feed.refresh()
+            except (LookupError, OperationalError) as error:
+                feed.lost(event("lost", {"message": str(error), "seconds": 0}))
