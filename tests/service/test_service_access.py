@@ -27,7 +27,13 @@ from corewise.kube.config import load_config
 from corewise.kube.resources import Resource
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import HEALTH, RefusalCause, RefusedError
-from corewise.service.health import REMEMBERED_SECONDS, REMEMBERED_TOKENS, HealthServer, TokenAccess
+from corewise.service.health import (
+    REMEMBERED_SECONDS,
+    REMEMBERED_TOKENS,
+    HealthServer,
+    PathAccess,
+    TokenAccess,
+)
 from corewise.service.options import Address
 from corewise.vocabulary.metrics import HTTP_REFUSED, METRICS
 from kubedouble import LocalAPIServer, serve
