@@ -105,6 +105,7 @@ WITHOUT_A_SCREEN = {
     "scheduler": "its output is a log",
     "scheduler config": "prints files",
     "scheduler policy": "prints manifests",
+    "web": "serves until it is stopped; tests/web shows what",
 }
 
 
