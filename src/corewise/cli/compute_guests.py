@@ -284,12 +284,12 @@ def schedule_command(
     outcome = scheduler.schedule(wanted)
     if isinstance(outcome, NoValidHost):
         if form is not Form.TABLE:
-            click.echo(output.document_text(_refusal_document(outcome), form), nl=False)
+            click.echo(output.document_text(refusal_document(outcome), form), nl=False)
         for detail in outcome.details:
             say(f"  {detail}")
         raise failure(Reason.NO_VALID_HOST, outcome.message, code=ExitCode.REFUSED)
     if form is not Form.TABLE:
-        click.echo(output.document_text(_placed_document(outcome), form), nl=False)
+        click.echo(output.document_text(placed_document(outcome), form), nl=False)
         return
     how = " (found by the fallback: it counts pinned guests as VCPU)" if outcome.by_fallback else ""
     output.tell(f"guest {outcome.guest} is on host {outcome.host}{how}\nit {pins_text(outcome.record.pins)}")
@@ -450,7 +450,8 @@ def _scores(file: Path | None) -> Mapping[str, int] | None:
     return scores
 
 
-def _placed_document(placed: Placed) -> dict[str, Any]:
+def placed_document(placed: Placed) -> dict[str, Any]:
+    """Return where a guest was placed and why there, for programs."""
     return {
         "guest": placed.guest,
         "host": placed.host,
@@ -471,7 +472,8 @@ def _placed_document(placed: Placed) -> dict[str, Any]:
     }
 
 
-def _refusal_document(outcome: NoValidHost) -> dict[str, Any]:
+def refusal_document(outcome: NoValidHost) -> dict[str, Any]:
+    """Return how many hosts each demand eliminated, for programs."""
     return {
         "reason": Reason.NO_VALID_HOST,
         "message": outcome.message,

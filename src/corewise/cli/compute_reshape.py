@@ -120,7 +120,7 @@ def _rendered(
     host: ComputeHost, use: ProviderUse, plan: ReshapePlan | None, form: Form, *, dry_run: bool
 ) -> str:
     if form is not Form.TABLE:
-        return output.document_text(_document(host, use, plan, dry_run=dry_run), form)
+        return output.document_text(reshape_record(host, use, plan, dry_run=dry_run), form)
     if plan is None:
         return f"host {host.name}: nothing to move\n"
     totals = held_table(*_held(use, plan))
@@ -162,9 +162,10 @@ def _held(use: ProviderUse, plan: ReshapePlan) -> tuple[ClassUses, ClassUses]:
     return totals(plan.before, before), totals(plan.after, after)
 
 
-def _document(
+def reshape_record(
     host: ComputeHost, use: ProviderUse, plan: ReshapePlan | None, *, dry_run: bool
 ) -> dict[str, Any]:
+    """Return what an upgrade moves, or has moved, for programs."""
     before = use.provider.inventories if plan is None else plan.before
     after = before if plan is None else plan.after
     moves = () if plan is None else plan.moves

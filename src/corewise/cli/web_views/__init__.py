@@ -1,5 +1,6 @@
 """What the web page shows: rows and records as with ``-o json``, from caches that follow the cluster.
 
 - :mod:`views`: the caches; tables and documents by name, for whoever serves them;
-- :mod:`documents`: all that is known of one node and of one pod.
+- :mod:`documents`: what is known of one node and of one pod; :mod:`hosts`: of compute hosts;
+- :mod:`problems`: everything that is wrong; :mod:`history`: the last hour; :mod:`what_if`: a change tried.
 """

@@ -29,6 +29,7 @@ from corewise.cli.top_view import PLAIN, TOTAL
 from corewise.cli.web_views import problems
 from corewise.cli.web_views.documents import event_records, explained, quota_record, topology_record
 from corewise.cli.web_views.history import EVERY, OfflineHistory
+from corewise.cli.web_views.hosts import HostViews
 from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
 from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
 from corewise.engine.objects import PlacedPod
@@ -42,12 +43,13 @@ from corewise.kube.resources import EVENTS, PODS
 from corewise.manager.busy_nodes import cpu_usages
 from corewise.scheduler.listing import decide_about
 from corewise.scheduler.state import UNFINISHED, ClusterState
+from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.names import MANAGER_COMPONENT
 
 _AGE = "ageSeconds"
 _COMPONENTS = (MANAGER_COMPONENT, "corewise-scheduler", "corewise-agent")
 _POLL = 0.05
-PROBLEMS = "problems"
+PROBLEMS, HOSTS = "problems", "hosts"
 
 
 class ShownTable(TypedDict):
@@ -73,7 +75,10 @@ class WebViews:
         config_namespace: str,
         on_change: Callable[[], None] = lambda: None,
         clock: Clock = SYSTEM_CLOCK,
+        hosts: HostViews | None = None,
     ) -> None:
+        self.hosts, self._host_rows = hosts, list[dict[str, Any]]()
+        self._host_problem = ""
         self._client, self._clock, self._on_change = client, clock, on_change
         self._config_namespace = config_namespace
         self._state = ClusterState(
@@ -123,6 +128,8 @@ class WebViews:
         """Follow the cluster until the group ends, or ``stop``."""
         self._loops = [group.create_task(each.run(), name=f"cache {each.plural}") for each in self._caches]
         self._loops.append(group.create_task(self._remember(), name="history"))
+        if self.hosts is not None:
+            self._loops.append(group.create_task(self._look_at_hosts(self.hosts), name="hosts"))
 
     def stop(self) -> None:
         """Follow nothing any more."""
@@ -151,6 +158,20 @@ class WebViews:
         if nodes.last_error is not None and not nodes.synced.is_set():
             raise nodes.last_error
 
+    async def _look_at_hosts(self, hosts: HostViews) -> None:
+        """Read the hosts again and again: nobody says when their files change."""
+        while True:
+            try:
+                rows, problem = await asyncio.to_thread(hosts.rows), ""
+            except OperationalError as error:
+                rows, problem = self._host_rows, error.message
+            if (rows, problem) != (self._host_rows, self._host_problem):
+                before = {row["name"]: row for row in self._host_rows}
+                self._host_rows = [old if (old := before.get(row["name"])) == row else row for row in rows]
+                self._host_problem = problem
+                self._on_change()
+            await self._clock.sleep(EVERY)
+
     async def _wait(self) -> None:
         while not all(each.synced.is_set() or each.last_error for each in self._caches):
             await self._clock.sleep(_POLL)
@@ -163,7 +184,7 @@ class WebViews:
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables."""
-        return (*self._data.tables, PROBLEMS)
+        return (*self._data.tables, PROBLEMS, *([HOSTS] if self.hosts else []))
 
     def table(self, name: str) -> ShownTable:
         """Return a table as it is now.
@@ -173,6 +194,9 @@ class WebViews:
         """
         if name == PROBLEMS:
             return {"rows": self._rows_of_problems(), "total": None, "remarks": []}
+        if name == HOSTS and self.hosts is not None:
+            remarks = [self._host_problem] if self._host_problem else []
+            return {"rows": self._host_rows, "total": None, "remarks": remarks}
         if name not in self._data.tables:
             raise UnknownObject(f"there is no table {name}")
         table = self._data.tables[name]
@@ -242,17 +266,17 @@ class WebViews:
         return record if node is None else {**record, "labels": dict(node.metadata.labels)}
 
     async def document(self, kind: str, name: str) -> dict[str, Any]:
-        """Return all that is known of an object: kind "nodes" by name, "pods" by NAMESPACE/NAME.
+        """Return all that is known of an object: kind "nodes" by name, "pods" by NAMESPACE/NAME, "hosts".
 
         "offline", "*" is the history of all nodes together.
 
         Raises:
             UnknownObject: if there is none.
-            KubeError: if the API server does not say what has to be asked for.
+            OperationalError: if the API server or a host does not say what has to be asked for.
         """
         if (kind, name) == ("offline", TOTAL):
             return {"history": self._history.record()}
-        made = {"nodes": self._node, "pods": self._pod}.get(kind)
+        made = {"nodes": self._node, "pods": self._pod, HOSTS: self._host}.get(kind)
         if made is None:
             raise UnknownObject(f"there are no documents of {kind}")
         return await made(name)
@@ -280,6 +304,12 @@ class WebViews:
                 used=used,
             )
             return await asyncio.to_thread(try_change, body, live)
+
+    async def _host(self, name: str) -> dict[str, Any]:
+        shown = None if self.hosts is None else await asyncio.to_thread(self.hosts.document, name)
+        if shown is None:
+            raise UnknownObject(f"there is no compute host {name}")
+        return shown
 
     async def _node(self, name: str) -> dict[str, Any]:
         known, now = self._data.snapshot, self._clock.now()

@@ -1,0 +1,149 @@
+"""Compute hosts: a row for each, who holds which CPU, whether it is upgraded, and where a flavor would fit.
+
+Records are those of ``corewise compute status``, ``reshape --dry-run`` and ``schedule``. Files and Placement
+are read in a thread. A flavor is tried on ledgers in memory, so nothing is claimed; Placement is not asked
+for it, so disk and other resource classes do not count, as in ``compute schedule`` without a Placement.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from corewise.cli.compute_guests import placed_document, refusal_document
+from corewise.cli.compute_reshape import reshape_record
+from corewise.cli.compute_status import status_record
+from corewise.compute.errors import LedgerUnusable
+from corewise.compute.guest_files import parse_flavor, parse_image
+from corewise.compute.hosts import ComputeHost, Hosts
+from corewise.compute.ledger import MemoryLedger
+from corewise.compute.offering import Offering, planned
+from corewise.compute.offers import LocalOffers
+from corewise.compute.scheduling import GuestScheduler, WantedGuest
+from corewise.compute.verdicts import NoValidHost
+from corewise.config.decoding import Parsed
+from corewise.tracking import NO_IMAGE, Compat, RequestRefusal, translate
+from corewise.vocabulary.errors import OperationalError
+
+if TYPE_CHECKING:
+    from corewise.openstack.placement_client import PlacementClient
+
+
+class TriedFlavor(msgspec.Struct, forbid_unknown_fields=True):
+    """A flavor and an image as the files of ``compute schedule`` have them."""
+
+    flavor: dict[str, Any]
+    image: dict[str, Any] | None = None
+    pack: bool = False
+
+
+class FlavorNotTried(ValueError):  # noqa: N818 - an answer, not a fault
+    """The flavor cannot be tried; the text says why."""
+
+
+class HostViews:
+    """What the page shows of compute hosts; ``read`` reads them, ``client`` is that of a Placement."""
+
+    def __init__(
+        self, read: Callable[[], Hosts], compat: Compat, client: PlacementClient | None = None
+    ) -> None:
+        self._read, self._compat, self._client = read, compat, client
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each host, in the order of their names; one that cannot be used says why.
+
+        Raises:
+            OperationalError: if no host can be read.
+        """
+        hosts = self._read()
+        rows = {name: _unusable(name, error) for name, error in hosts.unusable.items()}
+        for name, host in hosts.known.items():
+            try:
+                rows[name] = _row(host)
+            except LedgerUnusable as error:
+                rows[name] = _unusable(name, error)
+        return [rows[name] for name in sorted(rows)]
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """Return who holds which CPU of a host, and what an upgrade would move; None if there is none.
+
+        Raises:
+            OperationalError: if the host cannot be used.
+        """
+        hosts = self._read()
+        if name in hosts.unusable:
+            raise hosts.unusable[name]
+        host = hosts.known.get(name)
+        if host is None:
+            return None
+        return {"host": _row(host), "status": status_record(host), "reshape": self._reshape(host)}
+
+    def _reshape(self, host: ComputeHost) -> dict[str, Any] | None:
+        provider = self._client.find_provider(host.name) if self._client else None
+        if self._client is None or provider is None:
+            return None
+        use = self._client.use(provider.uuid)
+        guests = tuple(record.hosted(name) for name, record in host.guests().items())
+        plan = planned(Offering(host.name, host.machine, host.settings, guests), use, self._compat)
+        return reshape_record(host, use, plan, dry_run=True)
+
+    def try_flavor(self, body: bytes) -> dict[str, Any]:
+        """Say which host would take a guest, or how many hosts each demand eliminates; nothing is claimed.
+
+        Raises:
+            FlavorNotTried: if it is no flavor, or one that cannot be served.
+        """
+        try:
+            asked = msgspec.json.decode(body, type=TriedFlavor)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise FlavorNotTried(f"this is no flavor: {error}") from None
+        flavor = _good(parse_flavor(json.dumps(asked.flavor)))
+        image = NO_IMAGE if asked.image is None else _good(parse_image(json.dumps(asked.image)))
+        request = translate(flavor, image, compat=self._compat)
+        if isinstance(request, RequestRefusal):
+            raise FlavorNotTried(f"{request.reason}: {request.message}")
+        hosts = _in_memory(self._read())
+        wanted = WantedGuest(str(uuid.uuid4()), request, flavor.name, asked.pack)
+        outcome = GuestScheduler(LocalOffers(hosts), hosts).schedule(wanted)
+        if isinstance(outcome, NoValidHost):
+            return {"placed": None, "refused": refusal_document(outcome)}
+        return {"placed": placed_document(outcome), "refused": None}
+
+
+def _row(host: ComputeHost) -> dict[str, Any]:
+    status = status_record(host)
+    return {
+        "name": host.name,
+        **{key: status[key] for key in ("legacy", "dedicatedCPUs", "sharedCPUs", "freeDedicatedCPUs")},
+        "guests": len(status["guests"]),
+        "conflicts": len(status["conflicts"]),
+        "reason": None,
+        "problem": None,
+    }
+
+
+def _unusable(name: str, error: OperationalError) -> dict[str, Any]:
+    return {"name": name, "reason": error.reason, "problem": error.message}
+
+
+def _good(parsed: Parsed[Any]) -> Any:
+    if parsed.value is None:
+        raise FlavorNotTried("; ".join(map(str, parsed.errors)))
+    return parsed.value
+
+
+def _in_memory(hosts: Hosts) -> Hosts:
+    """Return the hosts with ledgers that forget; a host that has an agent is decided about here too."""
+    unusable, known = dict(hosts.unusable), {}
+    for name, host in hosts.known.items():
+        try:
+            known[name] = replace(host, ledger=MemoryLedger(name, host.guests()), agent=None)
+        except LedgerUnusable as error:
+            unusable[name] = error
+    return Hosts(MappingProxyType(known), MappingProxyType(unusable))

@@ -1,0 +1,121 @@
+"""What the web page shows of compute hosts is what ``corewise compute`` prints, and trying claims nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from compute.compute_world import hosts_in, put_host, report
+from corewise.cli import corewise
+from corewise.cli.compute_options import PlacementChoice
+from corewise.cli.web_views.hosts import FlavorNotTried, HostViews
+from corewise.cli.web_views.views import UnknownObject, WebViews
+from corewise.kube.client import Client
+from corewise.kube.config import ClusterConfig
+from corewise.tracking import Compat
+
+FLAVOR = {"name": "f", "vcpus": 8, "ram": 1024, "disk": 0, "extra_specs": {"hw:cpu_policy": "dedicated"}}
+TOO_LARGE = {**FLAVOR, "vcpus": 17}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "hosts"
+    folder.mkdir()
+    for name in ("h1", "h2"):
+        put_host(folder, name)
+    put_host(folder, "broken").joinpath("topology.json").write_text("{")
+    return folder
+
+
+def views(folder: Path) -> HostViews:
+    return HostViews(lambda: hosts_in(folder), Compat.SPEC)
+
+
+def printed(*arguments: str) -> Any:
+    return json.loads(CliRunner().invoke(corewise, ["compute", *arguments, "-o", "json"]).stdout)
+
+
+def plain(value: Any) -> Any:
+    return json.loads(msgspec.json.encode(value))
+
+
+def schedule(folder: Path, flavor: dict[str, Any]) -> Any:
+    file = folder.parent / "flavor.json"
+    file.write_text(json.dumps(flavor))
+    return printed("schedule", "--flavor", str(file), "--hosts", str(folder))
+
+
+def test_a_flavor_tried_claims_nothing_and_says_what_scheduling_then_says(folder: Path) -> None:
+    shown = views(folder)
+    tried = plain(shown.try_flavor(json.dumps({"flavor": FLAVOR}).encode()))
+    assert not list(folder.rglob("ledger.json"))
+    done = schedule(folder, FLAVOR)
+    assert {**tried["placed"], "guest": done["guest"]} == done
+    assert tried["refused"] is None
+    refused = plain(shown.try_flavor(json.dumps({"flavor": TOO_LARGE}).encode()))
+    assert refused == {"placed": None, "refused": schedule(folder, TOO_LARGE)}
+    assert refused["refused"]["fallen"]
+
+
+def test_a_host_shows_who_holds_its_cpus_and_one_that_cannot_be_used_says_why(folder: Path) -> None:
+    where = schedule(folder, FLAVOR)["host"]
+    shown = views(folder)
+    document = shown.document(where)
+    assert document is not None
+    (wanted,) = printed("status", "--hosts", str(folder), "--host", where)["hosts"]
+    assert plain(document["status"]) == wanted
+    assert document["reshape"] is None
+    rows = {row["name"]: row for row in plain(shown.rows())}
+    assert list(rows) == ["broken", "h1", "h2"]
+    assert rows["broken"]["problem"]
+    assert {key: rows[where][key] for key in ("dedicatedCPUs", "freeDedicatedCPUs", "guests")} == {
+        "dedicatedCPUs": wanted["dedicatedCPUs"],
+        "freeDedicatedCPUs": wanted["freeDedicatedCPUs"],
+        "guests": 1,
+    }
+
+
+@pytest.mark.parametrize("body", ["{", "{}", '{"flavor": {"vcpus": "many"}}'])
+def test_what_is_no_flavor_is_refused_in_words(folder: Path, body: str) -> None:
+    with pytest.raises(FlavorNotTried, match=r"flavor|vcpus"):
+        views(folder).try_flavor(body.encode())
+
+
+def test_a_legacy_host_shows_what_its_upgrade_would_move(tmp_path: Path) -> None:
+    folder = tmp_path / "hosts"
+    folder.mkdir()
+    put_host(folder, "old", {"vcpu_pin_set": "2-17"})
+    database = tmp_path / "placement.sqlite"
+    where = ["--hosts", str(folder), "--host", "old", "--placement-db", str(database)]
+    client = PlacementChoice(placement_db=database).client()
+    report(client, hosts_in(folder).known["old"])
+    shown = HostViews(lambda: hosts_in(folder), Compat.SPEC, client).document("old")
+    assert shown is not None
+    assert plain(shown["reshape"]) == printed("reshape", *where, "--dry-run")
+    assert {"PCPU", "VCPU"} <= set(shown["reshape"]["before"]["inventories"])
+
+
+def test_hosts_are_a_table_and_documents_where_they_are_configured(folder: Path) -> None:
+    config = ClusterConfig(server="http://127.0.0.1:1")
+
+    async def look() -> None:
+        async with asyncio.TaskGroup() as group, Client(config) as client:
+            told = asyncio.Event()
+            page = WebViews(config, client, config_namespace="here", hosts=views(folder), on_change=told.set)
+            assert "hosts" in page.tables
+            page.follow(group)
+            await told.wait()
+            assert [row["name"] for row in page.table("hosts")["rows"]] == ["broken", "h1", "h2"]
+            assert (await page.document("hosts", "h1"))["status"]["host"] == "h1"
+            with pytest.raises(UnknownObject):
+                await page.document("hosts", "none")
+            page.stop()
+
+    asyncio.run(look())
