@@ -73,6 +73,7 @@ PODS_SHOWN = (
     pod("shared", "fast", {"cpu": "3", "memory": "1Gi"}),
     pod("big", "fast", {"cpu": "8", "memory": "1Gi"}),
     pod("offline", "odd", {names.BATCH_CPU: "1000", names.BATCH_MEMORY: "1Gi"}),
+    pod("native", "odd", {}),
     pod("nowhere", "", {"cpu": "64", "memory": "1Gi"}),
 )
 

@@ -148,7 +148,7 @@ class WebViews:
             await self._clock.sleep(EVERY)
 
     async def listed(self) -> None:
-        """Wait until everything has been listed, or has failed to be.
+        """Wait until everything has been listed, or has failed to be, and make every row once.
 
         Raises:
             KubeError: if the nodes cannot be listed.
@@ -157,6 +157,8 @@ class WebViews:
         nodes = self._data.snapshot.nodes
         if nodes.last_error is not None and not nodes.synced.is_set():
             raise nodes.last_error
+        for name in self._data.tables:
+            self.table(name)
 
     async def _look_at_hosts(self, hosts: HostViews) -> None:
         """Read the hosts again and again: nobody says when their files change."""
@@ -281,8 +283,10 @@ class WebViews:
             raise UnknownObject(f"there are no documents of {kind}")
         return await made(name)
 
-    async def what_if(self, body: bytes) -> dict[str, Any]:
+    async def what_if(self, body: bytes | dict[str, Any]) -> dict[str, Any]:
         """Try a change on the cluster's objects, off the event loop, one at a time; nothing is written.
+
+        ``body`` is the change as JSON, or decoded.
 
         Raises:
             ChangeRefused: if the body is no change, or another one is being tried.

@@ -113,7 +113,7 @@ class _Edit:
         return msgspec.structs.replace(node, metadata=changed)
 
 
-def try_change(body: bytes, live: LiveObjects) -> dict[str, Any]:
+def try_change(body: bytes | dict[str, Any], live: LiveObjects) -> dict[str, Any]:
     """Return what ``config check`` finds, and without errors both plans, what differs, and the command.
 
     Raises:
@@ -150,11 +150,13 @@ def try_change(body: bytes, live: LiveObjects) -> dict[str, Any]:
     }
 
 
-def _decoded(body: bytes) -> TriedChange:
-    if len(body) > LARGEST_CHANGE:
+def _decoded(body: bytes | dict[str, Any]) -> TriedChange:
+    if isinstance(body, bytes) and len(body) > LARGEST_CHANGE:
         raise ChangeRefused(f"the change has {len(body)} bytes; a ConfigMap has at most {LARGEST_CHANGE}")
     try:
-        return msgspec.json.decode(body, type=TriedChange)
+        if isinstance(body, bytes):
+            return msgspec.json.decode(body, type=TriedChange)
+        return msgspec.convert(body, TriedChange)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ChangeRefused(f"this is no change: {error}") from None
 
