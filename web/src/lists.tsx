@@ -309,7 +309,7 @@ export function HostView({ name }: { name: string }) {
   return (
     <>
       <Heading>{name}</Heading>
-      {data ? <pre tabIndex={0} role="region" aria-label={name}>{JSON.stringify(data, null, 2)}</pre> : <Waiting feed={feed} />}
+      {data ? <pre tabIndex={0} role="group" aria-label={name}>{JSON.stringify(data, null, 2)}</pre> : <Waiting feed={feed} />}
     </>
   );
 }

@@ -9,7 +9,7 @@ import { NodeView } from "./node";
 import { HostsView, HostView, OfflineView, PodsView, ProblemsView } from "./lists";
 import { PodView } from "./pod";
 import { Link, place } from "./router";
-import { feeds } from "./stream";
+import { ask, feeds, token, tokenWanted } from "./stream";
 import { ThemeSwitch } from "./theme";
 import { WhatIfView } from "./whatif";
 
@@ -75,11 +75,30 @@ const connection = computed(() => {
 function useSession(): Session | null {
   const [session, setSession] = useState<Session | null>(null);
   useEffect(() => {
-    void fetch("/api/session")
+    void ask("session")
       .then((answer) => (answer.ok ? (answer.json() as Promise<Session>) : null))
       .then(setSession, () => undefined);
   }, []);
   return session;
+}
+
+function TokenForm() {
+  const send = (event: SubmitEvent): void => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget as HTMLFormElement).get("token");
+    token.value = typeof given === "string" ? given.trim() : "";
+    tokenWanted.value = false;
+  };
+  return (
+    <form class="what-if" aria-label="Sign in" onSubmit={send}>
+      <p>The server shows what the API server lets you see. Give it your token: kubectl create token NAME.</p>
+      <label>
+        Bearer token
+        <input name="token" type="password" autocomplete="off" required />
+      </label>
+      <button type="submit">Sign in</button>
+    </form>
+  );
 }
 
 function App() {
@@ -121,6 +140,7 @@ function App() {
         {connection.value.text}
       </p>
       <main id="main" tabIndex={-1}>
+        {tokenWanted.value && <TokenForm />}
         <View />
       </main>
       <footer>

@@ -110,7 +110,7 @@ export function Plain({ caption, head, rows, figures = [] }: {
   figures?: number[];
 }) {
   return (
-    <div class="plain-table" tabIndex={0} role="region" aria-label={caption}>
+    <div class="plain-table" tabIndex={0} role="group" aria-label={caption}>
       <table>
         <caption class="hidden">{caption}</caption>
         <thead>
@@ -179,7 +179,7 @@ export function Explanation({ of, title, command }: { of: Explained | null | und
   return (
     <section aria-labelledby={id}>
       <h2 id={id}>{title}</h2>
-      <pre tabIndex={0} role="region" aria-label={title}>{of.text}</pre>
+      <pre tabIndex={0} role="group" aria-label={title}>{of.text}</pre>
       <Remarks lines={of.missing} />
       <p class="command">
         The same on the command line: <code>{command}</code>

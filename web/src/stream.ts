@@ -36,8 +36,21 @@ interface Delta extends Partial<Whole> {
 /** What every open view is connected to: the header shows the worst state. */
 export const feeds = signal<readonly Feed<unknown>[]>([]);
 
+/** The bearer token that a server in a cluster wants; it is kept as long as the page is open, and no longer. */
+export const token = signal("");
+export const tokenWanted = signal(false);
+
+export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (token.value) headers.set("Authorization", `Bearer ${token.value}`);
+  const answer = await fetch(`/api/${path}`, { ...init, headers });
+  if (answer.status === 401) tokenWanted.value = true;
+  return answer;
+}
+
 const SILENT_MS = 40_000; // the server writes at least a comment every 15 s
 const AGAIN_MS = 1_000;
+const REFUSED_MS = 3_000;
 const LOST = "The server of this page does not answer";
 
 /** Read server-sent events until the stream ends. An EventSource hides comments and what a refusal says. */
@@ -87,7 +100,7 @@ function connect<T>(path: string, feed: Feed<T>, on: Record<string, (data: unkno
   const follow = async (): Promise<void> => {
     attempt = new AbortController();
     heard();
-    const answer = await fetch(`/api/stream/${path}`, {
+    const answer = await ask(`stream/${path}`, {
       headers: { Accept: "text/event-stream" },
       signal: AbortSignal.any([ended.signal, attempt.signal]),
     });
@@ -117,7 +130,7 @@ function connect<T>(path: string, feed: Feed<T>, on: Record<string, (data: unkno
         tell("lost", LOST);
       }
       clearTimeout(silence);
-      await new Promise((wake) => setTimeout(wake, AGAIN_MS));
+      await new Promise((wake) => setTimeout(wake, feed.state.value === "failed" ? REFUSED_MS : AGAIN_MS));
     }
   };
   void loop();

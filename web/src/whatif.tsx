@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { cpus, percent } from "./format";
 import { Heading, NodeLink, Plain, PodLink } from "./parts";
 import { asked, setQuery } from "./router";
-import { messageOf, useTable } from "./stream";
+import { ask, messageOf, useTable } from "./stream";
 import type { NodeRow } from "./cluster";
 
 interface Found {
@@ -89,7 +89,7 @@ export function WhatIfView() {
     }
     setTrying(true);
     try {
-      const given = await fetch("/api/what-if", {
+      const given = await ask("what-if", {
         method: "POST",
         headers: { "Content-Type": "application/json" },
         body: JSON.stringify(body),
@@ -238,7 +238,7 @@ function Outcome({ of }: { of: Answer }) {
         </section>
       )}
       <h2>The command that would make the change</h2>
-      <pre tabIndex={0} role="region" aria-label="Command">{of.command}</pre>
+      <pre tabIndex={0} role="group" aria-label="Command">{of.command}</pre>
     </>
   );
 }

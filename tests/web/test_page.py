@@ -1,0 +1,253 @@
+"""The page in a real browser: numbers as the commands print them, live, and usable by everybody.
+
+The server here is the test's own (page_world.py), so that its data can be anything and it can stop answering.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from corewise.cli import output
+from tools.web import SOURCES, install
+from web.page_world import PageWorld, node_row, pod_row
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+
+EVIL = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
+PROBLEM = {
+    "name": "UnknownCPUModel Node/n2",
+    "reason": "UnknownCPUModel",
+    "kind": "Node",
+    "object": "n2",
+    "message": f"no entry for {EVIL}",
+    "fix": "add the model",
+    "command": "corewise explain node n2",
+    "since": "2026-01-01T00:00:00Z",
+    "current": True,
+}
+EXPLAINED: dict[str, Any] = {"record": {}, "text": f"n1: {EVIL}\n", "missing": []}
+EVENT = {"reason": "R", "type": "Warning", "message": EVIL, "count": 2, "last": None, "component": "x"}
+TOPOLOGY = {
+    "onlineCPUs": "0-3",
+    "offlineCPUs": "4",
+    "numaNodes": [{"numaNode": 0, "memoryBytes": 2**34}],
+    "caches": [{"cache": 0, "level": 3, "sizeBytes": 2**25}],
+    "threads": [{"cpu": cpu, "core": cpu // 2, "cache": 0, "numaNode": 0, "socket": 0} for cpu in range(4)],
+    "owners": [{"pod": "ns/owner", "cpus": "0-1"}],
+    "conflicts": [],
+}
+OFFLINE = {
+    "name": "n1",
+    "allocatableCPUMilli": 47_500,
+    "onlineCPUMilli": 20_009,
+    "offlineCPUMilli": 9_999,
+    "idleCPUMilli": 17_492,
+    "offeredCPUMilli": 10_000,
+    "quotaCPUMilli": None,
+    "offlinePods": 2,
+    "state": "",
+    "limitedBy": "0.60 of idle",
+    "ageSeconds": 3,
+    "stale": False,
+}
+HISTORY = {
+    "source": "this server",
+    "since": None,
+    "times": [1_700_000_000, 1_700_000_015],
+    "onlineCPUMilli": [1000, 2000],
+    "offlineCPUMilli": [1000, 2000],
+    "offeredCPUMilli": [1000, None],
+    "quotaCPUMilli": [None, None],
+    "batchCPUNormalizedMilli": [1000, 2000],
+    "nodesSuppressing": [0, 1],
+}
+VIEWS = ["/", "/pods", "/offline", "/problems", "/what-if", "/nodes/n1", "/pods/ns/p1"]
+
+
+def table(*rows: dict[str, Any], remarks: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return a table of the API."""
+    return {"rows": list(rows), "total": None, "remarks": list(remarks)}
+
+
+@pytest.fixture
+def world() -> Iterator[PageWorld]:
+    data = {
+        "session": {"version": "1", "cluster": EVIL, "user": "", "placement": False},
+        "tables/nodes": table(
+            node_row("n1"), node_row("n2", cpuModel=EVIL, state="problem", problem="Bad"), remarks=(EVIL,)
+        ),
+        "tables/pods": table(pod_row("ns/p1"), pod_row(f"ns/{EVIL}", node=None, phase="Pending")),
+        "tables/offline": table(OFFLINE),
+        "tables/problems": table(PROBLEM),
+        "offline/*": {"history": HISTORY},
+        "nodes/n1": {
+            "node": node_row("n1"),
+            "topology": TOPOLOGY,
+            "explanation": EXPLAINED,
+            "suppression": EXPLAINED,
+            "history": HISTORY,
+            "events": [EVENT],
+        },
+        "pods/ns/p1": {"pod": pod_row("ns/p1"), "explanation": EXPLAINED, "events": [EVENT]},
+    }
+    served = PageWorld(data)
+    yield served
+    served.end()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser: Browser, world: PageWorld) -> Iterator[Page]:
+    context = browser.new_context(base_url=world.url, reduced_motion="reduce")
+    yield context.new_page()
+    context.close()
+
+
+def cells(page: Page, row: str) -> list[str]:
+    return [
+        each.strip()
+        for each in page.locator("tbody tr", has_text=row).first.locator("th,td").all_inner_texts()
+    ]
+
+
+def test_cells_have_the_digits_that_the_command_line_prints(page: Page, world: PageWorld) -> None:
+    page.set_viewport_size({"width": 2600, "height": 1400})
+    page.goto("/")
+    row = world.data["tables/nodes"]["rows"][0]
+    shown = cells(page, "n1")
+    assert shown[2:10] == [
+        output.cpus(row["rawAllocatableCPUMilli"]),
+        row["normalizationRatio"],
+        output.cpus(row["normalizedCPUMilli"]),
+        row["amplificationRatio"],
+        output.cpus(row["schedulableCPUMilli"]),
+        output.cpus(row["requestedCPUMilli"])
+        + output.percent(row["requestedCPUMilli"], row["schedulableCPUMilli"]),
+        output.cpus(row["freeCPUMilli"]),
+        output.measured(row["offlineOfferedCPUMilli"]),
+    ]
+    assert shown[-1] == output.gibibytes(row["requestedMemoryBytes"])
+
+
+def test_a_change_and_a_lost_server_are_seen_and_the_page_goes_on_when_it_is_back(
+    page: Page, world: PageWorld
+) -> None:
+    page.goto("/")
+    status = page.locator(".connection")
+    expect(status).to_have_text("Live")
+    world.data["tables/nodes"] = table(node_row("n1", 55_000), node_row("n3"))
+    expect(page.locator("tbody tr", has_text="n1")).to_contain_text("55 (70%)")
+    expect(page.locator("tbody tr", has_text="n2")).to_have_count(0)
+    world.stop()
+    expect(status).to_contain_text("does not answer")
+    expect(page.locator("tbody tr", has_text="n1")).to_contain_text("55 (70%)")
+    world.data["tables/nodes"] = table(node_row("n1", 11_000))
+    world.start()
+    expect(status).to_have_text("Live", timeout=15_000)
+    expect(page.locator("tbody tr", has_text="n1")).to_contain_text("11 (14%)")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_has_an_error_runs_a_text_as_html_or_fails_an_audit_of_accessibility(
+    page: Page, scheme: Any
+) -> None:
+    try:
+        install()
+    except SystemExit as error:
+        pytest.skip(f"axe-core cannot be installed: {error}")
+    page.emulate_media(color_scheme=scheme)
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    axe = (SOURCES / "node_modules/axe-core/axe.min.js").read_text()
+    for width in (1400, 360):
+        page.set_viewport_size({"width": width, "height": 900})
+        for view in VIEWS:
+            page.goto(view)
+            expect(page.locator(".connection")).to_have_text("Live")
+            page.evaluate(axe)
+            found = page.evaluate("axe.run()")["violations"]
+            assert "\n".join(f"{each['id']} {each['nodes'][0]['html']}" for each in found) == "", view
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+            assert page.evaluate("window.pwned") is None, view
+    assert errors == []
+
+
+def test_the_content_security_policy_stops_an_inline_script(page: Page) -> None:
+    page.goto("/")
+    page.evaluate("""() => {
+        const script = document.createElement("script");
+        script.textContent = "window.inline = 1";
+        document.body.append(script);
+    }""")
+    assert page.evaluate("window.inline") is None
+
+
+def test_the_keyboard_reaches_a_node_through_the_map_and_comes_back(page: Page, world: PageWorld) -> None:
+    page.goto("/")
+    expect(page.locator(".connection")).to_have_text("Live")
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.locator(".map").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".chosen")).to_contain_text("normalized CPUs")
+    world.data["nodes/n2"] = world.data["nodes/n1"]
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_be_focused()
+    assert page.url.startswith(f"{world.url}/nodes/n")
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("Cluster")
+
+
+def test_the_address_holds_search_group_and_order(page: Page) -> None:
+    page.goto("/?group=label:topology.kubernetes.io/zone&sort=free")
+    expect(page.get_by_label("Group by")).to_have_value("label:topology.kubernetes.io/zone")
+    expect(page.locator("th[aria-sort]")).to_have_attribute("aria-sort", "descending")
+    page.get_by_label("Search").fill("n2")
+    expect(page.locator(".scroll tbody tr")).to_have_count(1)
+    assert "q=n2" in page.url
+    page.reload()
+    expect(page.locator(".scroll tbody tr")).to_have_count(1)
+
+
+def test_of_5000_nodes_all_are_drawn_and_only_visible_rows_are_in_the_page(
+    page: Page, world: PageWorld
+) -> None:
+    names = [f"node-{number:04}" for number in range(5000)]
+    world.data["tables/nodes"] = table(*(node_row(name) for name in names))
+    page.goto("/")
+    expect(page.locator(".scroll table")).to_have_attribute("aria-rowcount", "5001")
+    page.wait_for_function("performance.getEntriesByName('map drawn').length > 0")
+    assert page.locator(".scroll tbody tr").count() < 100
+    page.locator(".scroll").evaluate("box => box.scrollTo(0, box.scrollHeight)")
+    expect(page.locator("tbody tr", has_text="node-4999")).to_be_visible()
+    world.data["tables/nodes"] = table(*(node_row(name) for name in names[:-1]), node_row(names[-1], 70_000))
+    expect(page.locator("tbody tr", has_text="node-4999")).to_contain_text("70 (89%)")
+
+
+def test_a_server_that_wants_a_token_gets_it_and_the_page_keeps_it_nowhere(
+    page: Page, world: PageWorld
+) -> None:
+    world.token = "secret-token"
+    page.goto("/")
+    page.get_by_label("Bearer token").fill("secret-token")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator("tbody tr", has_text="n1")).to_be_visible(timeout=10_000)
+    expect(page.get_by_label("Bearer token")).to_have_count(0)
+    kept = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
+    assert "secret-token" not in kept
