@@ -31,7 +31,6 @@ from corewise.vocabulary.reasons import Reason
 from kubedouble import LocalAPIServer
 from tools import chart
 
-QUICK = {"intervalSeconds": 1}
 BUDGETS: Resource[dict[str, Any]] = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True, type=dict[str, Any]
 )
@@ -59,10 +58,14 @@ async def may_evict(world: AgentWorld) -> None:
             await apply(world.client, each)
 
 
-async def configure(world: AgentWorld, cooldown: int = 1, *, dry_run: bool = False) -> None:
+async def configure(
+    world: AgentWorld, cooldown: int = 1, *, interval: int = 1, dry_run: bool = False
+) -> None:
     strategy = {"enable": True, "memoryEvictThresholdPercent": 80, "memoryEvictLowerPercent": 70}
     strategy |= {"evictCooldownSeconds": cooldown, "evictDryRun": dry_run}
-    await world.configure(oversubscription=QUICK, threshold={"clusterStrategy": strategy})
+    await world.configure(
+        oversubscription={"intervalSeconds": interval}, threshold={"clusterStrategy": strategy}
+    )
 
 
 async def leaving(world: AgentWorld) -> set[str]:
@@ -130,19 +133,26 @@ async def test_one_pod_goes_at_a_time_the_lowest_priority_first_and_never_an_onl
     assert (await world.client.get(PODS, "web", "default")).metadata.deletion_timestamp is None
 
 
-async def test_a_pod_that_a_budget_keeps_is_passed_over_and_the_next_one_goes(world: AgentWorld) -> None:
+async def test_a_pod_that_a_budget_keeps_is_passed_over_and_the_next_one_goes_at_once(
+    world: AgentWorld,
+) -> None:
     budget = {
         "metadata": {"name": "keep"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "low"}}},
     }
     await world.client.create(BUDGETS, budget, "default")
     await may_evict(world)
-    await configure(world)
+    await configure(world, interval=60)
     async with world.agent() as agent:
         await until(lambda: count(agent, EvictionResult.EVICTED) == 1)
         assert await leaving(world) == {"high"}
         assert count(agent, EvictionResult.BLOCKED) == 1
-        await end(world, "high")
+        report = agent.offline.controller.last.report
+        assert report is not None
+        assert report.samples == 1
+    await end(world, "high")
+    await configure(world)
+    async with world.agent() as agent:
         await until(lambda: decided(agent, Reason.EVICTION_REFUSED))
         verdict = agent.offline.controller.evictor.verdict
         assert verdict is not None

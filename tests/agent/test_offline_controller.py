@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,18 @@ import pytest
 from agent.fake_node import container, pod
 from agent.offline_node import GIB, OfflineNode, batch_container, offline_pod
 from corewise.agent.cgroups import NodeCgroups
+from corewise.agent.eviction import EvictionResult
 from corewise.agent.kubelet import STATE_FILE
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_controller import OfflineController, Tick
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
+from corewise.config.eviction import NO_EVICTION, EvictionSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import read_bandwidth, read_weight
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
 from corewise.quantities import Seconds, Share
+from corewise.suppression.eviction import Shortage
 from corewise.suppression.offer import OfflineAmounts
 from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
@@ -51,6 +55,7 @@ class Kept:
         self.pods: list[QuotaPod] = []
         self.log = log or MemoryLog()
         self.suppression: SuppressionSettings | None = STEPPED
+        self.eviction = NO_EVICTION
         self.labels: Mapping[str, str] = {OVERSUBSCRIPTION: "true"}
         self.annotations: Mapping[str, str] = {}
         self.restart()
@@ -68,7 +73,8 @@ class Kept:
 
     def state(self) -> None:
         self.local.see(self.annotations)
-        self.controller.configure(OversubscriptionSettings(interval=Seconds(10)), self.suppression)
+        oversubscription = OversubscriptionSettings(interval=Seconds(10))
+        self.controller.configure(oversubscription, self.suppression, eviction=self.eviction)
         self.controller.observe(self.labels, ALLOCATABLE, self.local.ratio)
 
     def tick(self, seconds: float = 10, **load: int) -> Tick:
@@ -558,3 +564,66 @@ def test_kubelets_cgroups_may_come_later(tmp_path: Path) -> None:
     assert "no cgroup" not in str(controller.tick(node.now, node.now, ()).problems)
     assert not controller.tick(node.pass_time(10), node.now, ()).problems
     assert node.quota().quota is not None
+
+
+EVICTING = EvictionSettings(
+    memory_threshold_percent=80,
+    cpu_satisfaction_lower_percent=30,
+    cpu_satisfaction_upper_percent=35,
+    cpu_window_seconds=20,
+    cooldown_seconds=30,
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "ratio", "used", "short"),
+    [
+        (SuppressionMode.BESTEFFORT_QUOTA, "1.00", 1200, True),  # 1200m of 6000m
+        (SuppressionMode.BESTEFFORT_QUOTA, "2.00", 1200, False),  # of 3000m: batch-cpu is normalized
+        (SuppressionMode.BESTEFFORT_QUOTA, "1.00", 1000, False),  # they do not use it up
+        (SuppressionMode.PER_POD_QUOTA, "1.00", 1200, False),  # there is no quota of all
+    ],
+)
+def test_offline_pods_lack_cpu_by_the_quota_that_held_and_what_they_request(
+    tmp_path: Path, mode: SuppressionMode, ratio: str, used: int, short: bool
+) -> None:
+    kept = Kept(OfflineNode(tmp_path))
+    kept.suppression, kept.eviction = replace(STEPPED, fast=True, mode=mode), EVICTING
+    kept.annotations = {NORMALIZATION_RATIO: ratio}
+    kept.start(JOB)
+    for _ in range(3):
+        kept.tick(online=14_000, offline=used)
+        assert kept.controller.evictor.shortage is Shortage.NONE
+    tick = kept.tick(online=14_000, offline=used)
+    assert (kept.controller.evictor.shortage is Shortage.CPU) is short
+    assert tick.report is not None
+    assert tick.report.eviction is not None
+    assert (tick.report.eviction.reason == Reason.EVICTED_FOR_CPU_TIME) is short
+    assert tick.report.eviction.next == "default/job"
+    kept.labels = {}
+    kept.tick(online=14_000, offline=used)
+    assert kept.controller.evictor.report is None
+
+
+def test_every_pod_with_a_mark_may_go_for_memory_and_no_other_one_in_each_cooldown(tmp_path: Path) -> None:
+    kept = Kept(OfflineNode(tmp_path))
+    kept.eviction = EVICTING
+    kept.start(
+        JOB,
+        pod("marked", container("a"), labels={QOS_CLASS: "BE"}, qos="BestEffort"),
+        pod("owner", container("a", "2"), labels={QOS_CLASS: "LSR"}, annotations={QOS_LEVEL: "-1"}),
+        pod("native", container("a"), qos="BestEffort"),
+        pod("online", container("a", "1")),
+    )
+    evictor, going = kept.controller.evictor, {}
+    for _ in range(10):
+        kept.tick(15, memory=60 * GIB)
+        verdict = evictor.due(kept.node.now)
+        if verdict is not None and verdict.pod is not None:
+            name, now = verdict.pod.name, kept.node.now
+            evictor.record(verdict, EvictionResult.EVICTED, "", now, now)
+            assert evictor.due(now) is None
+            going[name] = now
+            kept.pods = [each for each in kept.pods if each.metadata.name != name]
+    assert list(going) == ["job", "marked", "owner"]
+    assert [after - before for before, after in pairwise(going.values())] == [30, 30]
