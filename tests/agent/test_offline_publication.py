@@ -27,6 +27,7 @@ from corewise.vocabulary.names import (
     SUPPRESSION_KEY,
 )
 from corewise.vocabulary.offline_report import (
+    EvictionReport,
     MemoryReport,
     OfferState,
     OfflineReport,
@@ -40,7 +41,7 @@ GIB = 1 << 30
 RATIO = Ratio(150)
 
 
-def tick(cpu: int = 4000, *, state: OfferState = OfferState.FRESH, task: str = "") -> Tick:
+def tick(cpu: int = 4000, *, state: OfferState = OfferState.FRESH, task: str = "", **eviction: str) -> Tick:
     latest = Computed(cpu, GIB, 0, 0, 0, Reason.OFFER_FROM_IDLE)
     offer = Offer(cpu, GIB, state, 1, 0, latest, 0.0)
     memory = MemoryReport(allocatable=0, online=0, offline=0, offered=GIB)
@@ -53,6 +54,7 @@ def tick(cpu: int = 4000, *, state: OfferState = OfferState.FRESH, task: str = "
         offered_milli=cpu,
         memory=memory,
         suppression=SuppressionReport(mode="per-pod-quota", reason="r", why="w", task=task),
+        eviction=EvictionReport(**{"reason": "r", "why": "w", **eviction}),  # type: ignore[arg-type]
         allocatable_milli=0,
         node_milli=0,
         online_milli=0,
@@ -112,6 +114,9 @@ def test_a_publication_states_normalized_milli_cpu_bytes_and_the_report() -> Non
         (tick(), 90, True),
         (tick(state=OfferState.FROZEN), 10, True),
         (tick(task="suppressing"), 10, True),
+        (tick(reason="EvictionNoSample", why="memory is 71 %", next="default/a"), 10, False),
+        (tick(pressure="memory"), 10, True),
+        (tick(last="default/a"), 10, True),
     ],
 )
 def test_it_is_written_when_it_changes_much_or_once_a_minute(

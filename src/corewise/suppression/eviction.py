@@ -205,7 +205,8 @@ def decide(
     pods = tuple(pods)
     sample, shortage = state.sample, state.shortage
     if sample is None or not 0 <= now - sample.at <= FRESH_FOR:
-        return EvictionVerdict(Reason.EVICTION_NO_SAMPLE, "there is no fresh sample of the node's usage")
+        why = "there is no fresh sample of the node's usage"
+        return EvictionVerdict(Reason.EVICTION_NO_SAMPLE, why, shortage)
     queue = _queue(pods, shortage)
     first = queue[0] if queue else None
     why = _numbers(settings, sample, state, shortage)
