@@ -464,13 +464,13 @@ class Reason(StrEnum):
         "EvictionNoSample",
         "The node's usage could not be measured, or the sample is too old: no offline pod is evicted.",
     )
-    EVICTION_NO_CANDIDATE = _warning(
+    EVICTION_NO_CANDIDATE = _info(
         "EvictionNoCandidate",
         "A threshold is crossed, and no offline pod can be evicted: none runs, or those that run are static, "
         "of a DaemonSet or system-critical, or request no CPU where CPU is short.",
         "Online pods and daemons use the memory: corewise explain node says how much. Move some of them.",
     )
-    EVICTION_REFUSED = _warning(
+    EVICTION_REFUSED = _info(
         "EvictionRefused",
         "A threshold is crossed, and the API server refused to evict every offline pod that could go.",
         "The message says why. For a PodDisruptionBudget, raise maxUnavailable. For a missing permission, "
