@@ -54,12 +54,12 @@ def schedule(folder: Path, flavor: dict[str, Any]) -> Any:
 
 def test_a_flavor_tried_claims_nothing_and_says_what_scheduling_then_says(folder: Path) -> None:
     shown = views(folder)
-    tried = plain(shown.try_flavor(json.dumps({"flavor": FLAVOR}).encode()))
+    tried = plain(shown.try_flavor({"flavor": FLAVOR}))
     assert not list(folder.rglob("ledger.json"))
     done = schedule(folder, FLAVOR)
     assert {**tried["placed"], "guest": done["guest"]} == done
     assert tried["refused"] is None
-    refused = plain(shown.try_flavor(json.dumps({"flavor": TOO_LARGE}).encode()))
+    refused = plain(shown.try_flavor({"flavor": TOO_LARGE}))
     assert refused == {"placed": None, "refused": schedule(folder, TOO_LARGE)}
     assert refused["refused"]["fallen"]
 
@@ -82,10 +82,10 @@ def test_a_host_shows_who_holds_its_cpus_and_one_that_cannot_be_used_says_why(fo
     }
 
 
-@pytest.mark.parametrize("body", ["{", "{}", '{"flavor": {"vcpus": "many"}}'])
-def test_what_is_no_flavor_is_refused_in_words(folder: Path, body: str) -> None:
+@pytest.mark.parametrize("body", [{}, {"flavor": {"vcpus": "many"}}])
+def test_what_is_no_flavor_is_refused_in_words(folder: Path, body: dict[str, Any]) -> None:
     with pytest.raises(FlavorNotTried, match=r"flavor|vcpus"):
-        views(folder).try_flavor(body.encode())
+        views(folder).try_flavor(body)
 
 
 def test_a_legacy_host_shows_what_its_upgrade_would_move(tmp_path: Path) -> None:
@@ -116,6 +116,10 @@ def test_hosts_are_a_table_and_documents_where_they_are_configured(folder: Path)
             assert (await page.document("hosts", "h1"))["status"]["host"] == "h1"
             with pytest.raises(UnknownObject):
                 await page.document("hosts", "none")
+            broken = await page.document("hosts", "broken")
+            assert (broken["status"], broken["host"]["name"]) == (None, "broken")
+            tried = await page.what_if({"change": "flavor", "flavor": FLAVOR})
+            assert tried["placed"]["host"] in {"h1", "h2"}
             page.stop()
 
     asyncio.run(look())

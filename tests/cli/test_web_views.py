@@ -320,7 +320,7 @@ MODELS = {FAST: {"baseRatio": 2, "turboEnabledRatio": 2.5}, SLOW: {"baseRatio": 
 def tried(kubeconfig: Path, **change: Any) -> Any:
     async def send() -> Any:
         async with followed(kubeconfig) as views:
-            return plain(await views.what_if(json.dumps(change).encode()))
+            return plain(await views.what_if(change))
 
     return asyncio.run(send())
 
@@ -430,5 +430,5 @@ def test_what_is_no_change_is_refused_in_words(change: dict[str, Any], said: str
     fast = ManagedNode(metadata=ObjectMeta(name="fast"))
     live = LiveObjects({"fast": fast}, {}, {}, (), {}, {}, ClusterContext(NOTHING_CONFIGURED), "here")
     with pytest.raises(ChangeRefused) as refused:
-        try_change(json.dumps(change).encode(), live)
+        try_change(change, live)
     assert said in str(refused.value)

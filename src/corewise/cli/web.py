@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from corewise.cli.choice import Choice
-from corewise.cli.files import TEXT_FILE
+from corewise.cli.files import EXISTING_FOLDER, TEXT_FILE
 from corewise.cli.options import (
     ADDRESS,
     LOG_OPTIONS,
@@ -50,6 +50,12 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
     default="none",
     show_default=True,
     help="token: show only what the API server lets the caller's bearer token list.",
+)
+@click.option(
+    "--compute-hosts",
+    type=EXISTING_FOLDER,
+    metavar="DIR",
+    help="Show these OpenStack hosts too: DIR/NAME has topology.json, nova.conf and ledger.json of each.",
 )
 @METRICS_LISTEN
 @LOG_OPTIONS

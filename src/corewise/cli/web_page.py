@@ -6,9 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import corewise
+from corewise.cli.web_views.hosts import HostViews
 from corewise.cli.web_views.views import WebViews
+from corewise.compute.hosts import read_hosts
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
@@ -17,6 +20,7 @@ from corewise.service.doors import WEB, Listener
 from corewise.service.health import TokenAccess
 from corewise.service.options import Address, OptionsError
 from corewise.service.program import Loop, Program
+from corewise.tracking import Compat
 from corewise.web.server import HEADERS, LOOPBACK, PageServer
 
 log = logging.getLogger(__name__)
@@ -34,6 +38,7 @@ class WebOptions:
     listen: Address
     config_namespace: str
     hosts: tuple[str, ...] = ()
+    compute_hosts: Path | None = None
     tls_cert: str = ""
     tls_key: str = ""
     auth: bool = False
@@ -53,6 +58,8 @@ async def run_page(
         KubeError: if the nodes cannot be listed.
         OptionsError: if the address cannot be listened on, or the certificate not be used.
     """
+    folder = options.compute_hosts
+    shown = None if folder is None else HostViews(lambda: read_hosts(folder, Compat.SPEC), Compat.SPEC)
     clock, program = SYSTEM_CLOCK, Program("web", SYSTEM_CLOCK, stopping)
     # The client ends first, and aborts its connections: a watch that is cancelled leaves its own half closed.
     async with asyncio.TaskGroup() as group, Client(cluster) as client:
@@ -60,9 +67,14 @@ async def run_page(
             cluster,
             client,
             config_namespace=options.config_namespace,
+            hosts=shown,
             on_change=lambda: page.feeds.changed(),  # noqa: PLW0108 - it is made below
         )
-        session = {"version": corewise.__version__, "cluster": cluster.server, "placement": False}
+        session = {
+            "version": corewise.__version__,
+            "cluster": cluster.server,
+            "placement": folder is not None,
+        }
         page = PageServer(
             views,
             session,

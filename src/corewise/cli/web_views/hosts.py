@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -73,12 +73,14 @@ class HostViews:
     def document(self, name: str) -> dict[str, Any] | None:
         """Return who holds which CPU of a host, and what an upgrade would move; None if there is none.
 
+        Of a host that cannot be used, the row says why.
+
         Raises:
-            OperationalError: if the host cannot be used.
+            OperationalError: if no host can be read, or Placement does not answer.
         """
         hosts = self._read()
         if name in hosts.unusable:
-            raise hosts.unusable[name]
+            return {"host": _unusable(name, hosts.unusable[name]), "status": None, "reshape": None}
         host = hosts.known.get(name)
         if host is None:
             return None
@@ -93,15 +95,15 @@ class HostViews:
         plan = planned(Offering(host.name, host.machine, host.settings, guests), use, self._compat)
         return reshape_record(host, use, plan, dry_run=True)
 
-    def try_flavor(self, body: bytes) -> dict[str, Any]:
+    def try_flavor(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Say which host would take a guest, or how many hosts each demand eliminates; nothing is claimed.
 
         Raises:
             FlavorNotTried: if it is no flavor, or one that cannot be served.
         """
         try:
-            asked = msgspec.json.decode(body, type=TriedFlavor)
-        except (msgspec.DecodeError, RecursionError) as error:
+            asked = msgspec.convert(body, TriedFlavor)
+        except msgspec.ValidationError as error:
             raise FlavorNotTried(f"this is no flavor: {error}") from None
         flavor = _good(parse_flavor(json.dumps(asked.flavor)))
         image = NO_IMAGE if asked.image is None else _good(parse_image(json.dumps(asked.image)))

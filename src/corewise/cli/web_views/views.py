@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypedDict
@@ -283,17 +283,23 @@ class WebViews:
             raise UnknownObject(f"there are no documents of {kind}")
         return await made(name)
 
-    async def what_if(self, body: bytes | dict[str, Any]) -> dict[str, Any]:
+    async def what_if(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Try a change on the cluster's objects, off the event loop, one at a time; nothing is written.
 
-        ``body`` is the change as JSON, or decoded.
+        ``{"change": "flavor", "flavor": {...}, "image": {...}, "pack": false}`` asks the compute hosts.
 
         Raises:
             ChangeRefused: if the body is no change, or another one is being tried.
+            FlavorNotTried: if it is no flavor that the hosts can be asked for.
         """
         if self._trying.locked():
             raise ChangeRefused("another change is being tried; try again when it is done")
         async with self._trying:
+            if body.get("change") == "flavor":
+                if self.hosts is None:
+                    raise ChangeRefused("no compute hosts are shown: start the page with --compute-hosts")
+                asked = {key: value for key, value in body.items() if key != "change"}
+                return await asyncio.to_thread(self.hosts.try_flavor, asked)
             used = await cpu_usages(self._client)
             known, config = self._data.snapshot, self._data.snapshot.config_map
             live = LiveObjects(

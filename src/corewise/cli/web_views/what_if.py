@@ -53,8 +53,6 @@ from corewise.vocabulary.names import (
 from corewise.vocabulary.selectors import label_key_fault, label_value_fault
 
 N = TypeVar("N", ManagedNode, SchedulableNode)
-LARGEST_CHANGE = 1 << 20
-"""Characters of JSON: a ConfigMap has no more."""
 
 
 class ChangeRefused(ValueError):  # noqa: N818 - an answer, not a fault
@@ -113,13 +111,13 @@ class _Edit:
         return msgspec.structs.replace(node, metadata=changed)
 
 
-def try_change(body: bytes | dict[str, Any], live: LiveObjects) -> dict[str, Any]:
+def try_change(body: Mapping[str, Any], live: LiveObjects) -> dict[str, Any]:
     """Return what ``config check`` finds, and without errors both plans, what differs, and the command.
 
     Raises:
         ChangeRefused: if the body is no change that can be tried.
     """
-    edit = _edit_of(_decoded(body), live)
+    edit = _edit_of(_read_change(body), live)
     answer: dict[str, Any] = {"command": edit.command, "problems": [], "check": None}
     if edit.key:
         contents = Contents(edit.text)
@@ -150,14 +148,10 @@ def try_change(body: bytes | dict[str, Any], live: LiveObjects) -> dict[str, Any
     }
 
 
-def _decoded(body: bytes | dict[str, Any]) -> TriedChange:
-    if isinstance(body, bytes) and len(body) > LARGEST_CHANGE:
-        raise ChangeRefused(f"the change has {len(body)} bytes; a ConfigMap has at most {LARGEST_CHANGE}")
+def _read_change(body: Mapping[str, Any]) -> TriedChange:
     try:
-        if isinstance(body, bytes):
-            return msgspec.json.decode(body, type=TriedChange)
         return msgspec.convert(body, TriedChange)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.ValidationError as error:
         raise ChangeRefused(f"this is no change: {error}") from None
 
 
