@@ -303,13 +303,54 @@ export function HostsView() {
   );
 }
 
+interface HostDocument {
+  host: Row;
+  status: Record<string, Json>;
+  reshape: Json;
+}
+
 export function HostView({ name }: { name: string }) {
-  const feed = useDocument<Record<string, Json>>(`hosts/${encodeURIComponent(name)}`);
+  const feed = useDocument<HostDocument>(`hosts/${encodeURIComponent(name)}`);
   const data = feed.data.value;
+  if (!data) {
+    return (
+      <>
+        <Heading>{name}</Heading>
+        <Waiting feed={feed} />
+      </>
+    );
+  }
+  const { host, status, reshape } = data;
+  const guests = status["guests"];
+  const kept = (Array.isArray(guests) ? guests : []).filter((each) => each !== null && typeof each === "object");
+  const records = kept as Record<string, Json>[];
+  const keys = [...new Set(records.flatMap((each) => Object.keys(each)))];
   return (
     <>
       <Heading>{name}</Heading>
-      {data ? <pre tabIndex={0} role="group" aria-label={name}>{JSON.stringify(data, null, 2)}</pre> : <Waiting feed={feed} />}
+      <Figures
+        of={Object.entries(host).filter(([key]) => key !== "name").map(([key, value]) => [words(key), textOf(value)])}
+      />
+      <section aria-labelledby="guests">
+        <h2 id="guests">Guests</h2>
+        {records.length ? (
+          <Plain
+            caption="Guests"
+            head={keys.map(words)}
+            rows={records.map((each) => keys.map((key) => textOf(each[key])))}
+          />
+        ) : (
+          <p>No guest has CPUs of this host.</p>
+        )}
+      </section>
+      <section aria-labelledby="reshape">
+        <h2 id="reshape">What an upgrade would move</h2>
+        {reshape === null ? (
+          <p>Nothing: the host is upgraded, or nothing is known of its allocations.</p>
+        ) : (
+          <pre tabIndex={0} role="group" aria-label="What an upgrade would move, as text">{JSON.stringify(reshape, null, 2)}</pre>
+        )}
+      </section>
     </>
   );
 }

@@ -105,7 +105,9 @@ function draw(canvas: HTMLCanvasElement, laid: Laid, byName: Map<string, Tile>, 
     const label = context.measureText(long).width <= width ? long : group.data.name;
     if (width > 24) context.fillText(fitted(context, label, width), group.x0 + 2, group.y0 + HEAD / 2);
   }
-  for (const leaf of laid.leaves()) {
+  const leaves = laid.leaves();
+  const outlined = leaves.length < 1000;
+  for (const leaf of leaves) {
     const tile = byName.get(leaf.data.name);
     if (!tile) continue;
     const [x, y, width, height] = [leaf.x0, leaf.y0, leaf.x1 - leaf.x0, leaf.y1 - leaf.y0];
@@ -133,7 +135,7 @@ function draw(canvas: HTMLCanvasElement, laid: Laid, byName: Map<string, Tile>, 
       context.strokeStyle = text;
       context.lineWidth = 3;
       context.strokeRect(x + 1.5, y + 1.5, width - 3, height - 3);
-    } else if (laid.leaves().length < 1000) {
+    } else if (outlined) {
       context.strokeStyle = line;
       context.lineWidth = 1;
       if (!tile.problem) context.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
@@ -223,7 +225,8 @@ export function Treemap({ tiles, chosen, onChoose }: TreemapProps) {
     const frame = requestAnimationFrame(() => {
       if (laid) draw(element, laid, byName, chosen);
       else element.getContext("2d")?.clearRect(0, 0, element.width, element.height);
-      if (laid) performance.mark("map drawn");
+      element.dataset["tiles"] = String(laid ? tiles.length : 0);
+      performance.mark("map drawn");
     });
     return () => {
       cancelAnimationFrame(frame);
