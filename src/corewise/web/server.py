@@ -20,6 +20,7 @@ from __future__ import annotations
 import gzip
 import mimetypes
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import aclosing, suppress
 from importlib.resources import files
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -132,8 +133,10 @@ class PageServer:
         feed = await self.feeds.open(path, self._reader(path))
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
-        async for message in feed.events():
-            await response.write(message)
+        with suppress(ConnectionError):  # the page was closed
+            async with aclosing(feed.events()) as events:
+                async for message in events:
+                    await response.write(message)
         return response
 
     async def _post(self, request: web.BaseRequest) -> web.StreamResponse:

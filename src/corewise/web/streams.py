@@ -11,7 +11,7 @@ followed. A comment every 15 s shows a page that the connection lives.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -106,7 +106,7 @@ class Feed:
         """Tell every reader everything anew."""
         self._tell(None)
 
-    async def events(self) -> AsyncIterator[bytes]:
+    async def events(self) -> AsyncGenerator[bytes, None]:
         """Yield what one page is to be sent, beginning with everything."""
         reader = _Reader(None, asyncio.Event())
         reader.news.set()
