@@ -228,7 +228,11 @@ def test_ctrl_c_ends_a_cluster_with_its_report_and_a_second_run_goes_on_from_its
 ) -> None:
     state, kubeconfig = tmp_path / "state", tmp_path / "kubeconfig"
     with running(state, "--nodes", "2", "--kubeconfig-out", str(kubeconfig), "-o", "json") as process:
-        assert f"export KUBECONFIG={kubeconfig}" in (tmp_path / "stderr").read_text()
+        told = (tmp_path / "stderr").read_text()
+        assert f"export KUBECONFIG={kubeconfig}" in told
+        page = told.partition("To look at it: ")[2].split()[0]
+        with urlopen(f"{page}/api/session") as answer:  # noqa: S310 - an address of ours
+            assert json.load(answer)["cluster"].startswith("https://127.0.0.1:")
         assert kubeconfig.stat().st_mode & 0o077 == 0
         process.send_signal(signal.SIGINT)
         first = json.loads(process.communicate(timeout=WITHIN)[0])

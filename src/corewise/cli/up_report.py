@@ -234,10 +234,11 @@ class Teller:
     def crowded(self, of: MemorySummary, pending: int, *, on: bool) -> None:
         self._line(f"corewise {'on ' if on else 'off'}  {memory_line(of, pending)}")
 
-    def at_rest(self) -> None:
+    def at_rest(self, page: str) -> None:
         self.clear()
         if self._open_ended:
-            say("The cluster is up until Ctrl-C. To use it from another shell:")
+            say(f"The cluster is up until Ctrl-C. To look at it: {page}")
+            say("To use it from another shell:")
             say(f"  export KUBECONFIG={shlex.quote(str(self._kubeconfig))}")
             activate = Path(sys.prefix, "bin", "activate")
             if shutil.which("corewise") is None and activate.exists():

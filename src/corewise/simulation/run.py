@@ -67,8 +67,8 @@ class RunListener(Protocol):
     def crowded(self, of: MemorySummary, pending: int, *, on: bool) -> None:
         """Contention for memory has been measured, with so many pods without a node."""
 
-    def at_rest(self) -> None:
-        """All nodes and pods are in place; the cluster runs on."""
+    def at_rest(self, page: str) -> None:
+        """All nodes and pods are in place; the cluster runs on. ``page``: the address of its web page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +156,14 @@ class _Run:
     stack: AsyncExitStack
     programs: dict[str, LocalProgram] = field(default_factory=dict)
 
+    async def _serve_page(self) -> str:
+        """Serve the web page, and return where."""
+        folder, address = self.options.folder, f"127.0.0.1:{control_plane.free_port()}"
+        arguments = ("web", "--kubeconfig", str(folder.kubeconfig), "--listen", address)
+        page = LocalProgram("web page", arguments, folder.log("web"), f"http://{address}")
+        await self.stack.enter_async_context(control_plane.running_program(page))
+        return page.url
+
     async def report(self) -> RunReport:
         options, listener, clock, cluster = self.options, self.listener, self.clock, self.cluster
         await self._load()
@@ -172,7 +180,7 @@ class _Run:
         listener.measured(measured, on=True)
         memory = self._contention(on=True)
         colocation = await self._colocate(on=True)
-        listener.at_rest()
+        listener.at_rest("" if options.duration else await self._serve_page())
         async with running(cluster.simulations.run, cluster.metrics.run):
             rest = await self._rest_on()
         last = await cluster.snapshot()
