@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -288,6 +288,18 @@ async def _appears(child: Child, file: Path) -> None:
     """Wait for a file that a child writes when it is ready."""
     for _ in range(round(_START_SECONDS / _POLL)):
         if await asyncio.to_thread(file.exists):
+            return
+        await asyncio.sleep(_POLL)
+    raise ClusterError(f"{child.name} is not ready after {_START_SECONDS:g} s\n{child.last_words()}")
+
+
+async def answers(child: Child, url: str) -> None:
+    """Wait until a child listens at its address."""
+    where = urlsplit(url)
+    for _ in range(round(_START_SECONDS / _POLL)):
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection(where.hostname, where.port)
+            writer.close()
             return
         await asyncio.sleep(_POLL)
     raise ClusterError(f"{child.name} is not ready after {_START_SECONDS:g} s\n{child.last_words()}")

@@ -161,7 +161,8 @@ class _Run:
         folder, address = self.options.folder, f"127.0.0.1:{control_plane.free_port()}"
         arguments = ("web", "--kubeconfig", str(folder.kubeconfig), "--listen", address)
         page = LocalProgram("web page", arguments, folder.log("web"), f"http://{address}")
-        await self.stack.enter_async_context(control_plane.running_program(page))
+        child = await self.stack.enter_async_context(control_plane.running_program(page))
+        await control_plane.answers(child, page.url)
         return page.url
 
     async def report(self) -> RunReport:
