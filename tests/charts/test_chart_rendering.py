@@ -153,12 +153,10 @@ def test_an_overlay_of_kustomize_installs_what_the_chart_does(overlay: str, valu
     assert by_key(kustomized) == by_key(expected)
 
 
-@pytest.mark.parametrize("program", ["manager", "scheduler", "agent"])
+@pytest.mark.parametrize("program", ["manager", "scheduler", "agent", "web"])
 def test_a_program_that_is_off_leaves_nothing(program: str) -> None:
     made = objects(chart.render({**FULL, program: {"enabled": False}}))
-    named = [
-        key(each) for each in made if program in each["metadata"]["name"] and each["kind"] != "PrometheusRule"
-    ]
+    named = [key(each) for each in made if re.search(rf"{program}\b", each["metadata"]["name"])]
     agents_policy = ("ValidatingAdmissionPolicy", "", "corewise-agent-node")
     assert [each for each in named if each[0] != "PrometheusRule"] == []
     assert (agents_policy in map(key, made)) == (program != "agent")

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from api_process import local_api_server
@@ -33,6 +34,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.objects import Event, ObjectMeta, ObjectReference
 from corewise.kube.resources import CONFIG_MAPS, EVENTS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from corewise.simulation.control_plane import account_identity, acting_as, apply
 from corewise.simulation.planner_inputs import arrangement
 from corewise.vocabulary import names
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
@@ -40,6 +42,7 @@ from corewise.vocabulary.offline_report import OfferState
 from corewise.vocabulary.reasons import Reason
 from manager.world import CRD, FAST, SLOW, normalization
 from node_records import recorded
+from tools import chart
 
 FRESH = aged(REPORT, -3600, datetime.now(UTC))
 FROZEN = changed(FRESH, state=OfferState.FROZEN, missing=4)
@@ -147,6 +150,30 @@ def page(kubeconfig: Path) -> dict[str, Any]:
             return shown
 
     return asyncio.run(read())
+
+
+def test_with_the_charts_role_the_page_lacks_nothing(
+    kubeconfig: Path, page: dict[str, Any], tmp_path: Path
+) -> None:
+    role = chart.render({"web": {"enabled": True, "tlsSecret": "certificate"}})["web/rbac.yaml"]
+    acting_as(kubeconfig, *account_identity(chart.NAMESPACE, "corewise-web"), tmp_path / "as-web")
+
+    async def read() -> None:
+        async with Client(load_config(str(kubeconfig))) as client:
+            for manifest in yaml.safe_load_all(role):
+                await apply(client, manifest)
+        async with followed(tmp_path / "as-web") as views:
+            for name in views.tables:
+                seen, known = views.table(name), page[f"tables/{name}"]
+                assert seen["remarks"] == known["remarks"]
+                assert [row["name"] for row in seen["rows"]] == [row["name"] for row in known["rows"]]
+            for kind, name in (("nodes", "fast"), ("pods", "default/nowhere"), ("pods", "default/offline")):
+                seen = await views.document(kind, name)
+                assert seen["explanation"] == page[f"{kind}/{name}"]["explanation"]
+            planned = await views.what_if({"change": "label", "node": "fast", "label": "pool", "value": "a"})
+            assert "plan" in planned or "difference" in planned, planned
+
+    asyncio.run(read())
 
 
 def printed(kubeconfig: Path, command: str) -> Any:
