@@ -168,8 +168,8 @@ def test_with_the_charts_role_the_page_lacks_nothing(
                 assert seen["remarks"] == known["remarks"]
                 assert [row["name"] for row in seen["rows"]] == [row["name"] for row in known["rows"]]
             for kind, name in (("nodes", "fast"), ("pods", "default/nowhere"), ("pods", "default/offline")):
-                seen = await views.document(kind, name)
-                assert seen["explanation"] == page[f"{kind}/{name}"]["explanation"]
+                shown = await views.document(kind, name)
+                assert shown["explanation"] == page[f"{kind}/{name}"]["explanation"]
             planned = await views.what_if({"change": "label", "node": "fast", "label": "pool", "value": "a"})
             assert "plan" in planned or "difference" in planned, planned
 
