@@ -2,6 +2,7 @@
 
 ``check`` type-checks and lints the sources, builds them again elsewhere, and fails if what is committed
 differs or is too large. Node comes from a wheel. Only this needs the registry of npm: installing does not.
+Node trusts its own list of certificate authorities unless told to trust the machine's, as other tools do.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import filecmp
 import gzip
+import os
 import subprocess
 import sys
 import tempfile
@@ -71,6 +73,7 @@ def _run(program: object, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("NODE_USE_SYSTEM_CA", "1")
     parser = argparse.ArgumentParser(description="Build or check the files of the web page.")
     parser.add_argument("action", choices=["build", "check"])
     if parser.parse_args(sys.argv[1:]).action == "build":
