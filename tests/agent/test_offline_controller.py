@@ -605,6 +605,19 @@ def test_offline_pods_lack_cpu_by_the_quota_that_held_and_what_they_request(
     assert kept.controller.evictor.report is None
 
 
+def test_a_pod_that_has_become_online_since_the_sample_does_not_go(tmp_path: Path) -> None:
+    kept = Kept(OfflineNode(tmp_path))
+    kept.eviction = EVICTING
+    kept.start(pod("job", container("a"), labels={QOS_CLASS: "BE"}, qos="BestEffort"))
+    verdict = None
+    while verdict is None:
+        kept.tick(15, memory=60 * GIB)
+        verdict = kept.controller.eviction_due(kept.node.now)
+    kept.pods = [pod("job", container("a"), qos="BestEffort")]
+    kept.controller.settle(0.0, kept.pods)
+    assert kept.controller.eviction_due(kept.node.now) is None
+
+
 def test_every_pod_with_a_mark_may_go_for_memory_and_no_other_one_in_each_cooldown(tmp_path: Path) -> None:
     kept = Kept(OfflineNode(tmp_path))
     kept.eviction = EVICTING
@@ -618,11 +631,11 @@ def test_every_pod_with_a_mark_may_go_for_memory_and_no_other_one_in_each_cooldo
     evictor, going = kept.controller.evictor, {}
     for _ in range(10):
         kept.tick(15, memory=60 * GIB)
-        verdict = evictor.due(kept.node.now)
+        verdict = kept.controller.eviction_due(kept.node.now)
         if verdict is not None and verdict.pod is not None:
             name, now = verdict.pod.name, kept.node.now
             evictor.record(verdict, EvictionResult.EVICTED, "", now, now)
-            assert evictor.due(now) is None
+            assert kept.controller.eviction_due(now) is None
             going[name] = now
             kept.pods = [each for each in kept.pods if each.metadata.name != name]
     assert list(going) == ["job", "marked", "owner"]

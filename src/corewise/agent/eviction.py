@@ -152,10 +152,11 @@ class Evictor:
             self._state = state.with_sample(settings, sample)
         self.verdict = decide(settings, self._state, self._pods, now)
 
-    def due(self, now: float) -> EvictionVerdict | None:
-        """Return what is decided now, if a pod is to go."""
+    def due(self, now: float, pods: Iterable[MarkedPod], normalization: Ratio) -> EvictionVerdict | None:
+        """Return what is decided now, if a pod is to go: one that is still there, and still offline."""
         if self._state is None:
             return None
+        self._pods = tuple(candidate(each, normalization) for each in pods)
         verdict = decide(self.settings, self._state, self._pods, now)
         return verdict if verdict.pod else None
 

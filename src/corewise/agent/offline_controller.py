@@ -37,6 +37,7 @@ from corewise.config.eviction import NO_EVICTION, EvictionSettings
 from corewise.kernel.errors import KernelError
 from corewise.kube.clock import rfc3339
 from corewise.quantities import ONE, Ratio
+from corewise.suppression.eviction import EvictionVerdict
 from corewise.suppression.offer import (
     NO_AMOUNTS,
     Computed,
@@ -271,6 +272,10 @@ class OfflineController:
         self._log_problems(result)
         self.last = result
         return result
+
+    def eviction_due(self, now: float) -> EvictionVerdict | None:
+        """Return which pod is to be evicted now, by the last sample and the pods as they are now."""
+        return self.evictor.due(now, self.pods.marked, self._ratio)
 
     def stop(self) -> Tick:
         """Do what is to be done at the end of the agent.

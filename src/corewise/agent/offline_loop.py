@@ -406,7 +406,7 @@ class OfflineLoop:
     async def _evict_one(self) -> EvictionResult | None:
         """Evict the pod that is to go, if one is; return what became of it."""
         evictor = self.controller.evictor
-        verdict = evictor.due(self._clock.monotonic())
+        verdict = self.controller.eviction_due(self._clock.monotonic())
         if verdict is None or verdict.pod is None:
             return None
         pod = verdict.pod
