@@ -20,8 +20,10 @@ import msgspec
 from corewise.kube.clock import Clock
 from corewise.vocabulary.errors import OperationalError
 
-TOGETHER = 0.25
-"""Seconds in which changes are collected into one event."""
+TOGETHER, _LONGEST = 0.25, 1.5
+"""Seconds in which changes are collected into one event: the longer, the more work an event is."""
+_REST = 4
+"""How many times as long as its work a feed rests, so that open pages take a fifth of a core at most."""
 DOCUMENTS_EVERY = 1.0
 """Seconds between two looks at a document: it may have to ask the API server."""
 COMMENT_EVERY = 15.0
@@ -158,14 +160,14 @@ class Feeds:
 
     async def run(self) -> None:
         """Keep all that is followed current, until cancelled."""
-        was_lost, told = False, 0.0
+        was_lost, told, pause = False, 0.0, TOGETHER
         while True:
             try:
                 async with asyncio.timeout(1.0):
                     await self._changed.wait()
             except TimeoutError:
                 pass
-            await self._clock.sleep(TOGETHER)
+            await self._clock.sleep(pause)
             self._changed.clear()
             self._feeds = {path: feed for path, feed in self._feeds.items() if feed.is_read}
             lost, now = self._lost(), self._clock.monotonic()
@@ -175,6 +177,8 @@ class Feeds:
                     feed.lost(message)
             if lost is None:
                 await self._refresh()
+                spent = self._clock.monotonic() - now
+                pause = min(_LONGEST, max(TOGETHER, _REST * spent))
                 if was_lost:
                     for feed in self._feeds.values():
                         feed.found()
