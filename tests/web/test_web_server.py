@@ -20,6 +20,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import WEB, Listener
 from corewise.service.health import TokenAccess
 from corewise.service.options import Address
+from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.metrics import METRICS
 from corewise.web.server import HEADERS, PageServer
 from corewise.web.streams import Feed
@@ -48,6 +49,8 @@ class FakeViews:
     async def document(self, kind: str, name: str) -> Mapping[str, Any]:
         if (kind, name) == ("nodes", "no such node"):
             raise LookupError(f"there is no node {name}")
+        if kind == "hosts":
+            raise OperationalError("the ledger of h1 cannot be read")
         return {kind: name}
 
     async def what_if(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -133,6 +136,7 @@ async def test_a_host_header_of_another_name_is_refused(page: Page, host: str) -
         ("/api/pods/default/p", 200, {"pods": "default/p"}),
         ("/api/tables/none", 404, {"message": "there is no table none"}),
         ("/api/nodes/no such node", 404, {"message": "there is no node no such node"}),
+        ("/api/hosts/h1", 502, {"message": "the ledger of h1 cannot be read"}),
         ("/api/stream/tables/none", 404, {"message": "there is no table none"}),
     ],
 )

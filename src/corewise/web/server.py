@@ -29,9 +29,9 @@ import msgspec
 from aiohttp import web
 
 from corewise.kube.clock import Clock
-from corewise.kube.errors import KubeError
 from corewise.service.doors import RefusalCause, RefusedError, Route, read_body
 from corewise.service.health import Access, ResourceAccess, TokenAccess
+from corewise.vocabulary.errors import OperationalError
 from corewise.web.streams import Feeds, Read
 
 HEADERS = {
@@ -109,8 +109,8 @@ class PageServer:
             return await self._read(request, path.removeprefix(_API))
         except LookupError as error:
             return _json({"message": str(error)}, status=404)
-        except KubeError as error:
-            return _json({"message": f"the API server does not answer: {error}"}, status=502)
+        except OperationalError as error:  # of the API server, or of a compute host's ledger
+            return _json({"message": str(error)}, status=502)
 
     async def _read(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if path == "session":
