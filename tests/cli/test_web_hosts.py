@@ -19,6 +19,7 @@ from corewise.cli.web_views.views import UnknownObject, WebViews
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.tracking import Compat
+from placement_world import client_of_placement, emptied
 
 FLAVOR = {"name": "f", "vcpus": 8, "ram": 1024, "disk": 0, "extra_specs": {"hw:cpu_policy": "dedicated"}}
 TOO_LARGE = {**FLAVOR, "vcpus": 17}
@@ -88,16 +89,18 @@ def test_what_is_no_flavor_is_refused_in_words(folder: Path, body: dict[str, Any
         views(folder).try_flavor(body)
 
 
-def test_a_legacy_host_shows_what_its_upgrade_would_move(tmp_path: Path) -> None:
+def test_a_legacy_host_shows_what_its_upgrade_would_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "hosts"
     folder.mkdir()
     put_host(folder, "old", {"vcpu_pin_set": "2-17"})
-    database = tmp_path / "placement.sqlite"
-    where = ["--hosts", str(folder), "--host", "old", "--placement-db", str(database)]
-    client = PlacementChoice(placement_db=database).client()
+    monkeypatch.setattr(PlacementChoice, "client", lambda *_: client_of_placement())
+    client = emptied(client_of_placement())
     report(client, hosts_in(folder).known["old"])
     shown = HostViews(lambda: hosts_in(folder), Compat.SPEC, client).document("old")
     assert shown is not None
+    where = ["--hosts", str(folder), "--host", "old", "--placement-url", "http://127.0.0.1:1"]
     assert plain(shown["reshape"]) == printed("reshape", *where, "--dry-run")
     assert {"PCPU", "VCPU"} <= set(shown["reshape"]["before"]["inventories"])
 

@@ -271,7 +271,7 @@ def test_a_reader_that_goes_away_ends_the_run_without_a_traceback() -> None:
 def test_the_processes_go_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     with running(tmp_path / "state", "--nodes", "1") as process:
         pids = children(process.pid)
-        assert len(pids) == 3, "the API server, the manager and the scheduler"
+        assert len(pids) == 4, "the API server, the manager, the scheduler and the web page"
         process.kill()
         process.wait()
         wait_for(lambda: all(map(is_gone, pids)), "a child outlived its parent")

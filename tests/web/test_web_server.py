@@ -18,7 +18,7 @@ from corewise.cli.top_data import LostConnection
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import WEB, Listener
-from corewise.service.health import TokenAccess
+from corewise.service.health import REMEMBERED_SECONDS, TokenAccess
 from corewise.service.options import Address
 from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.metrics import METRICS
@@ -121,7 +121,7 @@ async def test_every_answer_has_the_headers_that_keep_others_out(page: Page) -> 
         assert answer.headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"]
 
 
-@pytest.mark.parametrize("host", ["x.example", "127.0.0.1.x.example", "", "[::2]"])
+@pytest.mark.parametrize("host", ["x.example", "127.0.0.1.x.example", "", "[::2]", "["])
 async def test_a_host_header_of_another_name_is_refused(page: Page, host: str) -> None:
     async with page.session.get(page.url("/api/tables/nodes"), headers={"Host": host}) as answer:
         assert answer.status == 421
@@ -153,6 +153,7 @@ async def test_views_are_json(page: Page, path: str, status: int, shown: Any) ->
         ("/api/what-if", {}, "[", 400),
         ("/api/what-if", {"Content-Type": "text/plain"}, '{"ratio": 2}', 415),
         ("/api/what-if", {"Origin": "http://x.example"}, '{"ratio": 2}', 403),
+        ("/api/what-if", {"Origin": "http://["}, '{"ratio": 2}', 403),
         ("/api/what-if", {}, '"' + "x" * WEB.max_body + '"', 413),
         ("/api/tables/nodes", {}, "{}", 405),
     ],
@@ -209,6 +210,24 @@ async def test_what_many_pages_show_is_made_once(page: Page) -> None:
     assert page.views.reads - before <= 3  # one for the change; a tick or two may have looked too
 
 
+async def test_two_pages_that_open_a_document_at_once_both_follow_it(page: Page) -> None:
+    shown = {"cpu": 1}
+
+    async def document(kind: str, name: str) -> Mapping[str, Any]:
+        await asyncio.sleep(0.05)
+        return {kind: name, **shown}
+
+    page.views.document = document  # type: ignore[method-assign]
+    async with (
+        page.session.get(page.url("/api/stream/nodes/a")) as one,
+        page.session.get(page.url("/api/stream/nodes/a")) as other,
+    ):
+        assert [(await next_event(each))[1]["cpu"] for each in (one, other)] == [1, 1]
+        shown["cpu"] = 2
+        page.server.feeds.changed()
+        assert [(await next_event(each))[1]["cpu"] for each in (one, other)] == [2, 2]
+
+
 async def test_a_slow_page_gets_no_queue_but_everything_anew() -> None:
     views = FakeViews()
     views.put("a", cpu=0)
@@ -218,7 +237,7 @@ async def test_a_slow_page_gets_no_queue_but_everything_anew() -> None:
 
     feed = Feed(read)
     await feed.refresh()
-    slow = feed.events()
+    slow = feed.events(feed.join())
     assert (await anext(slow)).startswith(b"event: all")
     for number in range(1000):
         views.put("a", cpu=number)
@@ -264,5 +283,15 @@ async def test_with_tokens_each_view_takes_the_leave_that_it_needs(tmp_path: Pat
             assert [await status(path, "nonsense") for path in paths] == [401] * 4
             assert [await status(path, viewer) for path in paths] == [200, 403, 403, 403]
             assert [await status(path, admin) for path in paths] == [200, 404, 200, 200]
+            assert await status("/api/nodes/n", viewer) == 403  # it says whose pods are there
             assert await status("/api/pods/team/p", viewer) == 403
+            headers = {"Authorization": f"Bearer {viewer}"}
+            async with page.session.get(page.url("/api/stream/tables/nodes"), headers=headers) as answer:
+                assert (await next_event(answer))[0] == "all"
+                await world.client.delete(rbac("clusterrolebindings", "ClusterRoleBinding"), "nodes")
+                world.clock.skip(REMEMBERED_SECONDS)
+                page.views.put("new")
+                page.server.feeds.changed()
+                with pytest.raises(AssertionError, match="the stream ended"):
+                    await next_event(answer)
             assert await status("/api/pods/team/p", admin) == 200

@@ -72,7 +72,12 @@ def command() -> None:
     )
 )
 @click.argument("file", type=TEXT_FILE)
-@click.option("--key", type=Choice(KEYS), help="The only key to check, or the key whose JSON FILE is.")
+@click.option(
+    "--key",
+    type=Choice(KEYS),
+    metavar="KEY",
+    help=f"The only key to check, or the key whose JSON FILE is: {', '.join(KEYS)}.",
+)
 @node_options
 @click.option(
     "--largest-amplification",

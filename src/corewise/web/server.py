@@ -17,13 +17,14 @@ whose it is, a SubjectAccessReview what may be seen. The page and its files are 
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import mimetypes
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 from aiohttp import web
@@ -48,6 +49,7 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 _JSON = "application/json"
 _API, _ASSETS, _STREAM, _WHAT_IF = "/api/", "/assets/", "stream/", "what-if"
 _INDEX = "index.html"
+_WRITE_WITHIN = 30.0
 
 _NODES, _PODS = ResourceAccess("nodes"), ResourceAccess("pods")
 _EVERYTHING = (_NODES, _PODS)
@@ -90,7 +92,7 @@ class PageServer:
 
     async def _guard(self, request: web.BaseRequest) -> None:
         """Let in who means this server, and may see what is asked for."""
-        host = (urlsplit(f"//{request.host}").hostname or "").lower()
+        host = _split(f"//{request.host}").hostname or ""
         if self._hosts is not None and host not in self._hosts:
             known = " or ".join(sorted(self._hosts))
             why = f"the Host header names {host or 'nothing'}: call this page {known}"
@@ -130,13 +132,15 @@ class PageServer:
         return read
 
     async def _stream(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        feed = await self.feeds.open(path, self._reader(path))
-        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        with suppress(ConnectionError):  # the page was closed
-            async with aclosing(feed.events()) as events:
+        async with self.feeds.opened(path, self._reader(path)) as events:
+            response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+            await response.prepare(request)
+            # The page was closed, reads nothing, or its token counts no more: it will ask again, if it can.
+            with suppress(ConnectionError, TimeoutError, RefusedError):
                 async for message in events:
-                    await response.write(message)
+                    await self._guard(request)
+                    async with asyncio.timeout(_WRITE_WITHIN):
+                        await response.write(message)
         return response
 
     async def _post(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -145,7 +149,7 @@ class PageServer:
         if request.content_type != _JSON:
             raise RefusedError(415, RefusalCause.FORBIDDEN, f"send Content-Type: {_JSON}")
         origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.host:
+        if origin is not None and _split(origin).netloc != request.host:
             raise RefusedError(403, RefusalCause.FORBIDDEN, f"{origin} is another site")
         what_if: Callable[[Any], Any] | None = getattr(self._views, "what_if", None)
         if what_if is None:
@@ -168,6 +172,14 @@ class PageServer:
         return web.Response(body=plain, headers=headers)
 
 
+def _split(url: str) -> SplitResult:
+    """Return the parts of a URL that a caller sent; none of one that cannot be read."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
 def _needed(path: str) -> Sequence[Access]:
     """Return what the caller must be allowed for a path below /api."""
     kind, _, name = path.partition("/")
@@ -176,7 +188,7 @@ def _needed(path: str) -> Sequence[Access]:
             return ()
         case "pods":
             return (ResourceAccess("pods", "get", name.partition("/")[0]),)
-        case "nodes" | "hosts" | "offline":
+        case "hosts" | "offline":
             return (_NODES,)
         case "tables" if name in {"nodes", "offline", "hosts"}:
             return (_NODES,)

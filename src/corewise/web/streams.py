@@ -11,7 +11,8 @@ followed. A comment every 15 s shows a page that the connection lives.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,15 +60,22 @@ class Feed:
 
     def __init__(self, read: Read) -> None:
         self._read = read
+        self._reading = asyncio.Lock()
         self._readers: set[_Reader] = set()
         self._rows: dict[str, object] = {}
         self._rest: bytes = b""
         self._shown: Mapping[str, Any] = {}
+        self._whole: bytes | None = None
         self.read_at = 0.0
 
     @property
     def is_read(self) -> bool:
         return bool(self._readers)
+
+    async def first(self) -> None:
+        """Look, unless somebody has; raises as ``refresh``."""
+        if not self._shown:
+            await self.refresh()
 
     async def refresh(self) -> None:
         """Look again, and tell what has changed.
@@ -76,7 +84,8 @@ class Feed:
             LookupError: if the object is gone.
             KubeError: if the API server does not say what has to be asked for.
         """
-        shown = await self._read()
+        async with self._reading:
+            shown = await self._read()
         rows = shown.get("rows")
         rest = _encode({key: value for key, value in shown.items() if key != "rows"})
         now = {row["name"]: row for row in rows or ()}
@@ -85,7 +94,7 @@ class Feed:
         if not changed and not gone and rest == self._rest:
             return
         is_first = not self._shown
-        self._shown, self._rows, self._rest = shown, now, rest
+        self._shown, self._rows, self._rest, self._whole = shown, now, rest, None
         if rows is None or is_first:
             self._tell(None)
         else:
@@ -96,6 +105,12 @@ class Feed:
         for reader in self._readers:
             reader.pending = [message] if message is not None and reader.pending == [] else None
             reader.news.set()
+
+    def _all(self) -> bytes:
+        """Return everything as one event, made once for all readers."""
+        if self._whole is None:
+            self._whole = event("all", self._shown)
+        return self._whole
 
     def lost(self, message: bytes) -> None:
         """Tell every reader that what it has is old."""
@@ -108,27 +123,30 @@ class Feed:
         """Tell every reader everything anew."""
         self._tell(None)
 
-    async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield what one page is to be sent, beginning with everything."""
+    def join(self) -> _Reader:
+        """Add a page; it is to be sent everything."""
         reader = _Reader(None, asyncio.Event())
         reader.news.set()
         self._readers.add(reader)
-        try:
-            while True:
-                try:
-                    async with asyncio.timeout(COMMENT_EVERY):
-                        await reader.news.wait()
-                except TimeoutError:
-                    yield _COMMENT
-                    continue
-                reader.news.clear()
-                messages, reader.pending = reader.pending, []
-                if messages is None:
-                    messages = [event("all", self._shown)]
-                for message in messages:
-                    yield message
-        finally:
-            self._readers.discard(reader)
+        return reader
+
+    def leave(self, reader: _Reader) -> None:
+        """Forget a page."""
+        self._readers.discard(reader)
+
+    async def events(self, reader: _Reader) -> AsyncIterator[bytes]:
+        """Yield what a page is to be sent, beginning with everything."""
+        while True:
+            try:
+                async with asyncio.timeout(COMMENT_EVERY):
+                    await reader.news.wait()
+            except TimeoutError:
+                yield _COMMENT
+                continue
+            reader.news.clear()
+            messages, reader.pending = reader.pending, []
+            for message in [self._all()] if messages is None else messages:
+                yield message
 
 
 class Feeds:
@@ -143,20 +161,21 @@ class Feeds:
         """Note that something may have changed."""
         self._changed.set()
 
-    async def open(self, path: str, read: Read) -> Feed:
-        """Return the feed of a path, read at least once.
+    @asynccontextmanager
+    async def opened(self, path: str, read: Read) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Yield what a page that shows this path is to be sent.
 
         Raises:
             LookupError: if there is no such object.
             KubeError: if the API server does not say what has to be asked for.
         """
-        feed = self._feeds.get(path)
-        if feed is None or not feed.is_read:
-            feed = Feed(read)
-            await feed.refresh()
-            feed.read_at = self._clock.monotonic()
-            self._feeds[path] = feed
-        return feed
+        feed = self._feeds.setdefault(path, Feed(read))
+        reader = feed.join()  # before anything is awaited: a feed that nobody reads is forgotten
+        try:
+            await feed.first()
+            yield feed.events(reader)
+        finally:
+            feed.leave(reader)
 
     async def run(self) -> None:
         """Keep all that is followed current, until cancelled."""
