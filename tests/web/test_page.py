@@ -257,3 +257,52 @@ def test_a_server_that_wants_a_token_gets_it_and_the_page_keeps_it_nowhere(
     expect(page.get_by_label("Bearer token")).to_have_count(0)
     kept = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
     assert "secret-token" not in kept
+
+
+def test_a_flavor_is_sent_as_its_files_have_it_and_each_step_that_eliminates_hosts_is_shown(
+    page: Page, world: PageWorld
+) -> None:
+    refused = {"reason": "NoValidHost", "message": EVIL, "hosts": 9, "details": [EVIL]}
+    refused["fallen"] = [
+        {"hosts": 7, "demand": "PCPU", "reason": None},
+        {"hosts": 2, "demand": "NUMA fit", "reason": "NoFit"},
+    ]
+    world.data["what-if"] = {"placed": None, "refused": refused}
+    page.goto("/what-if?change=flavor")
+    page.get_by_label("vCPUs").fill("40")
+    page.get_by_label("Extra specs").fill("hw:cpu_policy=dedicated\nhw:numa_nodes")
+    page.get_by_role("button", name="Try it").click()
+    expect(page.locator(".refused")).to_contain_text("line 2: write KEY=VALUE")
+    page.get_by_label("Extra specs").fill("hw:cpu_policy = dedicated")
+    page.get_by_label("Properties of the image").fill("hw_cpu_thread_policy=isolate")
+    with page.expect_request("**/api/what-if") as sent:
+        page.get_by_role("button", name="Try it").click()
+    assert sent.value.post_data_json == {
+        "change": "flavor",
+        "flavor": {
+            "name": "tried",
+            "vcpus": 40,
+            "ram": 4096,
+            "disk": 0,
+            "extra_specs": {"hw:cpu_policy": "dedicated"},
+        },
+        "image": {"properties": {"hw_cpu_thread_policy": "isolate"}},
+        "pack": False,
+    }
+    assert cells(page, "PCPU") == ["PCPU", "7", "", "-"]
+    assert cells(page, "NUMA fit") == ["NUMA fit", "2", "", "NoFit"]
+    placed = {
+        "host": "h1",
+        "resources": {"PCPU": 4},
+        "pinnedCPUs": "2-5",
+        "emulatorCPU": 6,
+        "withheldCPUs": "7",
+    }
+    placed |= {"cells": [{"hostNode": 1, "memoryMiB": 4096}], "lost": {"h2": EVIL}}
+    placed["hosts"] = [{"host": "h1", "freeCPUs": 16, "interferenceScore": None, "score": 26.6}]
+    world.data["what-if"] = {"placed": placed, "refused": None}
+    page.get_by_role("button", name="Try it").click()
+    expect(page.locator("#tried")).to_have_text("Host h1 would take it")
+    assert cells(page, "h1") == ["h1", "16", "-", "26.6"]
+    expect(page.locator("main")).to_contain_text("Pinned to CPUs 2-5")
+    assert page.evaluate("window.pwned") is None

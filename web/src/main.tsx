@@ -1,7 +1,7 @@
 // The page: which view an address shows, the navigation, and the state of the connections.
 import { computed, effect } from "@preact/signals";
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { ClusterView } from "./cluster";
@@ -9,17 +9,9 @@ import { NodeView } from "./node";
 import { HostsView, HostView, OfflineView, PodsView, ProblemsView } from "./lists";
 import { PodView } from "./pod";
 import { Link, place } from "./router";
-import { ask, feeds, token, tokenWanted } from "./stream";
+import { ask, feeds, type Session, session, token, tokenWanted } from "./stream";
 import { ThemeSwitch } from "./theme";
 import { WhatIfView } from "./whatif";
-
-interface Session {
-  version: string;
-  cluster: string;
-  user: string;
-  placement: boolean;
-  views?: string[];
-}
 
 const VIEWS = [
   ["/", "Cluster"],
@@ -72,16 +64,6 @@ const connection = computed(() => {
   return open.length ? { state: "live", text: "Live" } : { state: "none", text: "" };
 });
 
-function useSession(): Session | null {
-  const [session, setSession] = useState<Session | null>(null);
-  useEffect(() => {
-    void ask("session")
-      .then((answer) => (answer.ok ? (answer.json() as Promise<Session>) : null))
-      .then(setSession, () => undefined);
-  }, []);
-  return session;
-}
-
 function TokenForm() {
   const send = (event: SubmitEvent): void => {
     event.preventDefault();
@@ -102,7 +84,11 @@ function TokenForm() {
 }
 
 function App() {
-  const session = useSession();
+  useEffect(() => {
+    void ask("session")
+      .then((answer) => (answer.ok ? (answer.json() as Promise<Session>) : null))
+      .then((given) => { session.value = given; }, () => undefined);
+  }, []);
   const { path } = place.value;
   const skip = (event: MouseEvent): void => {
     event.preventDefault();
@@ -117,7 +103,7 @@ function App() {
         <strong>corewise</strong>
         <nav aria-label="Views">
           <ul>
-            {VIEWS.filter(([to]) => to !== "/hosts" || session?.placement).map(([to, title]) => (
+            {VIEWS.filter(([to]) => to !== "/hosts" || session.value?.placement).map(([to, title]) => (
               <li key={to}>
                 <Link to={to} current={path === to || (to !== "/" && path.startsWith(`${to}/`))}>
                   {title}
@@ -127,10 +113,10 @@ function App() {
           </ul>
         </nav>
         <div class="session">
-          {session && (
+          {session.value && (
             <span>
-              {session.cluster}
-              {session.user && ` as ${session.user}`}
+              {session.value.cluster}
+              {session.value.user && ` as ${session.value.user}`}
             </span>
           )}
           <ThemeSwitch />
@@ -144,7 +130,7 @@ function App() {
         <View />
       </main>
       <footer>
-        corewise {session?.version} · read-only · CPUs are written as the command line writes them ·{" "}
+        corewise {session.value?.version} · read-only · CPUs are written as the command line writes them ·{" "}
         <a href="/assets/licenses.txt">Licences</a>
       </footer>
     </>

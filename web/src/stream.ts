@@ -36,6 +36,16 @@ interface Delta extends Partial<Whole> {
 /** What every open view is connected to: the header shows the worst state. */
 export const feeds = signal<readonly Feed<unknown>[]>([]);
 
+export interface Session {
+  version: string;
+  cluster: string;
+  user: string;
+  /** Compute hosts are shown too. */
+  placement: boolean;
+}
+
+export const session = signal<Session | null>(null);
+
 /** The bearer token that a server in a cluster wants; it is kept as long as the page is open, and no longer. */
 export const token = signal("");
 export const tokenWanted = signal(false);

@@ -1,10 +1,10 @@
-// A change tried on the live cluster: checked as `corewise config check` does, planned as `corewise plan` does.
-// Nothing is written; the command that would make the change is shown with the answer.
+// A change tried on the live cluster: checked as `corewise config check` does, planned as `corewise plan` does;
+// or a flavor tried on the compute hosts. Nothing is written and nothing is claimed.
 import { useState } from "preact/hooks";
 import { cpus, percent } from "./format";
-import { Heading, NodeLink, Plain, PodLink } from "./parts";
-import { asked, setQuery } from "./router";
-import { ask, messageOf, useTable } from "./stream";
+import { Bar, Heading, NodeLink, Plain, PodLink } from "./parts";
+import { asked, hostAddress, Link, setQuery } from "./router";
+import { ask, messageOf, session, useTable } from "./stream";
 import type { NodeRow } from "./cluster";
 
 interface Found {
@@ -38,67 +38,205 @@ interface Answer {
   };
 }
 
-type Field = [name: string, label: string, choices?: string[] | "nodes" | "models"];
+interface Tried {
+  placed: {
+    host: string;
+    resources: Record<string, number>;
+    cells: { hostNode: number; memoryMiB: number }[];
+    pinnedCPUs: string;
+    emulatorCPU: number | null;
+    withheldCPUs: string;
+    hosts: { host: string; freeCPUs: number; interferenceScore: number | null; score: number }[];
+    lost: Record<string, string>;
+  } | null;
+  refused: {
+    reason: string;
+    message: string;
+    hosts: number;
+    fallen: { hosts: number; demand: string; reason: string | null }[] | null;
+    details: string[];
+  } | null;
+}
 
-const CHANGES: Record<string, { title: string; fields: Field[] }> = {
+type Values = Partial<Record<string, string>>;
+
+interface Field {
+  name: string;
+  label: string;
+  /** What can be chosen, or what is suggested. */
+  choices?: string[];
+  suggest?: "nodes" | "models";
+  kind?: "number" | "lines" | "check";
+  first?: string;
+}
+
+interface Form {
+  title: string;
+  fields: Field[];
+  /** What is sent beside the kind of the change; it throws a text where a field cannot be read. */
+  body?: (values: Values) => Record<string, unknown>;
+}
+
+/** KEY=VALUE on each line. */
+function pairs(text: string, what: string): Record<string, string> {
+  const lines = text.split("\n").map((line) => line.trim());
+  return Object.fromEntries(
+    lines.filter(Boolean).map((line) => {
+      const at = line.indexOf("=");
+      if (at < 1) throw new Error(`${what}, line ${lines.indexOf(line) + 1}: write KEY=VALUE instead of "${line}".`);
+      return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+    }),
+  );
+}
+
+const FORMS: Record<"model" | "ratio" | "label" | "flavor", Form> = {
   model: {
     title: "A model's normalization ratio",
     fields: [
-      ["model", "CPU model", "models"],
-      ["field", "Entry", ["baseRatio", "hyperThreadEnabledRatio", "turboEnabledRatio", "hyperThreadTurboEnabledRatio"]],
-      ["ratio", "Ratio (empty takes the entry away)"],
+      { name: "model", label: "CPU model", suggest: "models" },
+      {
+        name: "field",
+        label: "Entry",
+        choices: ["baseRatio", "hyperThreadEnabledRatio", "turboEnabledRatio", "hyperThreadTurboEnabledRatio"],
+      },
+      { name: "ratio", label: "Ratio (empty takes the entry away)" },
     ],
   },
   ratio: {
     title: "An amplification ratio",
     fields: [
-      ["node", "Node (empty: the cluster's strategy)", "nodes"],
-      ["resource", "Resource", ["cpu", "memory"]],
-      ["ratio", "Ratio (empty takes it away)"],
+      { name: "node", label: "Node (empty: the cluster's strategy)", suggest: "nodes" },
+      { name: "resource", label: "Resource", choices: ["cpu", "memory"] },
+      { name: "ratio", label: "Ratio (empty takes it away)" },
     ],
   },
   label: {
     title: "A node's label",
     fields: [
-      ["node", "Node", "nodes"],
-      ["label", "Label"],
-      ["value", "Value (empty takes it away)"],
+      { name: "node", label: "Node", suggest: "nodes" },
+      { name: "label", label: "Label" },
+      { name: "value", label: "Value (empty takes it away)" },
     ],
+  },
+  flavor: {
+    title: "A flavor on the compute hosts",
+    fields: [
+      { name: "vcpus", label: "vCPUs", kind: "number", first: "4" },
+      { name: "ram", label: "Memory, MiB", kind: "number", first: "4096" },
+      { name: "disk", label: "Disk, GiB", kind: "number", first: "0" },
+      { name: "specs", label: "Extra specs, KEY=VALUE on each line", kind: "lines", first: "hw:cpu_policy=dedicated" },
+      { name: "properties", label: "Properties of the image, KEY=VALUE on each line", kind: "lines" },
+      { name: "pack", label: "Fill hosts and NUMA nodes up, instead of spreading guests", kind: "check" },
+    ],
+    body: (values) => {
+      const { specs = "", properties = "", pack } = values;
+      return {
+        flavor: {
+          name: "tried",
+          ...Object.fromEntries(["vcpus", "ram", "disk"].map((name) => [name, Number(values[name])])),
+          extra_specs: pairs(specs, "Extra specs"),
+        },
+        image: properties.trim() ? { properties: pairs(properties, "Properties of the image") } : null,
+        pack: pack === "true",
+      };
+    },
   },
 };
 
+/** Every field as a text; an empty ratio or value takes something away, an empty node is none. */
+function plainBody(form: Form, values: Values): Record<string, unknown> {
+  const given = form.fields.map(({ name }): [string, string | null] => [
+    name,
+    values[name] || (name === "ratio" || name === "value" ? null : ""),
+  ]);
+  return Object.fromEntries(given.filter(([name, value]) => name !== "node" || value));
+}
+
+function Input({ field, value, suggested, onValue }: {
+  field: Field;
+  value: string;
+  suggested: string[];
+  onValue: (value: string) => void;
+}) {
+  const { name, label, choices, suggest, kind } = field;
+  if (kind === "check") {
+    return (
+      <label class="check">
+        <input
+          name={name}
+          type="checkbox"
+          checked={value === "true"}
+          onChange={(event) => { onValue(String(event.currentTarget.checked)); }}
+        />
+        {label}
+      </label>
+    );
+  }
+  return (
+    <label class={kind}>
+      {label}
+      {choices ? (
+        <select name={name} value={value} onChange={(event) => { onValue(event.currentTarget.value); }}>
+          {choices.map((each) => <option key={each} value={each}>{each}</option>)}
+        </select>
+      ) : kind === "lines" ? (
+        <textarea
+          name={name}
+          rows={3}
+          spellcheck={false}
+          value={value}
+          onInput={(event) => { onValue(event.currentTarget.value); }}
+        />
+      ) : (
+        <input
+          name={name}
+          {...(kind && { inputMode: "numeric", pattern: "[0-9]+", required: true })}
+          value={value}
+          list={suggest && `known-${suggest}`}
+          onInput={(event) => { onValue(event.currentTarget.value); }}
+        />
+      )}
+      {suggest && (
+        <datalist id={`known-${suggest}`}>
+          {suggested.map((each) => <option key={each} value={each} />)}
+        </datalist>
+      )}
+    </label>
+  );
+}
+
 export function WhatIfView() {
   const nodes = useTable("nodes");
-  const [answer, setAnswer] = useState<Answer | null>(null);
+  const [answer, setAnswer] = useState<Answer | Tried | null>(null);
   const [refused, setRefused] = useState("");
   const [trying, setTrying] = useState(false);
-  const [values, setValues] = useState<Record<string, string>>({});
-  const kind = asked("change", "model");
-  const form = CHANGES[kind] ?? CHANGES["model"];
+  const [given, setGiven] = useState<Values>({});
+  const forms = Object.entries(FORMS).filter(([name]) => name !== "flavor" || session.value?.placement);
+  const [kind, form] = forms.find(([name]) => name === asked("change")) ?? ["model", FORMS.model];
   const rows = [...(nodes.data.value?.rows.values() ?? [])] as NodeRow[];
-  const offered = {
+  const suggested = {
     nodes: rows.map((row) => row.name),
     models: [...new Set(rows.map((row) => row.cpuModel).filter((each) => each !== null))].sort(),
   };
+  const values: Values = Object.fromEntries(
+    form.fields.map(({ name, choices, first }) => [name, given[name] ?? first ?? choices?.[0] ?? ""]),
+  );
 
   const attempt = async (): Promise<void> => {
-    const body: Record<string, string | null> = { change: kind };
-    for (const [name, , choices] of form?.fields ?? []) {
-      const value = values[name] ?? (Array.isArray(choices) ? choices[0] : "") ?? "";
-      if (value || name !== "node") body[name] = value || (name === "ratio" || name === "value" ? null : "");
-    }
     setTrying(true);
     try {
-      const given = await ask("what-if", {
+      const body = form.body ? form.body(values) : plainBody(form, values);
+      const response = await ask("what-if", {
         method: "POST",
         headers: { "Content-Type": "application/json" },
-        body: JSON.stringify(body),
+        body: JSON.stringify({ change: kind, ...body }),
       });
-      const text = await given.text();
-      setAnswer(given.ok ? (JSON.parse(text) as Answer) : null);
-      setRefused(given.ok ? "" : messageOf(text) || given.statusText);
-    } catch {
-      setRefused("The server of this page does not answer.");
+      const text = await response.text();
+      setAnswer(response.ok ? (JSON.parse(text) as Answer | Tried) : null);
+      setRefused(response.ok ? "" : messageOf(text) || response.statusText);
+    } catch (error) {
+      setAnswer(null);
+      setRefused(error instanceof TypeError ? "The server of this page does not answer." : (error as Error).message);
     }
     setTrying(false);
   };
@@ -123,49 +261,87 @@ export function WhatIfView() {
               setRefused("");
             }}
           >
-            {Object.entries(CHANGES).map(([name, { title }]) => (
+            {forms.map(([name, { title }]) => (
               <option key={name} value={name}>{title}</option>
             ))}
           </select>
         </label>
         <fieldset>
-          <legend>{form?.title}</legend>
-          {form?.fields.map(([name, label, choices]) => (
-            <label key={name}>
-              {label}
-              {Array.isArray(choices) ? (
-                <select
-                  name={name}
-                  value={values[name] ?? choices[0] ?? ""}
-                  onChange={(event) => { setValues({ ...values, [name]: event.currentTarget.value }); }}
-                >
-                  {choices.map((each) => <option key={each} value={each}>{each}</option>)}
-                </select>
-              ) : (
-                <>
-                  <input
-                    name={name}
-                    value={values[name] ?? ""}
-                    list={choices && `known-${choices}`}
-                    onInput={(event) => { setValues({ ...values, [name]: event.currentTarget.value }); }}
-                  />
-                  {choices && (
-                    <datalist id={`known-${choices}`}>
-                      {offered[choices].map((each) => <option key={each} value={each} />)}
-                    </datalist>
-                  )}
-                </>
-              )}
-            </label>
+          <legend>{form.title}</legend>
+          {form.fields.map((field) => (
+            <Input
+              key={field.name}
+              field={field}
+              value={values[field.name] ?? ""}
+              suggested={field.suggest ? suggested[field.suggest] : []}
+              onValue={(value) => { setGiven({ ...given, [field.name]: value }); }}
+            />
           ))}
         </fieldset>
         <button type="submit" disabled={trying}>{trying ? "Trying…" : "Try it"}</button>
       </form>
       <div role="status">
         {refused && <p class="refused">{refused}</p>}
-        {answer && <Outcome of={answer} />}
+        {answer && ("problems" in answer ? <Outcome of={answer} /> : <Hosts of={answer} />)}
       </div>
     </>
+  );
+}
+
+const HostLink = ({ name }: { name: string }) => <Link to={hostAddress(name)}>{name}</Link>;
+
+/** Which host would take the guest; or which demand eliminates how many hosts. */
+function Hosts({ of: { placed, refused } }: { of: Tried }) {
+  return (
+    <section aria-labelledby="tried">
+      <h2 id="tried">{placed ? <>Host <HostLink name={placed.host} /> would take it</> : "No host can take it"}</h2>
+      {placed && (
+        <>
+          <ul>
+            <li>
+              Resources:{" "}
+              {Object.entries(placed.resources).map(([name, amount]) => `${amount} ${name}`).join(", ")}
+            </li>
+            {placed.cells.map((cell) => (
+              <li key={cell.hostNode}>NUMA node {cell.hostNode}: {cell.memoryMiB} MiB</li>
+            ))}
+            <li>{placed.pinnedCPUs ? `Pinned to CPUs ${placed.pinnedCPUs}` : "It floats over the shared CPUs of the host"}</li>
+            {placed.emulatorCPU !== null && <li>Emulator threads on CPU {placed.emulatorCPU}</li>}
+            {placed.withheldCPUs && <li>CPUs {placed.withheldCPUs} are kept empty</li>}
+          </ul>
+          <Plain
+            caption="Hosts that can take it, the best first"
+            head={["Host", "Free CPUs", "Interference score", "Score"]}
+            figures={[1, 2, 3]}
+            rows={placed.hosts.map((each) => [
+              <HostLink name={each.host} />, each.freeCPUs, each.interferenceScore ?? "-", each.score,
+            ])}
+          />
+          {Object.entries(placed.lost).map(([host, message]) => (
+            <p key={host}><HostLink name={host} />: {message}</p>
+          ))}
+        </>
+      )}
+      {refused && (
+        <>
+          <p class="refused">{refused.reason}: {refused.message}</p>
+          {refused.fallen && refused.fallen.length > 0 && (
+            <Plain
+              caption="Hosts that each step eliminates"
+              head={["Step", "Hosts eliminated", `Of ${refused.hosts}`, "Reason"]}
+              figures={[1]}
+              rows={refused.fallen.map((each) => [
+                each.demand,
+                each.hosts,
+                <Bar part={each.hosts / Math.max(1, refused.hosts)} kind="eliminated" />,
+                each.reason ?? "-",
+              ])}
+            />
+          )}
+          <ul>{refused.details.map((each) => <li key={each}>{each}</li>)}</ul>
+        </>
+      )}
+    </section>
   );
 }
 
