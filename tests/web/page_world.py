@@ -130,7 +130,7 @@ class PageWorld:
         return None
 
     async def _get(self, request: web.Request) -> web.Response:
-        path = request.match_info["path"]
+        path = ("POST " if request.method == "POST" else "") + request.match_info["path"]
         return self._refusal(request, path) or web.json_response(self.data[path])
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:

@@ -67,7 +67,9 @@ HISTORY = {
     "batchCPUNormalizedMilli": [1000, 2000],
     "nodesSuppressing": [0, 1],
 }
-VIEWS = ["/", "/pods", "/offline", "/problems", "/what-if", "/nodes/n1", "/pods/ns/p1", "/hosts", "/hosts/h1"]
+AS_IT_IS = '{\n  "enable": true\n}'
+VIEWS = ["/", "/pods", "/offline", "/problems", "/nodes/n1", "/pods/ns/p1", "/hosts", "/hosts/h1"]
+VIEWS += [f"/what-if?change={change}" for change in ("model", "config", "flavor")]
 
 
 def table(*rows: dict[str, Any], remarks: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -91,6 +93,7 @@ def world() -> Iterator[PageWorld]:
             "status": {"guests": [{"guest": EVIL, "cpus": "2"}]},
             "reshape": {"moves": [EVIL]},
         },
+        "what-if": {"config": {"amplification": AS_IT_IS, "other": "{}"}},
         "offline/*": {"history": HISTORY},
         "nodes/n1": {
             "node": node_row("n1"),
@@ -267,7 +270,7 @@ def test_a_flavor_is_sent_as_its_files_have_it_and_each_step_that_eliminates_hos
         {"hosts": 7, "demand": "PCPU", "reason": None},
         {"hosts": 2, "demand": "NUMA fit", "reason": "NoFit"},
     ]
-    world.data["what-if"] = {"placed": None, "refused": refused}
+    world.data["POST what-if"] = {"placed": None, "refused": refused}
     page.goto("/what-if?change=flavor")
     page.get_by_label("vCPUs").fill("40")
     page.get_by_label("Extra specs").fill("hw:cpu_policy=dedicated\nhw:numa_nodes")
@@ -300,9 +303,33 @@ def test_a_flavor_is_sent_as_its_files_have_it_and_each_step_that_eliminates_hos
     }
     placed |= {"cells": [{"hostNode": 1, "memoryMiB": 4096}], "lost": {"h2": EVIL}}
     placed["hosts"] = [{"host": "h1", "freeCPUs": 16, "interferenceScore": None, "score": 26.6}]
-    world.data["what-if"] = {"placed": placed, "refused": None}
+    world.data["POST what-if"] = {"placed": placed, "refused": None}
     page.get_by_role("button", name="Try it").click()
     expect(page.locator("#tried")).to_have_text("Host h1 would take it")
     assert cells(page, "h1") == ["h1", "16", "-", "26.6"]
     expect(page.locator("main")).to_contain_text("Pinned to CPUs 2-5")
+    assert page.evaluate("window.pwned") is None
+
+
+def test_a_key_is_filled_with_its_text_and_a_problem_leads_to_its_line(page: Page, world: PageWorld) -> None:
+    page.goto("/what-if?change=config")
+    text = page.get_by_label("Its text")
+    expect(text).to_have_value(AS_IT_IS)
+    text.fill('{\n  "enable": maybe\n}')
+    page.get_by_label("Key of the ConfigMap").select_option("other")
+    expect(text).to_have_value("{}")
+    page.get_by_label("Key of the ConfigMap").select_option("amplification")
+    problem = {"severity": "error", "path": "enable", "message": EVIL, "line": 2, "column": 13}
+    world.data["POST what-if"] = {"command": EVIL, "problems": [problem]}
+    with page.expect_request("**/api/what-if") as sent:
+        page.get_by_role("button", name="Try it").click()
+    assert sent.value.post_data_json == {
+        "change": "config",
+        "key": "amplification",
+        "text": '{\n  "enable": maybe\n}',
+    }
+    page.get_by_role("button", name="Line 2").click()
+    expect(text).to_be_focused()
+    chosen = "box => box.value.slice(box.selectionStart, box.selectionEnd)"
+    assert text.evaluate(chosen) == '  "enable": maybe'
     assert page.evaluate("window.pwned") is None

@@ -1,18 +1,18 @@
 // A change tried on the live cluster: checked as `corewise config check` does, planned as `corewise plan` does;
 // or a flavor tried on the compute hosts. Nothing is written and nothing is claimed.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { cpus, percent } from "./format";
-import { Bar, Heading, NodeLink, Plain, PodLink } from "./parts";
+import { Bar, Heading, NodeLink, Plain, PodLink, StateText } from "./parts";
 import { asked, hostAddress, Link, setQuery } from "./router";
-import { ask, messageOf, session, useTable } from "./stream";
+import { ask, messageOf, session, token, useTable } from "./stream";
 import type { NodeRow } from "./cluster";
 
+/** A problem as `corewise config check -o json` has it. */
 interface Found {
-  severity?: string;
-  place?: string;
+  severity: string;
+  path: string;
   message: string;
-  line?: number;
-  column?: number;
+  line: number;
 }
 
 interface Planned {
@@ -65,8 +65,8 @@ interface Field {
   label: string;
   /** What can be chosen, or what is suggested. */
   choices?: string[];
-  suggest?: "nodes" | "models";
-  kind?: "number" | "lines" | "check";
+  suggest?: "nodes" | "models" | "keys";
+  kind?: "number" | "lines" | "text" | "check";
   first?: string;
 }
 
@@ -89,7 +89,7 @@ function pairs(text: string, what: string): Record<string, string> {
   );
 }
 
-const FORMS: Record<"model" | "ratio" | "label" | "flavor", Form> = {
+const FORMS: Record<"model" | "ratio" | "label" | "config" | "flavor", Form> = {
   model: {
     title: "A model's normalization ratio",
     fields: [
@@ -116,6 +116,13 @@ const FORMS: Record<"model" | "ratio" | "label" | "flavor", Form> = {
       { name: "node", label: "Node", suggest: "nodes" },
       { name: "label", label: "Label" },
       { name: "value", label: "Value (empty takes it away)" },
+    ],
+  },
+  config: {
+    title: "A key of the configuration, as text",
+    fields: [
+      { name: "key", label: "Key of the ConfigMap", suggest: "keys" },
+      { name: "text", label: "Its text", kind: "text" },
     ],
   },
   flavor: {
@@ -175,14 +182,14 @@ function Input({ field, value, suggested, onValue }: {
   return (
     <label class={kind}>
       {label}
-      {choices ? (
+      {choices || (suggest === "keys" && suggested.length) ? (
         <select name={name} value={value} onChange={(event) => { onValue(event.currentTarget.value); }}>
-          {choices.map((each) => <option key={each} value={each}>{each}</option>)}
+          {(choices ?? suggested).map((each) => <option key={each} value={each}>{each}</option>)}
         </select>
-      ) : kind === "lines" ? (
+      ) : kind === "lines" || kind === "text" ? (
         <textarea
           name={name}
-          rows={3}
+          rows={kind === "lines" ? 3 : 22}
           spellcheck={false}
           value={value}
           onInput={(event) => { onValue(event.currentTarget.value); }}
@@ -213,14 +220,20 @@ export function WhatIfView() {
   const [given, setGiven] = useState<Values>({});
   const forms = Object.entries(FORMS).filter(([name]) => name !== "flavor" || session.value?.placement);
   const [kind, form] = forms.find(([name]) => name === asked("change")) ?? ["model", FORMS.model];
+  const inForce = useInForce(kind === "config");
   const rows = [...(nodes.data.value?.rows.values() ?? [])] as NodeRow[];
   const suggested = {
+    keys: Object.keys(inForce),
     nodes: rows.map((row) => row.name),
     models: [...new Set(rows.map((row) => row.cpuModel).filter((each) => each !== null))].sort(),
   };
   const values: Values = Object.fromEntries(
     form.fields.map(({ name, choices, first }) => [name, given[name] ?? first ?? choices?.[0] ?? ""]),
   );
+  if (kind === "config") {
+    values["key"] ||= suggested.keys[0] ?? "";
+    values["text"] = given[textOf(values["key"])] ?? inForce[values["key"]] ?? "";
+  }
 
   const attempt = async (): Promise<void> => {
     setTrying(true);
@@ -274,17 +287,73 @@ export function WhatIfView() {
               field={field}
               value={values[field.name] ?? ""}
               suggested={field.suggest ? suggested[field.suggest] : []}
-              onValue={(value) => { setGiven({ ...given, [field.name]: value }); }}
+              onValue={(value) => {
+                setGiven({ ...given, [field.name === "text" ? textOf(values["key"] ?? "") : field.name]: value });
+              }}
             />
           ))}
+          {kind === "config" && (
+            <div role="status" class="checked">
+              {answer && "problems" in answer && <Problems of={answer.problems} />}
+            </div>
+          )}
         </fieldset>
         <button type="submit" disabled={trying}>{trying ? "Trying…" : "Try it"}</button>
       </form>
       <div role="status">
         {refused && <p class="refused">{refused}</p>}
-        {answer && ("problems" in answer ? <Outcome of={answer} /> : <Hosts of={answer} />)}
+        {answer && ("problems" in answer ? (
+          <Outcome of={answer} beside={kind === "config"} />
+        ) : (
+          <Hosts of={answer} />
+        ))}
       </div>
     </>
+  );
+}
+
+/** The name under which the text of a key is kept while it is edited: each key has its own. */
+const textOf = (key: string): string => `text of ${key}`;
+
+/** The texts of the ConfigMap's keys as they are now; asked for when they are wanted. */
+function useInForce(wanted: boolean): Partial<Record<string, string>> {
+  const [texts, setTexts] = useState<Partial<Record<string, string>>>({});
+  useEffect(() => {
+    if (!wanted) return;
+    void ask("what-if")
+      .then((answer) => (answer.ok ? (answer.json() as Promise<{ config: Record<string, string> }>) : { config: {} }))
+      .then(({ config }) => { setTexts(config); }, () => undefined);
+  }, [wanted, token.value]);
+  return texts;
+}
+
+/** Put the cursor on a line of the text that a problem is about. */
+function showLine(line: number): void {
+  const text = document.querySelector<HTMLTextAreaElement>("textarea[name=text]");
+  if (!text) return;
+  const lines = text.value.split("\n");
+  const start = lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0);
+  text.focus();
+  text.setSelectionRange(start, start + (lines[line - 1]?.length ?? 0));
+  text.scrollTop = ((line - 3) * text.scrollHeight) / lines.length;
+}
+
+/** What the check finds in a text, each with the line that it is about. */
+function Problems({ of, lines = true }: { of: Found[]; lines?: boolean }) {
+  return (
+    <section class={of.length ? "problems" : undefined} aria-labelledby="found">
+      <h2 id="found">What the check finds</h2>
+      {of.length === 0 && <p>No problems.</p>}
+      <ul>
+        {of.map((each, place) => (
+          <li key={place}>
+            {lines && <button type="button" onClick={() => { showLine(each.line); }}>Line {each.line}</button>}{" "}
+            <StateText text={each.severity} problem={each.severity === "error"} />: {each.path && `${each.path}: `}
+            {each.message}
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
@@ -345,24 +414,12 @@ function Hosts({ of: { placed, refused } }: { of: Tried }) {
   );
 }
 
-function Outcome({ of }: { of: Answer }) {
+function Outcome({ of, beside }: { of: Answer; beside: boolean }) {
   const { difference } = of;
   const many = (pods: number | string[]): number => (typeof pods === "number" ? pods : pods.length);
   return (
     <>
-      {of.problems.length > 0 && (
-        <section class="problems" aria-labelledby="found">
-          <h2 id="found">What the check finds</h2>
-          <ul>
-            {of.problems.map((each) => (
-              <li key={each.message}>
-                {each.place ? `${each.place}: ` : ""}
-                {each.message}
-              </li>
-            ))}
-          </ul>
-        </section>
-      )}
+      {of.problems.length > 0 && !beside && <Problems of={of.problems} lines={false} />}
       {of.plan && (
         <section aria-labelledby="plans">
           <h2 id="plans">All pods placed anew</h2>
@@ -413,8 +470,12 @@ function Outcome({ of }: { of: Answer }) {
           ))}
         </section>
       )}
-      <h2>The command that would make the change</h2>
-      <pre tabIndex={0} role="group" aria-label="Command">{of.command}</pre>
+      {of.plan && (
+        <section aria-labelledby="command">
+          <h2 id="command">The command that would make the change</h2>
+          <pre tabIndex={0} role="group" aria-label="Command">{of.command}</pre>
+        </section>
+      )}
     </>
   );
 }
