@@ -12,7 +12,7 @@ import pytest
 
 from corewise.kernel.cgroups.layout import CONTROLLERS
 from corewise.topology import CPUSet
-from node.guest.program import KUBELETS, QUOTAS
+from node.guest.program import KUBELETS, LIFTED, OWNERS, OWNERS_DIVIDED, QUOTAS
 from node.guest.records import (
     Deaths,
     Hybrid,
@@ -297,6 +297,17 @@ def test_an_agent_that_ends_in_order_changes_nothing_and_restore_puts_everything
     assert program["ended"] == QUOTAS["2.00"]
     assert program["restored"] == KUBELETS
     assert seen.get("program", Program) == Program(ended=0, restored=0, bugs=0)
+
+
+@pytest.mark.parametrize(
+    ("step", "quotas"),
+    [("owns", LIFTED), ("shares", OWNERS_DIVIDED), ("owns again", LIFTED), ("restored", OWNERS)],
+)
+@pytest.mark.usefixtures("program")
+def test_a_pod_that_owns_cpus_has_no_quota_and_its_own_again_afterwards(
+    seen: Observations, step: str, quotas: dict[str, int]
+) -> None:
+    assert seen.get(f"owner/{step}", dict[str, int]) == quotas
 
 
 def test_the_agent_reports_the_machine_that_qemu_was_told_about(

@@ -1,7 +1,7 @@
 """Runs the real ``corewise agent`` against a local API server, both in the guest, on a pod's real cgroups.
 
 The ratio is changed on the Node; the agent is killed, misses a change, is started again, and ends in order.
-At last its writes are undone with the API server gone.
+Another pod owns a CPU, shares, and owns one again. At last all writes are undone with the API server gone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from node.guest.records import Program, Report
 STATE = Path("/run/corewise-program")
 CGROUP_ROOT = "/program"
 LIMITS = {"one": "1", "two": "2"}
-IDS = {name: CONTAINERS[f"web/{name}"] for name in LIMITS}
 KUBELETS = {"": 300_000, "one": 100_000, "two": 200_000}
 QUOTAS = {
     "1.50": {"": 200_000, "one": 66_667, "two": 133_334},
@@ -28,25 +27,36 @@ QUOTAS = {
     "1.60": {"": 187_500, "one": 62_500, "two": 125_000},
     "removed": KUBELETS,
 }
+OWNERS = {"": 100_000, "only": 100_000}
+LIFTED, OWNERS_DIVIDED = dict.fromkeys(OWNERS, -1), dict.fromkeys(OWNERS, 62_500)
 OPTIONS = ("--cgroup-root", CGROUP_ROOT, "--no-nri")
 
 
 class RunningPod:
-    """A pod that the API server knows, and its cgroups."""
+    """A pod that the API server knows, and its cgroups with kubelet's quotas, the pod's under ""."""
 
-    def __init__(self, cluster: AgentCluster) -> None:
+    def __init__(
+        self,
+        cluster: AgentCluster,
+        name: str,
+        limits: Mapping[str, str],
+        kubelets: Mapping[str, int],
+        cpus: str = "",
+    ) -> None:
         self._cluster = cluster
-        own = f"{CGROUP_ROOT}/kubepods/burstable/pod{cluster.add_pod('web', LIMITS)}"
-        self._cgroups = {"": own, **{name: f"{own}/{number}" for name, number in IDS.items()}}
+        ids = {container: CONTAINERS[f"{name}/{container}"] for container in limits}
+        own = f"{CGROUP_ROOT}/kubepods/burstable/pod{cluster.add_pod(name, limits, cpus)}"
+        self._cgroups = {"": own, **{each: f"{own}/{number}" for each, number in ids.items()}}
         for cgroup in self._cgroups.values():
             make_cgroup(cgroup)
-        for name, quota in KUBELETS.items():
-            self._file(name).write_text(f"{quota} 100000")
-        cluster.run_pod("web", IDS)
+        for each, quota in kubelets.items():
+            self._file(each).write_text(f"{quota} 100000")
+        cluster.run_pod(name, ids)
 
     def quotas(self) -> dict[str, int]:
-        """Return the quotas of the pod ("") and its containers, read by nothing of corewise."""
-        return {name: int(self._file(name).read_text().split()[0]) for name in self._cgroups}
+        """Return the quotas of the pod ("") and its containers, -1 for none, read by nothing of corewise."""
+        texts = {name: self._file(name).read_text().split()[0] for name in self._cgroups}
+        return {name: -1 if text == "max" else int(text) for name, text in texts.items()}
 
     def come_to(self, quotas: Mapping[str, int]) -> dict[str, int]:
         """Wait for these quotas, and return what there is."""
@@ -61,13 +71,15 @@ def observe(report: Report) -> None:
     """Tell what the program made of each change, what it reported, and how it ended."""
     STATE.mkdir()
     with agent_cluster(STATE) as cluster:
-        pod = RunningPod(cluster)
+        pod = RunningPod(cluster, "web", LIMITS, KUBELETS)
         report.add("program/kubelet's", pod.quotas())
         _follow(report, cluster, pod)
-        ended = _go_on(report, cluster, pod)
+        owner = RunningPod(cluster, "db", {"only": "1"}, OWNERS, cpus="1")
+        ended = _go_on(report, cluster, pod, owner)
         report.add("program/topology", _reported(cluster))
     restored = cluster.restore()
     report.add("program/restored", pod.quotas())
+    report.add("owner/restored", owner.quotas())
     bugs = cluster.said("Traceback") + cluster.said("this is a bug")
     report.add("program", Program(ended, restored, bugs))
 
@@ -85,10 +97,17 @@ def _follow(report: Report, cluster: AgentCluster, pod: RunningPod) -> None:
         report.add("program/killed", pod.quotas())
 
 
-def _go_on(report: Report, cluster: AgentCluster, pod: RunningPod) -> int:
+def _go_on(report: Report, cluster: AgentCluster, pod: RunningPod, owner: RunningPod) -> int:
     """Have another agent go on from the journal, and end it in order; return its exit code."""
     with cluster.agent(*OPTIONS) as agent:
         report.add("program/1.60", pod.come_to(QUOTAS["1.60"]))
+        for step, cpus, quotas in (
+            ("owns", "1", LIFTED),
+            ("shares", "", OWNERS_DIVIDED),
+            ("owns again", "2", LIFTED),
+        ):
+            cluster.own("db", cpus)
+            report.add(f"owner/{step}", owner.come_to(quotas))
         cluster.annotate(None)
         report.add("program/removed", pod.come_to(KUBELETS))
         cluster.annotate("2.00")
