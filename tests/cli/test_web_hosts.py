@@ -121,7 +121,7 @@ def test_hosts_are_a_table_and_documents_where_they_are_configured(folder: Path)
                 await page.document("hosts", "none")
             broken = await page.document("hosts", "broken")
             assert (broken["status"], broken["host"]["name"]) == (None, "broken")
-            tried = await page.what_if({"change": "flavor", "flavor": FLAVOR})
+            tried = plain(await page.what_if({"change": "flavor", "flavor": FLAVOR}))
             assert tried["placed"]["host"] in {"h1", "h2"}
             page.stop()
 

@@ -28,6 +28,8 @@ from corewise.cli.config_file import NOTHING_CONFIGURED
 from corewise.cli.offline_reports import node_report
 from corewise.cli.web_views.history import AMOUNTS, EVERY, KEPT, POINTS, OfflineHistory
 from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
+from corewise.cli.web_views.trial import ChangeNotTried
+from corewise.cli.web_views.trial import tried as tried_apart
 from corewise.cli.web_views.views import UnknownObject, WebViews
 from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
 from corewise.kube.client import Client
@@ -170,8 +172,8 @@ def test_with_the_charts_role_the_page_lacks_nothing(
             for kind, name in (("nodes", "fast"), ("pods", "default/nowhere"), ("pods", "default/offline")):
                 shown = await views.document(kind, name)
                 assert shown["explanation"] == page[f"{kind}/{name}"]["explanation"]
-            planned = await views.what_if({"change": "label", "node": "fast", "label": "pool", "value": "a"})
-            assert "plan" in planned or "difference" in planned, planned
+            change = {"change": "label", "node": "fast", "label": "pool", "value": "a"}
+            assert "plan" in plain(await views.what_if(change))
 
     asyncio.run(read())
 
@@ -440,6 +442,38 @@ def test_a_decrease_that_pods_do_not_survive_is_named_and_node_changes_come_with
     kept = tried(kubeconfig, change="ratio", node="fast", ratio="1.5")
     assert names.AMPLIFICATION_ORIGINAL in kept["command"]
     assert kept["difference"]["ratios"] == [{"node": "fast", "before": "2.00", "after": "3.00"}]
+
+
+async def test_a_change_that_takes_too_long_or_whose_process_is_killed_leaves_nothing_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started, told = list[asyncio.subprocess.Process](), asyncio.Event()
+    start = asyncio.create_subprocess_exec
+
+    async def noted(*command: Any, **options: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*command, **options))
+        told.set()
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    live = LiveObjects({}, {}, {}, (), {}, {}, ClusterContext(NOTHING_CONFIGURED), "here")
+    with pytest.raises(ChangeNotTried, match="takes longer than 0 s"):
+        await tried_apart({}, live, limit=0.05)
+    told.clear()
+    left = asyncio.create_task(tried_apart({}, live))
+    await told.wait()
+    left.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await left
+    told.clear()
+    killed = asyncio.create_task(tried_apart({}, live))
+    await told.wait()
+    started[-1].kill()
+    with pytest.raises(ChangeNotTried, match="ended with code -9"):
+        await killed
+    assert [each.returncode for each in started] == [-9, -9, -9]
+    with pytest.raises(ChangeRefused, match="this is no change"):
+        await tried_apart({}, live)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ class FakeViews:
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     lost: LostConnection | None = None
     reads: int = 0
+    trial_began: asyncio.Event = field(default_factory=asyncio.Event)
+    trial_ended: asyncio.Event = field(default_factory=asyncio.Event)
     tables = ("nodes",)
 
     def put(self, name: str, **values: Any) -> None:
@@ -53,10 +55,18 @@ class FakeViews:
             raise OperationalError("the ledger of h1 cannot be read")
         return {kind: name}
 
-    async def what_if(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def what_if(self, body: Mapping[str, Any]) -> dict[str, Any]:
         if not body:
             raise ValueError("say what is to be changed")
-        return {"plan": body}
+        if "slow" in body:
+            self.trial_began.set()
+            try:
+                await asyncio.sleep(10)
+            finally:
+                self.trial_ended.set()
+        if "long" in body:
+            raise OperationalError("it takes too long")
+        return {"plan": dict(body)}
 
 
 @dataclass
@@ -150,6 +160,7 @@ async def test_views_are_json(page: Page, path: str, status: int, shown: Any) ->
     [
         ("/api/what-if", {}, '{"ratio": 2}', 200),
         ("/api/what-if", {}, "{}", 400),
+        ("/api/what-if", {}, '{"long": 1}', 503),
         ("/api/what-if", {}, "[", 400),
         ("/api/what-if", {"Content-Type": "text/plain"}, '{"ratio": 2}', 415),
         ("/api/what-if", {"Origin": "http://x.example"}, '{"ratio": 2}', 403),
@@ -166,6 +177,23 @@ async def test_only_a_plan_is_posted_and_only_by_this_page(
         assert answer.status == status
     async with page.session.delete(page.url(path)) as answer:
         assert answer.status == 405
+
+
+async def test_one_change_is_tried_at_a_time_and_given_up_when_its_page_is_closed(page: Page) -> None:
+    url = page.url("/api/what-if")
+
+    async def post(change: str, session: ClientSession) -> int:
+        async with session.post(url, json={change: 1}) as answer:
+            return answer.status
+
+    async with ClientSession() as other:
+        slow = asyncio.create_task(post("slow", other))
+        async with asyncio.timeout(10):
+            await page.views.trial_began.wait()
+            assert await post("ratio", page.session) == 429
+            slow.cancel()
+            await page.views.trial_ended.wait()
+            assert await post("ratio", page.session) == 200
 
 
 async def test_a_stream_sends_everything_and_then_the_rows_that_changed(page: Page) -> None:

@@ -4,7 +4,8 @@
 - ``/assets/FILE``: its script and style; names change with their content, so browsers keep them for ever.
 - ``/api/session``, ``/api/tables/NAME``, ``/api/KIND/NAME``: JSON, as the commands print it with ``-o json``.
 - ``/api/stream/...``: the same, followed by what changes; see :mod:`corewise.web.streams`.
-- ``POST /api/what-if``: a plan with a changed configuration. It writes nothing.
+- ``POST /api/what-if``: a plan with a changed configuration. It writes nothing. One is tried at a time; it
+  is given up when its caller leaves.
 
 The page can change nothing, sets no cookie, and loads nothing from elsewhere: the Content-Security-Policy
 lets in what this server serves, and no script or style within the HTML. The Host header must name this
@@ -20,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import mimetypes
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any, Protocol
@@ -30,7 +31,7 @@ import msgspec
 from aiohttp import web
 
 from corewise.kube.clock import Clock
-from corewise.service.doors import RefusalCause, RefusedError, Route, read_body
+from corewise.service.doors import RefusalCause, RefusedError, Route, read_body, when_lost
 from corewise.service.health import Access, ResourceAccess, TokenAccess
 from corewise.vocabulary.errors import OperationalError
 from corewise.web.streams import Feeds, Read
@@ -56,7 +57,7 @@ _EVERYTHING = (_NODES, _PODS)
 
 
 class Views(Protocol):
-    """What the page shows. Unknown names raise LookupError."""
+    """What the page shows. Unknown names raise LookupError, a change that makes no sense ValueError."""
 
     @property
     def tables(self) -> Collection[str]: ...
@@ -64,13 +65,11 @@ class Views(Protocol):
     def lost(self) -> Any: ...
     def table(self, name: str) -> Mapping[str, Any]: ...
     async def document(self, kind: str, name: str) -> Mapping[str, Any]: ...
+    async def what_if(self, body: Mapping[str, Any]) -> Any: ...
 
 
 class PageServer:
-    """The routes of the page. ``hosts`` are names that the Host header may have; None: any.
-
-    ``what_if`` answers a change, and raises ValueError for one that makes no sense.
-    """
+    """The routes of the page. ``hosts`` are names that the Host header may have; None: any."""
 
     def __init__(
         self,
@@ -84,6 +83,7 @@ class PageServer:
         self._views, self._session, self._hosts, self._access = views, session, hosts, access
         self.feeds = Feeds(clock, lambda: views.lost)
         self._files = _assets()
+        self._trying = asyncio.Lock()
 
     @property
     def routes(self) -> Sequence[Route]:
@@ -151,13 +151,20 @@ class PageServer:
         origin = request.headers.get("Origin")
         if origin is not None and _split(origin).netloc != request.host:
             raise RefusedError(403, RefusalCause.FORBIDDEN, f"{origin} is another site")
-        what_if: Callable[[Any], Any] | None = getattr(self._views, "what_if", None)
-        if what_if is None:
-            return _json({"message": "what-if is not available"}, status=404)
-        try:
-            return _json(await what_if(msgspec.json.decode(await read_body(request), type=dict[str, Any])))
-        except (msgspec.DecodeError, ValueError) as error:
-            return _json({"message": str(error)}, status=400)
+        body = await read_body(request)
+        if self._trying.locked():
+            why = "another change is being tried; try again when it is done"
+            raise RefusedError(429, RefusalCause.UNAVAILABLE, why)
+        async with self._trying:
+            try:
+                change = msgspec.json.decode(body, type=dict[str, Any])
+                trial = asyncio.ensure_future(self._views.what_if(change))
+                when_lost(request, trial.cancel)
+                return _json(await trial)
+            except ValueError as error:
+                return _json({"message": str(error)}, status=400)
+            except OperationalError as error:
+                return _json({"message": str(error)}, status=503)
 
     def _file(self, request: web.BaseRequest, name: str, cache: str) -> web.Response:
         if name not in self._files:

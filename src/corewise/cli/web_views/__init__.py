@@ -2,5 +2,6 @@
 
 - :mod:`views`: the caches; tables and documents by name, for whoever serves them;
 - :mod:`documents`: what is known of one node and of one pod; :mod:`hosts`: of compute hosts;
-- :mod:`problems`: everything that is wrong; :mod:`history`: the last hour; :mod:`what_if`: a change tried.
+- :mod:`problems`: everything that is wrong; :mod:`history`: the last hour; :mod:`what_if`: a change tried,
+  in a process of its own (:mod:`trial`).
 """

@@ -31,7 +31,8 @@ from corewise.cli.web_views.documents import event_records, explained, quota_rec
 from corewise.cli.web_views.history import EVERY, OfflineHistory
 from corewise.cli.web_views.hosts import HostViews
 from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
-from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
+from corewise.cli.web_views.trial import tried
+from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects
 from corewise.engine.objects import PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
@@ -118,7 +119,6 @@ class WebViews:
             *self._events,
         ]
         self._records: dict[str, dict[str, tuple[object, dict[str, Any]]]] = {}
-        self._trying = asyncio.Lock()
         self._history = OfflineHistory(clock.now())
         self._problems = ProblemHistory()
         self._problem_rows: dict[str, dict[str, Any]] = {}
@@ -283,37 +283,35 @@ class WebViews:
             raise UnknownObject(f"there are no documents of {kind}")
         return await made(name)
 
-    async def what_if(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Try a change on the cluster's objects, off the event loop, one at a time; nothing is written.
+    async def what_if(self, body: Mapping[str, Any]) -> dict[str, Any] | msgspec.Raw:
+        """Try a change on the cluster's objects, in a process of its own; nothing is written.
 
         ``{"change": "flavor", "flavor": {...}, "image": {...}, "pack": false}`` asks the compute hosts.
 
         Raises:
-            ChangeRefused: if the body is no change, or another one is being tried.
+            ChangeRefused: if the body is no change that can be tried.
+            ChangeNotTried: if trying it takes too long.
             FlavorNotTried: if it is no flavor that the hosts can be asked for.
         """
-        if self._trying.locked():
-            raise ChangeRefused("another change is being tried; try again when it is done")
-        async with self._trying:
-            if body.get("change") == "flavor":
-                if self.hosts is None:
-                    raise ChangeRefused("no compute hosts are shown: start the page with --compute-hosts")
-                asked = {key: value for key, value in body.items() if key != "change"}
-                return await asyncio.to_thread(self.hosts.try_flavor, asked)
-            used = await cpu_usages(self._client)
-            known, config = self._data.snapshot, self._data.snapshot.config_map
-            live = LiveObjects(
-                managed={node.metadata.name: node for node in known.nodes.items.values()},
-                schedulable={node.metadata.name: node for node in self._state.nodes.items.values()},
-                topologies={each.metadata.name: each for each in self._state.topologies.items.values()},
-                pods=tuple(pod for _, pod in sorted(self._state.pods.items.items())),
-                pods_of={str(name): known.pods_on(str(name)) for name in known.nodes.items},
-                config=dict(config.data) if config else {},
-                context=known.context,
-                namespace=self._config_namespace,
-                used=used,
-            )
-            return await asyncio.to_thread(try_change, body, live)
+        if body.get("change") == "flavor":
+            if self.hosts is None:
+                raise ChangeRefused("no compute hosts are shown: start the page with --compute-hosts")
+            asked = {key: value for key, value in body.items() if key != "change"}
+            return await asyncio.to_thread(self.hosts.try_flavor, asked)
+        used = await cpu_usages(self._client)
+        known, config = self._data.snapshot, self._data.snapshot.config_map
+        live = LiveObjects(
+            managed={node.metadata.name: node for node in known.nodes.items.values()},
+            schedulable={node.metadata.name: node for node in self._state.nodes.items.values()},
+            topologies={each.metadata.name: each for each in self._state.topologies.items.values()},
+            pods=tuple(pod for _, pod in sorted(self._state.pods.items.items())),
+            pods_of={str(name): known.pods_on(str(name)) for name in known.nodes.items},
+            config=dict(config.data) if config else {},
+            context=known.context,
+            namespace=self._config_namespace,
+            used=used,
+        )
+        return await tried(body, live)
 
     async def _host(self, name: str) -> dict[str, Any]:
         shown = None if self.hosts is None else await asyncio.to_thread(self.hosts.document, name)

@@ -1,0 +1,144 @@
+"""A what-if in a process of its own, so that open pages stay quick while all pods are placed twice.
+
+The server sends the cluster's objects as its caches have them, a thousand at a time, and the process answers
+with what :func:`corewise.cli.web_views.what_if.try_change` returns. It is killed after ``LIMIT`` seconds, and
+when the task that waits for it is cancelled.
+
+What is sent is one pickle after another: the change and what is not a list of objects, then the name of a
+list and some of its objects as MessagePack. That takes a tenth of the time of pickling them, in which open
+pages wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copyreg
+import os
+import pickle
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, BinaryIO
+
+import msgspec
+
+from corewise.assessment.nodes import BoundPod, ManagedNode
+from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
+from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
+from corewise.vocabulary.errors import OperationalError
+
+LIMIT = 60.0
+"""Seconds that a change may take."""
+_AT_ONCE = 1000
+_NICE = 10
+_DONE, _REFUSED = b"1", b"0"
+
+
+def _as_dict(view: MappingProxyType[Any, Any]) -> Any:
+    return dict, (dict(view),)
+
+
+copyreg.pickle(MappingProxyType, _as_dict)
+_KINDS: Mapping[str, Any] = {
+    "managed": list[ManagedNode],
+    "schedulable": list[SchedulableNode],
+    "topologies": list[ReportedTopology],
+    "pods": list[PlacedPod],
+    "bound": list[BoundPod],
+}
+
+
+class ChangeNotTried(OperationalError):  # noqa: N818 - an answer, not a fault
+    """The change could not be tried to its end; the text says why."""
+
+    retryable = True
+
+
+async def tried(body: Mapping[str, Any], live: LiveObjects, *, limit: float = LIMIT) -> msgspec.Raw:
+    """Return what ``try_change`` returns, as JSON.
+
+    Raises:
+        ChangeRefused: as ``try_change``.
+        ChangeNotTried: if it takes longer than ``limit`` seconds, or its process ends too early.
+    """
+    # -P: no module is imported from the folder in which the server was started.
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", __name__, stdin=PIPE, stdout=PIPE
+    )
+    sending, answer = process.stdin, b""
+    assert sending is not None and process.stdout is not None  # noqa: S101, PT018 - both are pipes
+    try:
+        async with asyncio.timeout(limit):
+            with suppress(ConnectionError):  # it has ended; its exit code is told below
+                for each in _pieces(body, live):
+                    sending.write(each)
+                    await sending.drain()
+            sending.close()
+            answer = await process.stdout.read()
+            await process.wait()
+    except TimeoutError:
+        raise ChangeNotTried(f"the change takes longer than {limit:.0f} s to try: it was given up") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise ChangeNotTried(f"the process that tried the change ended with code {process.returncode}")
+    if answer[:1] == _REFUSED:
+        raise ChangeRefused(answer[1:].decode())
+    return msgspec.Raw(answer[1:])
+
+
+def _pieces(body: Mapping[str, Any], live: LiveObjects) -> Iterator[bytes]:
+    yield pickle.dumps((body, live.config, live.context, live.namespace, live.used))
+    lists: dict[str, Sequence[object]] = {
+        "managed": [*live.managed.values()],
+        "schedulable": [*live.schedulable.values()],
+        "topologies": [*live.topologies.values()],
+        "pods": live.pods,
+        "bound": [pod for pods in live.pods_of.values() for pod in pods],
+    }
+    for name, objects in lists.items():
+        for start in range(0, len(objects), _AT_ONCE):
+            # Maps that many objects share are read-only views of dicts: dict is what encodes them.
+            piece = msgspec.msgpack.encode(objects[start : start + _AT_ONCE], enc_hook=dict)
+            yield pickle.dumps((name, piece))
+
+
+def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
+    """Return what ``_pieces`` makes its pieces from."""
+    body, config, context, namespace, used = pickle.load(source)  # noqa: S301 - the server sent it
+    known: dict[str, list[Any]] = {name: [] for name in _KINDS}
+    with suppress(EOFError):
+        while True:
+            name, piece = pickle.load(source)  # noqa: S301 - the server sent it
+            known[name] += msgspec.msgpack.decode(piece, type=_KINDS[name])
+    pods_of: dict[str, list[BoundPod]] = {}
+    for pod in known["bound"]:
+        pods_of.setdefault(pod.spec.node_name, []).append(pod)
+    by_name = {
+        name: {each.metadata.name: each for each in known[name]}
+        for name in ("managed", "schedulable", "topologies")
+    }
+    pods = tuple(known["pods"])
+    live = LiveObjects(
+        **by_name, pods=pods, pods_of=pods_of, config=config, context=context, namespace=namespace, used=used
+    )
+    return body, live
+
+
+def main() -> None:
+    """Try the change that comes on stdin, and answer on stdout."""
+    os.nice(_NICE)
+    body, live = _received(sys.stdin.buffer)
+    try:
+        answer = _DONE + msgspec.json.encode(try_change(body, live))
+    except ChangeRefused as refused:
+        answer = _REFUSED + str(refused).encode()
+    sys.stdout.buffer.write(answer)
+
+
+if __name__ == "__main__":
+    main()
