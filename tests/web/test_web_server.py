@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ from corewise.service.health import REMEMBERED_SECONDS, TokenAccess
 from corewise.service.options import Address
 from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.names import CONFIG_NAME
 from corewise.web.server import HEADERS, PageServer
 from corewise.web.streams import Feed
 from kubedouble.authentication import User, service_account
-from service.test_service_access import rbac, scene
+from service.test_service_access import Scene, rbac, scene
 
 
 @dataclass
@@ -100,7 +101,14 @@ async def next_event(answer: ClientResponse) -> tuple[str, Any]:
 
 @asynccontextmanager
 async def served(views: FakeViews, access: TokenAccess | None = None) -> AsyncIterator[Page]:
-    server = PageServer(views, {"version": "1"}, SYSTEM_CLOCK, hosts={"127.0.0.1"}, access=access)
+    server = PageServer(
+        views,
+        {"version": "1"},
+        SYSTEM_CLOCK,
+        hosts={"127.0.0.1"},
+        configuration=("config", CONFIG_NAME),
+        access=access,
+    )
     metrics = Exposition(METRICS)
     listener = Listener(WEB, Address("127.0.0.1", 0), server.routes, metrics, headers=HEADERS)
     tasks = [asyncio.create_task(listener.run()), asyncio.create_task(server.feeds.run())]
@@ -279,19 +287,46 @@ async def test_a_slow_page_gets_no_queue_but_everything_anew() -> None:
     assert (await anext(slow)).startswith(b"event: change")
 
 
-async def test_with_tokens_each_view_takes_the_leave_that_it_needs(tmp_path: Path) -> None:
-    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
-    async with scene(tmp_path) as world:
-        await world.client.create(
-            rbac("clusterroles", "ClusterRole"), {"metadata": {"name": "nodes"}, "rules": rules}
-        )
-        binding = {
-            "metadata": {"name": "nodes"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "nodes"},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "team", "name": "viewer"}],
-        }
+async def grant(world: Scene, account: str, rules: list[dict[str, Any]], namespace: str = "") -> str:
+    """Allow an account of namespace team something, in one namespace or in all; return its token."""
+    role = {"metadata": {"name": account}, "rules": rules}
+    binding = {
+        "metadata": {"name": account},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "team", "name": account}],
+    }
+    bindings = replace(rbac("rolebindings", "RoleBinding"), namespaced=True)
+    await world.client.create(rbac("clusterroles", "ClusterRole"), role)
+    if namespace:
+        await world.client.create(bindings, binding, namespace)
+    else:
         await world.client.create(rbac("clusterrolebindings", "ClusterRoleBinding"), binding)
-        viewer = world.token(service_account("team", "viewer"))
+    return world.token(service_account("team", account))
+
+
+async def test_what_if_takes_leave_to_read_the_configuration_that_it_shows(tmp_path: Path) -> None:
+    lists = {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]}
+    reads = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+    async with scene(tmp_path) as world, served(FakeViews(), world.access) as page:
+        for account, rules, status in (
+            ("lists", [lists], 403),
+            ("reads-another", [lists, {**reads, "resourceNames": ["another"]}], 403),
+            ("reads-it", [lists, {**reads, "resourceNames": [CONFIG_NAME]}], 200),
+            ("reads-only", [reads], 403),
+        ):
+            headers = {"Authorization": f"Bearer {await grant(world, account, rules)}"}
+            async with page.session.post(
+                page.url("/api/what-if"), json={"ratio": 2}, headers=headers
+            ) as answer:
+                assert answer.status == status
+                if account == "lists":
+                    assert f"may not get configmaps {CONFIG_NAME} in config" in await answer.text()
+
+
+async def test_with_tokens_each_view_takes_the_leave_that_it_needs(tmp_path: Path) -> None:
+    async with scene(tmp_path) as world:
+        rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
+        viewer = await grant(world, "viewer", rules)
         admin = world.token(User("root", ("system:masters",)))
         async with served(FakeViews(), world.access) as page:
 
@@ -316,7 +351,7 @@ async def test_with_tokens_each_view_takes_the_leave_that_it_needs(tmp_path: Pat
             headers = {"Authorization": f"Bearer {viewer}"}
             async with page.session.get(page.url("/api/stream/tables/nodes"), headers=headers) as answer:
                 assert (await next_event(answer))[0] == "all"
-                await world.client.delete(rbac("clusterrolebindings", "ClusterRoleBinding"), "nodes")
+                await world.client.delete(rbac("clusterrolebindings", "ClusterRoleBinding"), "viewer")
                 world.clock.skip(REMEMBERED_SECONDS)
                 page.views.put("new")
                 page.server.feeds.changed()

@@ -21,6 +21,7 @@ from corewise.service.health import TokenAccess
 from corewise.service.options import Address, OptionsError
 from corewise.service.program import Loop, Program
 from corewise.tracking import Compat
+from corewise.vocabulary.names import CONFIG_NAME
 from corewise.web.server import HEADERS, LOOPBACK, PageServer
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ async def run_page(
             session,
             clock,
             hosts=frozenset({*LOOPBACK, options.listen.host, *options.hosts} - {""}),
+            configuration=(options.config_namespace, CONFIG_NAME),
             access=TokenAccess(client, clock) if options.auth else None,
         )
         loops: list[Loop] = [("feeds", page.feeds.run)]

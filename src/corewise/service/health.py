@@ -98,23 +98,26 @@ class PathAccess:
 
 @dataclass(frozen=True, slots=True)
 class ResourceAccess:
-    """Leave to do something with objects of the core group, in one namespace or in all."""
+    """Leave to do something with objects of the core group: with one, those of a namespace, or all."""
 
     resource: str
     verb: str = "list"
     namespace: str = ""
+    name: str = ""
 
     @property
     def attributes(self) -> Mapping[str, Any]:
         asked = {"verb": self.verb, "resource": self.resource, "version": "v1"}
-        return {"resourceAttributes": {**asked, "namespace": self.namespace} if self.namespace else asked}
+        where = {"namespace": self.namespace, "name": self.name}
+        return {"resourceAttributes": asked | {key: value for key, value in where.items() if value}}
 
     @property
     def hint(self) -> str:
         return "bind it to a role with this verb, such as the ClusterRole view"
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.resource}{f' in {self.namespace}' if self.namespace else ''}"
+        name = f" {self.name}" if self.name else ""
+        return f"{self.verb} {self.resource}{name}{f' in {self.namespace}' if self.namespace else ''}"
 
 
 Access = PathAccess | ResourceAccess

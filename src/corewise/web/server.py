@@ -53,7 +53,6 @@ _INDEX = "index.html"
 _WRITE_WITHIN = 30.0
 
 _NODES, _PODS = ResourceAccess("nodes"), ResourceAccess("pods")
-_EVERYTHING = (_NODES, _PODS)
 
 
 class Views(Protocol):
@@ -69,7 +68,10 @@ class Views(Protocol):
 
 
 class PageServer:
-    """The routes of the page. ``hosts`` are names that the Host header may have; None: any."""
+    """The routes of the page. ``hosts`` are names that the Host header may have; None: any.
+
+    ``configuration``: namespace and name of the ConfigMap. What-if shows its texts to callers who may get it.
+    """
 
     def __init__(
         self,
@@ -78,9 +80,11 @@ class PageServer:
         clock: Clock,
         *,
         hosts: Collection[str] | None,
+        configuration: tuple[str, str],
         access: TokenAccess | None = None,
     ) -> None:
         self._views, self._session, self._hosts, self._access = views, session, hosts, access
+        self._configuration = ResourceAccess("configmaps", "get", *configuration)
         self.feeds = Feeds(clock, lambda: views.lost)
         self._files = _assets()
         self._trying = asyncio.Lock()
@@ -98,8 +102,25 @@ class PageServer:
             why = f"the Host header names {host or 'nothing'}: call this page {known}"
             raise RefusedError(421, RefusalCause.FORBIDDEN, f"{why}, or start it with --host {host}")
         if self._access is not None and request.path.startswith(_API):
-            for needed in _needed(request.path.removeprefix(_API).removeprefix(_STREAM)):
+            for needed in self._needed(request.path.removeprefix(_API).removeprefix(_STREAM)):
                 await self._access.check(request, needed)
+
+    def _needed(self, path: str) -> Sequence[Access]:
+        """Return what the caller must be allowed for a path below /api."""
+        kind, _, name = path.partition("/")
+        match kind, name:
+            case "session", "":
+                return ()
+            case "pods", _:
+                return (ResourceAccess("pods", "get", name.partition("/")[0]),)
+            case ("hosts" | "offline", _) | ("tables", "nodes" | "offline" | "hosts"):
+                return (_NODES,)
+            case "tables", "pods":
+                return (_PODS,)
+            case "what-if", _:
+                return (_NODES, _PODS, self._configuration)
+            case _:
+                return (_NODES, _PODS)
 
     async def _get(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
@@ -185,24 +206,6 @@ def _split(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError:
         return urlsplit("")
-
-
-def _needed(path: str) -> Sequence[Access]:
-    """Return what the caller must be allowed for a path below /api."""
-    kind, _, name = path.partition("/")
-    match kind:
-        case "session":
-            return ()
-        case "pods":
-            return (ResourceAccess("pods", "get", name.partition("/")[0]),)
-        case "hosts" | "offline":
-            return (_NODES,)
-        case "tables" if name in {"nodes", "offline", "hosts"}:
-            return (_NODES,)
-        case "tables" if name == "pods":
-            return (_PODS,)
-        case _:
-            return _EVERYTHING
 
 
 def _json(value: Any, *, status: int = 200) -> web.Response:
