@@ -67,8 +67,37 @@ HISTORY = {
     "batchCPUNormalizedMilli": [1000, 2000],
     "nodesSuppressing": [0, 1],
 }
+BROKEN = {"name": "broken", "reason": "FileUnusable", "problem": EVIL}
+HOST = {"name": "h1", "legacy": True, "dedicatedCPUs": "1-4", "sharedCPUs": "5", "freeDedicatedCPUs": "4"}
+HOST |= {"guests": 2, "conflicts": 1, "reason": None, "problem": None}
+USES = ["host", "pinned", "emulator threads", "kept empty", "dedicated, free", "shared"]
+STATUS = {
+    "cpus": [
+        {
+            "cpu": cpu,
+            "numaNode": cpu // 3,
+            "use": use,
+            "guest": EVIL if 0 < cpu < 4 else None,
+            "guestCPU": None,
+        }
+        for cpu, use in enumerate(USES)
+    ],
+    "conflicts": [{"guest": "g2", "cpus": "3", "heldBy": EVIL}],
+    "guests": [
+        {"guest": guest, "flavor": "f", "state": "held", "vcpus": 1, "cpuPolicy": "dedicated"}
+        | {"threadPolicy": None, "heldCPUs": cpus, "resources": {"PCPU": 1}}
+        for guest, cpus in ((EVIL, "1-3"), ("g2", "3"))
+    ],
+}
+RESHAPE = {
+    "before": {"inventories": {"VCPU": {"total": 6, "reserved": 1, "allocation_ratio": 16.0}}},
+    "after": {"inventories": {"PCPU": {"total": 4, "reserved": 0, "allocation_ratio": 1.0}}},
+    "guests": [{"guest": EVIL, "before": {"VCPU": 1}, "after": {"PCPU": 1}}],
+    "warnings": [{"reason": "R", "message": EVIL}],
+}
 AS_IT_IS = '{\n  "enable": true\n}'
-VIEWS = ["/", "/pods", "/offline", "/problems", "/nodes/n1", "/pods/ns/p1", "/hosts", "/hosts/h1"]
+VIEWS = ["/", "/pods", "/offline", "/problems", "/nodes/n1", "/pods/ns/p1", "/hosts"]
+VIEWS += ["/hosts/h1", "/hosts/broken"]
 VIEWS += [f"/what-if?change={change}" for change in ("model", "config", "flavor")]
 
 
@@ -87,12 +116,9 @@ def world() -> Iterator[PageWorld]:
         "tables/pods": table(pod_row("ns/p1"), pod_row(f"ns/{EVIL}", node=None, phase="Pending")),
         "tables/offline": table(OFFLINE),
         "tables/problems": table(PROBLEM),
-        "tables/hosts": table({"name": "h1", "legacy": False, "guests": 1, "problem": EVIL}),
-        "hosts/h1": {
-            "host": {"name": "h1", "dedicatedCPUs": "2-3"},
-            "status": {"guests": [{"guest": EVIL, "cpus": "2"}]},
-            "reshape": {"moves": [EVIL]},
-        },
+        "tables/hosts": table(BROKEN, HOST),
+        "hosts/broken": {"host": BROKEN, "status": None, "reshape": None},
+        "hosts/h1": {"host": HOST, "status": STATUS, "reshape": RESHAPE},
         "what-if": {"config": {"amplification": AS_IT_IS, "other": "{}"}},
         "offline/*": {"history": HISTORY},
         "nodes/n1": {
@@ -309,6 +335,23 @@ def test_a_flavor_is_sent_as_its_files_have_it_and_each_step_that_eliminates_hos
     assert cells(page, "h1") == ["h1", "16", "-", "26.6"]
     expect(page.locator("main")).to_contain_text("Pinned to CPUs 2-5")
     assert page.evaluate("window.pwned") is None
+
+
+def test_a_host_shows_who_holds_each_cpu_and_what_an_upgrade_moves(page: Page) -> None:
+    page.goto("/hosts")
+    assert cells(page, "FileUnusable")[2:7] == ["-"] * 5
+    assert cells(page, "legacy")[2:7] == ["2", "4", "1", "1", "1"]
+    page.get_by_role("link", name="h1").click()
+    drawn = page.locator(".machine .cpu")
+    assert drawn.all_inner_texts() == ["0\nH", "1\n1", "2\n1e", "3\n!", "4\nD", "5"]
+    page.get_by_role("button", name="2 show in the drawing").click()
+    expect(page.locator(".machine .lit")).to_have_count(0)
+    page.get_by_role("button", name="1 show in the drawing").click()
+    expect(page.locator(".machine .lit")).to_have_count(3)
+    assert cells(page, "g2")[1:] == ["g2", "3", "1", "f", "held", "1", "dedicated", "-", "1 PCPU"]
+    expect(page.locator(".problem", has_text="which guest")).to_contain_text("guest g2 claims CPUs 3")
+    assert cells(page, "16")[:4] == ["VCPU", "6", "1", "16"]
+    assert cells(page, "1 VCPU")[1:] == ["1 VCPU", "1 PCPU"]
 
 
 def test_a_key_is_filled_with_its_text_and_a_problem_leads_to_its_line(page: Page, world: PageWorld) -> None:

@@ -1,61 +1,11 @@
-// The views that are one table each: pods, offline work, problems, compute hosts.
-import type { ComponentChildren } from "preact";
-import { useMemo } from "preact/hooks";
+// The views that are a list each: pods, offline work, problems.
 import { type History, HistoryCharts } from "./chart";
 import { age, count, cpus, gibibytes, measured, number, percent } from "./format";
-import { Choose, Figures, found, Heading, NodeLink, Plain, PodLink, Remarks, Search, StateText, Waiting } from "./parts";
-import { asked, hostAddress, Link } from "./router";
-import { type Json, type Row, useDocument, useTable } from "./stream";
-import { type Column, Table } from "./table";
-
-interface ListProps<R extends Row> {
-  table: string;
-  title: string;
-  noun: string;
-  columns: Column<R>[];
-  texts: (row: R) => string;
-  figures?: (total: Partial<R>) => [string, ComponentChildren][];
-  filter?: { label: string; name: string; options: [string, string][]; keeps: (row: R, value: string) => boolean };
-  above?: (rows: R[], total: Partial<R>) => ComponentChildren;
-  empty: string;
-}
-
-function List<R extends Row>({ table, title, noun, columns, texts, figures, filter, above, empty }: ListProps<R>) {
-  const feed = useTable(table);
-  const data = feed.data.value;
-  const words = asked("q");
-  const kept = filter ? asked(filter.name, filter.options[0]?.[0]) : "";
-  const rows = useMemo(() => [...(data?.rows.values() ?? [])] as R[], [data?.rows]);
-  const shown = useMemo(
-    () => found(filter ? rows.filter((row) => filter.keeps(row, kept)) : rows, words, texts),
-    [rows, words, kept],
-  );
-  if (!data) {
-    return (
-      <>
-        <Heading>{title}</Heading>
-        <Waiting feed={feed} />
-      </>
-    );
-  }
-  const total = (data.total ?? {}) as Partial<R>;
-  return (
-    <>
-      <Heading>{title}</Heading>
-      <Figures of={[[`${noun[0]?.toUpperCase() ?? ""}${noun.slice(1)}s`, rows.length], ...(figures?.(total) ?? [])]} />
-      <Remarks lines={data.remarks} />
-      {above?.(rows, total)}
-      <form class="controls" role="search" aria-label={title} onSubmit={(event) => { event.preventDefault(); }}>
-        <Search label="Search" />
-        {filter && <Choose label={filter.label} name={filter.name} options={filter.options} />}
-        <p role="status" class="count">
-          {shown.length === rows.length ? "" : `${shown.length} of ${count(rows.length, noun)} shown`}
-        </p>
-      </form>
-      {rows.length ? <Table caption={title} columns={columns} rows={shown} /> : <p>{empty}</p>}
-    </>
-  );
-}
+import { found, Heading, NodeLink, Plain, PodLink, Remarks, Search, StateText, Waiting } from "./parts";
+import { List } from "./list";
+import { asked } from "./router";
+import { type Row, useDocument, useTable } from "./stream";
+import type { Column } from "./table";
 
 /** A row of `corewise top pods -o json`. */
 export interface PodRow extends Row {
@@ -273,84 +223,6 @@ export function ProblemsView() {
           {members.length > MOST && <p>{members.length - MOST} more: search to narrow them down.</p>}
         </details>
       ))}
-    </>
-  );
-}
-
-const words = (key: string): string => key.replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
-
-const textOf = (value: Json | undefined): string =>
-  value === null || value === undefined ? "-" : typeof value === "object" ? JSON.stringify(value) : String(value);
-
-export function HostsView() {
-  const feed = useTable("hosts");
-  const first = [...(feed.data.value?.rows.values() ?? [])][0];
-  const columns: Column<Row>[] = Object.keys(first ?? { name: "" }).map((key) => ({
-    title: words(key),
-    text: (row) => textOf(row[key]),
-    ...(key === "name" ? { show: (row: Row) => <Link to={hostAddress(row.name)}>{row.name}</Link> } : {}),
-    ...(typeof first?.[key] === "number" ? { figure: (row: Row) => row[key] as number | null } : {}),
-  }));
-  return (
-    <List
-      table="hosts"
-      title="Compute hosts"
-      noun="host"
-      columns={columns}
-      texts={(row) => Object.values(row).map(textOf).join(" ")}
-      empty="Placement has no compute host."
-    />
-  );
-}
-
-interface HostDocument {
-  host: Row;
-  status: Record<string, Json>;
-  reshape: Json;
-}
-
-export function HostView({ name }: { name: string }) {
-  const feed = useDocument<HostDocument>(`hosts/${encodeURIComponent(name)}`);
-  const data = feed.data.value;
-  if (!data) {
-    return (
-      <>
-        <Heading>{name}</Heading>
-        <Waiting feed={feed} />
-      </>
-    );
-  }
-  const { host, status, reshape } = data;
-  const guests = status["guests"];
-  const kept = (Array.isArray(guests) ? guests : []).filter((each) => each !== null && typeof each === "object");
-  const records = kept as Record<string, Json>[];
-  const keys = [...new Set(records.flatMap((each) => Object.keys(each)))];
-  return (
-    <>
-      <Heading>{name}</Heading>
-      <Figures
-        of={Object.entries(host).filter(([key]) => key !== "name").map(([key, value]) => [words(key), textOf(value)])}
-      />
-      <section aria-labelledby="guests">
-        <h2 id="guests">Guests</h2>
-        {records.length ? (
-          <Plain
-            caption="Guests"
-            head={keys.map(words)}
-            rows={records.map((each) => keys.map((key) => textOf(each[key])))}
-          />
-        ) : (
-          <p>No guest has CPUs of this host.</p>
-        )}
-      </section>
-      <section aria-labelledby="reshape">
-        <h2 id="reshape">What an upgrade would move</h2>
-        {reshape === null ? (
-          <p>Nothing: the host is upgraded, or nothing is known of its allocations.</p>
-        ) : (
-          <pre tabIndex={0} role="group" aria-label="What an upgrade would move, as text">{JSON.stringify(reshape, null, 2)}</pre>
-        )}
-      </section>
     </>
   );
 }

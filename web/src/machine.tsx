@@ -1,14 +1,22 @@
 // The machine drawn: sockets, NUMA nodes, last-level caches, cores and their CPUs, and which pod owns which.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { count, cpuList, gibibytes } from "./format";
 import { Plain, PodLink } from "./parts";
 
+/** Null where nothing is known of it. */
 interface Thread {
   cpu: number;
-  core: number;
+  core: number | null;
   cache: number | null;
-  numaNode: number;
-  socket: number;
+  numaNode: number | null;
+  socket: number | null;
+}
+
+/** What a CPU is used for, and by whom. */
+export interface Held {
+  use: string;
+  owners: string[];
 }
 
 /** What `corewise topology -o json` prints, and who owns the CPUs. */
@@ -22,7 +30,7 @@ export interface Topology {
   freeCPUs?: string;
   reservedCPUs?: string;
   owners?: { pod: string; cpus: string }[];
-  conflicts?: { pod: string; cpus: string; reason: string; message: string }[];
+  conflicts?: { pod: string; cpus: string; reason?: string; message: string }[];
 }
 
 function grouped<T>(items: T[], by: (item: T) => number | null): [number | null, T[]][] {
@@ -36,45 +44,68 @@ function grouped<T>(items: T[], by: (item: T) => number | null): [number | null,
   return [...groups].sort(([a], [b]) => (a ?? 0) - (b ?? 0));
 }
 
-export function Machine({ of, owner = "pod" }: { of: Topology; owner?: "pod" | "guest" }) {
+/** How a use is drawn: its class, its sign (# is the number of the owner), and what the legend says. */
+const LOOKS: Partial<Record<string, [kind: string, sign: string, text: string]>> = {
+  owned: ["owned", "#", "owned by pod 1 of the table"],
+  reserved: ["reserved", "R", "reserved for the system"],
+  // The uses of a compute host are named as `corewise compute status` names them.
+  pinned: ["owned", "#", "pinned: it belongs to guest 1 of the table"],
+  "emulator threads": ["owned", "#e", "emulator threads of guest 1"],
+  "kept empty": ["withheld", "#", "kept empty for guest 1"],
+  "dedicated, free": ["dedicated", "D", "dedicated, free"],
+  shared: ["free", "", "shared"],
+  "shared, may be pinned": ["free", "B", "shared, may be pinned"],
+  host: ["reserved", "H", "kept for the host itself"],
+};
+
+function heldOn(of: Topology): Map<number, Held> {
+  const held = new Map<number, Held>(of.threads.map(({ cpu }) => [cpu, { use: "shared", owners: [] }]));
+  for (const cpu of cpuList(of.reservedCPUs)) held.set(cpu, { use: "reserved", owners: [] });
+  for (const { pod, cpus } of of.owners ?? []) {
+    for (const cpu of cpuList(cpus)) held.set(cpu, { use: "owned", owners: [...(held.get(cpu)?.owners ?? []), pod] });
+  }
+  return held;
+}
+
+interface MachineProps {
+  of: Topology;
+  owner?: "pod" | "guest";
+  held?: Map<number, Held>;
+  /** More columns of the table of owners. */
+  more?: { head: string[]; cells: ComponentChildren[][] };
+}
+
+export function Machine({ of, owner = "pod", held = heldOn(of), more }: MachineProps) {
   const [lit, setLit] = useState("");
   const owners = of.owners ?? [];
-  const holders = new Map<number, number[]>();
-  owners.forEach((each, place) => {
-    for (const cpu of cpuList(each.cpus)) holders.set(cpu, [...(holders.get(cpu) ?? []), place]);
-  });
-  const reserved = new Set(cpuList(of.reservedCPUs));
+  const numbers = new Map(owners.map((each, place) => [each.pod, place + 1]));
   const conflicts = new Set((of.conflicts ?? []).flatMap((each) => cpuList(each.cpus)));
   const offline = cpuList(of.offlineCPUs);
-  const kindOf = (cpu: number): [string, string] => {
-    if (conflicts.has(cpu)) return ["conflict", "!"];
-    const places = holders.get(cpu);
-    if (places) return ["owned", places.map((place) => place + 1).join("+")];
-    return reserved.has(cpu) ? ["reserved", "R"] : ["free", ""];
-  };
+  const uses = Object.keys(LOOKS).filter((use) => [...held.values()].some((each) => each.use === use));
 
   const cell = (thread: Thread) => {
-    const [kind, sign] = kindOf(thread.cpu);
-    const names = (holders.get(thread.cpu) ?? []).map((place) => owners[place]?.pod ?? "");
+    const { use, owners: names } = held.get(thread.cpu) ?? { use: "shared", owners: [] };
+    const [kind, sign] = conflicts.has(thread.cpu) ? ["conflict", "!"] : (LOOKS[use] ?? ["free", ""]);
+    const shown = sign.replace("#", names.map((name) => numbers.get(name) ?? "?").join("+"));
     return (
       <span
         key={thread.cpu}
         class={`cpu ${kind} ${names.includes(lit) ? "lit" : ""}`}
-        title={`CPU ${thread.cpu}: ${names.length ? `owned by ${names.join(", ")}` : kind === "free" ? "shared" : kind}`}
+        title={`CPU ${thread.cpu}: ${use}${names.length ? ` (${names.join(", ")})` : ""}`}
       >
         {thread.cpu}
-        {sign && <small>{sign}</small>}
+        {shown && <small>{shown}</small>}
       </span>
     );
   };
   const memory = new Map(of.numaNodes.map((each) => [each.numaNode, each.memoryBytes]));
   const sizes = new Map(of.caches.map((each) => [each.cache, each]));
+  const parts = (of.threads.length ? (["socket", "core"] as const) : []).filter((part) => of.threads[0]?.[part] !== null);
   const described = [
-    count(new Set(of.threads.map((each) => each.socket)).size, "socket"),
+    ...parts.map((part) => count(new Set(of.threads.map((each) => each[part])).size, part)),
     count(of.numaNodes.length, "NUMA node"),
     ...(of.caches.length ? [count(of.caches.length, "last-level cache")] : []),
-    count(new Set(of.threads.map((each) => each.core)).size, "core"),
-    `${count(of.threads.length, "CPU")} online`,
+    `${count(of.threads.length, "CPU")}${of.onlineCPUs && " online"}`,
   ].join(", ");
 
   return (
@@ -87,11 +118,11 @@ export function Machine({ of, owner = "pod" }: { of: Topology; owner?: "pod" | "
       <div class="machine" role="img" aria-label={`${described}; the table of owners says the same`}>
         {grouped(of.threads, (each) => each.socket).map(([socket, onSocket]) => (
           <div key={socket} class="socket">
-            <b>Socket {socket}</b>
+            {socket !== null && <b>Socket {socket}</b>}
             {grouped(onSocket, (each) => each.numaNode).map(([numa, onNode]) => (
               <div key={numa} class="numa">
                 <b>
-                  NUMA node {numa}
+                  NUMA node {numa ?? "unknown"}
                   {memory.get(numa ?? -1) ? ` · ${gibibytes(memory.get(numa ?? -1))} GiB` : ""}
                 </b>
                 <div class="caches">
@@ -99,8 +130,8 @@ export function Machine({ of, owner = "pod" }: { of: Topology; owner?: "pod" | "
                     <div key={cache} class="cache">
                       {cache !== null && <i>{cacheName(sizes.get(cache))}</i>}
                       <div class="cores">
-                        {grouped(inCache, (each) => each.core).map(([core, threads]) => (
-                          <span key={core} class="core" title={`core ${core ?? "unknown"}`}>
+                        {grouped(inCache, (each) => each.core ?? each.cpu).map(([core, threads]) => (
+                          <span key={core} class="core">
                             {threads.map(cell)}
                           </span>
                         ))}
@@ -113,7 +144,7 @@ export function Machine({ of, owner = "pod" }: { of: Topology; owner?: "pod" | "
           </div>
         ))}
         {offline.length > 0 && (
-          <div class="socket">
+          <div class="socket off">
             <b>Offline</b>
             <div class="cores">
               {offline.map((cpu) => (
@@ -124,15 +155,20 @@ export function Machine({ of, owner = "pod" }: { of: Topology; owner?: "pod" | "
         )}
       </div>
       <ul class="legend" aria-label="What the drawing shows">
-        <li><span class="cpu owned">0<small>1</small></span> owned by {owner} 1 of the table</li>
-        <li><span class="cpu free">0</span> shared</li>
-        {reserved.size > 0 && <li><span class="cpu reserved">0<small>R</small></span> reserved for the system</li>}
+        {uses.map((use) => {
+          const [kind, sign, text] = LOOKS[use] ?? [];
+          return (
+            <li key={use}>
+              <span class={`cpu ${kind ?? ""}`}>0{sign && <small>{sign.replace("#", "1")}</small>}</span> {text}
+            </li>
+          );
+        })}
         {conflicts.size > 0 && <li><span class="cpu conflict">0<small>!</small></span> claimed twice</li>}
       </ul>
       {owners.length > 0 ? (
         <Plain
-          caption="Owners of CPUs"
-          head={["Number", owner === "pod" ? "Pod" : "Guest", "CPUs", "How many"]}
+          caption={owner === "pod" ? "Owners of CPUs" : "Guests"}
+          head={["Number", owner === "pod" ? "Pod" : "Guest", "CPUs", "How many", ...(more?.head ?? [])]}
           figures={[3]}
           rows={owners.map((each, place) => [
             <button
@@ -144,16 +180,18 @@ export function Machine({ of, owner = "pod" }: { of: Topology; owner?: "pod" | "
               <span class="hidden"> show in the drawing</span>
             </button>,
             owner === "pod" ? <PodLink name={each.pod} /> : each.pod,
-            each.cpus,
+            each.cpus || "-",
             cpuList(each.cpus).length,
+            ...(more?.cells[place] ?? []),
           ])}
         />
       ) : (
-        <p>No {owner} owns CPUs here: all of them are shared.</p>
+        <p>No {owner} owns CPUs here.</p>
       )}
       {(of.conflicts ?? []).map((each) => (
         <p key={each.pod + each.cpus} class="problem">
-          ! {each.reason}: {each.message}
+          ! {each.reason && `${each.reason}: `}
+          {each.message}
         </p>
       ))}
     </section>
