@@ -82,6 +82,7 @@ def generated() -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the files that are generated from the chart: path, and what renders it."""
     yield "charts/corewise/values.yaml", values
     yield "charts/corewise/README.md", readme
+    yield "docs/scale.md", sizes
     for folder in KUSTOMIZED:
         for path in sorted((CHART / "templates" / folder).glob("*.yaml")):
             if (template := f"{folder}/{path.name}") not in NOT_KUSTOMIZED:
@@ -161,6 +162,21 @@ def _rows_of(properties: dict[str, Any], path: str) -> Iterator[str]:
             yield from _rows_of(schema["properties"], f"{path}{name}.")
         elif default is not None:
             yield f"| `{path}{name}` | `{json.dumps(default)}` | {text} |\n"
+
+
+def sizes() -> str:
+    """Return docs/scale.md with the table of what each program requests, by the size of the cluster."""
+    page = (PROJECT / "docs" / "scale.md").read_text(encoding="utf-8")
+    made = yaml.safe_load((CHART / "files" / "sizes.yaml").read_text(encoding="utf-8"))
+    lines = ["| size | up to | program | requests | limit of memory |", "|---|---|---|---|---|"]
+    for name, size in made.items():
+        reach = f"{size.pop('nodes'):,} nodes, {size.pop('pods'):,} pods"
+        for program, resources in size.items():
+            requests = ", ".join(f"{key} {value}" for key, value in resources["requests"].items())
+            limit = resources["limits"]["memory"]
+            lines.append(f"| `{name}` | {reach} | {program} | {requests} | {limit} |")
+    before, begin, rest = page.partition("<!-- sizes -->\n")
+    return before + begin + "\n".join(lines) + "\n" + "".join(rest.partition("<!-- /sizes -->")[1:])
 
 
 def chart_version(version: str) -> str:

@@ -92,6 +92,22 @@ def test_the_full_values_render_what_is_expected() -> None:
     )
 
 
+@pytest.mark.parametrize("size", ["small", "medium", "large"])
+def test_a_program_gets_the_resources_of_the_size_unless_it_has_its_own(size: str) -> None:
+    sizes = yaml.safe_load((ROOT / "charts/corewise/files/sizes.yaml").read_text())
+    own = {"requests": {"memory": "1Gi"}}
+    values = {"size": size, "web": {"enabled": True, "tlsSecret": "web"}, "agent": {"resources": own}}
+    resources = {
+        each["metadata"]["name"].removeprefix("corewise-"): each["spec"]["template"]["spec"]["containers"][0][
+            "resources"
+        ]
+        for each in objects(chart.render(values))
+        if each["kind"] in {"Deployment", "DaemonSet"}
+    }
+    expected = {name: sizes[size][name] for name in ("manager", "scheduler", "web")}
+    assert resources == expected | {"agent": own}
+
+
 def test_rules_and_dashboards_are_those_of_deploy() -> None:
     rendered = by_key(objects(chart.render(FULL)))
     folder = ROOT / "deploy"
@@ -226,6 +242,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"scheduler": {"hostNetwork": True}}, "got boolean, want object"),
     ({"manager": {"replicas": "two"}}, "got string, want integer"),
     ({"manager": {"resources": {"requests": {"cpu": "much"}}}}, "'much' does not match pattern"),
+    ({"size": "huge"}, "value must be one of 'small', 'medium', 'large'"),
     ({"agent": {"tolerations": [{"effect": "Never"}]}}, "tolerations/0/effect"),
     ({"agent": {"extraArgs": ["once"]}}, "'once' does not match pattern"),
     ({"agent": {"maxUnavailable": "half"}}, "'half' does not match pattern"),

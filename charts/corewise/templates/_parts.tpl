@@ -49,3 +49,10 @@ affinity:
 {{- end }}
 {{- end }}
 {{- end -}}
+
+{{/* Requests and limits of a program: its own, or those of the size (files/sizes.yaml). */}}
+{{- define "corewise.resources" -}}
+{{- $sizes := .Files.Get "files/sizes.yaml" | fromYaml -}}
+{{- $program := index (index $sizes (.Values.size | default "medium")) .program -}}
+{{- (index .Values .program).resources | default (pick $program "requests" "limits") | toYaml -}}
+{{- end -}}
