@@ -169,6 +169,10 @@ def test_with_the_charts_role_the_page_lacks_nothing(
                 seen, known = views.table(name), page[f"tables/{name}"]
                 assert seen["remarks"] == known["remarks"]
                 assert [row["name"] for row in seen["rows"]] == [row["name"] for row in known["rows"]]
+            with pytest.raises(UnknownObject):
+                views.table("nodes", "default")
+            assert views.table("pods", "default") == views.table("pods")
+            assert views.table("pods", "defaul")["rows"] == []
             for kind, name in (("nodes", "fast"), ("pods", "default/nowhere"), ("pods", "default/offline")):
                 shown = await views.document(kind, name)
                 assert shown["explanation"] == page[f"{kind}/{name}"]["explanation"]

@@ -16,6 +16,7 @@ from aiohttp import ClientResponse, ClientSession
 
 from corewise.cli.top_data import LostConnection
 from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.resources import NAMESPACES
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import WEB, Listener
 from corewise.service.health import REMEMBERED_SECONDS, TokenAccess
@@ -43,7 +44,9 @@ class FakeViews:
     def put(self, name: str, **values: Any) -> None:
         self.rows[name] = {"name": name, **values}
 
-    def table(self, name: str) -> Mapping[str, Any]:
+    def table(self, name: str, namespace: str = "") -> Mapping[str, Any]:
+        if namespace:
+            return {"rows": [], "total": None, "remarks": [f"the pods of {namespace}"]}
         if name not in {"nodes", "pods", "problems"}:
             raise LookupError(f"there is no table {name}")
         self.reads += 1
@@ -348,6 +351,19 @@ async def test_with_tokens_each_view_takes_the_leave_that_it_needs(tmp_path: Pat
             assert [await status(path, admin) for path in paths] == [200, 404, 200, 200]
             assert await status("/api/nodes/n", viewer) == 403  # it says whose pods are there
             assert await status("/api/pods/team/p", viewer) == 403
+            await world.client.create(NAMESPACES, {"metadata": {"name": "team"}})
+            some = await grant(world, "some", [{**rules[0], "resources": ["pods"]}], "team")
+            one = "tables/pods?namespace="
+            assert [await status(f"/api/{one}{name}", some) for name in ("team", "other", "")] == [
+                200,
+                403,
+                403,
+            ]
+            sent = {"Authorization": f"Bearer {some}"}
+            async with page.session.get(page.url("/api/tables/pods"), headers=sent) as answer:
+                assert "ask for a namespace whose pods it may list: ?namespace=NAME" in await answer.text()
+            async with page.session.get(page.url(f"/api/stream/{one}team"), headers=sent) as answer:
+                assert (await next_event(answer))[1]["remarks"] == ["the pods of team"]
             headers = {"Authorization": f"Bearer {viewer}"}
             async with page.session.get(page.url("/api/stream/tables/nodes"), headers=headers) as answer:
                 assert (await next_event(answer))[0] == "all"

@@ -3,6 +3,7 @@
 - ``/``, ``/nodes/NAME`` and every other path of a view: the page itself, which then asks for what it shows.
 - ``/assets/FILE``: its script and style; names change with their content, so browsers keep them for ever.
 - ``/api/session``, ``/api/tables/NAME``, ``/api/KIND/NAME``: JSON, as the commands print it with ``-o json``.
+  ``/api/tables/pods?namespace=NAME``: those of one namespace.
 - ``/api/stream/...``: the same, followed by what changes; see :mod:`corewise.web.streams`.
 - ``POST /api/what-if``: a plan with a changed configuration. It writes nothing. One is tried at a time; it
   is given up when its caller leaves.
@@ -23,6 +24,7 @@ import gzip
 import mimetypes
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -49,7 +51,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FOR_EVER = "public, max-age=31536000, immutable"
 _JSON = "application/json"
 _API, _ASSETS, _STREAM, _WHAT_IF = "/api/", "/assets/", "stream/", "what-if"
-_INDEX = "index.html"
+_INDEX, _NAMESPACE = "index.html", "namespace"
 _WRITE_WITHIN = 30.0
 
 _NODES, _PODS = ResourceAccess("nodes"), ResourceAccess("pods")
@@ -62,7 +64,7 @@ class Views(Protocol):
     def tables(self) -> Collection[str]: ...
     @property
     def lost(self) -> Any: ...
-    def table(self, name: str) -> Mapping[str, Any]: ...
+    def table(self, name: str, namespace: str = "") -> Mapping[str, Any]: ...
     async def document(self, kind: str, name: str) -> Mapping[str, Any]: ...
     async def what_if(self, body: Mapping[str, Any]) -> Any: ...
 
@@ -102,10 +104,17 @@ class PageServer:
             why = f"the Host header names {host or 'nothing'}: call this page {known}"
             raise RefusedError(421, RefusalCause.FORBIDDEN, f"{why}, or start it with --host {host}")
         if self._access is not None and request.path.startswith(_API):
-            for needed in self._needed(request.path.removeprefix(_API).removeprefix(_STREAM)):
-                await self._access.check(request, needed)
+            path = request.path.removeprefix(_API).removeprefix(_STREAM)
+            for needed in self._needed(path, request.query.get(_NAMESPACE, "")):
+                try:
+                    await self._access.check(request, needed)
+                except RefusedError as refused:
+                    if refused.status != 403 or path != "tables/pods":
+                        raise
+                    why = f"{refused}; or ask for a namespace whose pods it may list: ?{_NAMESPACE}=NAME"
+                    raise RefusedError(403, RefusalCause.FORBIDDEN, why) from None
 
-    def _needed(self, path: str) -> Sequence[Access]:
+    def _needed(self, path: str, namespace: str) -> Sequence[Access]:
         """Return what the caller must be allowed for a path below /api."""
         kind, _, name = path.partition("/")
         match kind, name:
@@ -116,7 +125,7 @@ class PageServer:
             case ("hosts" | "offline", _) | ("tables", "nodes" | "offline" | "hosts"):
                 return (_NODES,)
             case "tables", "pods":
-                return (_PODS,)
+                return (replace(_PODS, namespace=namespace),)
             case "what-if", _:
                 return (_NODES, _PODS, self._configuration)
             case _:
@@ -140,20 +149,21 @@ class PageServer:
             return _json({**self._session, "views": [*self._views.tables]})
         if path.startswith(_STREAM) and request.method == "GET":
             return await self._stream(request, path.removeprefix(_STREAM))
-        return _json(await self._reader(path.removeprefix(_STREAM))())
+        return _json(await self._reader(path.removeprefix(_STREAM), request.query.get(_NAMESPACE, ""))())
 
-    def _reader(self, path: str) -> Read:
+    def _reader(self, path: str, namespace: str) -> Read:
         kind, _, name = path.partition("/")
         if kind != "tables":
             return lambda: self._views.document(kind, unquote(name))
 
         async def read() -> Mapping[str, Any]:
-            return self._views.table(name)
+            return self._views.table(name, namespace)
 
         return read
 
     async def _stream(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        async with self.feeds.opened(path, self._reader(path)) as events:
+        namespace = request.query.get(_NAMESPACE, "")
+        async with self.feeds.opened(f"{path}?{namespace}", self._reader(path, namespace)) as events:
             response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
             await response.prepare(request)
             # The page was closed, reads nothing, or its token counts no more: it will ask again, if it can.

@@ -188,12 +188,14 @@ class WebViews:
         """The names of the tables."""
         return (*self._data.tables, PROBLEMS, *([HOSTS] if self.hosts else []))
 
-    def table(self, name: str) -> ShownTable:
-        """Return a table as it is now.
+    def table(self, name: str, namespace: str = "") -> ShownTable:
+        """Return a table as it is now; that of pods for one namespace, too.
 
         Raises:
             UnknownObject: if there is no such table.
         """
+        if namespace and name != PODS.plural:
+            raise UnknownObject(f"there is no table {name} of one namespace")
         if name == PROBLEMS:
             return {"rows": self._rows_of_problems(), "total": None, "remarks": []}
         if name == HOSTS and self.hosts is not None:
@@ -203,8 +205,12 @@ class WebViews:
             raise UnknownObject(f"there is no table {name}")
         table = self._data.tables[name]
         rows = table.rows(self._clock.now())
+        records = self._kept(name, rows)
+        if namespace:
+            rows = [row for row in rows if row.name.startswith(f"{namespace}/")]
+            records = [each for each in records if each["name"].startswith(f"{namespace}/")]
         return {
-            "rows": self._kept(name, rows),
+            "rows": records,
             "total": table.total(rows).totals,
             "remarks": self._data.remarks(table, rows),
         }
