@@ -10,7 +10,7 @@ MINUTES ?= 10
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack policies libvirt test explore check generate web man golden bench docs docs-serve size test-kube test-node image dist chart install-demo lock clean
+.PHONY: help up openstack policies libvirt test explore check generate web man golden bench scale docs docs-serve size test-kube test-node image dist chart install-demo lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ golden: $(VENV)/dev.stamp ## Keep what commands and programs say now as what the
 
 bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks*.md
 	$(BIN)/python -m tools.bench
+
+scale: $(VENV)/dev.stamp ## Run manager and scheduler on a cluster of N nodes and PODS pods, and measure them (N=1000)
+	@$(BIN)/python -m tools.scale --nodes $(or $(N),1000) $(if $(PODS),--pods $(PODS)) $(if $(OUT),--out $(OUT))
 
 docs: $(VENV)/dev.stamp ## Build the docs as a site, which needs no network (site/index.html)
 	$(MKDOCS) build --strict

@@ -33,10 +33,14 @@ class Reply:
     etag: str = ""
 
 
-class Closable(Protocol):
-    """An open watch."""
+class OpenWatch(Protocol):
+    """An open watch: whose it is, and how it ends, in order or not."""
+
+    user: str
 
     def close(self) -> None: ...
+
+    def cut(self) -> None: ...
 
 
 def utc_now() -> datetime:
@@ -68,7 +72,7 @@ class Cluster:
         served = registry.find(ADMISSION_GROUP, "v1", POLICIES) is not None
         self.admission = Admission(self, normalize=self._normalized, mutating_policies=served)
         self.bookmark_seconds = 60.0
-        self.watches: set[Closable] = set()
+        self.watches: set[OpenWatch] = set()
 
     def get(self, group: str, resource: str, namespace: str, name: str) -> Object | None:
         stored = self.store.get(_storage(group, resource), namespace, name)

@@ -36,8 +36,10 @@ Shown = Literal["ADDED", "MODIFIED", "DELETED"]
 class Watch:
     """One watcher: what it wants, and what it has still to send."""
 
-    def __init__(self, cluster: Cluster, call: Call) -> None:
+    def __init__(self, cluster: Cluster, call: Call, transport: asyncio.BaseTransport | None = None) -> None:
+        self.user = call.user.name
         self._cluster = cluster
+        self._transport = transport
         self._resource = call.resource
         self._namespace = call.namespace
         self._form = forms.negotiate(call)
@@ -57,6 +59,11 @@ class Watch:
         """End the stream after what was already offered."""
         self._closed = True
         self._wake.set()
+
+    def cut(self) -> None:
+        """Break the connection, as a network that fails does."""
+        if isinstance(self._transport, asyncio.Transport):
+            self._transport.abort()
 
     async def run(self, response: web.StreamResponse, seconds: float) -> None:
         """Send the stream until its time is over, it is closed, or it fell behind."""
@@ -173,7 +180,7 @@ async def watch(cluster: Cluster, call: Call, request: web.BaseRequest) -> web.S
         StatusError: if the options make no sense; once the stream has begun nothing is raised.
     """
     check_match(call, watching=True)
-    stream = Watch(cluster, call)
+    stream = Watch(cluster, call, request.transport)
     seconds = call.number("timeoutSeconds") or SHORTEST_SECONDS * (1 + random.random())  # noqa: S311 - spread
     response = web.StreamResponse(
         headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}

@@ -1,0 +1,60 @@
+"""``make scale N=5000 PODS=50000``: figures of manager and scheduler at this size, as a table and as JSON.
+
+    python -m tools.scale --nodes 1000 5000 20000 --out scale.json     # a curve, with its exponents
+    python -m tools.scale --nodes 5000 --soak 60m --out soak.json      # does anything grow?
+
+Ten pods a node, unless ``--pods`` says how many. A file that is there keeps the sizes that are not measured
+now.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tools.bench.table import machine
+from tools.scale.figures import measure, table
+
+_PODS_A_NODE = 10
+
+
+def main(arguments: list[str]) -> int:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tools.scale", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--nodes", type=int, nargs="+", default=[1000], help="sizes to measure, one after the other"
+    )
+    parser.add_argument("--pods", type=int, nargs="+", help="pods of each size; default: ten a node")
+    parser.add_argument("--churn", type=float, default=30.0, help="seconds of churn (default: %(default)s)")
+    parser.add_argument("--out", type=Path, help="JSON file for the figures")
+    given = parser.parse_args(arguments)
+    pods = given.pods or [count * _PODS_A_NODE for count in given.nodes]
+    sizes: dict[int, dict[str, Any]] = {}
+    if given.out and given.out.exists():
+        sizes = {each["nodes"]: each for each in json.loads(given.out.read_text())["sizes"]}
+    for nodes, count in zip(given.nodes, pods, strict=True):
+        with TemporaryDirectory(prefix="corewise-scale-") as folder:
+            sizes[nodes] = asyncio.run(measure(nodes, count, Path(folder), _say, churn=given.churn))
+        ordered = [sizes[each] for each in sorted(sizes)]
+        if given.out:
+            given.out.write_text(json.dumps({"machine": machine(), "sizes": ordered}, indent=1) + "\n")
+        print(table(ordered), flush=True)
+    return 0
+
+
+_START = time.monotonic()
+
+
+def _say(message: str) -> None:
+    print(f"{time.monotonic() - _START:7.1f} s  {message}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,189 @@
+"""What the rig measures at one size, and how figures grow from size to size."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from corewise.simulation.control_plane import MANAGER, SCHEDULER
+from tools.bench.table import quantile
+from tools.scale import filling
+from tools.scale.filling import PodShape
+from tools.scale.rig import Reading, Rig, kubelet_counters, kubelets, read_process, rig
+
+REPLICAS = (
+    (MANAGER, "manager-a"),
+    (MANAGER, "manager-b"),
+    (SCHEDULER, "scheduler-a"),
+    (SCHEDULER, "scheduler-b"),
+)
+_SETTLED = 5.0
+_REST = 30.0
+_EVENTS_A_SECOND, _EVENTS_FOR = 500.0, 10.0
+_DECISIONS, _BINDS = 200, 40
+Figures = dict[str, float]
+
+
+async def measure(
+    nodes: int, pods: int, path: Path, say: Callable[[str], None], *, churn: float
+) -> dict[str, Any]:
+    """Measure one size; return its figures and notes."""
+    figures: Figures = {}
+    notes: list[str] = []
+    async with rig(nodes, pods, path, say) as made:
+        for kind, name in REPLICAS:
+            await made.start(kind, name)
+        figures["start to ready, manager [s]"] = max(each.ready_after for each in made.of(MANAGER))
+        figures["start to ready, scheduler [s]"] = max(each.ready_after for each in made.of(SCHEDULER))
+        before = read_process(made.api)
+        figures["first ratios, ConfigMap to last node [s]"] = await made.change_ratios(0.0)
+        figures["ConfigMap change to last node [s]"] = seconds = await made.change_ratios(0.1)
+        spent = read_process(made.api).cpu - before.cpu
+        share = spent / (seconds + figures["first ratios, ConfigMap to last node [s]"])
+        notes.append(f"while ratios changed, the local API server used {share:.0%} of a core")
+        await made.connect()
+        async with kubelets(made):
+            await _at_rest(made, figures, notes)
+            await _events(made, figures)
+            await _decisions(made, figures)
+            await _churn(made, figures, notes, churn)
+    return {"nodes": nodes, "pods": pods, "figures": figures, "notes": notes}
+
+
+def _readings(made: Rig) -> dict[str, Reading]:
+    return {each.made.name: read_process(each.child.process) for each in made.programs}
+
+
+def _cores(before: dict[str, Reading], after: dict[str, Reading], kind: str) -> float:
+    """Return the largest share of a core, in per cent, that a replica of a program has used meanwhile."""
+    return max(
+        (after[name].cpu - before[name].cpu) / (after[name].at - before[name].at) * 100
+        for name in after
+        if name.startswith(kind)
+    )
+
+
+def _memory(figures: Figures, readings: dict[str, Reading], when: str) -> None:
+    for kind in (MANAGER, SCHEDULER):
+        mine = [each for name, each in readings.items() if name.startswith(kind)]
+        figures[f"{kind} RSS {when} [MiB]"] = max(each.rss for each in mine)
+        figures[f"{kind} PSS {when} [MiB]"] = max(each.pss for each in mine)
+
+
+async def _at_rest(made: Rig, figures: Figures, notes: list[str]) -> None:
+    """Only kubelets write."""
+    await asyncio.sleep(_SETTLED)
+    made.say(f"at rest for {_REST:g} s")
+    api, before = read_process(made.api), _readings(made)
+    counted = kubelet_counters(made.folder)
+    await asyncio.sleep(_REST)
+    server, after = read_process(made.api), _readings(made)
+    for kind in (MANAGER, SCHEDULER):
+        figures[f"{kind} CPU at rest [% of a core]"] = _cores(before, after, kind)
+    _memory(figures, after, "at rest")
+    for kind in (MANAGER, SCHEDULER):
+        figures[f"objects in caches, {kind}"] = (await made.of(kind)[0].read()).objects
+    now = kubelet_counters(made.folder)
+    writes = sum(now.get(each, 0) - counted.get(each, 0) for each in ("status_patches", "lease_renewals"))
+    spent = server.cpu - api.cpu
+    if writes:
+        each = spent / writes
+        notes.append(
+            f"{made.writers} kubelets wrote {writes / _REST:.0f} times a second, {now['failures']} failed; "
+            f"other nodes were replayed. The local API server spent {each * 1000:.1f} ms on each write, so "
+            f"its one core serves the kubelets of {5 / each:,.0f} nodes: beyond that, it ends first"
+        )
+
+
+async def _events(made: Rig, figures: Figures) -> None:
+    """Replay node events faster than kubelets write, to see what one costs."""
+    made.say(f"{_EVENTS_A_SECOND:g} node events a second")
+    before = _readings(made)
+    made.tell_server(f"replay {_EVENTS_A_SECOND}")
+    await asyncio.sleep(_EVENTS_FOR)
+    made.tell_server("replay 0")
+    await asyncio.sleep(1)
+    after = _readings(made)
+    for kind in (MANAGER, SCHEDULER):
+        spent = _cores(before, after, kind) / 100 * (after[f"{kind}-a"].at - before[f"{kind}-a"].at)
+        figures[f"{kind} CPU per watch event of a node [ms]"] = (
+            spent / (_EVENTS_A_SECOND * _EVENTS_FOR) * 1000
+        )
+
+
+async def _decisions(made: Rig, figures: Figures) -> None:
+    """Ask about one pod again and again, each time about another sample; then bind pods that own CPUs."""
+    made.say(f"{_DECISIONS} decisions, {_BINDS} bindings of pods that own CPUs")
+    raw = filling.new_pod(PodShape(made.next_pod(), "", 4000, owned=True))
+    created = await made.create(raw)
+    for _ in range(_DECISIONS):
+        await made.decide(created)
+    await made.delete(raw["metadata"]["name"])
+    figures["decision of one pod, /filter and /prioritize, p50 [ms]"] = quantile(made.decisions, 0.5) * 1000
+    figures["decision of one pod, /filter and /prioritize, p99 [ms]"] = quantile(made.decisions, 0.99) * 1000
+    bound = [await made.run_pod(PodShape(made.next_pod(), "", 4000, owned=True)) for _ in range(_BINDS)]
+    figures["bind of a pod that owns CPUs, p50 [ms]"] = quantile(made.binds, 0.5) * 1000
+    figures["bind of a pod that owns CPUs, p99 [ms]"] = quantile(made.binds, 0.99) * 1000
+    for pod in bound:
+        await made.delete(pod.name)
+
+
+async def _churn(made: Rig, figures: Figures, notes: list[str], seconds: float) -> None:
+    """Replace 1 % of the pods a minute."""
+    made.say(f"churn for {seconds:g} s")
+    stop, replaced, before, api = (
+        asyncio.Event(),
+        made.replaced,
+        _readings(made),
+        read_process(made.api),
+    )
+    churning = asyncio.create_task(made.churn(stop))
+    await asyncio.sleep(seconds)
+    after, server = _readings(made), read_process(made.api)
+    stop.set()
+    await churning
+    for kind in (MANAGER, SCHEDULER):
+        figures[f"{kind} CPU under churn [% of a core]"] = _cores(before, after, kind)
+    _memory(figures, after, "after churn")
+    figures["pods replaced a minute"] = (made.replaced - replaced) / seconds * 60
+    share = (server.cpu - api.cpu) / (server.at - api.at)
+    notes.append(
+        f"churn: {figures['pods replaced a minute']:.0f} pods a minute, {len(made.shapes) / 100:.0f} wanted; "
+        f"{made.failures} failed {made.last_failure}; the local API server used {share:.0%} of a core"
+    )
+
+
+def exponent(small: tuple[float, float], large: tuple[float, float]) -> float | None:
+    """Return the slope between two points (size, value) of a curve, both axes logarithmic: 1 is linear."""
+    (size, value), (more, then) = small, large
+    return math.log(then / value) / math.log(more / size) if value > 0 and then > 0 else None
+
+
+def table(sizes: list[dict[str, Any]]) -> str:
+    """Show figures by size, with the exponent of growth between one size and the next."""
+    names = list(dict.fromkeys(name for each in sizes for name in each["figures"]))
+    heads = ["measured"]
+    for at, each in enumerate(sizes):
+        heads += [f"{each['nodes']:,} nodes, {each['pods']:,} pods", *(["exponent"] if at else [])]
+    lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
+    for name in names:
+        cells = [name]
+        for at, each in enumerate(sizes):
+            value = each["figures"].get(name)
+            cells.append("" if value is None else f"{value:,.3g}" if value < 100 else f"{value:,.0f}")
+            if at:
+                cells.append(_grown(sizes[at - 1], each, name))
+        lines.append(f"| {' | '.join(cells)} |")
+    notes = [f"- {each['nodes']:,} nodes: {note}" for each in sizes for note in each["notes"]]
+    return "\n".join([*lines, "", *notes])
+
+
+def _grown(small: dict[str, Any], large: dict[str, Any], name: str) -> str:
+    before, after = small["figures"].get(name), large["figures"].get(name)
+    if before is None or after is None:
+        return ""
+    slope = exponent((small["nodes"], before), (large["nodes"], after))
+    return "" if slope is None else f"{slope:.2f}"

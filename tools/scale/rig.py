@@ -1,0 +1,380 @@
+"""A cluster at scale: the local API server, two managers, two schedulers, kubelets and churn, each a process.
+
+Memory, CPU and descriptors of a program are read from /proc, objects from its metrics. The local API server
+takes a fraction of the writes that a real one does. So of the nodes, some have a kubelet stand-in that writes
+as a kubelet does; the rest are replayed by the API server: each is stored anew as often as the writes of an
+amplified node's kubelet are stored, and programs get the same events. What needs requests (churn, a change of
+ratio on every node) goes through them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from corewise.amplification.annotations import read_node
+from corewise.assessment.nodes import MANAGED_NODES, ManagedNode
+from corewise.config.yaml_text import load_documents
+from corewise.engine.objects import PlacedPod
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client, PatchType
+from corewise.kube.clock import SYSTEM_CLOCK, rfc3339
+from corewise.kube.config import load_config
+from corewise.kube.resources import CONFIG_MAPS, PODS
+from corewise.scheduler.installation import Pods
+from corewise.simulation import control_plane
+from corewise.simulation.control_plane import SCHEDULER, Child, Folder, LocalProgram
+from corewise.simulation.extender_calls import ExtenderCalls
+from corewise.vocabulary.names import (
+    AMPLIFICATION_RATIO,
+    CONFIG_NAME,
+    CONFIG_NAMESPACE,
+    NORMALIZATION_KEY,
+    NORMALIZATION_RATIO,
+)
+from tools.bench import processes
+from tools.scale import filling
+from tools.scale.filling import NAMESPACE, PodShape
+
+WRITERS = 300
+"""How many nodes have a kubelet stand-in that writes."""
+STORED_EVERY = 270.0
+"""Seconds after which the heartbeats of an amplified node are stored (docs/amplification-writes.md)."""
+CHURN = 0.01 / 60
+"""Of all pods are replaced in a second."""
+_SCENARIO = Path("src/corewise/simulation/scenarios/builtin.yaml")
+_MIB = 1 << 20
+_SERVER_STARTS_WITHIN = 600.0
+_SETTLED_WITHIN = 1800.0
+_POLL = 0.2
+_RAW = PODS.typed(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A process as the kernel shows it, and what its metrics say. Memory in MiB, CPU in seconds."""
+
+    at: float
+    rss: float
+    pss: float
+    cpu: float
+    descriptors: int
+    threads: int
+    objects: int = 0
+    tasks: int = 0
+
+
+@dataclass
+class RunningProgram:
+    """A replica that runs, and how long it took to become ready."""
+
+    kind: str
+    made: LocalProgram
+    child: Child
+    ready_after: float = 0.0
+
+    @property
+    def metrics_port(self) -> int:
+        return int(self.made.arguments[self.made.arguments.index("--metrics-listen") + 1].rpartition(":")[2])
+
+    async def until_ready(self, started: float) -> None:
+        """Wait until it says that it is ready."""
+        await processes.until_ready(self.child.process, self.metrics_port, self.made.log)
+        self.ready_after = time.monotonic() - started
+
+    async def read(self) -> Reading:
+        """Read memory, CPU, descriptors, and the gauges of objects and tasks."""
+        url = f"http://127.0.0.1:{self.metrics_port}/metrics"
+        text = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=60).read().decode())
+        objects = sum(
+            float(each) for each in re.findall(r"^corewise_cache_objects\{.*\} (.*)$", text, re.MULTILINE)
+        )
+        tasks = re.search(r"^corewise_tasks (.*)$", text, re.MULTILINE)
+        return read_process(
+            self.child.process, objects=int(objects), tasks=int(float(tasks[1])) if tasks else 0
+        )
+
+
+def read_process(process: asyncio.subprocess.Process, *, objects: int = 0, tasks: int = 0) -> Reading:
+    """Read a process from /proc."""
+    place = Path(f"/proc/{process.pid}")
+    amounts = dict(re.findall(r"^(Rss|Pss): +(\d+) kB", (place / "smaps_rollup").read_text(), re.MULTILINE))
+    return Reading(
+        at=time.monotonic(),
+        rss=int(amounts["Rss"]) / 1024,
+        pss=int(amounts["Pss"]) / 1024,
+        cpu=processes.cpu_seconds(process),
+        descriptors=len(list((place / "fd").iterdir())),
+        threads=len(list((place / "task").iterdir())),
+        objects=objects,
+        tasks=tasks,
+    )
+
+
+@dataclass
+class Rig:
+    """The cluster, once it is up; :func:`rig` makes it."""
+
+    nodes: int
+    folder: Folder
+    client: Client
+    api: asyncio.subprocess.Process
+    shapes: list[PodShape]
+    say: Callable[[str], None]
+    writers: int
+    cache: Cache[ManagedNode]
+    names: list[str]
+    programs: list[RunningProgram] = field(default_factory=list)
+    extender: ExtenderCalls | None = None
+    draw: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311 - a load with a seed
+    decisions: list[float] = field(default_factory=list)
+    binds: list[float] = field(default_factory=list)
+    replaced: int = 0
+    made: int = 0
+    failures: int = 0
+    last_failure: str = ""
+
+    def tell_server(self, line: str) -> None:
+        """Have the API server do something (tools/scale/apiserver.py)."""
+        if self.api.stdin is not None:
+            self.api.stdin.write(f"{line}\n".encode())
+
+    def of(self, kind: str) -> list[RunningProgram]:
+        """Return the replicas of a program."""
+        return [each for each in self.programs if each.kind == kind]
+
+    def next_pod(self) -> int:
+        """Return a number that no pod has had."""
+        self.made += 1
+        return self.made
+
+    async def create(self, pod: dict[str, Any]) -> dict[str, Any]:
+        """Create a pod."""
+        return await self.client.create(_RAW, pod, NAMESPACE)
+
+    async def delete(self, name: str) -> None:
+        """Delete a pod at once."""
+        await self.client.delete(PODS, name, NAMESPACE, grace_period=0)
+
+    async def start(self, kind: str, name: str) -> None:
+        """Start a replica, and wait until it is ready."""
+        made = control_plane.program(self.folder, control_plane.shipped_manifests(), kind, name)
+        started = time.monotonic()
+        program = RunningProgram(kind, made, await made.start())
+        self.programs.append(program)
+        await program.until_ready(started)
+        self.say(f"{name} ready after {program.ready_after:.1f} s")
+
+    async def change_ratios(self, more: float) -> float:
+        """Raise every ratio of the ConfigMap's table by so much; seconds until the last node shows it."""
+        ratios = _ratios(more)
+        before = {
+            name: each.metadata.annotations.get(NORMALIZATION_RATIO)
+            for name, each in self.cache.items.items()
+        }
+        begin = time.monotonic()
+        await self.client.patch(
+            CONFIG_MAPS,
+            CONFIG_NAME,
+            {"data": {NORMALIZATION_KEY: json.dumps(ratios)}},
+            namespace=CONFIG_NAMESPACE,
+        )
+        left = set(before)
+        said = begin
+        while left:
+            await asyncio.sleep(_POLL)
+            left = {name for name in left if not self._is_done(str(name), before[name])}
+            if time.monotonic() - said > 20:
+                said = time.monotonic()
+                self.say(f"ratios: {len(left)} nodes left")
+            if time.monotonic() - begin > _SETTLED_WITHIN:
+                raise SystemExit(f"{len(left)} nodes did not get their ratio, such as {min(left, key=str)}")
+        return time.monotonic() - begin
+
+    def _is_done(self, name: str, before: str | None) -> bool:
+        """Whether a node's ratio has changed, and its allocatable CPU is the raw one amplified by it."""
+        node = self.cache.get(name)
+        if node is None:
+            return True
+        ratio = node.metadata.annotations.get(NORMALIZATION_RATIO)
+        return ratio not in {None, before} and is_amplified(node)
+
+    async def churn(self, stop: asyncio.Event) -> None:
+        """Replace 1 % of the pods a minute until told to stop."""
+        period = 1 / (CHURN * max(1, len(self.shapes)))
+        async with asyncio.TaskGroup() as tasks:
+            next_at = time.monotonic()
+            while not stop.is_set():
+                tasks.create_task(self._attempt(self._replace_one))
+                next_at = max(next_at + period, time.monotonic() - 10 * period)
+                await asyncio.sleep(max(0.0, next_at - time.monotonic()))
+
+    async def _attempt(self, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await act()
+        except Exception as error:  # noqa: BLE001 - the load goes on while programs restart; it is counted
+            self.failures += 1
+            self.last_failure = f"{type(error).__name__}: {error}"
+
+    async def _replace_one(self) -> None:
+        """Delete a pod, create one like it, and bind it: to the same node unless it owns CPUs."""
+        at = self.draw.randrange(len(self.shapes))
+        old, last = self.shapes[at], self.shapes[-1]
+        self.shapes[at] = last
+        self.shapes.pop()
+        await self.delete(old.name)
+        self.replaced += 1
+        new = PodShape(self.next_pod(), old.node, old.milli, old.owned, old.offline)
+        self.shapes.append(await self.run_pod(new))
+
+    async def run_pod(self, pod: PodShape) -> PodShape:
+        """Create a pod, have it bound, and let it run."""
+        created = await self.create(filling.new_pod(pod))
+        node = pod.node
+        if pod.owned:
+            node = await self.schedule(created)
+            pod = PodShape(pod.index, node, pod.milli, owned=True)
+        else:
+            target = {"kind": "Node", "name": node}
+            path = PODS.path(pod.name, namespace=NAMESPACE, subresource="binding")
+            await self.client.request("POST", path, body={"metadata": {"name": pod.name}, "target": target})
+        status = filling.running(node, rfc3339(SYSTEM_CLOCK.now()))
+        await self.client.patch(
+            PODS,
+            pod.name,
+            {"status": status},
+            type=PatchType.STRATEGIC,
+            namespace=NAMESPACE,
+            subresource="status",
+        )
+        return pod
+
+    async def connect(self) -> None:
+        """Get what kube-scheduler shows to the schedulers."""
+        urls = [each.made.url for each in self.of(SCHEDULER)]
+        self.extender = await ExtenderCalls.connect(self.client, urls, Pods.OWNED)
+
+    async def decide(self, created: dict[str, Any]) -> str:
+        """Ask filter and prioritize about a pod, as kube-scheduler does; return the best node."""
+        extender = self._connected()
+        names = self.draw.sample(self.names, sampled(self.nodes))
+        begin = time.perf_counter()
+        passed, refused = await extender.filter(created, names)
+        if not passed:
+            raise RuntimeError(f"no node suits {created['metadata']['name']}: {refused}")
+        scores = await extender.prioritize(created, passed)
+        self.decisions.append(time.perf_counter() - begin)
+        return max(passed, key=lambda name: scores.get(name, 0))
+
+    def _connected(self) -> ExtenderCalls:
+        if self.extender is None:
+            raise RuntimeError("connect() first")
+        return self.extender
+
+    async def schedule(self, created: dict[str, Any]) -> str:
+        """Find a node for a pod that owns CPUs, and have it bound there."""
+        node = await self.decide(created)
+        begin = time.perf_counter()
+        await self._connected().bind(msgspec.convert(created, PlacedPod, strict=False), node)
+        self.binds.append(time.perf_counter() - begin)
+        return node
+
+
+@asynccontextmanager
+async def rig(
+    nodes: int, pods: int, path: Path, say: Callable[[str], None], *, writers: int = WRITERS
+) -> AsyncIterator[Rig]:
+    """Fill and start the API server, and run kubelet stand-ins; programs are started by the block."""
+    folder, writers = Folder(path), min(writers, nodes)
+    fleet_machines = filling.machines(nodes)
+    shapes = [pod for _, placed in filling.shapes(fleet_machines, pods) for pod in placed]
+    begin = time.monotonic()
+    async with AsyncExitStack() as stack:
+        server = ("tools.scale.apiserver", "--nodes", str(nodes), "--pods", str(pods))
+        command = (*server, "--kubeconfig-out", str(folder.kubeconfig))
+        api = await stack.enter_async_context(processes.child(*command, log=folder.log("apiserver")))
+        async with asyncio.timeout(_SERVER_STARTS_WITHIN):
+            while not folder.kubeconfig.exists():
+                if api.returncode is not None:
+                    raise SystemExit(folder.log("apiserver").read_text()[-2000:])
+                await asyncio.sleep(_POLL)
+        say(f"{nodes} nodes, {len(shapes)} pods: the API server is up after {time.monotonic() - begin:.0f} s")
+        client = await stack.enter_async_context(Client(load_config(str(folder.kubeconfig), None)))
+        await control_plane.install(client, control_plane.shipped_manifests())
+        await control_plane.ensure_namespace(client, CONFIG_NAMESPACE)
+        await client.create(CONFIG_MAPS, {"metadata": {"name": CONFIG_NAME}, "data": {}}, CONFIG_NAMESPACE)
+        cache = Cache(client, MANAGED_NODES)
+        await stack.enter_async_context(control_plane.running(cache.run))
+        await cache.synced.wait()
+        made = Rig(
+            nodes=nodes,
+            folder=folder,
+            client=client,
+            api=api,
+            shapes=shapes,
+            say=say,
+            writers=writers,
+            cache=cache,
+            names=[each.name for each in fleet_machines],
+            made=pods,
+        )
+        try:
+            yield made
+        finally:
+            for program in made.programs:
+                await program.child.stop()
+            if made.extender is not None:
+                await made.extender.close()
+
+
+@asynccontextmanager
+async def kubelets(made: Rig) -> AsyncIterator[None]:
+    """Run the kubelet stand-ins, and the replay of the other nodes, beside the block."""
+    arguments = ("--kubeconfig", str(made.folder.kubeconfig), "--nodes", str(made.nodes))
+    command = ("tools.scale.kubelets", *arguments, "--count", str(made.writers))
+    async with processes.child(*command, log=made.folder.log("kubelets")):
+        made.tell_server(f"replay {(made.nodes - made.writers) / STORED_EVERY}")
+        yield
+        made.tell_server("replay 0")
+
+
+def kubelet_counters(folder: Folder) -> dict[str, Any]:
+    """Return what the kubelet stand-ins last said of themselves."""
+    lines = [line for line in folder.log("kubelets").read_text().splitlines() if line.startswith("{")]
+    counters: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    return counters
+
+
+def sampled(nodes: int) -> int:
+    """Return how many feasible nodes kube-scheduler looks for (percentageOfNodesToScore 0: adaptive)."""
+    share = max(5, 50 - nodes // 125)
+    return min(nodes, max(100, nodes * share // 100))
+
+
+def is_amplified(node: ManagedNode) -> bool:
+    """Whether the status of a node shows the ratio of its annotation."""
+    stated = read_node(node.metadata.annotations)
+    return AMPLIFICATION_RATIO in node.metadata.annotations and stated.recorded_ratio(
+        "cpu"
+    ) == stated.ratios.ratios.get("cpu")
+
+
+def _ratios(more: float) -> dict[str, Any]:
+    (document,) = load_documents(_SCENARIO.read_text())
+    table: dict[str, Any] = json.loads(document["config"][NORMALIZATION_KEY])
+    table["ratioModel"] = {
+        model: {key: round(ratio + more, 2) for key, ratio in ratios.items()}
+        for model, ratios in table["ratioModel"].items()
+    }
+    return table
