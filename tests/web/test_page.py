@@ -96,6 +96,12 @@ RESHAPE = {
     "warnings": [{"reason": "R", "message": EVIL}],
 }
 AS_IT_IS = '{\n  "enable": true\n}'
+MEASURES = [
+    {"name": "Memory bandwidth", "unit": "bytes/s", "value": 45.6 * 2**30, "nodes": 2}
+    | {"quantiles": [[0, 0], [0.5, 3 * 2**29], [1, 10 * 2**30]]},
+    {"name": "Memory latency", "unit": "seconds", "value": None, "nodes": 1}
+    | {"quantiles": [[0, 98.44e-9], [0.5, 98.44e-9], [1, 98.44e-9]]},
+]
 VIEWS = ["/", "/pods", "/offline", "/problems", "/nodes/n1", "/pods/ns/p1", "/hosts"]
 VIEWS += ["/hosts/h1", "/hosts/broken"]
 VIEWS += [f"/what-if?change={change}" for change in ("model", "config", "flavor")]
@@ -126,6 +132,7 @@ def world() -> Iterator[PageWorld]:
             "topology": TOPOLOGY,
             "explanation": EXPLAINED,
             "suppression": EXPLAINED,
+            "interference": {"source": EVIL, "remarks": [EVIL], "measures": MEASURES},
             "history": HISTORY,
             "events": [EVENT],
         },
@@ -335,6 +342,18 @@ def test_a_flavor_is_sent_as_its_files_have_it_and_each_step_that_eliminates_hos
     assert cells(page, "h1") == ["h1", "16", "-", "26.6"]
     expect(page.locator("main")).to_contain_text("Pinned to CPUs 2-5")
     assert page.evaluate("window.pwned") is None
+
+
+def test_a_node_is_beside_the_quantiles_of_all_nodes_in_words_and_in_a_drawing(page: Page) -> None:
+    page.goto("/nodes/n1")
+    shown = ["Memory bandwidth", "45.6 GiB/s", "", "0 B/s", "1.5 GiB/s", "10 GiB/s", "2"]
+    assert cells(page, "Memory bandwidth") == shown
+    assert cells(page, "Memory latency") == ["Memory latency", "-", "", *["98.4 ns"] * 3, "1"]
+    marks = page.locator(".spread polygon")
+    expect(marks).to_have_count(1)  # a node without a value has no mark
+    drawing = "each => each.getBoundingClientRect().toJSON()"
+    mark, line = marks.evaluate(drawing), page.locator(".spread line").first.evaluate(drawing)
+    assert mark["left"] > line["right"]  # it has more than all others
 
 
 def test_a_host_shows_who_holds_each_cpu_and_what_an_upgrade_moves(page: Page) -> None:

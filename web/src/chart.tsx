@@ -23,6 +23,10 @@ interface SeriesProps {
 
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
+/** Times of day with 24 hours, as everywhere else; seconds only where ticks are less than a minute apart. */
+const clock: uPlot.Axis.DynamicValues = (_, ticks, __, ___, step) =>
+  ticks.map((each) => new Date(each * 1000).toTimeString().slice(0, step < 60 ? 8 : 5));
+
 export function Series({ title, lines, step = 1, times, counts = false }: SeriesProps) {
   const box = useRef<HTMLDivElement>(null);
   const length = Math.max(0, ...lines.map((line) => line.values.length));
@@ -48,7 +52,7 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
         width: element.clientWidth,
         height: 180,
         scales: { x: { time: times !== undefined }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
-        axes: [times ? axis : { ...axis, values: (_, ticks) => ticks.map((each) => (each ? `${each}s` : "now")) }, axis],
+        axes: [times ? { ...axis, values: clock } : { ...axis, values: (_, ticks) => ticks.map((each) => (each ? `${each}s` : "now")) }, axis],
         legend: { show: false },
         cursor: { drag: { x: false, y: false } },
         series: [{}, ...lines.map((line, place) => ({

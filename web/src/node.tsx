@@ -2,6 +2,7 @@
 import { type History, HistoryCharts, Series } from "./chart";
 import type { NodeRow } from "./cluster";
 import { cpus, gibibytes, measured, number, percent } from "./format";
+import { type Interference, InterferenceView } from "./interference";
 import { Machine, type Topology } from "./machine";
 import { Bar, type EventRecord, Events, type Explained, Explanation, Figures, Heading, StateText, Waiting } from "./parts";
 import { type Json, useDocument } from "./stream";
@@ -11,7 +12,7 @@ interface NodeDocument {
   topology: Topology | null;
   explanation: Explained;
   suppression: Explained | null;
-  interference?: Explained | null;
+  interference?: Interference | null;
   history?: History | null;
   events: EventRecord[];
 }
@@ -178,9 +179,9 @@ export function NodeView({ name }: { name: string }) {
         <p>The node has no NodeResourceTopology, so its CPUs cannot be drawn. The agent writes it.</p>
       )}
       <Lately suppression={suppression} history={data.history} />
+      {data.interference && <InterferenceView of={data.interference} />}
       <Explanation of={explanation} title="Ratios" command={`corewise explain node ${name}`} />
       <Explanation of={suppression} title="Offer and suppression" command={`corewise explain suppression ${name}`} />
-      <Explanation of={data.interference} title="Interference" command={`corewise explain interference ${name}`} />
       <Events events={data.events} />
     </>
   );
