@@ -70,6 +70,7 @@ class PageWorld:
     def __init__(self, data: dict[str, dict[str, Any]]) -> None:
         self.data = data
         self.token = ""
+        self.forbidden: set[str] = set()
         self._port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -125,6 +126,8 @@ class PageWorld:
             and path != "session"
         ):
             return web.json_response({"message": "send a bearer token"}, status=401)
+        if path in self.forbidden:
+            return web.json_response({"message": f"you may not see {path}"}, status=403)
         if path not in self.data:
             return web.json_response({"message": f"there is no {path}"}, status=404)
         return None
@@ -134,7 +137,7 @@ class PageWorld:
         return self._refusal(request, path) or web.json_response(self.data[path])
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        path = request.match_info["path"]
+        path = request.match_info["path"] + (f"?{request.query_string}" if request.query_string else "")
         if (refusal := self._refusal(request, path)) is not None:
             return refusal
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})

@@ -395,3 +395,19 @@ def test_a_key_is_filled_with_its_text_and_a_problem_leads_to_its_line(page: Pag
     chosen = "box => box.value.slice(box.selectionStart, box.selectionEnd)"
     assert text.evaluate(chosen) == '  "enable": maybe'
     assert page.evaluate("window.pwned") is None
+
+
+def test_a_user_who_may_see_one_namespace_asks_for_it_and_the_address_holds_it(
+    page: Page, world: PageWorld
+) -> None:
+    world.forbidden = {"tables/pods", "tables/pods?namespace=other"}
+    world.data["tables/pods?namespace=team"] = table(pod_row("team/mine"))
+    page.goto("/pods")
+    expect(page.get_by_role("alert")).to_have_text("you may not see tables/pods")
+    for namespace, shown in (("team", 1), ("other", 0), ("team", 1)):
+        page.get_by_label("Namespace").last.fill(namespace)
+        page.keyboard.press("Enter")
+        expect(page.locator("tbody tr", has_text="team/mine")).to_have_count(shown)
+        assert page.url.endswith(f"?namespace={namespace}")
+    page.reload()
+    expect(page.locator("tbody tr", has_text="team/mine")).to_be_visible()

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { count } from "./format";
 import { Choose, Figures, found, Heading, Remarks, Search, Waiting } from "./parts";
-import { asked } from "./router";
+import { asked, setQuery } from "./router";
 import { type Row, useTable } from "./stream";
 import { type Column, Table } from "./table";
 
@@ -17,10 +17,30 @@ interface ListProps<R extends Row> {
   filter?: { label: string; name: string; options: [string, string][]; keeps: (row: R, value: string) => boolean };
   above?: (rows: R[], total: Partial<R>) => ComponentChildren;
   empty: string;
+  /** Users who may see only some namespaces can ask for one. */
+  namespaced?: boolean;
 }
 
-export function List<R extends Row>({ table, title, noun, columns, texts, figures, filter, above, empty }: ListProps<R>) {
-  const feed = useTable(table);
+function NamespaceForm() {
+  const send = (event: SubmitEvent): void => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget as HTMLFormElement).get("namespace");
+    setQuery({ namespace: typeof given === "string" ? given.trim() : "" });
+  };
+  return (
+    <form class="controls" aria-label="Namespace" onSubmit={send}>
+      <label>
+        Namespace
+        <input name="namespace" defaultValue={asked("namespace")} autocomplete="off" />
+      </label>
+      <button type="submit">Show its pods</button>
+    </form>
+  );
+}
+
+export function List<R extends Row>({ table, title, noun, columns, texts, figures, filter, above, empty, namespaced = false }: ListProps<R>) {
+  const namespace = namespaced ? asked("namespace") : "";
+  const feed = useTable(table, namespace);
   const data = feed.data.value;
   const words = asked("q");
   const kept = filter ? asked(filter.name, filter.options[0]?.[0]) : "";
@@ -34,6 +54,7 @@ export function List<R extends Row>({ table, title, noun, columns, texts, figure
       <>
         <Heading>{title}</Heading>
         <Waiting feed={feed} />
+        {namespaced && feed.forbidden.value && <NamespaceForm />}
       </>
     );
   }
@@ -43,6 +64,7 @@ export function List<R extends Row>({ table, title, noun, columns, texts, figure
       <Heading>{title}</Heading>
       <Figures of={[[`${noun[0]?.toUpperCase() ?? ""}${noun.slice(1)}s`, rows.length], ...(figures?.(total) ?? [])]} />
       <Remarks lines={data.remarks} />
+      {namespace && <NamespaceForm />}
       {above?.(rows, total)}
       <form class="controls" role="search" aria-label={title} onSubmit={(event) => { event.preventDefault(); }}>
         <Search label="Search" />

@@ -50,6 +50,7 @@ export function PodsView() {
       table="pods"
       title="Pods"
       noun="pod"
+      namespaced
       columns={POD_COLUMNS}
       texts={(row) => `${row.name} ${row.node ?? ""} ${row.qosClass ?? ""} ${row.problem ?? row.phase}`}
       figures={(total) => [

@@ -21,6 +21,8 @@ export interface Feed<T> {
   data: Signal<T | null>;
   state: Signal<State>;
   message: Signal<string>;
+  /** The caller may not see this: another answer may be possible with less. */
+  forbidden: Signal<boolean>;
 }
 
 interface Whole {
@@ -116,6 +118,7 @@ function connect<T>(path: string, feed: Feed<T>, on: Record<string, (data: unkno
     });
     if (!answer.ok) {
       const text = await answer.text();
+      feed.forbidden.value = answer.status === 403;
       tell("failed", messageOf(text) || `${answer.status} ${answer.statusText}`);
       return;
     }
@@ -159,7 +162,7 @@ export function messageOf(text: string): string {
 }
 
 function newFeed<T>(): Feed<T> {
-  return { data: signal<T | null>(null), state: signal<State>("loading"), message: signal("") };
+  return { data: signal<T | null>(null), state: signal<State>("loading"), message: signal(""), forbidden: signal(false) };
 }
 
 function useConnection<T>(path: string, make: (feed: Feed<T>) => Record<string, (data: unknown) => void>): Feed<T> {
@@ -181,9 +184,9 @@ function keyed(rows: Row[]): Map<string, Row> {
   return new Map(rows.map((row) => [row.name, row]));
 }
 
-/** Follow a table as long as the component is shown. Rows keep their order; new ones are sorted in by name. */
-export function useTable(name: string): Feed<TableData> {
-  return useConnection<TableData>(`tables/${name}`, (feed) => ({
+/** Follow a table as long as the component is shown; `namespace` is "" for all. Rows keep their order; new ones are sorted in by name. */
+export function useTable(name: string, namespace = ""): Feed<TableData> {
+  return useConnection<TableData>(`tables/${name}${namespace && `?namespace=${encodeURIComponent(namespace)}`}`, (feed) => ({
     all: (data) => {
       const { rows, total, remarks } = data as Whole;
       feed.data.value = { rows: keyed(rows), total, remarks };

@@ -1,6 +1,6 @@
 // A change tried on the live cluster: checked as `corewise config check` does, planned as `corewise plan` does;
 // or a flavor tried on the compute hosts. Nothing is written and nothing is claimed.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { cpus, percent } from "./format";
 import { Bar, Heading, NodeLink, Plain, PodLink, StateText } from "./parts";
 import { asked, hostAddress, Link, setQuery } from "./router";
@@ -227,6 +227,8 @@ export function WhatIfView() {
     nodes: rows.map((row) => row.name),
     models: [...new Set(rows.map((row) => row.cpuModel).filter((each) => each !== null))].sort(),
   };
+  const left = useRef(new AbortController());
+  useEffect(() => () => { left.current.abort(); }, []); // the server then ends the trial
   const values: Values = Object.fromEntries(
     form.fields.map(({ name, choices, first }) => [name, given[name] ?? first ?? choices?.[0] ?? ""]),
   );
@@ -241,6 +243,7 @@ export function WhatIfView() {
       const body = form.body ? form.body(values) : plainBody(form, values);
       const response = await ask("what-if", {
         method: "POST",
+        signal: left.current.signal,
         headers: { "Content-Type": "application/json" },
         body: JSON.stringify({ change: kind, ...body }),
       });
