@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import tracemalloc
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -305,6 +306,31 @@ async def grant(world: Scene, account: str, rules: list[dict[str, Any]], namespa
     else:
         await world.client.create(rbac("clusterrolebindings", "ClusterRoleBinding"), binding)
     return world.token(service_account("team", account))
+
+
+async def test_a_page_that_reads_nothing_costs_no_memory_and_is_given_up(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corewise.web.server._WRITE_WITHIN", 2.0)
+    big = "x" * 2**20
+    page.views.put("a", text=big)
+    _, asking = await asyncio.open_connection(page.address.host, page.address.port, limit=1024)
+    asking.write(b"GET /api/stream/tables/nodes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    tracemalloc.start()
+    async with asyncio.timeout(30):
+        async with page.session.get(page.url("/api/stream/tables/nodes")) as answer:
+            await answer.content.readany()
+        (feed,) = page.server.feeds._feeds.values()
+        number = 0
+        while feed.is_read:  # until what the kernel takes for the page is full, and for 2 s
+            number += 1
+            page.views.put("a", text=f"{number}{big}")
+            await feed.refresh()
+            await asyncio.sleep(0.01)
+    assert number > 50
+    assert tracemalloc.get_traced_memory()[1] < 20 * len(big)
+    tracemalloc.stop()
+    asking.close()
 
 
 async def test_what_if_takes_leave_to_read_the_configuration_that_it_shows(tmp_path: Path) -> None:

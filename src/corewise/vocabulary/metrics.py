@@ -160,9 +160,9 @@ CONFIG_VALID = gauge(
     "key",
 )
 CERTIFICATE_EXPIRY = gauge(
-    f"{SERVING}, {COMPUTE}",
+    f"{SERVING}, {COMPUTE}, {WEB}",
     "corewise_certificate_expiry_timestamp_seconds",
-    "When the serving certificate expires: the webhooks', or that of a host's ledger.",
+    "When the serving certificate expires: the webhooks', that of a host's ledger, or the web page's.",
 )
 LEADER = gauge(SERVING, "corewise_leader", "1 on the replica that holds the lease, else 0.")
 LOOP_RESTARTS = counter(
