@@ -64,6 +64,8 @@ _TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies"
 _FATES = ("delivered", "delivered", "delivered", "delivered twice", "lost", "answer lost")
 _TURNS = 60
 """How often the loop turns until every task waits for something that the test decides."""
+_SETTLED = 3
+"""Rounds without a write after which nothing is left: an entry is seen, announced as expired, and removed."""
 
 
 def status_error(code: int, message: str) -> Exception:
@@ -403,7 +405,9 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def settle(self) -> None:
         """Let everything arrive and be seen, and time pass, until nothing is left to do."""
-        for _ in range(4):
+        quiet = 0
+        while quiet < _SETTLED:
+            before = self.server.version
             for number in (0, 1):
                 self.look(number)
             while self.held:
@@ -412,6 +416,7 @@ class Histories(RuleBasedStateMachine):
                 replica.port.show(len(replica.port.unseen))
             self.turn()
             self.pass_time(EXPIRY)
+            quiet = quiet + 1 if self.server.version == before else 0
         for node, cpus in CPUS.items():
             bound = {
                 pod["metadata"]["uid"]: pod
