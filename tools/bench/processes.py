@@ -105,9 +105,9 @@ async def scheduler(folder: Path, kubeconfig: Path) -> AsyncIterator[tuple[Proce
         yield process, f"https://{listen}"
 
 
-async def until_ready(process: Process, port: int, log: Path) -> None:
+async def until_ready(process: Process, port: int, log: Path, within: float = _MANAGER_PATIENCE) -> None:
     """Wait until a program says on its port that it is ready."""
-    async with asyncio.timeout(_MANAGER_PATIENCE):
+    async with asyncio.timeout(within):
         while not await _answers_ready(port):
             if process.returncode is not None:
                 raise SystemExit(f"{log.stem} ended before it was ready:\n{log.read_text()[-2000:]}")

@@ -14,12 +14,15 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from tools.bench.table import machine
 from tools.scale.figures import measure, table
+from tools.scale.soak import soak
 
 _PODS_A_NODE = 10
 
@@ -33,20 +36,43 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--pods", type=int, nargs="+", help="pods of each size; default: ten a node")
     parser.add_argument("--churn", type=float, default=30.0, help="seconds of churn (default: %(default)s)")
+    parser.add_argument(
+        "--soak", type=_seconds, metavar="60m", help="run for so long; exit 1 if something grows"
+    )
+    parser.add_argument("--logs", type=Path, help="where to leave the programs' logs (default: nowhere)")
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     given = parser.parse_args(arguments)
     pods = given.pods or [count * _PODS_A_NODE for count in given.nodes]
+    if given.soak:
+        with _folder(given.logs) as folder:
+            result = asyncio.run(soak((given.nodes[0], pods[0]), given.soak, folder, _say, given.out))
+        print(result.table(), flush=True)
+        return 1 if result.problems else 0
     sizes: dict[int, dict[str, Any]] = {}
     if given.out and given.out.exists():
         sizes = {each["nodes"]: each for each in json.loads(given.out.read_text())["sizes"]}
     for nodes, count in zip(given.nodes, pods, strict=True):
-        with TemporaryDirectory(prefix="corewise-scale-") as folder:
-            sizes[nodes] = asyncio.run(measure(nodes, count, Path(folder), _say, churn=given.churn))
+        with _folder(given.logs) as folder:
+            sizes[nodes] = asyncio.run(measure(nodes, count, folder, _say, churn=given.churn))
         ordered = [sizes[each] for each in sorted(sizes)]
         if given.out:
             given.out.write_text(json.dumps({"machine": machine(), "sizes": ordered}, indent=1) + "\n")
         print(table(ordered), flush=True)
     return 0
+
+
+@contextmanager
+def _folder(logs: Path | None) -> Iterator[Path]:
+    if logs:
+        logs.mkdir(parents=True, exist_ok=True)
+        yield logs
+        return
+    with TemporaryDirectory(prefix="corewise-scale-") as folder:
+        yield Path(folder)
+
+
+def _seconds(text: str) -> float:
+    return float(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]
 
 
 _START = time.monotonic()

@@ -12,14 +12,8 @@ from corewise.simulation.control_plane import MANAGER, SCHEDULER
 from tools.bench.table import quantile
 from tools.scale import filling
 from tools.scale.filling import PodShape
-from tools.scale.rig import Reading, Rig, kubelet_counters, kubelets, read_process, rig
+from tools.scale.rig import Reading, Rig, kubelet_counters, kubelets, read_process, rig, start_all
 
-REPLICAS = (
-    (MANAGER, "manager-a"),
-    (MANAGER, "manager-b"),
-    (SCHEDULER, "scheduler-a"),
-    (SCHEDULER, "scheduler-b"),
-)
 _SETTLED = 5.0
 _REST = 30.0
 _EVENTS_A_SECOND, _EVENTS_FOR = 500.0, 10.0
@@ -34,8 +28,7 @@ async def measure(
     figures: Figures = {}
     notes: list[str] = []
     async with rig(nodes, pods, path, say) as made:
-        for kind, name in REPLICAS:
-            await made.start(kind, name)
+        await start_all(made)
         figures["start to ready, manager [s]"] = max(each.ready_after for each in made.of(MANAGER))
         figures["start to ready, scheduler [s]"] = max(each.ready_after for each in made.of(SCHEDULER))
         before = read_process(made.api)
@@ -50,6 +43,7 @@ async def measure(
             await _events(made, figures)
             await _decisions(made, figures)
             await _churn(made, figures, notes, churn)
+            await _disturbed(made, figures, notes)
     return {"nodes": nodes, "pods": pods, "figures": figures, "notes": notes}
 
 
@@ -153,6 +147,23 @@ async def _churn(made: Rig, figures: Figures, notes: list[str], seconds: float) 
     notes.append(
         f"churn: {figures['pods replaced a minute']:.0f} pods a minute, {len(made.shapes) / 100:.0f} wanted; "
         f"{made.failures} failed {made.last_failure}; the local API server used {share:.0%} of a core"
+    )
+
+
+async def _disturbed(made: Rig, figures: Figures, notes: list[str]) -> None:
+    """Under churn: lose watches, change ratios of single nodes, restart one program after the other."""
+    stop, replaced, failed = asyncio.Event(), made.replaced, made.failures
+    churning = asyncio.create_task(made.churn(stop))
+    for program in made.programs:
+        await made.lose_watch()
+        await made.annotate()
+        await made.restart(program)
+    stop.set()
+    await churning
+    figures["restart under churn, to ready, slowest [s]"] = max(each.ready_after for each in made.programs)
+    notes.append(
+        f"rolling restart of all four and {len(made.programs)} lost watches under churn: "
+        f"{made.replaced - replaced} pods replaced, {made.failures - failed} failed {made.last_failure}"
     )
 
 

@@ -18,7 +18,7 @@ from corewise.simulation.control_plane import running
 from corewise.simulation.kubelets import SIMULATED_NODES, KubeletFleet
 from tools.scale import filling
 
-_REPORT = 5.0
+_REPORT = 1.0
 
 
 async def main(kubeconfig: str, nodes: int, count: int) -> None:

@@ -17,7 +17,7 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,10 @@ from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, PODS
 from corewise.scheduler.installation import Pods
 from corewise.simulation import control_plane
-from corewise.simulation.control_plane import SCHEDULER, Child, Folder, LocalProgram
-from corewise.simulation.extender_calls import ExtenderCalls
+from corewise.simulation.control_plane import MANAGER, SCHEDULER, Child, Folder, LocalProgram
+from corewise.simulation.extender_calls import ExtenderCalls, ExtenderError
 from corewise.vocabulary.names import (
+    AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
     CONFIG_NAME,
     CONFIG_NAMESPACE,
@@ -56,8 +57,10 @@ CHURN = 0.01 / 60
 _SCENARIO = Path("src/corewise/simulation/scenarios/builtin.yaml")
 _MIB = 1 << 20
 _SERVER_STARTS_WITHIN = 600.0
+_READY_WITHIN = 1200.0
 _SETTLED_WITHIN = 1800.0
 _POLL = 0.2
+_TRIES, _AGAIN_AFTER = 60, 1.0
 _RAW = PODS.typed(dict[str, Any])
 
 
@@ -83,6 +86,7 @@ class RunningProgram:
     made: LocalProgram
     child: Child
     ready_after: float = 0.0
+    restarting: bool = False
 
     @property
     def metrics_port(self) -> int:
@@ -90,7 +94,8 @@ class RunningProgram:
 
     async def until_ready(self, started: float) -> None:
         """Wait until it says that it is ready."""
-        await processes.until_ready(self.child.process, self.metrics_port, self.made.log)
+        log = self.made.log
+        await processes.until_ready(self.child.process, self.metrics_port, log, _READY_WITHIN)
         self.ready_after = time.monotonic() - started
 
     async def read(self) -> Reading:
@@ -142,6 +147,8 @@ class Rig:
     binds: list[float] = field(default_factory=list)
     replaced: int = 0
     made: int = 0
+    retries: int = 0
+    churn_rate: float = CHURN
     failures: int = 0
     last_failure: str = ""
 
@@ -149,6 +156,29 @@ class Rig:
         """Have the API server do something (tools/scale/apiserver.py)."""
         if self.api.stdin is not None:
             self.api.stdin.write(f"{line}\n".encode())
+
+    async def restart(self, program: RunningProgram) -> None:
+        """End a replica in order, and start it again."""
+        program.restarting = True
+        await program.child.stop()
+        started = time.monotonic()
+        program.child = await program.made.start()
+        await program.until_ready(started)
+        program.restarting = False
+        self.say(f"{program.made.name} restarted, ready after {program.ready_after:.1f} s")
+
+    async def lose_watch(self) -> None:
+        """Break the connection of one watch."""
+        self.tell_server("cut")
+
+    async def annotate(self) -> None:
+        """Change the ratio of one node by hand."""
+        body = {
+            "metadata": {
+                "annotations": {AMPLIFICATION_ORIGINAL: f'{{"cpu":1.{self.draw.randint(1, 20):02}}}'}
+            }
+        }
+        await self.client.patch(MANAGED_NODES, self.draw.choice(self.names), body)
 
     def of(self, kind: str) -> list[RunningProgram]:
         """Return the replicas of a program."""
@@ -199,7 +229,7 @@ class Rig:
                 said = time.monotonic()
                 self.say(f"ratios: {len(left)} nodes left")
             if time.monotonic() - begin > _SETTLED_WITHIN:
-                raise SystemExit(f"{len(left)} nodes did not get their ratio, such as {min(left, key=str)}")
+                raise TimeoutError(f"{len(left)} nodes did not get their ratio, such as {min(left, key=str)}")
         return time.monotonic() - begin
 
     def _is_done(self, name: str, before: str | None) -> bool:
@@ -212,7 +242,7 @@ class Rig:
 
     async def churn(self, stop: asyncio.Event) -> None:
         """Replace 1 % of the pods a minute until told to stop."""
-        period = 1 / (CHURN * max(1, len(self.shapes)))
+        period = 1 / (self.churn_rate * len(self.shapes))
         async with asyncio.TaskGroup() as tasks:
             next_at = time.monotonic()
             while not stop.is_set():
@@ -235,8 +265,7 @@ class Rig:
         self.shapes.pop()
         await self.delete(old.name)
         self.replaced += 1
-        new = PodShape(self.next_pod(), old.node, old.milli, old.owned, old.offline)
-        self.shapes.append(await self.run_pod(new))
+        self.shapes.append(await self.run_pod(replace(old, index=self.next_pod())))
 
     async def run_pod(self, pod: PodShape) -> PodShape:
         """Create a pod, have it bound, and let it run."""
@@ -272,7 +301,7 @@ class Rig:
         begin = time.perf_counter()
         passed, refused = await extender.filter(created, names)
         if not passed:
-            raise RuntimeError(f"no node suits {created['metadata']['name']}: {refused}")
+            raise ExtenderError(f"no node suits {created['metadata']['name']}: {refused}")
         scores = await extender.prioritize(created, passed)
         self.decisions.append(time.perf_counter() - begin)
         return max(passed, key=lambda name: scores.get(name, 0))
@@ -284,11 +313,19 @@ class Rig:
 
     async def schedule(self, created: dict[str, Any]) -> str:
         """Find a node for a pod that owns CPUs, and have it bound there."""
-        node = await self.decide(created)
-        begin = time.perf_counter()
-        await self._connected().bind(msgspec.convert(created, PlacedPod, strict=False), node)
-        self.binds.append(time.perf_counter() - begin)
-        return node
+        for _ in range(_TRIES):
+            try:
+                node = await self.decide(created)
+                begin = time.perf_counter()
+                await self._connected().bind(msgspec.convert(created, PlacedPod, strict=False), node)
+            except ExtenderError as error:  # kube-scheduler queues the pod, too, while nobody answers
+                self.retries += 1
+                self.last_failure = str(error)
+                await asyncio.sleep(_AGAIN_AFTER)
+            else:
+                self.binds.append(time.perf_counter() - begin)
+                return node
+        raise ExtenderError(f"a pod was tried {_TRIES} times: {self.last_failure}")
 
 
 @asynccontextmanager
@@ -300,6 +337,7 @@ async def rig(
     fleet_machines = filling.machines(nodes)
     shapes = [pod for _, placed in filling.shapes(fleet_machines, pods) for pod in placed]
     begin = time.monotonic()
+    folder.kubeconfig.unlink(missing_ok=True)  # of an earlier run
     async with AsyncExitStack() as stack:
         server = ("tools.scale.apiserver", "--nodes", str(nodes), "--pods", str(pods))
         command = (*server, "--kubeconfig-out", str(folder.kubeconfig))
@@ -338,12 +376,22 @@ async def rig(
                 await made.extender.close()
 
 
+async def start_all(made: Rig) -> None:
+    """Start two replicas of each program, one after the other."""
+    for kind in (MANAGER, SCHEDULER):
+        for letter in "ab":
+            await made.start(kind, f"{kind}-{letter}")
+
+
 @asynccontextmanager
 async def kubelets(made: Rig) -> AsyncIterator[None]:
     """Run the kubelet stand-ins, and the replay of the other nodes, beside the block."""
     arguments = ("--kubeconfig", str(made.folder.kubeconfig), "--nodes", str(made.nodes))
     command = ("tools.scale.kubelets", *arguments, "--count", str(made.writers))
     async with processes.child(*command, log=made.folder.log("kubelets")):
+        async with asyncio.timeout(_SERVER_STARTS_WITHIN):
+            while not kubelet_counters(made.folder):
+                await asyncio.sleep(_POLL)
         made.tell_server(f"replay {(made.nodes - made.writers) / STORED_EVERY}")
         yield
         made.tell_server("replay 0")

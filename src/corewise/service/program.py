@@ -157,6 +157,7 @@ class Program:
 
     def metrics_text(self) -> bytes:
         self._publish()
+        self.metrics.set(metrics.TASKS, len(asyncio.all_tasks()))
         for name, cache in self._caches.items():
             self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)
             self.metrics.set(metrics.CACHE_STALE, bool(cache.stale()), name)

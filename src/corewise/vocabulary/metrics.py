@@ -191,6 +191,7 @@ HTTP_REFUSED = counter(
     "cause",
 )
 HTTP_CONNECTIONS = gauge(EVERY, "corewise_http_connections", "Open connections of an HTTP server.", "door")
+TASKS = gauge(EVERY, "corewise_tasks", "asyncio tasks of the program: its loops, and what they work on now.")
 
 # The agent: containers, quotas, CPU sets, the runtime, the node's topology.
 _OF_A_CONTAINER = ("namespace", "pod", "container")

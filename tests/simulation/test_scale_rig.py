@@ -1,0 +1,89 @@
+"""``make scale``, small: a restart and a lost watch are survived; and what counts as growth."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from corewise.simulation.control_plane import MANAGER, SCHEDULER
+from kubedouble import expressions
+from tools.scale.figures import exponent
+from tools.scale.filling import PodShape
+from tools.scale.rig import Reading, kubelet_counters, kubelets, rig
+from tools.scale.soak import judge
+
+NODES, PODS = 20, 100
+
+
+@pytest.mark.skipif(not expressions.is_available(), reason="the policies need the package cel-expr-python")
+async def test_the_rig_runs_small(tmp_path: Path) -> None:
+    async with rig(NODES, PODS, tmp_path, print, writers=5) as made:
+        await asyncio.gather(made.start(MANAGER, "manager-a"), made.start(SCHEDULER, "scheduler-a"))
+        assert await made.change_ratios(0.0) > 0
+        await made.connect()
+        async with kubelets(made):
+            made.churn_rate, stop = 0.05, asyncio.Event()
+            churning = asyncio.create_task(made.churn(stop))
+            await made.lose_watch()
+            await made.restart(made.of(SCHEDULER)[0])
+            stop.set()
+            await churning
+            await made.run_pod(PodShape(made.next_pod(), "", 4000, owned=True))
+            counters = kubelet_counters(made.folder)
+        readings = [await each.read() for each in made.programs]
+    assert made.failures == 0, made.last_failure
+    assert made.replaced > 5
+    assert made.binds
+    assert counters["lease_renewals"] > 0 == counters["failures"]
+    assert "lost a watch" in made.folder.log("apiserver").read_text()
+    for each in readings:
+        assert each.objects >= 2 * NODES + PODS, "nodes, topologies and pods"
+        assert each.tasks > 5 < each.descriptors
+        assert 20 < each.pss < each.rss < 300
+        assert each.cpu > 0
+
+
+def samples(**growth: float) -> list[Reading]:
+    """Half an hour; what is named grows by so much, everything else wavers."""
+    steady = {"rss": 200.0, "pss": 150.0, "cpu": 0.0, "descriptors": 40, "threads": 5, "tasks": 60}
+    found = []
+    for at in range(180):
+        waver = (at * 7) % 5
+        values = {"objects": 60_000, **steady, "rss": 200.0 + waver, "tasks": 60 + waver}
+        for name, amount in growth.items():
+            values[name] += amount * at / 180
+        if at == 100:
+            values["rss"] += 120.0
+        found.append(Reading(at=at * 10.0, **values))  # type: ignore[arg-type]  # by name
+    return found
+
+
+@pytest.mark.parametrize(
+    ("growth", "leaks"),
+    [
+        ({}, []),  # one sample is high: that is no growth
+        ({"rss": 5.0}, []),
+        ({"rss": 9.0}, ["rss"]),
+        ({"rss": 20.0, "objects": 6_000}, []),  # a tenth more objects, a tenth more memory
+        ({"rss": 40.0, "objects": 6_000}, ["rss"]),
+        ({"rss": -50.0, "objects": -30_000}, []),
+        ({"descriptors": 8}, ["descriptors"]),
+        ({"tasks": 10}, ["tasks"]),
+        ({"threads": 3}, []),
+    ],
+)
+def test_growth_beyond_what_objects_explain_is_found(growth: dict[str, float], leaks: list[str]) -> None:
+    assert [each.what for each in judge("scheduler", samples(**growth)) if each.is_leak] == leaks
+
+
+def test_too_few_samples_are_not_judged() -> None:
+    with pytest.raises(ValueError, match="5 samples are too few"):
+        judge("scheduler", samples()[:5])
+
+
+def test_an_exponent_says_how_a_figure_grows() -> None:
+    assert exponent((1_000, 3.0), (5_000, 15.0)) == pytest.approx(1.0)
+    assert exponent((1_000, 2.0), (10_000, 200.0)) == pytest.approx(2.0)
+    assert exponent((1_000, 0.0), (5_000, 1.0)) is None

@@ -1,0 +1,230 @@
+"""The rig for an hour: does anything grow beyond what objects explain?
+
+All the time pods are replaced, a watch is lost each minute, and one node's ratio is changed by hand; nine
+times the ratios of all nodes are raised. Every program is restarted once, one after the other, in the first
+half, so that in the second half each is one process.
+
+Growth is judged over the second half: the median of the slopes between any two samples (Theil and Sen), which
+a few high samples do not move, times the length of that half. What more objects explain is taken off: as much
+memory for each as the program has for one now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+
+from corewise.kube.errors import KubeError
+from corewise.simulation.control_plane import ClusterError
+from tools.bench.table import machine
+from tools.scale.rig import Reading, Rig, RunningProgram, kubelets, rig, start_all
+
+SAMPLED_EVERY = 10.0
+_WATCH_LOST_EVERY = 60.0
+_RATIO_CHANGES = 10
+_RESTARTS_AT = 0.2
+_SAID_EVERY = 60.0
+_FEWEST = 6
+MEMORY_SHARE, MEMORY_LEAST = 0.03, 4.0
+"""Of the memory that a program has, and in MiB: what it may grow by in the second half."""
+COUNT_SHARE, COUNT_LEAST = 0.05, 5.0
+"""The same of descriptors and tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """One quantity of one program over the time judged: its median, its growth, and what objects explain."""
+
+    program: str
+    what: str
+    usual: float
+    growth: float
+    explained: float
+    allowed: float
+
+    @property
+    def is_leak(self) -> bool:
+        return self.growth - self.explained > self.allowed
+
+
+def judge(program: str, readings: list[Reading]) -> list[Growth]:
+    """Judge the readings of one process.
+
+    Raises:
+        ValueError: if there are too few.
+    """
+    if len(readings) < _FEWEST:
+        raise ValueError(f"{program}: {len(readings)} samples are too few to judge growth")
+    seconds = readings[-1].at - readings[0].at
+    times = [each.at for each in readings]
+    objects = [float(each.objects) for each in readings]
+    more = max(0.0, _slope(times, objects) * seconds / max(1.0, median(objects)))
+    found = []
+    for what in ("rss", "descriptors", "threads", "tasks"):
+        values = [float(getattr(each, what)) for each in readings]
+        usual = median(values)
+        share, least = (MEMORY_SHARE, MEMORY_LEAST) if what == "rss" else (COUNT_SHARE, COUNT_LEAST)
+        explained = usual * more if what == "rss" else 0.0
+        found.append(
+            Growth(
+                program, what, usual, _slope(times, values) * seconds, explained, max(least, usual * share)
+            )
+        )
+    return found
+
+
+def _slope(times: list[float], values: list[float]) -> float:
+    points = zip(times, values, strict=True)
+    return median((v - u) / (t - s) for (s, u), (t, v) in combinations(points, 2) if t > s)
+
+
+@dataclass
+class SoakResult:
+    """What happened, and what was read; ``problems`` is empty if the soak is passed."""
+
+    nodes: int
+    pods: int
+    seconds: float
+    readings: dict[str, list[Reading]] = field(default_factory=dict)
+    growth: list[Growth] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def write(self, path: Path) -> None:
+        """Write everything as JSON."""
+        path.write_text(json.dumps({"machine": machine(), **asdict(self)}, indent=1) + "\n")
+
+    def table(self) -> str:
+        """Show growth by program, for a page."""
+        lines = [
+            "| program | quantity | median | growth in the second half | explained by objects | allowed |",
+            "|---|---|---:|---:|---:|---:|",
+        ]
+        lines += [
+            f"| {each.program} | {_NAMES[each.what]} | {each.usual:.1f} | {each.growth:+.1f} | "
+            f"{each.explained:.1f} | {each.allowed:.1f} |"
+            for each in self.growth
+        ]
+        happened = ", ".join(f"{number:,} {what}" for what, number in self.counts.items())
+        verdict = self.problems or ["nothing grew"]
+        head = f"{self.nodes:,} nodes, {self.pods:,} pods, {self.seconds / 60:.0f} minutes: {happened}."
+        return "\n".join([head, "", *lines, "", *(f"- {each}" for each in verdict)])
+
+
+_NAMES = {"rss": "memory (RSS), MiB", "descriptors": "descriptors", "threads": "threads", "tasks": "tasks"}
+
+
+async def soak(
+    size: tuple[int, int], seconds: float, path: Path, say: Callable[[str], None], out: Path | None
+) -> SoakResult:
+    """Run the rig for so long and judge it; the result is written even if it fails."""
+    result = SoakResult(*size, seconds)
+    try:
+        async with rig(*size, path, say) as made:
+            await start_all(made)
+            await made.change_ratios(0.0)
+            await made.connect()
+            async with kubelets(made):
+                await _run(made, result, say)
+        _judge_all(result)
+    except BaseException as error:
+        cause = error
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        result.problems.append(f"the soak ended early: {type(cause).__name__}: {cause}")
+        raise
+    finally:
+        if out:
+            result.write(out)
+    return result
+
+
+def _judge_all(result: SoakResult) -> None:
+    for name, readings in result.readings.items():
+        late = [each for each in readings if each.at >= readings[-1].at - result.seconds / 2]
+        try:
+            found = judge(name, late)
+        except ValueError as error:
+            result.problems.append(str(error))
+            continue
+        result.growth += found
+        result.problems += [
+            f"{each.program}: {_NAMES[each.what]} grew by {each.growth:.1f}, objects explain "
+            f"{each.explained:.1f}, {each.allowed:.1f} are allowed"
+            for each in found
+            if each.is_leak
+        ]
+
+
+async def _run(made: Rig, result: SoakResult, say: Callable[[str], None]) -> None:
+    stop, seconds, raised = asyncio.Event(), result.seconds, 0.0
+
+    async def raise_ratios() -> None:
+        nonlocal raised
+        raised += 0.01
+        await made.change_ratios(raised)
+
+    async def every(period: float, what: str, act: Callable[[], Awaitable[None]]) -> None:
+        while not await _is_set_within(stop, period):
+            try:
+                await act()
+                result.count(what)
+            except (KubeError, OSError, TimeoutError) as error:
+                result.problems.append(f"{what}: {type(error).__name__}: {error}")
+
+    async def sample() -> None:
+        said = float("-inf")
+        while not await _is_set_within(stop, min(SAMPLED_EVERY, seconds / 40)):
+            for program in made.programs:
+                await _sample(program, result)
+            result.counts |= {"pods replaced": made.replaced, "of those failed": made.failures}
+            if time.monotonic() - said >= _SAID_EVERY:
+                said = time.monotonic()
+                say("; ".join(_line(name, readings[-1]) for name, readings in result.readings.items()))
+
+    async with asyncio.TaskGroup() as tasks:
+        begin = time.monotonic()
+        tasks.create_task(made.churn(stop))
+        tasks.create_task(sample())
+        often = min(_WATCH_LOST_EVERY, seconds / 6)
+        tasks.create_task(every(often, "watches lost", made.lose_watch))
+        tasks.create_task(every(often, "ratios of single nodes changed", made.annotate))
+        tasks.create_task(every(seconds / _RATIO_CHANGES, "ratios of all nodes raised", raise_ratios))
+        await asyncio.sleep(seconds * _RESTARTS_AT)
+        for program in made.programs:
+            await made.restart(program)
+            result.readings.pop(program.made.name, None)
+            result.count("programs restarted")
+        await asyncio.sleep(begin + seconds - time.monotonic())
+        stop.set()
+
+
+async def _is_set_within(stop: asyncio.Event, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
+    return stop.is_set()
+
+
+async def _sample(program: RunningProgram, result: SoakResult) -> None:
+    if program.restarting:
+        return
+    if not program.child.alive:
+        raise ClusterError(f"{program.made.name} ended by itself\n{program.child.last_words()}")
+    with suppress(OSError):  # it does not answer now; that it grows shows in the next samples
+        reading = await program.read()
+        result.readings.setdefault(program.made.name, []).append(reading)
+
+
+def _line(name: str, reading: Reading) -> str:
+    counts = f"{reading.descriptors} descriptors, {reading.tasks} tasks, {reading.objects} objects"
+    return f"{name} {reading.rss:.0f} MiB, {counts}"
