@@ -282,6 +282,30 @@ def test_of_5000_nodes_all_are_drawn_and_only_visible_rows_are_in_the_page(
     expect(page.locator("tbody tr", has_text="node-4999")).to_contain_text("70 (89%)")
 
 
+def test_paper_is_white_and_has_every_row_and_the_whole_map(page: Page, world: PageWorld) -> None:
+    world.data["tables/nodes"] = table(*(node_row(f"node-{number:03}") for number in range(300)))
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.goto("/")
+    expect(page.locator("canvas")).to_have_attribute("data-tiles", "300")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(ground) != "rgb(255, 255, 255)"
+    # A browser prints at once: all must be in place when its event has been dealt with.
+    drawing = "canvas => canvas.toDataURL()"
+    dark = page.locator("canvas").evaluate(drawing)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    assert page.locator(".scroll tbody tr").count() == 300
+    assert page.locator("canvas").evaluate(drawing) != dark
+    page.set_viewport_size({"width": 720, "height": 900})
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 720
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(ground) != "rgb(255, 255, 255)"
+    expect(page.locator(".scroll tbody tr").nth(299)).to_have_count(0)
+
+
 def test_a_server_that_wants_a_token_gets_it_and_the_page_keeps_it_nowhere(
     page: Page, world: PageWorld
 ) -> None:

@@ -45,12 +45,15 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
     const element = box.current;
     if (!element) return;
     const style = getComputedStyle(element);
-    const ink = style.getPropertyValue("--text").trim();
-    const axis = { stroke: ink, grid: { stroke: style.getPropertyValue("--line").trim(), width: 1 } };
+    const colour = (name: string) => (): string => style.getPropertyValue(name).trim();
+    const ink = colour("--text");
+    const text = parseFloat(style.fontSize);
+    const height = 12 * text;
+    const axis = { stroke: ink, font: `${0.8 * text}px ${style.fontFamily}`, size: 3.4 * text, grid: { stroke: colour("--line"), width: 1 } };
     const drawn = new uPlot(
       {
         width: element.clientWidth,
-        height: 180,
+        height,
         scales: { x: { time: times !== undefined }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
         axes: [times ? { ...axis, values: clock } : { ...axis, values: (_, ticks) => ticks.map((each) => (each ? `${each}s` : "now")) }, axis],
         legend: { show: false },
@@ -68,15 +71,17 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
     );
     plot.current = drawn;
     const watch = new ResizeObserver(() => {
-      drawn.setSize({ width: element.clientWidth, height: 180 });
+      drawn.setSize({ width: element.clientWidth, height });
     });
     watch.observe(element);
+    const recolour = theme.subscribe(() => { drawn.redraw(false); });
     return () => {
+      recolour();
       watch.disconnect();
       drawn.destroy();
       plot.current = null;
     };
-  }, [names, theme.value, times !== undefined]);
+  }, [names, times !== undefined]);
 
   useEffect(() => {
     plot.current?.setData(data);
@@ -118,7 +123,7 @@ export interface History {
 export function HistoryCharts({ of, all = false }: { of: History; all?: boolean }) {
   if (!of.times.length) return <p>Nothing has been recorded yet.</p>;
   return (
-    <>
+    <div class="charts">
       <Series
         title="Used, raw CPUs"
         times={of.times}
@@ -147,6 +152,6 @@ export function HistoryCharts({ of, all = false }: { of: History; all?: boolean 
         lines={[{ name: "Suppressing", values: of.nodesSuppressing }]}
         counts
       />
-    </>
+    </div>
   );
 }

@@ -174,8 +174,6 @@ function ObjectLink({ kind, name }: { kind: string; name: string }) {
 const seconds = (row: ProblemRow): number | null =>
   row.since ? Math.max(0, Math.floor((Date.now() - Date.parse(row.since)) / 1000)) : null;
 
-const MOST = 200;
-
 /** Problems by reason, the most common first: what to do is said once, then each object with what is wrong there. */
 export function ProblemsView() {
   const feed = useTable("problems");
@@ -214,14 +212,14 @@ export function ProblemsView() {
           <Plain
             caption={reason}
             head={["Object", "Age", "What is wrong", "More"]}
-            rows={members.slice(0, MOST).map((row) => [
+            rows={members.map((row) => [
               <ObjectLink kind={row.kind} name={row.object} />,
               (row.current ? "" : "over, ") + age(seconds(row)),
               row.message,
               row.command ? <code>{row.command}</code> : "",
             ])}
+            most={200}
           />
-          {members.length > MOST && <p>{members.length - MOST} more: search to narrow them down.</p>}
         </details>
       ))}
     </>

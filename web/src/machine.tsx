@@ -180,7 +180,7 @@ export function Machine({ of, owner = "pod", held = heldOn(of), more }: MachineP
               <span class="hidden"> show in the drawing</span>
             </button>,
             owner === "pod" ? <PodLink name={each.pod} /> : each.pod,
-            each.cpus || "-",
+            each.cpus ? each.cpus.split(/(?<=,)/).map((part) => <span class="whole">{part}</span>) : "-",
             cpuList(each.cpus).length,
             ...(more?.cells[place] ?? []),
           ])}

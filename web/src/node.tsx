@@ -171,18 +171,20 @@ export function NodeView({ name }: { name: string }) {
           ["State", <StateText text={node.state || "settled"} problem={node.problem !== null} />],
         ]}
       />
-      <Problems of={[...listOf(explanation.record["problems"]), ...listOf(suppression?.record["problems"])]} />
-      <Bars node={node} owned={requested?.ownedCPUMilli ?? null} />
-      {data.topology ? (
-        <Machine of={data.topology} />
-      ) : (
-        <p>The node has no NodeResourceTopology, so its CPUs cannot be drawn. The agent writes it.</p>
-      )}
-      <Lately suppression={suppression} history={data.history} />
-      {data.interference && <InterferenceView of={data.interference} />}
-      <Explanation of={explanation} title="Ratios" command={`corewise explain node ${name}`} />
-      <Explanation of={suppression} title="Offer and suppression" command={`corewise explain suppression ${name}`} />
-      <Events events={data.events} />
+      <div class="sections">
+        <Problems of={[...listOf(explanation.record["problems"]), ...listOf(suppression?.record["problems"])]} />
+        <Bars node={node} owned={requested?.ownedCPUMilli ?? null} />
+        {data.topology ? (
+          <Machine of={data.topology} />
+        ) : (
+          <p>The node has no NodeResourceTopology, so its CPUs cannot be drawn. The agent writes it.</p>
+        )}
+        <Lately suppression={suppression} history={data.history} />
+        {data.interference && <InterferenceView of={data.interference} />}
+        <Explanation of={explanation} title="Ratios" command={`corewise explain node ${name}`} />
+        <Explanation of={suppression} title="Offer and suppression" command={`corewise explain suppression ${name}`} />
+        <Events events={data.events} />
+      </div>
     </>
   );
 }

@@ -102,12 +102,13 @@ export function found<R>(rows: R[], words: string, texts: (row: R) => string): R
   });
 }
 
-/** A small table of texts, all of whose rows are shown. */
-export function Plain({ caption, head, rows, figures = [] }: {
+/** A table of texts, of whose rows the first `most` are shown; it says how many are not. */
+export function Plain({ caption, head, rows, figures = [], most = Infinity }: {
   caption: string;
   head: string[];
   rows: ComponentChildren[][];
   figures?: number[];
+  most?: number;
 }) {
   return (
     <div class="plain-table" tabIndex={0} role="group" aria-label={caption}>
@@ -121,7 +122,7 @@ export function Plain({ caption, head, rows, figures = [] }: {
           </tr>
         </thead>
         <tbody>
-          {rows.map((row, line) => (
+          {rows.slice(0, most).map((row, line) => (
             <tr key={line}>
               {row.map((cell, place) =>
                 place === 0 ? (
@@ -134,6 +135,7 @@ export function Plain({ caption, head, rows, figures = [] }: {
           ))}
         </tbody>
       </table>
+      {rows.length > most && <p>{rows.length - most} more are not shown.</p>}
     </div>
   );
 }

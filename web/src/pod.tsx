@@ -56,6 +56,7 @@ function Why({ decision }: { decision: Decision }) {
           head={["Node that suits", "Score"]}
           figures={[1]}
           rows={suiting.map((each) => [<NodeLink name={each.node} />, number(each.total)])}
+          most={200}
         />
       )}
       {(decision.refusals ?? []).map((refusal) => (
@@ -71,6 +72,7 @@ function Why({ decision }: { decision: Decision }) {
                 .filter((verdict) => verdict.reason === refusal.reason && verdict.plugin === refusal.plugin)
                 .map((verdict) => [<NodeLink name={each.node} />, verdict.message]),
             )}
+            most={200}
           />
         </details>
       ))}
@@ -126,10 +128,12 @@ export function PodView({ name }: { name: string }) {
           ["CPUs owned", pod.cpus || "-"],
         ]}
       />
-      <Why decision={data.explanation.record} />
-      {data.quota && <Quotas of={data.quota} />}
-      <Explanation of={data.explanation} title="Explanation" command={`corewise explain pod ${pod.name}`} />
-      <Events events={data.events} />
+      <div class="sections">
+        <Why decision={data.explanation.record} />
+        {data.quota && <Quotas of={data.quota} />}
+        <Explanation of={data.explanation} title="Explanation" command={`corewise explain pod ${pod.name}`} />
+        <Events events={data.events} />
+      </div>
     </>
   );
 }

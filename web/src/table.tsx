@@ -6,6 +6,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { asked, setQuery } from "./router";
 import type { Row } from "./stream";
+import { printing } from "./theme";
 
 export interface Column<R> {
   title: string;
@@ -59,7 +60,6 @@ export function Table<R extends Row>({ caption, columns, rows, total, marked, on
   const sort = asked("sort");
   const reverse = asked("order") === "reverse";
   const sorted = inOrder(rows, columns.find((each) => each.title.toLowerCase() === sort), reverse);
-  const printed = useMatch("print");
 
   useEffect(() => {
     const element = box.current;
@@ -77,7 +77,7 @@ export function Table<R extends Row>({ caption, columns, rows, total, marked, on
     };
   }, []);
 
-  const whole = printed || sorted.length <= ALL_BELOW;
+  const whole = printing.value || sorted.length <= ALL_BELOW;
   const first = whole ? 0 : Math.max(0, Math.min(sorted.length, Math.floor(seen.top / ROW)) - BEYOND);
   const last = whole ? sorted.length : Math.min(sorted.length, Math.ceil((seen.top + seen.height) / ROW) + BEYOND);
   const order = (column: Column<R>): "ascending" | "descending" | undefined => {
@@ -101,10 +101,12 @@ export function Table<R extends Row>({ caption, columns, rows, total, marked, on
                 class={(column.figure ? "number " : "") + (column.wide ? "wide" : "")}
                 aria-sort={order(column)}
               >
-                <button type="button" class="plain" onClick={() => { sortBy(column); }}>
-                  {column.title}
-                  <span aria-hidden="true" class="order">{SIGNS[order(column) ?? "none"]}</span>
-                </button>
+                {printing.value ? column.title : (
+                  <button type="button" class="plain" onClick={() => { sortBy(column); }}>
+                    {column.title}
+                    <span aria-hidden="true" class="order">{SIGNS[order(column) ?? "none"]}</span>
+                  </button>
+                )}
               </th>
             ))}
           </tr>
@@ -153,20 +155,4 @@ function Gap({ rows }: { rows: number }) {
     if (row.current) row.current.style.height = `${rows * ROW}px`;
   }, [rows]);
   return <tr ref={row} class="gap" aria-hidden="true" />;
-}
-
-/** Follow a media query. */
-export function useMatch(query: string): boolean {
-  const [matches, setMatches] = useState(() => matchMedia(query).matches);
-  useEffect(() => {
-    const list = matchMedia(query);
-    const changed = (): void => {
-      setMatches(list.matches);
-    };
-    list.addEventListener("change", changed);
-    return () => {
-      list.removeEventListener("change", changed);
-    };
-  }, [query]);
-  return matches;
 }

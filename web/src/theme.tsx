@@ -16,11 +16,21 @@ function stored(): Choice {
 const choice = signal<Choice>(stored());
 const system = matchMedia("(prefers-color-scheme: dark)");
 
-/** What is shown now: drawings on canvas depend on it. */
+const printMedia = matchMedia("print");
+
+/** Set before a browser lays the page out for paper, so that what follows from it at once is on paper. */
+export const printing = signal(printMedia.matches);
+for (const [name, value] of [["beforeprint", true], ["afterprint", false]] as const) {
+  addEventListener(name, () => { printing.value = value; });
+}
+printMedia.addEventListener("change", () => { printing.value = printMedia.matches; });
+
+/** What is shown now, on paper always light: drawings on canvas depend on it. */
 export const theme = signal<"light" | "dark">("light");
 
 function apply(): void {
-  theme.value = choice.value === "system" ? (system.matches ? "dark" : "light") : choice.value;
+  const chosen = choice.value === "system" ? (system.matches ? "dark" : "light") : choice.value;
+  theme.value = printing.value ? "light" : chosen;
   document.documentElement.dataset["theme"] = theme.value;
 }
 effect(apply);

@@ -30,9 +30,13 @@ interface Branch {
 type Laid = HierarchyRectangularNode<Branch>;
 
 const HEAD = 18;
+/** Lower tiles have no line at the top of what is requested: many lines would be all that is seen. */
+const LINED = 20;
+/** The size of the page's text that all sizes of the drawing are meant for. */
+const TEXT = 15;
 const share = (part: number, whole: number): number => (whole > 0 ? Math.min(1, part / whole) : 0);
 
-function layout(tiles: Tile[], width: number, height: number): Laid {
+function layout(tiles: Tile[], width: number, height: number, zoom: number): Laid {
   const groups = new Map<string, Tile[]>();
   for (const tile of tiles) {
     const group = groups.get(tile.group);
@@ -51,7 +55,7 @@ function layout(tiles: Tile[], width: number, height: number): Laid {
     .tile(treemapSquarify)
     .size([width, height])
     .paddingOuter(1)
-    .paddingTop((each) => (each.depth === 1 ? HEAD : 1))
+    .paddingTop((each) => (each.depth === 1 ? HEAD * zoom : 1))
     .paddingInner((each) => (each.depth === 0 ? 6 : inner))
     .round(true)(root);
 }
@@ -89,6 +93,8 @@ function draw(canvas: HTMLCanvasElement, laid: Laid, byName: Map<string, Tile>, 
   const context = canvas.getContext("2d");
   if (!context) return;
   const style = getComputedStyle(canvas);
+  const zoom = parseFloat(style.fontSize) / TEXT;
+  const font = `${12 * zoom}px ${style.fontFamily}`;
   const colour = (name: string): string => style.getPropertyValue(`--${name}`).trim();
   const [ground, text, line] = [colour("tile"), colour("text"), colour("line")];
   const [asked, used, bad] = [colour("requested"), colour("used"), colour("error")];
@@ -96,14 +102,14 @@ function draw(canvas: HTMLCanvasElement, laid: Laid, byName: Map<string, Tile>, 
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, canvas.width, canvas.height);
   context.textBaseline = "middle";
-  context.font = `600 12px ${style.fontFamily}`;
+  context.font = `600 ${font}`;
   context.fillStyle = text;
   for (const group of laid.children ?? []) {
     const width = group.x1 - group.x0 - 4;
     const members = count(group.children?.length ?? 0, "node");
     const long = `${group.data.name} · ${members}`;
     const label = context.measureText(long).width <= width ? long : group.data.name;
-    if (width > 24) context.fillText(fitted(context, label, width), group.x0 + 2, group.y0 + HEAD / 2);
+    if (width > 24) context.fillText(fitted(context, label, width), group.x0 + 2, group.y0 + (HEAD * zoom) / 2);
   }
   const leaves = laid.leaves();
   const outlined = leaves.length < 1000;
@@ -122,7 +128,7 @@ function draw(canvas: HTMLCanvasElement, laid: Laid, byName: Map<string, Tile>, 
       context.fillRect(x, y + height - inUse, width, inUse);
     }
     context.fillStyle = text;
-    if (requested) context.fillRect(x, y + height - requested, width, 1);
+    if (requested && height > LINED) context.fillRect(x, y + height - requested, width, 1);
     if (tile.problem) {
       context.fillStyle = striped;
       context.fillRect(x, y, width, Math.min(height, 8));
@@ -130,7 +136,7 @@ function draw(canvas: HTMLCanvasElement, laid: Laid, byName: Map<string, Tile>, 
       context.lineWidth = 2;
       context.strokeRect(x + 1, y + 1, width - 2, height - 2);
     }
-    if (width > 46 && height > 30) label(context, tile, x, y, width, height, text, ground);
+    if (width > 46 * zoom && height > 30 * zoom) label(context, tile, x, y, width, height, text, ground);
     if (tile.name === chosen) {
       context.strokeStyle = text;
       context.lineWidth = 3;
@@ -152,18 +158,22 @@ function draw(canvas: HTMLCanvasElement, laid: Laid, byName: Map<string, Tile>, 
     ink: string,
     paper: string,
   ): void {
-    const lines = [(tile.problem ? "! " : "") + tile.name];
-    if (height > 48) lines.push(`${cpus(tile.normalized)} CPUs`);
-    if (height > 66) lines.push(`requested${percent(tile.requested, tile.schedulable)}`);
-    if (height > 84 && tile.used !== null) lines.push(`used${percent(tile.used, tile.allocatable)}`);
-    if (height > 102 && (tile.problem || tile.state)) lines.push(tile.problem || tile.state);
-    lines.forEach((each, place) => {
-      on.font = `${place ? 400 : 600} 12px ${style.fontFamily}`;
+    const lines = [
+      (tile.problem ? "! " : "") + tile.name,
+      `${cpus(tile.normalized)} CPUs`,
+      `requested${percent(tile.requested, tile.schedulable)}`,
+      tile.used === null ? "" : `used${percent(tile.used, tile.allocatable)}`,
+      tile.problem || tile.state,
+    ].filter(Boolean);
+    lines.slice(0, Math.floor(height / zoom / 18 - 0.66)).forEach((each, place) => {
+      on.font = `${place ? 400 : 600} ${font}`;
+      // A number that is cut would be another number; a name that is cut is still a name.
+      if (place && on.measureText(each).width > width - 14) return;
       const shown = fitted(on, each, width - 14);
-      const [left, middle] = [x + 6, y + 18 + place * 18];
+      const [left, middle] = [x + 6, y + (place + 1) * 18 * zoom];
       on.globalAlpha = 0.85;
       on.fillStyle = paper;
-      on.fillRect(left - 2, middle - 8, on.measureText(shown).width + 4, 16);
+      on.fillRect(left - 2, middle - 8 * zoom, on.measureText(shown).width + 4, 16 * zoom);
       on.globalAlpha = 1;
       on.fillStyle = ink;
       on.fillText(shown, left, middle);
@@ -196,11 +206,11 @@ interface TreemapProps {
 
 export function Treemap({ tiles, chosen, onChoose }: TreemapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [size, setSize] = useState({ width: 0, height: 0 });
+  const [size, setSize] = useState({ width: 0, height: 0, zoom: 1 });
   const wanted = shape(tiles);
   const laid = useMemo(
-    () => (size.width && tiles.length ? layout(tiles, size.width, size.height) : null),
-    [wanted, size.width, size.height],
+    () => (size.width && tiles.length ? layout(tiles, size.width, size.height, size.zoom) : null),
+    [wanted, size],
   );
   const byName = useMemo(() => new Map(tiles.map((tile) => [tile.name, tile])), [tiles]);
 
@@ -211,13 +221,24 @@ export function Treemap({ tiles, chosen, onChoose }: TreemapProps) {
       const { width, height } = element.getBoundingClientRect();
       element.width = Math.round(width * devicePixelRatio);
       element.height = Math.round(height * devicePixelRatio);
-      setSize({ width, height });
+      setSize({ width, height, zoom: parseFloat(getComputedStyle(element).fontSize) / TEXT });
     });
     watch.observe(element);
     return () => {
       watch.disconnect();
     };
   }, []);
+
+  useEffect(() => {
+    // Paper does not wait for the next frame.
+    const drawNow = (): void => {
+      if (canvas.current && laid) draw(canvas.current, laid, byName, "");
+    };
+    addEventListener("beforeprint", drawNow);
+    return () => {
+      removeEventListener("beforeprint", drawNow);
+    };
+  }, [laid, byName]);
 
   useEffect(() => {
     const element = canvas.current;

@@ -260,56 +260,58 @@ export function WhatIfView() {
     <>
       <Heading>What if</Heading>
       <p>Try a change on the cluster as it is now. Nothing is written.</p>
-      <form
-        class="what-if"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void attempt();
-        }}
-      >
-        <label>
-          What to change
-          <select
-            value={kind}
-            onChange={(event) => {
-              setQuery({ change: event.currentTarget.value });
-              setAnswer(null);
-              setRefused("");
-            }}
-          >
-            {forms.map(([name, { title }]) => (
-              <option key={name} value={name}>{title}</option>
-            ))}
-          </select>
-        </label>
-        <fieldset>
-          <legend>{form.title}</legend>
-          {form.fields.map((field) => (
-            <Input
-              key={field.name}
-              field={field}
-              value={values[field.name] ?? ""}
-              suggested={field.suggest ? suggested[field.suggest] : []}
-              onValue={(value) => {
-                setGiven({ ...given, [field.name === "text" ? textOf(values["key"] ?? "") : field.name]: value });
+      <div class="abreast">
+        <form
+          class="what-if"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void attempt();
+          }}
+        >
+          <label>
+            What to change
+            <select
+              value={kind}
+              onChange={(event) => {
+                setQuery({ change: event.currentTarget.value });
+                setAnswer(null);
+                setRefused("");
               }}
-            />
+            >
+              {forms.map(([name, { title }]) => (
+                <option key={name} value={name}>{title}</option>
+              ))}
+            </select>
+          </label>
+          <fieldset>
+            <legend>{form.title}</legend>
+            {form.fields.map((field) => (
+              <Input
+                key={field.name}
+                field={field}
+                value={values[field.name] ?? ""}
+                suggested={field.suggest ? suggested[field.suggest] : []}
+                onValue={(value) => {
+                  setGiven({ ...given, [field.name === "text" ? textOf(values["key"] ?? "") : field.name]: value });
+                }}
+              />
+            ))}
+            {kind === "config" && (
+              <div role="status" class="checked">
+                {answer && "problems" in answer && <Problems of={answer.problems} />}
+              </div>
+            )}
+          </fieldset>
+          <button type="submit" disabled={trying}>{trying ? "Trying…" : "Try it"}</button>
+        </form>
+        <div role="status">
+          {refused && <p class="refused">{refused}</p>}
+          {answer && ("problems" in answer ? (
+            <Outcome of={answer} beside={kind === "config"} />
+          ) : (
+            <Hosts of={answer} />
           ))}
-          {kind === "config" && (
-            <div role="status" class="checked">
-              {answer && "problems" in answer && <Problems of={answer.problems} />}
-            </div>
-          )}
-        </fieldset>
-        <button type="submit" disabled={trying}>{trying ? "Trying…" : "Try it"}</button>
-      </form>
-      <div role="status">
-        {refused && <p class="refused">{refused}</p>}
-        {answer && ("problems" in answer ? (
-          <Outcome of={answer} beside={kind === "config"} />
-        ) : (
-          <Hosts of={answer} />
-        ))}
+        </div>
       </div>
     </>
   );
