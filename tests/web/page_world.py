@@ -5,17 +5,52 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import subprocess
+import sys
 import threading
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
 
 from aiohttp import web
+from playwright.sync_api import Page
 
 from tools.web import ASSETS
 
+T = TypeVar("T")
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 )
+
+
+def aside(work: Callable[[], T]) -> T:
+    """Run what needs an event loop of its own: Playwright has one in this thread."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
+
+
+def errors_of(page: Page) -> list[str]:
+    """Return a list that gets what goes wrong in a page from now on; violations of its policy too."""
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    return errors
+
+
+@contextlib.contextmanager
+def page_of(kubeconfig: Path, *options: str) -> Iterator[str]:
+    """Serve the page of a cluster by ``corewise web`` as a program; yields its address."""
+    command = [sys.executable, "-m", "corewise", "web", "--listen", "127.0.0.1:0", *options]
+    with subprocess.Popen(
+        [*command, "--kubeconfig", str(kubeconfig)], stderr=subprocess.PIPE, text=True
+    ) as served:
+        try:
+            assert served.stderr is not None
+            yield next(line.split()[-1] for line in served.stderr if "the page is at" in line)
+        finally:
+            served.terminate()
 
 
 def node_row(name: str, requested: int = 12_345, **other: Any) -> dict[str, Any]:

@@ -5,19 +5,15 @@ The server here is the test's own (page_world.py), so that its data can be anyth
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from corewise.cli import output
 from tools.web import SOURCES, install
-from web.page_world import PageWorld, node_row, pod_row
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+from web.page_world import PageWorld, errors_of, node_row, pod_row
 
 EVIL = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
 PROBLEM = {
@@ -143,14 +139,6 @@ def world() -> Iterator[PageWorld]:
     served.end()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield launched
-        launched.close()
-
-
 @pytest.fixture
 def page(browser: Browser, world: PageWorld) -> Iterator[Page]:
     context = browser.new_context(base_url=world.url, reduced_motion="reduce")
@@ -211,9 +199,7 @@ def test_no_view_has_an_error_runs_a_text_as_html_or_fails_an_audit_of_accessibi
     except SystemExit as error:
         pytest.skip(f"axe-core cannot be installed: {error}")
     page.emulate_media(color_scheme=scheme)
-    errors: list[str] = []
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    errors = errors_of(page)
     axe = (SOURCES / "node_modules/axe-core/axe.min.js").read_text()
     for width in (1400, 360):
         page.set_viewport_size({"width": width, "height": 900})

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from api_process import local_api_server
 from cli.test_web_views import fill, pod, printed
@@ -20,10 +15,8 @@ from corewise.cli import output
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import PODS
+from web.page_world import aside, errors_of, page_of
 
-T = TypeVar("T")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
 SOON = 2_000
 """Milliseconds within which a change is seen."""
 
@@ -36,26 +29,9 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def page(kubeconfig: Path) -> Iterator[Page]:
-    command = (sys.executable, "-m", "corewise", "web", "--listen", "127.0.0.1:0")
-    with subprocess.Popen(
-        [*command, "--kubeconfig", str(kubeconfig)], stderr=subprocess.PIPE, text=True
-    ) as served:
-        try:
-            assert served.stderr is not None
-            url = next(line.split()[-1] for line in served.stderr if "the page is at" in line)
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-                yield browser.new_page(base_url=url, viewport={"width": 2600, "height": 1400})
-                browser.close()
-        finally:
-            served.terminate()
-
-
-def aside(work: Callable[[], T]) -> T:
-    """Run what needs an event loop of its own: Playwright has one in this thread."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(work).result()
+def page(kubeconfig: Path, browser: Browser) -> Iterator[Page]:
+    with page_of(kubeconfig) as url:
+        yield browser.new_page(base_url=url, viewport={"width": 2600, "height": 1400})
 
 
 async def start_a_pod(kubeconfig: Path) -> None:
@@ -81,9 +57,7 @@ def test_a_node_has_the_digits_of_the_command_and_a_new_pod_is_seen_within_2_s(
     "path", ["/pods", "/offline", "/problems", "/what-if", "/nodes/fast", "/pods/default/owner"]
 )
 def test_every_view_is_live_and_has_no_error(page: Page, path: str) -> None:
-    errors: list[str] = []
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    errors = errors_of(page)
     page.goto(path)
     expect(page.locator(".connection")).to_have_text("Live")
     expect(page.locator("h1")).to_be_visible()

@@ -1,0 +1,434 @@
+"""Each scenario of ``corewise up`` on its page: every number is the one that the commands print with -o json.
+
+A scenario runs until it has something to show; then all of its processes but the API server and the page are
+stopped, so that the page and the commands look at the same moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Browser, Page, expect
+
+from cli.test_web_views import dump_of, printed
+from corewise.cli import corewise
+from corewise.cli.output import count, cpus, gibibytes, measured, number, percent
+from kubedouble import expressions
+from web.page_world import aside, errors_of, page_of
+
+Row = dict[str, Any]
+WITHIN = 300.0
+AGREE = 40.0
+"""Seconds within which both agree: the page looks now and then whether reports have become stale."""
+READ = """() => {
+    const text = (element) => (element?.textContent ?? "").trim().replace(/^! /, "");
+    const rows = (selector, from = document) =>
+        [...from.querySelectorAll(selector)].map((row) => [...row.cells].map(text));
+    const all = (selector) => [...document.querySelectorAll(selector)];
+    return {
+        figures: Object.fromEntries(
+            all(".figures > div").map((each) => [text(each.children[0]), text(each.children[1])])),
+        head: all(".scroll thead button").map((each) => text(each.firstChild)),
+        rows: rows(".scroll tbody:not(.total) tr:not(.gap)"),
+        plain: Object.fromEntries(
+            all(".plain-table").map((each) => [each.ariaLabel, rows("tbody tr", each)])),
+        bars: rows(".bars tbody tr").map(([name, amount]) => [name, amount]),
+        summaries: all("summary").map(text),
+        pre: Object.fromEntries(all("pre").map((each) => [each.ariaLabel, each.textContent])),
+        remarks: all("main > .remarks li").map(text),
+        cpus: all(".machine .cpu:not(.offline)").length,
+        tiles: Number(document.querySelector("canvas")?.dataset.tiles ?? 0),
+    };
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A scenario at one moment: how to ask the API server, and where its page is."""
+
+    kubeconfig: Path
+    url: str
+
+    def printed(self, command: str) -> Any:
+        return aside(lambda: printed(self.kubeconfig, command))
+
+    def text(self, command: str) -> str:
+        """Return what a command prints in a terminal, with every age as "N s"."""
+        arguments = [*command.split(), "--kubeconfig", str(self.kubeconfig)]
+        return aged(aside(lambda: CliRunner().invoke(corewise, arguments)).stdout)
+
+
+def aged(text: str) -> str:
+    return re.sub(r"\b\d+ (s|min|h)\b", "N s", text)
+
+
+SCENARIOS = {
+    "builtin": "Ctrl-C",
+    "colocation": "Ctrl-C",
+    "interference": "Ctrl-C",
+    "unknown-model": "Ctrl-C",
+    "outage": "all killed",
+}
+"""Each with what it says when there is something to see."""
+
+
+def descendants(pid: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the processes below one, each with its command line."""
+    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        yield child, Path(f"/proc/{child}/cmdline").read_text().split("\0")
+        yield from descendants(child)
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[Path]:
+    """Stop a scenario's processes but those that answer, API server and page; yields the kubeconfig."""
+    below = dict(descendants(pid))
+    held = [pid, *(each for each, words in below.items() if not {"kubedouble", "web"} & {*words})]
+    (served,) = (words for words in below.values() if "kubedouble" in words)
+    for each in held:
+        os.kill(each, signal.SIGSTOP)
+    try:
+        yield Path(served[served.index("--kubeconfig-out") + 1])
+    finally:
+        for each in held:
+            os.kill(each, signal.SIGCONT)
+
+
+@pytest.fixture(scope="module", params=SCENARIOS)
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    if request.param == "outage" and not expressions.is_available():
+        pytest.skip("the policies need the package cel-expr-python")
+    options = ["--for", "30s"] if request.param == "outage" else []
+    command = [sys.executable, "-m", "corewise", "up", "--scenario", request.param, "--nodes", "4", *options]
+    log = tmp_path_factory.mktemp(request.param) / "log"
+    with log.open("w") as talk, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=talk) as process:
+        try:
+            deadline = time.monotonic() + WITHIN
+            while SCENARIOS[request.param] not in log.read_text():
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.1)
+            with stopped(process.pid) as kubeconfig:
+                if served := re.search(r"http://127\.0\.0\.1:\d+", log.read_text()):
+                    yield Scene(kubeconfig, served[0])
+                else:
+                    with page_of(kubeconfig) as url:
+                        yield Scene(kubeconfig, url)
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def page(scene: Scene, browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(base_url=scene.url, viewport={"width": 2600, "height": 1400})
+    opened = context.new_page()
+    opened.emulate_media(media="print")  # every row is in the page then, not only those that can be seen
+    errors = errors_of(opened)
+    yield opened
+    context.close()
+    assert errors == []
+
+
+def agree(page: Page, path: str, wanted: Callable[[], Row], shown: Callable[[Row], Row]) -> None:
+    """Open a view, and wait until what it shows is what is printed; ``wanted`` is asked anew each time."""
+    page.goto(path)
+    expect(page.locator(".connection")).to_have_text("Live", timeout=20_000)
+    deadline = time.monotonic() + AGREE
+    while (was := shown(page.evaluate(READ))) != (want := wanted()) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert was == want, path
+
+
+def flag(on: bool | None) -> str:
+    return "-" if on is None else "on" if on else "off"
+
+
+def part_of(row: Row, key: str, whole: str, form: Callable[[int | None], str]) -> str:
+    return form(row[key]) + percent(row[key] or 0, row[whole] or 0)
+
+
+TABLES: Mapping[str, tuple[str, Mapping[str, Callable[[Row], str]]]] = {
+    "/": (
+        "nodes --all",
+        {
+            "Node": lambda row: row["name"],
+            "Model": lambda row: row["cpuModel"] or "-",
+            "Raw CPU": lambda row: cpus(row["rawAllocatableCPUMilli"]),
+            "Norm": lambda row: row["normalizationRatio"] or "-",
+            "Normalized": lambda row: cpus(row["normalizedCPUMilli"]),
+            "Amp": lambda row: row["amplificationRatio"] or "-",
+            "Schedulable": lambda row: cpus(row["schedulableCPUMilli"]),
+            "Requested": lambda row: part_of(row, "requestedCPUMilli", "schedulableCPUMilli", cpus),
+            "Free": lambda row: cpus(row["freeCPUMilli"]),
+            "Offline offered": lambda row: measured(row["offlineOfferedCPUMilli"]),
+            "State": lambda row: row["state"],
+            "HT": lambda row: flag(row["hyperThreading"]),
+            "Turbo": lambda row: flag(row["turbo"]),
+            "Native BE": lambda row: number(row["nativeBestEffortPods"]),
+            "Schedulable mem GiB": lambda row: gibibytes(row["schedulableMemoryBytes"]),
+            "Requested mem GiB": lambda row: gibibytes(row["requestedMemoryBytes"]),
+        },
+    ),
+    "/pods": (
+        "top pods",
+        {
+            "Pod": lambda row: row["name"],
+            "Node": lambda row: row["node"] or "-",
+            "Class": lambda row: row["qosClass"] or "",
+            "CPU": lambda row: cpus(row["requestedCPUMilli"] or None),
+            "Mem GiB": lambda row: gibibytes(row["requestedMemoryBytes"] or None),
+            "Batch CPU": lambda row: cpus(row["batchCPUNormalizedMilli"] or None),
+            "Owned CPUs": lambda row: row["cpus"] or "-",
+            "State": lambda row: row["problem"] or row["phase"],
+        },
+    ),
+    "/offline": (
+        "top",
+        {
+            "Node": lambda row: row["name"],
+            "CPU": lambda row: cpus(row["allocatableCPUMilli"]),
+            "Online": lambda row: part_of(row, "onlineCPUMilli", "allocatableCPUMilli", measured),
+            "Offline": lambda row: part_of(row, "offlineCPUMilli", "allocatableCPUMilli", measured),
+            "Idle": lambda row: part_of(row, "idleCPUMilli", "allocatableCPUMilli", measured),
+            "Offered": lambda row: measured(row["offeredCPUMilli"]),
+            "Quota": lambda row: measured(row["quotaCPUMilli"]),
+            "Pods": lambda row: number(row["offlinePods"]),
+            "State": lambda row: row["state"],
+            "Limited by": lambda row: row["limitedBy"],
+            # The age itself goes on while the rest stands still.
+            "Sample age": lambda row: "STALE" if row["stale"] else "",
+        },
+    ),
+}
+TOTALS: Mapping[str, Mapping[str, Callable[[Row], str]]] = {
+    "/": {
+        "Raw CPU": lambda row: cpus(row["rawAllocatableCPUMilli"]),
+        "Normalized": lambda row: cpus(row["normalizedCPUMilli"]),
+        "Schedulable": lambda row: cpus(row["schedulableCPUMilli"]),
+        "Requested": lambda row: part_of(row, "requestedCPUMilli", "schedulableCPUMilli", cpus),
+        "Free": lambda row: cpus(row["freeCPUMilli"]),
+        "Offline offered": lambda row: measured(row["offlineOfferedCPUMilli"]),
+    },
+    "/pods": {
+        "CPU requested": lambda row: cpus(row["requestedCPUMilli"]),
+        "Memory requested, GiB": lambda row: gibibytes(row["requestedMemoryBytes"]),
+        "Batch CPU, normalized": lambda row: cpus(row["batchCPUNormalizedMilli"]),
+        "CPUs owned": lambda row: number(row["ownedCPUs"]),
+    },
+    "/offline": {
+        "Raw CPU": lambda row: cpus(row["allocatableCPUMilli"]),
+        "Online": lambda row: part_of(row, "onlineCPUMilli", "allocatableCPUMilli", measured),
+        "Offline": lambda row: part_of(row, "offlineCPUMilli", "allocatableCPUMilli", measured),
+    },
+}
+
+
+@pytest.mark.parametrize("path", TABLES)
+def test_a_table_and_its_totals_are_what_the_command_prints(scene: Scene, page: Page, path: str) -> None:
+    command, columns = TABLES[path]
+
+    def wanted() -> Row:
+        listed = scene.printed(command)
+        return {
+            "rows": sorted([of(row) for of in columns.values()] for row in listed["items"]),
+            "figures": {name: of(listed["total"]) for name, of in TOTALS[path].items()},
+            "tiles": len(listed["items"]) if path == "/" else 0,
+        }
+
+    def shown(seen: Row) -> Row:
+        assert not seen["rows"] or seen["head"] == [*columns]
+        ages = [*columns].index("Sample age") if "Sample age" in columns else None
+        for row in seen["rows"] if ages is not None else ():
+            row[ages] = "STALE" if row[ages].endswith("STALE") else ""
+        return {
+            "rows": sorted(seen["rows"]),
+            "figures": {name: seen["figures"][name] for name in TOTALS[path]},
+            "tiles": seen["tiles"] if path == "/" else 0,
+        }
+
+    agree(page, path, wanted, shown)
+
+
+def test_a_node_is_what_nodes_and_explain_print(scene: Scene, page: Page) -> None:
+    nodes = scene.printed("nodes --all")["items"]
+    assert len(nodes) == 4
+    for row in nodes:
+        name = row["name"]
+
+        def wanted(name: str = name) -> Row:
+            (node,) = (each for each in scene.printed("nodes --all")["items"] if each["name"] == name)
+            record = scene.printed(f"explain node {name}")
+            report = scene.printed(f"explain suppression {name}")["report"]
+            owners = [
+                each for each in scene.printed("top pods")["items"] if each["node"] == name and each["cpus"]
+            ]
+            owned = record["requested"]["ownedCPUMilli"]
+            lately = (
+                {
+                    "Online": part_of(report, "onlineMilli", "allocatableMilli", measured),
+                    "Offline": part_of(report, "offlineMilli", "allocatableMilli", measured),
+                    "Offered": measured(report["offeredMilli"]),
+                    "Quota": measured((report["suppression"] or {}).get("quotaMilli")),
+                    "Target": measured((report["suppression"] or {}).get("targetMilli")),
+                }
+                if report
+                else {}
+            )
+            memory = part_of(node, "requestedMemoryBytes", "schedulableMemoryBytes", gibibytes)
+            return {
+                "figures": {
+                    "Model": node["cpuModel"] or "-",
+                    "Normalization ratio": node["normalizationRatio"] or "-",
+                    "Amplification ratio": node["amplificationRatio"] or "-",
+                    "Memory requested, GiB": memory,
+                    "Offline offered": measured(node["offlineOfferedCPUMilli"]),
+                    "Native BestEffort pods": number(node["nativeBestEffortPods"]),
+                    "State": node["state"] or "settled",
+                    **lately,
+                },
+                "bars": [
+                    ["Raw capacity", cpus(node["rawCapacityCPUMilli"])],
+                    ["Raw allocatable", cpus(node["rawAllocatableCPUMilli"])],
+                    ["Normalized", cpus(node["normalizedCPUMilli"])],
+                    ["Schedulable", cpus(node["schedulableCPUMilli"])],
+                    *([["Owned", cpus(owned)]] if owned else []),
+                    ["Requested", cpus(node["requestedCPUMilli"])],
+                    ["Free", cpus(node["freeCPUMilli"])],
+                ],
+                "owners": sorted((each["name"], each["cpus"], number(each["ownedCPUs"])) for each in owners),
+                "cpus": node["rawCapacityCPUMilli"] // 1000,
+                "ratios": scene.text(f"explain node {name}"),
+                "suppression": scene.text(f"explain suppression {name}"),
+            }
+
+        def shown(seen: Row) -> Row:
+            return {
+                **{key: seen[key] for key in ("figures", "bars", "cpus")},
+                "owners": sorted(tuple(row[1:4]) for row in seen["plain"].get("Owners of CPUs", ())),
+                "ratios": aged(seen["pre"]["Ratios"]),
+                "suppression": aged(seen["pre"]["Offer and suppression"]),
+            }
+
+        agree(page, f"/nodes/{name}", wanted, shown)
+
+
+def test_a_pod_is_what_top_and_explain_print(scene: Scene, page: Page) -> None:
+    listed = scene.printed("top pods")["items"]
+    kinds = {(row["node"] is None, row["qosClass"], bool(row["cpus"])): row["name"] for row in listed}
+    for name in kinds.values():
+
+        def wanted(name: str = name) -> Row:
+            (row,) = (each for each in scene.printed("top pods")["items"] if each["name"] == name)
+            why = scene.printed(f"explain pod {name}")
+            return {
+                "figures": {
+                    "Node": row["node"] or "none",
+                    "Class": row["qosClass"] or "-",
+                    "State": row["problem"] or row["phase"],
+                    "CPU requested": cpus(row["requestedCPUMilli"] or None),
+                    "Memory requested, GiB": gibibytes(row["requestedMemoryBytes"] or None),
+                    "Batch CPU, normalized": cpus(row["batchCPUNormalizedMilli"] or None),
+                    "CPUs owned": row["cpus"] or "-",
+                },
+                "summaries": [
+                    f"{count(each['nodes'], 'node')}: {each['summary']} ({each['reason']})"
+                    for each in why["refusals"]
+                ],
+                "suiting": sorted(
+                    [each["node"], number(each["total"])] for each in why["nodes"] if each["suits"]
+                ),
+                "refused": {each["summary"]: each["nodes"] for each in why["refusals"]},
+                "explanation": scene.text(f"explain pod {name}"),
+            }
+
+        def shown(seen: Row) -> Row:
+            refused = "Nodes refused: "
+            return {
+                **{key: seen[key] for key in ("figures", "summaries")},
+                "suiting": sorted(seen["plain"].get("Nodes that suit, the best first", ())),
+                "refused": {
+                    key.removeprefix(refused): len(rows)
+                    for key, rows in seen["plain"].items()
+                    if key.startswith(refused)
+                },
+                "explanation": aged(seen["pre"]["Explanation"]),
+            }
+
+        agree(page, f"/pods/{name}", wanted, shown)
+
+
+def test_problems_are_those_that_explain_and_top_print(scene: Scene, page: Page) -> None:
+    def wanted() -> Row:
+        pods = [each for each in scene.printed("top pods")["items"] if each["problem"]]
+        found = [(each["problem"], each["name"]) for each in pods]
+        for row in scene.printed("nodes --all")["items"]:
+            for kind in ("node", "suppression"):
+                problems = scene.printed(f"explain {kind} {row['name']}")["problems"]
+                found += [(each["reason"], row["name"]) for each in problems]
+        return {"found": sorted(found)}
+
+    def shown(seen: Row) -> Row:
+        tables = seen["plain"].items()
+        found = [(reason, row) for reason, rows in tables for row in rows]
+        return {"found": sorted((reason, row[0]) for reason, row in found if not row[1].startswith("over, "))}
+
+    agree(page, "/problems", wanted, shown)
+
+
+def test_a_change_tried_is_what_plan_prints_of_it(scene: Scene, page: Page, tmp_path: Path) -> None:
+    row = scene.printed("nodes --all")["items"][0]
+    page.goto("/what-if?change=model")
+    page.get_by_label("CPU model").fill(row["cpuModel"])
+    kinds = ("baseRatio", "turboEnabledRatio", "hyperThreadEnabledRatio", "hyperThreadTurboEnabledRatio")
+    page.locator("select[name=field]").select_option(
+        kinds[2 * bool(row["hyperThreading"]) + bool(row["turbo"])]
+    )
+    page.get_by_label("Ratio (empty").fill("1.30")
+    page.get_by_role("button", name="Try it").click()
+    expect(page.get_by_text("All pods placed anew")).to_be_visible(timeout=60_000)
+    seen = page.evaluate(READ)
+    dump = json.loads(aside(lambda: dump_of(scene.kubeconfig, tmp_path / "dump")))
+    (config,) = (
+        each
+        for each in dump["items"]
+        if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("slo-")
+    )
+    patch = json.loads(shlex.split(seen["pre"]["Command"])[-1])
+    for name, data in (("old", {}), ("new", patch["data"])):
+        (tmp_path / name).write_text(json.dumps({**config, "data": {**config["data"], **data}}))
+    files = ["--from", tmp_path / "dump", "--policy", tmp_path / "new", "--against", tmp_path / "old"]
+    done = CliRunner().invoke(corewise, ["plan", *map(str, files), "-o", "json"])
+    wanted = json.loads(done.stdout)
+    assert [each[1:] for each in seen["plain"]["Both plans"]] == [
+        [
+            str(each["scheduled"]),
+            str(each["unscheduled"]),
+            str(each["nodesUsed"]),
+            cpus(each["schedulableMilliCPU"]),
+            part_of(each, "requestedMilliCPU", "schedulableMilliCPU", cpus),
+        ]
+        for each in wanted["plans"]
+    ]
+    difference = wanted["difference"]
+    for said in (
+        f"{len(difference['podsLost'])} pods lose their place",
+        f"{len(difference['podsGained'])} pods gain a place",
+        f"{difference['podsMoved']} pods would be placed on another node",
+    ):
+        expect(page.locator("main")).to_contain_text(said)
+    others = seen["plain"].get("Nodes with another ratio", ())
+    assert len(others) == difference["nodesWithAnotherRatio"]
