@@ -5,7 +5,9 @@ The server here is the test's own (page_world.py), so that its data can be anyth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -246,6 +248,8 @@ def test_the_address_holds_search_group_and_order(page: Page) -> None:
     page.goto("/?group=label:topology.kubernetes.io/zone&sort=free")
     expect(page.get_by_label("Group by")).to_have_value("label:topology.kubernetes.io/zone")
     expect(page.locator("th[aria-sort]")).to_have_attribute("aria-sort", "descending")
+    page.get_by_label("Search").fill("nothing has this name")
+    expect(page.get_by_text("No node matches.")).to_be_visible()
     page.get_by_label("Search").fill("n2")
     expect(page.locator(".scroll tbody tr")).to_have_count(1)
     assert "q=n2" in page.url
@@ -277,12 +281,13 @@ def test_paper_is_white_and_has_every_row_and_the_whole_map(page: Page, world: P
     ground = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(ground) != "rgb(255, 255, 255)"
     # A browser prints at once: all must be in place when its event has been dealt with.
-    drawing = "canvas => canvas.toDataURL()"
-    dark = page.locator("canvas").evaluate(drawing)
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    dark = page.locator("canvas").evaluate("canvas => canvas.toDataURL()")
+    drawn = page.locator("canvas").evaluate(
+        "canvas => { dispatchEvent(new Event('beforeprint')); return canvas.toDataURL(); }"
+    )
+    assert drawn != dark
     assert page.evaluate(ground) == "rgb(255, 255, 255)"
     assert page.locator(".scroll tbody tr").count() == 300
-    assert page.locator("canvas").evaluate(drawing) != dark
     page.set_viewport_size({"width": 720, "height": 900})
     page.emulate_media(media="print")
     assert page.evaluate("document.documentElement.scrollWidth") <= 720
@@ -421,3 +426,14 @@ def test_a_user_who_may_see_one_namespace_asks_for_it_and_the_address_holds_it(
         assert page.url.endswith(f"?namespace={namespace}")
     page.reload()
     expect(page.locator("tbody tr", has_text="team/mine")).to_be_visible()
+
+
+def test_ages_grow_by_the_clock_of_the_server(page: Page, world: PageWorld) -> None:
+    since = (datetime.now(UTC) - timedelta(seconds=95)).isoformat()
+    world.data["tables/problems"] = table({**PROBLEM, "since": since})
+    page.clock.install(time=datetime.now(UTC) - timedelta(days=9))  # the browser's clock is wrong
+    page.goto("/problems")
+    age = page.locator("tbody tr", has_text="n2").locator("td").first
+    expect(age).to_have_text(re.compile(r"\d+s"))
+    page.clock.run_for(35_000)
+    expect(age).to_have_text("2m")

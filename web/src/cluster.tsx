@@ -173,17 +173,21 @@ export function ClusterView() {
           {shown.length === rows.length ? "" : `${shown.length} of ${rows.length} nodes shown`}
         </p>
       </form>
-      <div class="beside">
-        <section aria-labelledby="map">
-          <h2 id="map">Map</h2>
-          <Treemap tiles={tiles} chosen={chosen} onChoose={setChosen} />
-          <Legend />
-        </section>
-        <section aria-labelledby="table">
-          <h2 id="table">Table</h2>
-          <Table caption="Nodes" columns={NODE_COLUMNS} rows={shown} marked={chosen} onMark={setChosen} />
-        </section>
-      </div>
+      {shown.length === 0 ? (
+        <p>{rows.length ? "No node matches." : "The cluster has no nodes."}</p>
+      ) : (
+        <div class="beside">
+          <section aria-labelledby="map">
+            <h2 id="map">Map</h2>
+            <Treemap tiles={tiles} chosen={chosen} onChoose={setChosen} />
+            <Legend />
+          </section>
+          <section aria-labelledby="table">
+            <h2 id="table">Table</h2>
+            <Table caption="Nodes" columns={NODE_COLUMNS} rows={shown} marked={chosen} onMark={setChosen} />
+          </section>
+        </div>
+      )}
     </>
   );
 }

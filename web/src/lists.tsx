@@ -1,10 +1,11 @@
 // The views that are a list each: pods, offline work, problems.
+import { useEffect, useState } from "preact/hooks";
 import { type History, HistoryCharts } from "./chart";
 import { age, count, cpus, gibibytes, measured, number, percent } from "./format";
 import { found, Heading, NodeLink, Plain, PodLink, Remarks, Search, StateText, Waiting } from "./parts";
 import { List } from "./list";
 import { asked } from "./router";
-import { type Row, useDocument, useTable } from "./stream";
+import { type Row, serverTime, useDocument, useTable } from "./stream";
 import type { Column } from "./table";
 
 /** A row of `corewise top pods -o json`. */
@@ -172,12 +173,17 @@ function ObjectLink({ kind, name }: { kind: string; name: string }) {
 }
 
 const seconds = (row: ProblemRow): number | null =>
-  row.since ? Math.max(0, Math.floor((Date.now() - Date.parse(row.since)) / 1000)) : null;
+  row.since ? Math.max(0, Math.floor((serverTime() - Date.parse(row.since)) / 1000)) : null;
 
 /** Problems by reason, the most common first: what to do is said once, then each object with what is wrong there. */
 export function ProblemsView() {
   const feed = useTable("problems");
   const data = feed.data.value;
+  const [, older] = useState(0);
+  useEffect(() => {
+    const ticking = setInterval(() => { older((times) => times + 1); }, 5000);
+    return () => { clearInterval(ticking); };
+  }, []);
   if (!data) {
     return (
       <>

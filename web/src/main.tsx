@@ -62,7 +62,7 @@ const connection = computed(() => {
   const lost = open.find((feed) => feed.state.value === "lost");
   if (lost) return { state: "lost", text: `${lost.message.value}. The page keeps what it shows, and tries again.` };
   if (open.some((feed) => feed.state.value === "loading")) return { state: "loading", text: "Loading" };
-  return open.length ? { state: "live", text: "Live" } : { state: "none", text: "" };
+  return open.some((feed) => feed.state.value === "live") ? { state: "live", text: "Live" } : { state: "none", text: "" };
 });
 
 function TokenForm() {

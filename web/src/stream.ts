@@ -52,10 +52,18 @@ export const session = signal<Session | null>(null);
 export const token = signal("");
 export const tokenWanted = signal(false);
 
+/** By how many milliseconds the server's clock is ahead of this browser's: times on the page are the server's. */
+let ahead = 0;
+
+/** The server's time, to the second. */
+export const serverTime = (): number => Date.now() + ahead;
+
 export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (token.value) headers.set("Authorization", `Bearer ${token.value}`);
   const answer = await fetch(`/api/${path}`, { ...init, headers });
+  const date = Date.parse(answer.headers.get("Date") ?? "");
+  if (!Number.isNaN(date)) ahead = date - Date.now();
   if (answer.status === 401) tokenWanted.value = true;
   return answer;
 }
