@@ -254,8 +254,20 @@ class Stated:
         return ONE
 
 
+_READ: Final = (
+    *(names.AMPLIFICATION_RATIO, names.AMPLIFY_CAPACITY, names.OWNED_MILLI_CPU, names.RECORD_GENERATION),
+    *(*RAW_ANNOTATIONS.values(), *RECORD),
+)
+
+
 def read_node(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> Stated:
-    """Read the annotations of a node."""
+    """Read the annotations of a node; those that say the same are read once."""
+    return _read_texts(tuple(map(annotations.get, _READ)), maximum)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read_texts(texts: tuple[str | None, ...], maximum: Ratio) -> Stated:
+    annotations = {name: text for name, text in zip(_READ, texts, strict=True) if text is not None}
     owned = annotations.get(names.OWNED_MILLI_CPU, "")
     return Stated(
         ratios=read_ratios(
