@@ -256,7 +256,7 @@ def _in_the_wrong_shape(pod: PodFacts, count: int, snapshot: ClusterSnapshot) ->
 
 def _not_aligned(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot) -> _Refusals:
     own = NUMA_POLICIES.index(pod.numa_policy) if pod.numa_policy else _NONE
-    if own == _NONE and not snapshot.numa_policy.any():
+    if own == _NONE and not np.count_nonzero(snapshot.numa_policy):
         return []
     refusals: _Refusals = []
     policies = snapshot.numa_policy
@@ -283,6 +283,8 @@ def _zones_of(
     policies = snapshot.numa_policy
     if pod.numa_policy:
         policies = np.where(policies == _NONE, NUMA_POLICIES.index(pod.numa_policy), policies)
+    elif not np.count_nonzero(policies):
+        return
     places = np.arange(len(snapshot.zone_cpu))[:, np.newaxis]
     for number in set(policies[among & snapshot.zones_known].tolist()) - {_NONE}:
         rows = np.flatnonzero(among & snapshot.zones_known & (policies == number))
@@ -358,12 +360,15 @@ class AllocationScore:
     def _share(
         self, left: IntColumn, allocatable: IntColumn, divisor: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the share that is left, or taken, in whole hundredths."""
-        counted = left if self.allocation is Allocation.LEAST else allocatable - left
+        """Return the share that is left, or taken, in whole hundredths; more than there is is never left."""
+        least = self.allocation is Allocation.LEAST
+        counted = left if least else allocatable - left
         share: NDArray[np.float64] = np.multiply(counted, BEST_SCORE, dtype=np.float64)
         share /= divisor
-        np.maximum(share, 0.0, out=share)
-        np.minimum(share, float(BEST_SCORE), out=share)
+        if least:
+            np.maximum(share, 0.0, out=share)
+        else:
+            np.minimum(share, float(BEST_SCORE), out=share)
         np.floor(share, out=share)
         return share
 

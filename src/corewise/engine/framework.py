@@ -111,7 +111,8 @@ def verdicts(
     inputs: Mapping[str, IntColumn | Measures | int] | None = None,
 ) -> Verdicts | None:
     """Put refusals together: the first that applies to a node counts. None if no node is refused."""
-    applying = [(number, refused) for number, (refused, _) in enumerate(refusals, start=1) if refused.any()]
+    numbered = enumerate(refusals, start=1)
+    applying = [(number, refused) for number, (refused, _) in numbered if np.count_nonzero(refused)]
     if not applying:
         return None
     codes = np.zeros(size, dtype=np.uint16)
@@ -312,7 +313,7 @@ class Engine:
 
         scores: dict[str, IntColumn] = {}
         total, row = snapshot.nowhere(), NOWHERE
-        if feasible.any():
+        if np.count_nonzero(feasible):
             for scoring in self.scores:
                 scores[scoring.name] = score = scoring.score(pod, snapshot, feasible)
                 total += score if scoring.weight == 1 else scoring.weight * score
@@ -362,12 +363,13 @@ def place(engine: Engine, cluster: Cluster, pod: PodFacts) -> Placement | Unsche
     snapshot = cluster.snapshot()
     first = decision = engine.decide(pod, snapshot)
     refused: list[tuple[str, Refused]] = []
-    among = snapshot.present.copy()
+    among = snapshot.present
     while decision.node is not None and len(refused) < _MOST_TRIED:
         answer = engine.reserve(pod, ChosenNode.of(cluster, snapshot, decision.row))
         if isinstance(answer, Placement):
             return answer
         refused.append((decision.node, answer))
+        among = among.copy()
         among[decision.row] = False
         decision = engine.decide(pod, snapshot, among)
     return Unschedulable(first, tuple(refused))
