@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corewise.assessment.nodes import BOUND_PODS
+from corewise.engine.objects import PLACED_PODS, TOPOLOGIES
 from corewise.kube import objects as sharing
 from corewise.kube.decoding import decode_object
 from corewise.kube.objects import EMPTY, ObjectMeta, Pod, PodStatus, ResourceRequirements
-from corewise.kube.resources import PODS
+from corewise.kube.resources import PODS, Resource
+from corewise.vocabulary.names import CPU_TOPOLOGY, RESOURCE_STATUS
 
 POD = (
     b'{"metadata":{"namespace":"team","name":"%s","labels":{"app":"web"},"ownerReferences":'
@@ -32,6 +37,32 @@ def test_pods_of_one_deployment_share_what_is_equal() -> None:
     assert one.spec.node_name is two.spec.node_name
     assert one.spec.containers[0].resources.requests is two.spec.containers[0].resources.requests
     assert one.status.phase is two.status.phase
+
+
+@pytest.mark.parametrize("resource", [BOUND_PODS, PLACED_PODS], ids=["manager", "scheduler"])
+def test_what_a_cluster_has_200000_of_is_small(resource: Resource[Any]) -> None:
+    """Containers and their states have maps in them; what others annotate is each pod's own."""
+    more = POD.replace(
+        b'"status":{',
+        b'"status":{"qosClass":"Burstable","containerStatuses":[{"name":"c","allocatedResources":{"cpu":"1"}}],',
+    ).replace(
+        b'"labels"',
+        b'"annotations":{"cni.example/ip":"10.0.0.1","scheduling.koordinator.sh/resource-status":"{}"},"labels"',
+    )
+    one, two = (decode_object(resource, more % name, "it") for name in (b"one", b"two"))
+    assert one.spec.containers is two.spec.containers
+    assert one.spec.containers[0].name == "c"
+    assert one.status.container_statuses is two.status.container_statuses
+    assert one.status.qos_class is two.status.qos_class
+    assert one.metadata.annotations == {RESOURCE_STATUS: "{}"}
+    other = decode_object(resource, (more % b"three").replace(b'"cpu":"1"', b'"cpu":"2"'), "it")
+    assert other.spec.containers[0].resources == ResourceRequirements(requests={"cpu": "2"})
+
+
+def test_topologies_of_like_machines_share_their_texts() -> None:
+    text = b'{"metadata":{"name":"%s","annotations":{"node.koordinator.sh/cpu-topology":"a long one"}}}'
+    one, two = (decode_object(TOPOLOGIES, text % name, "it") for name in (b"one", b"two"))
+    assert one.metadata.annotations[CPU_TOPOLOGY] is two.metadata.annotations[CPU_TOPOLOGY]
 
 
 def test_a_map_that_a_program_changes_later_is_not_shared() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from corewise.amplification import (
     ContainerDemand,
@@ -35,6 +36,9 @@ from corewise.kube.objects import (
     ObjectMeta,
     ResourceRequirements,
     Struct,
+    keep_annotations,
+    shared_structs,
+    shared_text,
 )
 from corewise.kube.resources import NODES, PODS, Resource
 from corewise.quantities import ONE, Quantity, offered_amounts, requested
@@ -45,6 +49,7 @@ from corewise.vocabulary.names import (
     CPU_MANAGER_POLICY,
     MACHINE_RAW_ALLOCATABLE,
     MACHINE_RAW_CAPACITY,
+    POD_ANNOTATIONS,
     RESOURCE_STATUS,
 )
 from corewise.vocabulary.owned_cpus import CPUOwner, read_owned_cpus
@@ -91,6 +96,11 @@ class BoundPodSpec(Struct, frozen=True):
     resources: ResourceRequirements = NO_RESOURCES
     priority: int | None = None
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "node_name", shared_text(self.node_name))
+        force_setattr(self, "containers", shared_structs(self.containers))
+        force_setattr(self, "init_containers", shared_structs(self.init_containers))
+
 
 class GrantedContainer(Struct, frozen=True):
     """core/v1 ContainerStatus: what kubelet has granted, which lags behind while a resize is under way."""
@@ -107,6 +117,12 @@ class BoundPodStatus(Struct, frozen=True):
     container_statuses: tuple[GrantedContainer, ...] = ()
     init_container_statuses: tuple[GrantedContainer, ...] = ()
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "phase", shared_text(self.phase))
+        force_setattr(self, "qos_class", shared_text(self.qos_class))
+        force_setattr(self, "container_statuses", shared_structs(self.container_statuses))
+        force_setattr(self, "init_container_statuses", shared_structs(self.init_container_statuses))
+
 
 class BoundPod(Struct, frozen=True):
     """core/v1 Pod: what it requests of its node."""
@@ -114,6 +130,9 @@ class BoundPod(Struct, frozen=True):
     metadata: ObjectMeta = NO_META
     spec: BoundPodSpec = BoundPodSpec()
     status: BoundPodStatus = BoundPodStatus()
+
+    def __post_init__(self) -> None:
+        keep_annotations(self.metadata, POD_ANNOTATIONS)
 
 
 MANAGED_NODES: Resource[ManagedNode] = NODES.typed(ManagedNode)

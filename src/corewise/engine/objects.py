@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from corewise.kube.objects import (
     EMPTY,
@@ -14,8 +15,13 @@ from corewise.kube.objects import (
     ResourceRequirements,
     Struct,
     TopologyZone,
+    keep_annotations,
+    share_annotations,
+    shared_structs,
+    shared_text,
 )
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
+from corewise.vocabulary.names import POD_ANNOTATIONS
 
 
 class NodeTaint(Struct, frozen=True):
@@ -61,6 +67,9 @@ class ReportedTopology(Struct, frozen=True):
     metadata: ObjectMeta = NO_META
     topology_policies: tuple[str, ...] | None = ()
     zones: tuple[TopologyZone, ...] | None = ()
+
+    def __post_init__(self) -> None:
+        share_annotations(self.metadata)
 
 
 class PlacedContainer(Struct, frozen=True):
@@ -146,6 +155,12 @@ class PlacedPodSpec(Struct, frozen=True):
     affinity: Affinity | None = None
     tolerations: tuple[PodToleration, ...] | None = ()
 
+    def __post_init__(self) -> None:
+        for name in ("node_name", "scheduler_name"):
+            force_setattr(self, name, shared_text(getattr(self, name)))
+        for name in ("containers", "init_containers", "tolerations"):
+            force_setattr(self, name, shared_structs(getattr(self, name)))
+
 
 class GrantedResources(Struct, frozen=True):
     """core/v1 ContainerStatus: what kubelet has granted, which lags behind while a resize is under way."""
@@ -173,8 +188,16 @@ class PlacedPodStatus(Struct, frozen=True):
     """Only the one that says when the pod was given its node."""
 
     def __post_init__(self) -> None:
-        kept = tuple(each for each in self.conditions or () if each.type == "PodScheduled")
-        msgspec.structs.force_setattr(self, "conditions", kept)
+        kept = tuple(
+            PodCondition("PodScheduled", shared_text(each.status), each.last_transition_time)
+            for each in self.conditions or ()
+            if each.type == "PodScheduled"
+        )
+        force_setattr(self, "conditions", kept)
+        for name in ("phase", "qos_class"):
+            force_setattr(self, name, shared_text(getattr(self, name)))
+        for name in ("container_statuses", "init_container_statuses"):
+            force_setattr(self, name, shared_structs(getattr(self, name)))
 
 
 class PlacedPod(Struct, frozen=True):
@@ -183,6 +206,9 @@ class PlacedPod(Struct, frozen=True):
     metadata: ObjectMeta = NO_META
     spec: PlacedPodSpec = PlacedPodSpec()
     status: PlacedPodStatus = PlacedPodStatus()
+
+    def __post_init__(self) -> None:
+        keep_annotations(self.metadata, POD_ANNOTATIONS)
 
 
 class LabelRequirement(Struct, frozen=True):

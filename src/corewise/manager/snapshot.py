@@ -31,7 +31,7 @@ from corewise.assessment.nodes import (
 from corewise.kube.cache import Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
-from corewise.kube.objects import ConfigMap, KubeObject, PartialObject
+from corewise.kube.objects import NO_META, ConfigMap, KubeObject, ObjectMeta, Struct, share_annotations
 from corewise.kube.resources import (
     CONFIG_MAPS,
     MUTATING_WEBHOOKS,
@@ -39,6 +39,15 @@ from corewise.kube.resources import (
     VALIDATING_WEBHOOKS,
 )
 from corewise.manager.options import VALIDATING_NAME, ManagerOptions
+
+
+class AnnotatedTopology(Struct, frozen=True):
+    """topology.node.k8s.io/v1alpha1 NodeResourceTopology: what its agent states in annotations."""
+
+    metadata: ObjectMeta = NO_META
+
+    def __post_init__(self) -> None:
+        share_annotations(self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ class Snapshot:
         )
         self.topologies = Cache(
             client,
-            NODE_RESOURCE_TOPOLOGIES.typed(PartialObject),
+            NODE_RESOURCE_TOPOLOGIES.typed(AnnotatedTopology),
             on_change=self._topology_changed,
             clock=clock,
         )

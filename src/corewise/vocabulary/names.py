@@ -536,3 +536,6 @@ TABLE: tuple[Name, ...] = (
         "Memory that online pods leave idle, which offline pods request.",
     ),
 )
+
+POD_ANNOTATIONS = frozenset(row.name for row in TABLE if row.on == _POD and row.kind is NameKind.ANNOTATION)
+"""All that corewise reads of a pod's annotations."""
