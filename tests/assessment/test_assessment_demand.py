@@ -8,8 +8,11 @@ from corewise.assessment.nodes import (
     BoundContainer,
     BoundPod,
     BoundPodSpec,
+    ManagedNode,
+    ManagedNodeStatus,
     demand_of,
     demand_of_node,
+    view_of,
 )
 from corewise.kube.objects import ResourceRequirements
 from corewise.vocabulary.names import (
@@ -47,3 +50,16 @@ def test_an_unreadable_cpuset_owns_nothing(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "static", '{"policy":"none"}', '{"policy":1}'])
 def test_only_a_readable_static_policy_is_one(text: str) -> None:
     assert demand_of_node([pod("2")], {CPU_MANAGER_POLICY: text}).cpuset_milli == 0
+
+
+def test_the_demand_of_a_view_is_summed_up_once_however_often_it_is_needed() -> None:
+    asked: list[str] = []
+
+    def pods() -> list[BoundPod]:
+        asked.append("pods")
+        return []
+
+    node = ManagedNode(status=ManagedNodeStatus(allocatable={"cpu": "4"}))
+    view = view_of(node, None, pods)
+    assert (view.free_cpu(), view.demand().requests["cpu"]) == (4000, 0)
+    assert asked == ["pods"]

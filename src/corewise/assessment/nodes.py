@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -164,7 +164,8 @@ Annotations = Mapping[str, str]
 class NodeView:
     """A node, the annotations of its NodeResourceTopology (None without one), and what its pods request.
 
-    ``demand`` is called only when it matters: on a node of many pods it is the most costly part.
+    ``demand`` is called only when it matters: on a node of many pods it is the most costly part. It is made
+    once.
     """
 
     name: str
@@ -230,7 +231,7 @@ def view_of(
         amounts=NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable)),
         boot_id=node.status.node_info.boot_id,
         topology=topology,
-        demand=lambda: demand_of_node(pods(), topology, meta.annotations),
+        demand=cache(lambda: demand_of_node(pods(), topology, meta.annotations)),
     )
 
 
@@ -289,7 +290,8 @@ def demand_of(pod: BoundPod) -> PodDemand:
         qos_class=pod.status.qos_class,
         phase=pod.status.phase,
     )
-    return replace(demand, exclusive_cpus=_exclusive_cpus(pod, demand))
+    claimed = _exclusive_cpus(pod, demand)
+    return replace(demand, exclusive_cpus=claimed) if claimed else demand
 
 
 def _container(container: BoundContainer, granted: Mapping[str, GrantedContainer]) -> ContainerDemand:

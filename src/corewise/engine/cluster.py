@@ -169,7 +169,9 @@ class Cluster:
         if self.pods_on(placement.node).get(pod.key) == (pod, placement):
             return
         self._node_of[pod.key] = placement.node
-        self._accounts.setdefault(placement.node, NodeAccount()).put(pod, placement)
+        if placement.node not in self._accounts:
+            self._accounts[placement.node] = NodeAccount()
+        self._accounts[placement.node].put(pod, placement)
         ledger = self._ledgers.get(placement.node)
         if ledger is not None:
             self._ledgers[placement.node] = _with_pod(ledger, pod, placement)

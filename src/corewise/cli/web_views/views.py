@@ -137,7 +137,7 @@ class WebViews:
             loop.cancel()
 
     async def _remember(self) -> None:
-        await self._wait()
+        await self.known()
         while True:
             now, table = self._clock.now(), self._data.tables["offline"]
             rows, requested = table.rows(now), Counter[str]()
@@ -153,7 +153,7 @@ class WebViews:
         Raises:
             KubeError: if the nodes cannot be listed.
         """
-        await self._wait()
+        await self.known()
         nodes = self._data.snapshot.nodes
         if nodes.last_error is not None and not nodes.synced.is_set():
             raise nodes.last_error
@@ -174,7 +174,8 @@ class WebViews:
                 self._on_change()
             await self._clock.sleep(EVERY)
 
-    async def _wait(self) -> None:
+    async def known(self) -> None:
+        """Wait until everything has been listed, or has failed to be."""
         while not all(each.synced.is_set() or each.last_error for each in self._caches):
             await self._clock.sleep(_POLL)
 
