@@ -105,6 +105,8 @@ class PageWorld:
     def __init__(self, data: dict[str, dict[str, Any]]) -> None:
         self.data = data
         self.token = ""
+        self.lost = ""
+        """Why the cluster cannot be followed, as the server would say it; nothing is sent then."""
         self.forbidden: set[str] = set()
         self._port = 0
         self._loop = asyncio.new_event_loop()
@@ -179,9 +181,14 @@ class PageWorld:
         await response.prepare(request)
         before: dict[str, Any] = {}
         with contextlib.suppress(ConnectionError):
+            lost = ""
             while True:
                 now = self.data[path]
-                if now is not before:
+                if lost != self.lost:
+                    lost, before = self.lost, {}
+                    said = json.dumps({"message": lost, "seconds": 1})
+                    await response.write(f"event: lost\ndata: {said}\n\n".encode() if lost else b"")
+                if not lost and now is not before:
                     name, sent = ("change", _delta(before, now)) if before and "rows" in now else ("all", now)
                     await response.write(f"event: {name}\ndata: {json.dumps(sent)}\n\n".encode())
                     before = now

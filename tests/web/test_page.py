@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -149,10 +150,9 @@ def page(browser: Browser, world: PageWorld) -> Iterator[Page]:
 
 
 def cells(page: Page, row: str) -> list[str]:
-    return [
-        each.strip()
-        for each in page.locator("tbody tr", has_text=row).first.locator("th,td").all_inner_texts()
-    ]
+    shown = page.locator("tbody tr", has_text=row).first
+    shown.wait_for()
+    return [each.strip() for each in shown.locator("th,td").all_inner_texts()]
 
 
 def test_cells_have_the_digits_that_the_command_line_prints(page: Page, world: PageWorld) -> None:
@@ -183,6 +183,10 @@ def test_a_change_and_a_lost_server_are_seen_and_the_page_goes_on_when_it_is_bac
     world.data["tables/nodes"] = table(node_row("n1", 55_000), node_row("n3"))
     expect(page.locator("tbody tr", has_text="n1")).to_contain_text("55 (70%)")
     expect(page.locator("tbody tr", has_text="n2")).to_have_count(0)
+    world.lost = "refused"
+    expect(status).to_contain_text("The cluster does not answer: refused")
+    world.lost = ""
+    expect(status).to_have_text("Live")
     world.stop()
     expect(status).to_contain_text("does not answer")
     expect(page.locator("tbody tr", has_text="n1")).to_contain_text("55 (70%)")
@@ -190,6 +194,24 @@ def test_a_change_and_a_lost_server_are_seen_and_the_page_goes_on_when_it_is_bac
     world.start()
     expect(status).to_have_text("Live", timeout=15_000)
     expect(page.locator("tbody tr", has_text="n1")).to_contain_text("11 (14%)")
+
+
+def test_a_page_that_nobody_sees_leaves_its_connection_to_others_and_is_current_when_it_is_seen(
+    page: Page, world: PageWorld
+) -> None:
+    hide = """(hidden) => {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.goto("/pods")
+    expect(page.locator(".connection")).to_have_text("Live")
+    page.evaluate(hide, True)
+    expect(page.locator(".connection")).to_have_text("Loading", timeout=10_000)
+    world.data["tables/pods"] = table(pod_row("ns/p2"))
+    expect(page.locator("tbody tr", has_text="ns/p1")).to_be_visible()
+    page.evaluate(hide, False)
+    expect(page.locator("tbody tr", has_text="ns/p2")).to_be_visible()
+    expect(page.locator(".connection")).to_have_text("Live")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -214,6 +236,52 @@ def test_no_view_has_an_error_runs_a_text_as_html_or_fails_an_audit_of_accessibi
             assert page.evaluate("document.documentElement.scrollWidth") <= width, view
             assert page.evaluate("window.pwned") is None, view
     assert errors == []
+
+
+def hostile(value: Any) -> Any:
+    """Return data with an attack in every text, but in names that are addresses and in what is parsed."""
+    if isinstance(value, list):
+        return [hostile(each) for each in value]
+    if isinstance(value, dict):
+        parsed = {"name", "unit", "since", "last", "kind"} | {each for each in value if each.endswith("CPUs")}
+        return {
+            key if key in value and not key.startswith("topology.") else key + EVIL: (
+                each if key in parsed or key.endswith("Ratio") else hostile(each)
+            )
+            for key, each in value.items()
+        }
+    return value + EVIL if isinstance(value, str) else value
+
+
+def test_no_text_that_comes_from_users_is_html(page: Page, world: PageWorld) -> None:
+    guest = {"guest": EVIL, "flavor": EVIL, "state": EVIL, "vcpus": 1, "cpuPolicy": EVIL, "heldCPUs": "2"}
+    status = {
+        "cpus": [{"cpu": 2, "numaNode": 0, "use": EVIL, "guest": EVIL, "guestCPU": 0}],
+        "conflicts": [{"guest": EVIL, "cpus": "2", "heldBy": EVIL}],
+        "guests": [{**guest, "threadPolicy": EVIL, "resources": {EVIL: 1}}],
+    }
+    world.data["hosts/h1"]["status"] = status
+    world.data[f"pods/ns/{EVIL}"] = world.data["pods/ns/p1"]
+    world.data |= {path: hostile(data) for path, data in world.data.items()}
+    found = {"severity": "error", "path": EVIL, "message": EVIL, "line": 1}
+    world.data["what-if"] = {"config": {"key": EVIL}}
+    world.data["POST what-if"] = {"problems": [found], "command": EVIL}
+    problems = errors_of(page)
+    for view in (
+        *VIEWS,
+        "/?group=label:topology.kubernetes.io/zone" + quote(EVIL),
+        f"/pods/ns/{quote(EVIL, safe='')}",
+    ):
+        page.goto(view)
+        expect(page.locator(".connection")).to_have_text("Live")
+        expect(page.locator("h1")).to_be_visible()
+        assert EVIL in page.evaluate("document.body.textContent"), view
+        assert page.locator("#app img, #app script").count() == 0, view
+    page.goto("/what-if?change=config")
+    page.get_by_role("button", name="Try it").click()
+    expect(page.locator(".checked")).to_contain_text(EVIL)
+    assert page.locator("#app img, #app script").count() == 0
+    assert problems == []
 
 
 def test_the_content_security_policy_stops_an_inline_script(page: Page) -> None:
@@ -244,6 +312,29 @@ def test_the_keyboard_reaches_a_node_through_the_map_and_comes_back(page: Page, 
     expect(page.locator("h1")).to_have_text("Cluster")
 
 
+@pytest.mark.parametrize("view", VIEWS)
+def test_tab_reaches_everything_that_can_be_used_and_shows_where_it_is(page: Page, view: str) -> None:
+    page.goto(view)
+    expect(page.locator(".connection")).to_have_text("Live")
+    every = page.evaluate("""() => {
+        const usable = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+        const all = document.querySelectorAll(usable);
+        const seen = [...all].filter((each) => each.checkVisibility() && !each.disabled);
+        seen.forEach((each, place) => { each.dataset.walk = place; });
+        return seen.map((each) => each.outerHTML.slice(0, 80));
+    }""")
+    reached = set()
+    for _ in every:
+        page.keyboard.press("Tab")
+        place, outline = page.evaluate("""() => {
+            const { activeElement } = document;
+            return [Number(activeElement.dataset.walk ?? -1), getComputedStyle(activeElement).outlineStyle];
+        }""")
+        assert outline != "none", every[place]
+        reached.add(place)
+    assert [each for place, each in enumerate(every) if place not in reached] == []
+
+
 def test_the_address_holds_search_group_and_order(page: Page) -> None:
     page.goto("/?group=label:topology.kubernetes.io/zone&sort=free")
     expect(page.get_by_label("Group by")).to_have_value("label:topology.kubernetes.io/zone")
@@ -268,8 +359,15 @@ def test_of_5000_nodes_all_are_drawn_and_only_visible_rows_are_in_the_page(
     assert page.locator(".scroll tbody tr").count() < 100
     page.locator(".scroll").evaluate("box => box.scrollTo(0, box.scrollHeight)")
     expect(page.locator("tbody tr", has_text="node-4999")).to_be_visible()
-    world.data["tables/nodes"] = table(*(node_row(name) for name in names[:-1]), node_row(names[-1], 70_000))
-    expect(page.locator("tbody tr", has_text="node-4999")).to_contain_text("70 (89%)")
+    drawn = "performance.getEntriesByName('map drawn').length"
+    before = page.evaluate(drawn)
+    rest = [node_row(name) for name in names[100:]]
+    world.data["tables/nodes"] = table(*(node_row(name, 70_000) for name in names[:100]), *rest[:-1])
+    expect(page.locator("tbody tr", has_text="node-4999")).to_have_count(0)
+    expect(page.locator("canvas")).to_have_attribute("data-tiles", "4999")
+    assert page.evaluate(drawn) == before + 1, "one event is one repaint, however many nodes it changes"
+    page.locator(".scroll").evaluate("box => box.scrollTo(0, 0)")
+    expect(page.locator("tbody tr", has_text="node-0009")).to_contain_text("70 (89%)")
 
 
 def test_paper_is_white_and_has_every_row_and_the_whole_map(page: Page, world: PageWorld) -> None:

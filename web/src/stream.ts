@@ -68,10 +68,19 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
   return answer;
 }
 
+// A browser has six connections for all pages of one server, so a page that nobody sees gives its own back.
+const HIDDEN_MS = 5_000;
 const SILENT_MS = 40_000; // the server writes at least a comment every 15 s
 const AGAIN_MS = 1_000;
 const REFUSED_MS = 3_000;
 const LOST = "The server of this page does not answer";
+
+/** Wait until somebody can see the page. */
+async function visible(): Promise<void> {
+  while (document.hidden) {
+    await new Promise((wake) => { document.addEventListener("visibilitychange", wake, { once: true }); });
+  }
+}
 
 /** Read server-sent events until the stream ends. An EventSource hides comments and what a refusal says. */
 async function readEvents(answer: Response, heard: () => void, event: (name: string, data: string) => void): Promise<void> {
@@ -104,6 +113,12 @@ function connect<T>(path: string, feed: Feed<T>, on: Record<string, (data: unkno
   const ended = new AbortController();
   let attempt = new AbortController();
   let silence: ReturnType<typeof setTimeout> | undefined;
+  let hiding: ReturnType<typeof setTimeout> | undefined;
+  const hide = (): void => {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(() => { attempt.abort(); }, HIDDEN_MS);
+  };
+  document.addEventListener("visibilitychange", hide, { signal: ended.signal });
 
   const tell = (state: State, message = ""): void => {
     batch(() => {
@@ -143,12 +158,14 @@ function connect<T>(path: string, feed: Feed<T>, on: Record<string, (data: unkno
   };
   const loop = async (): Promise<void> => {
     for (;;) {
+      await visible();
       try {
         await follow();
         if (feed.state.value !== "failed") tell("lost", LOST);
       } catch {
         if (ended.signal.aborted) return;
-        tell("lost", LOST);
+        if (document.hidden) tell("loading");
+        else tell("lost", LOST);
       }
       clearTimeout(silence);
       await new Promise((wake) => setTimeout(wake, feed.state.value === "failed" ? REFUSED_MS : AGAIN_MS));
