@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from corewise.simulation.control_plane import MANAGER, SCHEDULER
+from tools.bench.processes import peak_rss_mib
 from tools.bench.table import quantile
 from tools.scale import filling
 from tools.scale.filling import PodShape
@@ -142,6 +143,9 @@ async def _churn(made: Rig, figures: Figures, notes: list[str], seconds: float) 
     for kind in (MANAGER, SCHEDULER):
         figures[f"{kind} CPU under churn [% of a core]"] = _cores(before, after, kind)
     _memory(figures, after, "after churn")
+    for kind in (MANAGER, SCHEDULER):
+        peaks = [peak_rss_mib(each.child.process) for each in made.of(kind)]
+        figures[f"{kind} RSS peak [MiB]"] = max(peaks)
     figures["pods replaced a minute"] = (made.replaced - replaced) / seconds * 60
     share = (server.cpu - api.cpu) / (server.at - api.at)
     notes.append(

@@ -322,6 +322,9 @@ class Rig:
                 self.retries += 1
                 self.last_failure = str(error)
                 await asyncio.sleep(_AGAIN_AFTER)
+                created = await self.client.get(_RAW, created["metadata"]["name"], NAMESPACE)
+                if node := created["spec"].get("nodeName"):  # the answer came late, or not at all
+                    return str(node)
             else:
                 self.binds.append(time.perf_counter() - begin)
                 return node
