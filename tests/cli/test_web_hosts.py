@@ -73,6 +73,8 @@ def test_a_host_shows_who_holds_its_cpus_and_one_that_cannot_be_used_says_why(fo
     (wanted,) = printed("status", "--hosts", str(folder), "--host", where)["hosts"]
     assert plain(document["status"]) == wanted
     assert document["reshape"] is None
+    drawn = [each["cpu"] for each in document["topology"]["threads"]]
+    assert drawn == [each["cpu"] for each in wanted["cpus"]]
     rows = {row["name"]: row for row in plain(shown.rows())}
     assert list(rows) == ["broken", "h1", "h2"]
     assert rows["broken"]["problem"]

@@ -24,7 +24,7 @@ from cli.offline_world import NOW, REPORT, aged, changed, labelled
 from corewise.assessment.cluster import ClusterContext
 from corewise.assessment.nodes import ManagedNode
 from corewise.cli import corewise, top_view
-from corewise.cli.config_file import NOTHING_CONFIGURED
+from corewise.cli.config_file import KEYS, NOTHING_CONFIGURED
 from corewise.cli.offline_reports import node_report
 from corewise.cli.web_views.history import AMOUNTS, EVERY, KEPT, POINTS, OfflineHistory
 from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
@@ -176,6 +176,9 @@ def test_with_the_charts_role_the_page_lacks_nothing(
             for kind, name in (("nodes", "fast"), ("pods", "default/nowhere"), ("pods", "default/offline")):
                 shown = await views.document(kind, name)
                 assert shown["explanation"] == page[f"{kind}/{name}"]["explanation"]
+            texts = (await views.document("what-if", ""))["config"]
+            given = {names.NORMALIZATION_KEY: normalization(), names.SUPPRESSION_KEY: "{"}
+            assert texts == {**dict.fromkeys(KEYS, ""), **given}
             change = {"change": "label", "node": "fast", "label": "pool", "value": "a"}
             assert "plan" in plain(await views.what_if(change))
 

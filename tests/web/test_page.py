@@ -70,6 +70,10 @@ BROKEN = {"name": "broken", "reason": "FileUnusable", "problem": EVIL}
 HOST = {"name": "h1", "legacy": True, "dedicatedCPUs": "1-4", "sharedCPUs": "5", "freeDedicatedCPUs": "4"}
 HOST |= {"guests": 2, "conflicts": 1, "reason": None, "problem": None}
 USES = ["host", "pinned", "emulator threads", "kept empty", "dedicated, free", "shared"]
+MACHINE = {**TOPOLOGY, "onlineCPUs": "0-5", "offlineCPUs": "", "threads": []}
+MACHINE["threads"] = [
+    {"cpu": cpu, "core": cpu, "cache": None, "numaNode": cpu // 3, "socket": 0} for cpu in range(6)
+]
 STATUS = {
     "cpus": [
         {
@@ -123,7 +127,7 @@ def world() -> Iterator[PageWorld]:
         "tables/problems": table(PROBLEM),
         "tables/hosts": table(BROKEN, HOST),
         "hosts/broken": {"host": BROKEN, "status": None, "reshape": None},
-        "hosts/h1": {"host": HOST, "status": STATUS, "reshape": RESHAPE},
+        "hosts/h1": {"host": HOST, "topology": MACHINE, "status": STATUS, "reshape": RESHAPE},
         "what-if": {"config": {"amplification": AS_IT_IS, "other": "{}"}},
         "offline/*": {"history": HISTORY},
         "nodes/n1": {

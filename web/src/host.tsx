@@ -23,7 +23,7 @@ type Amounts = Record<string, number>;
 
 /** What `corewise compute status -o json` prints of a host. */
 interface Status {
-  cpus: { cpu: number; numaNode: number | null; use: string; guest: string | null; guestCPU: number | null }[];
+  cpus: { cpu: number; use: string; guest: string | null }[];
   conflicts: { guest: string; cpus: string; heldBy: string }[];
   guests: {
     guest: string;
@@ -47,7 +47,7 @@ interface Reshape {
 
 interface HostDocument {
   host: HostRow;
-  topology?: Topology | null;
+  topology?: Topology;
   status: Status | null;
   reshape: Reshape | null;
 }
@@ -80,19 +80,6 @@ export function HostsView() {
       empty="No compute host is known. corewise web --compute-hosts DIR names them."
     />
   );
-}
-
-/** What is known of the machine when its host does not say more than the NUMA node of each CPU. */
-function outline(status: Status): Topology {
-  const threads = status.cpus.map(({ cpu, numaNode }) => ({ cpu, core: null, cache: null, numaNode, socket: null }));
-  const nodes = new Set(threads.map((each) => each.numaNode).filter((each) => each !== null));
-  return {
-    onlineCPUs: "",
-    offlineCPUs: "",
-    numaNodes: [...nodes].map((numaNode) => ({ numaNode, memoryBytes: null })),
-    caches: [],
-    threads,
-  };
 }
 
 const amounts = (of: Amounts): string => Object.entries(of).map(([name, amount]) => `${amount} ${name}`).join(", ") || "-";
@@ -154,8 +141,8 @@ export function HostView({ name }: { name: string }) {
       </>
     );
   }
-  const { host, status } = data;
-  if (!status) {
+  const { host, status, topology } = data;
+  if (!status || !topology) {
     return (
       <>
         <Heading>{host.name}</Heading>
@@ -178,7 +165,7 @@ export function HostView({ name }: { name: string }) {
       />
       <Machine
         of={{
-          ...(data.topology ?? outline(status)),
+          ...topology,
           conflicts: status.conflicts.map(({ guest, cpus, heldBy }) => ({
             pod: guest, cpus, message: `guest ${guest} claims CPUs ${cpus}, which guest ${heldBy} holds`,
           })),

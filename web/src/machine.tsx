@@ -4,13 +4,12 @@ import { useState } from "preact/hooks";
 import { count, cpuList, gibibytes } from "./format";
 import { Plain, PodLink } from "./parts";
 
-/** Null where nothing is known of it. */
 interface Thread {
   cpu: number;
-  core: number | null;
+  core: number;
   cache: number | null;
-  numaNode: number | null;
-  socket: number | null;
+  numaNode: number;
+  socket: number;
 }
 
 /** What a CPU is used for, and by whom. */
@@ -100,12 +99,12 @@ export function Machine({ of, owner = "pod", held = heldOn(of), more }: MachineP
   };
   const memory = new Map(of.numaNodes.map((each) => [each.numaNode, each.memoryBytes]));
   const sizes = new Map(of.caches.map((each) => [each.cache, each]));
-  const parts = (of.threads.length ? (["socket", "core"] as const) : []).filter((part) => of.threads[0]?.[part] !== null);
   const described = [
-    ...parts.map((part) => count(new Set(of.threads.map((each) => each[part])).size, part)),
+    count(new Set(of.threads.map((each) => each.socket)).size, "socket"),
     count(of.numaNodes.length, "NUMA node"),
     ...(of.caches.length ? [count(of.caches.length, "last-level cache")] : []),
-    `${count(of.threads.length, "CPU")}${of.onlineCPUs && " online"}`,
+    count(new Set(of.threads.map((each) => each.core)).size, "core"),
+    `${count(of.threads.length, "CPU")} online`,
   ].join(", ");
 
   return (
@@ -118,11 +117,11 @@ export function Machine({ of, owner = "pod", held = heldOn(of), more }: MachineP
       <div class="machine" role="img" aria-label={`${described}; the table of owners says the same`}>
         {grouped(of.threads, (each) => each.socket).map(([socket, onSocket]) => (
           <div key={socket} class="socket">
-            {socket !== null && <b>Socket {socket}</b>}
+            <b>Socket {socket}</b>
             {grouped(onSocket, (each) => each.numaNode).map(([numa, onNode]) => (
               <div key={numa} class="numa">
                 <b>
-                  NUMA node {numa ?? "unknown"}
+                  NUMA node {numa}
                   {memory.get(numa ?? -1) ? ` · ${gibibytes(memory.get(numa ?? -1))} GiB` : ""}
                 </b>
                 <div class="caches">
@@ -130,7 +129,7 @@ export function Machine({ of, owner = "pod", held = heldOn(of), more }: MachineP
                     <div key={cache} class="cache">
                       {cache !== null && <i>{cacheName(sizes.get(cache))}</i>}
                       <div class="cores">
-                        {grouped(inCache, (each) => each.core ?? each.cpu).map(([core, threads]) => (
+                        {grouped(inCache, (each) => each.core).map(([core, threads]) => (
                           <span key={core} class="core">
                             {threads.map(cell)}
                           </span>

@@ -346,7 +346,7 @@ function showLine(line: number): void {
 /** What the check finds in a text, each with the line that it is about. */
 function Problems({ of, lines = true }: { of: Found[]; lines?: boolean }) {
   return (
-    <section class={of.length ? "problems" : undefined} aria-labelledby="found">
+    <section class={of.some((each) => each.severity === "error") ? "problems" : "remarks"} aria-labelledby="found">
       <h2 id="found">What the check finds</h2>
       {of.length === 0 && <p>No problems.</p>}
       <ul>

@@ -23,6 +23,7 @@ from corewise.compute.errors import LedgerUnusable
 from corewise.compute.guest_files import parse_flavor, parse_image
 from corewise.compute.hosts import ComputeHost, Hosts
 from corewise.compute.ledger import MemoryLedger
+from corewise.compute.machine_file import machine_document
 from corewise.compute.offering import Offering, planned
 from corewise.compute.offers import LocalOffers
 from corewise.compute.scheduling import GuestScheduler, WantedGuest
@@ -84,7 +85,12 @@ class HostViews:
         host = hosts.known.get(name)
         if host is None:
             return None
-        return {"host": _row(host), "status": status_record(host), "reshape": self._reshape(host)}
+        return {
+            "host": _row(host),
+            "topology": machine_document(host.machine),
+            "status": status_record(host),
+            "reshape": self._reshape(host),
+        }
 
     def _reshape(self, host: ComputeHost) -> dict[str, Any] | None:
         provider = self._client.find_provider(host.name) if self._client else None

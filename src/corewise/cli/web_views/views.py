@@ -18,6 +18,7 @@ import msgspec
 from corewise.agent.objects import QuotaPod
 from corewise.assessment.decision import assess
 from corewise.assessment.nodes import ManagedNode
+from corewise.cli.config_file import KEYS
 from corewise.cli.explain import explain_pod, shown_events
 from corewise.cli.explain_suppression import subject_of
 from corewise.cli.new_pod import online_in_spite_of
@@ -277,7 +278,7 @@ class WebViews:
     async def document(self, kind: str, name: str) -> dict[str, Any]:
         """Return all that is known of an object: kind "nodes" by name, "pods" by NAMESPACE/NAME, "hosts".
 
-        "offline", "*" is the history of all nodes together.
+        "offline", "*" is the history of all nodes together; "what-if", "" the texts of the configuration.
 
         Raises:
             UnknownObject: if there is none.
@@ -285,10 +286,17 @@ class WebViews:
         """
         if (kind, name) == ("offline", TOTAL):
             return {"history": self._history.record()}
+        if (kind, name) == ("what-if", ""):
+            return {"config": self._config()}
         made = {"nodes": self._node, "pods": self._pod, HOSTS: self._host}.get(kind)
         if made is None:
             raise UnknownObject(f"there are no documents of {kind}")
         return await made(name)
+
+    def _config(self) -> dict[str, str]:
+        """Return the texts of the ConfigMap's keys that corewise reads; "" where there is none."""
+        config = self._data.snapshot.config_map
+        return {key: config.data.get(key, "") if config else "" for key in KEYS}
 
     async def what_if(self, body: Mapping[str, Any]) -> dict[str, Any] | msgspec.Raw:
         """Try a change on the cluster's objects, in a process of its own; nothing is written.
