@@ -298,13 +298,16 @@ class TopData:
         for key, pod in sorted(self._pods.items.items()):
             if self._selector and pod.spec.node_name not in nodes:
                 continue
-            name = "/".join(key)
-            row = self._pod_rows.get(name)
-            if row is None:
-                self.built += 1
-                self._pod_rows[name] = row = top_pods.row_of(pod)
-            rows.append(row)
+            rows.append(self.row_of_pod("/".join(key), pod))
         return rows
+
+    def row_of_pod(self, name: str, pod: PlacedPod) -> PodRow:
+        """Return the row of one pod, NAMESPACE/NAME, made anew only if the pod has changed."""
+        row = self._pod_rows.get(name)
+        if row is None:
+            self.built += 1
+            self._pod_rows[name] = row = top_pods.row_of(pod)
+        return row
 
     def _remarks_on_nodes(self, rows: list[NodeRow]) -> Iterator[str]:
         yield from node_table.problems(rows)

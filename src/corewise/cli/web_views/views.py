@@ -362,11 +362,9 @@ class WebViews:
     async def _pod(self, name: str) -> dict[str, Any]:
         namespace, _, plain = name.partition("/")
         pod = self._state.pods.get(plain, namespace)
-        row = next(
-            (each for each in self._data.tables["pods"].rows(self._clock.now()) if each.name == name), None
-        )
-        if pod is None or row is None:
+        if pod is None:
             raise UnknownObject(f"there is no pod {name} that has not finished")
+        row = self._data.row_of_pod(name, pod)
         try:
             raw = await self._client.get(PODS.typed(dict), plain, namespace)
         except NotFound as error:
