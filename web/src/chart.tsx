@@ -54,7 +54,7 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
       {
         width: element.clientWidth,
         height,
-        scales: { x: { time: times !== undefined }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
+        scales: { x: { time: times !== undefined, range: (_, from, to) => [Math.min(from, to - 60), to] }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
         axes: [times ? { ...axis, values: clock } : { ...axis, values: (_, ticks) => ticks.map((each) => (each ? `${each}s` : "now")) }, axis],
         legend: { show: false },
         cursor: { drag: { x: false, y: false } },

@@ -59,22 +59,3 @@ export function cpuList(text: string | null | undefined): number[] {
   }
   return list;
 }
-
-const BINARY = ["", "Ki", "Mi", "Gi", "Ti"];
-const SECONDS: [number, string][] = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
-
-/** A measured value in a base unit, with three significant digits: 12.3 GiB/s, 98.4 ns. */
-export function quantity(value: Amount, unit: string): string {
-  if (value === null || value === undefined) return "-";
-  if (unit.startsWith("bytes")) {
-    const power = Math.min(BINARY.length - 1, Math.max(0, Math.floor(Math.log2(Math.abs(value) || 1) / 10)));
-    return `${digits(value / 1024 ** power)} ${BINARY[power] ?? ""}B${unit.slice("bytes".length)}`;
-  }
-  if (unit === "seconds") {
-    const [size, name] = SECONDS.find(([each]) => Math.abs(value) >= each) ?? [1e-9, "ns"];
-    return `${digits(value / size)} ${name}`;
-  }
-  return unit && unit !== "ratio" ? `${digits(value)} ${unit}` : digits(value);
-}
-
-const digits = (value: number): string => String(Number(value.toPrecision(3)));

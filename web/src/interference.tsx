@@ -1,13 +1,16 @@
 // Memory bandwidth, latency and cache of one node beside what all nodes of the cluster have.
-import { quantity } from "./format";
 import { Plain, Remarks } from "./parts";
 
-type Quantile = readonly [share: number, value: number];
+interface Quantile {
+  share: number;
+  value: number;
+  text: string;
+}
 
 interface Measure {
   name: string;
-  unit: string;
   value: number | null;
+  text: string;
   /** How many nodes the quantiles are of. */
   nodes: number;
   quantiles: Quantile[];
@@ -24,10 +27,10 @@ const HEIGHT = 22;
 
 /** From the least to the most of all nodes; the middle half is a box, the median a line, the node a mark. */
 function Spread({ quantiles, value }: { quantiles: Quantile[]; value: number | null }) {
-  const all = [...quantiles.map(([, each]) => each), ...(value === null ? [] : [value])];
+  const all = [...quantiles.map((each) => each.value), ...(value === null ? [] : [value])];
   const [least, most] = [Math.min(...all), Math.max(...all)];
   const at = (each: number): number => 6 + (most > least ? ((each - least) / (most - least)) * (WIDTH - 12) : WIDTH / 2 - 6);
-  const of = new Map(quantiles);
+  const of = new Map(quantiles.map((each) => [each.share, each.value]));
   const [from, low, middle, high, to] = [0, 0.25, 0.5, 0.75, 1].map((share) => of.get(share));
   return (
     <svg class="spread" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
@@ -42,7 +45,7 @@ function Spread({ quantiles, value }: { quantiles: Quantile[]; value: number | n
 }
 
 export function InterferenceView({ of }: { of: Interference }) {
-  const shares = [...new Set(of.measures.flatMap((each) => each.quantiles.map(([share]) => share)))].sort();
+  const shares = [...new Set(of.measures.flatMap((each) => each.quantiles.map(({ share }) => share)))].sort();
   const title = (share: number): string =>
     share === 0 ? "Least" : share === 0.5 ? "Median" : share === 1 ? "Most" : `${Math.round(share * 100)}% below`;
   return (
@@ -56,9 +59,9 @@ export function InterferenceView({ of }: { of: Interference }) {
           figures={[1, ...shares.map((_, place) => place + 3), shares.length + 3]}
           rows={of.measures.map((each) => [
             each.name,
-            quantity(each.value, each.unit),
+            each.text,
             <Spread quantiles={each.quantiles} value={each.value} />,
-            ...shares.map((share) => quantity(each.quantiles.find(([key]) => key === share)?.[1], each.unit)),
+            ...shares.map((share) => each.quantiles.find((quantile) => quantile.share === share)?.text ?? "-"),
             each.nodes,
           ])}
         />

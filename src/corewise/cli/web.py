@@ -18,7 +18,9 @@ from corewise.cli.options import (
     run_program,
 )
 from corewise.cli.output import say
+from corewise.config.interference.metrics import Preset
 from corewise.kube.config import load_config
+from corewise.prometheus.client import ServerURLError, checked_url
 from corewise.service.logs import LogFormat, configure
 from corewise.service.options import Address
 
@@ -57,6 +59,19 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
     metavar="DIR",
     help="Show these OpenStack hosts too: DIR/NAME has topology.json, nova.conf and ledger.json of each.",
 )
+@click.option(
+    "--prometheus",
+    metavar="URL",
+    default="",
+    help="Prometheus that has nodes' memory bandwidth and cache: each node is shown beside the others.",
+)
+@click.option(
+    "--preset",
+    type=Choice([each.value for each in Preset]),
+    default=Preset.COREWISE.value,
+    show_default=True,
+    help="The exporter whose series Prometheus has.",
+)
 @METRICS_LISTEN
 @LOG_OPTIONS
 def command(
@@ -69,6 +84,8 @@ def command(
     auth: str,
     log_format: str,
     verbose: bool,
+    prometheus: str,
+    preset: str,
     **options: Any,
 ) -> None:
     """Show the cluster as a web page: nodes, pods, offline work, what is wrong, and what would be if.
@@ -84,6 +101,11 @@ def command(
             f"{listen} can be reached from other machines: add --tls-cert, --tls-key and --auth token, "
             "or listen on 127.0.0.1"
         )
+    if prometheus:
+        try:
+            checked_url(prometheus)
+        except ServerURLError as error:
+            raise click.BadParameter(f"{error}; {error.hint}", param_hint="--prometheus") from error
     configure(LogFormat(log_format), verbose=verbose)
     from corewise.cli.web_page import WebOptions, run_page  # noqa: PLC0415 - slow, and --help needs none
 
@@ -94,6 +116,8 @@ def command(
         tls_cert=tls_cert,
         tls_key=tls_key,
         auth=auth == "token",
+        prometheus=prometheus,
+        preset=Preset(preset),
         **options,
     )
     work = run_page(

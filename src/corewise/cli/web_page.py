@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import corewise
 from corewise.cli.web_views.hosts import HostViews
 from corewise.cli.web_views.views import WebViews
 from corewise.compute.hosts import read_hosts
+from corewise.config.interference.metrics import Preset
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
+from corewise.prometheus.client import PrometheusClient
 from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
 from corewise.service.doors import WEB, Listener
 from corewise.service.health import TokenAccess
@@ -40,6 +43,8 @@ class WebOptions:
     config_namespace: str
     hosts: tuple[str, ...] = ()
     compute_hosts: Path | None = None
+    prometheus: str = ""
+    preset: Preset = Preset.COREWISE
     tls_cert: str = ""
     tls_key: str = ""
     auth: bool = False
@@ -63,12 +68,16 @@ async def run_page(
     shown = None if folder is None else HostViews(lambda: read_hosts(folder, Compat.SPEC), Compat.SPEC)
     clock, program = SYSTEM_CLOCK, Program("web", SYSTEM_CLOCK, stopping)
     # The client ends first, and aborts its connections: a watch that is cancelled leaves its own half closed.
-    async with asyncio.TaskGroup() as group, Client(cluster) as client:
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group, Client(cluster) as client:
+        measures = None
+        if options.prometheus:
+            measures = await stack.enter_async_context(PrometheusClient(options.prometheus)), options.preset
         views = WebViews(
             cluster,
             client,
             config_namespace=options.config_namespace,
             hosts=shown,
+            prometheus=measures,
             on_change=lambda: page.feeds.changed(),  # noqa: PLW0108 - it is made below
         )
         session = {

@@ -31,9 +31,11 @@ from corewise.cli.web_views import problems
 from corewise.cli.web_views.documents import event_records, explained, quota_record, topology_record
 from corewise.cli.web_views.history import EVERY, OfflineHistory
 from corewise.cli.web_views.hosts import HostViews
+from corewise.cli.web_views.interference import NOT_ASKED, InterferenceViews
 from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
 from corewise.cli.web_views.trial import tried
 from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects
+from corewise.config.interference.metrics import Preset
 from corewise.engine.objects import PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
@@ -43,6 +45,7 @@ from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS, PODS
 from corewise.manager.busy_nodes import cpu_usages
+from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.listing import decide_about
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.vocabulary.errors import OperationalError
@@ -78,6 +81,7 @@ class WebViews:
         on_change: Callable[[], None] = lambda: None,
         clock: Clock = SYSTEM_CLOCK,
         hosts: HostViews | None = None,
+        prometheus: tuple[PrometheusClient, Preset] | None = None,
     ) -> None:
         self.hosts, self._host_rows = hosts, list[dict[str, Any]]()
         self._host_problem = ""
@@ -97,6 +101,7 @@ class WebViews:
             on_change=self._changed,
             aging=False,
         )
+        self._interference = prometheus and InterferenceViews(*prometheus, self._state.nodes)
         self._events = [
             Cache(
                 client,
@@ -129,6 +134,9 @@ class WebViews:
         """Follow the cluster until the group ends, or ``stop``."""
         self._loops = [group.create_task(each.run(), name=f"cache {each.plural}") for each in self._caches]
         self._loops.append(group.create_task(self._remember(), name="history"))
+        if self._interference is not None:
+            asking = self._ask_prometheus(self._interference)
+            self._loops.append(group.create_task(asking, name="interference"))
         if self.hosts is not None:
             self._loops.append(group.create_task(self._look_at_hosts(self.hosts), name="hosts"))
 
@@ -147,6 +155,10 @@ class WebViews:
             self._history.take(rows, table.total(rows), requested, now)
             self._on_change()
             await self._clock.sleep(EVERY)
+
+    async def _ask_prometheus(self, interference: InterferenceViews) -> None:
+        await self.known()
+        await interference.run(self._clock, self._on_change)
 
     async def listed(self) -> None:
         """Wait until everything has been listed, or has failed to be, and make every row once.
@@ -355,6 +367,7 @@ class WebViews:
             "topology": topology_record(self._state.cluster, name),
             "explanation": explained(explanation, missing),
             "suppression": explained(explain_suppression(self._subject(node))),
+            "interference": self._interference.record(name) if self._interference else NOT_ASKED,
             "history": self._history.record(name),
             "events": event_records(events),
         }

@@ -1,0 +1,73 @@
+"""A node's memory bandwidth, latency and cache beside all nodes, in the units of ``check metrics``."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from corewise.cli.web_views.interference import InterferenceViews
+from corewise.config.interference.metrics import METRICS, Metric, Preset
+from corewise.engine.objects import SCHEDULABLE_NODES, SchedulableNode
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.config import ClusterConfig
+from corewise.kube.objects import ObjectMeta
+from corewise.prometheus.client import PrometheusClient
+from corewise.vocabulary import metrics
+from prometheus.fake_prometheus import fake_prometheus, said
+
+GB = 10**9
+BANDWIDTHS = {"n1": 10 * GB, "n2": 20 * GB, "n3": 90 * GB, "old": math.nan}
+
+
+def answer(query: str) -> web.StreamResponse | list[tuple[Mapping[str, str], float]]:
+    """Bandwidth of three nodes, misses by two levels of cache, no occupancy, and no leave to see latency."""
+    if "timestamp(" in query:
+        return [({"node": name}, time.time()) for name in BANDWIDTHS]
+    if metrics.NODE_MEMORY_TRAFFIC.name in query:
+        return [({"node": name}, float(value)) for name, value in BANDWIDTHS.items()]
+    if metrics.NODE_MEMORY_LATENCY.name in query:
+        return said(422, "execution", "latency is not to be seen")
+    if metrics.NODE_LLC_MISSES.name in query:
+        return [({"node": "n1", "level": "L2"}, 1.0), ({"node": "n2"}, 7.0), ({"node": "n3"}, 9.0)]
+    return []
+
+
+def test_a_node_is_beside_the_nodes_that_have_a_value_and_what_fails_is_said() -> None:
+    async def look() -> tuple[dict[str, Any], ...]:
+        async with fake_prometheus(answer) as fake, PrometheusClient(fake.url) as client:
+            nodes = Cache(Client(ClusterConfig(server="http://127.0.0.1:1")), SCHEDULABLE_NODES)
+            nodes.items = {name: SchedulableNode(metadata=ObjectMeta(name=name)) for name in BANDWIDTHS}
+            views = InterferenceViews(client, Preset.COREWISE, nodes)
+            asked = asyncio.Event()
+            before = views.record("n1")
+            running = asyncio.create_task(views.run(SYSTEM_CLOCK, asked.set))
+            await asked.wait()
+            running.cancel()
+            return before, *(views.record(name) for name in ("n1", "n2", "old"))
+
+    before, first, second, old = asyncio.run(look())
+    assert before["remarks"] == ["Prometheus has not been asked about this node yet."]
+    bandwidth, misses = first["measures"]
+    text = METRICS[Metric.MEMORY_BANDWIDTH].kind.text
+    assert (bandwidth["name"], bandwidth["text"], bandwidth["nodes"]) == (
+        "Memory bandwidth in use",
+        text(10 * GB),
+        3,
+    )
+    assert [(each["share"], each["value"], each["text"]) for each in bandwidth["quantiles"]][:3] == [
+        (0.0, 10 * GB, text(10 * GB)),
+        (0.25, 15 * GB, text(15 * GB)),
+        (0.5, 20 * GB, text(20 * GB)),
+    ]
+    assert (misses["name"], misses["nodes"]) == ("Cache misses, level 2", 1)
+    assert [each["nodes"] for each in second["measures"]] == [3, 2]  # misses of the last level, of two nodes
+    assert [each["text"] for each in old["measures"]] == ["-", "-"]
+    assert any("latency is not to be seen" in each for each in first["remarks"])
+    assert any("returns no series" in each for each in first["remarks"])
