@@ -1,15 +1,18 @@
-"""A node's memory bandwidth, latency and cache beside all nodes, in the units of ``check metrics``."""
+"""What the page asks Prometheus: a node beside all others, as ``check metrics`` has it, and its past hour."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from aiohttp import web
 
+from corewise.cli.web_views.history import EVERY, KEPT, OfflineHistory, PastHours
 from corewise.cli.web_views.interference import InterferenceViews
 from corewise.config.interference.metrics import METRICS, Metric, Preset
 from corewise.engine.objects import SCHEDULABLE_NODES, SchedulableNode
@@ -71,3 +74,37 @@ def test_a_node_is_beside_the_nodes_that_have_a_value_and_what_fails_is_said() -
     assert [each["text"] for each in old["measures"]] == ["-", "-"]
     assert any("latency is not to be seen" in each for each in first["remarks"])
     assert any("returns no series" in each for each in first["remarks"])
+
+
+def hour(query: str) -> list[tuple[Mapping[str, str], float]]:
+    values = {'work="online"': 1.5, "offered": 2.0, "quota": float("nan")}
+    return [({}, value) for part, value in values.items() if part in query]
+
+
+STARTED = datetime.now(UTC)
+
+
+@pytest.mark.parametrize(
+    ("answer", "times", "online", "source"),
+    [
+        (hour, [int(STARTED.timestamp() - EVERY)], [1500], "Prometheus; from "),
+        (lambda _query: [], [], [], "the points that this server has seen since it started"),
+        (lambda _query: said(503, "unavailable", "starting up"), [], [], "starting up"),
+    ],
+    ids=["known", "nothing", "refused"],
+)
+async def test_the_hour_before_the_start_is_asked_for_once_and_stands_before_what_was_seen(
+    answer: Callable[[str], Any], times: list[int], online: list[int], source: str
+) -> None:
+    history = OfflineHistory(STARTED)
+    async with fake_prometheus(answer) as fake, PrometheusClient(fake.url) as client:
+        past = PastHours(client, SYSTEM_CLOCK, STARTED)
+        await past.of('n"1')
+        asked = len(fake.asked)
+        record = history.record("n1", *await past.of('n"1'))
+        assert len(fake.asked) == asked
+    assert '{node="n\\"1"' in fake.asked[0]
+    assert (record["times"], record["onlineCPUMilli"]) == (times, online)
+    assert record["quotaCPUMilli"] == record["offlineCPUMilli"] == [None] * len(times)
+    assert source in record["source"]
+    assert record["keptSeconds"] == KEPT

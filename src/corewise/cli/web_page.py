@@ -28,6 +28,8 @@ from corewise.vocabulary.names import CONFIG_NAME
 from corewise.web.server import HEADERS, LOOPBACK, PageServer
 
 log = logging.getLogger(__name__)
+_PATIENCE = 5.0
+"""Seconds for an answer of Prometheus: the page of a node waits for it once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,8 @@ async def run_page(
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as group, Client(cluster) as client:
         measures = None
         if options.prometheus:
-            measures = await stack.enter_async_context(PrometheusClient(options.prometheus)), options.preset
+            prometheus = PrometheusClient(options.prometheus, timeout=_PATIENCE)
+            measures = await stack.enter_async_context(prometheus), options.preset
         views = WebViews(
             cluster,
             client,

@@ -1,12 +1,14 @@
 """The last hour of each node's offline work and of all together, kept by the server from what it sees.
 
-It is empty at the server's start. A point is kept every 15 s, of each node that reports, 28 bytes in seven
-columns; after an hour the oldest makes room. That is less than 8 KiB for each node. CPU is in milli-CPU, raw
-but for ``batchCPUNormalizedMilli``.
+It is empty at the server's start, unless Prometheus knows a node's hour before that. A point is kept every
+15 s, of each node that reports, 28 bytes in seven columns; after an hour the oldest makes room. That is less
+than 8 KiB for each node. CPU is in milli-CPU, raw but for ``batchCPUNormalizedMilli``.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from array import array
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -14,7 +16,9 @@ from typing import Any
 
 from corewise.cli.offline_reports import SUPPRESSING
 from corewise.cli.top_view import TopRow
-from corewise.kube.clock import rfc3339
+from corewise.kube.clock import Clock, rfc3339
+from corewise.prometheus.client import PrometheusClient, PrometheusError, query_range
+from corewise.vocabulary import metrics
 
 EVERY = 15
 KEPT = 3600
@@ -28,6 +32,21 @@ AMOUNTS = (
     "batchCPUNormalizedMilli",
     "nodesSuppressing",
 )
+
+
+_QUERIES: Mapping[str, str] = {
+    "onlineCPUMilli": f'sum({metrics.OVERSUBSCRIPTION_USED_CPU.name}{{node=$node,work="online"}})',
+    "offlineCPUMilli": f'sum({metrics.OVERSUBSCRIPTION_USED_CPU.name}{{node=$node,work="offline"}})',
+    "offeredCPUMilli": f"sum({metrics.OVERSUBSCRIPTION_OFFERED_CPU.name}{{node=$node}})",
+    "quotaCPUMilli": f"sum({metrics.SUPPRESSION_QUOTA.name}{{node=$node}})",
+}
+_MILLI = 1000
+_RETRY = 60.0
+"""Seconds until a node's past is asked for again, after Prometheus did not answer."""
+_MOST_REMEMBERED = 64
+"""Nodes whose past is kept: 70 KiB each."""
+Past = tuple[tuple[int, Mapping[str, int]], ...]
+"""Unix times of points, and their amounts by column."""
 
 
 class Series:
@@ -73,20 +92,67 @@ class OfflineHistory:
         self._nodes = kept
         self._total.add(at, _amounts(total, sum(requested.values()), suppressing))
 
-    def record(self, node: str = "") -> dict[str, Any]:
-        """Return what is known of a node, or of all; a node that reports nothing has no points."""
+    def record(self, node: str = "", before: Past = (), why_not: str = "") -> dict[str, Any]:
+        """Return what is known of a node, or of all; a node that reports nothing has no points.
+
+        ``before``: points from Prometheus, which are older than all that were seen; ``why_not``: why it has
+        none, if that is known.
+        """
         series = (self._nodes.get(node) or Series()) if node else self._total
+        source = "the points that this server has seen since it started"
+        if before:
+            source = f"Prometheus; from {rfc3339(self._started)} on, {source}"
         return {
-            "source": "the points that this server has seen since it started",
+            "source": f"{source} ({why_not})" if why_not else source,
             "since": rfc3339(self._started),
             "everySeconds": EVERY,
             "keptSeconds": KEPT,
-            "times": list(series.times),
+            "times": [*(at for at, _ in before), *series.times],
             **{
-                name: [None if each == _NONE else each for each in column]
+                name: [
+                    *(amounts.get(name) for _, amounts in before),
+                    *(None if each == _NONE else each for each in column),
+                ]
                 for name, column in zip(AMOUNTS, series.columns, strict=True)
             },
         }
+
+
+class PastHours:
+    """Each node's hour before a moment, as its agent exported it and Prometheus kept it.
+
+    It is asked for once, when somebody first looks at the node, because what is past does not change.
+    """
+
+    def __init__(self, client: PrometheusClient, clock: Clock, until: datetime) -> None:
+        self._client, self._clock, self._until = client, clock, until.timestamp()
+        self._kept: dict[str, tuple[float, Past, str]] = {}
+
+    async def of(self, node: str) -> tuple[Past, str]:
+        """Return a node's points of the last hour, and why there are none if that is known."""
+        kept, monotonic = self._kept.get(node), self._clock.monotonic()
+        if kept is None or (kept[2] and monotonic - kept[0] >= _RETRY):
+            try:
+                past, problem = await self._asked(node), ""
+            except PrometheusError as error:
+                past, problem = (), str(error)
+            self._kept.pop(node, None)
+            self._kept[node] = kept = monotonic, past, problem
+            if len(self._kept) > _MOST_REMEMBERED:
+                del self._kept[next(iter(self._kept))]
+        first = self._clock.now().timestamp() - KEPT
+        return tuple(point for point in kept[1] if point[0] >= first), kept[2]
+
+    async def _asked(self, node: str) -> Past:
+        points: dict[int, dict[str, int]] = {}
+        label, start, end = json.dumps(node), self._until - KEPT, self._until - EVERY
+        for column, query in _QUERIES.items():
+            asked = query.replace("$node", label)
+            for series in await query_range(self._client, asked, start=start, end=end, step=EVERY):
+                for at, value in series.points:
+                    if math.isfinite(value):
+                        points.setdefault(int(at), {})[column] = round(value * _MILLI)
+        return tuple(sorted(points.items()))
 
 
 def _amounts(row: TopRow, requested: int, suppressing: int) -> tuple[int | None, ...]:

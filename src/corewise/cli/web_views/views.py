@@ -29,7 +29,7 @@ from corewise.cli.top_data import LostConnection, TopData, lost_connection
 from corewise.cli.top_view import PLAIN, TOTAL
 from corewise.cli.web_views import problems
 from corewise.cli.web_views.documents import event_records, explained, quota_record, topology_record
-from corewise.cli.web_views.history import EVERY, OfflineHistory
+from corewise.cli.web_views.history import EVERY, OfflineHistory, PastHours
 from corewise.cli.web_views.hosts import HostViews
 from corewise.cli.web_views.interference import NOT_ASKED, InterferenceViews
 from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
@@ -125,7 +125,9 @@ class WebViews:
             *self._events,
         ]
         self._records: dict[str, dict[str, tuple[object, dict[str, Any]]]] = {}
-        self._history = OfflineHistory(clock.now())
+        started = clock.now()
+        self._history = OfflineHistory(started)
+        self._past = PastHours(prometheus[0], clock, started) if prometheus else None
         self._problems = ProblemHistory()
         self._problem_rows: dict[str, dict[str, Any]] = {}
         self._of_reports: dict[str, tuple[bool, tuple[KnownProblem, ...]]] = {}
@@ -368,7 +370,7 @@ class WebViews:
             "explanation": explained(explanation, missing),
             "suppression": explained(explain_suppression(self._subject(node))),
             "interference": self._interference.record(name) if self._interference else NOT_ASKED,
-            "history": self._history.record(name),
+            "history": self._history.record(name, *(await self._past.of(name) if self._past else ())),
             "events": event_records(events),
         }
 
