@@ -11,7 +11,7 @@ older than N", which now is, unless N has not happened yet.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -84,18 +84,14 @@ def page_of(cluster: Cluster, call: Call) -> Page:
         raise bad_request("specifying resource version is not allowed when using continue")
     version = (token.rv if token else _list_version(cluster, call, limit)) or current
     try:
-        if version != current:
-            candidates: Iterable[Stored] = list(table.scan_at(version, call.namespace))
-        else:
-            candidates = table.scan(call.namespace, None if token else selection.fields)
+        fields = None if token else selection.fields
+        count, candidates = table.listed(version, call.namespace, fields, token.start if token else None)
     except Expired as error:
         if token:
             raise expired(_LIST_TOO_OLD, **{"continue": _encode_token(0, token.start)}) from error
         raise expired(f"The resourceVersion for the provided list is too old. ({error})") from error
-    if token:
-        candidates = (stored for stored in candidates if stored.key > token.start)
     selected = (stored for stored in candidates if selection.everything or selection.matches(stored.object))
-    return _cut(list(selected), limit, version, exact=selection.everything)
+    return _cut(selected, limit, version, count if selection.everything else None)
 
 
 def select(call: Call) -> Selection:
@@ -161,13 +157,15 @@ def _reject_future(cluster: Cluster, asked: int) -> None:
         raise too_large_version(asked, cluster.store.version)
 
 
-def _cut(selected: list[Stored], limit: int, version: int, *, exact: bool) -> Page:
+def _cut(selected: Iterator[Stored], limit: int, version: int, count: int | None) -> Page:
+    """Take a page; ``count``: how many are selected, if that is known."""
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
-    items = list(islice(selected, limit)) if limit > 0 else selected
-    if len(items) < len(selected):
+    items = list(islice(selected, limit + 1 if limit > 0 else None))
+    if 0 < limit < len(items):
+        items.pop()
         metadata["continue"] = _encode_token(version, items[-1].key)
-        if exact:
-            metadata["remainingItemCount"] = len(selected) - len(items)
+        if count is not None:
+            metadata["remainingItemCount"] = count - len(items)
     return Page(items, version, metadata)
 
 

@@ -68,11 +68,15 @@ class Versions(RuleBasedStateMachine):
         table = self.store.table("pods")
         for version, state in self.states.items():
             try:
-                found = {stored.key: stored.object for stored in table.scan_at(version)}
+                found = {stored.key: stored.object for stored in table.listed(version)[1]}
             except Expired:
                 assert len([each for each in self.states if each > version]) > HISTORY
             else:
                 assert found == state
+                for after in state:
+                    count, rest = table.listed(version, "a", after=after)
+                    later = [key for key in sorted(state) if key[0] == "a" and key > after]
+                    assert (count, [stored.key for stored in rest]) == (len(later), later)
 
     @invariant()
     def a_watch_from_any_remembered_version_leads_to_the_present(self) -> None:

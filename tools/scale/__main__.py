@@ -51,13 +51,19 @@ def main(arguments: list[str]) -> int:
     sizes: dict[int, dict[str, Any]] = {}
     if given.out and given.out.exists():
         sizes = {each["nodes"]: each for each in json.loads(given.out.read_text())["sizes"]}
-    for nodes, count in zip(given.nodes, pods, strict=True):
-        with _folder(given.logs) as folder:
-            sizes[nodes] = asyncio.run(measure(nodes, count, folder, _say, churn=given.churn))
-        ordered = [sizes[each] for each in sorted(sizes)]
+
+    def ordered() -> list[dict[str, Any]]:
+        return [sizes[each] for each in sorted(sizes)]
+
+    def keep() -> None:
         if given.out:
-            given.out.write_text(json.dumps({"machine": machine(), "sizes": ordered}, indent=1) + "\n")
-        print(table(ordered), flush=True)
+            given.out.write_text(json.dumps({"machine": machine(), "sizes": ordered()}, indent=1) + "\n")
+
+    for nodes, count in zip(given.nodes, pods, strict=True):
+        size = sizes[nodes] = {"nodes": nodes, "pods": count, "figures": {}, "notes": []}
+        with _folder(given.logs) as folder:
+            asyncio.run(measure(size, folder, _say, keep, churn=given.churn))
+        print(table(ordered()), flush=True)
     return 0
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from corewise.kube.errors import KubeError
 from corewise.simulation.control_plane import MANAGER, SCHEDULER
+from corewise.simulation.extender_calls import ExtenderError
 from tools.bench.processes import peak_rss_mib
 from tools.bench.table import quantile
 from tools.scale import filling
@@ -23,29 +25,43 @@ Figures = dict[str, float]
 
 
 async def measure(
-    nodes: int, pods: int, path: Path, say: Callable[[str], None], *, churn: float
-) -> dict[str, Any]:
-    """Measure one size; return its figures and notes."""
-    figures: Figures = {}
-    notes: list[str] = []
-    async with rig(nodes, pods, path, say) as made:
+    size: dict[str, Any], path: Path, say: Callable[[str], None], keep: Callable[[], None], *, churn: float
+) -> None:
+    """Measure one size, and add figures and notes to it; ``keep`` is called whenever some have been added."""
+    figures: Figures = size["figures"]
+    notes: list[str] = size["notes"]
+    async with rig(size["nodes"], size["pods"], path, say) as made:
         await start_all(made)
         figures["start to ready, manager [s]"] = max(each.ready_after for each in made.of(MANAGER))
         figures["start to ready, scheduler [s]"] = max(each.ready_after for each in made.of(SCHEDULER))
-        before = read_process(made.api)
-        figures["first ratios, ConfigMap to last node [s]"] = await made.change_ratios(0.0)
-        figures["ConfigMap change to last node [s]"] = seconds = await made.change_ratios(0.1)
-        spent = read_process(made.api).cpu - before.cpu
-        share = spent / (seconds + figures["first ratios, ConfigMap to last node [s]"])
-        notes.append(f"while ratios changed, the local API server used {share:.0%} of a core")
+        keep()
+        await _ratios(made, figures, notes, "first ratios, ConfigMap to last node [s]", 0.0)
+        keep()
         await made.connect()
         async with kubelets(made):
-            await _at_rest(made, figures, notes)
-            await _events(made, figures)
-            await _decisions(made, figures)
-            await _churn(made, figures, notes, churn)
-            await _disturbed(made, figures, notes)
-    return {"nodes": nodes, "pods": pods, "figures": figures, "notes": notes}
+            for phase in (
+                _at_rest(made, figures, notes),
+                _events(made, figures),
+                _decisions(made, figures),
+                _churn(made, figures, notes, churn),
+                _disturbed(made, figures, notes),
+                _ratios(
+                    made, figures, notes, "ConfigMap change to last node, under kubelets' writes [s]", 0.1
+                ),
+            ):
+                try:
+                    await phase
+                except (KubeError, ExtenderError, OSError) as error:  # costs its own figures, no others
+                    notes.append(f"failed: {type(error).__name__}: {error}")
+                keep()
+
+
+async def _ratios(made: Rig, figures: Figures, notes: list[str], what: str, more: float) -> None:
+    """Change the ratios of all nodes."""
+    before = read_process(made.api)
+    figures[what] = seconds = await made.change_ratios(more)
+    share = (read_process(made.api).cpu - before.cpu) / seconds
+    notes.append(f"{what.removesuffix(' [s]')}: the local API server used {share:.0%} of a core")
 
 
 def _readings(made: Rig) -> dict[str, Reading]:
@@ -150,7 +166,8 @@ async def _churn(made: Rig, figures: Figures, notes: list[str], seconds: float) 
     share = (server.cpu - api.cpu) / (server.at - api.at)
     notes.append(
         f"churn: {figures['pods replaced a minute']:.0f} pods a minute, {len(made.shapes) / 100:.0f} wanted; "
-        f"{made.failures} failed {made.last_failure}; the local API server used {share:.0%} of a core"
+        f"{made.failures} failed, {made.retries} bindings tried again; "
+        f"the local API server used {share:.0%} of a core"
     )
 
 
