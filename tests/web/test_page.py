@@ -546,3 +546,27 @@ def test_ages_grow_by_the_clock_of_the_server(page: Page, world: PageWorld) -> N
     expect(age).to_have_text(re.compile(r"\d+s"))
     page.clock.run_for(35_000)
     expect(age).to_have_text("2m")
+
+
+def test_drawn_texts_are_whole_numbers_and_times_that_differ(page: Page, world: PageWorld) -> None:
+    page.add_init_script(
+        """const context = CanvasRenderingContext2D.prototype, { fillText } = context;
+        window.drawn = new Set();
+        context.fillText = function (text, ...at) {
+            window.drawn.add(text);
+            fillText.call(this, text, ...at);
+        };"""
+    )
+    lists = {key: [value[0]] for key, value in HISTORY.items() if isinstance(value, list)}
+    world.data["offline/*"] = {"history": {**HISTORY, **lists}}
+    page.goto("/offline")
+    expect(page.locator(".uplot").nth(3)).to_be_visible()
+    times = [each for each in page.evaluate("[...window.drawn]") if ":" in each]
+    assert len(times) > 2  # of one sample too
+    assert all(each.count(":") == 2 for each in times)
+    page.set_viewport_size({"width": 360, "height": 800})
+    world.data["tables/nodes"] = table(*(node_row(f"node-of-the-{number}th-rack") for number in range(9)))
+    page.goto("/")
+    expect(page.locator("canvas")).to_have_attribute("data-tiles", "9")
+    assert {each for each in page.evaluate("[...window.drawn]") if each.endswith("…")}  # names are cut
+    assert not [each for each in page.evaluate("[...window.drawn]") if re.search(r"^(\d|requ|used).*…", each)]

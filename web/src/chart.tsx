@@ -27,6 +27,12 @@ const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const clock: uPlot.Axis.DynamicValues = (_, ticks, __, ___, step) =>
   ticks.map((each) => new Date(each * 1000).toTimeString().slice(0, step < 60 ? 8 : 5));
 
+/** From the first time to the last; of less than a minute the axis would repeat itself, of one time it would be a day. */
+const atLeastAMinute = ({ data: [times] }: uPlot): uPlot.Range.MinMax => {
+  const last = times.at(-1) ?? 0;
+  return [Math.min(times[0] ?? 0, last - 60), last];
+};
+
 export function Series({ title, lines, step = 1, times, counts = false }: SeriesProps) {
   const box = useRef<HTMLDivElement>(null);
   const length = Math.max(0, ...lines.map((line) => line.values.length));
@@ -54,7 +60,10 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
       {
         width: element.clientWidth,
         height,
-        scales: { x: { time: times !== undefined, range: (_, from, to) => [Math.min(from, to - 60), to] }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
+        scales: {
+          x: { time: times !== undefined, range: atLeastAMinute },
+          y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] },
+        },
         axes: [times ? { ...axis, values: clock } : { ...axis, values: (_, ticks) => ticks.map((each) => (each ? `${each}s` : "now")) }, axis],
         legend: { show: false },
         cursor: { drag: { x: false, y: false } },
