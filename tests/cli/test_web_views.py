@@ -172,6 +172,7 @@ def test_with_the_charts_role_the_page_lacks_nothing(
             with pytest.raises(UnknownObject):
                 views.table("nodes", "default")
             assert views.table("pods", "default") == views.table("pods")
+            assert views.table("pods")["rows"] is views.table("pods")["rows"]
             assert views.table("pods", "defaul")["rows"] == []
             for kind, name in (("nodes", "fast"), ("pods", "default/nowhere"), ("pods", "default/offline")):
                 shown = await views.document(kind, name)

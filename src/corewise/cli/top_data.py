@@ -129,6 +129,7 @@ class TopData:
         self._reports: dict[str, NodeReport] = {}
         self._node_rows: dict[str, NodeRow] = {}
         self._pod_rows: dict[str, PodRow] = {}
+        self._pods_in_order: list[PodRow] | None = None
         self._loops: dict[Cache[Any], asyncio.Task[None]] = {}
         self.built = 0
         """How many rows of nodes and pods have been made."""
@@ -246,6 +247,7 @@ class TopData:
         """Forget what was made of a pod."""
         changed = (new or old or PlacedPod()).metadata
         self._pod_rows.pop(f"{changed.namespace}/{changed.name}", None)
+        self._pods_in_order = None
 
     def reports(self, now: datetime) -> list[NodeReport]:
         """Return what the nodes report, in the order of their names."""
@@ -293,12 +295,16 @@ class TopData:
         return node_table.row_of(listed, now, pods_known=self._pods_known)
 
     def _rows_of_pods(self, _now: datetime) -> list[PodRow]:
+        """Return the rows; the same list, not to be changed, until a pod has changed."""
+        if self._pods_in_order is not None and not self._selector:
+            return self._pods_in_order
         nodes = self.snapshot.nodes.items
         rows = []
         for key, pod in sorted(self._pods.items.items()):
             if self._selector and pod.spec.node_name not in nodes:
                 continue
             rows.append(self.row_of_pod("/".join(key), pod))
+        self._pods_in_order = rows
         return rows
 
     def row_of_pod(self, name: str, pod: PlacedPod) -> PodRow:

@@ -88,6 +88,8 @@ class Feed:
             shown = await self._read()
         rows = shown.get("rows")
         rest = _encode({key: value for key, value in shown.items() if key != "rows"})
+        if rows is not None and rows is self._shown.get("rows") and rest == self._rest:
+            return
         now = {row["name"]: row for row in rows or ()}
         changed = [row for name, row in now.items() if self._rows.get(name) is not row]
         gone = [name for name in self._rows if name not in now]

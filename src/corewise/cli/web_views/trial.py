@@ -29,10 +29,10 @@ from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_chang
 from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
 from corewise.vocabulary.errors import OperationalError
 
-LIMIT = 60.0
+LIMIT = 120.0
 """Seconds that a change may take."""
 _AT_ONCE = 1000
-_NICE = 10
+_NICE = 5
 _DONE, _REFUSED = b"1", b"0"
 
 

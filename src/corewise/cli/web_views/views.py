@@ -124,6 +124,7 @@ class WebViews:
             self._state.pods,
             *self._events,
         ]
+        self._shown: dict[str, tuple[list[Any], list[dict[str, Any]], dict[str, Any]]] = {}
         self._records: dict[str, dict[str, tuple[object, dict[str, Any]]]] = {}
         started = clock.now()
         self._history = OfflineHistory(started)
@@ -221,15 +222,15 @@ class WebViews:
             raise UnknownObject(f"there is no table {name}")
         table = self._data.tables[name]
         rows = table.rows(self._clock.now())
-        records = self._kept(name, rows)
+        known, records, total = self._shown.get(name, ([], [], {}))
+        if rows is not known:
+            records, total = self._kept(name, rows), table.total(rows).totals
+            self._shown[name] = rows, records, total
         if namespace:
             rows = [row for row in rows if row.name.startswith(f"{namespace}/")]
             records = [each for each in records if each["name"].startswith(f"{namespace}/")]
-        return {
-            "rows": records,
-            "total": table.total(rows).totals,
-            "remarks": self._data.remarks(table, rows),
-        }
+            total = table.total(rows).totals
+        return {"rows": records, "total": total, "remarks": self._data.remarks(table, rows)}
 
     def _rows_of_problems(self) -> list[dict[str, Any]]:
         """Return the rows of all problems; a row that is as before is the same object."""
