@@ -41,6 +41,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.agent.cgroups import CgroupSetup, Cycle, NodeCgroups
@@ -151,6 +152,17 @@ def targets_of(pod: QuotaPod, spec: QuotaPodSpec, cgroups: PodCgroups) -> Iterat
             yield Target(cgroup, pod.name, status.name, limits, by_name[status.name])
 
 
+class _KnownTargets:
+    """The targets of a pod, which stay the same as long as the pod, its spec in force and the layout do."""
+
+    def __init__(self, pod: QuotaPod, spec: QuotaPodSpec, cgroups: PodCgroups) -> None:
+        self._pod, self._spec, self._cgroups = pod, spec, cgroups
+        self.targets = tuple(targets_of(pod, spec, cgroups))
+
+    def holds(self, pod: QuotaPod, spec: QuotaPodSpec, cgroups: PodCgroups) -> bool:
+        return pod is self._pod and spec is self._spec and cgroups == self._cgroups
+
+
 def _is_confined(pod: QuotaPod, found: CgroupSetup) -> bool:
     """Whether the kernel keeps a pod to CPUs that it claims: without a quota nothing else would bound it."""
     cpus = claimed(pod)
@@ -220,20 +232,26 @@ Owns = Callable[[QuotaPod], bool | None]
 """Whether a pod owns CPUs by its claim; None if it claims some and that is not decided yet."""
 
 
+_Action: TypeAlias = tuple[Target, tuple[Microseconds, Ratio, bool, bool], WriteQuota]
+"""What bounds a cgroup, and what it was made of."""
+
+
 @dataclass(slots=True)
 class QuotaPlan:
     """What one cycle is to do: first the actions ``back``, then ``bound``, which are all that stays held.
 
-    ``known`` are the periods of cgroups that the last cycle knew, ``periods`` those that this one knows,
-    ``owners`` the cgroups of pods that own CPUs.
+    ``known`` are the periods of cgroups that the last cycle knew, ``periods`` those that this one knows;
+    likewise ``before`` and ``actions``. ``owners``: the cgroups of pods that own CPUs.
     """
 
     found: CgroupSetup
     ratio: Ratio
     known: Mapping[str, Microseconds]
+    before: Mapping[str, _Action]
     problems: dict[str, str]
     targets: dict[str, Target] = field(default_factory=dict)
     periods: dict[str, Microseconds] = field(default_factory=dict)
+    actions: dict[str, _Action] = field(default_factory=dict)
     back: list[WriteQuota] = field(default_factory=list)
     bound: list[WriteQuota] = field(default_factory=list)
     owners: set[str] = field(default_factory=set)
@@ -265,9 +283,18 @@ class QuotaPlan:
             self.back.append(undivided(target, period, why))
 
     def action(self, target: Target, period: Microseconds) -> WriteQuota:
-        if target.cgroup in self.owners:
-            return lifted(target, period)
-        return divided(target, period, self.ratio, above_bases=self.found.is_v1)
+        """Return what bounds a cgroup: what the last cycle made of the same target, or else a new action."""
+        owns = target.cgroup in self.owners
+        made_of = period, self.ratio, owns, self.found.is_v1
+        before = self.before.get(target.cgroup)
+        if before is not None and before[0] is target and before[1] == made_of:
+            action = before[2]
+        elif owns:
+            action = lifted(target, period)
+        else:
+            action = divided(target, period, self.ratio, above_bases=self.found.is_v1)
+        self.actions[target.cgroup] = target, made_of, action
+        return action
 
     def _is_lifted_by_runtime(self, target: Target) -> bool:
         """Whether a container that is new may have begun without a quota, as its pod's is lifted (NRI)."""
@@ -293,7 +320,9 @@ class QuotaReconciler:
         self._cgroups = cgroups
         self._rules = rules
         self._specs: dict[str, QuotaPodSpec] = {}
+        self._known: dict[str, _KnownTargets] = {}
         self._periods: dict[str, Microseconds] = {}
+        self._actions: dict[str, _Action] = {}
 
     def cycle(self, pods: Iterable[QuotaPod], ratio: Ratio, manager: CPUManager, owns: Owns) -> Cycle:
         """Bring every cgroup to its quota. Nothing raises but bugs."""
@@ -301,7 +330,8 @@ class QuotaReconciler:
         self._cgroups.close_vanished()
         with result.noting_errors():
             found = self._cgroups.find()
-            plan, specs = QuotaPlan(found, ratio, self._periods, result.problems), {}
+            plan, specs = QuotaPlan(found, ratio, self._periods, self._actions, result.problems), {}
+            kept: dict[str, _KnownTargets] = {}
             for pod in pods:
                 if pod.has_ended or not pod.status.qos_class:
                     continue
@@ -314,11 +344,15 @@ class QuotaReconciler:
                 try:
                     if sharing is Sharing.OWNS and not _is_confined(pod, found):
                         sharing = Sharing.EXEMPT
-                    for target in targets_of(pod, spec or pod.spec, found.names):
+                    known = self._known.get(pod.uid)
+                    if known is None or not known.holds(pod, spec or pod.spec, found.names):
+                        known = _KnownTargets(pod, spec or pod.spec, found.names)
+                    kept[pod.uid] = known
+                    for target in known.targets:
                         plan.add(target, sharing)
                 except (UnsafeName, ValueError) as error:
                     result.problems[pod.name] = f"pod {pod.name} is left alone: {error}"
-            self._specs, self._periods = specs, plan.periods
+            self._specs, self._known, self._periods = specs, kept, plan.periods
             result.bound = len(plan.bound)
             if plan.back:
                 result.add(found.writer.apply(plan.back))
@@ -331,4 +365,5 @@ class QuotaReconciler:
                 plan.periods.update(foreign)
                 actions = [plan.action(plan.targets[cgroup], period) for cgroup, period in foreign.items()]
                 result.add(found.writer.apply(actions))
+            self._actions = plan.actions
         return result
