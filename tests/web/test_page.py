@@ -486,6 +486,7 @@ def test_a_host_shows_who_holds_each_cpu_and_what_an_upgrade_moves(page: Page) -
     assert cells(page, "legacy")[2:7] == ["2", "4", "1", "1", "1"]
     page.get_by_role("link", name="h1").click()
     drawn = page.locator(".machine .cpu")
+    expect(drawn).to_have_count(6)
     assert drawn.all_inner_texts() == ["0\nH", "1\n1", "2\n1e", "3\n!", "4\nD", "5"]
     page.get_by_role("button", name="2 show in the drawing").click()
     expect(page.locator(".machine .lit")).to_have_count(0)

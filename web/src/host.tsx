@@ -163,24 +163,26 @@ export function HostView({ name }: { name: string }) {
           ["Shared CPUs", host.sharedCPUs || "-"],
         ]}
       />
-      <Machine
-        of={{
-          ...topology,
-          conflicts: status.conflicts.map(({ guest, cpus, heldBy }) => ({
-            pod: guest, cpus, message: `guest ${guest} claims CPUs ${cpus}, which guest ${heldBy} holds`,
-          })),
-          owners: status.guests.map((each) => ({ pod: each.guest, cpus: each.heldCPUs })),
-        }}
-        held={held}
-        owner="guest"
-        more={{
-          head: ["Flavor", "State", "vCPUs", "CPU policy", "Thread policy", "Resources"],
-          cells: status.guests.map((each) => [
-            each.flavor, each.state, each.vcpus, each.cpuPolicy, each.threadPolicy ?? "-", amounts(each.resources),
-          ]),
-        }}
-      />
-      <Upgrade host={host} reshape={data.reshape} />
+      <div class="sections">
+        <Machine
+          of={{
+            ...topology,
+            conflicts: status.conflicts.map(({ guest, cpus, heldBy }) => ({
+              pod: guest, cpus, message: `guest ${guest} claims CPUs ${cpus}, which guest ${heldBy} holds`,
+            })),
+            owners: status.guests.map((each) => ({ pod: each.guest, cpus: each.heldCPUs })),
+          }}
+          held={held}
+          owner="guest"
+          more={{
+            head: ["Flavor", "State", "vCPUs", "CPU policy", "Thread policy", "Resources"],
+            cells: status.guests.map((each) => [
+              each.flavor, each.state, each.vcpus, each.cpuPolicy, each.threadPolicy ?? "-", amounts(each.resources),
+            ]),
+          }}
+        />
+        <Upgrade host={host} reshape={data.reshape} />
+      </div>
     </>
   );
 }
