@@ -12,7 +12,9 @@ from tools.bench import table
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("section", ["machine", "tracking", "placement", "guests", "applying", "agent"])
+@pytest.mark.parametrize(
+    "section", ["machine", "tracking", "placement", "guests", "applying", "agent", "web"]
+)
 def test_figures_replace_those_of_the_page_that_has_their_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str
 ) -> None:

@@ -26,6 +26,7 @@ from tools.bench import (
     table,
     tracking,
     watching,
+    web,
     webhook,
 )
 from tools.bench.table import Row
@@ -58,6 +59,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "moving": placement.measure_moves,
     "guests": lambda: guests.measure(HOST_COUNTS),
     "applying": applying.measure,
+    "web": lambda: web.measure(NODE_COUNTS),
 }
 
 
