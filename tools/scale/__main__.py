@@ -35,6 +35,9 @@ def main(arguments: list[str]) -> int:
         "--nodes", type=int, nargs="+", default=[1000], help="sizes to measure, one after the other"
     )
     parser.add_argument("--pods", type=int, nargs="+", help="pods of each size; default: ten a node")
+    parser.add_argument(
+        "--replicas", type=int, choices=(1, 2), default=2, help="of each program (default: 2)"
+    )
     parser.add_argument("--churn", type=float, default=30.0, help="seconds of churn (default: %(default)s)")
     parser.add_argument(
         "--soak", type=_seconds, metavar="60m", help="run for so long; exit 1 if something grows"
@@ -60,7 +63,8 @@ def main(arguments: list[str]) -> int:
             given.out.write_text(json.dumps({"machine": machine(), "sizes": ordered()}, indent=1) + "\n")
 
     for nodes, count in zip(given.nodes, pods, strict=True):
-        size = sizes[nodes] = {"nodes": nodes, "pods": count, "figures": {}, "notes": []}
+        what: dict[str, Any] = {"nodes": nodes, "pods": count, "replicas": given.replicas}
+        size = sizes[nodes] = what | {"figures": {}, "notes": []}
         with _folder(given.logs) as folder:
             asyncio.run(measure(size, folder, _say, keep, churn=given.churn))
         print(table(ordered()), flush=True)

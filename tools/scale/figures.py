@@ -31,7 +31,7 @@ async def measure(
     figures: Figures = size["figures"]
     notes: list[str] = size["notes"]
     async with rig(size["nodes"], size["pods"], path, say) as made:
-        await start_all(made)
+        await start_all(made, size["replicas"])
         figures["start to ready, manager [s]"] = max(each.ready_after for each in made.of(MANAGER))
         figures["start to ready, scheduler [s]"] = max(each.ready_after for each in made.of(SCHEDULER))
         keep()

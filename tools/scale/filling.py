@@ -13,6 +13,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -144,8 +145,14 @@ def _meta(name: str, uid: str, now: str, annotations: Object | None = None) -> O
     return {**meta, "annotations": annotations} if annotations else meta
 
 
+@lru_cache(maxsize=1)
+def _registered(now: str) -> Object:
+    """Return what nodes have in common, so that they share their images."""
+    return fleet.status(now)
+
+
 def _node(machine: Machine, number: int, now: str, owners: dict[str, CPUOwner]) -> Object:
-    status = compute_status(fleet.status(now), machine, address=address(number), now=now)
+    status = compute_status(_registered(now), machine, address=address(number), now=now)
     offered = {BATCH_CPU: str(machine.cpus * 400), BATCH_MEMORY: str(machine.memory // 5)}
     amounts = {key: {**status[key], **offered} for key in ("capacity", "allocatable")}
     labels = {
@@ -199,8 +206,9 @@ def new_pod(pod: PodShape) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
+@lru_cache(maxsize=1)
 def running(node: str, now: str) -> Object:
-    """Return the status that a kubelet writes when a pod's containers run."""
+    """Return the status that a kubelet writes when a pod's containers run; pods of a node share it."""
     kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     return {
         "phase": "Running",

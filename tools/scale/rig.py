@@ -379,10 +379,10 @@ async def rig(
                 await made.extender.close()
 
 
-async def start_all(made: Rig) -> None:
-    """Start two replicas of each program, one after the other."""
+async def start_all(made: Rig, replicas: int = 2) -> None:
+    """Start the replicas of each program, one after the other."""
     for kind in (MANAGER, SCHEDULER):
-        for letter in "ab":
+        for letter in "ab"[:replicas]:
             await made.start(kind, f"{kind}-{letter}")
 
 
