@@ -1,32 +1,144 @@
-"""Pictures of the web page for the docs: ``python -m tools.web_pictures KUBECONFIG`` (needs Chromium).
+"""Pictures of the web page for the docs: ``python -m tools.web_pictures KUBECONFIG HOSTS [NAME...]``.
 
-``corewise up --kubeconfig-out KUBECONFIG`` makes a cluster to show. Look at the pictures before keeping them.
+It needs Chromium, a cluster (``corewise up --kubeconfig-out KUBECONFIG``) and compute hosts (``corewise up
+--scenario openstack --state DIR --for 1s`` makes them, in DIR/hosts). A pod that fits nowhere is created for
+its picture, and deleted. Look at the pictures before keeping them.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import shutil
+import struct
 import subprocess
 import sys
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.resources import PODS
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
-VIEWS = {
-    "cluster": "/",
-    "node": "/nodes/genoa-0",
-    "pods": "/pods",
-    "offline": "/offline",
-    "problems": "/problems",
-}
+WIDTH = 1280
 LISTEN = "127.0.0.1:8609"
+HUGE = {
+    "metadata": {"name": "huge", "labels": {"koordinator.sh/qosClass": "LSR"}},
+    "spec": {
+        "containers": [
+            {"name": "main", "image": "any", "resources": {"requests": {"cpu": "96", "memory": "8Gi"}}}
+        ]
+    },
+}
+PALETTE = """(png) => new Promise((done) => {
+    const image = new Image();
+    image.onload = () => {
+        const { width, height } = image;
+        const on = new OffscreenCanvas(width, height).getContext("2d");
+        on.drawImage(image, 0, 0);
+        const { data } = on.getImageData(0, 0, width, height);
+        const pixels = Array.from({ length: width * height }, (_, at) =>
+            (data[4 * at] << 16) | (data[4 * at + 1] << 8) | data[4 * at + 2]);
+        const counts = new Map();
+        for (const each of pixels) counts.set(each, (counts.get(each) ?? 0) + 1);
+        const palette = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 256).map(([colour]) => colour);
+        const parts = (colour) => [colour >> 16, (colour >> 8) & 255, colour & 255];
+        const far = (a, b) => parts(a).reduce((sum, part, at) => sum + (part - parts(b)[at]) ** 2, 0);
+        const nearest = new Map([...counts.keys()].map((colour) => [colour, palette.reduce(
+            (best, each, at) => far(colour, each) < far(colour, palette[best]) ? at : best, 0)]));
+        done([width, height, palette, pixels.map((each) => nearest.get(each))]);
+    };
+    image.src = png;
+})"""
+"""The 256 most frequent colours, and which of them each pixel has or is nearest to."""
 
 
-def main(kubeconfig: str) -> None:
-    """Serve the page and take a picture of each view."""
-    command = [sys.executable, "-m", "corewise", "web", "--kubeconfig", kubeconfig, "--listen", LISTEN]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as served:
+def _png(width: int, height: int, palette: Sequence[int], pixels: Sequence[int]) -> bytes:
+    """Return an image with a palette: less than half of what a browser writes."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + bytes(pixels[line * width : (line + 1) * width]) for line in range(height))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0))
+        + chunk(b"PLTE", b"".join(colour.to_bytes(3, "big") for colour in palette))
+        + chunk(b"IDAT", zlib.compress(rows, 9))
+        + chunk(b"IEND", b"")
+    )
+
+
+def _try_a_ratio(page: Page) -> None:
+    page.get_by_label("CPU model").fill("AMD EPYC 9654 96-Core Processor")
+    page.locator("select[name=field]").select_option("hyperThreadTurboEnabledRatio")
+    page.get_by_label("Ratio (empty").fill("1.20")
+    page.get_by_role("button", name="Try it").click()
+    expect(page.get_by_text("All pods placed anew")).to_be_visible(timeout=60_000)
+
+
+def _try_a_flavor(page: Page) -> None:
+    page.locator("input[name=vcpus]").fill("12")
+    page.get_by_role("button", name="Try it").click()
+    expect(page.locator("#tried")).to_be_visible(timeout=60_000)
+
+
+def _nothing(_page: Page) -> None:
+    pass
+
+
+VIEWS: Mapping[str, tuple[str, int, Callable[[Page], None]]] = {
+    "cluster": ("/", 0, _nothing),
+    "node": ("/nodes/genoa-0", 0, _nothing),
+    "pods": ("/pods", 900, _nothing),
+    "pod": ("/pods/default/huge", 0, _nothing),
+    "offline": ("/offline", 0, _nothing),
+    "problems": ("/problems", 0, _nothing),
+    "what-if": ("/what-if?change=model", 0, _try_a_ratio),
+    "host": ("/hosts/combined", 0, _nothing),
+    "flavor": ("/what-if?change=flavor", 0, _try_a_flavor),
+}
+"""Address, height (0: as high as the page is), and what is done before the picture is taken."""
+
+
+def _take(browser: Browser, name: str) -> None:
+    path, height, prepare = VIEWS[name]
+    page = browser.new_page(viewport={"width": WIDTH, "height": height or 900})
+    page.goto(f"http://{LISTEN}{path}")
+    expect(page.locator(".connection")).to_have_text("Live")
+    prepare(page)
+    page.wait_for_timeout(1000)
+    png = base64.b64encode(page.screenshot(full_page=not height)).decode()
+    page.goto("about:blank")
+    drawn = page.evaluate(PALETTE, f"data:image/png;base64,{png}")
+    (PICTURES / f"web-{name}.png").write_bytes(_png(*drawn))
+    page.close()
+
+
+async def _huge(kubeconfig: str, *, there: bool) -> None:
+    async with Client(load_config(kubeconfig)) as client:
+        if there:
+            await client.create(PODS, HUGE, "default")
+        else:
+            await client.delete(PODS, "huge", "default")
+
+
+def _set_huge(kubeconfig: str, *, there: bool) -> None:
+    """Playwright has an event loop in this thread."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _huge(kubeconfig, there=there)).result()
+
+
+def main(kubeconfig: str, hosts: str, *names: str) -> None:
+    """Serve the page and take a picture of each view, or of those named."""
+    command = [sys.executable, "-m", "corewise", "web", "--kubeconfig", kubeconfig, "--compute-hosts", hosts]
+    _set_huge(kubeconfig, there=True)
+    with subprocess.Popen([*command, "--listen", LISTEN], stderr=subprocess.PIPE, text=True) as served:
         try:
             while served.stderr and "the page is at" not in (line := served.stderr.readline()):
                 if not line:
@@ -34,16 +146,13 @@ def main(kubeconfig: str) -> None:
             with sync_playwright() as playwright:
                 chromium = shutil.which("chromium") or shutil.which("google-chrome")
                 browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-                page = browser.new_page(viewport={"width": 1280, "height": 900})
-                for name, path in VIEWS.items():
-                    page.goto(f"http://{LISTEN}{path}")
-                    expect(page.locator(".connection")).to_have_text("Live")
-                    page.wait_for_timeout(1000)
-                    page.screenshot(path=PICTURES / f"web-{name}.png")
+                for name in names or VIEWS:
+                    _take(browser, name)
                 browser.close()
         finally:
             served.terminate()
+            _set_huge(kubeconfig, there=False)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
