@@ -42,7 +42,7 @@ READ = """() => {
     return {
         figures: Object.fromEntries(
             all(".figures > div").map((each) => [text(each.children[0]), text(each.children[1])])),
-        head: all(".scroll thead button").map((each) => text(each.firstChild)),
+        head: all(".scroll thead th").map((each) => text(each).replace(/[↑↓]$/, "")),
         rows: rows(".scroll tbody:not(.total) tr:not(.gap)"),
         plain: Object.fromEntries(
             all(".plain-table").map((each) => [each.ariaLabel, rows("tbody tr", each)])),
@@ -109,7 +109,11 @@ def stopped(pid: int) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module", params=SCENARIOS)
-def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    browser: Browser,
+) -> Iterator[Scene]:
     if request.param == "outage" and not expressions.is_available():
         pytest.skip("the policies need the package cel-expr-python")
     options = ["--for", "30s"] if request.param == "outage" else []
