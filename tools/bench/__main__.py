@@ -33,6 +33,8 @@ from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
 SCHEDULED_NODE_COUNTS = (1_000, 5_000, 20_000)
+LARGEST_NODE_COUNT = 100_000
+"""Of the engine alone: no cluster is as large."""
 HOST_COUNTS = (100, 1_000, 5_000)
 RATES = (200, 500)
 
@@ -50,7 +52,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "suppression": suppression.measure,
     "interference": lambda: interference.measure((SCHEDULED_NODE_COUNTS[1],)),
     "interference-metrics": interference_metrics.measure,
-    "engine": lambda: engine.measure(SCHEDULED_NODE_COUNTS),
+    "engine": lambda: engine.measure((*SCHEDULED_NODE_COUNTS, LARGEST_NODE_COUNT)),
     "planner": lambda: planner.measure(SCHEDULED_NODE_COUNTS),
     "handler": lambda: handler.measure(SCHEDULED_NODE_COUNTS),
     "scheduler": lambda: scheduler.measure(SCHEDULED_NODE_COUNTS),
