@@ -167,8 +167,10 @@ async def _metric(port: int, name: str) -> float:
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     text = (await reader.read()).decode()
     writer.close()
-    match = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
-    return float(match[1]) if match else 0.0
+    match = re.search(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
+    if match is None:
+        raise RuntimeError(f"the agent does not export {name}")
+    return float(match[1])
 
 
 def _resident(process: Process) -> str:

@@ -130,7 +130,7 @@ export function PodView({ name }: { name: string }) {
       />
       <div class="sections">
         <Why decision={data.explanation.record} />
-        {data.quota && <Quotas of={data.quota} />}
+        {data.quota && pod.node && <Quotas of={data.quota} />}
         <Explanation of={data.explanation} title="Explanation" command={`corewise explain pod ${pod.name}`} />
         <Events events={data.events} />
       </div>
