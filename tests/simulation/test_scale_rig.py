@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,14 @@ def samples(**growth: float) -> list[Reading]:
 )
 def test_growth_beyond_what_objects_explain_is_found(growth: dict[str, float], leaks: list[str]) -> None:
     assert [each.what for each in judge("scheduler", samples(**growth)) if each.is_leak] == leaks
+
+
+def test_a_new_leader_does_more_and_leaks_nothing() -> None:
+    before, after = samples()[:90], samples()[90:]
+    later = [replace(each, leads=True, rss=each.rss + 15, tasks=each.tasks + 25) for each in after]
+    assert not [each for each in judge("manager", before + later) if each.is_leak]
+    late = [replace(each, leads=True, rss=each.rss + 15 + at / 5) for at, each in enumerate(after)]
+    assert [each.what for each in judge("manager", before + late) if each.is_leak] == ["rss"]
 
 
 def test_too_few_samples_are_not_judged() -> None:

@@ -76,6 +76,7 @@ class Reading:
     threads: int
     objects: int = 0
     tasks: int = 0
+    leads: bool = False
 
 
 @dataclass
@@ -106,12 +107,15 @@ class RunningProgram:
             float(each) for each in re.findall(r"^corewise_cache_objects\{.*\} (.*)$", text, re.MULTILINE)
         )
         tasks = re.search(r"^corewise_tasks (.*)$", text, re.MULTILINE)
-        return read_process(
-            self.child.process, objects=int(objects), tasks=int(float(tasks[1])) if tasks else 0
+        return replace(
+            read_process(self.child.process),
+            objects=int(objects),
+            tasks=int(float(tasks[1])) if tasks else 0,
+            leads="corewise_leader 1" in text,
         )
 
 
-def read_process(process: asyncio.subprocess.Process, *, objects: int = 0, tasks: int = 0) -> Reading:
+def read_process(process: asyncio.subprocess.Process) -> Reading:
     """Read a process from /proc."""
     place = Path(f"/proc/{process.pid}")
     amounts = dict(re.findall(r"^(Rss|Pss): +(\d+) kB", (place / "smaps_rollup").read_text(), re.MULTILINE))
@@ -122,8 +126,6 @@ def read_process(process: asyncio.subprocess.Process, *, objects: int = 0, tasks
         cpu=processes.cpu_seconds(process),
         descriptors=len(list((place / "fd").iterdir())),
         threads=len(list((place / "task").iterdir())),
-        objects=objects,
-        tasks=tasks,
     )
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from statistics import median
 
@@ -55,11 +55,13 @@ class Growth:
 
 
 def judge(program: str, readings: list[Reading]) -> list[Growth]:
-    """Judge the readings of one process.
+    """Judge the readings of one process, since it began or ceased to lead: a leader does more work.
 
     Raises:
         ValueError: if there are too few.
     """
+    turns = [at for at, (one, two) in enumerate(pairwise(readings), 1) if one.leads != two.leads]
+    readings = readings[turns[-1] :] if turns else readings
     if len(readings) < _FEWEST:
         raise ValueError(f"{program}: {len(readings)} samples are too few to judge growth")
     seconds = readings[-1].at - readings[0].at
