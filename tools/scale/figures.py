@@ -184,7 +184,12 @@ async def _disturbed(made: Rig, figures: Figures, notes: list[str]) -> None:
     figures["restart under churn, to ready, slowest [s]"] = max(each.ready_after for each in made.programs)
     notes.append(
         f"rolling restart of all four and {len(made.programs)} lost watches under churn: "
-        f"{made.replaced - replaced} pods replaced, {made.failures - failed} failed {made.last_failure}"
+        f"{made.replaced - replaced} pods replaced, {made.failures - failed} failed"
+        + (
+            f"; the last answer that had to be asked for again: {made.last_failure}"
+            if made.last_failure
+            else ""
+        )
     )
 
 
