@@ -12,13 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from compute.compute_world import hosts_in, put_host, report
-from corewise.cli import corewise
+from corewise.cli import corewise, web_page
 from corewise.cli.compute_options import PlacementChoice
 from corewise.cli.web_views.hosts import FlavorNotTried, HostViews
 from corewise.cli.web_views.views import UnknownObject, WebViews
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.tracking import Compat
+from corewise.vocabulary.errors import OperationalError
 from placement_world import client_of_placement, emptied
 
 FLAVOR = {"name": "f", "vcpus": 8, "ram": 1024, "disk": 0, "extra_specs": {"hw:cpu_policy": "dedicated"}}
@@ -128,3 +129,26 @@ def test_hosts_are_a_table_and_documents_where_they_are_configured(folder: Path)
             page.stop()
 
     asyncio.run(look())
+
+
+def test_the_placement_of_the_options_says_what_an_upgrade_would_move(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[web_page.WebOptions] = []
+
+    async def run_page(options: web_page.WebOptions, *_: object, **__: object) -> None:
+        given.append(options)
+
+    monkeypatch.setattr(web_page, "run_page", run_page)
+    kubeconfig = folder / "kubeconfig"
+    cluster = {"cluster": {"server": "http://127.0.0.1:1"}, "name": "c"}
+    context = {"context": {"cluster": "c", "user": ""}, "name": "c"}
+    kubeconfig.write_text(
+        json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "c", "users": []})
+    )
+    where = ["--compute-hosts", str(folder), "--placement-url", "http://127.0.0.1:1"]
+    result = CliRunner().invoke(corewise, ["web", "--kubeconfig", str(kubeconfig), *where])
+    assert result.exit_code == 0, result.output
+    shown = HostViews(lambda: hosts_in(folder), Compat.SPEC, given[0].placement)
+    with pytest.raises(OperationalError, match=r"127\.0\.0\.1:1"):
+        shown.document("h1")

@@ -512,6 +512,9 @@ class PlacementChoice:
         return access.nova_conf_client(conf)
 
 
+running_placement = together(_URL, _CLOUD)
+"""A Placement that runs somewhere: ``placement_url`` and ``os_cloud``."""
+
 placement_options = _as_one(PlacementChoice, "placement", _URL, _CLOUD, _DATABASE, _FROM_CONFIG)
 """A Placement: ``placement``."""
 

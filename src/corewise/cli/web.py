@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from corewise.cli.choice import Choice
+from corewise.cli.compute_options import PlacementChoice, running_placement
 from corewise.cli.files import EXISTING_FOLDER, TEXT_FILE
 from corewise.cli.options import (
     ADDRESS,
@@ -59,6 +60,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
     metavar="DIR",
     help="Show these OpenStack hosts too: DIR/NAME has topology.json, nova.conf and ledger.json of each.",
 )
+@running_placement
 @click.option(
     "--prometheus",
     metavar="URL",
@@ -84,6 +86,8 @@ def command(
     auth: str,
     log_format: str,
     verbose: bool,
+    placement_url: str | None,
+    os_cloud: str | None,
     prometheus: str,
     preset: str,
     **options: Any,
@@ -101,6 +105,9 @@ def command(
             f"{listen} can be reached from other machines: add --tls-cert, --tls-key and --auth token, "
             "or listen on 127.0.0.1"
         )
+    placement = PlacementChoice(placement_url, os_cloud)
+    if placement.is_given and not options["compute_hosts"]:
+        raise click.UsageError("a Placement needs --compute-hosts: it shows what their upgrade would move")
     if prometheus:
         try:
             checked_url(prometheus)
@@ -116,6 +123,7 @@ def command(
         tls_cert=tls_cert,
         tls_key=tls_key,
         auth=auth == "token",
+        placement=placement.client() if placement.is_given else None,
         prometheus=prometheus,
         preset=Preset(preset),
         **options,

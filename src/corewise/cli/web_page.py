@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import corewise
 from corewise.cli.web_views.hosts import HostViews
@@ -27,6 +28,9 @@ from corewise.tracking import Compat
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.web.server import HEADERS, LOOPBACK, PageServer
 
+if TYPE_CHECKING:
+    from corewise.openstack.placement_client import PlacementClient
+
 log = logging.getLogger(__name__)
 _PATIENCE = 5.0
 """Seconds for an answer of Prometheus: the page of a node waits for it once."""
@@ -45,6 +49,7 @@ class WebOptions:
     config_namespace: str
     hosts: tuple[str, ...] = ()
     compute_hosts: Path | None = None
+    placement: PlacementClient | None = None
     prometheus: str = ""
     preset: Preset = Preset.COREWISE
     tls_cert: str = ""
@@ -67,7 +72,9 @@ async def run_page(
         OptionsError: if the address cannot be listened on, or the certificate not be used.
     """
     folder = options.compute_hosts
-    shown = None if folder is None else HostViews(lambda: read_hosts(folder, Compat.SPEC), Compat.SPEC)
+    shown = None
+    if folder is not None:
+        shown = HostViews(lambda: read_hosts(folder, Compat.SPEC), Compat.SPEC, options.placement)
     clock, program = SYSTEM_CLOCK, Program("web", SYSTEM_CLOCK, stopping)
     # The client ends first, and aborts its connections: a watch that is cancelled leaves its own half closed.
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as group, Client(cluster) as client:
