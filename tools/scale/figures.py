@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -166,14 +167,14 @@ async def _churn(made: Rig, figures: Figures, notes: list[str], seconds: float) 
     share = (server.cpu - api.cpu) / (server.at - api.at)
     notes.append(
         f"churn: {figures['pods replaced a minute']:.0f} pods a minute, {len(made.shapes) / 100:.0f} wanted; "
-        f"{made.failures} failed, {made.retries} bindings tried again; "
+        f"{_counted(made.failures)} failed, {made.retries} bindings tried again; "
         f"the local API server used {share:.0%} of a core"
     )
 
 
 async def _disturbed(made: Rig, figures: Figures, notes: list[str]) -> None:
     """Under churn: lose watches, change ratios of single nodes, restart one program after the other."""
-    stop, replaced, failed = asyncio.Event(), made.replaced, made.failures
+    stop, replaced, failed = asyncio.Event(), made.replaced, made.failures.copy()
     churning = asyncio.create_task(made.churn(stop))
     for program in made.programs:
         await made.lose_watch()
@@ -184,13 +185,14 @@ async def _disturbed(made: Rig, figures: Figures, notes: list[str]) -> None:
     figures["restart under churn, to ready, slowest [s]"] = max(each.ready_after for each in made.programs)
     notes.append(
         f"rolling restart of all four and {len(made.programs)} lost watches under churn: "
-        f"{made.replaced - replaced} pods replaced, {made.failures - failed} failed"
-        + (
-            f"; the last answer that had to be asked for again: {made.last_failure}"
-            if made.last_failure
-            else ""
-        )
+        f"{made.replaced - replaced} pods replaced, {_counted(made.failures - failed)} failed"
+        + (f"; the last answer that was asked for again: {made.last_refusal}" if made.last_refusal else "")
     )
+
+
+def _counted(failures: Counter[str]) -> str:
+    reasons = "; ".join(f"{number}: {why}" for why, number in failures.most_common())
+    return f"{failures.total()}" + (f" ({reasons})" if reasons else "")
 
 
 def exponent(small: tuple[float, float], large: tuple[float, float]) -> float | None:

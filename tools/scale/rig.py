@@ -15,6 +15,7 @@ import random
 import re
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -151,8 +152,9 @@ class Rig:
     made: int = 0
     retries: int = 0
     churn_rate: float = CHURN
-    failures: int = 0
-    last_failure: str = ""
+    failures: Counter[str] = field(default_factory=Counter)
+    """Replacements of pods that failed, by what was said, without the numbers in it."""
+    last_refusal: str = ""
 
     def tell_server(self, line: str) -> None:
         """Have the API server do something (tools/scale/apiserver.py)."""
@@ -256,8 +258,7 @@ class Rig:
         try:
             await act()
         except Exception as error:  # noqa: BLE001 - the load goes on while programs restart; it is counted
-            self.failures += 1
-            self.last_failure = f"{type(error).__name__}: {error}"
+            self.failures[re.sub(r"\d+", "N", f"{type(error).__name__}: {error}")] += 1
 
     async def _replace_one(self) -> None:
         """Delete a pod, create one like it, and bind it: to the same node unless it owns CPUs."""
@@ -322,7 +323,7 @@ class Rig:
                 await self._connected().bind(msgspec.convert(created, PlacedPod, strict=False), node)
             except ExtenderError as error:  # kube-scheduler queues the pod, too, while nobody answers
                 self.retries += 1
-                self.last_failure = str(error)
+                self.last_refusal = str(error)
                 await asyncio.sleep(_AGAIN_AFTER)
                 created = await self.client.get(_RAW, created["metadata"]["name"], NAMESPACE)
                 if node := created["spec"].get("nodeName"):  # the answer came late, or not at all
@@ -330,7 +331,7 @@ class Rig:
             else:
                 self.binds.append(time.perf_counter() - begin)
                 return node
-        raise ExtenderError(f"a pod was tried {_TRIES} times: {self.last_failure}")
+        raise ExtenderError(f"a pod was tried {_TRIES} times: {self.last_refusal}")
 
 
 @asynccontextmanager

@@ -97,6 +97,7 @@ class SoakResult:
     readings: dict[str, list[Reading]] = field(default_factory=dict)
     growth: list[Growth] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def count(self, what: str) -> None:
@@ -118,7 +119,8 @@ class SoakResult:
             for each in self.growth
         ]
         happened = ", ".join(f"{number:,} {what}" for what, number in self.counts.items())
-        verdict = self.problems or ["nothing grew"]
+        failed = [f"failed {number:,} times: {why}" for why, number in self.failures.items()]
+        verdict = [*failed, *(self.problems or ["nothing grew"])]
         head = f"{self.nodes:,} nodes, {self.pods:,} pods, {self.seconds / 60:.0f} minutes: {happened}."
         return "\n".join([head, "", *lines, "", *(f"- {each}" for each in verdict)])
 
@@ -189,7 +191,8 @@ async def _run(made: Rig, result: SoakResult, say: Callable[[str], None]) -> Non
         while not await _is_set_within(stop, min(SAMPLED_EVERY, seconds / 40)):
             for program in made.programs:
                 await _sample(program, result)
-            result.counts |= {"pods replaced": made.replaced, "of those failed": made.failures}
+            result.counts |= {"pods replaced": made.replaced, "of those failed": made.failures.total()}
+            result.failures = dict(made.failures.most_common())
             if time.monotonic() - said >= _SAID_EVERY:
                 said = time.monotonic()
                 say("; ".join(_line(name, readings[-1]) for name, readings in result.readings.items()))
