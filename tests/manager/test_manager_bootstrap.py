@@ -67,7 +67,7 @@ async def test_a_restart_multiplies_nothing_twice(world: World) -> None:
     await world.annotate("fast", {AMPLIFICATION_RATIO: '{"cpu":1.50}'})
     await world.configure(normalization=normalization())
     async with world.manager(node_status_failure_policy=FailurePolicy.IGNORE) as manager:
-        await until(lambda: "fast" in manager.reconciler.assessments)
+        await until(lambda: "fast" in manager.reconciler.reports)
         world.clock.skip(31)
         manager.queue.add("fast")
         await world.shows_cpu("fast", "24")
@@ -169,8 +169,8 @@ async def test_bad_configuration_at_the_start_leaves_everything_as_it_is(world: 
         await world.shows_cpu("fast", "16")
     await world.configure(normalization="{", amplification="[]")
     async with world.manager() as manager:
-        await until(lambda: "fast" in manager.reconciler.assessments)
-        assert {each.reason for each in manager.reconciler.assessments["fast"].problems} == {"ConfigInvalid"}
+        await until(lambda: "fast" in manager.reconciler.reports)
+        assert {reason for reason, _ in manager.reconciler.reports["fast"].problems} == {"ConfigInvalid"}
         assert await world.cpu("fast") == ("16", "16")
 
 
@@ -236,7 +236,7 @@ async def test_a_dry_run_prints_and_writes_nothing(world: World) -> None:
     before = world.server.store.version
     lines: list[str] = []
     async with world.manager(dry_run=True, leader_elect=True, write=lines.append) as manager:
-        await until(lambda: "fast" in manager.reconciler.assessments)
+        await until(lambda: "fast" in manager.reconciler.reports)
         manager.queue.add("fast")
         await until(lambda: not len(manager.queue))
     assert world.server.store.version == before
@@ -261,9 +261,7 @@ async def test_a_node_that_vanishes_before_its_patch_is_no_trouble(world: World)
 
         manager.reconciler._executor.carry_out = after_deleting  # type: ignore[method-assign]
         await world.configure(normalization=normalization())
-        await until(
-            lambda: "fast" not in manager.reconciler.assessments and "slow" in manager.reconciler.assessments
-        )
+        await until(lambda: "fast" not in manager.reconciler.reports and "slow" in manager.reconciler.reports)
         assert manager.metrics.value(LOOP_RESTARTS, "reconciler") == 0
 
 
@@ -304,7 +302,7 @@ async def test_next_to_koordinators_webhook_nothing_is_amplified(world: World) -
     )
     async with world.manager() as manager:
         await world.told("KoordinatorWebhookPresent", "MutatingWebhookConfiguration")
-        await until(lambda: "fast" in manager.reconciler.assessments)
+        await until(lambda: "fast" in manager.reconciler.reports)
         assert await world.ratio("fast") is None
         await world.client.request("DELETE", f"{path}/koordinator-mutating-webhook-configuration")
         await world.shows_cpu("fast", "16")

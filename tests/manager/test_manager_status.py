@@ -122,7 +122,7 @@ async def test_a_status_that_stays_wrong_is_repaired_by_the_manager(world: World
         await world.shows_cpu("fast", "16")
     await world.kubelet_writes("fast")
     async with world.manager() as manager:
-        await until(lambda: "fast" in manager.reconciler.assessments)
+        await until(lambda: "fast" in manager.reconciler.reports)
         assert await world.cpu("fast") == ("8", "8")
         world.clock.skip(31)
         manager.queue.add("fast")
@@ -190,7 +190,7 @@ async def test_nodes_that_come_and_go_are_forgotten(world: World) -> None:
     async with world.manager() as manager:
         await world.shows_cpu("fast", "16")
         await world.client.delete(NODES, "fast")
-        await until(lambda: not manager.reconciler.assessments)
+        await until(lambda: not manager.reconciler.reports)
         assert b'node="fast"' not in manager.program.metrics_text()
 
 

@@ -84,7 +84,7 @@ async def test_without_a_webhook_the_node_is_pending_until_there_is_one(world: W
         await until(is_pending)
         assert await world.cpu("fast") == ("8", "8")
     async with world.manager() as manager:
-        await until(lambda: "fast" in manager.reconciler.assessments)
+        await until(lambda: "fast" in manager.reconciler.reports)
         world.clock.skip(31)
         manager.queue.add("fast")
         await world.shows_cpu("fast", "16")
@@ -94,7 +94,7 @@ async def test_without_a_webhook_the_node_is_pending_until_there_is_one(world: W
 async def test_a_ratio_that_a_user_annotates_on_a_raw_node_is_in_force_at_once(world: World) -> None:
     await world.add_node("fast")
     async with world.manager() as manager:
-        await until(lambda: "fast" in manager.reconciler.assessments)
+        await until(lambda: "fast" in manager.reconciler.reports)
         world.clock.skip(31)
         await world.annotate("fast", {AMPLIFICATION_RATIO: '{"cpu":1.50}'})
         await world.shows_cpu("fast", "12")
@@ -140,9 +140,9 @@ async def test_a_ratio_is_lowered_by_the_pods_the_api_server_has_and_not_by_the_
         tasks = [group.create_task(cache.run()) for cache in caches]
         await until(lambda: all(cache.synced.is_set() for cache in caches))
         tasks.append(group.create_task(reconciler.run(workers=1)))
-        await until(lambda: "fast" in reconciler.assessments)
+        await until(lambda: "fast" in reconciler.reports)
         assert not snapshot.pods.items
-        assert [each.smallest_safe for each in reconciler.assessments["fast"].held_back]
+        assert reconciler.reports["fast"].held_back
         assert not [action for action in keeper.actions if isinstance(action, PatchNode)]
 
         async def lowered() -> bool:

@@ -37,6 +37,7 @@ from corewise.kube.objects import (
     ResourceRequirements,
     Struct,
     keep_annotations,
+    shared_map,
     shared_structs,
     shared_text,
 )
@@ -68,6 +69,10 @@ class ManagedNodeStatus(Struct, frozen=True):
     capacity: Mapping[str, str] = EMPTY
     allocatable: Mapping[str, str] = EMPTY
     node_info: NodeSystemInfo = NodeSystemInfo()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "capacity", shared_map(self.capacity))
+        force_setattr(self, "allocatable", shared_map(self.allocatable))
 
 
 class ManagedNode(Struct, frozen=True):

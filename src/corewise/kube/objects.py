@@ -49,8 +49,12 @@ def shared_map(value: Mapping[str, str]) -> Mapping[str, str]:
     if known is None:
         if len(_maps) >= POOL_SIZE:
             _maps.clear()
-        _maps[key] = known = dict(value)
+        _maps[key] = known = _shared_texts(value)
     return known
+
+
+def _shared_texts(value: Mapping[str, str]) -> dict[str, str]:
+    return {shared_text(name): shared_text(text) for name, text in value.items()}
 
 
 def shared_tuple(value: tuple[T, ...]) -> tuple[T, ...]:
@@ -130,8 +134,7 @@ def keep_annotations(meta: ObjectMeta, names: frozenset[str]) -> None:
 def share_annotations(meta: ObjectMeta) -> None:
     """Keep one copy of what many objects state alike, such as how the CPUs of a machine type are arranged."""
     if meta.annotations:
-        texts = {name: shared_text(text) for name, text in meta.annotations.items()}
-        force_setattr(meta, "annotations", texts)
+        force_setattr(meta, "annotations", _shared_texts(meta.annotations))
 
 
 class KubeObject(Protocol):

@@ -155,7 +155,7 @@ class Manager:
         await self.program.run(self._loops(), main=self._lead_or_follow())
 
     def _publish(self) -> None:
-        gauges.publish(self.reconciler.assessments, self.metrics)
+        gauges.publish(self.reconciler.reports, self.metrics)
         self.metrics.set(QUEUE, len(self.queue))
         self.metrics.replace(metrics.UNTRANSLATED_PODS, self.untranslated.count())
         self.metrics.replace(metrics.CONFIG_VALID, validity(self.snapshot.reading))

@@ -33,11 +33,12 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.manager.executor import Executor
 from corewise.manager.queue import WorkQueue
-from corewise.manager.reporting import event_about_koordinator, events_about
+from corewise.manager.reporting import AssessedNode, event_about_koordinator, events_about, report_on
 from corewise.manager.snapshot import Snapshot
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
 from corewise.vocabulary.names import AMPLIFICATION_RATIO
+from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 
@@ -55,32 +56,21 @@ STALE_FOR = 5.0
 
 
 @dataclass(slots=True)
-class _Sighting:
-    """The texts of the record, and when they were first seen as they are."""
-
-    texts: list[str | None] | None = None
-    since: float = 0.0
-
-    def see(self, texts: list[str | None], now: float) -> None:
-        if texts != self.texts:
-            self.texts, self.since = texts, now
-
-
 class NodeMemory:
-    """What is remembered of one node."""
+    """What is remembered of one node; ``_record``: the texts of its record."""
 
-    def __init__(self) -> None:
-        self._mismatch_since: float | None = None
-        self._touched: float | None = None
-        self._touches = 0
-        self._repaired: float | None = None
-        self._shows_raw = False
-        self._ratio_written: float | None = None
-        self._record = _Sighting()
-        self._settled_ratio: str | None = None
-        self._written_on = ""
-        self._written = 0.0
-        self.failures = 0
+    _mismatch_since: float | None = None
+    _touched: float | None = None
+    _touches: int = 0
+    _repaired: float | None = None
+    _shows_raw: bool = False
+    _ratio_written: float | None = None
+    _record: tuple[str | None, ...] | None = None
+    _record_since: float = 0.0
+    _settled_ratio: str | None = None
+    _written_on: str = ""
+    _written: float = 0.0
+    failures: int = 0
 
     def stale(self, node: NodeView, now: float) -> bool:
         """Whether the cache does not show the last write yet."""
@@ -88,10 +78,12 @@ class NodeMemory:
 
     def observe(self, node: NodeView, now: float) -> StatusHistory:
         """Look at the node, and return what has been seen of it over time."""
-        self._record.see([node.annotations.get(name) for name in RECORD], now)
+        record = tuple([node.annotations.get(name) for name in RECORD])
+        if record != self._record:
+            self._record, self._record_since = record, now
         return StatusHistory(
             mismatch=0 if self._mismatch_since is None else int(now - self._mismatch_since),
-            record=int(now - self._record.since),
+            record=int(now - self._record_since),
             since_touch=None if self._touched is None else int(now - self._touched),
             touches=self._touches,
             since_repair=None if self._repaired is None else int(now - self._repaired),
@@ -149,18 +141,18 @@ class Reconciler:
         self._heartbeats = heartbeats
         self._clock = clock
         self._memories: dict[str, NodeMemory] = {}
-        self._assessments: dict[str, NodeAssessment] = {}
+        self._reports: dict[str, AssessedNode] = {}
         self._configuration_was_bad = False
 
     @property
-    def assessments(self) -> Mapping[str, NodeAssessment]:
-        """The last assessment of every node."""
-        return self._assessments
+    def reports(self) -> Mapping[str, AssessedNode]:
+        """What is reported of the last assessment of every node."""
+        return self._reports
 
     def pods_changed(self, node: str) -> None:
         """Assess a node again whose pods have changed, if a decrease was held back for them."""
-        assessment = self._assessments.get(node)
-        if assessment and assessment.held_back:
+        report = self._reports.get(node)
+        if report and report.held_back:
             self._queue.add(node)
 
     async def run(self, workers: int) -> None:
@@ -175,7 +167,7 @@ class Reconciler:
         finally:
             self._heartbeats.stop(LOOP)
             self._queue.clear()
-            self._assessments.clear()
+            self._reports.clear()
             self._memories.clear()
 
     async def _beat(self) -> None:
@@ -200,7 +192,7 @@ class Reconciler:
         node = self._snapshot.view(name)
         if node is None:
             self._memories.pop(name, None)
-            self._assessments.pop(name, None)
+            self._reports.pop(name, None)
             return
         memory = self._memories.setdefault(name, NodeMemory())
         now = self._clock.monotonic()
@@ -213,8 +205,9 @@ class Reconciler:
             self._failed(node, "reading the node's pods", error, memory)
             return
         memory.assessed(assessment, now)
-        self._log_problems(assessment)
-        self._assessments[name] = assessment
+        before = self._reports.get(name)
+        self._reports[name] = report_on(assessment)
+        self._log_problems(assessment, before.problems if before else ())
         if assessment.recheck is not None:
             self._queue.add_later(name, assessment.recheck)
         await self._carry_out(assessment, memory)
@@ -268,13 +261,11 @@ class Reconciler:
         log.warning("the API server refused or did not answer", extra=extra)
         self._queue.add_later(node.name, wait)
 
-    def _log_problems(self, assessment: NodeAssessment) -> None:
+    def _log_problems(self, assessment: NodeAssessment, before: tuple[tuple[Reason, str], ...]) -> None:
         """Log the problems of a node when they change, nothing while they stay."""
         name = assessment.node.name
-        before = self._assessments.get(name)
-        logged = {(each.reason, each.resource) for each in before.problems} if before else set()
         for problem in assessment.problems:
-            if (problem.reason, problem.resource) not in logged:
+            if (problem.reason, problem.resource) not in before:
                 log.warning(problem.message, extra=fields(node=name, reason=problem.reason))
-        if logged and not assessment.problems:
+        if before and not assessment.problems:
             log.info("no problems any more", extra=fields(node=name))

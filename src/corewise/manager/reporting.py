@@ -1,9 +1,10 @@
-"""What the manager reports: gauges from the last assessments of nodes, and Events about the configuration."""
+"""What the manager reports: gauges about nodes, and Events about the configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from corewise.actions import EmitEvent
@@ -21,47 +22,62 @@ from corewise.vocabulary.reasons import Reason
 Series: TypeAlias = dict[tuple[str, ...], float]
 
 
-def publish(assessments: Mapping[str, NodeAssessment], exposition: Exposition) -> None:
-    """Set the gauges about nodes from their last assessments."""
-    nodes = assessments.values()
-    raw = {name: each.status.raw.allocatable for name, each in assessments.items()}
-    shown = {name: each.node.amounts.allocatable for name, each in assessments.items()}
-    exposition.set(metrics.NODES_ASSESSED, len(assessments))
-    exposition.set(metrics.NODES_PENDING, sum(node.pending for node in nodes))
-    exposition.set(metrics.NODES_HELD_BACK, sum(bool(node.held_back) for node in nodes))
-    exposition.replace(
-        metrics.NODE_PROBLEM,
-        {
-            (name, problem.reason.value): 1.0
-            for name, each in assessments.items()
-            for problem in each.problems
-        },
+@dataclass(frozen=True, slots=True)
+class AssessedNode:
+    """What is kept of a node's last assessment, for metrics and logs: an assessment whole is 5 KiB and more.
+
+    CPUs are None where the node states none, ``normalization`` where its annotation cannot be read.
+    """
+
+    pending: bool
+    held_back: bool
+    problems: tuple[tuple[Reason, str], ...]
+    normalization: float | None
+    amplification: tuple[tuple[str, float], ...]
+    raw_cpus: float | None
+    amplified_cpus: float | None
+
+
+def report_on(assessment: NodeAssessment) -> AssessedNode:
+    """Take from an assessment what is reported."""
+    normalization = None
+    with suppress(RatioError):  # the annotation is anybody's to write
+        ratio = Ratio.parse(assessment.node.annotations.get(NORMALIZATION_RATIO, ""))
+        normalization = ratio.hundredths / 100
+    return AssessedNode(
+        assessment.pending,
+        bool(assessment.held_back),
+        tuple((each.reason, each.resource) for each in assessment.problems),
+        normalization,
+        tuple((resource, ratio.hundredths / 100) for resource, ratio in assessment.effective.items()),
+        _cpus(assessment.status.raw.allocatable),
+        _cpus(assessment.node.amounts.allocatable),
     )
-    exposition.replace(metrics.NODE_NORMALIZATION_RATIO, _normalization(assessments))
-    exposition.replace(
-        metrics.NODE_AMPLIFICATION_RATIO,
-        {
-            (name, resource): ratio.hundredths / 100
-            for name, assessment in assessments.items()
-            for resource, ratio in assessment.effective.items()
-        },
-    )
-    exposition.replace(metrics.NODE_RAW_CPU, _cpus(raw))
-    exposition.replace(metrics.NODE_AMPLIFIED_CPU, _cpus(shown))
 
 
-def _normalization(assessments: Mapping[str, NodeAssessment]) -> Series:
-    series: Series = {}
-    for name, assessment in assessments.items():
-        # The annotation is anybody's to write; an unreadable one has no series.
-        with suppress(RatioError):
-            ratio = Ratio.parse(assessment.node.annotations.get(NORMALIZATION_RATIO, ""))
-            series[name,] = ratio.hundredths / 100
-    return series
+def _cpus(amounts: ResourceList) -> float | None:
+    return amounts[CPU].milli / 1000 if CPU in amounts else None
 
 
-def _cpus(nodes: Mapping[str, ResourceList]) -> Series:
-    return {(name,): amounts[CPU].milli / 1000 for name, amounts in nodes.items() if CPU in amounts}
+def publish(reports: Mapping[str, AssessedNode], exposition: Exposition) -> None:
+    """Set the gauges about nodes."""
+    exposition.set(metrics.NODES_ASSESSED, len(reports))
+    exposition.set(metrics.NODES_PENDING, sum(each.pending for each in reports.values()))
+    exposition.set(metrics.NODES_HELD_BACK, sum(each.held_back for each in reports.values()))
+    problems: Series = {
+        (name, reason.value): 1.0 for name, each in reports.items() for reason, _ in each.problems
+    }
+    exposition.replace(metrics.NODE_PROBLEM, problems)
+    ratios: Series = {
+        (name, resource): ratio for name, each in reports.items() for resource, ratio in each.amplification
+    }
+    exposition.replace(metrics.NODE_AMPLIFICATION_RATIO, ratios)
+    for metric, values in (
+        (metrics.NODE_NORMALIZATION_RATIO, ((name, each.normalization) for name, each in reports.items())),
+        (metrics.NODE_RAW_CPU, ((name, each.raw_cpus) for name, each in reports.items())),
+        (metrics.NODE_AMPLIFIED_CPU, ((name, each.amplified_cpus) for name, each in reports.items())),
+    ):
+        exposition.replace(metric, {(name,): value for name, value in values if value is not None})
 
 
 def events_about(
