@@ -3,6 +3,9 @@
 A quantity keeps its number and power of ten as Kubernetes' parser leaves them, since the functions show them:
 ``asInteger`` of ``4000m`` and of ``1.5Gi`` fails, and ``asApproximateFloat`` of ``2.53`` is 253 times 0.01.
 
+The library (0.1.3) never frees what it passes to a function written in Python, nor the result. So a quantity
+is a text when an expression is evaluated, the same one each time: as a message it took ten times the memory.
+
 The engine of ``find`` is Python's. What RE2 refuses is refused, and so are the few forms that Python reads
 differently. ``matches`` is the library's own, RE2; its answers are remembered, since the library compiles the
 regular expression at every call, which takes most of the time of a policy.
@@ -23,29 +26,34 @@ from typing import Any, Final
 
 from cel_expr_python import cel
 
-from kubedouble.expression_types import QUANTITY, message_class
 from kubedouble.quantities import LARGEST, parse_as_stored
 
 MATCHES: Final = "@matches"
 """The name by which compiled expressions call ``matches``; no text can name it."""
 
+QUANTITY_VALUE: Final = "\x01quantity"
+"""How a quantity begins when it is evaluated; no text of an object begins so."""
+
 _UNLIKE_PYTHON = re.compile(r"\[\[?:|\{,|\\[QEpPCZ]|(?<!\\)\(\?P?[<a-zA-Z-]*[U]")
 
 
-def _quantity(number: int, power: int, *, decimal: bool) -> Any:
-    return message_class(QUANTITY)(__number=str(number), __power=power, __decimal=decimal)
+@lru_cache(maxsize=2**16)
+def _quantity(number: int, power: int, *, decimal: bool) -> str:
+    return f"{QUANTITY_VALUE} {number} {power} {decimal:d}"
 
 
-def _parts(quantity: Any) -> tuple[int, int, bool]:
-    return int(getattr(quantity, "__number")), getattr(quantity, "__power"), getattr(quantity, "__decimal")
+@lru_cache(maxsize=2**16)
+def _parts(quantity: str) -> tuple[int, int, bool]:
+    _, number, power, decimal = quantity.split()
+    return int(number), int(power), decimal == "1"
 
 
-def _exact(quantity: Any) -> Fraction:
+def _exact(quantity: str) -> Fraction:
     number, power, _ = _parts(quantity)
     return Fraction(number) * Fraction(10) ** power
 
 
-def _parse(text: str) -> Any:
+def _parse(text: str) -> str:
     try:
         number, power, decimal = parse_as_stored(text)
     except ValueError:
@@ -61,38 +69,38 @@ def _is_quantity(text: str) -> bool:
     return True
 
 
-def _whole(quantity: Any) -> int | None:
+def _whole(quantity: str) -> int | None:
     """Return the amount as Kubernetes' AsInt64 does: None where it keeps a fraction or a long decimal."""
     number, power, decimal = _parts(quantity)
     amount = number * 10 ** max(power, 0)
     return None if decimal or power < 0 or abs(amount) > LARGEST else amount
 
 
-def _as_integer(quantity: Any) -> int:
+def _as_integer(quantity: str) -> int:
     amount = _whole(quantity)
     if amount is None:
         raise ValueError("cannot convert value to integer")
     return amount
 
 
-def _as_float(quantity: Any) -> float:
+def _as_float(quantity: str) -> float:
     number, power, _ = _parts(quantity)
     return float(number) * float(f"1e{power}")
 
 
-def _compare(one: Any, other: Any) -> int:
+def _compare(one: str, other: str) -> int:
     left, right = _exact(one), _exact(other)
     return (left > right) - (left < right)
 
 
-def _add(one: Any, other: Any, sign: int = 1) -> Any:
+def _add(one: str, other: str, sign: int = 1) -> str:
     (a, power_a, decimal_a), (b, power_b, decimal_b) = _parts(one), _parts(other)
     power = power_b if a == 0 else power_a if b == 0 else min(power_a, power_b)
     total = a * 10 ** max(power_a - power, 0) + sign * b * 10 ** max(power_b - power, 0)
     return _quantity(total, power, decimal=decimal_a or decimal_b or abs(total) > LARGEST)
 
 
-def _of_integer(number: int) -> Any:
+def _of_integer(number: int) -> str:
     return _quantity(number, 0, decimal=False)
 
 
@@ -159,8 +167,11 @@ def _escape_key(text: str) -> str:
     return text.replace("~", "~0").replace("/", "~1")
 
 
-def functions(*, of_patches: bool) -> Any:
-    """Return the functions as an extension of the library, with or without those of mutations."""
+def functions(quantity: Any, *, of_patches: bool) -> Any:
+    """Return the functions as an extension of the library, with or without those of mutations.
+
+    ``quantity`` is the type of a quantity: its own where expressions are checked, text where evaluated.
+    """
     text, texts, integer, boolean = (
         cel.Type.STRING,
         cel.Type.List(cel.Type.STRING),
@@ -168,7 +179,6 @@ def functions(*, of_patches: bool) -> Any:
         cel.Type.BOOL,
     )
     integers = cel.Type.List(integer)
-    quantity = cel.Type(QUANTITY)
     members: list[tuple[str, Any, list[tuple[list[Any], Callable[..., Any]]]]] = [
         ("isGreaterThan", boolean, [([quantity, quantity], lambda one, other: _compare(one, other) > 0)]),
         ("isLessThan", boolean, [([quantity, quantity], lambda one, other: _compare(one, other) < 0)]),

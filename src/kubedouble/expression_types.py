@@ -1,8 +1,8 @@
 """Message types of Kubernetes' expressions, and of a compiled expression itself.
 
 ``request`` and ``namespaceObject`` have types, so that a field which they do not have is noticed when an
-expression is compiled; their values are JSON all the same. A quantity is a message because the library knows
-no other types but its own.
+expression is compiled; their values are JSON all the same. A quantity has the type of a message because
+the library knows no other types but its own.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/cel/compile.go (BuildRequestType, BuildNamespaceType),
 pkg/cel/mutation/jsonpatch.go; github.com/cel-expr/cel-spec, proto/cel/expr/{checked,syntax}.proto.
@@ -35,7 +35,7 @@ _KIND, _RESOURCE = "kubernetes.GroupVersionKind", "kubernetes.GroupVersionResour
 
 _MESSAGES: Mapping[str, Mapping[str, str]] = {
     PATCH: {"op": "string", "path": "string", "from": "string", "value": _VALUE},
-    QUANTITY: {"__number": "string", "__power": "int", "__decimal": "bool"},
+    QUANTITY: {},
     _KIND: dict.fromkeys(("group", "version", "kind"), "string"),
     _RESOURCE: dict.fromkeys(("group", "version", "resource"), "string"),
     "kubernetes.UserInfo": {"username": "string", "uid": "string", "groups": "[string]", "extra": _LISTS},
@@ -126,12 +126,6 @@ _SCALARS = {"string": _Field.TYPE_STRING, "int": _Field.TYPE_INT64, "bool": _Fie
 def kubernetes_types() -> Any:
     """Return the descriptor pool with the types that expressions name."""
     return _pool("proto3", _MESSAGES)
-
-
-@cache
-def message_class(name: str) -> Any:
-    """Return the class of one of Kubernetes' messages."""
-    return message_factory.GetMessageClass(kubernetes_types().FindMessageTypeByName(name))
 
 
 @cache

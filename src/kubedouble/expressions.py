@@ -41,7 +41,7 @@ try:
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_optional, ext_strings
 
-    from kubedouble.expression_functions import MATCHES, functions
+    from kubedouble.expression_functions import MATCHES, QUANTITY_VALUE, functions
 except ImportError:  # an installation that evaluates no policies
     cel = None
 
@@ -52,7 +52,6 @@ _RESULTS = {BOOLEAN: "BOOL", TEXT: "STRING", PATCHES: f"LIST<{PATCH}>"}
 _INPUTS = frozenset({"object", "oldObject", "request", "namespaceObject"})
 _NEWER = frozenset({"reverse", "first", "last"})
 _CHECKED_LITERALS = {"timestamp": "timestamp({})", "duration": "duration({})", "matches": "''.matches({})"}
-_NOT_JSON = "__number"
 
 
 class CompilationError(Exception):
@@ -158,11 +157,11 @@ def _json(value: Any) -> Any:
     """Return a value of a patch with its whole numbers as integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
+    if isinstance(value, str) and value.startswith(QUANTITY_VALUE):
+        raise EvaluationError("a quantity is not a JSON value: use a text or a number")
     if isinstance(value, list):
         return [_json(each) for each in value]
     if isinstance(value, dict):
-        if _NOT_JSON in value:
-            raise EvaluationError("a quantity is not a JSON value: use a text or a number")
         return {key: _json(each) for key, each in value.items()}
     return value
 
@@ -233,7 +232,7 @@ def _compiler(variables: tuple[tuple[str, Any], ...], *, of_patches: bool) -> An
     return cel.NewEnv(
         kubernetes_types(),
         variables={**types, **typed, **dict(variables)},
-        extensions=_extensions(of_patches=of_patches),
+        extensions=_extensions(cel.Type(QUANTITY), of_patches=of_patches),
     )
 
 
@@ -242,12 +241,12 @@ def _evaluator() -> Any:
     return cel.NewEnv(
         kubernetes_types(),
         variables=dict.fromkeys(_INPUTS, cel.Type.DYN),
-        extensions=_extensions(of_patches=True),
+        extensions=_extensions(cel.Type.STRING, of_patches=True),
     )
 
 
-def _extensions(*, of_patches: bool) -> list[Any]:
-    return [ext_strings.ExtStrings(), ext_optional.ExtOptional(), functions(of_patches=of_patches)]
+def _extensions(quantity: Any, *, of_patches: bool) -> list[Any]:
+    return [ext_strings.ExtStrings(), ext_optional.ExtOptional(), functions(quantity, of_patches=of_patches)]
 
 
 def _check(compiled: Any, *, of_patches: bool) -> frozenset[str]:

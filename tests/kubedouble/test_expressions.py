@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -149,6 +150,17 @@ def test_a_quantity_is_no_value_of_a_patch() -> None:
     text = "[JSONPatch{op: 'add', path: '/a', value: {'q': quantity('1')}}]"
     with pytest.raises(EvaluationError, match="not a JSON value"):
         compile_expression(text, PATCHES).evaluate(VALUES)
+
+
+def test_quantities_are_not_kept_after_their_evaluation() -> None:
+    expression = compile_expression("quantity(object.cpu).add(quantity('1')).isGreaterThan(quantity('2'))")
+    assert expression.evaluate(VALUES)
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(200):
+        expression.evaluate(VALUES)
+    gc.collect()
+    assert len(gc.get_objects()) < before + 100
 
 
 def test_a_variable_has_the_type_of_its_expression_and_fails_where_it_is_used() -> None:
