@@ -14,17 +14,28 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from corewise.assessment.cluster import ClusterConfiguration
+from corewise.assessment.nodes import ManagedNode
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine.amplified_cpu import Allocation
+from corewise.engine.objects import ReportedTopology, SchedulableNode
 from corewise.simulation.plan import InputError
-from corewise.simulation.planner import PlanOutcome, compare, plan
-from corewise.simulation.planner_inputs import PlanInput, arrangement, plan_from_dump, plan_from_openb
+from corewise.simulation.planner import PlanOutcome, compare, configured, plan
+from corewise.simulation.planner_inputs import (
+    PlanInput,
+    PlannedNode,
+    arrangement,
+    plan_from_dump,
+    plan_from_openb,
+)
+from corewise.vocabulary.names import CPU_BASIC_INFO
 from corewise.vocabulary.reasons import Reason
 from node_records import recorded
 
@@ -240,6 +251,74 @@ def test_cores_are_spread_over_numa_nodes_and_these_over_sockets() -> None:
     }
     assert {number: str(cpus) for number, cpus in machine.sockets.items()} == {0: "0-3,8-11", 1: "4-7,12-15"}
     assert len(arrangement(7, 2, 1, 1).cores) == 4
+
+
+def described(number: int, **changes: Any) -> PlannedNode:
+    """Return a node like all others but for its name, and for these changes."""
+    labels = {"kubernetes.io/hostname": f"n{number}", **changes.get("labels", {})}
+    meta = {"name": f"n{number}", "labels": labels}
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", **changes.get("amounts", {})}
+    given = {
+        "metadata": {**meta, "annotations": {"csi": f"id-{number}", **changes.get("annotations", {})}},
+        "spec": changes.get("spec", {}),
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    topology = {
+        "metadata": {
+            "annotations": {
+                "bootID": str(number),
+                CPU_BASIC_INFO: CPU_FACTS.replace("Fast", "Slow"),
+                **changes.get("stated", {}),
+            }
+        },
+        **changes.get("topology", {}),
+    }
+    return PlannedNode(
+        msgspec.convert(given, ManagedNode),
+        msgspec.convert(given, SchedulableNode),
+        msgspec.convert(topology, ReportedTopology),
+        arrangement(8, changes.get("threads", 2), 1, 1),
+    )
+
+
+CPUS = {"name": "cpu", "allocatable": "8", "capacity": "8", "available": "8"}
+ZONE = {"name": "node-0", "type": "Node", "resources": [CPUS]}
+CPU_FACTS = '{"cpuModel": "Fast", "hyperThreadEnabled": true, "turboEnabled": true}'
+RATIO = "node.koordinator.sh/resource-amplification-ratio"
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"labels": {"pool": "dense"}},
+    {"labels": {"node.koordinator.sh/cpu-normalization-enabled": "false"}},
+    {"labels": {"node.koordinator.sh/numa-topology-policy": "SingleNUMANode"}},
+    {"annotations": {RATIO: '{"cpu":3}'}},
+    {"annotations": {RATIO: "?"}},
+    {"annotations": {"node.corewise.io/memory-bandwidth": "100GB/s"}},
+    {"annotations": {"node.corewise.io/owned-cpus": "?"}},
+    {"amounts": {"cpu": "16"}},
+    {"amounts": {"gpu": "1"}},
+    {"spec": {"unschedulable": True}},
+    {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
+    {"stated": {CPU_BASIC_INFO: CPU_FACTS}},
+    {"stated": {"kubelet.koordinator.sh/cpu-manager-policy": '{"policy":"static","reservedCPUs":"0"}'}},
+    {"topology": {"zones": [ZONE]}},
+    {"topology": {"topologyPolicies": ["RestrictedPodLevel"]}},
+    {"threads": 1},
+]
+
+
+def test_of_nodes_that_differ_in_anything_that_counts_each_is_decided_by_itself() -> None:
+    entry = '{"nodeSelector":{"matchLabels":{"pool":"dense"}},"resourceAmplificationRatio":{"cpu":2}}'
+    policy = configuration(
+        f'{{"enable":true,"resourceAmplificationRatio":{{"cpu":1.5}},"nodeConfigs":[{entry}]}}',
+        '{"enable":true,"defaultRatio":1.1,"ratioModel":{"Fast":{"hyperThreadTurboEnabledRatio":1.3}}}',
+    )
+    nodes = [described(number, **KINDS[number % len(KINDS)]) for number in range(2 * len(KINDS))]
+    together = configured(nodes, policy)
+    assert together == [each for node in nodes for each in configured([node], policy)]
+    assert [each.facts.name for each in together] == [node.name for node in nodes]
+    assert {each.facts.labels["kubernetes.io/hostname"] for each in together} == {node.name for node in nodes}
+    first = [replace(each.facts, name="", labels={}) for each in together[: len(KINDS)]]
+    assert [kind for number, kind in enumerate(KINDS) if first[number] in first[:number]] == []
 
 
 DATA = os.environ.get("COREWISE_TEST_DATA", "")

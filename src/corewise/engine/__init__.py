@@ -2,7 +2,8 @@
 
 - :mod:`objects`, :mod:`reading`: nodes and pods of the API; :mod:`facts`: what the engine reads of them;
 - :mod:`cluster`: nodes and pods put and removed; :mod:`columns`, :mod:`table`: the snapshot of all of them;
-- :mod:`framework`: what a plugin is, and how plugins decide; :mod:`assembly`: which plugins an engine has;
+- :mod:`framework`: what a plugin is, and how plugins decide; :mod:`remembered`: many pods of few shapes;
+  :mod:`assembly`: which plugins an engine has;
 - :mod:`amplified_cpu`: CPUs that are owned, and which ones a pod gets; :mod:`kube_plugins`: what
   kube-scheduler checks itself; :mod:`interference`, :mod:`interference_account`: memory bandwidth and cache.
 """
@@ -36,6 +37,7 @@ from corewise.engine.framework import (
 )
 from corewise.engine.interference import Interference
 from corewise.engine.kube_plugins import NodeConstraints, NodePreferences, ResourceFit
+from corewise.engine.remembered import Placer
 
 __all__ = [
     "NOWHERE",
@@ -59,6 +61,7 @@ __all__ = [
     "NodePreferences",
     "NodeRequirement",
     "Placement",
+    "Placer",
     "Plugin",
     "PodFacts",
     "Refused",

@@ -38,7 +38,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,7 @@ class AmplifiedCPU:
     """The filter."""
 
     name: str = "AmplifiedCPU"
+    by_node: ClassVar[bool] = True
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes without the amplified CPU, the CPUs or the NUMA zones that a pod needs."""
@@ -249,7 +250,7 @@ def _in_the_wrong_shape(pod: PodFacts, count: int, snapshot: ClusterSnapshot) ->
     elif not whole.any():
         return []
     return [
-        (whole & (count % snapshot.core_size != 0), _UNALIGNED_CORES),
+        (whole & (count % np.maximum(snapshot.core_size, 1) != 0), _UNALIGNED_CORES),
         (whole & (snapshot.free_whole_cpus < count), _NO_WHOLE_CORES),
     ]
 
@@ -316,6 +317,7 @@ class AllocationScore:
 
     allocation: Allocation = Allocation.LEAST
     weight: int = 1
+    by_node: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -120,7 +120,8 @@ class Cluster:
         if before == facts:
             return
         self._facts[facts.name] = facts
-        account = self._accounts.get(facts.name, NodeAccount()).on(facts)
+        account = self._accounts.get(facts.name)
+        account = account.on(facts) if account else NodeAccount(facts.static_cpu_manager, facts.topology)
         self._accounts[facts.name] = account
         if before is None or (before.topology, before.reserved) != (facts.topology, facts.reserved):
             self._fold_ledger(facts, account)

@@ -15,9 +15,9 @@ Sums are bounded too (:mod:`corewise.quantities.quantity`): a node is full befor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -41,19 +41,7 @@ NUMA_POLICIES = (
 """The policy that each number of the column ``numa_policy`` stands for; 0 is none."""
 
 
-@dataclass(slots=True)
-class OneNode:
-    """The counterweights of one node, whose row is 0."""
-
-    every: Counterweights | OneNode
-    row: int
-    version: int
-
-    def at(self, now: float, size: int) -> Weights:
-        weights, here = self.every.at(now, self.row + 1), slice(self.row, self.row + 1)
-        return Weights(
-            weights.memory_bandwidth[here], weights.memory[here], weights.cpu[here], weights.llc[here]
-        )
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +101,10 @@ class ClusterSnapshot:
     """What was measured, by column of :class:`corewise.interference.Pressure`; NaN is missing."""
     measured_at: Mapping[str, Measures]
     """Unix time of the last sample that each value is from."""
-    counterweights: Counterweights | OneNode
+    counterweights: Counterweights | CounterweightsOfSome
     """What pods placed lately are going to use."""
+    written: Sequence[int] = ()
+    """The rows written since the cluster made this snapshot, in order; a row may be there several times."""
 
     @property
     def size(self) -> int:
@@ -127,37 +117,73 @@ class ClusterSnapshot:
 
     def only(self, row: int) -> ClusterSnapshot:
         """Return the snapshot of one node; its row there is 0."""
-        here = slice(row, row + 1)
-        values = ((each.name, getattr(self, each.name)) for each in fields(self))
-        columns: dict[str, Any] = {
-            name: value[..., here] for name, value in values if isinstance(value, np.ndarray)
-        }
-        return replace(
-            self,
-            names=(self.names[row],),
-            index={self.names[row]: 0},
-            labels={key: column.only(row) for key, column in self.labels.items()},
-            divisors={name: column[here] for name, column in self.divisors.items()},
-            allocatable={name: column[here] for name, column in self.allocatable.items()},
-            free={name: column[here] for name, column in self.free.items()},
-            measured={name: column[here] for name, column in self.measured.items()},
-            measured_at={name: column[here] for name, column in self.measured_at.items()},
-            counterweights=OneNode(self.counterweights, row, self.counterweights.version),
-            **columns,
-        )
+        return SomeNodes(self, slice(row, row + 1))
+
+    def some(self, rows: Indices) -> ClusterSnapshot:
+        """Return the snapshot of some nodes, as they are when it is looked at."""
+        return SomeNodes(self, rows)
 
     def copy(self) -> ClusterSnapshot:
         """Return a snapshot that stays as it is when the cluster changes."""
         return deepcopy(self)
 
 
-Indices = NDArray[np.intp]
+class SomeNodes(ClusterSnapshot):
+    """Some rows of a snapshot. A decision looks at a few of its columns: each is taken at the first look."""
+
+    every: ClusterSnapshot
+    rows: slice | Indices
+
+    def __init__(self, every: ClusterSnapshot, rows: slice | Indices) -> None:
+        object.__setattr__(self, "every", every)
+        object.__setattr__(self, "rows", rows)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401: called for columns that have not been taken
+        if name in {"every", "rows"}:
+            raise AttributeError(name)
+        every, rows = self.every, self.rows
+        value = getattr(every, name)
+        if isinstance(value, np.ndarray):
+            value = value[rows] if value.ndim == 1 else value[:, rows]
+        elif name == "names":
+            value = tuple(value[rows] if isinstance(rows, slice) else [value[row] for row in rows.tolist()])
+        elif name == "index":
+            value = {each: row for row, each in enumerate(self.names)}
+        elif name == "labels":
+            value = {key: column.some(rows, every.size) for key, column in value.items()}
+        elif name == "counterweights":
+            value = CounterweightsOfSome(value, rows, every.size)
+        elif isinstance(value, dict):
+            value = {key: column[rows] for key, column in value.items()}
+        object.__setattr__(self, name, value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class CounterweightsOfSome:
+    """The counterweights of some nodes."""
+
+    every: Counterweights | CounterweightsOfSome
+    rows: slice | Indices
+    size: int
+    """How many nodes all are."""
+
+    @property
+    def version(self) -> int:
+        return self.every.version
+
+    def at(self, now: float, size: int) -> Weights:
+        """Return what they weigh; ``size`` is for those of all nodes."""
+        weights = self.every.at(now, self.size)
+        return Weights(*(getattr(weights, each.name)[self.rows] for each in fields(Weights)))
 
 
 NO_ROW = -1
 _MILLI = 1000
 _NO_ZONE = ZoneAccount()
 _NOTHING_FREE = FreeCores(0, 0, 0, 1)
+_MOST_WRITTEN = 1 << 14
+"""Rows written after which a new snapshot is made though nothing else is different: their list has an end."""
 _DIVISORS = (CPU, MEMORY)
 _ZONE_BLOCKS = (
     "zone_cpu",
@@ -187,6 +213,7 @@ class NodeColumns:
         self._divisor_version = 0
         self._series: tuple[str, ...] = ()
         self._snapshot: tuple[tuple[int, ...], ClusterSnapshot] | None = None
+        self._written: list[int] = []
         self._counterweights = Counterweights()
 
     def put(self, before: NodeFacts | None, facts: NodeFacts) -> None:
@@ -209,12 +236,14 @@ class NodeColumns:
     ) -> None:
         """Write what a node's pods take of these resources, of its CPUs and zones."""
         row, table = self._index[facts.name], self._table
+        self._written.append(row)
         for resource in (*resources, PODS):
             if resource not in self._resources:
                 self._resources.add(resource)
                 table.numbers(f"allocatable/{resource}")
-            taken = bounded(resource, account.requests[resource])
-            table.set_number(f"free/{resource}", row, table.number(f"allocatable/{resource}", row) - taken)
+            free = bounded(resource, facts.allocatable.get(resource, 0))
+            free -= bounded(resource, account.requests[resource])
+            table.set_number(f"free/{resource}", row, free)
         ratio = facts.ratio or ONE
         requested, owned = bounded(CPU, account.requests[CPU]), bounded(CPU, account.owned)
         allocatable = bounded(CPU, facts.allocatable.get(CPU, 0))
@@ -237,7 +266,9 @@ class NodeColumns:
 
     def snapshot(self) -> ClusterSnapshot:
         """Return the columns as they are; valid until the next change."""
-        if self._snapshot is None or self._snapshot[0] != self._state():
+        full = len(self._written) >= _MOST_WRITTEN
+        if self._snapshot is None or self._snapshot[0] != self._state() or full:
+            self._written = []
             snapshot = self._view()
             self._snapshot = self._state(), snapshot
         return self._snapshot[1]
@@ -291,12 +322,12 @@ class NodeColumns:
             return
         self._static_version += 1
         table = self._table
-        table.flags("present")[row] = True
-        table.flags("unschedulable")[row] = facts.unschedulable
+        table.set_flag("present", row, value=True)
+        table.set_flag("unschedulable", row, value=facts.unschedulable)
         if facts.taints not in self._taint_numbers:
             self._taint_numbers[facts.taints] = len(self._taint_sets)
             self._taint_sets.append(facts.taints)
-        table.numbers("taint_set")[row] = self._taint_numbers[facts.taints]
+        table.set_number("taint_set", row, self._taint_numbers[facts.taints])
         for key in {*facts.labels, *(before.labels if before else ())}:
             column = self._labels.get(key)
             if column is None:
@@ -307,21 +338,21 @@ class NodeColumns:
         table = self._table
         for resource in {*facts.allocatable, *(before.allocatable if before else ())}:
             self._resources.add(resource)
-            amount = bounded(resource, facts.allocatable.get(resource, 0))
-            column = table.numbers(f"allocatable/{resource}")
-            self._divisor_version += resource in _DIVISORS and column[row] != amount
-            column[row] = amount
+            amount, name = bounded(resource, facts.allocatable.get(resource, 0)), f"allocatable/{resource}"
+            self._divisor_version += resource in _DIVISORS and table.number(name, row) != amount
+            table.set_number(name, row, amount)
         ratio = facts.ratio or ONE
-        table.numbers("ratio")[row] = ratio.hundredths
-        table.flags("ratio_known")[row] = facts.ratio is not None
-        table.flags("static_cpu_manager")[row] = facts.static_cpu_manager
-        table.flags("full_cores_only")[row] = facts.full_cores_only
-        table.flags("ledger_intact")[row] = not facts.owned.problem
-        table.flags("topology_known")[row] = facts.topology is not None
-        table.numbers("numa_policy")[row] = NUMA_POLICIES.index(facts.numa_policy)
-        table.flags("zones_known")[row] = bool(facts.zones)
-        for name in _ZONE_BLOCKS:
-            table.block(name, len(facts.zones))[:, row] = 0
+        table.set_number("ratio", row, ratio.hundredths)
+        table.set_flag("ratio_known", row, value=facts.ratio is not None)
+        table.set_flag("static_cpu_manager", row, value=facts.static_cpu_manager)
+        table.set_flag("full_cores_only", row, value=facts.full_cores_only)
+        table.set_flag("ledger_intact", row, value=not facts.owned.problem)
+        table.set_flag("topology_known", row, value=facts.topology is not None)
+        table.set_number("numa_policy", row, NUMA_POLICIES.index(facts.numa_policy))
+        table.set_flag("zones_known", row, value=bool(facts.zones))
+        if facts.zones or (before and before.zones):
+            for name in _ZONE_BLOCKS:
+                table.block(name, len(facts.zones))[:, row] = 0
         for place, zone in enumerate(facts.zones):
             table.block("zone_cpu")[place, row] = amplify(bounded(CPU, zone.cpu), ratio)
             table.block("zone_cpus")[place, row] = zone.cpu // _MILLI
@@ -379,4 +410,5 @@ class NodeColumns:
             measured={name: table.measures(f"measured/{name}") for name in self._series},
             measured_at={name: table.measures(f"sampled/{name}") for name in self._series},
             counterweights=self._counterweights,
+            written=self._written,
         )

@@ -16,6 +16,9 @@ once:
 A cause has a summary, the same for all nodes, by which kube-scheduler counts ("3 nodes: ..."), and a message
 with one node's numbers, which is put together only for those that ask.
 
+A filter or score with ``by_node = True`` says of a node what only its own row, and of the pod only its
+requests, constraints and wishes (``PodShape``) lead to: its answers can be remembered (:mod:`remembered`).
+
 A decision changes nothing. Whoever carries it out puts the pod on its node in the cluster, so that the next
 snapshot shows it.
 """
@@ -47,7 +50,8 @@ NOWHERE = -1
 POD_ITSELF = "PodItself"
 """The plugin that refuses all nodes to a pod whose own statements are wrong."""
 
-_WORST = np.iinfo(np.int64).min
+INFEASIBLE = int(np.iinfo(np.int64).min)
+"""The total of a node to which a pod cannot go."""
 _MOST_TRIED = 100
 """Nodes that are tried for one pod. One that passes the filters hardly ever refuses at the last moment."""
 
@@ -277,6 +281,12 @@ class Decision:
         )
 
 
+def best(totals: IntColumn) -> int:
+    """Return the first row with the best total; NOWHERE if no node is feasible."""
+    row = int(totals.argmax()) if len(totals) else NOWHERE
+    return NOWHERE if row == NOWHERE or totals[row] == INFEASIBLE else row
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """Plugins by extension point, in the order in which they are asked."""
@@ -299,6 +309,21 @@ class Engine:
     def decide(self, pod: PodFacts, snapshot: ClusterSnapshot, among: BoolColumn | None = None) -> Decision:
         """Decide where a pod goes. ``among``: the nodes in question, all if None."""
         asked = snapshot.present if among is None else snapshot.present & among
+        found, feasible, scores, total = self._judged(pod, snapshot, asked)
+        row = best(np.where(feasible, total, INFEASIBLE))
+        said = ((each.name, each.account(pod, snapshot, feasible)) for each in self.accounts)
+        accounts = {name: account for name, account in said if account is not None}
+        return Decision(pod, snapshot.names, asked, found, feasible, scores, total, row, accounts)
+
+    def totals(self, pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
+        """Return the total of every node as ``decide`` compares them, INFEASIBLE where the pod cannot go."""
+        _, feasible, _, total = self._judged(pod, snapshot, snapshot.present)
+        return np.where(feasible, total, INFEASIBLE)
+
+    def _judged(
+        self, pod: PodFacts, snapshot: ClusterSnapshot, asked: BoolColumn
+    ) -> tuple[dict[str, Verdicts], BoolColumn, dict[str, IntColumn], IntColumn]:
+        """Return verdicts, the feasible nodes, scores and totals; no scores if no node is feasible."""
         found: dict[str, Verdicts] = {}
         if pod.problem is not None:
             cause = Cause(pod.problem.reason, pod.problem.message, unresolvable=True)
@@ -310,18 +335,13 @@ class Engine:
         feasible = asked.copy()
         for each in found.values():
             feasible &= each.passes
-
         scores: dict[str, IntColumn] = {}
-        total, row = snapshot.nowhere(), NOWHERE
+        total = snapshot.nowhere()
         if np.count_nonzero(feasible):
             for scoring in self.scores:
                 scores[scoring.name] = score = scoring.score(pod, snapshot, feasible)
                 total += score if scoring.weight == 1 else scoring.weight * score
-            row = int(np.where(feasible, total, _WORST).argmax())
-
-        said = ((each.name, each.account(pod, snapshot, feasible)) for each in self.accounts)
-        accounts = {name: account for name, account in said if account is not None}
-        return Decision(pod, snapshot.names, asked, found, feasible, scores, total, row, accounts)
+        return found, feasible, scores, total
 
     def reserve(self, pod: PodFacts, node: ChosenNode) -> Placement | Refused:
         """Return what the pod gets on a node, or the first refusal."""

@@ -29,11 +29,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from corewise.amplification.numa import BoolColumn, IntColumn
-from corewise.engine.columns import ClusterSnapshot
+from corewise.engine.columns import ClusterSnapshot, SomeNodes
 from corewise.engine.facts import CPU, MEMORY, PODS, BlockingTaint, Constraints, PodFacts, Toleration
 from corewise.engine.framework import BEST_SCORE, Cause, Inputs, Verdicts, verdicts
 from corewise.engine.table import Selection
@@ -66,6 +67,7 @@ class NodeConstraints:
     """The filter. It remembers verdicts; its answer depends on its arguments alone."""
 
     name = "NodeConstraints"
+    by_node = True
 
     def __init__(self) -> None:
         self._version: tuple[int, int] = (-1, -1)
@@ -73,12 +75,16 @@ class NodeConstraints:
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes that are not for the pod."""
-        version = id(snapshot.names), snapshot.static_version
+        every = snapshot.every if isinstance(snapshot, SomeNodes) else snapshot
+        version = id(every.names), every.static_version
         if version != self._version or len(self._known) >= _MOST_REMEMBERED:
             self._version, self._known = version, {}
         if pod.constraints not in self._known:
-            self._known[pod.constraints] = _allowed(pod.constraints, snapshot)
-        return self._known[pod.constraints]
+            self._known[pod.constraints] = _allowed(pod.constraints, every)
+        known = self._known[pod.constraints]
+        if known is None or not isinstance(snapshot, SomeNodes):
+            return known
+        return Verdicts(known.codes[snapshot.rows], known.causes)
 
 
 def _allowed(constraints: Constraints, snapshot: ClusterSnapshot) -> Verdicts | None:
@@ -131,6 +137,7 @@ class ResourceFit:
     """The filter."""
 
     name: str = "ResourceFit"
+    by_node: ClassVar[bool] = True
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes that have too little left of any resource, or too many pods."""

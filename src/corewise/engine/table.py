@@ -86,6 +86,12 @@ class Table:
             self.numbers(name)
         self._arrays[name][row] = value
 
+    def set_flag(self, name: str, row: int, *, value: bool) -> None:
+        """Set one place of a column of flags, made if there is none of that name."""
+        if name not in self._arrays:
+            self.flags(name)
+        self._arrays[name][row] = value
+
     def number(self, name: str, row: int) -> int:
         """Return one place of a column of numbers; 0 if there is no such column."""
         column = self._arrays.get(name)
@@ -127,9 +133,9 @@ class LabelColumn:
         short = size - len(self.rows)
         return np.pad(self.rows, (0, short), constant_values=ABSENT) if short > 0 else self.rows[:size]
 
-    def only(self, row: int) -> LabelColumn:
-        """Return the column of one node; its row there is 0."""
-        return LabelColumn(self.rows[row : row + 1], self.numbers)
+    def some(self, rows: slice | NDArray[np.intp], size: int) -> LabelColumn:
+        """Return the column of some of the first ``size`` nodes."""
+        return LabelColumn(self.of(size)[rows], self.numbers)
 
     def one_of(self, values: tuple[str, ...], size: int) -> BoolColumn:
         """Return the nodes with one of these values."""

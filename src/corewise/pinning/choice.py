@@ -31,11 +31,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from itertools import groupby
 from typing import TypeAlias
 
-from corewise.pinning.ledger import CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish
-from corewise.topology import CPUSet, Thread
+from corewise.pinning.ledger import REMEMBERED, CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish
+from corewise.topology import CPUSet, Thread, Topology
 from corewise.vocabulary.reasons import Reason
 
 Piece: TypeAlias = tuple[Thread, ...]
@@ -169,14 +170,23 @@ def choose(ledger: Ledger, wish: Wish) -> Grant | Refusal:
     if wish.count < 1:
         raise ValueError(f"a wish for {wish.count} CPUs")
     free = ledger.free if wish.within is None else ledger.free & wish.within
-    attempts = _STRICT if wish.is_strict else _WHOLE if wish.use is CoreUse.WHOLE else _SPREAD
     for pool in _pools(ledger, wish, free):
-        cores = _cores(ledger, pool)
-        for level, strict in attempts:
-            pieces = _gathered(cores, wish, level, strict=strict)
-            if pieces is not None:
-                return _grant(ledger, wish, CPUSet.of(each.cpu for piece in pieces for each in piece))
+        cpus = _chosen(ledger.topology, pool, wish)
+        if cpus is not None:
+            return _grant(ledger, wish, cpus)
     return _refusal(ledger, wish, free)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _chosen(topology: Topology, pool: CPUSet, wish: Wish) -> CPUSet | None:
+    """Choose CPUs of one pool, the same for all machines of a kind on which the same CPUs are free."""
+    attempts = _STRICT if wish.is_strict else _WHOLE if wish.use is CoreUse.WHOLE else _SPREAD
+    cores = _cores(topology, pool)
+    for level, strict in attempts:
+        pieces = _gathered(cores, wish, level, strict=strict)
+        if pieces is not None:
+            return CPUSet.of(each.cpu for piece in pieces for each in piece)
+    return None
 
 
 def _pools(ledger: Ledger, wish: Wish, free: CPUSet) -> Iterator[CPUSet]:
@@ -200,16 +210,15 @@ def _avoided(ledger: Ledger, exclusive: Exclusivity) -> CPUSet:
     return CPUSet.of(frozenset[int]().union(*groups))
 
 
-def _cores(ledger: Ledger, pool: CPUSet) -> list[_Core]:
+def _cores(topology: Topology, pool: CPUSet) -> list[_Core]:
     """Return the cores of a pool in the order of their lowest CPUs."""
     members: dict[int, list[Thread]] = {}
     cpus = pool.cpus
-    for thread in ledger.topology.in_order:
+    for thread in topology.in_order:
         if thread.cpu in cpus:
             members.setdefault(thread.core, []).append(thread)
     return [
-        _Core(tuple(threads), len(threads) == len(ledger.topology.cores[core]))
-        for core, threads in members.items()
+        _Core(tuple(threads), len(threads) == len(topology.cores[core])) for core, threads in members.items()
     ]
 
 
@@ -277,7 +286,7 @@ def _refusal(ledger: Ledger, wish: Wish, free: CPUSet) -> Refusal:
     if len(free) < wish.count:
         message = f"{wish.count} CPUs are needed, {len(free)} of {len(within)} are free"
         return Refusal(Reason.NOT_ENOUGH_CPUS, message, unresolvable=wish.count > len(within))
-    cores, all_cores = _cores(ledger, free), _cores(ledger, within)
+    cores, all_cores = _cores(ledger.topology, free), _cores(ledger.topology, within)
     unresolvable = gather(_pieces(all_cores, wish.use), wish.count, Level.MACHINE) is None
     if wish.use is CoreUse.WHOLE:
         whole = [len(core.threads) for core in cores if core.whole]

@@ -21,15 +21,18 @@ claim to a CPU that the machine does not have is a conflict too. An offline CPU 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import gcd
 from types import MappingProxyType
 
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.reasons import Reason
+
+REMEMBERED = 256
+"""Answers that are kept for machines on which the same CPUs are free; a large machine's take 8 KiB each."""
 
 
 class CoreUse(Enum):
@@ -202,28 +205,13 @@ class Ledger:
     @cached_property
     def free_cores(self) -> FreeCores:
         """What is free of the machine, core by core."""
-        return self._free_of(self.topology.cores.values())
+        return _free_of(self.topology, self.free, None)
 
     @cached_property
     def free_by_numa_node(self) -> Mapping[int, FreeCores]:
         """What is free of each NUMA node, core by core."""
-        cores: dict[int, list[CPUSet]] = {node: [] for node in self.topology.numa_nodes}
-        numa = {thread.core: thread.numa_node for thread in self.topology.threads}
-        for core, cpus in self.topology.cores.items():
-            cores[numa[core]].append(cpus)
-        return MappingProxyType({node: self._free_of(each) for node, each in cores.items()})
-
-    def _free_of(self, cores: Collection[CPUSet]) -> FreeCores:
-        free = self.free.cpus
-        left = [len(core.cpus & free) for core in cores]
-        sizes = [len(core.cpus) for core in cores]
-        whole = [size for size, number in zip(sizes, left, strict=True) if number == size]
-        return FreeCores(
-            cpus=sum(left),
-            whole_cpus=sum(whole),
-            cores=sum(number > 0 for number in left),
-            threads=gcd(*(whole or sizes)) or 1,
-        )
+        nodes = self.topology.numa_nodes
+        return MappingProxyType({node: _free_of(self.topology, self.free, node) for node in nodes})
 
     @cached_property
     def conflicts(self) -> tuple[ClaimConflict, ...]:
@@ -247,3 +235,19 @@ class Ledger:
         """Return the CPUs of the claims that wish this exclusivity."""
         claims = (claim.cpus.cpus for claim in self.claims.values() if claim.exclusive is exclusive)
         return CPUSet.of(frozenset[int]().union(*claims))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _free_of(topology: Topology, free: CPUSet, numa_node: int | None) -> FreeCores:
+    """Count what is free of a machine, or of a NUMA node: once for all machines of a kind alike."""
+    numa = {thread.core: thread.numa_node for thread in topology.threads}
+    cores = [cpus for core, cpus in topology.cores.items() if numa_node in (None, numa[core])]
+    left = [len(core.cpus & free.cpus) for core in cores]
+    sizes = [len(core.cpus) for core in cores]
+    whole = [size for size, number in zip(sizes, left, strict=True) if number == size]
+    return FreeCores(
+        cpus=sum(left),
+        whole_cpus=sum(whole),
+        cores=sum(number > 0 for number in left),
+        threads=gcd(*(whole or sizes)) or 1,
+    )

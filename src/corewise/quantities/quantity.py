@@ -178,7 +178,8 @@ LARGEST_AMOUNT: Final = 2**52
 
 def bounded(resource: str, amount: int) -> int:
     """Return an amount (of cpu in milli) within 0 and the largest."""
-    return max(0, min(amount, LARGEST_MILLI if resource == _CPU else LARGEST_AMOUNT))
+    most = LARGEST_MILLI if resource == _CPU else LARGEST_AMOUNT
+    return 0 if amount < 0 else min(amount, most)
 
 
 def largest(resource: str) -> Quantity:

@@ -17,9 +17,10 @@ With profiles (``interference``) nodes are idle at first, and each pod placed co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from corewise.amplification import AMPLIFIABLE, amplified, raw_amounts
@@ -36,16 +37,24 @@ from corewise.engine import (
     Measured,
     NodeFacts,
     Placement,
+    Placer,
     Plugin,
     PodFacts,
     assemble,
-    place,
 )
 from corewise.engine.facts import CPU, MEMORY
 from corewise.engine.reading import amount_of, read_node_facts
 from corewise.quantities import ONE, Ratio, amplify, deamplified_ceil
 from corewise.simulation.planner_inputs import PlanInput, PlannedNode
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise.vocabulary.names import (
+    BATCH_CPU,
+    BATCH_MEMORY,
+    CPU_BASIC_INFO,
+    CPU_MANAGER_POLICY,
+    CPU_RATIO_APPLIED,
+    CPU_TOPOLOGY,
+    NODE_NAMES,
+)
 from corewise.vocabulary.reasons import Reason
 
 _HUNDRED = 100
@@ -67,9 +76,50 @@ class ConfiguredNode:
 
 
 def configured(nodes: Iterable[PlannedNode], configuration: ClusterConfiguration) -> list[ConfiguredNode]:
-    """Return the nodes as they are once the manager has applied a configuration."""
+    """Return the nodes as they are once the manager has applied a configuration.
+
+    Nodes of a kind differ in their names and in labels that mean nothing here: each kind is decided once.
+    """
     context = ClusterContext(configuration)
-    return [_configured(node, context) for node in nodes]
+    names = NODE_NAMES | _selected_labels(configuration)
+    known: dict[bytes, ConfiguredNode] = {}
+    ready = []
+    for node in nodes:
+        kind = _kind(node, names)
+        like = known.get(kind)
+        if like is None:
+            like = known[kind] = _configured(node, context)
+        meta, topology = node.schedulable.metadata, like.facts.topology or node.assumed
+        facts = replace(like.facts, name=meta.name, labels=meta.labels, topology=topology)
+        ready.append(ConfiguredNode(facts, like.raw_milli, like.normalization))
+    return ready
+
+
+def _selected_labels(configuration: ClusterConfiguration) -> set[str]:
+    """Return the labels by which a configuration selects nodes."""
+    keys = (configuration.normalization, configuration.amplification)
+    entries = (entry for key in keys if key is not None for entry in key.node_configs)
+    return {requirement.key for entry in entries for requirement in entry.selector.requirements}
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)
+_OF_TOPOLOGY = (CPU_BASIC_INFO, CPU_TOPOLOGY, CPU_MANAGER_POLICY, CPU_RATIO_APPLIED)
+
+
+def _kind(node: PlannedNode, names: Collection[str]) -> bytes:
+    """Return all that is read of a node but its name, and the labels that constraints of pods select by."""
+    objects = node.managed, node.schedulable
+    stated = [each for one in objects for each in (one.metadata.labels, one.metadata.annotations)]
+    amounts = [each for one in objects for each in (one.status.capacity, one.status.allocatable)]
+    return _ENCODER.encode(
+        (
+            [[(name, text) for name, text in each.items() if name in names] for each in stated],
+            [node.topology.metadata.annotations.get(name) for name in _OF_TOPOLOGY],
+            (node.topology.topology_policies, node.topology.zones),
+            node.schedulable.spec,
+            amounts,
+        )
+    )
 
 
 def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
@@ -77,18 +127,16 @@ def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
     normalization = normalization_of(view, context.configuration)
     ratios = wanted_ratio(view, normalization, context).ratios
     facts = read_node_facts(node.schedulable, node.topology).facts
-    topology = facts.topology or node.assumed
     raw = raw_amounts(view.amounts, view.annotations).allocatable
     cpu = amount_of(CPU, raw[CPU]) if CPU in raw else 0
     if facts.ratio is None:
-        return ConfiguredNode(replace(facts, topology=topology), cpu, ONE)
+        return ConfiguredNode(facts, cpu, ONE)
     amounts = {
         name: amount_of(name, amplified(name, raw[name], ratios.get(name, ONE)))
         for name in AMPLIFIABLE
         if name in raw
     }
-    allocatable = {**facts.allocatable, **amounts}
-    facts = replace(facts, topology=topology, ratio=ratios.get(CPU, ONE), allocatable=allocatable)
+    facts = replace(facts, ratio=ratios.get(CPU, ONE), allocatable={**facts.allocatable, **amounts})
     return ConfiguredNode(facts, cpu, normalization.ratio or ONE)
 
 
@@ -174,8 +222,9 @@ def plan(
 
 def _place(engine: Engine, cluster: Cluster, pods: Iterable[PodFacts]) -> dict[str, Unplaced]:
     unplaced: dict[str, Unplaced] = {}
+    placer = Placer(engine, cluster)
     for pod in pods:
-        answer = place(engine, cluster, pod)
+        answer = placer.place(pod)
         if isinstance(answer, Placement):
             cluster.put_pod(pod, answer)
         elif answer.refused:

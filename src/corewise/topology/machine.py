@@ -42,6 +42,13 @@ class Topology:
         if len({thread.cpu for thread in self.threads}) != len(self.threads):
             raise ValueError("the topology has a CPU twice")
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.threads)
+
     @cached_property
     def cpus(self) -> CPUSet:
         return CPUSet.of(thread.cpu for thread in self.threads)

@@ -539,3 +539,5 @@ TABLE: tuple[Name, ...] = (
 
 POD_ANNOTATIONS = frozenset(row.name for row in TABLE if row.on == _POD and row.kind is NameKind.ANNOTATION)
 """All that corewise reads of a pod's annotations."""
+NODE_NAMES = frozenset(row.name for row in TABLE if row.on == _NODE)
+"""Labels and annotations of nodes that mean something."""
