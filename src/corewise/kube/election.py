@@ -152,6 +152,7 @@ class Elector:
 
     async def _renew(self, renewed: float) -> None:
         """Keep the Lease; returns when it is lost."""
+        me, lease = self._identity, f"{self._namespace}/{self._name}"
         deadline = renewed + self._terms.renew_deadline
         while (left := deadline - self._clock.monotonic()) > 0:
             await self._clock.sleep(min(self._terms.retry_period, left))
@@ -160,9 +161,11 @@ class Elector:
                 async with asyncio.timeout(deadline - asked):
                     if await self._try():
                         deadline = asked + self._terms.renew_deadline
-                    elif self.leader != self._identity:
-                        break
-        _log.warning("%s lost lease %s/%s to %r", self._identity, self._namespace, self._name, self.leader)
+                    elif self.leader != me:
+                        _log.warning("%s lost lease %s to %r", me, lease, self.leader)
+                        return
+        within = self._terms.renew_deadline
+        _log.warning("%s gives up lease %s: it could not be renewed within %g s", me, lease, within)
 
     async def _try(self) -> bool:
         """Take or renew the Lease, if it may be ours."""
