@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -178,7 +179,14 @@ async def test_metrics_tell_of_both_views(world: AgentWorld) -> None:
 async def test_once_brings_everything_in_order_and_ends(world: AgentWorld) -> None:
     web = await world.start(WEB)
     await world.ratio("1.50")
-    assert await run_agent(replace(world.options, once=True), world.config)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+    try:
+        assert await run_agent(replace(world.options, once=True), world.config)
+        # A node with 250 pods of three containers has 1,000 cgroups, each with a descriptor.
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == before[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert world.machine.quota(web, "a") == 66_667
     assert await reported(world)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.cgroups import files as files_module
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.cgroups.resources import (
@@ -265,7 +265,7 @@ def test_children_are_listed_in_order_without_links_and_files(tmp_path: Path, ve
 def test_descriptors_are_kept_up_to_a_bound_and_closed_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files_module, "MOST_DIRECTORIES", 5)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (7, 7))
     many = [f"/kubepods/pod{number}" for number in range(20)]
     plain_tree(tmp_path, Version.V2, many)
     before = open_descriptors()
@@ -296,6 +296,28 @@ def test_descriptors_of_removed_cgroups_are_closed_although_nobody_reads_them_an
         read_bandwidth(files, stays)
         with pytest.raises(Missing):
             read_bandwidth(files, gone)
+
+
+def test_nothing_is_asked_about_cgroups_that_were_used_since_the_last_time(
+    tmp_path: Path, version: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain_tree(tmp_path, version, [CGROUP])
+    asked: list[str] = []
+    with CgroupFiles(find_layout(tmp_path)) as files:
+        read_bandwidth(files, CGROUP)
+        files.read(CGROUP, "cpuset.cpus")
+        files.close_vanished()
+
+        def readlink(path: str) -> str:
+            asked.append(path)
+            return ""
+
+        monkeypatch.setattr(os, "readlink", readlink)
+        read_bandwidth(files, CGROUP)
+        files.close_vanished()
+        assert not asked
+        files.close_vanished()
+        assert asked
 
 
 def test_a_controller_that_is_not_mounted_is_missing(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""What the agent takes of a node with 110 pods of two containers each, and how fast a ratio is followed.
+"""What the agent takes of a node with 110 and with 250 pods of two containers each, and how fast it is.
 
-The agent is a process of its own at its default intervals, with the NRI plugin loaded and no runtime to
-connect to. CPU time is what the kernel accounts to it (utime + stime); system calls are counted by strace,
-over whole cycles, and only where strace may attach.
+The agent is a process of its own at its default intervals, with the environment of its DaemonSet, with the
+NRI plugin loaded and no runtime to connect to. CPU time is what the kernel accounts to it; a cycle is timed
+by the agent's own metric; system calls are counted by strace, over whole cycles, and only where strace may
+attach. Anonymous memory is what no file backs: the part that the kernel cannot take back.
 """
 
 from __future__ import annotations
@@ -24,17 +25,35 @@ from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
 from tools.bench import processes
 from tools.bench.agent_machine import BenchMachine, bench_machine
 from tools.bench.table import Row
+from tools.scale.figures import exponent
 
 NODE = "n1"
-COUNT = 110
+COUNTS = (110, 250)
+"""kubelet's default of the most pods on a node, and as many as managed clusters allow."""
+ENVIRONMENT = {"SSL_CERT_FILE": "/dev/null"}
 CYCLE = 10.0
 REST = 60.0
 TRACED = 3 * CYCLE
 _RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+_CYCLES = [f'corewise_agent_loop_duration_seconds_{part}{{loop="quotas"}}' for part in ("sum", "count")]
+_MEMORY = {"RSS": "VmRSS", "peak RSS": "VmHWM", "PSS": "Pss", "anonymous": "Anonymous"}
 _DIVIDED = {"1.50": {66_667, 33_334}, "2.00": {50_000, 25_000}}
 
 
 async def measure() -> list[Row]:
+    """Measure nodes with different numbers of pods, and how figures grow from the first to the last."""
+    rows, figures = [], []
+    for count in COUNTS:
+        more, measured = await _measure(count)
+        rows += more
+        figures.append(measured)
+    few, many = COUNTS[0], COUNTS[-1]
+    grown = {name: exponent((few, figures[0][name]), (many, figures[-1][name])) for name in figures[0]}
+    shown = ", ".join(f"{name} {each:.2f}" for name, each in grown.items() if each is not None)
+    return [*rows, Row("exponents of growth (1.00: linear)", f"{few} to {many} pods", shown)]
+
+
+async def _measure(count: int) -> tuple[list[Row], dict[str, float]]:
     """Run the agent on a full node; change the ratio; let it rest."""
     with tempfile.TemporaryDirectory() as name, bench_machine() as machine:
         folder = Path(name)
@@ -42,11 +61,13 @@ async def measure() -> list[Row]:
             processes.api_server(folder) as (_, kubeconfig),
             Client(load_config(str(kubeconfig), None)) as client,
         ):
-            pods = await _populate(client)
+            pods = await _populate(client, count)
             machine.start(pods)
             port = processes.free_port()
             arguments = _arguments(folder, kubeconfig, machine, port)
-            async with processes.child(*arguments, log=folder / "agent.log") as agent:
+            async with processes.child(
+                *arguments, log=folder / "agent.log", environment=ENVIRONMENT
+            ) as agent:
                 await processes.until_ready(agent, port, folder / "agent.log")
                 return await _rows(client, machine, pods, agent, port)
 
@@ -62,27 +83,30 @@ def _arguments(folder: Path, kubeconfig: Path, machine: BenchMachine, port: int)
 
 async def _rows(
     client: Client, machine: BenchMachine, pods: list[QuotaPod], agent: Process, port: int
-) -> list[Row]:
-    size = f"{COUNT} pods x 2 containers, {machine.kind}"
+) -> tuple[list[Row], dict[str, float]]:
+    size = f"{len(pods)} pods x 2 containers, {machine.kind}"
     first = await _change(client, machine, pods, port, "1.50")
     second = await _change(client, machine, pods, port, "2.00")
-    cpu, writes = await _at_rest(agent, port)
+    cpu, cycle, writes = await _at_rest(agent, port)
+    memory = _memory(agent)
     calls = await _system_calls(agent)
     rows = [
         Row("ratio annotated to all quotas written: first time", size, _changed(first)),
         Row("ratio annotated to all quotas written: 1.50 to 2.00", size, _changed(second)),
         Row(f"CPU at rest, over {REST:.0f} s", size, f"{cpu / REST:.2%} of a core"),
+        Row(f"a cycle at rest, mean over {REST:.0f} s", size, f"{cycle * 1000:.1f} ms"),
         Row(f"quota writes at rest, over {REST:.0f} s", size, f"{writes:.0f}"),
-        Row("resident memory: now, peak", size, _resident(agent)),
+        Row("memory", size, ", ".join(f"{name} {amount:.1f} MiB" for name, amount in memory.items())),
+        Row("system calls a cycle", size, calls),
     ]
-    return [*rows, *(Row(f"system calls a cycle: {what}", size, value) for what, value in calls)]
+    return rows, {"CPU at rest": cpu, "cycle": cycle, **memory}
 
 
 def _changed(change: tuple[float, float]) -> str:
     return f"{change[0] * 1000:.0f} ms, {change[1]:.0f} writes"
 
 
-async def _populate(client: Client) -> list[QuotaPod]:
+async def _populate(client: Client, count: int) -> list[QuotaPod]:
     """Create the node, and its pods as they run."""
     await client.create(NODES.typed(dict), {"metadata": {"name": NODE}})
     gate = asyncio.Semaphore(16)
@@ -97,7 +121,7 @@ async def _populate(client: Client) -> list[QuotaPod]:
                 QUOTA_PODS, name, body, namespace="default", subresource="status", type=PatchType.MERGE
             )
 
-    return await asyncio.gather(*(one(index) for index in range(COUNT)))
+    return await asyncio.gather(*(one(index) for index in range(count)))
 
 
 def _pod(name: str) -> dict[str, Any]:
@@ -131,19 +155,23 @@ async def _change(
     return took, await _metric(port, "corewise_quota_writes_total") - before
 
 
-async def _at_rest(agent: Process, port: int) -> tuple[float, float]:
-    """Return CPU seconds used, and quotas written, while nothing changes."""
-    writes, cpu = await _metric(port, "corewise_quota_writes_total"), processes.cpu_seconds(agent)
+async def _at_rest(agent: Process, port: int) -> tuple[float, float, float]:
+    """Return CPU seconds used, seconds of a cycle, and quotas written, while nothing changes."""
+    names = (*_CYCLES, "corewise_quota_writes_total")
+    before, cpu = [await _metric(port, name) for name in names], processes.cpu_nanoseconds(agent)
     await asyncio.sleep(REST)
-    used = processes.cpu_seconds(agent) - cpu
-    return used, await _metric(port, "corewise_quota_writes_total") - writes
+    used = (processes.cpu_nanoseconds(agent) - cpu) / 1e9
+    seconds, cycles, writes = [
+        await _metric(port, name) - old for name, old in zip(names, before, strict=True)
+    ]
+    return used, seconds / cycles, writes
 
 
-async def _system_calls(agent: Process) -> list[tuple[str, str]]:
+async def _system_calls(agent: Process) -> str:
     """Count system calls over a few cycles."""
     strace = shutil.which("strace")
     if strace is None:
-        return [("all", "not counted: no strace here")]
+        return "not counted: no strace here"
     counting = await asyncio.create_subprocess_exec(
         strace, "-f", "-c", "-p", str(agent.pid), stdin=PIPE, stdout=PIPE, stderr=PIPE
     )
@@ -159,7 +187,7 @@ async def _system_calls(agent: Process) -> list[tuple[str, str]]:
     cycles = TRACED / CYCLE
     most = sorted(counts, key=lambda name: -counts[name])[:4]
     shown = ", ".join(f"{name} {counts[name] / cycles:.0f}" for name in most)
-    return [("all", f"{sum(counts.values()) / cycles:.0f} ({shown})")]
+    return f"{sum(counts.values()) / cycles:.0f} ({shown})"
 
 
 async def _metric(port: int, name: str) -> float:
@@ -167,14 +195,17 @@ async def _metric(port: int, name: str) -> float:
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     text = (await reader.read()).decode()
     writer.close()
-    match = re.search(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
+    match = re.search(rf"^{re.escape(name)}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
     if match is None:
         raise RuntimeError(f"the agent does not export {name}")
     return float(match[1])
 
 
-def _resident(process: Process) -> str:
-    """Return the resident set now and at its largest."""
-    text = Path(f"/proc/{process.pid}/status").read_text()
-    amounts = {name: int(amount) / 1024 for name, amount in re.findall(r"(VmRSS|VmHWM):\s*(\d+)", text)}
-    return f"{amounts['VmRSS']:.0f} MiB, {amounts['VmHWM']:.0f} MiB"
+def _memory(process: Process) -> dict[str, float]:
+    """Return the memory of a process by kind, in MiB."""
+    place = Path(f"/proc/{process.pid}")
+    text = (place / "status").read_text() + (place / "smaps_rollup").read_text()
+    amounts = {
+        name: int(amount) / 1024 for name, amount in re.findall(r"^(\w+):\s*(\d+) kB", text, re.MULTILINE)
+    }
+    return {shown: amounts[name] for shown, name in _MEMORY.items()}

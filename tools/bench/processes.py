@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -48,11 +48,17 @@ def peak_rss_mib(process: Process) -> float:
 
 
 @asynccontextmanager
-async def child(*arguments: str, log: Path) -> AsyncIterator[Process]:
+async def child(
+    *arguments: str, log: Path, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Process]:
     """``python -m`` something; what it says goes to ``log``; it is ended on the way out."""
     with log.open("wb") as talk:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", *arguments, stdin=PIPE, stdout=talk, stderr=talk
+            *(sys.executable, "-m", *arguments),
+            stdin=PIPE,
+            stdout=talk,
+            stderr=talk,
+            env={**os.environ, **(environment or {})},
         )
         try:
             yield process

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -80,6 +81,9 @@ async def run_agent(
         JournalError: if the journal of writes cannot be used.
         OptionsError: if an address cannot be listened on.
     """
+    # A descriptor is kept for each cgroup. The usual soft limit of 1,024 is for programs that use select(2).
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with opened_log(options) as log:
         async with Client(config, on_warning=None) as client:
             agent = Agent(client, options, log, clock=clock, write=write)

@@ -5,7 +5,8 @@
 A cgroup's directory is reached from the mount component by component, none of them ``..`` and none followed
 if it is a symbolic link; the descriptor (O_PATH) is kept, so that a cycle need not walk the path again. Kept
 is one descriptor a cgroup, not one a file: files kept open would save 3 ms in a cycle of 330 cgroups (0.4 ms
-for 3.7; opened by their full paths 5.8), and would cost 660 descriptors and a page of kernel memory each.
+for 3.7; opened by their full paths 5.8), and would cost 660 descriptors and a page of kernel memory each. At
+most three quarters of the descriptors that the process may have are kept; beyond that the oldest is closed.
 That of a cgroup that was removed is closed at the next use, or by the second ``close_vanished`` after the
 last one: an open one keeps the kernel from freeing it.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -55,9 +57,6 @@ def is_within(cgroup: str, trees: AbstractSet[str]) -> bool:
     return bool(trees) and (cgroup in trees or not trees.isdisjoint(tuple(ancestors(cgroup))))
 
 
-MOST_DIRECTORIES = 768
-"""Descriptors kept at most; the oldest goes first. Below the usual soft limit of 1024 a process."""
-
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 4096
 _OF_NO_CONTROLLER = frozenset({"", "cgroup", "tasks"})
@@ -93,6 +92,7 @@ class CgroupFiles:
         self._mounts: Mapping[str, Path] = layout.mounts
         self._directories: dict[tuple[Path, str], int] = {}
         self._unused: set[tuple[Path, str]] = set()
+        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4  # the rest is for everything else
         weakref.finalize(self, _close_all, self._directories)
 
     @property
@@ -171,13 +171,15 @@ class CgroupFiles:
     def close_vanished(self) -> None:
         """Close the descriptors of cgroups that were removed and that nobody has used since the last call.
 
-        It costs one readlink(2) for each. A use finds out by itself, and most cgroups are used in each cycle.
+        A use finds out by itself, and most cgroups are used in each cycle; readlink(2) for each takes 3 ms.
+        On v1 a cgroup leaves all hierarchies together, so a use in one of them counts for all.
         """
+        used = {cgroup for _, cgroup in self._directories.keys() - self._unused}
         for key in self._unused & self._directories.keys():
-            descriptor = self._directories[key]
-            shown = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - hundreds, in each cycle
-            if shown.endswith(_REMOVED):
-                os.close(self._directories.pop(key))
+            if key[1] not in used:
+                shown = os.readlink(f"/proc/self/fd/{self._directories[key]}")  # noqa: PTH115
+                if shown.endswith(_REMOVED):
+                    os.close(self._directories.pop(key))
         self._unused = set(self._directories)
 
     def close(self) -> None:
@@ -222,7 +224,7 @@ class CgroupFiles:
         except FileNotFoundError as error:
             # ENODEV, as the kernel says of a file that was open: the cgroup was here, and has vanished.
             raise OSError(errno.ENOENT if kept is None else errno.ENODEV, "") from error
-        if len(self._directories) > MOST_DIRECTORIES:
+        if len(self._directories) > self._most:
             os.close(self._directories.pop(next(iter(self._directories))))
         return os.open(file, flags, dir_fd=directory)
 
