@@ -101,7 +101,7 @@ def change(cluster: Cluster, what: str, number: int) -> None:
 def test_a_pod_goes_where_a_decision_about_all_nodes_puts_it(name: str, seed: int) -> None:
     random = Random(seed)  # noqa: S311 - a history
     engine, cluster, pods = ENGINES[name], cluster_of(*NODES), 0
-    placer = Placer(engine, cluster)
+    placer = Placer(engine, cluster, gathering=0)
     for step in range(600):
         if random.random() < 0.1:
             change(cluster, random.choice(CHANGED), random.randrange(step + 1))
@@ -128,7 +128,7 @@ def test_only_the_nodes_that_changed_are_judged_again() -> None:
             return super().filter(pod, snapshot)
 
     cluster = cluster_of(*(node(f"n{number}", 8) for number in range(100)))
-    placer = Placer(Engine.of(Counted(), AllocationScore()), cluster)
+    placer = Placer(Engine.of(Counted(), AllocationScore()), cluster, gathering=10)
     for number in range(4):
         pod = share(f"a/{number}", 1)
         answer = placer.place(pod)

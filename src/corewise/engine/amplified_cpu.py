@@ -137,6 +137,9 @@ class AmplifiedCPU:
         if pod.cpu:
             refusals.append((needed > snapshot.cpu_room, _SHORT))
         refusals += _not_aligned(pod, owned, snapshot)
+        refused = verdicts(snapshot.size, refusals)
+        if refused is None:
+            return None
         inputs: dict[str, IntColumn | int] = {
             "request": pod.cpu,
             "owned": owned,
@@ -146,7 +149,7 @@ class AmplifiedCPU:
             "allocatable": snapshot.allocatable[CPU],
             "free_cpus": snapshot.free_cpus,
         }
-        return verdicts(snapshot.size, refusals, inputs)
+        return replace(refused, inputs=inputs)
 
 
 def owned_on(pod: PodFacts, snapshot: ClusterSnapshot) -> int | IntColumn:
@@ -228,7 +231,7 @@ def zones_for(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> int:
 
 
 def _without_cpus(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot) -> _Refusals:
-    owns = np.broadcast_to(np.asarray(owned) > 0, snapshot.present.shape)
+    owns = np.asarray(owned) > 0
     refusals: _Refusals = [
         (owns & ~snapshot.ratio_known, _BAD_RATIO),
         (owns & (np.asarray(owned) > snapshot.free_cpus * _MILLI), _NO_CPUS),
@@ -384,6 +387,8 @@ class CPUPlacement:
     def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
         """Choose CPUs and NUMA nodes; refuses if the ledger has no CPUs of the shape that is required."""
         policy = policy_on(pod, node.snapshot, node.row)
+        if policy is NumaPolicy.NONE and not pod.owned_by_class:
+            return placement
         mask = zones_for(pod, node.snapshot, node.row)
         cpus = CPUSet()
         if pod.owned_by_class:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -155,6 +156,7 @@ def _fitting(pod: PodFacts, snapshot: ClusterSnapshot, free: Mapping[str, IntCol
     return verdicts(snapshot.size, refusals, inputs)
 
 
+@lru_cache(maxsize=_MOST_REMEMBERED)
 def _short_of(resource: str, request: int) -> Cause:
     def message(numbers: Inputs) -> str:
         wanted, left = (_as_users_write(resource, amount) for amount in (request, numbers[resource]))

@@ -27,8 +27,8 @@ from corewise.vocabulary.cpu_annotations import CPUBinding, NumaPolicy
 
 _MOST_BYTES = 64 << 20
 """Of all totals together."""
-_WORTHWHILE = 4
-"""Judging rows costs more each than judging all: so many times fewer than all are judged by themselves."""
+GATHERING = 1500
+"""To take rows out of the columns costs as much as to judge so many more nodes."""
 
 
 class PodShape(NamedTuple):
@@ -51,11 +51,12 @@ class _Totals:
 
 
 class Placer:
-    """Places pods where ``place`` would."""
+    """Places pods where ``place`` would. ``gathering``: in nodes, what it costs to look at some of them."""
 
-    def __init__(self, engine: Engine, cluster: Cluster) -> None:
+    def __init__(self, engine: Engine, cluster: Cluster, gathering: int = GATHERING) -> None:
         self._engine = engine
         self._cluster = cluster
+        self._gathering = gathering
         self._remembers = all(getattr(each, "by_node", False) for each in (*engine.filters, *engine.scores))
         self._known: dict[PodShape, _Totals] = {}
         self._made_of: ClusterSnapshot | None = None
@@ -91,7 +92,7 @@ class Placer:
                 del self._known[next(iter(self._known))]
         elif known.seen < len(written):
             rows = np.array(written[known.seen :], dtype=np.intp)
-            if len(rows) * _WORTHWHILE < snapshot.size:
+            if len(rows) + self._gathering < snapshot.size:
                 known.column[rows] = self._engine.totals(pod, snapshot.some(rows))
             else:
                 known.column = self._engine.totals(pod, snapshot)
