@@ -114,7 +114,7 @@ def many(resource: ResourceInfo, items: Iterable[Stored], metadata: Object, form
         bodies = [prefix + _body(resource, stored)[1:] for stored in items]
     else:
         bodies = [_body(resource, stored) for stored in items]
-    return encode(head)[:-1] + b',"items":[' + b",".join(bodies) + b"]}"
+    return b"".join([encode(head)[:-1], b',"items":[', b",".join(bodies), b"]}"])
 
 
 def unstored(key: Key, obj: Object) -> Stored:

@@ -184,7 +184,7 @@ async def _disturbed(made: Rig, figures: Figures, notes: list[str]) -> None:
     await churning
     figures["restart under churn, to ready, slowest [s]"] = max(each.ready_after for each in made.programs)
     notes.append(
-        f"rolling restart of all four and {len(made.programs)} lost watches under churn: "
+        f"rolling restart of all {len(made.programs)}, and as many lost watches, under churn: "
         f"{made.replaced - replaced} pods replaced, {_counted(made.failures - failed)} failed"
         + (f"; the last answer that was asked for again: {made.last_refusal}" if made.last_refusal else "")
     )
