@@ -31,7 +31,9 @@ _PARTS: dict[str, Function] = {
     "AmplifiedCPU": ("engine/amplified_cpu.py", "filter"),
     "scores": ("engine/amplified_cpu.py", "score"),
     "CPUs chosen": ("engine/framework.py", "reserve"),
-    "nodes and pods put": ("engine/columns.py", "refresh"),
+    "nodes put": ("engine/cluster.py", "Cluster.put_node"),
+    "pods put": ("engine/cluster.py", "Cluster.put_pod"),
+    "columns written": ("engine/columns.py", "refresh"),
 }
 
 

@@ -31,7 +31,7 @@ from types import MappingProxyType
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.reasons import Reason
 
-REMEMBERED = 256
+REMEMBERED = 128
 """Answers that are kept for machines on which the same CPUs are free; a large machine's take 8 KiB each."""
 
 
