@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from zlib import crc32
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-from corewise.engine import assemble
+from corewise.engine import Cluster, assemble
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.extender import Arguments, Extender, decode_arguments, spread
+from corewise.scheduler.node_names import KnownNames, SentNames
 from corewise.scheduler.state import ClusterState
 from engine.scenes import node
 from scheduler.program_world import pod_document
@@ -34,9 +38,9 @@ async def test_the_nodes_let_through_are_the_same_to_prioritize() -> None:
     for name, cpus in (("a", 8), ("small", 2), ("b", 32)):
         asked.state.cluster.put_node(node(name, cpus))
     left = asked.filter(about("b", "small", "unheard-of", "a")).names
-    assert left == ["b", "a"]
-    assert asked.prioritize(about(*left)) == [10, 0]
-    assert asked.prioritize(about("a", "b")) == [0, 10]
+    assert list(left) == ["b", "a"]
+    assert asked.prioritize(about(*left)).tolist() == [10, 0]
+    assert asked.prioritize(about("a", "b")).tolist() == [0, 10]
 
 
 async def test_a_node_that_took_the_row_of_one_that_went_is_not_taken_for_it() -> None:
@@ -44,7 +48,7 @@ async def test_a_node_that_took_the_row_of_one_that_went_is_not_taken_for_it() -
     cluster = asked.state.cluster
     cluster.put_node(node("a", 8))
     cluster.put_node(node("b", 8))
-    assert asked.filter(about("a", "b")).names == ["a", "b"]
+    assert list(asked.filter(about("a", "b")).names) == ["a", "b"]
     cluster.remove_node("a")
     cluster.put_node(node("c", 64))
     assert cluster.snapshot().index["c"] == 0
@@ -65,18 +69,75 @@ def test_the_engines_scores_are_spread_over_the_nodes_asked_about() -> None:
     for totals, expected in cases:
         column = np.array([each or 0 for each in totals])
         suits = np.array([each is not None for each in totals])
-        names = [f"n{number}" for number in range(len(totals))]
-        assert spread(column, suits, names, "default/p") == expected, totals
+        assert spread(column, suits, np.zeros_like(column)).tolist() == expected, totals
 
 
 def test_of_equal_nodes_one_is_the_best_the_same_at_every_call_and_another_for_another_pod() -> None:
     names = [f"worker-{number}" for number in range(40)]
     equal, suits = np.full(40, 70), np.full(40, fill_value=True)
+    cluster, known = Cluster(), KnownNames()
+    for name in names:
+        cluster.put_node(node(name, 8))
 
     def best(pod: str, order: list[str]) -> str:
-        scores = spread(equal, suits, order, pod)
+        rows = known.rows_of(SentNames.of(order), cluster.snapshot())
+        scores: list[int] = spread(equal, suits, known.checksums(pod, rows)).tolist()
         assert sorted(scores) == [9] * 39 + [10]
         return order[scores.index(10)]
 
     assert best("a", names) == best("a", names[::-1])
     assert len({best(f"default/web-{number}", names) for number in range(400)}) > 30
+
+
+_ODD = ("", "node-1", "node-10", "日本", 'q"', 'a",', "q\\", "n" * 300, "x\0", "[", '","')
+_NAMES = st.lists(st.sampled_from(_ODD) | st.from_regex("[a-z0-9.-]{1,40}", fullmatch=True), max_size=60)
+
+
+@given(_NAMES, _NAMES, st.booleans())
+def test_names_are_found_and_chosen_as_if_one_by_one(
+    there: list[str], others: list[str], escaped: bool
+) -> None:
+    cluster, known = Cluster(), KnownNames()
+    for name in filter(None, there):
+        cluster.put_node(node(name, 8))
+    for name in set(there[::3]) & set(cluster.nodes):
+        cluster.remove_node(name)
+    snapshot, sent = cluster.snapshot(), [*filter(None, there), *filter(None, others)]
+    plain = json.dumps(sent, separators=(",", ":"), ensure_ascii=escaped).encode()
+    names = SentNames.read(plain) or SentNames.of(sent)
+    rows = known.rows_of(names, snapshot)
+    assert (list(names), rows.tolist()) == (sent, [snapshot.index.get(name, -1) for name in sent])
+
+    here = [name for name in sent if name in snapshot.index]
+    left = names.only(rows >= 0)
+    assert (list(left), json.loads(left.array)) == (here, here)
+    assert known.checksums("ns/pod", rows[rows >= 0]).tolist() == [
+        crc32(f"ns/pod{name}".encode()) for name in here
+    ]
+
+
+def test_only_an_array_of_plain_names_is_read_without_looking_at_each() -> None:
+    """Everything else is read name by name, with an error that says which one is wrong."""
+    others = (
+        '[""]',
+        "[]",
+        "null",
+        '["a",1]',
+        '["a",[]]',
+        '[["a"]]',
+        '[{"a":"b"}]',
+        '{"a":"b"}',
+        '["a", "b"]',
+    )
+    for other in (
+        *others,
+        '["\\u0041"]',
+        '["\\""]',
+        '["\\",\\""]',
+        '["日"]',
+        '["a",null]',
+        '"a"',
+        '["a",""]',
+    ):
+        assert SentNames.read(other.encode()) is None, other
+    assert list(SentNames.read(b'["a","bcd"]') or ()) == ["a", "bcd"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from corewise.engine.reading import pod_facts
@@ -16,8 +17,8 @@ from corewise.scheduler.extender import (
     decode_arguments,
     encode_error,
     encode_filtered,
-    encode_scores,
 )
+from corewise.scheduler.node_names import SentNames
 
 # As Go marshals a pod in ExtenderArgs: empty structs and null times are there.
 POD: dict[str, Any] = {
@@ -34,6 +35,16 @@ def arguments(**members: Any) -> Arguments:
     return decode_arguments(json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None, **members}).encode())
 
 
+def filtered(
+    sent: Arguments,
+    *names: str,
+    failed: Mapping[str, str] | None = None,
+    unresolvable: Mapping[str, str] | None = None,
+) -> Filtered:
+    suits = np.array([name in names for name in sent.names])
+    return Filtered(suits, sent.names.only(suits), failed or {}, unresolvable or {})
+
+
 def test_what_go_writes_for_an_empty_list_is_read() -> None:
     """A Go slice without elements is null where its field has no omitempty, as that of containers."""
     empty = {**POD, "spec": {"containers": None, "initContainers": None, "tolerations": None}}
@@ -44,8 +55,8 @@ def test_names_are_what_a_node_cache_capable_extender_is_sent() -> None:
     sent = arguments(NodeNames=["a", "b"])
     assert sent.pod.metadata.name == "p"
     assert [each.name for each in sent.pod.spec.containers or ()] == ["c"]
-    assert (sent.names, sent.nodes) == (["a", "b"], None)
-    answer = json.loads(encode_filtered(sent, Filtered([False, True], ["b"], {"a": "why"}, {})))
+    assert (list(sent.names), sent.nodes) == (["a", "b"], None)
+    answer = json.loads(encode_filtered(sent, filtered(sent, "b", failed={"a": "why"})))
     assert answer == {
         "Nodes": None,
         "NodeNames": ["b"],
@@ -59,10 +70,10 @@ def test_names_are_what_a_node_cache_capable_extender_is_sent() -> None:
 def test_keys_are_read_in_any_case_as_go_reads_them(case: Callable[[str], str]) -> None:
     document = {"Pod": POD, "Nodes": None, "NodeNames": ["a"]}
     sent = decode_arguments(json.dumps({case(key): value for key, value in document.items()}).encode())
-    assert (sent.pod.metadata.name, sent.names, sent.nodes) == ("p", ["a"], None)
+    assert (sent.pod.metadata.name, list(sent.names), sent.nodes) == ("p", ["a"], None)
     node = {"metadata": {"name": "a"}}
     whole = {case("Pod"): POD, case("Nodes"): {"items": [node]}}
-    assert decode_arguments(json.dumps(whole).encode()).names == ["a"]
+    assert list(decode_arguments(json.dumps(whole).encode()).names) == ["a"]
 
 
 def test_whole_nodes_are_passed_back_as_they_came() -> None:
@@ -70,8 +81,8 @@ def test_whole_nodes_are_passed_back_as_they_came() -> None:
         {"metadata": {"name": name}, "spec": {}, "status": {"images": [{"sizeBytes": 1}]}} for name in "ab"
     ]
     sent = arguments(Nodes={"metadata": {}, "items": nodes})
-    assert sent.names == ["a", "b"]
-    answer = json.loads(encode_filtered(sent, Filtered([True, False], ["a"], {}, {"b": "never"})))
+    assert list(sent.names) == ["a", "b"]
+    answer = json.loads(encode_filtered(sent, filtered(sent, "a", unresolvable={"b": "never"})))
     assert answer["Nodes"] == {"metadata": {}, "items": [nodes[0]]}
     assert answer["NodeNames"] is None
     assert answer["FailedAndUnresolvableNodes"] == {"b": "never"}
@@ -79,7 +90,8 @@ def test_whole_nodes_are_passed_back_as_they_came() -> None:
 
 def test_no_node_left_is_an_empty_list_and_not_null() -> None:
     sent = arguments(NodeNames=["a"])
-    assert json.loads(encode_filtered(sent, Filtered([False], [], {"a": "why"}, {})))["NodeNames"] == []
+    answer = json.loads(encode_filtered(sent, filtered(sent, failed={"a": "why"})))
+    assert answer["NodeNames"] == []
 
 
 @pytest.mark.parametrize(
@@ -119,4 +131,8 @@ def test_an_error_is_a_result_with_nothing_else() -> None:
 
 
 def test_scores_are_a_list_of_hosts() -> None:
-    assert encode_scores(["a", "b"], [10, 0]) == b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
+    for names in (["a"], ["a", "bcd", "", "e"], ["a", 'b",', "c\\", "日本"]):
+        scores = [10, 0, 10, 9][: len(names)]
+        hosts = [{"Host": name, "Score": score} for name, score in zip(names, scores, strict=True)]
+        written = SentNames.of(names).scored(np.array(scores))
+        assert written == json.dumps(hosts, separators=(",", ":"), ensure_ascii=False).encode()

@@ -15,7 +15,7 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.extender import Extender, decode_arguments, encode_filtered, encode_scores
+from corewise.scheduler.extender import Extender, decode_arguments, encode_filtered
 from corewise.scheduler.state import ClusterState
 from tools.bench import engine, fleet
 from tools.bench.shares import Function, shares
@@ -29,13 +29,13 @@ _POD = {
 }
 _PARTS: dict[str, Function] = {
     "arguments read": ("scheduler/extender.py", "decode_arguments"),
-    "names looked up": ("scheduler/extender.py", "rows_of"),
+    "names looked up": ("scheduler/node_names.py", "rows_of"),
     "the pod read": ("engine/reading.py", "pod_facts"),
     "decision": ("engine/framework.py", "decide"),
     "refusals": ("scheduler/extender.py", "_refusals"),
     "decision remembered": ("scheduler/decisions.py", "remember"),
     "nodes written": ("scheduler/extender.py", "encode_filtered"),
-    "scores written": ("scheduler/extender.py", "encode_scores"),
+    "scores written": ("scheduler/node_names.py", "scored"),
 }
 
 
@@ -68,10 +68,10 @@ def _both(extender: Extender, body: bytes) -> tuple[float, float]:
     filtered = extender.filter(arguments)
     encode_filtered(arguments, filtered)
     between = time.perf_counter()
-    following = _body(filtered.names)
+    following = _body(msgspec.Raw(filtered.names.array))
     again = time.perf_counter()
     asked = decode_arguments(following)
-    encode_scores(asked.names, extender.prioritize(asked))
+    asked.names.scored(extender.prioritize(asked))
     return between - began, time.perf_counter() - again
 
 

@@ -28,15 +28,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, repeat
-from zlib import crc32
+from itertools import compress
 
 import msgspec
 import numpy as np
 from aiohttp import web
 
 from corewise.amplification.numa import BoolColumn, IntColumn
-from corewise.engine import ClusterSnapshot, Decision, Engine
+from corewise.engine import NOWHERE, Decision, Engine
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import key_of, pod_facts
 from corewise.kube.errors import KubeError
@@ -45,6 +44,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.binding import Binder, Wanted
 from corewise.scheduler.decisions import Asked, Decisions, encode
 from corewise.scheduler.installation import BIND, EXPLAIN, FILTER, PREEMPT, PRIORITIZE
+from corewise.scheduler.node_names import KnownNames, SentNames
 from corewise.scheduler.preemption import (
     PreemptionArgumentsError,
     Preemptor,
@@ -75,9 +75,12 @@ class _Arguments(msgspec.Struct):
     node_names: list[str] | None = msgspec.field(default=None, name="NodeNames")
 
 
-class _HostPriority(msgspec.Struct, gc=False):
-    host: str = msgspec.field(name="Host")
-    score: int = msgspec.field(name="Score")
+class _AsWritten(msgspec.Struct):
+    """The arguments with their names unread."""
+
+    pod: PlacedPod | None = msgspec.field(default=None, name="Pod")
+    nodes: _Nodes | None = msgspec.field(default=None, name="Nodes")
+    node_names: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="NodeNames")
 
 
 class _BindingArguments(msgspec.Struct):
@@ -88,6 +91,7 @@ class _BindingArguments(msgspec.Struct):
 
 
 _ARGUMENTS = msgspec.json.Decoder(_Arguments)
+_AS_WRITTEN = msgspec.json.Decoder(_AsWritten)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KEYS = {key.lower(): key for key in ("Pod", "Nodes", "NodeNames")}
 _BINDING_KEYS = {key.lower(): key for key in ("PodName", "PodNamespace", "PodUID", "Node")}
@@ -99,7 +103,7 @@ class Arguments:
     """ExtenderArgs: the pod, and the names of the nodes in question; ``nodes`` if they were sent whole."""
 
     pod: PlacedPod
-    names: Sequence[str]
+    names: SentNames
     nodes: Sequence[msgspec.Raw] | None = None
 
 
@@ -110,8 +114,8 @@ class Filtered:
     ``names`` are those that suit; ``unresolvable`` has those of the others on which no eviction would help.
     """
 
-    suits: Sequence[bool]
-    names: Sequence[str]
+    suits: BoolColumn
+    names: SentNames
     failed: Mapping[str, str]
     unresolvable: Mapping[str, str]
 
@@ -122,6 +126,9 @@ def decode_arguments(body: bytes) -> Arguments:
     Raises:
         ArgumentsError: if it is none, or names no pod or no nodes.
     """
+    usual = _usual_arguments(body)
+    if usual is not None:
+        return usual
     try:
         sent = _decoded(body)
         if sent.pod is None or not sent.pod.metadata.name:
@@ -134,6 +141,16 @@ def decode_arguments(body: bytes) -> Arguments:
         raise ArgumentsError(f"no ExtenderArgs: {error}") from error
 
 
+def _usual_arguments(body: bytes) -> Arguments | None:
+    """Read arguments as kube-scheduler writes them, with names alone; None if they are others, or wrong."""
+    try:
+        sent = _AS_WRITTEN.decode(body)
+    except UNREADABLE:
+        return None
+    names = SentNames.read(bytes(sent.node_names))
+    return Arguments(sent.pod, names) if names and sent.pod and sent.pod.metadata.name else None
+
+
 def _decoded(body: bytes) -> _Arguments:
     """Read keys as kube-scheduler writes them; if that leaves anything out, in any case."""
     sent = _ARGUMENTS.decode(body)
@@ -143,12 +160,12 @@ def _decoded(body: bytes) -> _Arguments:
     return _ARGUMENTS.decode(msgspec.json.encode(members))
 
 
-def _present(names: list[str]) -> list[str]:
+def _present(names: list[str]) -> SentNames:
     if not names:
         raise ArgumentsError("ExtenderArgs name no nodes: neither NodeNames nor Nodes has any")
     if not all(names):
         raise ArgumentsError("ExtenderArgs have a node without a name")
-    return names
+    return SentNames.of(names)
 
 
 def encode_filtered(arguments: Arguments, filtered: Filtered) -> bytes:
@@ -157,7 +174,7 @@ def encode_filtered(arguments: Arguments, filtered: Filtered) -> bytes:
     nodes = {"metadata": {}, "items": list(compress(arguments.nodes or (), filtered.suits))}
     return _result(
         Nodes=nodes if whole else None,
-        NodeNames=None if whole else filtered.names,
+        NodeNames=None if whole else msgspec.Raw(filtered.names.array),
         FailedNodes=filtered.failed,
         FailedAndUnresolvableNodes=filtered.unresolvable,
     )
@@ -189,37 +206,7 @@ def _result(**members: object) -> bytes:
     return msgspec.json.encode({**empty, "Error": "", **members})
 
 
-def encode_scores(names: Sequence[str], scores: Sequence[int]) -> bytes:
-    """Write the HostPriorityList; scores are 0 to 10."""
-    return msgspec.json.encode(list(map(_HostPriority, names, scores)))
-
-
 UNKNOWN = "corewise does not know this node yet"
-_NOWHERE = -1
-"""The row of a node that is not known; columns have one place more for it, at their end."""
-
-
-@dataclass(slots=True)
-class LastFilterResult:
-    """The nodes that passed the last filter, and their rows.
-
-    prioritize is called with the same nodes next, in the same order: then no name is looked up again.
-    """
-
-    names: Sequence[str] = ()
-    rows: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    version: int = -1
-
-    def keep(self, names: Sequence[str], rows: IntColumn, snapshot: ClusterSnapshot) -> None:
-        """Keep names and rows, which hold until a node comes or goes."""
-        self.names, self.rows, self.version = names, rows, snapshot.static_version
-
-    def rows_of(self, names: Sequence[str], snapshot: ClusterSnapshot) -> IntColumn:
-        """Return the rows of nodes by their names."""
-        if self.version == snapshot.static_version and self.names == names:
-            return self.rows
-        found = map(snapshot.index.get, names, repeat(_NOWHERE))
-        return np.fromiter(found, dtype=np.int64, count=len(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,27 +217,27 @@ class Extender:
     engine: Callable[[], Engine]
     decisions: Decisions
     on_unschedulable: Callable[[PlacedPod, str], None]
-    last_result: LastFilterResult = field(default_factory=LastFilterResult)
+    known: KnownNames = field(default_factory=KnownNames)
 
     def filter(self, arguments: Arguments) -> Filtered:
         """Say which nodes suit the pod."""
         self.state.remember(arguments.pod)
         decision, rows = self._decide(arguments)
         suits: BoolColumn = np.append(decision.feasible, np.False_)[rows]
-        left = list(compress(arguments.names, suits))
-        self.last_result.keep(left, rows[suits], self.state.cluster.snapshot())
+        left = arguments.names.only(suits)
+        self.known.keep(left, rows[suits])
         failed, unresolvable = _refusals(decision, rows, arguments.names, suits)
         outcome = f"{int(suits.sum())} of {len(rows)} nodes suit it"
         if not suits.any():
-            unknown = int((rows == _NOWHERE).sum())
+            unknown = int((rows == NOWHERE).sum())
             causes = [f"{each.nodes} {each.cause.summary}" for each in decision.causes()]
             causes += [f"{unknown} unknown to corewise"] if unknown else []
             outcome = f"0/{len(rows)} nodes are available: {', '.join(causes)}"
             self.on_unschedulable(arguments.pod, outcome)
         self.decisions.remember(Asked.FILTER, decision, self.state.ages, outcome)
-        return Filtered(suits.tolist(), left, failed, unresolvable)
+        return Filtered(suits, left, failed, unresolvable)
 
-    def prioritize(self, arguments: Arguments) -> Sequence[int]:
+    def prioritize(self, arguments: Arguments) -> IntColumn:
         """Return a score of 0 to 10 for each node, spread over the nodes asked about.
 
         It is the decision that ``filter`` has made and remembered, made again for fewer nodes.
@@ -258,28 +245,28 @@ class Extender:
         decision, rows = self._decide(arguments)
         suits: BoolColumn = np.append(decision.feasible, np.False_)[rows]
         totals: IntColumn = np.append(decision.total, 0)[rows]
-        return spread(totals, suits, arguments.names, key_of(arguments.pod))
+        return spread(totals, suits, self.known.checksums(key_of(arguments.pod), rows))
 
     def _decide(self, arguments: Arguments) -> tuple[Decision, IntColumn]:
         """Decide among the nodes in question; the rows are those of the nodes as they were sent."""
         facts = pod_facts(arguments.pod, self.state.rules)
         with self.state.without(arguments.pod):
             snapshot = self.state.cluster.snapshot()
-            rows = self.last_result.rows_of(arguments.names, snapshot)
+            rows = self.known.rows_of(arguments.names, snapshot)
             asked: BoolColumn = np.zeros(snapshot.size + 1, dtype=np.bool_)
             asked[rows] = True
-            return self.engine().decide(facts, snapshot, asked[:_NOWHERE]), rows
+            return self.engine().decide(facts, snapshot, asked[:NOWHERE]), rows
 
 
-def spread(totals: IntColumn, suits: BoolColumn, names: Sequence[str], pod: str) -> list[int]:
-    """Spread the engine's scores of nodes over 0 to 10; ``pod`` is its name.
+def spread(totals: IntColumn, suits: BoolColumn, checksums: IntColumn) -> IntColumn:
+    """Spread the engine's scores of nodes over 0 to 10; ``checksums`` are of the names of pod and node.
 
     One node, the best, has 10. Others as good as it have 9: which of them is the best depends on the names of
     pod and node alone, so it is the same at every call and in every replica, and another for another pod.
     The worst has 0; where a node does not suit the pod, that one has 0 and the worst of the others 1.
     """
     if not suits.any():
-        return [0] * len(names)
+        return np.zeros_like(totals)
     least, most = int(totals[suits].min()), int(totals[suits].max())
     lowest = 0 if suits.all() else 1
     steps = LARGEST_SCORE - lowest
@@ -288,28 +275,27 @@ def spread(totals: IntColumn, suits: BoolColumn, names: Sequence[str], pod: str)
         if most > least
         else np.full_like(totals, LARGEST_SCORE)
     )
-    best = np.flatnonzero(suits & (totals == most)).tolist()
-    seed = crc32(pod.encode())
-    first = max(best, key=lambda place: crc32(names[place].encode(), seed))
+    best = np.flatnonzero(suits & (totals == most))
     scores[best] = LARGEST_SCORE - 1
-    scores[first] = LARGEST_SCORE
-    found: list[int] = np.where(suits, scores, 0).tolist()
-    return found
+    scores[best[checksums[best].argmax()]] = LARGEST_SCORE
+    return np.where(suits, scores, 0)
 
 
 def _refusals(
-    decision: Decision, rows: IntColumn, names: Sequence[str], suits: BoolColumn
+    decision: Decision, rows: IntColumn, names: SentNames, suits: BoolColumn
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the texts of nodes that eviction could free, and of those where it could not."""
     failed: dict[str, str] = {}
-    unresolvable = {names[place]: UNKNOWN for place in np.flatnonzero(rows == _NOWHERE).tolist()}
-    left = ~suits & (rows != _NOWHERE)
+    unresolvable = {names[place]: UNKNOWN for place in np.flatnonzero(rows == NOWHERE).tolist()}
+    left = ~suits & (rows != NOWHERE)
+    if not left.any():
+        return failed, unresolvable
     for verdicts in decision.verdicts.values():
         codes = np.where(left, np.append(verdicts.codes, np.uint8(0))[rows], 0)
         for number, cause in enumerate(verdicts.causes, start=1):
-            places: Iterable[int] = np.flatnonzero(codes == number).tolist()
+            refused = rows[codes == number].tolist()
             target = unresolvable if cause.unresolvable else failed
-            target.update((names[place], cause.summary) for place in places)
+            target.update((decision.names[row], cause.summary) for row in refused)
         left &= codes == 0
     return failed, unresolvable
 
@@ -334,7 +320,7 @@ class ExtenderRoutes:
         """Return the routes."""
         answers: list[tuple[str, Callable[[Arguments], bytes], int]] = [
             (FILTER, lambda sent: encode_filtered(sent, self.extender.filter(sent)), 200),
-            (PRIORITIZE, lambda sent: encode_scores(sent.names, self.extender.prioritize(sent)), 503),
+            (PRIORITIZE, lambda sent: sent.names.scored(self.extender.prioritize(sent)), 503),
         ]
         calls = [
             Route("POST", f"/{verb}", self._call(verb, answer, unavailable), self.caller)
