@@ -3,8 +3,7 @@
     python -m node.plugin_process SOCKET HUNDREDTHS [slow]
 
 A line for each thing; the quotas of what runs already come from an annotation, in the place of a pod's spec.
-Each line of its input is a container and a quota that the runtime shall give it now. It ends when
-its input does.
+It ends when its input does.
 """
 
 from __future__ import annotations
@@ -86,14 +85,7 @@ async def main(socket: str, hundredths: str, *flags: str) -> None:
     handler = DividingHandler(Ratio(int(hundredths)), slow="slow" in flags)
     plugin = NRIPlugin(handler, PluginOptions(socket=socket), observer=Saying())
     running = asyncio.create_task(plugin.run())
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-    )
-    while line := await reader.readline():
-        container, quota = line.decode().split()
-        failed = await plugin.update_containers([ContainerUpdate(container, Microseconds(int(quota)))])
-        say("updated", container, *failed)
+    await asyncio.to_thread(sys.stdin.read)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

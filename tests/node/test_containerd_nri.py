@@ -44,13 +44,6 @@ class PluginProcess:
     def wait_until_said(self, line: str, times: int = 1) -> None:
         self._node.wait_for(lambda: self.said().count(line) >= times, f"the plugin says {line!r}")
 
-    def update(self, container: str, quota: int) -> None:
-        """Have the plugin ask the runtime for an update, and wait until that is done."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{container} {quota}\n".encode())
-        self.process.stdin.flush()
-        self.wait_until_said(f"updated {container}")
-
 
 @contextmanager
 def plugged(node: ContainerdNode, *flags: str) -> Iterator[PluginProcess]:
@@ -104,15 +97,6 @@ def test_an_update_is_not_divided_twice(node: ContainerdNode) -> None:
         node.cri.update(container, cpu_shares=2048)
         assert node.quota(pod, container) == TWO_CPU_DIVIDED
         assert f"update {pod.uid} updated None" in plugin.said()
-
-
-def test_an_update_that_the_plugin_asks_for_is_taken_as_it_is(node: ContainerdNode) -> None:
-    with plugged(node) as plugin, node.pod() as pod:
-        container = node.create(pod, "asked", quota=ONE_CPU)
-        node.cri.start(container)
-        plugin.update(container, 50_000)
-        assert node.quota(pod, container) == 50_000
-        assert node.stated_quota(container) == 50_000
 
 
 def test_pods_start_when_the_plugin_is_killed_and_are_divided_when_it_is_back(node: ContainerdNode) -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corewise.nri import codec
-from corewise.nri.errors import CallRefused, ConnectionLost, NoAnswer, NRIError
+from corewise.nri.errors import CallRefused, ConnectionLost, NRIError
 from corewise.nri.messages import ContainerUpdate
 from corewise.quantities import Microseconds
 from nri.fake_runtime import (
@@ -21,7 +21,6 @@ from nri.fake_runtime import (
     REQUEST,
     RESPONSE,
     RUNTIME,
-    RuntimeSide,
     Scene,
     container,
     envelope,
@@ -31,8 +30,6 @@ from nri.fake_runtime import (
 )
 from tally import fault
 from virtual_time import run_virtual
-
-UPDATE = ContainerUpdate("c-1", Microseconds(50_000))
 
 
 @pytest.fixture
@@ -243,60 +240,6 @@ def test_whatever_comes_the_plugin_serves_the_next_connection(tmp_path: Path, se
             await asyncio.sleep(5)
             await side.close()
             await still_serves(scene)
-
-    run_virtual(story())
-
-
-async def updated(side: RuntimeSide, payload: bytes = b"", *, code: int = 0) -> None:
-    number, request = await side.requests.get()
-    assert request.method == "UpdateContainers"
-    [update] = codec.decode("UpdateContainersRequest", request.payload).update
-    assert (update.container_id, update.linux.resources.cpu.quota.value) == ("c-1", 50_000)
-    side.answer(number, payload, code=code, message="no such thing")
-
-
-def test_the_plugin_may_ask_for_updates_of_its_own_accord(scene: Scene) -> None:
-    async def story() -> None:
-        async with scene.started() as side:
-            answered = asyncio.create_task(updated(side))
-            assert await scene.plugin.update_containers([UPDATE]) == []
-            await answered
-            failed = codec.encode("UpdateContainersResponse", failed=codec.updates([UPDATE]))
-            answered = asyncio.create_task(updated(side, failed))
-            assert await scene.plugin.update_containers([UPDATE]) == ["c-1"]
-            await answered
-
-    run_virtual(story())
-
-
-def test_updates_that_are_refused_lost_or_not_answered_say_so(scene: Scene) -> None:
-    async def story() -> None:
-        with pytest.raises(ConnectionLost, match="no connection"):
-            await scene.plugin.update_containers([UPDATE])
-        async with scene.started() as side:
-            answered = asyncio.create_task(updated(side, code=5))
-            with pytest.raises(CallRefused, match="refused UpdateContainers: no such thing"):
-                await scene.plugin.update_containers([UPDATE])
-            await answered
-            with pytest.raises(NoAnswer, match="within 10 s"):
-                await scene.plugin.update_containers([UPDATE])
-            waiting = asyncio.create_task(scene.plugin.update_containers([UPDATE]))
-            await asyncio.sleep(1)
-            await side.close()
-            with pytest.raises(ConnectionLost, match="the runtime closed the connection"):
-                await waiting
-
-    run_virtual(story())
-
-
-def test_an_answer_that_comes_too_late_does_no_harm(scene: Scene) -> None:
-    async def story() -> None:
-        async with scene.started() as side:
-            with pytest.raises(NoAnswer):
-                await scene.plugin.update_containers([UPDATE])
-            number, _ = await side.requests.get()
-            side.answer(number)
-            assert (await side.create()).status.code == 0
 
     run_virtual(story())
 

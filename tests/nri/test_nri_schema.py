@@ -86,8 +86,6 @@ def test_requests_are_read() -> None:
     assert (len(state.pods), len(state.containers), state.more) == (1, 1, True)
     configuration = codec.decode("ConfigureRequest", part(1, "x") + part(2, "containerd") + part(3, "1.7"))
     assert (configuration.runtime_name, configuration.runtime_version) == ("containerd", "1.7")
-    failed = codec.decode("UpdateContainersResponse", part(1, part(1, "id")))
-    assert [update.container_id for update in failed.failed] == ["id"]
 
 
 def test_envelopes_are_read_and_written() -> None:
@@ -115,7 +113,7 @@ def test_answers_are_written() -> None:
     resources = part(2, part(2, part(2, number(1, 83_334))))
     update = part(1, part(1, "id") + part(2, part(1, resources[2:])) + number(3, 1))
     wanted = codec.updates([ContainerUpdate("id", Microseconds(83_334))])
-    for answer in ("UpdateContainerResponse", "UpdateContainersRequest", "SynchronizeResponse"):
+    for answer in ("UpdateContainerResponse", "SynchronizeResponse"):
         assert codec.encode(answer, update=wanted) == update
     assert codec.encode("SynchronizeResponse", more=True) == number(2, 1)
     assert codec.encode("ConfigureResponse", events=2047) == number(2, 2047)

@@ -41,8 +41,6 @@ message Status { int32 code = 1; string message = 2; }
 
 message Empty {}
 message RegisterPluginRequest { string plugin_name = 1; string plugin_idx = 2; }
-message UpdateContainersRequest { repeated ContainerUpdate update = 1; }
-message UpdateContainersResponse { repeated ContainerUpdate failed = 1; }
 
 message ConfigureRequest { string runtime_name = 2; string runtime_version = 3; }
 message ConfigureResponse { int32 events = 2; }

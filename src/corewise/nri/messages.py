@@ -6,8 +6,7 @@ NRI distinguishes the two: a quota of None means "as it is", and of -1 "unlimite
 A program decides by a :class:`NRIHandler`, and gets metrics and health by a :class:`PluginObserver`. The
 runtime waits for each answer, and a pod's start with it. The plugin does not wait for a handler that is late
 or raises: it answers "no change" in its place, counts it, and the reconciler does the work later. A handler
-runs in the plugin's event loop and must not block it. It must not call ``NRIPlugin.update_containers`` and
-wait for that, since the runtime serves no plugin while it waits for one.
+runs in the plugin's event loop and must not block it.
 
 Source: github.com/containerd/nri, pkg/api/api.proto (package nri.pkg.api.v1alpha1).
 """

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from typing import Any, Never, TypeVar
 
 from corewise.nri import codec
 from corewise.nri.connection import Connection, NRIRequest, Reply
-from corewise.nri.errors import ConnectionLost, NRIError, Unreachable
+from corewise.nri.errors import NRIError, Unreachable
 from corewise.nri.messages import (
     ContainerUpdate,
     LifecycleEvent,
@@ -43,7 +43,6 @@ from corewise.nri.messages import (
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 _REGISTRATION_PATIENCE = 5.0
-_UPDATE_PATIENCE = 10.0
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 5.0
 _STEADY = 10.0
@@ -226,7 +225,6 @@ class NRIPlugin:
         self._options = options
         self._observer = observer
         self._rng = random.Random()  # noqa: S311 - spreads retries in time, guards nothing
-        self._connection: Connection | None = None
         self._logged = ""
 
     async def run(self) -> Never:
@@ -248,22 +246,6 @@ class NRIPlugin:
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * (1 << min(failures - 1, 16)))
             await asyncio.sleep(wait * self._rng.uniform(0.5, 1.0))
 
-    async def update_containers(self, updates: Iterable[ContainerUpdate]) -> list[str]:
-        """Have the runtime update containers now; return the IDs of those that it could not update.
-
-        Not to be awaited by a handler: the runtime answers only after the handler has.
-
-        Raises:
-            NRIError: if there is no connection, or the runtime refuses or does not answer.
-        """
-        if self._connection is None:
-            raise ConnectionLost(
-                "there is no connection to the runtime", hint="the plugin reconnects by itself"
-            )
-        request = codec.encode("UpdateContainersRequest", update=codec.updates(updates))
-        answer = await self._connection.call("UpdateContainers", request, patience=_UPDATE_PATIENCE)
-        return [failed.container_id for failed in codec.decode("UpdateContainersResponse", answer).failed]
-
     async def _connect(self) -> Never:
         """Serve over one connection until it ends."""
         try:
@@ -275,7 +257,6 @@ class NRIPlugin:
         try:
             await connection.run(self._stay_registered(connection))
         finally:
-            self._connection = None
             if service.synchronized:
                 self._logged = ""
                 self._observer.synchronized(now=False)
@@ -288,6 +269,5 @@ class NRIPlugin:
             "RegisterPluginRequest", plugin_name=self._options.name, plugin_idx=self._options.index
         )
         await connection.call("RegisterPlugin", request, patience=_REGISTRATION_PATIENCE)
-        self._connection = connection
         await asyncio.get_running_loop().create_future()
         raise AssertionError("nobody ends this wait but by cancelling it")
