@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from corewise.assessment.nodes import (
-    BoundContainer,
     BoundPod,
     BoundPodSpec,
     ManagedNode,
@@ -14,7 +13,7 @@ from corewise.assessment.nodes import (
     demand_of_node,
     view_of,
 )
-from corewise.kube.objects import ResourceRequirements
+from corewise.kube.objects import Container, ResourceRequirements
 from corewise.vocabulary.names import (
     CPU_MANAGER_POLICY,
     RESOURCE_STATUS,
@@ -22,7 +21,7 @@ from corewise.vocabulary.names import (
 
 
 def pod(cpu: str, **annotations: str) -> BoundPod:
-    container = BoundContainer(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
+    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
     bare = BoundPod(spec=BoundPodSpec(node_name="n1", containers=(container,)))
     if not annotations:
         return bare

@@ -32,6 +32,7 @@ from corewise.kube.objects import (
     EMPTY,
     NO_META,
     NO_RESOURCES,
+    Container,
     NodeSpec,
     ObjectMeta,
     ResourceRequirements,
@@ -83,20 +84,12 @@ class ManagedNode(Struct, frozen=True):
     status: ManagedNodeStatus = ManagedNodeStatus()
 
 
-class BoundContainer(Struct, frozen=True):
-    """core/v1 Container: its requests."""
-
-    name: str
-    resources: ResourceRequirements = NO_RESOURCES
-    restart_policy: str = ""
-
-
 class BoundPodSpec(Struct, frozen=True):
     """core/v1 PodSpec: what the pod requests, and of which node."""
 
     node_name: str = ""
-    containers: tuple[BoundContainer, ...] = ()
-    init_containers: tuple[BoundContainer, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
     overhead: Mapping[str, str] = EMPTY
     resources: ResourceRequirements = NO_RESOURCES
     priority: int | None = None
@@ -299,7 +292,7 @@ def demand_of(pod: BoundPod) -> PodDemand:
     return replace(demand, exclusive_cpus=claimed) if claimed else demand
 
 
-def _container(container: BoundContainer, granted: Mapping[str, GrantedContainer]) -> ContainerDemand:
+def _container(container: Container, granted: Mapping[str, GrantedContainer]) -> ContainerDemand:
     status = granted.get(container.name)
     return ContainerDemand(
         requests=_stated(container.resources.requests),

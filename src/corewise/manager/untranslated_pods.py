@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from corewise.actions import EmitEvent
-from corewise.assessment.nodes import BoundContainer, BoundPod
+from corewise.assessment.nodes import BoundPod
 from corewise.colocation.offline import is_offered
 from corewise.colocation.profiles import PriorityOfClass, why_not_online
 from corewise.kube.clock import Clock, sleep_unless
-from corewise.kube.objects import ObjectMeta
+from corewise.kube.objects import Container, ObjectMeta
 from corewise.manager.pod_webhooks import SPARED_NAMESPACES
 from corewise.manager.profiles import Profiles
 from corewise.manager.snapshot import Snapshot
@@ -149,7 +149,7 @@ def _document(pod: BoundPod) -> dict[str, Any]:
     }
 
 
-def _containers(containers: tuple[BoundContainer, ...]) -> list[dict[str, Any]]:
+def _containers(containers: tuple[Container, ...]) -> list[dict[str, Any]]:
     return [
         {
             "name": each.name,

@@ -29,11 +29,11 @@ from typing import Any
 import msgspec
 
 from corewise.amplification import pod_request
-from corewise.assessment.nodes import BoundContainer, BoundPod, BoundPodSpec, demand_of
+from corewise.assessment.nodes import BoundPod, BoundPodSpec, demand_of
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
 from corewise.kube.errors import AlreadyExists, KubeError, NotFound
-from corewise.kube.objects import NO_META, ObjectMeta, Struct
+from corewise.kube.objects import NO_META, Container, ObjectMeta, Struct
 from corewise.kube.resources import LEASES, NODES, PODS, Resource
 from corewise.simulation.kubelet_status import (
     Need,
@@ -62,7 +62,7 @@ _FALSE = re.compile(r"(?:/\w+)*/?false")
 Key = tuple[str, str]
 
 
-class SimulatedContainer(BoundContainer, frozen=True):
+class SimulatedContainer(Container, frozen=True):
     """core/v1 Container with what it runs."""
 
     command: tuple[str, ...] = ()
@@ -174,10 +174,8 @@ class PodReconciler:
 
     async def _settle(self, kubelet: Kubelet, pod: SimulatedPod) -> None:
         name, namespace = pod.metadata.name, pod.metadata.namespace
-        counters = self._fleet.counters
         if pod.metadata.deletion_timestamp is not None:
             await kubelet.client.delete(PODS, name, namespace, uid=pod.metadata.uid, grace_period=0)
-            counters.pods_deleted += 1
             return
         status = await self._status_of(kubelet, pod)
         if status is not None:
@@ -277,7 +275,6 @@ class KubeletCounters:
     lease_renewals: int = 0
     pods_started: int = 0
     pods_rejected: int = 0
-    pods_deleted: int = 0
     failures: int = 0
     last_failure: str = ""
 

@@ -30,8 +30,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from corewise.assessment.nodes import BoundContainer, BoundPod
+from corewise.assessment.nodes import BoundPod
 from corewise.kernel.cgroups.layout import Driver, PodCgroups, QOSClass
+from corewise.kube.objects import Container
 from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, offered
 from corewise.simulation.contention import MemoryUse
@@ -68,7 +69,7 @@ def container_id(pod: BoundPod, container: str) -> str:
     return f"containerd://{digest}"
 
 
-def running_containers(pod: BoundPod) -> Iterator[BoundContainer]:
+def running_containers(pod: BoundPod) -> Iterator[Container]:
     """Yield the containers that run as long as the pod does: sidecars, and the pod's own."""
     yield from (each for each in pod.spec.init_containers if each.restart_policy == "Always")
     yield from pod.spec.containers
@@ -108,7 +109,7 @@ def _kubelet_quotas(pod: BoundPod) -> Iterator[tuple[str, Microseconds]]:
             yield container_cgroup(pod, each.name), quota
 
 
-def _limit(container: BoundContainer) -> ContainerLimit:
+def _limit(container: Container) -> ContainerLimit:
     return ContainerLimit(cpu_of(container.resources.limits), sidecar=container.restart_policy == "Always")
 
 

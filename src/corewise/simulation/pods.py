@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from corewise.assessment.nodes import BoundContainer
+from corewise.kube.objects import Container
 from corewise.quantities import Quantity, QuantityError
 from corewise.simulation.contention import MemoryUse
 from corewise.simulation.load import Load, Shape
@@ -95,7 +95,7 @@ def phase_of(name: str) -> float:
     return zlib.crc32(name.encode()) / 2**32
 
 
-def amount_of(container: BoundContainer, resource: str) -> int:
+def amount_of(container: Container, resource: str) -> int:
     """Return what a container requests of a resource, in its unit, or else its limit."""
     amounts = {**container.resources.limits, **container.resources.requests}
     try:
