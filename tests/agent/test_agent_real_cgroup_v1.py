@@ -24,12 +24,11 @@ from agent.fake_node import container, manifest
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
 from corewise.kernel.cgroups.files import CgroupFiles
-from corewise.kernel.cgroups.layout import Layout, Version, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.layout import Layout, Version, find_pod_cgroups
 from corewise.kernel.cgroups.resources import read_bandwidth, read_usage
-from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Microseconds
 from corewise.vocabulary import metrics
-from kernel.cgroup_writes import write_quota, write_weight
+from kernel.cgroup_writes import layout_here, write_quota, write_weight
 from kubedouble import LocalAPIServer
 
 PERIOD = Microseconds(100_000)
@@ -40,16 +39,7 @@ HEAVIEST = 262_144
 SPIN = "while True: pass"
 
 
-def layout_here() -> Layout | None:
-    try:
-        layout = find_layout()
-    except LayoutUnknown:
-        return None
-    usable = layout.version is Version.V1 and os.geteuid() == 0 and os.access(layout.cpu, os.W_OK)
-    return layout if usable and "cpuacct" in layout.mounts else None
-
-
-LAYOUT = layout_here()
+LAYOUT = layout_here(Version.V1, needs=("cpu", "cpuacct"))
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup v1 cpu controller")
 
 

@@ -14,8 +14,9 @@ import pytest
 
 from agent.agent_world import AgentWorld, agent_world, until
 from corewise.kernel.cgroups.layout import Version
+from kernel.cgroup_writes import layout_here
 from kubedouble import LocalAPIServer
-from real_load.kubelet_tree import KubeletTree, layout_here
+from real_load.kubelet_tree import KubeletTree
 
 LAYOUT = layout_here(Version.V1)
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup v1 cpu controller")

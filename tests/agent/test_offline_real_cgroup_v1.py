@@ -20,9 +20,10 @@ from corewise.agent.cgroups import restore
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
+from kernel.cgroup_writes import layout_here
 from real_load.agents import OPTION_1, OPTION_2, Agent
 from real_load.crew import Crew
-from real_load.kubelet_tree import layout_here, marked_pod
+from real_load.kubelet_tree import marked_pod
 from real_load.runs import cpus_here
 from real_load.stated_node import BUSY, CPUS, FLOOR, FULL, QUIET, ROOMY, STEP, TIGHT, StatedNode, stated_node
 from tools.suppression_proof.closed_loop import Sample, Series, figures

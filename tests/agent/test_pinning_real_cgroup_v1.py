@@ -27,29 +27,19 @@ from corewise.kernel.cgroups.layout import (
     PodCgroups,
     QOSClass,
     Version,
-    find_layout,
     find_pod_cgroups,
 )
-from corewise.kernel.errors import LayoutUnknown
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal
 from corewise.topology import CPUSet
+from kernel.cgroup_writes import layout_here
 
 NEEDED = ("cpu", "cpuset")
 SLEEP = ("sleep", "3600")
 _ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S+)$", re.MULTILINE)
 
 
-def layout_here() -> Layout | None:
-    try:
-        layout = find_layout()
-    except LayoutUnknown:
-        return None
-    usable = layout.version is Version.V1 and os.geteuid() == 0 and set(NEEDED) <= set(layout.mounts)
-    return layout if usable and all(os.access(layout.mounts[each], os.W_OK) for each in NEEDED) else None
-
-
-LAYOUT = layout_here()
+LAYOUT = layout_here(Version.V1, needs=NEEDED)
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="needs root and writable cgroup v1 controllers")
 
 

@@ -38,8 +38,6 @@ OFFLINE = f"{SLICE}/pody"
 OFFLINE_ONE = f"{OFFLINE}/one"
 NORMALIZATION, SUPPRESSION, BATCH = QuotaOwner
 
-V1_ONLY = "only v1 has a rule for parents and children"
-
 
 class Node:
     """A tree, its writer and its journal."""

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
-from corewise.kernel.cgroups.layout import Driver, Layout, QOSClass, Version, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.layout import Driver, Layout, QOSClass, Version, find_pod_cgroups
 from corewise.kernel.cgroups.resources import read_bandwidth, read_burst, read_usage
-from corewise.kernel.errors import LayoutUnknown, ValueRefused, Vanished
+from corewise.kernel.errors import ValueRefused, Vanished
 from corewise.kernel.writing.journal import Journal, MemoryLog
 from corewise.kernel.writing.journaled_writer import Hook, Point
 from corewise.kernel.writing.quota_writer import QuotaWriter
@@ -39,23 +39,14 @@ from kernel.cgroup_trees import (
     in_order_everywhere,
     killed_child,
 )
-from kernel.cgroup_writes import write_burst, write_quota, write_weight
+from kernel.cgroup_writes import layout_here, write_burst, write_quota, write_weight
 
 UID = "5b9eb9ae-7e5d-4e1c-a7d5-22ff2d4c9f6a"
 HEAVIEST = 262_144
 NORMALIZATION = QuotaOwner.NORMALIZATION
 
 
-def layout_here() -> Layout | None:
-    try:
-        layout = find_layout()
-    except LayoutUnknown:
-        return None
-    usable = layout.version is Version.V1 and os.geteuid() == 0 and os.access(layout.cpu, os.W_OK)
-    return layout if usable and "cpuacct" in layout.mounts else None
-
-
-LAYOUT = layout_here()
+LAYOUT = layout_here(Version.V1, needs=("cpu", "cpuacct"))
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup v1 cpu controller")
 
 

@@ -19,30 +19,22 @@ from hypothesis import strategies as st
 
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import CgroupFiles, Files, ancestors
-from corewise.kernel.cgroups.layout import CONTROLLERS, Layout, Version, find_layout
+from corewise.kernel.cgroups.layout import CONTROLLERS, Layout, Version
 from corewise.kernel.cgroups.resources import read_cpuset, read_memory_usage, read_working_set
-from corewise.kernel.errors import Busy, LayoutUnknown, ValueRefused
+from corewise.kernel.errors import Busy, ValueRefused
 from corewise.kernel.writing.journal import Journal, MemoryLog
 from corewise.kernel.writing.journaled_writer import Hook, Point
 from corewise.kernel.writing.setting_claims import setting_file
 from corewise.kernel.writing.setting_writer import SettingWriter
 from kernel.cgroup_trees import KernelRules, StoredCgroups, dying, killed_child, setting
+from kernel.cgroup_writes import layout_here
 
 CPUS = Setting.CPUSET
 PINNING = SettingOwner.PINNING
 MEBI = 1 << 20
 
 
-def layout_here() -> Layout | None:
-    try:
-        layout = find_layout()
-    except LayoutUnknown:
-        return None
-    usable = layout.version is Version.V1 and os.geteuid() == 0 and layout.mounts.keys() == set(CONTROLLERS)
-    return layout if usable and all(os.access(mount, os.W_OK) for mount in layout.mounts.values()) else None
-
-
-LAYOUT = layout_here()
+LAYOUT = layout_here(Version.V1, needs=CONTROLLERS)
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="needs root and writable cgroup v1 controllers")
 
 

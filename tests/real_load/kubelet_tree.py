@@ -20,9 +20,8 @@ import msgspec
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
 from corewise.kernel.cgroups.files import CgroupFiles
-from corewise.kernel.cgroups.layout import Layout, QOSClass, Version, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.layout import Layout, QOSClass, Version, find_pod_cgroups
 from corewise.kernel.cgroups.resources import read_bandwidth, read_usage
-from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Microseconds, Quantity
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_LEVEL
 from kernel.cgroup_writes import write_quota, write_weight
@@ -35,16 +34,6 @@ _HEAVY = 32_768
 _LIGHTEST = 2
 _SHARES_OF_A_CPU = 1024
 _RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-
-
-def layout_here(*versions: Version) -> Layout | None:
-    """Return the layout of this machine, if it has one of these versions and it may be written."""
-    try:
-        layout = find_layout()
-    except LayoutUnknown:
-        return None
-    usable = layout.version in versions and os.geteuid() == 0 and os.access(layout.cpu, os.W_OK)
-    return layout if usable and set(_CONTROLLERS) <= set(layout.mounts) else None
 
 
 def online_pod(name: str, cpus: int) -> QuotaPod:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from corewise.kernel.cgroups.layout import Version
-from real_load.kubelet_tree import layout_here
+from kernel.cgroup_writes import layout_here
 from tools.suppression_proof import latency, requests
 from tools.suppression_proof.latency_figures import Trial, interval, quantile, schedule, table
 from tools.suppression_proof.real import ALONE, machine

@@ -18,11 +18,10 @@ from corewise.agent.quotas import targets_of
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, PodCgroups, Version, find_layout, find_pod_cgroups
 from corewise.kernel.cgroups.resources import read_bandwidth
-from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Bytes, Microseconds
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import CATALOGUE, Machine
-from kernel.cgroup_writes import write_quota
+from kernel.cgroup_writes import layout_here, write_quota
 
 PERIOD = Microseconds(100_000)
 
@@ -87,7 +86,7 @@ class BenchMachine:
 @contextmanager
 def bench_machine() -> Iterator[BenchMachine]:
     """A machine with kubelet's upper cgroups."""
-    layout = _real()
+    layout = layout_here(Version.V1, needs=("cpu", "cpuacct"))
     if layout is None:
         with tempfile.TemporaryDirectory() as folder:
             model = CATALOGUE["Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"]
@@ -101,12 +100,3 @@ def bench_machine() -> Iterator[BenchMachine]:
         yield machine
     finally:
         machine.remove()
-
-
-def _real() -> Layout | None:
-    try:
-        layout = find_layout()
-    except LayoutUnknown:
-        return None
-    usable = layout.version is Version.V1 and os.geteuid() == 0 and os.access(layout.cpu, os.W_OK)
-    return layout if usable and "cpuacct" in layout.mounts else None

@@ -34,9 +34,10 @@ from corewise.vocabulary.names import (
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
 )
+from kernel.cgroup_writes import layout_here
 from real_load.agents import Agent
 from real_load.crew import Crew, Curve
-from real_load.kubelet_tree import KubeletTree, layout_here
+from real_load.kubelet_tree import KubeletTree
 from real_load.machine_load import MachineLoad
 from real_load.runs import cpus_here
 from real_load.spinner import SLOT

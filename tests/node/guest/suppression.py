@@ -18,9 +18,10 @@ from pathlib import Path
 
 from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Layout, Version
+from kernel.cgroup_writes import layout_here
 from node.guest.records import Report
 from real_load.agents import OPTION_1, OPTION_2
-from real_load.kubelet_tree import layout_here, marked_pod
+from real_load.kubelet_tree import marked_pod
 from real_load.stated_node import BUSY, FULL, QUIET, StatedNode, stated_node
 
 LONGEST = 600
