@@ -62,7 +62,6 @@ def only(capacity: str, allocatable: str) -> NodeAmounts:
 
 RAW, APPLIED = cpus("8", "7"), cpus("16", "14")
 RECORD = recorded({"cpu": ("8", "16")}, {"cpu": ("7", "14")})
-WITHOUT_GENERATION = {names.RECORD_GENERATION: ""}
 
 
 def report(

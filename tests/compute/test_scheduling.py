@@ -21,7 +21,6 @@ from corewise.vocabulary.reasons import Reason
 
 Examples = Mapping[str, Mapping[str, str]]
 SMT, NO_SMT = "smt", "no-smt"
-LEGACY_SMT = {"vcpu_pin_set": "2-17"}
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
 EXAMPLE_1: Examples = {"new": {"resources:VCPU": "2"}, "legacy": {}}

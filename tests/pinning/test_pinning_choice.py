@@ -102,7 +102,7 @@ def test_a_wish_that_cannot_be_granted_is_refused_with_its_reason(
 def test_isolated_cpus_keep_their_siblings_empty() -> None:
     grant = choose(held("0"), Wish(2, ISOLATED))
     assert grant == Grant(CPUSet.parse("1-2"), CPUSet.parse("9-10"))
-    after = held("0").with_grant("me", grant)
+    after = held("0").with_claim("me", Claim(grant.cpus, grant.withheld))
     assert not after.free & CPUSet.parse("1-2,9-10")
     assert after.held == CPUSet.parse("0-2")
 

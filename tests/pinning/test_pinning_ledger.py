@@ -169,7 +169,7 @@ def test_no_sequence_of_wishes_and_releases_gives_a_cpu_to_two_or_refuses_withou
             check_refusal(ledger, wish, answer)
             continue
         check_grant(ledger, wish, answer)
-        ledger = ledger.with_grant(owner, answer, wish.exclusive)
+        ledger = ledger.with_claim(owner, Claim(answer.cpus, answer.withheld, wish.exclusive))
         assert ledger.conflicts == ()
         assert ledger.held_by(owner) == answer.cpus
     owned = [ledger.held_by(owner) for owner in ledger.claims]

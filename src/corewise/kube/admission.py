@@ -117,8 +117,6 @@ def _same(old: object, new: object) -> bool:
 
 
 API_VERSION = "admission.k8s.io/v1"
-WARNING_ADVICE = 120
-"""Characters to which the Kubernetes documentation advises to keep a warning."""
 _WARNING_LIMIT = 256
 _NULL = msgspec.Raw(b"null")
 

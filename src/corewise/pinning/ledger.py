@@ -152,10 +152,6 @@ class Ledger:
         """Return the ledger with a claim: it takes the place of the owner's earlier one, else the last."""
         return replace(self, claims=MappingProxyType({**self.claims, owner: claim}))
 
-    def with_grant(self, owner: str, grant: Grant, exclusive: Exclusivity = Exclusivity.NONE) -> Ledger:
-        """Return the ledger after a choice was carried out."""
-        return self.with_claim(owner, Claim(grant.cpus, grant.withheld, exclusive))
-
     def without(self, owner: str) -> Ledger:
         """Return the ledger without an owner's claim; itself if there is none."""
         if owner not in self.claims:
