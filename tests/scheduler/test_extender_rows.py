@@ -116,6 +116,15 @@ def test_names_are_found_and_chosen_as_if_one_by_one(
     ]
 
 
+def test_names_that_share_a_place_of_the_table_are_found_too() -> None:
+    cluster, known = Cluster(), KnownNames()
+    for number in range(2_000):
+        cluster.put_node(node(f"node-{number}", 8))
+    index = cluster.snapshot().index
+    rows = known.rows_of(SentNames.of(list(index)), cluster.snapshot())
+    assert rows.tolist() == list(index.values())
+
+
 def test_only_an_array_of_plain_names_is_read_without_looking_at_each() -> None:
     """Everything else is read name by name, with an error that says which one is wrong."""
     others = (

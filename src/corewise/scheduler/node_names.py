@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine import NOWHERE, ClusterSnapshot
 
-_ROOMY: Final = 32
-"""Places of the table for each name: of 5,000 names some 50 share a place with another."""
+_ROOMY: Final = 64
+"""Places of the table for each name: of 5,000 names some 25 share a place with another."""
 _WORD: Final = 8
 _ODD: Final = 0x9E3779B97F4A7C15
 _QUOTE: Final = ord('"')
@@ -93,7 +93,8 @@ class SentNames(Sequence[str]):
             pairs = zip(self, scores.tolist(), strict=True)
             return msgspec.json.encode([{"Host": name, "Score": score} for name, score in pairs])
         first, between, last = _SCORED
-        text = bytearray(first + self.array[2:-2].replace(b'","', between) + last)
+        text = bytearray(self.array.replace(b'","', between))
+        text[:2], text[-2:] = first, last
         shift = np.arange(len(self)) * (len(between) - len('","')) + len(first) - len('["')
         digits = self.ends + shift + len('","Score":')
         np.frombuffer(text, dtype=np.uint8)[digits] = ord("0") + scores % 10
@@ -122,7 +123,7 @@ class KnownNames:
         if names.array == self._kept:
             return self._kept_rows
         words = self._words(names)
-        rows = self._table[self._places(words)].astype(np.int64)
+        rows = self._table.take(self._places(words)).astype(np.int64)
         unlike = np.flatnonzero(self._known.take(rows, axis=0) != words) // words.shape[1]
         for place in set(unlike.tolist()):
             rows[place] = snapshot.index.get(names[place], NOWHERE)
@@ -168,9 +169,11 @@ class KnownNames:
         words &= self._masks.view(np.uint64).take(lengths, axis=0)
         return words
 
-    def _places(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _places(self, words: NDArray[np.uint64]) -> IntColumn:
         """Return the table's place for each name."""
-        mixed: NDArray[np.uint64] = np.dot(words, self._odd)
+        mixed = np.zeros(len(words), dtype=np.uint64)
+        for column, odd in zip(words.T, self._odd, strict=True):
+            mixed += column * odd
         mixed ^= mixed >> np.uint64(32)
         mixed *= np.uint64(_ODD)
-        return mixed >> self._beyond
+        return (mixed >> self._beyond).view(np.int64)
