@@ -114,11 +114,6 @@ def test_wide_is_never_cut() -> None:
     assert narrow == output.render(TWO, Form.WIDE, screen=Screen())
 
 
-def test_a_sum_stands_last_or_first_on_a_live_screen() -> None:
-    first = output.render(TWO, Form.TABLE, summary_first=True).splitlines()
-    assert [line.split()[0] for line in first] == ["NAME", "*", "n1", "node-2"]
-
-
 def test_a_terminal_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "91")

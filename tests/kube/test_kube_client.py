@@ -152,13 +152,12 @@ async def test_bytes_are_sent_as_they_are(api: FakeAPI, client: Client) -> None:
 
 async def test_delete_states_its_preconditions(api: FakeAPI, client: Client) -> None:
     api.answers(reply({}))
-    await client.delete(PODS, "p", "d", uid="u", grace_period=0, propagation="Background", dry_run=True)
+    await client.delete(PODS, "p", "d", uid="u", grace_period=0, dry_run=True)
     assert api.seen[0].json == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "preconditions": {"uid": "u"},
         "gracePeriodSeconds": 0,
-        "propagationPolicy": "Background",
         "dryRun": ["All"],
     }
 

@@ -155,9 +155,7 @@ def option(
     )
 
 
-def render(
-    listing: Listing[T], form: Form, *, screen: Screen | None = None, summary_first: bool = False
-) -> str:
+def render(listing: Listing[T], form: Form, *, screen: Screen | None = None) -> str:
     """Return the listing in one form, ending in a newline unless it is empty; a table fits the screen."""
     if form is Form.JSON or form is Form.YAML:
         document: dict[str, Any] = {"items": list(listing.records)}
@@ -169,7 +167,6 @@ def render(
     if form is Form.NAME:
         return "".join(f"{listing.name(row)}\n" for row in listing.rows)
     rows = [*listing.rows, *listing.summary]
-    rows = [*listing.summary, *listing.rows] if summary_first else rows
     return table(listing.columns, rows, wide=form is Form.WIDE, screen=screen, complete="-o wide")
 
 

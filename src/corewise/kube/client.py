@@ -255,7 +255,6 @@ class Client:
         *,
         uid: str = "",
         grace_period: int | None = None,
-        propagation: str = "",
         dry_run: bool = False,
     ) -> None:
         """Delete an object; with a ``uid``, that very one (``Conflict`` if another has its name)."""
@@ -264,8 +263,6 @@ class Client:
             options["preconditions"] = {"uid": uid}
         if grace_period is not None:
             options["gracePeriodSeconds"] = grace_period
-        if propagation:
-            options["propagationPolicy"] = propagation
         if dry_run:
             options["dryRun"] = ["All"]
         await self.request("DELETE", resource.path(name, namespace=namespace), body=options)

@@ -84,7 +84,6 @@ class Elector:
         name: str,
         identity: str,
         terms: Terms = DEFAULT_TERMS,
-        on_new_leader: Callable[[str], None] | None = None,
         clock: Clock = SYSTEM_CLOCK,
         rng: random.Random | None = None,
         owner: str = "",
@@ -94,7 +93,6 @@ class Elector:
         self._name = name
         self._identity = identity
         self._terms = terms
-        self._on_new_leader = on_new_leader
         self._clock = clock
         self._owner = owner
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries in time, guards nothing
@@ -231,8 +229,6 @@ class Elector:
         # A Lease ages from the moment at which this very record was first seen.
         same = before is not None and before.lease.spec == lease.spec
         self._observed = _Observed(lease, before.since if before and same else self._clock.monotonic())
-        if self._on_new_leader and self.leader and (before is None or before.holder != self.leader):
-            self._on_new_leader(self.leader)
 
     async def _release(self) -> None:
         """Empty the holder, if that is us and the API server can be reached."""
