@@ -265,7 +265,9 @@ OVERSUBSCRIPTION_PROBLEMS = {
     '{"intervalSeconds": 1.5}': [
         "error line 1, column 21: intervalSeconds: 1.5 is not a whole number: write 2"
     ],
-    '{"ratio": 0E-999999999, "intervalSeconds": 1e1}': [],
+    '{"ratio": 0E-999999999, "intervalSeconds": 1e1}': [
+        "warning line 1, column 11: ratio: offers nothing to offline pods"
+    ],
 }
 
 

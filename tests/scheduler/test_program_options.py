@@ -109,6 +109,10 @@ def test_the_weight_is_explained_where_it_is_printed_and_in_the_help() -> None:
         (["--listen", ":0", "--webhook-service", "x"], "is not a Service"),
         (["config", "--url", "corewise:443"], "must begin with https://"),
         (["config", "--url", "http://corewise"], "the extender demands a client certificate"),
+        (["config", "--url", "https://"], "'https://' is not https://HOST"),
+        (["config", "--url", "https://:443"], "is not https://HOST"),
+        (["config", "--url", "https://corewise:port"], "is not https://HOST"),
+        (["config", "--url", "https://user@corewise?x=1"], "is not https://HOST"),
         (["config", "--cert-file", "x"], "go together"),
     ],
 )

@@ -323,6 +323,7 @@ async def test_pods_that_own_cpus_get_them_from_the_real_scheduler_also_when_a_s
         (("--from-openb", "none.csv", "none.csv"), 5, "none.csv: No such file"),
         (("--scenario", "none.yaml"), 5, "  unknown-model  three machines"),
         (("--kubeconfig-out", "none/kubeconfig"), 5, "cannot write none/kubeconfig: there is no directory"),
+        (("--kubeconfig-out", "/proc/kubeconfig"), 5, "cannot write /proc/kubeconfig: "),
     ],
 )
 def test_a_wrong_call_is_told_in_a_line(arguments: tuple[str, ...], code: int, message: str) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Coroutine, Mapping
 from functools import reduce
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -167,10 +168,25 @@ def check_webhooks(options: Mapping[str, Any]) -> None:
     """
     if bool(options["tls_cert"]) != bool(options["tls_key"]):
         raise click.UsageError("--tls-cert and --tls-key go together")
-    if options["webhook_url"] and not options["webhook_url"].startswith("https://"):
-        raise click.BadParameter(
-            "must begin with https://: the API server calls no other", param_hint="--webhook-url"
-        )
+    if options["webhook_url"]:
+        check_https(options["webhook_url"], "--webhook-url", "the API server calls no other")
+
+
+def check_https(url: str, option: str, why: str) -> None:
+    """Check a URL by which others reach a program of ours; ``why`` it must be https.
+
+    Raises:
+        click.BadParameter: if it is none.
+    """
+    if not url.startswith("https://"):
+        raise click.BadParameter(f"must begin with https://: {why}", param_hint=option)
+    try:
+        parts = urlsplit(url)
+        usable = parts.hostname and parts.port != 0 and not (parts.username or parts.query or parts.fragment)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise click.BadParameter(f"{url!r} is not https://HOST[:PORT][/PATH]", param_hint=option)
 
 
 def run_program(

@@ -23,6 +23,7 @@ from corewise.cli.options import (
     SIZE,
     SYSTEM_NAMESPACE_OPTION,
     TLS_OPTIONS,
+    check_https,
     check_webhooks,
     connection_options,
     examples,
@@ -180,9 +181,7 @@ def config_command(
     The files are expected in /etc/kubernetes/corewise, or where --write-certificates writes them, unless
     options say where they are on kube-scheduler's host. Only --write-certificates asks the cluster.
     """
-    if not url.startswith("https://"):
-        message = "must begin with https://: the extender demands a client certificate"
-        raise click.BadParameter(message, param_hint="--url")
+    check_https(url, "--url", "the extender demands a client certificate")
     if bool(cert_file) != bool(key_file):
         raise click.UsageError("--cert-file and --key-file go together")
     where = str(folder.absolute()) if folder else CERTIFICATES

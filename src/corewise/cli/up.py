@@ -106,8 +106,8 @@ def command(
         with _folder(None) as folder:
             run_outage(folder, nodes, duration, form)
         return
-    if kubeconfig_out and not kubeconfig_out.parent.is_dir():
-        raise Failure(f"cannot write {kubeconfig_out}: there is no directory {kubeconfig_out.parent}")
+    if kubeconfig_out:
+        _check_writable(kubeconfig_out)
     plan = make_plan(nodes, scenario, dump, openb)
     check_config(plan)
     with _folder(state) as folder:
@@ -154,6 +154,16 @@ def _scratch() -> str | None:
     except OSError:
         return None
     return _MEMORY if roomy and not os.environ.get("TMPDIR") else None
+
+
+def _check_writable(file: Path) -> None:
+    """Refuse now what could not be written once the cluster is up."""
+    if not file.parent.is_dir():
+        raise Failure(f"cannot write {file}: there is no directory {file.parent}")
+    try:
+        (file.open("ab") if file.exists() else tempfile.TemporaryFile(dir=file.parent)).close()
+    except OSError as error:
+        raise Failure(f"cannot write {file}: {error.strerror}") from error
 
 
 def _run(options: RunOptions, teller: Teller) -> RunReport:

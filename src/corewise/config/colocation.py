@@ -263,8 +263,11 @@ def _oversubscription(
     decoder: Decoder, places: Fields, inherited: OversubscriptionSettings
 ) -> OversubscriptionSettings:
     interval = decoder.whole(places["intervalSeconds"], 1, LONGEST_INTERVAL)
+    ratio = decoder.share(places["ratio"], NOTHING, places=2)
+    if ratio == NOTHING:
+        decoder.warn(places["ratio"], "offers nothing to offline pods")
     return OversubscriptionSettings(
-        ratio=either(decoder.share(places["ratio"], NOTHING, places=2), inherited.ratio),
+        ratio=either(ratio, inherited.ratio),
         interval=inherited.interval if interval is None else Seconds(interval),
     )
 
