@@ -161,7 +161,8 @@ def _check_writable(file: Path) -> None:
     if not file.parent.is_dir():
         raise Failure(f"cannot write {file}: there is no directory {file.parent}")
     try:
-        (file.open("ab") if file.exists() else tempfile.TemporaryFile(dir=file.parent)).close()
+        with file.open("ab") if file.exists() else tempfile.TemporaryFile(dir=file.parent):
+            pass
     except OSError as error:
         raise Failure(f"cannot write {file}: {error.strerror}") from error
 
