@@ -161,12 +161,17 @@ class Table:
         for change in self.since(version):
             before.setdefault(change.stored.key, change.previous)
         keys = self._candidates(namespace, {} if before else fields or {})
-        gone = [key for key, stored in before.items() if stored and key not in self._objects]
-        if gone or None in before.values():
-            there = [key for key in keys if before.get(key, key) is not None]
-            keys = sorted([*there, *(key for key in gone if not namespace or key[0] == namespace)])
         if after is not None:
             keys = keys[bisect_right(keys, after) :]
+        for key, stored in before.items():
+            if (after is not None and key <= after) or (namespace and key[0] != namespace):
+                continue
+            place = bisect_left(keys, key)
+            is_there = key in keys[place : place + 1]
+            if stored is None and is_there:
+                del keys[place]
+            elif stored is not None and not is_there:
+                keys.insert(place, key)
         return len(keys), (before.get(key) or self._objects[key] for key in keys)
 
     def since(self, version: int) -> list[Change]:

@@ -18,7 +18,8 @@ from tools.scale import filling
 from tools.scale.filling import PodShape
 from tools.scale.rig import Reading, Rig, kubelet_counters, kubelets, read_process, rig, start_all
 
-_SETTLED = 5.0
+_SETTLED = 45.0
+"""Seconds after the ratios have changed: a manager looks again after half a minute at nodes that it wrote."""
 _REST = 30.0
 _EVENTS_A_SECOND, _EVENTS_FOR = 500.0, 10.0
 _DECISIONS, _BINDS = 200, 40
