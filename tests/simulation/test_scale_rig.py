@@ -10,7 +10,7 @@ import pytest
 
 from corewise.simulation.control_plane import MANAGER, SCHEDULER
 from kubedouble import expressions
-from tools.scale.figures import exponent
+from tools.bench.table import exponent
 from tools.scale.filling import PodShape
 from tools.scale.rig import Reading, kubelet_counters, kubelets, rig
 from tools.scale.soak import judge

@@ -24,8 +24,7 @@ from corewise.kube.resources import NODES, PODS
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
 from tools.bench import processes
 from tools.bench.agent_machine import BenchMachine, bench_machine
-from tools.bench.table import Row
-from tools.scale.figures import exponent
+from tools.bench.table import Row, exponent
 
 NODE = "n1"
 COUNTS = (110, 250)

@@ -12,6 +12,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 from corewise.engine import (
     BlockingTaint,
@@ -28,7 +29,7 @@ from corewise.engine import (
 from corewise.engine.framework import Filter, Score
 from corewise.quantities import Ratio
 from corewise.simulation.planner_inputs import arrangement
-from tools.bench.table import Row, quantile
+from tools.bench.table import Row, exponent, quantile
 
 _SIZES, _RATIOS = (32, 64, 96, 128), (100, 150, 200)
 _DECISIONS = 3_000
@@ -38,7 +39,13 @@ _GIBI = 1 << 30
 
 async def measure(counts: tuple[int, ...]) -> list[Row]:
     """Decisions, placements a second and memory at each number of nodes."""
-    return [row for count in counts for row in _measure(count)]
+    measured = [_measure(count) for count in counts]
+    curve = [(count, decision) for count, (decision, _) in zip(counts, measured, strict=True)]
+    slopes = ", ".join(f"{exponent(one, two) or 0.0:.2f}" for one, two in pairwise(curve))
+    grown = Row(
+        "exponents of filter + score p50 (1.00: linear)", f"{' to '.join(map(str, counts))} nodes", slopes
+    )
+    return [*(row for _, rows in measured for row in rows), grown]
 
 
 def cpus_of(index: int) -> int:
@@ -71,7 +78,8 @@ def engine() -> Engine:
     return assemble(kube_checks=True)
 
 
-def _measure(count: int) -> list[Row]:
+def _measure(count: int) -> tuple[float, list[Row]]:
+    """Return the p50 of a decision in seconds, and the rows."""
     cluster = Cluster()
     heap = _heap(lambda: _put_nodes(cluster, count)) / count
     chooser, decisions, rounds = engine(), [], []
@@ -89,7 +97,7 @@ def _measure(count: int) -> list[Row]:
     at = f"{count} nodes"
     p50, p99 = (f"{quantile(decisions, share) * 1000:.3f} ms" for share in (0.5, 0.99))
     pods = _heap(lambda: _put_pods(cluster)) / _MORE_PODS
-    return [
+    return quantile(decisions, 0.5), [
         Row("filter + score p50, p99", at, f"{p50}, {p99}"),
         Row("filter, score, reserve and bind p50", at, f"{quantile(rounds, 0.5) * 1000:.3f} ms"),
         Row("pods placed per second of CPU time", at, f"{_DECISIONS / cpu:,.0f}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -43,6 +44,12 @@ def fill(section: str, text: str, pages: str = PAGES) -> None:
     (page,) = (path for path in Path().glob(pages) if start in path.read_text())
     before, rest = page.read_text().split(start)
     page.write_text(before + start + "\n" + text + "\n" + end + rest.split(end)[1])
+
+
+def exponent(small: tuple[float, float], large: tuple[float, float]) -> float | None:
+    """Return the slope between two points (size, value) of a curve, both axes logarithmic: 1 is linear."""
+    (size, value), (more, then) = small, large
+    return math.log(then / value) / math.log(more / size) if value > 0 and then > 0 else None
 
 
 def quantile(values: list[float], share: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from corewise.kube.errors import KubeError
 from corewise.simulation.control_plane import MANAGER, SCHEDULER
 from corewise.simulation.extender_calls import ExtenderError
 from tools.bench.processes import peak_rss_mib
-from tools.bench.table import quantile
+from tools.bench.table import exponent, quantile
 from tools.scale import filling
 from tools.scale.filling import PodShape
 from tools.scale.rig import Reading, Rig, kubelet_counters, kubelets, read_process, rig, start_all
@@ -194,12 +193,6 @@ async def _disturbed(made: Rig, figures: Figures, notes: list[str]) -> None:
 def _counted(failures: Counter[str]) -> str:
     reasons = "; ".join(f"{number}: {why}" for why, number in failures.most_common())
     return f"{failures.total()}" + (f" ({reasons})" if reasons else "")
-
-
-def exponent(small: tuple[float, float], large: tuple[float, float]) -> float | None:
-    """Return the slope between two points (size, value) of a curve, both axes logarithmic: 1 is linear."""
-    (size, value), (more, then) = small, large
-    return math.log(then / value) / math.log(more / size) if value > 0 and then > 0 else None
 
 
 def table(sizes: list[dict[str, Any]]) -> str:
