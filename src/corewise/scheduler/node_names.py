@@ -30,7 +30,7 @@ _ROOMY: Final = 64
 _WORD: Final = 8
 _ODD: Final = 0x9E3779B97F4A7C15
 _QUOTE: Final = ord('"')
-_SCORED: Final = (b'[{"Host":"', b'","Score":0},{"Host":"', b'","Score":0}]')
+_SCORED: Final = (b'[{"Host":', b',"Score":0},{"Host":', b',"Score":0}]')
 
 
 class SentNames(Sequence[str]):
@@ -88,14 +88,14 @@ class SentNames(Sequence[str]):
         return SentNames(b"[" + kept[:-1] + b"]", ends - lengths[wanted] + 3, ends)
 
     def scored(self, scores: IntColumn) -> bytes:
-        """Write a HostPriorityList: scores are 0 to 10."""
-        if b"\\" in self.array:
+        """Write a HostPriorityList: scores are 0 to 10. Names with commas are written one by one."""
+        if self.array.count(b",") >= len(self):
             pairs = zip(self, scores.tolist(), strict=True)
             return msgspec.json.encode([{"Host": name, "Score": score} for name, score in pairs])
         first, between, last = _SCORED
-        text = bytearray(self.array.replace(b'","', between))
-        text[:2], text[-2:] = first, last
-        shift = np.arange(len(self)) * (len(between) - len('","')) + len(first) - len('["')
+        text = bytearray(self.array.replace(b",", between))
+        text[:1], text[-1:] = first, last
+        shift = np.arange(len(self)) * (len(between) - 1) + len(first) - 1
         digits = self.ends + shift + len('","Score":')
         np.frombuffer(text, dtype=np.uint8)[digits] = ord("0") + scores % 10
         for digit in reversed(digits[scores == 10].tolist()):
