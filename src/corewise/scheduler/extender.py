@@ -285,11 +285,11 @@ def _refusals(
     decision: Decision, rows: IntColumn, names: SentNames, suits: BoolColumn
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the texts of nodes that eviction could free, and of those where it could not."""
+    if suits.all():
+        return {}, {}
     failed: dict[str, str] = {}
     unresolvable = {names[place]: UNKNOWN for place in np.flatnonzero(rows == NOWHERE).tolist()}
     left = ~suits & (rows != NOWHERE)
-    if not left.any():
-        return failed, unresolvable
     for verdicts in decision.verdicts.values():
         codes = np.where(left, np.append(verdicts.codes, np.uint8(0))[rows], 0)
         for number, cause in enumerate(verdicts.causes, start=1):
