@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 EXPIRY: Final = 90.0
 """Seconds: longer than an API server works on a request (60)."""
 _AT_ONCE: Final = 100
-"""Pods that are looked at in one go: some milliseconds."""
+"""Nodes or pods that are looked at in one go: some milliseconds."""
 _MILLI: Final = 1000
 _GONE: Final = "gone"
 _EXPIRED: Final = "expired"
@@ -130,8 +130,10 @@ class LedgerCollector:
         """Put in order what is not; bindings are answered meanwhile."""
         self._seen = set()
         nodes = self._state.cluster.nodes
-        for name in [name for name, each in nodes.items() if each.owned.owners or each.owned.problem]:
-            await asyncio.sleep(0)
+        names = [name for name, each in nodes.items() if each.owned.owners or each.owned.problem]
+        for number, name in enumerate(names):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
             facts = nodes.get(name)
             if facts is None:
                 continue
