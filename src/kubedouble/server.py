@@ -37,7 +37,7 @@ from kubedouble.housekeeping import Housekeeper
 from kubedouble.resources import Registry
 from kubedouble.routes import Router, request_of
 from kubedouble.state import StateDirectory, StateError
-from kubedouble.store import Store
+from kubedouble.store import HISTORY, Store
 
 ADMINISTRATORS = ("system:masters",)
 NEW_IN_1_36 = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
@@ -108,12 +108,14 @@ async def serve(
     authorize: bool = True,
     name: str = "kubedouble",
     without: Collection[str] = (),
+    history: int = HISTORY,
 ) -> AsyncIterator[LocalAPIServer]:
     """Run a server until the block ends.
 
     ``name`` is the cluster's in kubeconfigs, and the build's in the version: ``v1.36.0+kubedouble``.
     ``without`` names resources that are not served, such as those of :data:`NEW_IN_1_36`. These are not
-    served either without the library that evaluates expressions; the version is then 1.35.
+    served either without the library that evaluates expressions; the version is then 1.35. ``history`` is how
+    many changes of each kind are remembered at least.
 
     Raises:
         StateError: if the state directory cannot be used.
@@ -124,7 +126,7 @@ async def serve(
         state = StateDirectory(state_dir, on_failure=failure.set_result) if state_dir else None
         if state:
             stack.callback(state.close)
-        cluster = _cluster(state, name, authorize=authorize, without=without)
+        cluster = _cluster(state, name, history, authorize=authorize, without=without)
         now = cluster.clock()
         authority = state.authority(name, now) if state else Authority.create(name, now=now)
         async with _housekeeping(cluster), _listening(cluster, authority, listen) as address:
@@ -132,11 +134,11 @@ async def serve(
 
 
 def _cluster(
-    state: StateDirectory | None, name: str, *, authorize: bool, without: Collection[str]
+    state: StateDirectory | None, name: str, history: int, *, authorize: bool, without: Collection[str]
 ) -> Cluster:
     if not is_available():  # a policy that cannot be evaluated would fail every write that it concerns
         without = {*without, *NEW_IN_1_36}
-    store, registry = Store(), Registry(without=without)
+    store, registry = Store(history=history), Registry(without=without)
     if state:
         state.load(store)
     serve_definitions(store, registry, utc_now)

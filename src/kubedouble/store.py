@@ -30,9 +30,7 @@ import msgspec
 from kubedouble.selectors import field_value
 
 HISTORY = 16384
-"""A table remembers at least this many of its last changes, two minutes if 2,000 pods are replaced in one.
-
-A client whose list of 200,000 pods expires on the way asks for all of them at once, 2 GB."""
+"""A table remembers at least this many of its last changes, unless it is told otherwise."""
 QUEUE = 16384
 """A watcher may be this many changes behind."""
 INDEXED: Mapping[str, str] = {"pods": "spec.nodeName"}

@@ -19,11 +19,14 @@ from pathlib import Path
 
 from corewise.kube.clock import SYSTEM_CLOCK, rfc3339
 from kubedouble.server import LocalAPIServer, serve
-from kubedouble.store import Store
+from kubedouble.store import HISTORY, Store
 from tools.scale import filling
 
 _PROGRAMS = "system:serviceaccount:"
 _TICK = 0.1
+_HISTORY_OF_A_POD = 0.25
+"""Changes to remember for each pod: 1 % are replaced a minute, by five writes, and a kube-apiserver remembers
+five minutes (``--etcd-compaction-interval``)."""
 
 
 class Replay:
@@ -70,7 +73,7 @@ def _cut(server: LocalAPIServer, draw: random.Random) -> None:
 async def main(nodes: int, pods: int, kubeconfig: Path) -> None:
     """Serve until standard input ends."""
     draw = random.Random(0)  # noqa: S311 - guards nothing
-    async with serve(name="corewise") as server:
+    async with serve(name="corewise", history=max(HISTORY, int(_HISTORY_OF_A_POD * pods))) as server:
         gc.disable()
         for storage, item in filling.objects(nodes, pods):
             meta = item["metadata"]
