@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from corewise.kube.errors import api_error
+from corewise.scheduler import collector, state
 from corewise.scheduler.collector import EXPIRY, LedgerCollector
 from corewise.scheduler.program import Scheduler
 from corewise.topology import CPUSet
@@ -331,3 +334,45 @@ async def test_a_claim_beside_an_entry_takes_nothing_and_is_corrected(world: Sch
 def _claims(scheduler: Scheduler, name: str, cpus: str) -> bool:
     pod = scheduler.state.pods.get(name, "default")
     return pod is not None and cpus in pod.metadata.annotations.get(RESOURCE_STATUS, "")
+
+
+async def test_what_is_in_order_is_read_once_until_it_changes(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A heartbeat changes neither a node nor its pods; 20,000 nodes send 75 of them a second."""
+    read: Counter[str] = Counter()
+
+    def count(module: ModuleType, name: str) -> None:
+        call = getattr(module, name)
+
+        def counted(*given: Any) -> Any:
+            read[name] += 1
+            return call(*given)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(state, "read_node_facts")
+    count(collector, "stated_cpus")
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="4", qos="LSR")
+    async with world.scheduler() as scheduler:
+        await world.bind("p", "n1")
+        await until(lambda: _claims(scheduler, "p", "0-1,4-5"))
+
+        async def looks(beat: str, labels: dict[str, str]) -> dict[str, int]:
+            """Write to the node as kubelet does, look, and return what was read since."""
+            read.clear()
+            conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": beat}]
+            body = {"metadata": {"labels": labels}, "status": {"conditions": conditions}}
+            await world.client.patch(PLAIN_NODES, "n1", {"metadata": body["metadata"]})
+            written = await world.client.patch(PLAIN_NODES, "n1", body, subresource="status")
+            version = written["metadata"]["resourceVersion"]
+            nodes = scheduler.state.nodes.items
+            await until(lambda: nodes["n1"].metadata.resource_version == version)
+            await scheduler.collector.look()
+            return dict(read)
+
+        await scheduler.collector.look()
+        assert await looks("2026-01-01T00:00:10Z", {}) == {}
+        assert await looks("2026-01-01T00:00:20Z", {"zone": "a"}) == {"read_node_facts": 1, "stated_cpus": 1}
+        assert await looks("2026-01-01T00:00:30Z", {"zone": "a"}) == {}

@@ -15,7 +15,8 @@ would fail running pods when it restarts. Then an Event on the pod says so.
 **Repair.** A damaged ledger is written anew, from what is readable of it and from the pods that are bound: 90
 seconds after it was first seen, when the bindings that were under way have ended.
 
-All of it is computed from the state as it is, at every look; what fails is tried again at the next one.
+All of it is computed from the state as it is, at every look; what fails is tried again at the next one. A
+pod that was in order is looked at again once it or its node is different: most never are.
 """
 
 from __future__ import annotations
@@ -113,6 +114,8 @@ class LedgerCollector:
         self._seen: set[tuple[str, ...]] = set()
         self._refused: dict[str, tuple[str, Reason]] = {}
         """Why pods are not entered, by their keys, with their uids."""
+        self._in_order: dict[str, tuple[PlacedPod, NodeFacts]] = {}
+        """Pods with which nothing was to be done, by their keys, and their nodes, as they were then."""
 
     def publish(self) -> None:
         """Set the gauges, as they are now."""
@@ -151,6 +154,7 @@ class LedgerCollector:
                 log.warning("a pod is not entered in the ledger", extra=fields(pod=key, error=error))
         self._first_seen = {key: self._first_seen[key] for key in self._seen}
         self._refused = {key: told for key, told in self._refused.items() if key in owning}
+        self._in_order = {key: seen for key, seen in self._in_order.items() if key in owning}
 
     def _owning(self) -> set[str]:
         """Return the keys of bound pods that own CPUs, by their class or because kubelet gives them some."""
@@ -171,6 +175,8 @@ class LedgerCollector:
         """Remove the entries of pods that are gone, or have not been bound in time."""
         removed: dict[str, tuple[CPUOwner, str]] = {}
         for uid, owner in facts.owned.owners.items():
+            if self._is_bound(facts.name, uid, owner):
+                continue
             try:
                 cause = await self._cause(facts.name, uid, owner)
             except KubeError as error:
@@ -204,11 +210,12 @@ class LedgerCollector:
             reference = ObjectReference(kind="Pod", namespace=owner.namespace, name=owner.name, uid=uid)
             self._events.emit(reference, Reason.CLAIM_EXPIRED, message, warning=False)
 
-    async def _cause(self, node: str, uid: str, owner: CPUOwner) -> str:
-        """Return why an entry goes; "" if it stays."""
+    def _is_bound(self, node: str, uid: str, owner: CPUOwner) -> bool:
         pod = self._state.pods.get(owner.name, owner.namespace)
-        if pod is not None and pod.metadata.uid == uid and pod.spec.node_name == node:
-            return ""
+        return pod is not None and pod.metadata.uid == uid and pod.spec.node_name == node
+
+    async def _cause(self, node: str, uid: str, owner: CPUOwner) -> str:
+        """Return why the entry of a pod that is not known to be bound goes; "" if it stays."""
         due = self._is_due(node, uid, owner.bind)
         try:
             pod = await self._client.get(PLACED_PODS, owner.name, owner.namespace)
@@ -267,15 +274,27 @@ class LedgerCollector:
             warning=True,
         )
 
+    def _is_in_order(self, key: str) -> bool:
+        """Whether pod and node are as they were when nothing was to be done; heartbeats change neither."""
+        seen = self._in_order.get(key)
+        if seen is None:
+            return False
+        pod, node = seen
+        meta = pod.metadata
+        known = self._state.pods.get(meta.name, meta.namespace)
+        return known is pod and self._state.cluster.nodes.get(node.name) is node
+
     async def _follow(self, key: str) -> None:
         """Enter a pod that owns CPUs, if it has not been; have its annotation say what the ledger says."""
-        late = self._late(key)
+        late = None if self._is_in_order(key) else self._late(key)
         if late is None:
             return
         before = late.facts.uid, late.owner
         if late.facts.owned_by_class and late.owner is not None:
             if stated_cpus(late.pod.metadata.annotations.get(RESOURCE_STATUS)) != late.owner.cpus:
                 await self._annotate(late)
+            else:
+                self._in_order[key] = late.pod, late.node
             return
         if not self._is_news(late, self._wanted(late)):
             return

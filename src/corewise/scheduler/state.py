@@ -305,7 +305,8 @@ class ClusterState:
         answered = self._answered.get(new.metadata.name) if new else None
         if new is not None and (answered is None or not _is_older(new, answered)):
             self._answered.pop(new.metadata.name, None)
-            self._put_node(new)
+            if answered is not None or old is None or not _same(old, new):  # most changes are heartbeats
+                self._put_node(new)
         elif new is None and old is not None:
             self._answered.pop(old.metadata.name, None)
             self.cluster.remove_node(old.metadata.name)
@@ -344,8 +345,8 @@ def _is_older(node: SchedulableNode, than: SchedulableNode) -> bool:
     return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
 
-def _same(old: PlacedPod, new: PlacedPod) -> bool:
-    """Whether two states of a pod count alike."""
+def _same(old: PlacedPod | SchedulableNode, new: PlacedPod | SchedulableNode) -> bool:
+    """Whether two states of a pod or of a node count alike."""
     before, after = old.metadata, new.metadata
     return (before.annotations, before.labels, old.spec, old.status, before.uid) == (
         after.annotations,
