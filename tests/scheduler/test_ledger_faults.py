@@ -25,6 +25,7 @@ from corewise.vocabulary.names import (
 )
 from corewise.vocabulary.owned_cpus import CPUOwner, Owners, print_owned_cpus
 from corewise.vocabulary.reasons import Reason
+from engine import scenes
 from engine.scenes import arrangement
 from manager.world import MovableClock, until
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, Interrupted, NotBoundError, SchedulerWorld
@@ -256,8 +257,9 @@ async def test_pods_that_own_nothing_are_not_looked_at(
     """A Guaranteed pod with whole CPUs owns them only where kubelet's CPU manager is static."""
     followed: list[str] = []
 
-    async def follow(collector: LedgerCollector, key: str) -> None:
+    async def follow(collector: LedgerCollector, key: str) -> bool:
         followed.append(key)
+        return True
 
     monkeypatch.setattr(LedgerCollector, "_follow", follow)
     for node in ("n1", "static"):
@@ -273,7 +275,7 @@ async def test_pods_that_own_nothing_are_not_looked_at(
         assert followed == ["default/pinned"]
 
 
-async def test_bindings_are_answered_while_thousands_of_pods_are_looked_at(world: SchedulerWorld) -> None:
+async def test_bindings_are_answered_while_many_nodes_are_looked_at(world: SchedulerWorld) -> None:
     turns = 0
 
     async def count() -> None:
@@ -283,7 +285,8 @@ async def test_bindings_are_answered_while_thousands_of_pods_are_looked_at(world
             turns += 1
 
     async with world.scheduler() as scheduler:
-        scheduler.state.owning.update(f"default/p{number}" for number in range(1000))
+        for number in range(200):
+            scheduler.state.cluster.put_node(scenes.node(f"n{number}", 8))
         counting = asyncio.create_task(count())
         await scheduler.collector.look()
         counting.cancel()

@@ -15,8 +15,8 @@ would fail running pods when it restarts. Then an Event on the pod says so.
 **Repair.** A damaged ledger is written anew, from what is readable of it and from the pods that are bound: 90
 seconds after it was first seen, when the bindings that were under way have ended.
 
-All of it is computed from the state as it is, at every look; what fails is tried again at the next one. A
-pod that was in order is looked at again once it or its node is different: most never are.
+All of it is computed from the state as it is. A look is about the nodes that changed, or whose pods did, and
+those that were not in order at the last one: what fails is tried again. Once a minute it is about all.
 """
 
 from __future__ import annotations
@@ -58,8 +58,10 @@ log = logging.getLogger(__name__)
 
 EXPIRY: Final = 90.0
 """Seconds: longer than an API server works on a request (60)."""
-_AT_ONCE: Final = 100
-"""Nodes or pods that are looked at in one go: some milliseconds."""
+_EVERYWHERE_EVERY: Final = 60.0
+"""Seconds after which all nodes are looked at."""
+_AT_ONCE: Final = 20
+"""Nodes that are looked at in one go: some milliseconds."""
 _MILLI: Final = 1000
 _GONE: Final = "gone"
 _EXPIRED: Final = "expired"
@@ -114,8 +116,9 @@ class LedgerCollector:
         self._seen: set[tuple[str, ...]] = set()
         self._refused: dict[str, tuple[str, Reason]] = {}
         """Why pods are not entered, by their keys, with their uids."""
-        self._in_order: dict[str, tuple[PlacedPod, NodeFacts]] = {}
-        """Pods with which nothing was to be done, by their keys, and their nodes, as they were then."""
+        self._waiting: set[str] = set()
+        """Nodes that were not in order at the last look."""
+        self._everywhere_at = 0.0
 
     def publish(self) -> None:
         """Set the gauges, as they are now."""
@@ -128,42 +131,44 @@ class LedgerCollector:
         """Forget what was seen before: meanwhile another replica may have led."""
         self._first_seen = {}
         self._refused = {}
+        self._everywhere_at = 0.0
 
     async def look(self) -> None:
         """Put in order what is not; bindings are answered meanwhile."""
         self._seen = set()
-        nodes = self._state.cluster.nodes
-        names = [name for name, each in nodes.items() if each.owned.owners or each.owned.problem]
-        for number, name in enumerate(names):
+        nodes, now = self._state.cluster.nodes, self._clock.monotonic()
+        names, self._state.changed = self._state.changed | self._waiting, set()
+        if now >= self._everywhere_at:
+            self._everywhere_at = now + _EVERYWHERE_EVERY
+            names = set(nodes)
+        self._waiting = set()
+        for number, name in enumerate(sorted(names)):
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
             facts = nodes.get(name)
-            if facts is None:
-                continue
+            if facts is not None and not await self._put_in_order(facts):
+                self._waiting.add(name)
+        self._first_seen = {key: self._first_seen[key] for key in self._seen}
+        node_of = self._state.cluster.node_of
+        self._refused = {key: told for key, told in self._refused.items() if node_of(key) in self._waiting}
+
+    async def _put_in_order(self, facts: NodeFacts) -> bool:
+        """Look at one node; say whether nothing was to be done there, and nothing is to be waited for."""
+        name = facts.name
+        try:
+            in_order = await (self._repair(facts) if facts.owned.problem else self._tidy(facts))
+        except KubeError as error:
+            log.warning("a ledger stays as it is", extra=fields(node=name, error=error))
+            in_order = False
+        pods = self._state.cluster.pods_on(name).items()
+        static = facts.static_cpu_manager
+        for key in sorted(key for key, (pod, _) in pods if pod.owned(static_cpu_manager=static)):
             try:
-                await (self._repair(facts) if facts.owned.problem else self._tidy(facts))
-            except KubeError as error:
-                log.warning("a ledger stays as it is", extra=fields(node=name, error=error))
-        owning = self._owning()
-        for number, key in enumerate(sorted(owning)):
-            if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)
-            try:
-                await self._follow(key)
+                in_order &= await self._follow(key)
             except KubeError as error:
                 log.warning("a pod is not entered in the ledger", extra=fields(pod=key, error=error))
-        self._first_seen = {key: self._first_seen[key] for key in self._seen}
-        self._refused = {key: told for key, told in self._refused.items() if key in owning}
-        self._in_order = {key: seen for key, seen in self._in_order.items() if key in owning}
-
-    def _owning(self) -> set[str]:
-        """Return the keys of bound pods that own CPUs, by their class or because kubelet gives them some."""
-        cluster = self._state.cluster
-        static = (name for name, facts in cluster.nodes.items() if facts.static_cpu_manager)
-        given = (
-            key for name in static for key, (pod, _) in cluster.pods_on(name).items() if pod.owned_if_static
-        )
-        return {*self._state.owning, *given}
+                in_order = False
+        return in_order
 
     def _is_due(self, *key: str) -> bool:
         """Whether something was first seen long enough ago."""
@@ -171,12 +176,15 @@ class LedgerCollector:
         self._seen.add(key)
         return now - self._first_seen.setdefault(key, now) >= EXPIRY
 
-    async def _tidy(self, facts: NodeFacts) -> None:
-        """Remove the entries of pods that are gone, or have not been bound in time."""
+    async def _tidy(self, facts: NodeFacts) -> bool:
+        """Remove the entries of pods that are gone, or have not been bound in time; say if all are bound."""
+        unbound = [
+            (uid, owner)
+            for uid, owner in facts.owned.owners.items()
+            if not self._is_bound(facts.name, uid, owner)
+        ]
         removed: dict[str, tuple[CPUOwner, str]] = {}
-        for uid, owner in facts.owned.owners.items():
-            if self._is_bound(facts.name, uid, owner):
-                continue
+        for uid, owner in unbound:
             try:
                 cause = await self._cause(facts.name, uid, owner)
             except KubeError as error:
@@ -189,7 +197,7 @@ class LedgerCollector:
             node, owners = self._state.node(facts.name), self._state.owners(facts.name)
             found = [uid for uid, (owner, _) in removed.items() if owners.get(uid) == owner]
             if node is None or not found:
-                return
+                break
             try:
                 await self._state.write_ledger(node, without(owners, *found))
             except Conflict:
@@ -197,7 +205,8 @@ class LedgerCollector:
                 continue
             for uid in found:
                 self._tell_removed(facts.name, uid, *removed[uid])
-            return
+            break
+        return not unbound
 
     def _tell_removed(self, node: str, uid: str, owner: CPUOwner, cause: str) -> None:
         self._metrics.count(metrics.LEDGER_REMOVED, cause)
@@ -244,13 +253,13 @@ class LedgerCollector:
             return ""
         return _EXPIRED
 
-    async def _repair(self, facts: NodeFacts) -> None:
-        """Write a damaged ledger anew."""
+    async def _repair(self, facts: NodeFacts) -> bool:
+        """Write a damaged ledger anew; never in order yet."""
         name = facts.name
         node = await self._state.read_node(name) if self._is_due(name) else None
         ledger = self._state.cluster.nodes[name].owned if name in self._state.cluster.nodes else facts.owned
         if node is None or not ledger.problem:
-            return
+            return False
         owners = dict(ledger.owners)
         taken = CPUSet.of(cpu for owner in owners.values() for cpu in owner.cpus.cpus)
         for pod in await self._client.list(PLACED_PODS, field_selector=f"spec.nodeName={name},{UNFINISHED}"):
@@ -263,7 +272,7 @@ class LedgerCollector:
         try:
             await self._state.write_ledger(node, owners)
         except Conflict:
-            return
+            return False
         self._metrics.count(metrics.LEDGER_REPAIRS)
         message = f"{ledger.problem}; it has been rewritten, with {len(owners)} pods that own CPUs"
         log.warning(message, extra=fields(reason=Reason.OWNED_CPUS_REPAIRED, node=name))
@@ -273,42 +282,40 @@ class LedgerCollector:
             message,
             warning=True,
         )
+        return False
 
-    def _is_in_order(self, key: str) -> bool:
-        """Whether pod and node are as they were when nothing was to be done; heartbeats change neither."""
-        seen = self._in_order.get(key)
-        if seen is None:
-            return False
-        pod, node = seen
-        meta = pod.metadata
-        known = self._state.pods.get(meta.name, meta.namespace)
-        return known is pod and self._state.cluster.nodes.get(node.name) is node
+    async def _follow(self, key: str) -> bool:
+        """Enter a pod that owns CPUs, if it has not been; have its annotation say what the ledger says.
 
-    async def _follow(self, key: str) -> None:
-        """Enter a pod that owns CPUs, if it has not been; have its annotation say what the ledger says."""
-        late = None if self._is_in_order(key) else self._late(key)
+        Says whether the pod was in order.
+        """
+        late = self._late(key)
         if late is None:
-            return
+            return True
         before = late.facts.uid, late.owner
         if late.facts.owned_by_class and late.owner is not None:
-            if stated_cpus(late.pod.metadata.annotations.get(RESOURCE_STATUS)) != late.owner.cpus:
-                await self._annotate(late)
-            else:
-                self._in_order[key] = late.pod, late.node
-            return
-        if not self._is_news(late, self._wanted(late)):
-            return
+            if stated_cpus(late.pod.metadata.annotations.get(RESOURCE_STATUS)) == late.owner.cpus:
+                return True
+            await self._annotate(late)
+            return False
+        wanted = self._wanted(late)
+        if not self._is_news(late, wanted):
+            return not isinstance(wanted, Refused)
         node = await self._state.read_node(late.node.name)
         late = self._late(key)
-        if node is None or late is None or (late.facts.uid, late.owner) != before:
-            return
+        if node is not None and late is not None and (late.facts.uid, late.owner) == before:
+            await self._enter_or_tell(late, node)
+        return False
+
+    async def _enter_or_tell(self, late: _Late, node: SchedulableNode) -> None:
+        """Enter a pod, or say why it owns no CPUs."""
         wanted = self._wanted(late)
         if not self._is_news(late, wanted):
             return
         if isinstance(wanted, Placement):
             await self._enter(late, wanted, node)
         elif wanted is not None:
-            self._refused[key] = late.facts.uid, wanted.reason
+            self._refused[late.facts.key] = late.facts.uid, wanted.reason
             self._metrics.count(metrics.LEDGER_LATE, wanted.reason)
             message = f"bound without the scheduler, and owns no CPUs of node {late.node.name}: "
             self._tell(late.pod, wanted.reason, message + wanted.message)

@@ -96,10 +96,10 @@ class ClusterState:
         self.asked: dict[str, PlacedPod] = {}
         """Unbound pods that decisions were asked about lately, by uid."""
         self._answered: dict[str, SchedulableNode] = {}
-        self.owning: set[str] = set()
-        """The keys of bound pods that own CPUs by their class."""
+        self.changed: set[str] = set()
+        """Nodes that changed, or their topologies or pods, since somebody took the set away."""
         self.given_back = asyncio.Event()
-        """Set when one of them is gone."""
+        """Set when a pod that owned CPUs by its class is gone."""
         self._told: dict[str, tuple[ReadProblem, ...]] = {}
         self.cluster = Cluster()
         self._gathering = Gathering(_GATHERING)
@@ -260,7 +260,6 @@ class ClusterState:
         self._assumed.pop(pod.metadata.uid, None)
         facts = pod_facts(pod, self.rules)
         self._uids[facts.key] = pod.metadata.uid
-        (self.owning.add if facts.owned_by_class else self.owning.discard)(facts.key)
         self.cluster.put_pod(facts, where)
         findings = [finding] if finding else []
         problem = facts.problem
@@ -277,6 +276,9 @@ class ClusterState:
     def _follow(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
         if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
             self._gone(old)
+        for pod in (old, new):
+            if pod is not None:
+                self.changed.add(pod.spec.node_name)
         if new is not None and holds_resources(new):
             if old is None or not _same(old, new):
                 self.count(new)
@@ -291,8 +293,7 @@ class ClusterState:
         if self._uids.get(key) == pod.metadata.uid:
             del self._uids[key]
             self._told.pop(key, None)
-            if key in self.owning:
-                self.owning.discard(key)
+            if pod_facts(pod, self.rules).owned_by_class:
                 self.given_back.set()
             self.cluster.remove_pod(key)
             self._has_room()
@@ -320,6 +321,7 @@ class ClusterState:
 
     def _put_node(self, node: SchedulableNode) -> None:
         before = self.cluster.nodes.get(node.metadata.name)
+        self.changed.add(node.metadata.name)
         reading = read_node_facts(node, self.topologies.get(node.metadata.name))
         self.cluster.put_node(reading.facts)
         if self._on_room and before != reading.facts:
