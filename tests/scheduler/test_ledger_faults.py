@@ -339,6 +339,21 @@ def _claims(scheduler: Scheduler, name: str, cpus: str) -> bool:
     return pod is not None and cpus in pod.metadata.annotations.get(RESOURCE_STATUS, "")
 
 
+async def test_a_node_that_waits_for_something_is_looked_at_though_nothing_changes(
+    world: SchedulerWorld,
+) -> None:
+    """All nodes are looked at once a minute: at 0 s and 61 s here, so at 92 s only those that wait."""
+    await world.add_node("n1", 8)
+    pod = await world.add_pod("slow", cpu="4", qos="LSR")
+    async with world.scheduler() as scheduler:
+        owner = CPUOwner("default/slow", CPUSet.parse("0-1,4-5"))
+        await write_ledger(world, scheduler, {pod["metadata"]["uid"]: owner})
+        for seconds, kept in ((0.0, ["slow"]), (61.0, ["slow"]), (31.0, [])):
+            world.clock.skip(seconds)
+            await scheduler.collector.look()
+            assert list(await world.ledger("n1")) == kept
+
+
 async def test_what_is_in_order_is_read_once_until_it_changes(
     world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
