@@ -7,6 +7,7 @@ ratios that rise, pods bound by somebody else, restarts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from corewise.amplification import occupied
 from corewise.engine import (
+    AllocationScore,
+    AmplifiedCPU,
     BlockingTaint,
     ChosenNode,
     Cluster,
@@ -31,6 +34,7 @@ from corewise.engine import (
     Refused,
 )
 from corewise.quantities import ONE, Ratio, amplify
+from corewise.scheduler.decisions import decision_record, node_records
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import BindPolicy, CPUBinding, NumaPolicy
 from engine.scenes import bind, cluster_of, cpuset, decide, engine, node, numa_node, share, static
@@ -295,6 +299,44 @@ def test_a_decision_for_the_record_stays_as_it_is() -> None:
     assert cause is not None
     numbers = decision.verdicts["AmplifiedCPU"].numbers(1)
     assert numbers["room"] == 2000
+
+
+class Told:
+    """A plugin with something to say about each row."""
+
+    name = "Told"
+
+    def account(self, *_: object) -> Told:
+        return self
+
+    def detached(self) -> Told:
+        return self
+
+    def of(self, row: int) -> dict[str, Any]:
+        return {"row": row}
+
+    def lines(self, row: int) -> Iterator[tuple[str, str]]:
+        yield "row", str(row)
+
+
+def test_a_decision_for_the_record_is_about_the_nodes_asked_about() -> None:
+    """kube-scheduler asks about 1,000 of 20,000 nodes; 50 decisions are kept."""
+    snapshot = cluster_of(*(node(f"n{number}", number) for number in range(1, 9))).snapshot()
+    deciding = Engine.of(AmplifiedCPU(), AllocationScore(), Told())
+    among = np.isin(np.arange(8), [1, 5, 6])
+    decision = deciding.decide(share("a", 4), snapshot, among)
+    kept = decision.detached()
+    assert kept.names == ("n2", "n6", "n7")
+    assert (kept.node, kept.headline) == (decision.node, decision.headline)
+    assert list(node_records(kept)) == list(node_records(decision))
+    assert decision_record(kept) == decision_record(decision)
+    assert list(kept.accounts["Told"].lines(2)) == [("row", "6")]
+    codes = kept.verdicts["AmplifiedCPU"].codes
+    assert {len(each) for each in (kept.asked, kept.feasible, kept.total, *kept.scores.values(), codes)} == {
+        3
+    }
+    nowhere = deciding.decide(share("a", 9), snapshot, among).detached()
+    assert (nowhere.node, nowhere.headline.partition(":")[0]) == (None, "0/3 nodes are available")
 
 
 def test_a_pod_that_is_put_on_another_node_is_no_longer_on_the_first() -> None:

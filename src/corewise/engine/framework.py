@@ -26,7 +26,7 @@ snapshot shows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -35,13 +35,15 @@ from numpy.typing import NDArray
 
 from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine.cluster import Cluster
-from corewise.engine.columns import ClusterSnapshot
+from corewise.engine.columns import ClusterSnapshot, Indices
 from corewise.engine.facts import NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
 from corewise.pinning import Ledger
 from corewise.vocabulary.reasons import Reason
 
 Codes: TypeAlias = NDArray[np.uint16]
+Rows: TypeAlias = slice | Indices
+"""Some nodes, or all."""
 Inputs: TypeAlias = Mapping[str, int]
 """The numbers that a verdict about one node was made from, by name, without those that are unknown."""
 
@@ -100,13 +102,13 @@ class Verdicts:
         }
         return {name: int(value) for name, value in here.items() if not np.isnan(value)}
 
-    def detached(self) -> Verdicts:
-        """Return the same verdicts, unmoved by later changes of the cluster."""
+    def of(self, rows: Rows) -> Verdicts:
+        """Return the verdicts on some nodes, unmoved by later changes of the cluster."""
         inputs = {
-            name: value.copy() if isinstance(value, np.ndarray) and value.flags.writeable else value
+            name: value[rows].copy() if isinstance(value, np.ndarray) else value
             for name, value in self.inputs.items()
         }
-        return Verdicts(self.codes, self.causes, inputs)
+        return Verdicts(self.codes[rows], self.causes, inputs)
 
 
 def verdicts(
@@ -202,6 +204,23 @@ class Account(Protocol):
         """Return the same, unmoved by later changes of the cluster."""
 
 
+@dataclass(frozen=True, slots=True)
+class AccountOfSome:
+    """An account of some of the nodes that there were."""
+
+    every: Account
+    rows: Indices
+
+    def of(self, row: int) -> dict[str, Any]:
+        return self.every.of(int(self.rows[row]))
+
+    def lines(self, row: int) -> Iterator[tuple[str, str]]:
+        return self.every.lines(int(self.rows[row]))
+
+    def detached(self) -> AccountOfSome:
+        return AccountOfSome(self.every.detached(), self.rows)
+
+
 @runtime_checkable
 class Accounts(Plugin, Protocol):
     """Has something to say about decisions."""
@@ -273,11 +292,24 @@ class Decision:
         return sorted(found, key=lambda each: -each.nodes)
 
     def detached(self) -> Decision:
-        """Return the same decision, unmoved by later changes of the cluster, for the record."""
-        verdicts = {name: each.detached() for name, each in self.verdicts.items()}
-        accounts = {name: each.detached() for name, each in self.accounts.items()}
-        return replace(
-            self, names=tuple(self.names), asked=self.asked.copy(), verdicts=verdicts, accounts=accounts
+        """Return the decision about the nodes asked about, unmoved by later changes, for the record."""
+        rows: Rows = slice(None)
+        names, row, accounts = tuple(self.names), self.row, self.accounts
+        if np.count_nonzero(self.asked) < len(self.asked):
+            rows = np.flatnonzero(self.asked)
+            names = tuple([self.names[each] for each in rows.tolist()])
+            row = NOWHERE if row == NOWHERE else int(rows.searchsorted(row))
+            accounts = {name: AccountOfSome(each, rows) for name, each in accounts.items()}
+        return Decision(
+            self.pod,
+            names,
+            self.asked[rows].copy(),
+            {name: each.of(rows) for name, each in self.verdicts.items()},
+            self.feasible[rows],
+            {name: each[rows] for name, each in self.scores.items()},
+            self.total[rows],
+            row,
+            {name: each.detached() for name, each in accounts.items()},
         )
 
 
