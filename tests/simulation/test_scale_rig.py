@@ -11,8 +11,9 @@ import pytest
 from corewise.simulation.control_plane import MANAGER, SCHEDULER
 from kubedouble import expressions
 from tools.bench.table import exponent
+from tools.scale.figures import event_cost
 from tools.scale.filling import PodShape
-from tools.scale.rig import Reading, kubelet_counters, kubelets, rig
+from tools.scale.rig import CHURN, STORED_EVERY, Reading, kubelet_counters, kubelets, rig
 from tools.scale.soak import judge
 
 NODES, PODS = 20, 100
@@ -20,12 +21,19 @@ REPLACED = 6
 
 
 @pytest.mark.skipif(not expressions.is_available(), reason="the policies need the package cel-expr-python")
-async def test_the_rig_runs_small(tmp_path: Path) -> None:
+async def test_the_rig_runs_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
     async with rig(NODES, PODS, tmp_path, print, writers=5) as made:
         await asyncio.gather(made.start(MANAGER, "manager-a"), made.start(SCHEDULER, "scheduler-a"))
         assert await made.change_ratios(0.0) > 0
         await made.connect()
         async with kubelets(made):
+            with monkeypatch.context() as patch:
+                patch.setattr(made, "tell_server", said.append)
+                with made.replaying(500.0):
+                    pass
+            usual = (NODES - 5) / STORED_EVERY
+            assert said == ["replay 500.0", f"replay {usual}"], "heartbeats go on in the phases that follow"
             made.churn_rate, stop = 0.05, asyncio.Event()
             churning = asyncio.create_task(made.churn(stop))
             await made.lose_watch()
@@ -35,6 +43,12 @@ async def test_the_rig_runs_small(tmp_path: Path) -> None:
                     await asyncio.sleep(0.1)
             stop.set()
             await churning
+            made.churn_rate, stop = CHURN / 100, asyncio.Event()
+            churning = asyncio.create_task(made.churn(stop))
+            await asyncio.sleep(0.5)
+            stop.set()
+            async with asyncio.timeout(20):  # its next replacement is due in 100 minutes
+                await churning
             await made.run_pod(PodShape(made.next_pod(), "", 4000, owned=True))
             counters = kubelet_counters(made.folder)
         readings = [await each.read() for each in made.programs]
@@ -94,6 +108,10 @@ def test_a_new_leader_does_more_and_leaks_nothing() -> None:
 def test_too_few_samples_are_not_judged() -> None:
     with pytest.raises(ValueError, match="5 samples are too few"):
         judge("scheduler", samples()[:5])
+
+
+def test_what_a_program_uses_at_rest_is_not_the_cost_of_an_event() -> None:
+    assert event_cost(30.0, 5.0, 10.0, 5_000) == pytest.approx(0.5)
 
 
 def test_an_exponent_says_how_a_figure_grows() -> None:

@@ -16,8 +16,8 @@ import re
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -155,6 +155,19 @@ class Rig:
     failures: Counter[str] = field(default_factory=Counter)
     """Replacements of pods that failed, by what was said, without the numbers in it."""
     last_refusal: str = ""
+    replayed: float = 0.0
+    """Nodes that the API server stores anew in a second."""
+
+    @contextmanager
+    def replaying(self, rate: float) -> Iterator[None]:
+        """Have the API server store so many nodes a second anew, and afterwards as many as before."""
+        before, self.replayed = self.replayed, rate
+        self.tell_server(f"replay {rate}")
+        try:
+            yield
+        finally:
+            self.replayed = before
+            self.tell_server(f"replay {before}")
 
     def tell_server(self, line: str) -> None:
         """Have the API server do something (tools/scale/apiserver.py)."""
@@ -252,7 +265,7 @@ class Rig:
             while not stop.is_set():
                 tasks.create_task(self._attempt(self._replace_one))
                 next_at = max(next_at + period, time.monotonic() - 10 * period)
-                await asyncio.sleep(max(0.0, next_at - time.monotonic()))
+                await is_set_within(stop, max(0.0, next_at - time.monotonic()))
 
     async def _attempt(self, act: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -398,9 +411,15 @@ async def kubelets(made: Rig) -> AsyncIterator[None]:
         async with asyncio.timeout(_SERVER_STARTS_WITHIN):
             while not kubelet_counters(made.folder):
                 await asyncio.sleep(_POLL)
-        made.tell_server(f"replay {(made.nodes - made.writers) / STORED_EVERY}")
-        yield
-        made.tell_server("replay 0")
+        with made.replaying((made.nodes - made.writers) / STORED_EVERY):
+            yield
+
+
+async def is_set_within(stop: asyncio.Event, seconds: float) -> bool:
+    """Wait for the event at most so long; whether it is set."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
+    return stop.is_set()
 
 
 def kubelet_counters(folder: Folder) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from statistics import median
 from corewise.kube.errors import KubeError
 from corewise.simulation.control_plane import ClusterError
 from tools.bench.table import machine
-from tools.scale.rig import Reading, Rig, RunningProgram, kubelets, rig, start_all
+from tools.scale.rig import Reading, Rig, RunningProgram, is_set_within, kubelets, rig, start_all
 
 SAMPLED_EVERY = 10.0
 _WATCH_LOST_EVERY = 60.0
@@ -179,7 +179,7 @@ async def _run(made: Rig, result: SoakResult, say: Callable[[str], None]) -> Non
         await made.change_ratios(raised)
 
     async def every(period: float, what: str, act: Callable[[], Awaitable[None]]) -> None:
-        while not await _is_set_within(stop, period):
+        while not await is_set_within(stop, period):
             try:
                 await act()
                 result.count(what)
@@ -188,7 +188,7 @@ async def _run(made: Rig, result: SoakResult, say: Callable[[str], None]) -> Non
 
     async def sample() -> None:
         said = float("-inf")
-        while not await _is_set_within(stop, min(SAMPLED_EVERY, seconds / 40)):
+        while not await is_set_within(stop, min(SAMPLED_EVERY, seconds / 40)):
             for program in made.programs:
                 await _sample(program, result)
             result.counts |= {"pods replaced": made.replaced, "of those failed": made.failures.total()}
@@ -212,12 +212,6 @@ async def _run(made: Rig, result: SoakResult, say: Callable[[str], None]) -> Non
             result.count("programs restarted")
         await asyncio.sleep(begin + seconds - time.monotonic())
         stop.set()
-
-
-async def _is_set_within(stop: asyncio.Event, seconds: float) -> bool:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
-    return stop.is_set()
 
 
 async def _sample(program: RunningProgram, result: SoakResult) -> None:
