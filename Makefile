@@ -98,7 +98,7 @@ bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks*.m
 	$(BIN)/python -m tools.bench
 
 scale: $(VENV)/dev.stamp ## Run manager and scheduler on a cluster of N nodes and PODS pods, and measure them (N=1000; SOAK=60m)
-	@$(BIN)/python -m tools.scale --nodes $(or $(N),1000) $(if $(PODS),--pods $(PODS)) $(if $(SOAK),--soak $(SOAK)) $(if $(OUT),--out $(OUT))
+	@$(BIN)/python -m tools.scale --nodes $(or $(N),1000) $(if $(PODS),--pods $(PODS)) $(if $(SOAK),--soak $(SOAK)) $(if $(OUT),--out "$(OUT)")
 
 docs: $(VENV)/dev.stamp ## Build the docs as a site, which needs no network (site/index.html)
 	$(MKDOCS) build --strict

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +15,11 @@ import pytest
 from corewise.simulation.control_plane import MANAGER, SCHEDULER
 from kubedouble import expressions
 from tools.bench.table import exponent
+from tools.scale.__main__ import main
 from tools.scale.figures import event_cost
 from tools.scale.filling import PodShape
 from tools.scale.rig import CHURN, STORED_EVERY, Reading, kubelet_counters, kubelets, rig
-from tools.scale.soak import judge
+from tools.scale.soak import SoakResult, judge, judge_all
 
 NODES, PODS = 20, 100
 REPLACED = 6
@@ -64,6 +69,63 @@ async def test_the_rig_runs_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert each.cpu > 0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--nodes 0", "0 is not a whole number of at least 1"),
+        ("--nodes -1", "-1 is not a whole number"),
+        ("--nodes abc", "abc is not a whole number"),
+        ("--nodes 5 --pods 0", "0 is not a whole number"),
+        ("--nodes 5 --pods 501", "room for 100 pods, 5 nodes for 500"),
+        ("--nodes 5 6 --pods 5", "2 sizes need 2 numbers of pods"),
+        ("--soak 60", "60: write a number with its unit"),
+        ("--soak 0m", "0m is too short"),
+        ("--soak 1h --nodes 5 6", "--soak runs one size"),
+        ("--out missing/out.json", "cannot write missing/out.json: No such file or directory"),
+        ("--out .", "cannot write .: Is a directory"),
+        ("--out other.json", "other.json exists and holds no figures by size"),
+        ("--soak 1h --out sizes.json", "sizes.json exists and holds no result of a soak"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_runs(
+    arguments: str,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.json").write_text('{"x":')
+    (tmp_path / "sizes.json").write_text('{"sizes": []}')
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments.split())
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not expressions.is_available(), reason="the policies need the package cel-expr-python")
+async def test_an_interrupted_run_ends_its_programs_and_keeps_what_it_measured(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    options = ("--nodes", "5", "--replicas", "1", "--out", str(out), "--logs", str(tmp_path / "logs"))
+    command = (sys.executable, "-m", "tools.scale", *options)
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(120):
+        while not out.exists():  # noqa: ASYNC110 - a file says nothing by itself
+            await asyncio.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, said = await process.communicate()
+    assert process.returncode == 130
+    assert said.decode().splitlines()[-1].startswith("interrupted; all programs have ended")
+    (size,) = json.loads(out.read_text())["sizes"]
+    assert size["figures"]["start to ready, manager [s]"] > 0
+    assert not running(str(tmp_path)), "programs are left"
+
+
+def running(argument: str) -> list[str]:
+    """Return the processes that have this in an argument."""
+    found = subprocess.run(["pgrep", "-f", argument], capture_output=True, text=True, check=False)
+    return found.stdout.split()
+
+
 def samples(**growth: float) -> list[Reading]:
     """Half an hour; what is named grows by so much, everything else wavers."""
     steady = {"rss": 200.0, "pss": 150.0, "cpu": 0.0, "descriptors": 40, "threads": 5, "tasks": 60}
@@ -103,6 +165,15 @@ def test_a_new_leader_does_more_and_leaks_nothing() -> None:
     assert not [each for each in judge("manager", before + later) if each.is_leak]
     late = [replace(each, leads=True, rss=each.rss + 15 + at / 5) for at, each in enumerate(after)]
     assert [each.what for each in judge("manager", before + late) if each.is_leak] == ["rss"]
+
+
+def test_a_soak_in_which_little_happened_proves_nothing() -> None:
+    result = SoakResult(5_000, 50_000, 3600.0, counts={"pods replaced": 30_000, "of those failed": 13})
+    judge_all(result)
+    assert not result.problems
+    result.counts["of those failed"] = 29_000
+    judge_all(result)
+    assert result.problems == ["churn replaced 1000 of 30000 pods: too few to judge growth"]
 
 
 def test_too_few_samples_are_not_judged() -> None:

@@ -59,6 +59,7 @@ async def child(
             stdout=talk,
             stderr=talk,
             env={**os.environ, **(environment or {})},
+            start_new_session=True,  # Ctrl-C ends the caller, which ends its children in order
         )
         try:
             yield process

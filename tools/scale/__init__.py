@@ -1,1 +1,1 @@
-"""``make scale``: manager and scheduler, two replicas each, beside as many nodes and pods as one asks for."""
+"""``make scale``: manager and scheduler, two replicas each, on a local cluster of any size."""

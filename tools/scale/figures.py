@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,18 +41,17 @@ async def measure(
         keep()
         await made.connect()
         async with kubelets(made):
+            changed = "ConfigMap change to last node, under kubelets' writes [s]"
             for phase in (
-                _at_rest(made, figures, notes),
-                _events(made, figures),
-                _decisions(made, figures),
-                _churn(made, figures, notes, churn),
-                _disturbed(made, figures, notes),
-                _ratios(
-                    made, figures, notes, "ConfigMap change to last node, under kubelets' writes [s]", 0.1
-                ),
+                partial(_at_rest, made, figures, notes),
+                partial(_events, made, figures),
+                partial(_decisions, made, figures),
+                partial(_churn, made, figures, notes, churn),
+                partial(_disturbed, made, figures, notes),
+                partial(_ratios, made, figures, notes, changed, 0.1),
             ):
                 try:
-                    await phase
+                    await phase()
                 except (KubeError, ExtenderError, OSError) as error:  # costs its own figures, no others
                     notes.append(f"failed: {type(error).__name__}: {error}")
                 keep()

@@ -46,7 +46,7 @@ _SIZES = (
 _OWNED, _OFFLINE = 20, 10
 _REQUESTED = 0.6
 _MOST_OWNED = 0.3
-_MOST_PODS = 100
+MOST_PODS = 100
 _GIBI = 1 << 30
 Object = dict[str, Any]
 _LIKE_REAL = watching.pod(0)
@@ -96,7 +96,7 @@ def shapes(fleet_machines: tuple[Machine, ...], count: int) -> Iterator[tuple[Ma
     total, before, index = sum(each.cpus for each in fleet_machines), 0, 0
     for machine in fleet_machines:
         before += machine.cpus
-        until = min(count * before // total, index + _MOST_PODS)
+        until = min(count * before // total, index + MOST_PODS)
         number = max(1, until - index)
         even = int(machine.cpus * 1000 * _REQUESTED / number)
         pods, owned = [], 0

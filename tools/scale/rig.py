@@ -35,7 +35,7 @@ from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, PODS
 from corewise.scheduler.installation import Pods
 from corewise.simulation import control_plane
-from corewise.simulation.control_plane import MANAGER, SCHEDULER, Child, Folder, LocalProgram
+from corewise.simulation.control_plane import MANAGER, SCHEDULER, Child, ClusterError, Folder, LocalProgram
 from corewise.simulation.extender_calls import ExtenderCalls, ExtenderError
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
@@ -407,12 +407,15 @@ async def kubelets(made: Rig) -> AsyncIterator[None]:
     """Run the kubelet stand-ins, and the replay of the other nodes, beside the block."""
     arguments = ("--kubeconfig", str(made.folder.kubeconfig), "--nodes", str(made.nodes))
     command = ("tools.scale.kubelets", *arguments, "--count", str(made.writers))
-    async with processes.child(*command, log=made.folder.log("kubelets")):
+    log = made.folder.log("kubelets")
+    async with processes.child(*command, log=log) as process:
         async with asyncio.timeout(_SERVER_STARTS_WITHIN):
             while not kubelet_counters(made.folder):
                 await asyncio.sleep(_POLL)
         with made.replaying((made.nodes - made.writers) / STORED_EVERY):
             yield
+        if process.returncode is not None:
+            raise ClusterError(f"the kubelet stand-ins ended early: {log.read_text()[-2000:]}")
 
 
 async def is_set_within(stop: asyncio.Event, seconds: float) -> bool:

@@ -23,15 +23,19 @@ from statistics import median
 
 from corewise.kube.errors import KubeError
 from corewise.simulation.control_plane import ClusterError
+from corewise.simulation.extender_calls import ExtenderError
 from tools.bench.table import machine
-from tools.scale.rig import Reading, Rig, RunningProgram, is_set_within, kubelets, rig, start_all
+from tools.scale.rig import CHURN, Reading, Rig, RunningProgram, is_set_within, kubelets, rig, start_all
 
+EXPECTED = (ClusterError, KubeError, ExtenderError, OSError)
+"""What can happen to a run without a bug in it: a program ended, or did not answer in time."""
 SAMPLED_EVERY = 10.0
 _WATCH_LOST_EVERY = 60.0
 _RATIO_CHANGES = 10
 _RESTARTS_AT = 0.2
 _SAID_EVERY = 60.0
 _FEWEST = 6
+_LEAST_CHURN = 0.5
 MEMORY_SHARE, MEMORY_LEAST = 0.03, 4.0
 """Of the memory that a program has, and in MiB: what it may grow by in the second half."""
 COUNT_SHARE, COUNT_LEAST = 0.05, 5.0
@@ -140,20 +144,30 @@ async def soak(
             await made.connect()
             async with kubelets(made):
                 await _run(made, result, say)
-        _judge_all(result)
+        judge_all(result)
     except BaseException as error:
-        cause = error
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        result.problems.append(f"the soak ended early: {type(cause).__name__}: {cause}")
-        raise
+        cause = cause_of(error)
+        why = (
+            "interrupted" if isinstance(cause, asyncio.CancelledError) else f"{type(cause).__name__}: {cause}"
+        )
+        result.problems.append(f"the soak ended early: {why}")
+        if not isinstance(cause, EXPECTED):
+            raise
     finally:
         if out:
             result.write(out)
     return result
 
 
-def _judge_all(result: SoakResult) -> None:
+def cause_of(error: BaseException) -> BaseException:
+    """Return the first error of a group of groups, or the error itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def judge_all(result: SoakResult) -> None:
+    """Judge every program's readings, and whether enough happened for that."""
     for name, readings in result.readings.items():
         late = [each for each in readings if each.at >= readings[-1].at - result.seconds / 2]
         try:
@@ -168,6 +182,10 @@ def _judge_all(result: SoakResult) -> None:
             for each in found
             if each.is_leak
         ]
+    wanted = CHURN * result.pods * result.seconds
+    done = result.counts.get("pods replaced", 0) - result.counts.get("of those failed", 0)
+    if done < wanted * _LEAST_CHURN:
+        result.problems.append(f"churn replaced {done} of {wanted:.0f} pods: too few to judge growth")
 
 
 async def _run(made: Rig, result: SoakResult, say: Callable[[str], None]) -> None:
