@@ -21,6 +21,7 @@ TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)")
 LINK = re.compile(r"\]\((?!https?://)([^)\s]*)\)")
 OUR_NAME = re.compile(r"\b(?:node|scheduling|kubelet|local)\.(?:koordinator\.sh|corewise\.io)/([a-z-]+)")
 METRIC = re.compile(r"\bcorewise_[a-z_]+")
+HELM = re.compile(r"^ *(helm (?:install|upgrade) corewise .*)", re.MULTILINE)
 VERDICT = re.compile(r"`([A-Z][A-Za-z]+(?:Invalid|Missing|Refused|HeldBack|Unknown|Undone|Unusable))`")
 
 
@@ -58,6 +59,13 @@ def test_every_name_is_one_that_the_code_knows(document: Path) -> None:
     assert {found[0] for found in OUR_NAME.finditer(text)} <= known
     assert set(METRIC.findall(text)) <= {metric.name for metric in METRICS}
     assert set(VERDICT.findall(text)) <= set(Reason)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_a_helm_command_can_be_pasted(document: Path) -> None:
+    for command in HELM.findall(document.read_text()):
+        assert ".tgz -n corewise-system" in command, "the packed chart, and the namespace"
+        assert " --reuse-values" not in command, "it leaves values empty that are new"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
