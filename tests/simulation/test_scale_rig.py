@@ -176,6 +176,17 @@ def test_a_soak_in_which_little_happened_proves_nothing() -> None:
     assert result.problems == ["churn replaced 1000 of 30000 pods: too few to judge growth"]
 
 
+def test_a_soak_that_judges_little_of_its_time_proves_nothing() -> None:
+    result = SoakResult(1_000, 10_000, 3600.0, {"manager-a": samples()}, counts={"pods replaced": 6_000})
+    judge_all(result)
+    assert not result.problems
+    result.readings = {"manager-a": samples()[-60:]}
+    judge_all(result)
+    assert result.problems == [
+        "manager-a: only 9.8 of 30.0 minutes could be judged (a late restart, or a new leader): run longer"
+    ]
+
+
 def test_too_few_samples_are_not_judged() -> None:
     with pytest.raises(ValueError, match="5 samples are too few"):
         judge("scheduler", samples()[:5])

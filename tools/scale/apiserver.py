@@ -1,6 +1,6 @@
 """``python -m tools.scale.apiserver``: the local API server, filled at the start, that can lose a watch.
 
-What it does besides serving is asked for by lines on standard input:
+Commands, one a line, on standard input:
 
     cut          break the connection of one watch of a corewise program, as a failing network does
     replay RATE  store so many nodes a second anew with fresh heartbeats, without a request: their watchers
@@ -37,7 +37,7 @@ class Replay:
         self.rate = 0.0
 
     async def run(self) -> None:
-        """Do so until cancelled."""
+        """Store them until cancelled."""
         names, at, due, last = (
             [stored.key[1] for stored in self._store.table("nodes").scan()],
             0,

@@ -23,6 +23,8 @@ _SETTLED = 45.0
 _REST = 30.0
 _EVENTS_A_SECOND, _EVENTS_FOR = 500.0, 10.0
 _DECISIONS, _BINDS = 200, 40
+_KUBELET_WRITES_EVERY = 5.0
+"""Seconds: on an amplified node it writes its status and its lease, each every ten."""
 Figures = dict[str, float]
 
 
@@ -106,7 +108,8 @@ async def _at_rest(made: Rig, figures: Figures, notes: list[str]) -> None:
         notes.append(
             f"{made.writers} kubelets wrote {writes / _REST:.0f} times a second, {now['failures']} failed; "
             f"other nodes were replayed. The local API server spent {each * 1000:.1f} ms on each write, so "
-            f"its one core serves the kubelets of {5 / each:,.0f} nodes: beyond that, it ends first"
+            f"its one core serves the kubelets of {_KUBELET_WRITES_EVERY / each:,.0f} nodes: "
+            "beyond that, it ends first"
         )
 
 

@@ -35,7 +35,7 @@ _RATIO_CHANGES = 10
 _RESTARTS_AT = 0.2
 _SAID_EVERY = 60.0
 _FEWEST = 6
-_LEAST_CHURN = 0.5
+_LEAST_CHURN, _LEAST_JUDGED = 0.5, 0.5
 MEMORY_SHARE, MEMORY_LEAST = 0.03, 4.0
 """Of the memory that a program has, and in MiB: what it may grow by in the second half."""
 COUNT_SHARE, COUNT_LEAST = 0.05, 5.0
@@ -47,6 +47,7 @@ class Growth:
     """One quantity of one program over the time judged: its median, its growth, and what objects explain."""
 
     program: str
+    seconds: float
     what: str
     usual: float
     growth: float
@@ -78,11 +79,8 @@ def judge(program: str, readings: list[Reading]) -> list[Growth]:
         usual = median(values)
         share, least = (MEMORY_SHARE, MEMORY_LEAST) if what == "rss" else (COUNT_SHARE, COUNT_LEAST)
         explained = usual * more if what == "rss" else 0.0
-        found.append(
-            Growth(
-                program, what, usual, _slope(times, values) * seconds, explained, max(least, usual * share)
-            )
-        )
+        growth, allowed = _slope(times, values) * seconds, max(least, usual * share)
+        found.append(Growth(program, seconds, what, usual, growth, explained, allowed))
     return found
 
 
@@ -114,22 +112,22 @@ class SoakResult:
     def table(self) -> str:
         """Show growth by program, for a page."""
         lines = [
-            "| program | quantity | median | growth in the second half | explained by objects | allowed |",
-            "|---|---|---:|---:|---:|---:|",
+            "| program | minutes judged | quantity | median | growth | explained by objects | allowed |",
+            "|---|---:|---|---:|---:|---:|---:|",
         ]
         lines += [
-            f"| {each.program} | {_NAMES[each.what]} | {each.usual:.1f} | {each.growth:+.1f} | "
-            f"{each.explained:.1f} | {each.allowed:.1f} |"
+            f"| {each.program} | {each.seconds / 60:.1f} | {_NAMES[each.what]} | {each.usual:.1f} | "
+            f"{each.growth:+.1f} | {each.explained:.1f} | {each.allowed:.1f} |"
             for each in self.growth
         ]
         happened = ", ".join(f"{number:,} {what}" for what, number in self.counts.items())
         failed = [f"failed {number:,} times: {why}" for why, number in self.failures.items()]
-        verdict = [*failed, *(self.problems or ["nothing grew"])]
+        verdict = [*failed, *(self.problems or ["nothing grew by more than allowed"])]
         head = f"{self.nodes:,} nodes, {self.pods:,} pods, {self.seconds / 60:.0f} minutes: {happened}."
         return "\n".join([head, "", *lines, "", *(f"- {each}" for each in verdict)])
 
 
-_NAMES = {"rss": "memory (RSS), MiB", "descriptors": "descriptors", "threads": "threads", "tasks": "tasks"}
+_NAMES = {"rss": "MiB of memory (RSS)", "descriptors": "descriptors", "threads": "threads", "tasks": "tasks"}
 
 
 async def soak(
@@ -176,9 +174,14 @@ def judge_all(result: SoakResult) -> None:
             result.problems.append(str(error))
             continue
         result.growth += found
+        if found[0].seconds < result.seconds / 2 * _LEAST_JUDGED:
+            result.problems.append(
+                f"{name}: only {found[0].seconds / 60:.1f} of {result.seconds / 120:.1f} minutes could be "
+                "judged (a late restart, or a new leader): run longer"
+            )
         result.problems += [
-            f"{each.program}: {_NAMES[each.what]} grew by {each.growth:.1f}, objects explain "
-            f"{each.explained:.1f}, {each.allowed:.1f} are allowed"
+            f"{each.program}: {_NAMES[each.what]} grew by {each.growth:.1f}; objects explain "
+            f"{each.explained:.1f}, and {each.allowed:.1f} more are allowed"
             for each in found
             if each.is_leak
         ]
