@@ -147,8 +147,9 @@ def samples(**growth: float) -> list[Reading]:
         ({}, []),  # one sample is high: that is no growth
         ({"rss": 5.0}, []),
         ({"rss": 9.0}, ["rss"]),
-        ({"rss": 20.0, "objects": 6_000}, []),  # a tenth more objects, a tenth more memory
-        ({"rss": 40.0, "objects": 6_000}, ["rss"]),
+        ({"rss": 7.0, "objects": 500}, []),  # objects explain a part of it
+        ({"rss": 20.0, "objects": 6_000}, ["objects"]),  # they explain it, but nothing explains them
+        ({"rss": 40.0, "objects": 6_000}, ["rss", "objects"]),
         ({"rss": -50.0, "objects": -30_000}, []),
         ({"descriptors": 8}, ["descriptors"]),
         ({"tasks": 10}, ["tasks"]),

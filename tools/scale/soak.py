@@ -6,7 +6,8 @@ half, so that in the second half each is one process.
 
 Growth is judged over the second half: the median of the slopes between any two samples (Theil and Sen), which
 a few high samples do not move, times the length of that half. What more objects explain is taken off: as much
-memory for each as the program has for one now.
+memory for each as the program has for one now. Cached objects themselves are judged too: the cluster has as
+many pods at the end as at the beginning, so a cache that grows keeps what was deleted.
 """
 
 from __future__ import annotations
@@ -39,7 +40,17 @@ _LEAST_CHURN, _LEAST_JUDGED = 0.5, 0.5
 MEMORY_SHARE, MEMORY_LEAST = 0.03, 4.0
 """Of the memory that a program has, and in MiB: what it may grow by in the second half."""
 COUNT_SHARE, COUNT_LEAST = 0.05, 5.0
-"""The same of descriptors and tasks."""
+"""The same of descriptors, threads and tasks."""
+OBJECTS_SHARE, OBJECTS_LEAST = 0.01, 20.0
+
+
+_NAMES = {
+    "rss": "MiB of memory (RSS)",
+    "objects": "objects in caches",
+    "descriptors": "descriptors",
+    "threads": "threads",
+    "tasks": "tasks",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +85,11 @@ def judge(program: str, readings: list[Reading]) -> list[Growth]:
     objects = [float(each.objects) for each in readings]
     more = max(0.0, _slope(times, objects) * seconds / max(1.0, median(objects)))
     found = []
-    for what in ("rss", "descriptors", "threads", "tasks"):
+    limits = {"rss": (MEMORY_SHARE, MEMORY_LEAST), "objects": (OBJECTS_SHARE, OBJECTS_LEAST)}
+    for what in _NAMES:
         values = [float(getattr(each, what)) for each in readings]
         usual = median(values)
-        share, least = (MEMORY_SHARE, MEMORY_LEAST) if what == "rss" else (COUNT_SHARE, COUNT_LEAST)
+        share, least = limits.get(what, (COUNT_SHARE, COUNT_LEAST))
         explained = usual * more if what == "rss" else 0.0
         growth, allowed = _slope(times, values) * seconds, max(least, usual * share)
         found.append(Growth(program, seconds, what, usual, growth, explained, allowed))
@@ -125,9 +137,6 @@ class SoakResult:
         verdict = [*failed, *(self.problems or ["nothing grew by more than allowed"])]
         head = f"{self.nodes:,} nodes, {self.pods:,} pods, {self.seconds / 60:.0f} minutes: {happened}."
         return "\n".join([head, "", *lines, "", *(f"- {each}" for each in verdict)])
-
-
-_NAMES = {"rss": "MiB of memory (RSS)", "descriptors": "descriptors", "threads": "threads", "tasks": "tasks"}
 
 
 async def soak(
