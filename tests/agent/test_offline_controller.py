@@ -82,6 +82,12 @@ class Kept:
         now = self.node.pass_time(seconds, **load)
         return self.controller.tick(now, now, self.pods)
 
+    def halfway(self, **load: int) -> int | None:
+        """Half an interval after the last tick; return the quota then."""
+        self.state()
+        self.controller.hold_back(self.node.pass_time(5, **load))
+        return self.node.quota().quota
+
     def settle(self) -> Tick:
         self.state()
         return self.controller.settle(0.0, self.pods)
@@ -120,6 +126,38 @@ def test_the_quota_steps_to_the_offer_lands_on_it_and_stays(kept: Kept) -> None:
     assert report is not None
     assert report.suppression is not None
     assert (report.suppression.reason, report.suppression.quota_milli) == (Reason.SUPPRESSION_AT_TARGET, 3999)
+
+
+@pytest.mark.parametrize(("fast", "halfway", "then"), [(False, 760_000, 600_000), (True, 719_800, 599_700)])
+def test_a_jump_of_load_late_in_an_interval_is_answered_half_way_to_the_next_sample(
+    kept: Kept, fast: bool, halfway: int, then: int
+) -> None:
+    """Half a step, 80 ms of CPU time a period, unless shrinking is fast; the next tick goes on as ever."""
+    for _ in range(9):
+        kept.tick(online=2000)
+    assert kept.node.quota().quota == 840_000
+    kept.suppression = replace(STEPPED, fast=fast)
+    assert kept.halfway(online=2000) == 840_000, "the first reading: a sample needs two"
+    kept.tick(5, online=2000)
+    assert kept.halfway(online=10_000) == halfway
+    assert kept.node.quota().quota == halfway
+    kept.tick(5, online=10_000)
+    assert kept.node.quota().quota == then
+
+
+def test_half_way_between_two_samples_nothing_grows_and_nothing_is_remembered(kept: Kept) -> None:
+    for _ in range(8):
+        kept.tick(online=12_000)
+    low = kept.node.quota().quota
+    samples = kept.controller.last.offer
+    for _ in range(2):
+        assert kept.halfway(online=0) == low
+    assert kept.controller.last.offer == samples
+    assert kept.settle().offer is None
+    kept.suppression = PER_POD
+    kept.tick(5, online=0)
+    assert kept.node.quota().quota is None
+    assert kept.halfway(online=16_000) is None, "each pod has a quota of its own"
 
 
 def test_a_busy_node_leaves_the_floor_and_never_max_or_nothing(kept: Kept) -> None:

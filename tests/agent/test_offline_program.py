@@ -18,6 +18,7 @@ from agent.agent_world import NODE, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
 from agent.offline_node import batch_container, offline_manifest
 from corewise.agent.cgroups import restore
+from corewise.agent.offline_controller import OfflineController
 from corewise.agent.program import run_agent
 from corewise.kube.errors import Forbidden
 from corewise.kube.resources import NODES, PODS, Resource
@@ -106,6 +107,31 @@ async def test_in_a_shortfall_a_pod_that_ends_leaves_nothing_for_others_until_th
         assert before is not None
         assert after is not None
         assert (before.time, before.samples) == (after.time, after.samples)
+
+
+async def test_between_two_samples_offline_pods_are_held_back_while_one_quota_bounds_them_all(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def recorded(name: str) -> None:
+        method = getattr(OfflineController, name)
+
+        def call(controller: OfflineController, *given: Any) -> Any:
+            done.append(name)
+            return method(controller, *given)
+
+        monkeypatch.setattr(OfflineController, name, call)
+
+    recorded("tick")
+    recorded("hold_back")
+    await world.configure(oversubscription=QUICK, suppression={"cpuSuppression": {}})
+    async with world.agent():
+        await world.label("true")
+        await until(lambda: done[-5:] == ["hold_back", "tick", "hold_back", "tick", "hold_back"])
+        each = {"mode": "per-pod-quota"}
+        await world.configure(oversubscription=QUICK, suppression={"cpuSuppression": each})
+        await until(lambda: done[-3:] == ["tick"] * 3)
 
 
 async def test_the_agent_logs_how_it_read_a_cpu_suppression_block(

@@ -4,7 +4,7 @@ The agent is a process of its own, as a user starts it, on this machine's real c
 of two containers each and 10 offline ones. In online pods, busy processes follow a curve that jumps between
 20 % and 70 % of the machine at known times; in offline pods they always want more. The reaction counts from
 the jump to when the best-effort cgroup's quota has moved half a step towards its new target: it has to wait
-for the next look, and what that sees is the mean since the one before.
+for the next look, and what that sees is the mean over an interval.
 """
 
 from __future__ import annotations
@@ -177,20 +177,17 @@ async def _reaction(client: Client, tree: KubeletTree, pods: Sequence[QuotaPod])
             crew.start(offline, _ALWAYS, began)
         seen = await _watch(tree, jumps[-1].at + BETWEEN)
     half = len(cpus) * 50
-    answers = [_answered(jump, seen, half) for jump in jumps]
-    times = [answer for answer in answers if answer is not None]
     at = f"{len(jumps)} jumps between 20 % and 70 %, interval {interval} s, {SIZE}"
-    if not times:
-        return [
-            Row("jump of load to quota moved, p50, p99", at, "not seen: does other work use the machine?")
-        ]
-    shown = ", ".join(f"{quantile(times, share):.2f} s" for share in (0.5, 0.99))
-    ratio = quantile(times, 0.5) / interval
-    answered = f"{len(times)} of {len(jumps)}"
-    return [
-        Row("jump of load to quota half a step on its way, p50, p99", at, shown),
-        Row("the same in intervals, p50; jumps answered", at, f"{ratio:.2f}; {answered}"),
-    ]
+    rows = []
+    for up, moved in ((True, "load rises: quota half a step down"), (False, "load falls: half a step up")):
+        answers = [_answered(jump, seen, half) for jump in jumps if jump.up is up]
+        times = [answer for answer in answers if answer is not None]
+        shown = "not seen: does other work use the machine?"
+        if times:
+            p50, p99 = (quantile(times, share) for share in (0.5, 0.99))
+            shown = f"{p50:.2f} s, {p99:.2f} s; {len(times)} of {len(answers)}"
+        rows.append(Row(f"{moved}, p50, p99; jumps answered", at, shown))
+    return rows
 
 
 def _jumps(began: float) -> Iterator[_Jump]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -36,7 +36,7 @@ from corewise.config.colocation import (
 from corewise.config.eviction import NO_EVICTION, EvictionSettings
 from corewise.kernel.errors import KernelError
 from corewise.kube.clock import rfc3339
-from corewise.quantities import ONE, Ratio
+from corewise.quantities import ONE, Ratio, Share
 from corewise.suppression.eviction import EvictionVerdict
 from corewise.suppression.offer import (
     NO_AMOUNTS,
@@ -156,6 +156,7 @@ class OfflineController:
     def __init__(self, local: LocalNode, root: Path, *, samples: Samples | None = None) -> None:
         self._local = local
         self._samples = samples or Sampler(root, local.cgroups)
+        self._halfway = Sampler(root, local.cgroups)
         self._table = PodTable(local.rules)
         self._limits = BatchLimits()
         self._resctrl = ResctrlLimits()
@@ -164,6 +165,8 @@ class OfflineController:
         self._switch = Switch()
         self._allocatable: OfflineAmounts | None = None
         self._ratio = ONE
+        self._held_milli: int | None = None
+        """The quota of all offline pods as the last tick left it."""
         self._oversubscription: OversubscriptionSettings | None = None
         self._resctrl_settings: ResctrlSettings | None = None
         self.suppression: SuppressionSettings | None = None
@@ -187,6 +190,17 @@ class OfflineController:
         if settings is None or not settings.enabled or self.on is None:
             return False
         return self.on or settings.mode is SuppressionMode.PER_POD_QUOTA
+
+    @property
+    def holds_all_back(self) -> bool:
+        """Whether one quota holds all offline pods back, by what the node offers."""
+        settings = self.suppression
+        return (
+            self.on is True
+            and settings is not None
+            and settings.enabled
+            and settings.mode is SuppressionMode.BESTEFFORT_QUOTA
+        )
 
     @property
     def interval(self) -> float:
@@ -239,7 +253,6 @@ class OfflineController:
             self._log_problems(result)
             self.last = result
             return result
-        held_by = self.suppressor.report
         usage = self._sample(now, wall, settings, allocatable, result)
         utilization = self.utilization if usage else None
         offer = self._history.offer(now)
@@ -254,8 +267,7 @@ class OfflineController:
             )
             result.merge(adjusted)
         if self.on:
-            quota = held_by.quota_milli if held_by else None
-            self.evictor.observe(now, usage, quota, self.pods.marked, self._ratio)
+            self.evictor.observe(now, usage, self._held_milli, self.pods.marked, self._ratio)
             result.offer = offer
             result.report = report_of(
                 self._measured,
@@ -269,8 +281,42 @@ class OfflineController:
                 resctrl=self._resctrl.report,
                 eviction=self.evictor.report,
             )
+        report = self.suppressor.report
+        self._held_milli = report.quota_milli if report else None
         self._log_problems(result)
         self.last = result
+        return result
+
+    def hold_back(self, now: float) -> Cycle:
+        """Half-way between two ticks: lower the quota of all offline pods if online work needs more.
+
+        A jump of load late in an interval hardly shows in its sample. So this one spans an interval too, but
+        begins half-way. It stands for the next tick's sample, lowers by half a step at most, and is then
+        forgotten. What fails here fails at the next tick too, which says so.
+        """
+        result = Cycle()
+        found, suppression, held = self._local.cgroups.found, self.suppression, self.suppressor.report
+        oversubscription, allocatable = self._oversubscription, self._allocatable
+        if found is None or suppression is None or not self.holds_all_back:
+            self._halfway.forget()
+            return result
+        usage = self._halfway.sample(now, self.pods.pinned)
+        if isinstance(usage, Missed) or oversubscription is None or allocatable is None:
+            return result
+        computed = compute(usage, allocatable, oversubscription.ratio)
+        offer = self._history.with_sample(now, computed).offer(now)
+        if held is not None and held.quota_milli is not None and offer.cpu_milli < held.quota_milli:
+            half = Share(max(1, suppression.adjust_step.ten_thousandths // 2))
+            result.merge(
+                self.suppressor.adjust(
+                    found,
+                    replace(suppression, adjust_step=half),
+                    offer=offer,
+                    allocatable_milli=allocatable.cpu_milli,
+                    utilization=None,
+                    pods=(),
+                )
+            )
         return result
 
     def eviction_due(self, now: float) -> EvictionVerdict | None:
@@ -337,6 +383,7 @@ class OfflineController:
         if self.on is False:
             self._samples.forget()
             self.utilization = None
+        self._held_milli = None
         result.merge(self.suppressor.release(found))
 
     def _sample(

@@ -2,7 +2,7 @@
 
 A tick is made each interval, and 1 s after the first look, so that a node offers soon after its label says
 so. A change of the Node, its pods or the ConfigMap is answered at once, but without a sample: a short one is
-noise.
+noise. Half-way between two ticks offline pods are held back, if online work needs more than it did.
 
 The Node shows the offer by one server-side apply of nodes/status: batch-cpu and batch-memory in capacity and
 allocatable, and the offline report as an annotation. It is due when the amounts have changed by more than
@@ -287,18 +287,25 @@ class OfflineLoop:
         with suppress(TimeoutError):
             async with asyncio.timeout(_CONFIG_WITHIN):
                 await self._watched.config_known.wait()
-        tick_at = self._clock.monotonic()
+        tick_at = halfway_at = self._clock.monotonic()
         while True:
+            was_woken = self._due.is_set()
             self._due.clear()
             now = self._clock.monotonic()
             if now >= tick_at:
                 tick_at = self._next(self.round(now, sample=True), tick_at, now)
+                halfway_at = tick_at - self.controller.interval / 2
             else:
-                self.round(now, sample=False)
+                if now >= halfway_at:
+                    self._hold_back(now)
+                    halfway_at = tick_at
+                if was_woken:
+                    self.round(now, sample=False)
             heartbeats.beat(NAME, self.controller.interval * _LONG_SILENCE)
             await self._clock.sleep(SHORTEST_PAUSE)
+            wake_at = halfway_at if self.controller.holds_all_back else tick_at
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, tick_at - self._clock.monotonic())):
+                async with asyncio.timeout(max(0.0, wake_at - self._clock.monotonic())):
                     await self._due.wait()
 
     async def publish(self, heartbeats: Heartbeats) -> None:
@@ -361,6 +368,11 @@ class OfflineLoop:
             self._latest = tick, now
             self._to_publish.set()
         return tick
+
+    def _hold_back(self, now: float) -> None:
+        cycle = self.controller.hold_back(now)
+        if self._options.dry_run:
+            print_writes(cycle.written, self._write)
 
     def stop(self) -> None:
         """Give back what is to be given back at the end of the agent."""
