@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from corewise.simulation.control_plane import MANAGER, SCHEDULER
+from corewise.simulation.control_plane import MANAGER, SCHEDULER, ClusterError
 from kubedouble import expressions
 from tools.bench.table import exponent
 from tools.scale.__main__ import main
@@ -56,7 +56,12 @@ async def test_the_rig_runs_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 await churning
             await made.run_pod(PodShape(made.next_pod(), "", 4000, owned=True))
             counters = kubelet_counters(made.folder)
+            made.check_stand_ins()
         readings = [await each.read() for each in made.programs]
+        made.api.kill()
+        await made.api.wait()
+        with pytest.raises(ClusterError, match="the local API server ended by itself"):
+            made.check_stand_ins()
     assert not made.failures, made.last_refusal
     assert made.replaced >= REPLACED
     assert made.binds

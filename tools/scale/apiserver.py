@@ -38,12 +38,8 @@ class Replay:
 
     async def run(self) -> None:
         """Store them until cancelled."""
-        names, at, due, last = (
-            [stored.key[1] for stored in self._store.table("nodes").scan()],
-            0,
-            0.0,
-            time.monotonic(),
-        )
+        names = [stored.key[1] for stored in self._store.table("nodes").scan()]
+        at, due, last = 0, 0.0, time.monotonic()
         while True:
             await asyncio.sleep(_TICK)
             now = time.monotonic()

@@ -154,12 +154,8 @@ async def _decisions(made: Rig, figures: Figures) -> None:
 async def _churn(made: Rig, figures: Figures, notes: list[str], seconds: float) -> None:
     """Replace 1 % of the pods a minute."""
     made.say(f"churn for {seconds:g} s")
-    stop, replaced, before, api = (
-        asyncio.Event(),
-        made.replaced,
-        _readings(made),
-        read_process(made.api),
-    )
+    stop, replaced = asyncio.Event(), made.replaced
+    before, api = _readings(made), read_process(made.api)
     churning = asyncio.create_task(made.churn(stop))
     await asyncio.sleep(seconds)
     after, server = _readings(made), read_process(made.api)

@@ -149,7 +149,7 @@ class Rig:
     decisions: list[float] = field(default_factory=list)
     binds: list[float] = field(default_factory=list)
     replaced: int = 0
-    made: int = 0
+    last_pod: int = 0
     retries: int = 0
     churn_rate: float = CHURN
     failures: Counter[str] = field(default_factory=Counter)
@@ -157,6 +157,18 @@ class Rig:
     last_refusal: str = ""
     replayed: float = 0.0
     """Nodes that the API server stores anew in a second."""
+    stand_ins: list[Child] = field(default_factory=list)
+    """The API server and the kubelets: without them, the programs rest, and nothing is measured."""
+
+    def check_stand_ins(self) -> None:
+        """See that they run.
+
+        Raises:
+            ClusterError: if one has ended.
+        """
+        for child in self.stand_ins:
+            if not child.alive:
+                raise ClusterError(f"{child.name} ended by itself\n{child.last_words()}")
 
     @contextmanager
     def replaying(self, rate: float) -> Iterator[None]:
@@ -203,8 +215,8 @@ class Rig:
 
     def next_pod(self) -> int:
         """Return a number that no pod has had."""
-        self.made += 1
-        return self.made
+        self.last_pod += 1
+        return self.last_pod
 
     async def create(self, pod: dict[str, Any]) -> dict[str, Any]:
         """Create a pod."""
@@ -241,6 +253,7 @@ class Rig:
         said = begin
         while left:
             await asyncio.sleep(_POLL)
+            self.check_stand_ins()
             left = {name for name in left if not self._is_done(str(name), before[name])}
             if time.monotonic() - said > 20:
                 said = time.monotonic()
@@ -384,7 +397,8 @@ async def rig(
             writers=writers,
             cache=cache,
             names=[each.name for each in fleet_machines],
-            made=pods,
+            last_pod=pods,
+            stand_ins=[Child("the local API server", api, folder.log("apiserver"))],
         )
         try:
             yield made
@@ -412,10 +426,10 @@ async def kubelets(made: Rig) -> AsyncIterator[None]:
         async with asyncio.timeout(_SERVER_STARTS_WITHIN):
             while not kubelet_counters(made.folder):
                 await asyncio.sleep(_POLL)
+        made.stand_ins.append(Child("the kubelet stand-ins", process, log))
         with made.replaying((made.nodes - made.writers) / STORED_EVERY):
             yield
-        if process.returncode is not None:
-            raise ClusterError(f"the kubelet stand-ins ended early: {log.read_text()[-2000:]}")
+        made.check_stand_ins()
 
 
 async def is_set_within(stop: asyncio.Event, seconds: float) -> bool:

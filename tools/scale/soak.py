@@ -219,6 +219,7 @@ async def _run(made: Rig, result: SoakResult, say: Callable[[str], None]) -> Non
     async def sample() -> None:
         said = float("-inf")
         while not await is_set_within(stop, min(SAMPLED_EVERY, seconds / 40)):
+            made.check_stand_ins()
             for program in made.programs:
                 await _sample(program, result)
             result.counts |= {"pods replaced": made.replaced, "of those failed": made.failures.total()}
