@@ -139,6 +139,12 @@ def test_a_jump_of_load_late_in_an_interval_is_answered_half_way_to_the_next_sam
     kept.suppression = replace(STEPPED, fast=fast)
     assert kept.halfway(online=2000) == 840_000, "the first reading: a sample needs two"
     kept.tick(5, online=2000)
+    assert kept.halfway(online=2000 + 5300) == 840_000, "795 of 800 thousandths that half a step is"
+    kept.tick(5, online=2000)
+    for _ in range(9):
+        kept.tick(online=2000)
+    kept.halfway(online=2000)
+    kept.tick(5, online=2000)
     assert kept.halfway(online=10_000) == halfway
     assert kept.node.quota().quota == halfway
     kept.tick(5, online=10_000)

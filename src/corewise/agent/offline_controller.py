@@ -291,8 +291,9 @@ class OfflineController:
         """Half-way between two ticks: lower the quota of all offline pods if online work needs more.
 
         A jump of load late in an interval hardly shows in its sample. So this one spans an interval too, but
-        begins half-way. It stands for the next tick's sample, lowers by half a step at most, and is then
-        forgotten. What fails here fails at the next tick too, which says so.
+        begins half-way. It stands for the next tick's sample, and is then forgotten. If the quota is to sink
+        by half a step or more, it does so by half a step; less can wait. What fails here fails at the next
+        tick too, which says so.
         """
         result = Cycle()
         found, suppression, held = self._local.cgroups.found, self.suppression, self.suppressor.report
@@ -305,8 +306,9 @@ class OfflineController:
             return result
         computed = compute(usage, allocatable, oversubscription.ratio)
         offer = self._history.with_sample(now, computed).offer(now)
-        if held is not None and held.quota_milli is not None and offer.cpu_milli < held.quota_milli:
-            half = Share(max(1, suppression.adjust_step.ten_thousandths // 2))
+        half = Share(max(1, suppression.adjust_step.ten_thousandths // 2))
+        highest = offer.cpu_milli + half.of(allocatable.cpu_milli)
+        if held is not None and held.quota_milli is not None and held.quota_milli >= highest:
             result.merge(
                 self.suppressor.adjust(
                     found,
