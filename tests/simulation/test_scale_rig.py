@@ -111,12 +111,13 @@ def test_what_cannot_work_is_refused_before_anything_runs(
 async def test_an_interrupted_run_ends_its_programs_and_keeps_what_it_measured(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     options = ("--nodes", "5", "--replicas", "1", "--out", str(out), "--logs", str(tmp_path / "logs"))
-    command = (sys.executable, "-m", "tools.scale", *options)
+    background = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+    command = (*background, sys.executable, "-m", "tools.scale", *options)
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     async with asyncio.timeout(120):
         while not out.exists():  # noqa: ASYNC110 - a file says nothing by itself
             await asyncio.sleep(0.1)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         _, said = await process.communicate()
     assert process.returncode == 130
     assert said.decode().splitlines()[-1].startswith("interrupted; all programs have ended")

@@ -36,6 +36,7 @@ _INTERRUPTED = 130
 def main(arguments: list[str]) -> int:
     """Measure one size after the other, or run the soak."""
     given, before = _parse(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with _folder(given.logs) as folder:
