@@ -293,17 +293,18 @@ async def test_a_pod_that_crashes_the_view_makes_the_agent_unready_until_it_is_t
         await world.has(poisoned, "a", 66_667)
 
 
-def test_no_part_of_the_agent_loads_libraries_that_only_other_programs_need() -> None:
+def test_no_part_of_the_agent_loads_what_only_other_programs_need() -> None:
     program = """
 import importlib, pkgutil, sys
 import corewise.agent, corewise.cli.agent
 for module in pkgutil.walk_packages(corewise.agent.__path__, "corewise.agent."):
     importlib.import_module(module.name)
 print(*{name.partition(".")[0] for name in sys.modules})
+print(*[name for name in sys.modules if name.startswith("corewise.pinning.")])
 """
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     libraries = set(loaded.stdout.split())
-    assert {"corewise", "aiohttp", "prometheus_client"} <= libraries
+    assert {"corewise", "aiohttp", "prometheus_client", "corewise.pinning.ledger"} <= libraries
     assert not libraries & {
         "numpy",
         "cryptography",
@@ -312,4 +313,6 @@ print(*{name.partition(".")[0] for name in sys.modules})
         "openstack",
         "keystoneauth1",
         "libvirt",
+        "corewise.pinning.choice",
+        "corewise.pinning.guest_placement",
     }

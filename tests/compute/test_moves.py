@@ -28,7 +28,7 @@ from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.errors import PlacementDown
 from corewise.openstack.libvirt_xml import Domain
 from corewise.openstack.placement_client import PlacementClient
-from corewise.pinning import Refusal
+from corewise.pinning.ledger import Refusal
 from corewise.quantities import Bytes
 from corewise.vocabulary.placement import MEMORY_MB, MIGRATION, PCPU, VCPU
 from corewise.vocabulary.reasons import Reason

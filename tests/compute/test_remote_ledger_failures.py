@@ -37,7 +37,7 @@ from compute.ledger_agents import ANOTHER, LOOPBACK, NOW, OURS, Certificates, Ru
 from corewise.compute.errors import AgentFailed, AgentIncompatible, AgentUnreachable, AgentUntrusted
 from corewise.compute.ledger import GuestClaim, GuestRecord
 from corewise.compute.remote import RemoteAgent, TLSFiles
-from corewise.pinning import Refusal
+from corewise.pinning.ledger import Refusal
 from corewise.service.options import OptionsError
 from corewise.vocabulary.metrics import HTTP_REFUSED
 from corewise.vocabulary.placement import DISK_GB, PCPU

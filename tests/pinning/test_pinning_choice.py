@@ -27,7 +27,8 @@ from __future__ import annotations
 
 import pytest
 
-from corewise.pinning import Claim, CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish, choose
+from corewise.pinning.choice import choose
+from corewise.pinning.ledger import Claim, CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 from pinning.machines import hybrid, machine

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.pinning import CellPins, GuestLedger, GuestPins, HostCell, Refusal
+from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, HostCell
+from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 

@@ -10,7 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from corewise.pinning import CellPins, GuestLedger, GuestPins, HostCell, Refusal, host_cells, place
+from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, HostCell, host_cells
+from corewise.pinning.guest_placement import place
+from corewise.pinning.ledger import Refusal
 from corewise.quantities import Bytes
 from corewise.topology import CPUSet, Host, NumaMemory, Thread, Topology
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.pinning import Claim, CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish, choose
+from corewise.pinning.choice import choose
+from corewise.pinning.ledger import Claim, CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.reasons import Reason
 from pinning.machines import machine

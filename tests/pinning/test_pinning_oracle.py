@@ -18,9 +18,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from corewise.pinning import GuestLedger, GuestPins, HostCell, Refusal, place
-from corewise.pinning.guest_ledger import mask_of
-from corewise.pinning.guest_placement import _Matching, assign
+from corewise.pinning.guest_ledger import GuestLedger, GuestPins, HostCell, mask_of
+from corewise.pinning.guest_placement import _Matching, assign, place
+from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
 

@@ -17,7 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from corewise.pinning import GuestLedger, GuestPins, HostCell, Refusal, place
+from corewise.pinning.guest_ledger import GuestLedger, GuestPins, HostCell
+from corewise.pinning.guest_placement import place
+from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
 from corewise.vocabulary.guests import CPUPolicy, GuestCPUs, GuestNode, ThreadPolicy
 from tools.bench.table import Row

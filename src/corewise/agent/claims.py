@@ -26,7 +26,7 @@ import msgspec
 
 from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaPod
-from corewise.pinning import Claim, Ledger
+from corewise.pinning.ledger import Claim, Ledger
 from corewise.topology import CPUSet, Thread, Topology
 from corewise.vocabulary.cpu_annotations import parse_resource_status
 from corewise.vocabulary.names import RESOURCE_STATUS

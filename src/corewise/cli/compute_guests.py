@@ -38,7 +38,8 @@ from corewise.compute.offers import LocalOffers, Offers
 from corewise.compute.scheduling import HOST_TIMEOUT, GuestScheduler, WantedGuest, pin
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.libvirt_xml import tuned, uuid_of
-from corewise.pinning import GuestPins, Refusal
+from corewise.pinning.guest_ledger import GuestPins
+from corewise.pinning.ledger import Refusal
 from corewise.topology import Host
 from corewise.tracking.flavor import NO_IMAGE, Flavor, RequestRefusal
 from corewise.tracking.options import Compat

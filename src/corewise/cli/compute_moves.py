@@ -27,7 +27,7 @@ from corewise.compute.hosts import Hosts
 from corewise.compute.ledger import NO_DEMANDS, MoveRecord
 from corewise.compute.moving import GuestMover, WantedMove
 from corewise.compute.scheduling import HOST_TIMEOUT
-from corewise.pinning import Refusal
+from corewise.pinning.ledger import Refusal
 from corewise.vocabulary.reasons import Reason
 
 _GUEST = click.argument("guest")

@@ -45,7 +45,7 @@ from corewise.openstack.errors import LibvirtError
 from corewise.openstack.libvirt import Libvirt, connected
 from corewise.openstack.libvirt_xml import Domain
 from corewise.openstack.nova_conf import NovaConf, read_nova_conf
-from corewise.pinning import ClaimConflict
+from corewise.pinning.ledger import ClaimConflict
 from corewise.topology import CPUSet, Host
 from corewise.tracking import HostFacts, HostOptions, HostSettings, OptionProblem, check_options
 from corewise.vocabulary.placement import DISK_GB, MEMORY_MB, Inventory

@@ -33,7 +33,8 @@ from corewise.compute.ledger import GuestClaim, GuestRecord, Guests, LedgerFile,
 from corewise.compute.machine_file import parse_machine
 from corewise.openstack.errors import NovaConfError
 from corewise.openstack.libvirt_xml import CPUTuning
-from corewise.pinning import ClaimConflict, GuestLedger, GuestPins, HostCell, Refusal, host_cells
+from corewise.pinning.guest_ledger import GuestLedger, GuestPins, HostCell, host_cells
+from corewise.pinning.ledger import ClaimConflict, Refusal
 from corewise.topology import CPUSet, CPUSetError, Host
 from corewise.tracking import Compat, HostFacts, HostOffer, HostOptions, HostSettings, check_options, offer
 from corewise.vocabulary.guests import EmulatorThreads, GuestCPUs

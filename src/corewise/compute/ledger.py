@@ -28,7 +28,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
-from corewise.pinning import CellPins, GuestPins
+from corewise.pinning.guest_ledger import CellPins, GuestPins
 from corewise.topology import CPUSet
 from corewise.tracking import HostedGuest
 from corewise.vocabulary.errors import UNREADABLE

@@ -62,7 +62,7 @@ from corewise.compute.placement import NOBODY, PlacementOffers
 from corewise.compute.scheduling import is_unsettled, refusal_of, release, settle, take
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import Patience
-from corewise.pinning import Refusal
+from corewise.pinning.ledger import Refusal
 from corewise.service import doors
 from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
 from corewise.service.doors import (

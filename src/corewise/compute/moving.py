@@ -51,7 +51,8 @@ from corewise.compute.ledger import (
 from corewise.compute.offers import Offers
 from corewise.compute.scheduling import HOST_TIMEOUT, UNCERTAIN, refusal_of, settle, silence
 from corewise.openstack.errors import OpenStackError
-from corewise.pinning import Refusal, place
+from corewise.pinning.guest_placement import place
+from corewise.pinning.ledger import Refusal
 from corewise.tracking import GuestRequest
 from corewise.vocabulary.guests import GuestCPUs
 from corewise.vocabulary.placement import PCPU, VCPU, Provider

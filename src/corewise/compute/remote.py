@@ -49,7 +49,7 @@ from corewise.kube.auth import Identity, client_context
 from corewise.kube.certificates import CertificateError, not_after
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import ConfigError
-from corewise.pinning import Refusal
+from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet, CPUSetError
 from corewise.tracking import Compat, HostOptions
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text

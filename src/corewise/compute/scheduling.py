@@ -55,7 +55,9 @@ from corewise.compute.verdicts import (
     weighed,
 )
 from corewise.openstack.errors import OpenStackError, PlacementDown, PlacementServerError, UnexpectedAnswer
-from corewise.pinning import GuestLedger, GuestPins, Refusal, place
+from corewise.pinning.guest_ledger import GuestLedger, GuestPins
+from corewise.pinning.guest_placement import place
+from corewise.pinning.ledger import Refusal
 from corewise.tracking import GuestRequest, PlacementQuery
 from corewise.vocabulary.guests import GuestCPUs
 from corewise.vocabulary.placement import DISABLED_TRAIT, VCPU

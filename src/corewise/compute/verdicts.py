@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from corewise.compute.ledger import GuestRecord
 from corewise.compute.offers import Stage
-from corewise.pinning import Refusal
+from corewise.pinning.ledger import Refusal
 from corewise.vocabulary.reasons import Reason
 
 HostScores = Mapping[str, int]

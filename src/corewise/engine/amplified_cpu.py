@@ -58,7 +58,8 @@ from corewise.engine.columns import NUMA_POLICIES, ClusterSnapshot, Indices
 from corewise.engine.facts import CPU, MEMORY, Placement, PodFacts
 from corewise.engine.framework import BEST_SCORE, Cause, ChosenNode, Inputs, Refused, Verdicts, verdicts
 from corewise.engine.kube_plugins import FIT_WEIGHTS
-from corewise.pinning import CoreUse, Grant, Ledger, Wish, choose
+from corewise.pinning.choice import choose
+from corewise.pinning.ledger import CoreUse, Grant, Ledger, Wish
 from corewise.quantities import ONE
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import BindPolicy, NumaPolicy

@@ -24,7 +24,7 @@ from corewise.engine.columns import NO_ROW, ClusterSnapshot, NodeColumns
 from corewise.engine.facts import CPU, NodeAccount, NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
 from corewise.interference.outlook import Counterweights, shares
-from corewise.pinning import Claim, Exclusivity, Ledger
+from corewise.pinning.ledger import Claim, Exclusivity, Ledger
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import ExclusivePolicy
 from corewise.vocabulary.owned_cpus import NO_OWNERS, CPUOwner, Owners

@@ -28,7 +28,7 @@ from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine.facts import CPU, MEMORY, PODS, BlockingTaint, NodeAccount, NodeFacts, ZoneAccount
 from corewise.engine.table import ABSENT, LabelColumn, Measures, Table
 from corewise.interference.outlook import Counterweights, Weights
-from corewise.pinning import FreeCores, Ledger
+from corewise.pinning.ledger import FreeCores, Ledger
 from corewise.quantities import ONE, amplify, bounded, deamplified_ceil
 from corewise.vocabulary.cpu_annotations import NumaPolicy
 

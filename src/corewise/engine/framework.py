@@ -38,7 +38,7 @@ from corewise.engine.cluster import Cluster
 from corewise.engine.columns import ClusterSnapshot, Indices
 from corewise.engine.facts import NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
-from corewise.pinning import Ledger
+from corewise.pinning.ledger import Ledger
 from corewise.vocabulary.reasons import Reason
 
 Codes: TypeAlias = NDArray[np.uint16]

@@ -11,38 +11,6 @@ Guests of a compute host have rules of their own:
 
 Everything is a value: a choice changes no ledger, a claim makes a new one. The same wish on the same ledger
 gives the same CPUs.
+
+Nothing is exported from here: a program that keeps a ledger need not import what places guests.
 """
-
-from corewise.pinning.choice import choose
-from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, HostCell, host_cells
-from corewise.pinning.guest_placement import place
-from corewise.pinning.ledger import (
-    Claim,
-    ClaimConflict,
-    CoreUse,
-    Exclusivity,
-    FreeCores,
-    Grant,
-    Ledger,
-    Refusal,
-    Wish,
-)
-
-__all__ = [
-    "CellPins",
-    "Claim",
-    "ClaimConflict",
-    "CoreUse",
-    "Exclusivity",
-    "FreeCores",
-    "Grant",
-    "GuestLedger",
-    "GuestPins",
-    "HostCell",
-    "Ledger",
-    "Refusal",
-    "Wish",
-    "choose",
-    "host_cells",
-    "place",
-]
