@@ -346,37 +346,42 @@ class AllocationScore:
             memory_of[rows] = np.where(stated > 0, stated, memory_of[rows])
         if zones:
             divisors = np.maximum(cpu_of, 1.0), np.maximum(memory_of, 1.0)
-        share = self._share(cpu_left, cpu_of, divisors[0]) + self._share(memory_left, memory_of, divisors[1])
+        share = self._share(cpu_left, cpu_of, divisors[0])
+        share += self._share(memory_left, memory_of, divisors[1])
         if BATCH_CPU in pod.requests or BATCH_MEMORY in pod.requests:
             return self._with_batch(share, pod, snapshot)
-        return (share * 0.5).astype(np.int64)
+        share >>= 1
+        return share.astype(np.int64)
 
-    def _with_batch(self, share: NDArray[np.float64], pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
+    def _with_batch(self, share: NDArray[np.int32], pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
         """Return the mean of the shares of cpu and memory, which are added up, and of batch resources."""
-        weights = np.full(snapshot.size, 2.0)
+        weights = np.full(snapshot.size, 2)
         for resource in {BATCH_CPU, BATCH_MEMORY} & pod.requests.keys() & snapshot.allocatable.keys():
             allocatable = snapshot.allocatable[resource]
             left = snapshot.free[resource] - pod.requests[resource]
             weight = FIT_WEIGHTS[resource] * (allocatable > 0)
-            share += weight * self._share(left, allocatable, np.maximum(allocatable, 1.0))
+            share = share + weight * self._share(left, allocatable, np.maximum(allocatable, 1.0))
             weights += weight
-        score: IntColumn = (share / weights).astype(np.int64)
+        score: IntColumn = share // weights
         return score
 
     def _share(
         self, left: IntColumn, allocatable: IntColumn, divisor: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return the share that is left, or taken, in whole hundredths; more than there is is never left."""
+    ) -> NDArray[np.int32]:
+        """Return the share that is left, or taken, in whole hundredths; more than there is is never left.
+
+        To 32 bits doubles are rounded several numbers at once, to 64 bits one by one.
+        """
         least = self.allocation is Allocation.LEAST
         counted = left if least else allocatable - left
-        share: NDArray[np.float64] = np.multiply(counted, BEST_SCORE, dtype=np.float64)
+        share = counted.astype(np.float64)
+        share *= BEST_SCORE
         share /= divisor
         if least:
             np.maximum(share, 0.0, out=share)
         else:
             np.minimum(share, float(BEST_SCORE), out=share)
-        np.floor(share, out=share)
-        return share
+        return share.astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)

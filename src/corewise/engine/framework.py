@@ -242,8 +242,8 @@ class CountedCause(NamedTuple):
 class Decision:
     """Where a pod may go and where it goes best, with every verdict and score that led there.
 
-    ``row`` is that of the chosen node, NOWHERE if none is feasible; ``total`` means something on feasible
-    nodes only. ``verdicts`` has the plugins that refused any node; ``asked`` are the nodes in question.
+    ``row`` is that of the chosen node, NOWHERE if none is feasible; ``total`` is INFEASIBLE on nodes that are
+    not. ``verdicts`` has the plugins that refused any node; ``asked`` are the nodes in question.
     """
 
     pod: PodFacts
@@ -342,15 +342,14 @@ class Engine:
         """Decide where a pod goes. ``among``: the nodes in question, all if None."""
         asked = snapshot.present if among is None else snapshot.present & among
         found, feasible, scores, total = self._judged(pod, snapshot, asked)
-        row = best(np.where(feasible, total, INFEASIBLE))
+        row = best(total)
         said = ((each.name, each.account(pod, snapshot, feasible)) for each in self.accounts)
         accounts = {name: account for name, account in said if account is not None}
         return Decision(pod, snapshot.names, asked, found, feasible, scores, total, row, accounts)
 
     def totals(self, pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
-        """Return the total of every node as ``decide`` compares them, INFEASIBLE where the pod cannot go."""
-        _, feasible, _, total = self._judged(pod, snapshot, snapshot.present)
-        return np.where(feasible, total, INFEASIBLE)
+        """Return the total of every node, INFEASIBLE where the pod cannot go."""
+        return self._judged(pod, snapshot, snapshot.present)[-1]
 
     def _judged(
         self, pod: PodFacts, snapshot: ClusterSnapshot, asked: BoolColumn
@@ -373,6 +372,7 @@ class Engine:
             for scoring in self.scores:
                 scores[scoring.name] = score = scoring.score(pod, snapshot, feasible)
                 total += score if scoring.weight == 1 else scoring.weight * score
+        np.copyto(total, INFEASIBLE, where=~feasible)
         return found, feasible, scores, total
 
     def reserve(self, pod: PodFacts, node: ChosenNode) -> Placement | Refused:
