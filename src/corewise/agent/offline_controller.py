@@ -248,6 +248,8 @@ class OfflineController:
         """
         result = self._begin(wall, pods)
         found = self._settle(pods, result)
+        if not self.holds_all_back:
+            self._halfway.forget()
         settings, allocatable = self._oversubscription, self._allocatable
         if settings is None or allocatable is None or not (self.on or self.suppresses):
             self._log_problems(result)
@@ -299,7 +301,6 @@ class OfflineController:
         found, suppression, held = self._local.cgroups.found, self.suppression, self.suppressor.report
         oversubscription, allocatable = self._oversubscription, self._allocatable
         if found is None or suppression is None or not self.holds_all_back:
-            self._halfway.forget()
             return result
         usage = self._halfway.sample(now, self.pods.pinned)
         if isinstance(usage, Missed) or oversubscription is None or allocatable is None:
