@@ -189,8 +189,12 @@ async def _listening(cluster: Cluster, authority: Authority, listen: str) -> Asy
         server.pre_shutdown()
         for watch in list(cluster.watches):
             watch.close()
+        transports = [each.transport for each in server.connections if each.transport]
         await server.shutdown(_SHUTDOWN_SECONDS)
+        for transport in transports:
+            transport.abort()  # closing alone waits for the peer to close TLS too, beyond the end of the loop
         await cluster.admission.close()
+        await asyncio.sleep(0)
 
 
 def _bind(listen: str) -> list[socket.socket]:

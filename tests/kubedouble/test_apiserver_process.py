@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import select
+import socket
+import ssl
 import subprocess
 import sys
 from contextlib import suppress
@@ -18,6 +21,7 @@ from corewise.kube.config import load_config
 from corewise.kube.errors import KubeError
 from corewise.kube.resources import NODES
 from corewise.simulation.control_plane import ClusterError, Folder, api_server
+from kubedouble import serve
 
 COMMAND = [sys.executable, "-m", "kubedouble"]
 
@@ -95,3 +99,17 @@ async def test_a_full_disk_ends_the_server_and_loses_nothing_that_was_acknowledg
     async with api_server(folder), Client(load_config(str(folder.kubeconfig))) as client:
         nodes = await client.list(NODES.typed(dict))
     assert sorted(node["metadata"]["name"] for node in nodes.items) == sorted(acknowledged)
+
+
+async def test_the_end_of_a_server_ends_connections_whose_peers_do_not_close_tls() -> None:
+    """Until they do, asyncio would keep them for half a minute, or beyond the end of its loop."""
+    async with serve() as server:
+        address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        peer = await asyncio.to_thread(lambda: context.wrap_socket(socket.create_connection(address, 5)))
+    with peer:
+        data = b"what is left: tickets of the session, the end of TLS"
+        while data:
+            assert (await asyncio.to_thread(select.select, [peer], [], [], 5))[0], "the connection is open"
+            data = os.read(peer.fileno(), 4096)
