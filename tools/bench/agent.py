@@ -3,7 +3,8 @@
 The agent is a process of its own at its default intervals, with the environment of its DaemonSet, with the
 NRI plugin loaded and no runtime to connect to. CPU time is what the kernel accounts to it; a cycle is timed
 by the agent's own metric; system calls are counted by strace, over whole cycles, and only where strace may
-attach. Anonymous memory is what no file backs: the part that the kernel cannot take back.
+attach. Anonymous memory is what no file backs: the part that the kernel cannot take back. With the kernel's
+own memory for the agent it is what counts for the container's limit, whatever the node does with files.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _CYCLES = [
     f'corewise_agent_loop_duration_seconds_{part}{{loop="quotas",node="{NODE}"}}' for part in ("sum", "count")
 ]
 _MEMORY = {"RSS": "VmRSS", "peak RSS": "VmHWM", "PSS": "Pss", "anonymous": "Anonymous"}
+_COUNTED = "anonymous and the kernel's, in its cgroup"
+_COUNTED = "anonymous and the kernel's, in its cgroup"
 _DIVIDED = {"1.50": {66_667, 33_334}, "2.00": {50_000, 25_000}}
 
 
@@ -68,7 +71,7 @@ async def _measure(count: int) -> tuple[list[Row], dict[str, float]]:
             port = processes.free_port()
             arguments = _arguments(folder, kubeconfig, machine, port)
             async with processes.child(
-                *arguments, log=folder / "agent.log", environment=ENVIRONMENT
+                *arguments, log=folder / "agent.log", environment=ENVIRONMENT, cgroup=machine.agents
             ) as agent:
                 await processes.until_ready(agent, port, folder / "agent.log")
                 return await _rows(client, machine, pods, agent, port)
@@ -90,7 +93,7 @@ async def _rows(
     first = await _change(client, machine, pods, port, "1.50")
     second = await _change(client, machine, pods, port, "2.00")
     cpu, cycle, writes = await _at_rest(agent, port)
-    memory = _memory(agent)
+    memory = _memory(agent, machine)
     calls = await _system_calls(agent)
     rows = [
         Row("ratio annotated to all quotas written: first time", size, _changed(first)),
@@ -203,11 +206,16 @@ async def _metric(port: int, name: str) -> float:
     return float(match[1])
 
 
-def _memory(process: Process) -> dict[str, float]:
-    """Return the memory of a process by kind, in MiB."""
+def _memory(process: Process, machine: BenchMachine) -> dict[str, float]:
+    """Return the memory of the agent by kind, in MiB."""
     place = Path(f"/proc/{process.pid}")
     text = (place / "status").read_text() + (place / "smaps_rollup").read_text()
     amounts = {
         name: int(amount) / 1024 for name, amount in re.findall(r"^(\w+):\s*(\d+) kB", text, re.MULTILINE)
     }
-    return {shown: amounts[name] for shown, name in _MEMORY.items()}
+    found = {shown: amounts[name] for shown, name in _MEMORY.items()}
+    if machine.agents is None:
+        return found
+    anonymous = re.search(r"^rss (\d+)$", (machine.agents / "memory.stat").read_text(), re.MULTILINE)
+    own = int((machine.agents / "memory.kmem.usage_in_bytes").read_text())
+    return found if anonymous is None else found | {_COUNTED: (int(anonymous[1]) + own) / (1 << 20)}

@@ -1,7 +1,8 @@
 """The cgroups that the agent's benchmark runs on: the kernel's own where that may be, else files.
 
-With root and a writable cgroup v1 they are real, below one cgroup that is removed at the end; the rest of the
-machine is this one. Elsewhere they are files of a simulated machine (v2).
+With root and a writable cgroup v1 they are real, below one cgroup that is removed at the end, and the agent
+is in one of its own; the rest of the machine is this one. Elsewhere they are files of a simulated machine
+(v2).
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class BenchMachine:
     root: Path
     cgroup_root: str
     layout: Layout
+    agents: Path | None = None
+    """The agent's own cgroup in the memory hierarchy, if these are the kernel's."""
     made: list[str] = field(default_factory=list)
 
     @property
@@ -86,17 +89,21 @@ class BenchMachine:
 @contextmanager
 def bench_machine() -> Iterator[BenchMachine]:
     """A machine with kubelet's upper cgroups."""
-    layout = layout_here(Version.V1, needs=("cpu", "cpuacct"))
+    layout = layout_here(Version.V1, needs=("cpu", "cpuacct", "memory"))
     if layout is None:
         with tempfile.TemporaryDirectory() as folder:
             model = CATALOGUE["Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"]
             root = MachineFiles(Path(folder) / "m").make(Machine("n1", model, 64, Bytes(256 << 30)))
             yield BenchMachine("files shaped as cgroup v2", root, "/", find_layout(root))
         return
-    machine = BenchMachine("real cgroups, v1", Path("/"), f"/corewise-bench-{os.getpid()}", layout)
+    name = f"/corewise-bench-{os.getpid()}"
+    agents = layout.mounts["memory"] / f"{name[1:]}-agent"
+    machine = BenchMachine("real cgroups, v1", Path("/"), name, layout, agents)
+    agents.mkdir()
     try:
         for cgroup in ("", "/kubepods.slice", "/kubepods.slice/kubepods-burstable.slice"):
             machine.make(machine.cgroup_root + cgroup)
         yield machine
     finally:
+        agents.rmdir()
         machine.remove()

@@ -49,12 +49,13 @@ def peak_rss_mib(process: Process) -> float:
 
 @asynccontextmanager
 async def child(
-    *arguments: str, log: Path, environment: Mapping[str, str] | None = None
+    *arguments: str, log: Path, environment: Mapping[str, str] | None = None, cgroup: Path | None = None
 ) -> AsyncIterator[Process]:
-    """``python -m`` something; what it says goes to ``log``; it is ended on the way out."""
+    """``python -m`` something, in a cgroup; what it says goes to ``log``; it is ended on the way out."""
+    entering = ("sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(cgroup)) if cgroup else ()
     with log.open("wb") as talk:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", *arguments),
+            *(*entering, sys.executable, "-m", *arguments),
             stdin=PIPE,
             stdout=talk,
             stderr=talk,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
 import click
+
+from corewise.config.decoding import nearest_words
 
 
 class Choice(click.Choice[str]):
@@ -17,11 +18,10 @@ class Choice(click.Choice[str]):
         self._listed_at = listed_at
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        by_lower = {each.lower(): each for each in self.choices}
-        near = difflib.get_close_matches(str(value).lower(), by_lower, n=2, cutoff=0.7)
+        near = nearest_words(str(value), self.choices, closeness=0.7, most=2)
         said = super().get_invalid_choice_message(value, ctx)
         if self._listed_at:
             said = f"{value!r} is unknown; {self._listed_at} lists all."
         if not near:
             return said
-        return f"{said} Did you mean {' or '.join(repr(by_lower[each]) for each in near)}?"
+        return f"{said} Did you mean {' or '.join(map(repr, near))}?"

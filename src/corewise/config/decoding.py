@@ -12,7 +12,6 @@ the problem names the nearest that is allowed.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -318,6 +317,13 @@ def not_a_number(value: Value, form: NumberForm) -> str:
 
 def did_you_mean(word: str, known: Iterable[str], closeness: float = 0.6) -> str:
     """Return ``: did you mean "enable"?`` for the known word nearest to an unknown one, or nothing."""
+    found = nearest_words(word, known, closeness)
+    return f': did you mean "{found[0]}"?' if found else ""
+
+
+def nearest_words(word: str, known: Iterable[str], closeness: float = 0.6, most: int = 1) -> list[str]:
+    """Return the known words spelled most like a word, in upper or lower case, the nearest first."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for what is misspelt
+
     by_lower = {name.lower(): name for name in known}
-    nearest = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=closeness)
-    return f': did you mean "{by_lower[nearest[0]]}"?' if nearest else ""
+    return [by_lower[each] for each in get_close_matches(word.lower(), by_lower, n=most, cutoff=closeness)]

@@ -15,7 +15,6 @@ A new source of the ratio is a branch of :func:`decide`; the label or annotation
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from corewise.config.configuration import (
     NormalizationStrategy,
     RatioField,
 )
+from corewise.config.decoding import nearest_words
 from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.quantities import ONE, Ratio
 from corewise.vocabulary.names import NORMALIZATION_ENABLED, NORMALIZATION_KEY, NameKind
@@ -169,9 +169,7 @@ def nearest_model(model: str, known: tuple[str, ...]) -> str | None:
 
     Cached, since the nodes of a cluster share few models and every pass asks anew.
     """
-    by_lower = {name.lower(): name for name in known}
-    nearest = difflib.get_close_matches(model.lower(), by_lower, n=1, cutoff=0.5)
-    return same_product(model, known) or (by_lower[nearest[0]] if nearest else None)
+    return same_product(model, known) or next(iter(nearest_words(model, known, closeness=0.5)), None)
 
 
 _NOT_THE_PRODUCT = re.compile(r"@.*|[0-9]+-core|[0-9.]+ ?ghz")
