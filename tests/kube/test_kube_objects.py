@@ -80,10 +80,25 @@ def test_text_of_another_type_becomes_plain_text() -> None:
     assert type(PodStatus(phase=Phase.RUNNING).phase) is str
 
 
-def test_pools_stay_small() -> None:
-    for number in range(2 * sharing.POOL_SIZE):
+def labels_of(number: int) -> ObjectMeta:
+    return ObjectMeta(labels={"app": f"service-{number}"})
+
+
+def test_what_two_objects_share_stays_shared_however_many_others_come_and_go() -> None:
+    shared = [labels_of(number) for number in range(2 * sharing.POOL_SIZE) for _ in range(2)]
+    for number in range(10 * sharing.POOL_SIZE):
         ResourceRequirements(requests={"cpu": f"{number}m"})
-    assert len(sharing._maps) <= sharing.POOL_SIZE
+    for number, meta in enumerate(shared[::2]):
+        assert labels_of(number).labels is meta.labels
+
+
+def test_pools_are_no_larger_than_what_they_share() -> None:
+    shared = [labels_of(number) for number in range(4 * sharing.POOL_SIZE) for _ in range(2)]
+    alone = [labels_of(number) for number in range(10**6, 10**6 + 20 * sharing.POOL_SIZE)]
+    assert len(sharing._maps) <= 2 * 4 * sharing.POOL_SIZE + sharing.POOL_SIZE
+    del shared
+    alone += [labels_of(number) for number in range(2 * 10**6, 2 * 10**6 + 20 * sharing.POOL_SIZE)]
+    assert len(sharing._maps) <= 2 * sharing.POOL_SIZE
 
 
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=4))

@@ -12,8 +12,8 @@ Invariants:
   second instead of 145,000. Of the pods that manager and scheduler cache (10 KB), containers and their states
   are shared whole, and annotations that nobody reads are forgotten: 0.4 and 0.6 KiB each instead of 1.5 and
   1.8, for a sixth more time to decode one. Maps that a program made itself are copied before they are shared.
-  A pool that has seen many different values forgets them and begins anew: what is shared stays shared, and
-  the pool stays small.
+  A pool forgets what fewer than two objects hold, whenever it has doubled: so it is never larger than what it
+  saves, and what is shared stays shared, however many pods come and go.
 - ``gc=False`` is safe: JSON has no cycles, so these structs cannot take part in one.
 - Times stay text, as the API sent them: few are read, and parsing them all would double the cost of decoding.
 - Unknown fields are ignored, so that a newer API server is no error.
@@ -22,7 +22,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from sys import intern
+from sys import getrefcount, intern
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
@@ -33,10 +33,33 @@ T = TypeVar("T")
 
 EMPTY_MAP: Mapping[str, str] = MappingProxyType({})
 """Every empty map of strings."""
-POOL_SIZE = 4096
+POOL_SIZE = 1024
 
-_maps: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-_tuples: dict[Any, Any] = {}
+
+class _Pool(dict[Any, Any]):
+    """Values by what they say."""
+
+    largest = POOL_SIZE
+
+    def keep(self, key: Any, value: T) -> T:
+        """Return the value that is kept for a key: this one, if there is none yet."""
+        if len(self) >= self.largest:
+            self._forget_unshared()
+        known: T = self.setdefault(key, value)
+        return known
+
+    def _forget_unshared(self) -> None:
+        self[_HELD_BY_NOBODY] = []
+        references = {key: getrefcount(value) for key, value in self.items()}
+        nobody = references[_HELD_BY_NOBODY]
+        for key, count in references.items():
+            if count < nobody + 2:
+                del self[key]
+        self.largest = max(POOL_SIZE, 2 * len(self))
+
+
+_HELD_BY_NOBODY = object()
+_maps, _tuples = _Pool(), _Pool()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -45,11 +68,9 @@ def shared_map(value: Mapping[str, str]) -> Mapping[str, str]:
     if not value:
         return EMPTY_MAP
     key = tuple(value.items())
-    known = _maps.get(key)
+    known: Mapping[str, str] | None = _maps.get(key)
     if known is None:
-        if len(_maps) >= POOL_SIZE:
-            _maps.clear()
-        _maps[key] = known = _shared_texts(value)
+        known = _maps.keep(key, _shared_texts(value))
     return known
 
 
@@ -57,24 +78,11 @@ def _shared_texts(value: Mapping[str, str]) -> dict[str, str]:
     return {shared_text(name): shared_text(text) for name, text in value.items()}
 
 
-def shared_tuple(value: tuple[T, ...]) -> tuple[T, ...]:
-    """An equal tuple; its members must be hashable."""
-    if not value:
-        return value
-    if len(_tuples) >= POOL_SIZE:
-        _tuples.clear()
-    known: tuple[T, ...] = _tuples.setdefault(value, value)
-    return known
-
-
 def shared_structs(value: tuple[T, ...] | None) -> tuple[T, ...] | None:
     """An equal tuple of structs of one type, which may have maps in them, and so no hash."""
     if not value:
         return value
-    if len(_tuples) >= POOL_SIZE:
-        _tuples.clear()
-    known: tuple[T, ...] = _tuples.setdefault((type(value[0]), _encode(value)), value)
-    return known
+    return _tuples.keep((type(value[0]), _encode(value)), value)
 
 
 def shared_text(value: str) -> str:
@@ -118,7 +126,7 @@ class ObjectMeta(Struct, frozen=True):
         if self.creation_timestamp is not None:
             force_setattr(self, "creation_timestamp", shared_text(self.creation_timestamp))
         force_setattr(self, "labels", shared_map(self.labels))
-        force_setattr(self, "owner_references", shared_tuple(self.owner_references))
+        force_setattr(self, "owner_references", shared_structs(self.owner_references))
 
 
 NO_META = ObjectMeta()
