@@ -41,7 +41,6 @@ _CYCLES = [
 ]
 _MEMORY = {"RSS": "VmRSS", "peak RSS": "VmHWM", "PSS": "Pss", "anonymous": "Anonymous"}
 _COUNTED = "anonymous and the kernel's, in its cgroup"
-_COUNTED = "anonymous and the kernel's, in its cgroup"
 _DIVIDED = {"1.50": {66_667, 33_334}, "2.00": {50_000, 25_000}}
 
 

@@ -25,7 +25,8 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response
 
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
@@ -136,7 +137,7 @@ class TokenAccess:
         """Return what lets callers in that may ``get`` the path."""
         return partial(self.check, needed=PathAccess(path))
 
-    async def check(self, request: web.BaseRequest, needed: Access) -> None:
+    async def check(self, request: BaseRequest, needed: Access) -> None:
         """Return if the request has the token of somebody with this leave.
 
         Raises:
@@ -218,14 +219,14 @@ class HealthServer(Listener):
         metrics: Exposition,
         access: TokenAccess | None = None,
     ) -> None:
-        async def livez(_request: web.BaseRequest) -> web.Response:
+        async def livez(_request: BaseRequest) -> Response:
             return _answer(alive())
 
-        async def readyz(_request: web.BaseRequest) -> web.Response:
+        async def readyz(_request: BaseRequest) -> Response:
             return _answer(ready())
 
-        async def measured(_request: web.BaseRequest) -> web.Response:
-            return web.Response(body=text(), headers={"Content-Type": CONTENT_TYPE})
+        async def measured(_request: BaseRequest) -> Response:
+            return Response(body=text(), headers={"Content-Type": CONTENT_TYPE})
 
         routes = [
             Route("GET", "/livez", livez),
@@ -235,6 +236,6 @@ class HealthServer(Listener):
         super().__init__(HEALTH, listen, routes, metrics)
 
 
-def _answer(problems: Iterable[str]) -> web.Response:
+def _answer(problems: Iterable[str]) -> Response:
     problems = list(problems)
-    return web.Response(status=503 if problems else 200, text="\n".join(problems or ["ok"]) + "\n")
+    return Response(status=503 if problems else 200, text="\n".join(problems or ["ok"]) + "\n")
