@@ -17,7 +17,7 @@ from kubedouble import expressions
 from tools.bench.table import exponent
 from tools.scale.__main__ import main
 from tools.scale.figures import event_cost
-from tools.scale.filling import PodShape
+from tools.scale.filling import RigPod
 from tools.scale.rig import CHURN, STORED_EVERY, Reading, kubelet_counters, kubelets, rig
 from tools.scale.soak import SoakResult, judge, judge_all
 
@@ -30,6 +30,7 @@ async def test_the_rig_runs_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     said: list[str] = []
     async with rig(NODES, PODS, tmp_path, print, writers=5) as made:
         await asyncio.gather(made.start(MANAGER, "manager-a"), made.start(SCHEDULER, "scheduler-a"))
+        await made.start(MANAGER, "manager-b")
         assert await made.change_ratios(0.0) > 0
         await made.connect()
         async with kubelets(made):
@@ -39,35 +40,36 @@ async def test_the_rig_runs_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                     pass
             usual = (NODES - 5) / STORED_EVERY
             assert said == ["replay 500.0", f"replay {usual}"], "heartbeats go on in the phases that follow"
-            made.churn_rate, stop = 0.05, asyncio.Event()
-            churning = asyncio.create_task(made.churn(stop))
-            await made.lose_watch()
-            await made.restart(made.of(SCHEDULER)[0])
-            async with asyncio.timeout(60):
+            before, _ = await made.server_counts()
+            with made.replaying(200.0):
+                await asyncio.sleep(0.5)
+            after, _ = await made.server_counts()
+            assert 50 <= after - before <= 200
+            made.churn_rate = 0.05
+            async with asyncio.timeout(60), made.churning():
+                await made.lose_watch()
+                await made.restart(made.of(SCHEDULER)[0])
                 while made.replaced < REPLACED:  # noqa: ASYNC110 - it is counted, and nobody says when
                     await asyncio.sleep(0.1)
-            stop.set()
-            await churning
-            made.churn_rate, stop = CHURN / 100, asyncio.Event()
-            churning = asyncio.create_task(made.churn(stop))
-            await asyncio.sleep(0.5)
-            stop.set()
-            async with asyncio.timeout(20):  # its next replacement is due in 100 minutes
-                await churning
-            await made.run_pod(PodShape(made.next_pod(), "", 4000, owned=True))
+            made.churn_rate = CHURN / 100
+            async with asyncio.timeout(20), made.churning():  # its next replacement is due in 100 minutes
+                await asyncio.sleep(0.5)
+            lost = len(made.server_said("lost"))
+            await made.expire_watches()
+            assert len(made.server_said("lost")) >= lost + 2 * 3, "each program watches nodes, pods and more"
+            await made.run_pod(RigPod(made.next_pod(), "", 4000, owned=True))
             counters = kubelet_counters(made.folder)
-            made.check_stand_ins()
-        readings = [await each.read() for each in made.programs]
-        made.api.kill()
-        await made.api.wait()
-        with pytest.raises(ClusterError, match="the local API server ended by itself"):
-            made.check_stand_ins()
+        readings = {each.made.name: await each.read() for each in made.programs}
+        made.of(MANAGER)[0].child.process.kill()
+        await made.of(MANAGER)[0].child.process.wait()
+        with pytest.raises(ClusterError, match=r"manager-[ab] ended by itself"):
+            made.check_programs()
     assert not made.failures, made.last_refusal
     assert made.replaced >= REPLACED
     assert made.binds
     assert counters["lease_renewals"] > 0 == counters["failures"]
-    assert "lost a watch" in made.folder.log("apiserver").read_text()
-    for each in readings:
+    assert [readings["manager-a"].leads, readings["manager-b"].leads].count(True) == 1
+    for each in readings.values():
         assert each.objects >= 2 * NODES + PODS, "nodes, topologies and pods"
         assert each.tasks > 5 < each.descriptors
         assert 20 < each.pss < each.rss < 300
@@ -83,8 +85,10 @@ async def test_the_rig_runs_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("--nodes 5 --pods 0", "0 is not a whole number"),
         ("--nodes 5 --pods 501", "room for 100 pods, 5 nodes for 500"),
         ("--nodes 5 6 --pods 5", "2 sizes need 2 numbers of pods"),
-        ("--soak 60", "60: write a number with its unit"),
-        ("--soak 0m", "0m is too short"),
+        ("--soak 60", "60: write a number above 0 with its unit"),
+        ("--churn 0s", "0s: write a number above 0 with its unit"),
+        ("--churn -5", "-5: write a number above 0 with its unit"),
+        ("--soak 59s", "59s is too short"),
         ("--soak 1h --nodes 5 6", "--soak runs one size"),
         ("--out missing/out.json", "cannot write missing/out.json: No such file or directory"),
         ("--out .", "cannot write .: Is a directory"),
@@ -174,24 +178,46 @@ def test_a_new_leader_does_more_and_leaks_nothing() -> None:
     assert [each.what for each in judge("manager", before + late) if each.is_leak] == ["rss"]
 
 
+def hour(readings: dict[str, list[Reading]], replaced: int = 6_000) -> list[str]:
+    """Return what is wrong with a soak of an hour at 1,000 nodes with these readings of its second half."""
+    result = SoakResult(1_000, 10_000, 3600.0, ended=1795.0, readings=readings)
+    result.counts["pods replaced"] = replaced
+    judge_all(result)
+    return result.problems
+
+
 def test_a_soak_in_which_little_happened_proves_nothing() -> None:
-    result = SoakResult(5_000, 50_000, 3600.0, counts={"pods replaced": 30_000, "of those failed": 13})
-    judge_all(result)
-    assert not result.problems
-    result.counts["of those failed"] = 29_000
-    judge_all(result)
-    assert result.problems == ["churn replaced 1000 of 30000 pods: too few to judge growth"]
+    assert not hour({"manager-a": samples()})
+    assert hour({"manager-a": samples()}, replaced=5_000) == [
+        "churn replaced 5000 of 6000 pods: too few to judge growth"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("readings", "problem"),
+    [
+        ([], "it was not read in the second half"),
+        (samples()[:170], "it did not answer in the last 105 s"),
+        (samples()[:80] + samples()[120:], "it answered 140 of 179 times"),
+    ],
+)
+def test_a_soak_proves_nothing_of_a_program_that_did_not_answer(
+    readings: list[Reading], problem: str
+) -> None:
+    assert f"manager-a: {problem}" in hour({"manager-a": readings})
 
 
 def test_a_soak_that_judges_little_of_its_time_proves_nothing() -> None:
-    result = SoakResult(1_000, 10_000, 3600.0, {"manager-a": samples()}, counts={"pods replaced": 6_000})
-    judge_all(result)
-    assert not result.problems
-    result.readings = {"manager-a": samples()[-60:]}
-    judge_all(result)
-    assert result.problems == [
+    turned = [replace(each, leads=at >= 120) for at, each in enumerate(samples())]
+    assert hour({"manager-a": turned}) == [
         "manager-a: only 9.8 of 30.0 minutes could be judged (a late restart, or a new leader): run longer"
     ]
+
+
+def test_a_written_soak_shows_the_same_table(tmp_path: Path) -> None:
+    result = SoakResult(1_000, 10_000, 3600.0, growth=judge("scheduler", samples()), problems=["one"])
+    result.write(tmp_path / "soak.json")
+    assert SoakResult.of(json.loads((tmp_path / "soak.json").read_text())).table() == result.table()
 
 
 def test_too_few_samples_are_not_judged() -> None:

@@ -3,8 +3,10 @@
     make scale N='1000 5000 20000' OUT=scale.json     # a curve, with its exponents
     make scale N=5000 SOAK=60m OUT=soak.json          # does anything grow?
     python -m tools.scale --nodes 1000 --churn 120    # the same command, with more options
+    python -m tools.scale --fill scale.json soak.json # write what files have into docs/benchmarks-scale.md
 
-A size that the file has and that is not measured now stays in it.
+A size that the file has and that is not measured now stays in it, and is replaced when it has been measured.
+The command exits with 1 if a phase failed, and keeps the programs' logs then.
 """
 
 from __future__ import annotations
@@ -13,19 +15,21 @@ import argparse
 import asyncio
 import json
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
-from tools.bench.table import machine
+from corewise.kube.clock import SYSTEM_CLOCK
+from tools.bench.table import fill, machine
 from tools.scale.figures import measure, table
 from tools.scale.filling import MOST_PODS
-from tools.scale.soak import EXPECTED, cause_of, soak
+from tools.scale.rig import EXPECTED
+from tools.scale.soak import SoakResult, cause_of, soak
 
 _PODS_A_NODE = 10
 _UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -35,22 +39,28 @@ _INTERRUPTED = 130
 
 def main(arguments: list[str]) -> int:
     """Measure one size after the other, or run the soak."""
+    if arguments[:1] == ["--fill"]:
+        return _fill([Path(each) for each in arguments[1:]])
     given, before = _parse(arguments)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    folder, code = _folder(given.logs), 1
     try:
-        with _folder(given.logs) as folder:
-            return _soak(given, folder) if given.soak else _measure(given, before, folder)
+        code = _soak(given, folder) if given.soak else _measure(given, before, folder)
     except KeyboardInterrupt:
         kept = f"; what was measured until now is in {given.out}" if given.out else ""
         print(f"interrupted; all programs have ended{kept}", file=sys.stderr)
-        return _INTERRUPTED
+        code = _INTERRUPTED
     except Exception as error:
         cause = cause_of(error)
         if not isinstance(cause, EXPECTED):
             raise
         print(f"failed: {type(cause).__name__}: {cause}", file=sys.stderr)
-        return 1
+    if code == 1:
+        print(f"the programs' logs are in {folder}", file=sys.stderr)
+    elif not given.logs:
+        shutil.rmtree(folder)
+    return code
 
 
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[dict[str, Any]]]:
@@ -67,10 +77,13 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[dict[str, Any
         "--replicas", type=int, choices=(1, 2), default=2, help="of each program (default: 2)"
     )
     parser.add_argument(
-        "--churn", type=float, default=30.0, help="seconds of churn, without --soak (default: %(default)s)"
+        "--churn", type=_seconds, default=30.0, help="churn of one size, without --soak (default: 30s)"
     )
     parser.add_argument(
-        "--soak", type=_seconds, metavar="60m", help="run for so long; exit 1 if something grows (make: SOAK)"
+        "--soak",
+        type=_at_least_a_minute,
+        metavar="60m",
+        help="run for so long; exit 1 if something grows (make: SOAK)",
     )
     parser.add_argument("--logs", type=Path, help="folder to keep the programs' logs in")
     parser.add_argument("--out", type=Path, help="JSON file for the figures (make: OUT)")
@@ -115,30 +128,52 @@ def _soak(given: argparse.Namespace, folder: Path) -> int:
 
 def _measure(given: argparse.Namespace, before: list[dict[str, Any]], folder: Path) -> int:
     sizes = {each["nodes"]: each for each in before}
-
-    def ordered() -> list[dict[str, Any]]:
-        return [sizes[each] for each in sorted(sizes)]
+    went_well = True
 
     def keep() -> None:
         if given.out:
-            given.out.write_text(json.dumps({"machine": machine(), "sizes": ordered()}, indent=1) + "\n")
+            given.out.write_text(json.dumps({"sizes": _ordered(sizes)}, indent=1) + "\n")
 
     for nodes, pods in zip(given.nodes, given.pods, strict=True):
-        what: dict[str, Any] = {"nodes": nodes, "pods": pods, "replicas": given.replicas}
-        size = sizes[nodes] = what | {"figures": {}, "notes": []}
-        asyncio.run(measure(size, folder, _say, keep, churn=given.churn))
-        print(table(ordered()), flush=True)
+        size = {"nodes": nodes, "pods": pods, "replicas": given.replicas, "figures": {}, "notes": []}
+        size |= {"machine": machine(), "commit": _commit(), "date": f"{SYSTEM_CLOCK.now():%Y-%m-%d}"}
+        earlier = sizes.get(nodes)
+        if earlier is None:
+            sizes[nodes] = size
+        went_well &= asyncio.run(measure(size, folder, _say, keep, churn=given.churn))
+        sizes[nodes] = size
+        keep()
+        print(table(_ordered(sizes)), flush=True)
+    return 0 if went_well else 1
+
+
+def _ordered(sizes: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [sizes[each] for each in sorted(sizes)]
+
+
+def _commit() -> str:
+    found = subprocess.run(
+        ("git", "describe", "--always", "--dirty"), capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip()
+
+
+def _fill(results: list[Path]) -> int:
+    """Write the tables of files into the page."""
+    for path in results:
+        found = json.loads(path.read_text())
+        if "sizes" in found:
+            fill("figures", table(found["sizes"]))
+        else:
+            fill("soak", SoakResult.of(found).table())
     return 0
 
 
-@contextmanager
-def _folder(logs: Path | None) -> Iterator[Path]:
-    if logs:
-        logs.mkdir(parents=True, exist_ok=True)
-        yield logs
-        return
-    with TemporaryDirectory(prefix="corewise-scale-") as folder:
-        yield Path(folder)
+def _folder(logs: Path | None) -> Path:
+    if logs is None:
+        return Path(mkdtemp(prefix="corewise-scale-"))
+    logs.mkdir(parents=True, exist_ok=True)
+    return logs
 
 
 def _count(text: str) -> int:
@@ -149,9 +184,13 @@ def _count(text: str) -> int:
 
 def _seconds(text: str) -> float:
     found = re.fullmatch(r"(\d+)([smh])", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text}: write a number with its unit: 90s, 60m or 2h")
-    seconds = float(found[1]) * _UNITS[found[2]]
+    if not found or int(found[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text}: write a number above 0 with its unit: 90s, 60m or 2h")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _at_least_a_minute(text: str) -> float:
+    seconds = _seconds(text)
     if seconds < _SHORTEST_SOAK:
         raise argparse.ArgumentTypeError(f"{text} is too short to judge growth: at least 1m")
     return seconds

@@ -3,8 +3,10 @@
 Commands, one a line, on standard input:
 
     cut          break the connection of one watch of a corewise program, as a failing network does
-    replay RATE  store so many nodes a second anew with fresh heartbeats, without a request: their watchers
-                 see what they see when a kubelet's write is stored, whatever this server can take
+    expire       forget all changes, and break the connections of all these watches: each lists again
+    replay RATE  store new heartbeats of so many nodes a second, without a request: their watchers see what
+                 they see when a kubelet's write is stored, whatever this server can take
+    count        print how many heartbeats ``replay`` has stored, and how many watches these programs have
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import time
 from pathlib import Path
 
 from corewise.kube.clock import SYSTEM_CLOCK, rfc3339
+from corewise.simulation.control_plane import running
+from kubedouble.cluster import OpenWatch
 from kubedouble.server import LocalAPIServer, serve
 from kubedouble.store import HISTORY, Store
 from tools.scale import filling
@@ -30,23 +34,26 @@ five minutes (``--etcd-compaction-interval``)."""
 
 
 class Replay:
-    """Stores nodes anew, ``rate`` a second, one after the other."""
+    """Stores new heartbeats, ``rate`` a second, one node after the other, but for the first ``skipped``."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, skipped: int) -> None:
         self._store = store
+        self._skipped = skipped
         self.rate = 0.0
+        self.stored = 0
 
     async def run(self) -> None:
         """Store them until cancelled."""
-        names = [stored.key[1] for stored in self._store.table("nodes").scan()]
-        at, due, last = 0, 0.0, time.monotonic()
+        every = sorted(stored.key[1] for stored in self._store.table("nodes").scan())
+        names = every[self._skipped :] or every
+        due, last = 0.0, time.monotonic()
         while True:
             await asyncio.sleep(_TICK)
             now = time.monotonic()
             due, last = due + (now - last) * self.rate, now
             while due >= 1:
-                self._store_anew(names[at % len(names)])
-                at, due = at + 1, due - 1
+                self._store_anew(names[self.stored % len(names)])
+                self.stored, due = self.stored + 1, due - 1
 
     def _store_anew(self, name: str) -> None:
         stored = self._store.get("nodes", "", name)
@@ -58,17 +65,39 @@ class Replay:
             )
 
 
-def _cut(server: LocalAPIServer, draw: random.Random) -> None:
-    watches = [each for each in server.cluster.watches if each.user.startswith(_PROGRAMS)]
-    if watches:
-        lost = draw.choice(watches)
+def _watches(server: LocalAPIServer) -> list[OpenWatch]:
+    """Return the watches of corewise programs."""
+    return [each for each in server.cluster.watches if each.user.startswith(_PROGRAMS)]
+
+
+def _cut(server: LocalAPIServer, number: int | None = None) -> None:
+    """Break so many watches of corewise programs, drawn by lot, or all."""
+    watches = _watches(server)
+    for lost in random.sample(watches, min(len(watches), number or len(watches))):
         lost.cut()
         print(f"lost a watch of {lost.user}", flush=True)
 
 
-async def main(nodes: int, pods: int, kubeconfig: Path) -> None:
-    """Serve until standard input ends."""
-    draw = random.Random(0)  # noqa: S311 - guards nothing
+async def _obey(server: LocalAPIServer, replay: Replay) -> None:
+    """Do what standard input says until it ends."""
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        match line.decode().split():
+            case ["cut"]:
+                _cut(server, 1)
+            case ["expire"]:
+                server.store.forget()
+                _cut(server)
+            case ["replay", rate]:
+                replay.rate = float(rate)
+            case ["count"]:
+                print(f"stored {replay.stored} watches {len(_watches(server))}", flush=True)
+
+
+async def main(nodes: int, pods: int, written: int, kubeconfig: Path) -> None:
+    """Serve until standard input ends; of the nodes, the first ``written`` have kubelets."""
     async with serve(name="corewise", history=max(HISTORY, int(_HISTORY_OF_A_POD * pods))) as server:
         gc.disable()
         for storage, item in filling.objects(nodes, pods):
@@ -77,22 +106,17 @@ async def main(nodes: int, pods: int, kubeconfig: Path) -> None:
         server.store.forget()
         gc.freeze()
         gc.enable()
-        replay = Replay(server.store)
-        replaying = asyncio.create_task(replay.run())
+        replay = Replay(server.store, written)
         server.write_kubeconfig(kubeconfig)
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            match line.split():
-                case ["cut"]:
-                    _cut(server, draw)
-                case ["replay", rate]:
-                    replay.rate = float(rate)
-        replaying.cancel()
+        async with running(replay.run):
+            await _obey(server, replay)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--pods", type=int, required=True)
+    parser.add_argument("--written", type=int, required=True)
     parser.add_argument("--kubeconfig-out", type=Path, required=True)
     given = parser.parse_args()
-    asyncio.run(main(given.nodes, given.pods, given.kubeconfig_out))
+    asyncio.run(main(given.nodes, given.pods, given.written, given.kubeconfig_out))

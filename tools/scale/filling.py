@@ -54,7 +54,7 @@ _LIKE_REAL = watching.pod(0)
 
 
 @dataclass(frozen=True, slots=True)
-class PodShape:
+class RigPod:
     """A pod of the rig: its node, milli-CPU, and what kind it is."""
 
     index: int
@@ -91,7 +91,7 @@ def topology_of(machine: Machine) -> Topology:
     return arrangement(machine.cpus, 2 if machine.hyper_threading else 1, machine.numa_nodes, machine.sockets)
 
 
-def shapes(fleet_machines: tuple[Machine, ...], count: int) -> Iterator[tuple[Machine, list[PodShape]]]:
+def shapes(fleet_machines: tuple[Machine, ...], count: int) -> Iterator[tuple[Machine, list[RigPod]]]:
     """Yield each machine with its pods: the larger it is, the more."""
     total, before, index = sum(each.cpus for each in fleet_machines), 0, 0
     for machine in fleet_machines:
@@ -106,7 +106,7 @@ def shapes(fleet_machines: tuple[Machine, ...], count: int) -> Iterator[tuple[Ma
             owns = each % _OWNED == 0 and owned + cpus <= machine.cpus * _MOST_OWNED
             owned += cpus if owns else 0
             offline = not owns and each % _OFFLINE == 5
-            pods.append(PodShape(each, machine.name, cpus * 1000 if owns else milli, owns, offline))
+            pods.append(RigPod(each, machine.name, cpus * 1000 if owns else milli, owns, offline))
         yield machine, pods
         index = max(index, until)
 
@@ -128,7 +128,7 @@ def objects(nodes: int, pods: int) -> Iterator[tuple[str, Object]]:
             yield "pods", _bound(pod, cpus_of.get(pod.index), now)
 
 
-def _owned_cpus(arranged: Topology, placed: list[PodShape]) -> dict[int, CPUSet]:
+def _owned_cpus(arranged: Topology, placed: list[RigPod]) -> dict[int, CPUSet]:
     """Give the pods that own CPUs whole cores, one after the other."""
     free = sorted(arranged.threads, key=lambda thread: (thread.core, thread.cpu))
     cpus = iter([thread.cpu for thread in free])
@@ -188,7 +188,7 @@ def _topology(machine: Machine, arranged: Topology, now: str) -> Object:
     }
 
 
-def new_pod(pod: PodShape) -> Object:
+def new_pod(pod: RigPod) -> Object:
     """Return a pod as its owner creates it, without a node."""
     body = _LIKE_REAL
     amounts = {"cpu": f"{pod.milli}m", "memory": "512Mi"}
@@ -231,7 +231,7 @@ def running(node: str, now: str) -> Object:
     }
 
 
-def _bound(pod: PodShape, cpus: CPUSet | None, now: str) -> Object:
+def _bound(pod: RigPod, cpus: CPUSet | None, now: str) -> Object:
     """Return a pod that runs on its node, as the API holds it."""
     body = new_pod(pod)
     annotations = dict(body["metadata"]["annotations"])

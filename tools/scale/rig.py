@@ -2,8 +2,8 @@
 
 Memory, CPU and descriptors of a program are read from /proc, objects from its metrics. The local API server
 takes a fraction of the writes that a real one does. So of the nodes, some have a kubelet stand-in that writes
-as a kubelet does; the rest are replayed by the API server: each is stored anew as often as the writes of an
-amplified node's kubelet are stored, and programs get the same events. What needs requests (churn, a change of
+as a kubelet does. For the others the API server stores new heartbeats by itself, as often as the writes of an
+amplified node's kubelet are stored: programs get the same events. What needs requests (churn, a change of
 ratio on every node) goes through them.
 """
 
@@ -16,7 +16,7 @@ import re
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from corewise.kube.cache import Cache
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import SYSTEM_CLOCK, rfc3339
 from corewise.kube.config import load_config
+from corewise.kube.errors import KubeError
 from corewise.kube.resources import CONFIG_MAPS, PODS
 from corewise.scheduler.installation import Pods
 from corewise.simulation import control_plane
@@ -47,7 +48,7 @@ from corewise.vocabulary.names import (
 )
 from tools.bench import processes
 from tools.scale import filling
-from tools.scale.filling import NAMESPACE, PodShape
+from tools.scale.filling import NAMESPACE, RigPod
 
 WRITERS = 300
 """How many nodes have a kubelet stand-in that writes."""
@@ -55,11 +56,16 @@ STORED_EVERY = 270.0
 """Seconds after which the heartbeats of an amplified node are stored (docs/amplification-writes.md)."""
 CHURN = 0.01 / 60
 """Of all pods are replaced in a second."""
+EXPECTED = (ClusterError, KubeError, ExtenderError, OSError)
+"""What can happen to a run without a bug in it: a program ended, or did not answer in time."""
 _SCENARIO = Path("src/corewise/simulation/scenarios/builtin.yaml")
 _MIB = 1 << 20
 _SERVER_STARTS_WITHIN = 600.0
 _READY_WITHIN = 1200.0
-_SETTLED_WITHIN = 1800.0
+_RATIOS_WITHIN = 1800.0
+_ANSWERS_WITHIN = 60.0
+_FOLLOWED_FOR = 5
+"""Looks at which all watches must be there: one that has expired is open for a moment."""
 _POLL = 0.2
 _TRIES, _AGAIN_AFTER = 60, 1.0
 _RAW = PODS.typed(dict[str, Any])
@@ -77,6 +83,8 @@ class Reading:
     threads: int
     objects: int = 0
     tasks: int = 0
+    stale: int = 0
+    """Caches that may be behind the cluster."""
     leads: bool = False
 
 
@@ -89,6 +97,8 @@ class RunningProgram:
     child: Child
     ready_after: float = 0.0
     restarting: bool = False
+    peak: float = 0.0
+    """MiB of memory (RSS), of the processes before the present one."""
 
     @property
     def metrics_port(self) -> int:
@@ -104,16 +114,39 @@ class RunningProgram:
         """Read memory, CPU, descriptors, and the gauges of objects and tasks."""
         url = f"http://127.0.0.1:{self.metrics_port}/metrics"
         text = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=60).read().decode())
-        objects = sum(
-            float(each) for each in re.findall(r"^corewise_cache_objects\{.*\} (.*)$", text, re.MULTILINE)
-        )
-        tasks = re.search(r"^corewise_tasks (.*)$", text, re.MULTILINE)
         return replace(
             read_process(self.child.process),
-            objects=int(objects),
-            tasks=int(float(tasks[1])) if tasks else 0,
-            leads="corewise_leader 1" in text,
+            objects=_gauge(text, "corewise_cache_objects"),
+            tasks=_gauge(text, "corewise_tasks"),
+            stale=_gauge(text, "corewise_cache_stale"),
+            leads=_gauge(text, "corewise_leader") == 1,
         )
+
+    def check(self) -> None:
+        """See that it runs.
+
+        Raises:
+            ClusterError: if it has ended.
+        """
+        if not (self.restarting or self.child.alive):
+            raise ClusterError(f"{self.made.name} ended by itself\n{self.child.last_words()}")
+
+    def peak_rss(self) -> float:
+        """Return the largest memory (RSS) that a process of this replica has had, in MiB."""
+        self.peak = max(self.peak, processes.peak_rss_mib(self.child.process))
+        return self.peak
+
+
+def _gauge(text: str, name: str) -> int:
+    """Return the sum of a metric over its labels.
+
+    Raises:
+        ClusterError: if the program does not export it.
+    """
+    found = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
+    if not found:
+        raise ClusterError(f"a program exports no metric {name}")
+    return int(sum(map(float, found)))
 
 
 def read_process(process: asyncio.subprocess.Process) -> Reading:
@@ -138,7 +171,7 @@ class Rig:
     folder: Folder
     client: Client
     api: asyncio.subprocess.Process
-    shapes: list[PodShape]
+    shapes: list[RigPod]
     say: Callable[[str], None]
     writers: int
     cache: Cache[ManagedNode]
@@ -157,18 +190,15 @@ class Rig:
     last_refusal: str = ""
     replayed: float = 0.0
     """Nodes that the API server stores anew in a second."""
-    stand_ins: list[Child] = field(default_factory=list)
-    """The API server and the kubelets: without them, the programs rest, and nothing is measured."""
 
-    def check_stand_ins(self) -> None:
-        """See that they run.
+    def check_programs(self) -> None:
+        """See that all replicas run, except one that is being restarted.
 
         Raises:
             ClusterError: if one has ended.
         """
-        for child in self.stand_ins:
-            if not child.alive:
-                raise ClusterError(f"{child.name} ended by itself\n{child.last_words()}")
+        for program in self.programs:
+            program.check()
 
     @contextmanager
     def replaying(self, rate: float) -> Iterator[None]:
@@ -183,11 +213,28 @@ class Rig:
 
     def tell_server(self, line: str) -> None:
         """Have the API server do something (tools/scale/apiserver.py)."""
-        if self.api.stdin is not None:
-            self.api.stdin.write(f"{line}\n".encode())
+        if self.api.stdin is None:
+            raise RuntimeError("the API server was started without standard input")
+        self.api.stdin.write(f"{line}\n".encode())
+
+    async def server_counts(self) -> tuple[int, int]:
+        """Return how many heartbeats the API server has stored by itself, and how many watches it has."""
+        begin = len(self.server_said("stored"))
+        self.tell_server("count")
+        async with asyncio.timeout(_ANSWERS_WITHIN):
+            while len(said := self.server_said("stored")) == begin:
+                await asyncio.sleep(_POLL)
+        _, stored, _, watches = said[-1].split()
+        return int(stored), int(watches)
+
+    def server_said(self, word: str) -> list[str]:
+        """Return the lines of the API server's log that begin with a word."""
+        lines = self.folder.log("apiserver").read_text().splitlines()
+        return [line for line in lines if line.startswith(f"{word} ")]
 
     async def restart(self, program: RunningProgram) -> None:
         """End a replica in order, and start it again."""
+        program.peak_rss()
         program.restarting = True
         await program.child.stop()
         started = time.monotonic()
@@ -199,6 +246,18 @@ class Rig:
     async def lose_watch(self) -> None:
         """Break the connection of one watch."""
         self.tell_server("cut")
+
+    async def expire_watches(self) -> None:
+        """Break all watches when the API server has forgotten all changes: every cache is listed again."""
+        _, before = await self.server_counts()
+        self.tell_server("expire")
+        async with asyncio.timeout(_READY_WITHIN):
+            at_once = 0
+            while at_once < _FOLLOWED_FOR:
+                await asyncio.sleep(_POLL)
+                self.check_programs()
+                _, watches = await self.server_counts()
+                at_once = at_once + 1 if watches >= before else 0
 
     async def annotate(self) -> None:
         """Change the ratio of one node by hand."""
@@ -253,12 +312,12 @@ class Rig:
         said = begin
         while left:
             await asyncio.sleep(_POLL)
-            self.check_stand_ins()
+            self.check_programs()
             left = {name for name in left if not self._is_done(str(name), before[name])}
             if time.monotonic() - said > 20:
                 said = time.monotonic()
                 self.say(f"ratios: {len(left)} nodes left")
-            if time.monotonic() - begin > _SETTLED_WITHIN:
+            if time.monotonic() - begin > _RATIOS_WITHIN:
                 raise TimeoutError(f"{len(left)} nodes did not get their ratio, such as {min(left, key=str)}")
         return time.monotonic() - begin
 
@@ -270,20 +329,32 @@ class Rig:
         ratio = node.metadata.annotations.get(NORMALIZATION_RATIO)
         return ratio not in {None, before} and is_amplified(node)
 
+    @asynccontextmanager
+    async def churning(self) -> AsyncIterator[None]:
+        """Replace pods beside the block."""
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.churn(stop))
+            try:
+                yield
+            finally:
+                stop.set()
+
     async def churn(self, stop: asyncio.Event) -> None:
         """Replace 1 % of the pods a minute until told to stop."""
         period = 1 / (self.churn_rate * len(self.shapes))
         async with asyncio.TaskGroup() as tasks:
             next_at = time.monotonic()
             while not stop.is_set():
-                tasks.create_task(self._attempt(self._replace_one))
+                tasks.create_task(self._attempt_to_replace())
                 next_at = max(next_at + period, time.monotonic() - 10 * period)
                 await is_set_within(stop, max(0.0, next_at - time.monotonic()))
 
-    async def _attempt(self, act: Callable[[], Awaitable[None]]) -> None:
+    async def _attempt_to_replace(self) -> None:
         try:
-            await act()
-        except Exception as error:  # noqa: BLE001 - the load goes on while programs restart; it is counted
+            await self._replace_one()
+            self.replaced += 1
+        except EXPECTED as error:  # the load goes on while programs restart; failures are counted
             self.failures[re.sub(r"\d+", "N", f"{type(error).__name__}: {error}")] += 1
 
     async def _replace_one(self) -> None:
@@ -293,16 +364,15 @@ class Rig:
         self.shapes[at] = last
         self.shapes.pop()
         await self.delete(old.name)
-        self.replaced += 1
         self.shapes.append(await self.run_pod(replace(old, index=self.next_pod())))
 
-    async def run_pod(self, pod: PodShape) -> PodShape:
+    async def run_pod(self, pod: RigPod) -> RigPod:
         """Create a pod, have it bound, and let it run."""
         created = await self.create(filling.new_pod(pod))
         node = pod.node
         if pod.owned:
             node = await self.schedule(created)
-            pod = PodShape(pod.index, node, pod.milli, owned=True)
+            pod = RigPod(pod.index, node, pod.milli, owned=True)
         else:
             target = {"kind": "Node", "name": node}
             path = PODS.path(pod.name, namespace=NAMESPACE, subresource="binding")
@@ -332,6 +402,8 @@ class Rig:
         if not passed:
             raise ExtenderError(f"no node suits {created['metadata']['name']}: {refused}")
         scores = await extender.prioritize(created, passed)
+        if not scores:
+            raise ExtenderError("prioritize was not answered")
         self.decisions.append(time.perf_counter() - begin)
         return max(passed, key=lambda name: scores.get(name, 0))
 
@@ -341,22 +413,27 @@ class Rig:
         return self.extender
 
     async def schedule(self, created: dict[str, Any]) -> str:
-        """Find a node for a pod that owns CPUs, and have it bound there."""
+        """Find a node for a pod that owns CPUs, and have it bound there.
+
+        Its binding takes from the first call of bind until it is bound, however often that is tried.
+        """
+        begin = None
         for _ in range(_TRIES):
             try:
                 node = await self.decide(created)
-                begin = time.perf_counter()
+                begin = begin or time.perf_counter()
                 await self._connected().bind(msgspec.convert(created, PlacedPod, strict=False), node)
             except ExtenderError as error:  # kube-scheduler queues the pod, too, while nobody answers
                 self.retries += 1
                 self.last_refusal = str(error)
                 await asyncio.sleep(_AGAIN_AFTER)
                 created = await self.client.get(_RAW, created["metadata"]["name"], NAMESPACE)
-                if node := created["spec"].get("nodeName"):  # the answer came late, or not at all
-                    return str(node)
-            else:
+                node = created["spec"].get("nodeName", "")  # the answer came late, or not at all
+                if not node:
+                    continue
+            if begin is not None:
                 self.binds.append(time.perf_counter() - begin)
-                return node
+            return str(node)
         raise ExtenderError(f"a pod was tried {_TRIES} times: {self.last_refusal}")
 
 
@@ -371,13 +448,13 @@ async def rig(
     begin = time.monotonic()
     folder.kubeconfig.unlink(missing_ok=True)  # of an earlier run
     async with AsyncExitStack() as stack:
-        server = ("tools.scale.apiserver", "--nodes", str(nodes), "--pods", str(pods))
-        command = (*server, "--kubeconfig-out", str(folder.kubeconfig))
-        api = await stack.enter_async_context(processes.child(*command, log=folder.log("apiserver")))
+        arguments = ["--nodes", str(nodes), "--pods", str(pods), "--written", str(writers)]
+        arguments += ["--kubeconfig-out", str(folder.kubeconfig)]
+        log = folder.log("apiserver")
+        child = control_plane.child_process("the local API server", "tools.scale.apiserver", arguments, log)
+        api = (await stack.enter_async_context(child)).process
         async with asyncio.timeout(_SERVER_STARTS_WITHIN):
             while not folder.kubeconfig.exists():
-                if api.returncode is not None:
-                    raise SystemExit(folder.log("apiserver").read_text()[-2000:])
                 await asyncio.sleep(_POLL)
         say(f"{nodes} nodes, {len(shapes)} pods: the API server is up after {time.monotonic() - begin:.0f} s")
         client = await stack.enter_async_context(Client(load_config(str(folder.kubeconfig), None)))
@@ -398,7 +475,6 @@ async def rig(
             cache=cache,
             names=[each.name for each in fleet_machines],
             last_pod=pods,
-            stand_ins=[Child("the local API server", api, folder.log("apiserver"))],
         )
         try:
             yield made
@@ -418,18 +494,16 @@ async def start_all(made: Rig, replicas: int = 2) -> None:
 
 @asynccontextmanager
 async def kubelets(made: Rig) -> AsyncIterator[None]:
-    """Run the kubelet stand-ins, and the replay of the other nodes, beside the block."""
-    arguments = ("--kubeconfig", str(made.folder.kubeconfig), "--nodes", str(made.nodes))
-    command = ("tools.scale.kubelets", *arguments, "--count", str(made.writers))
+    """Run the kubelet stand-ins, and the heartbeats of the other nodes, beside the block."""
+    arguments = ["--kubeconfig", str(made.folder.kubeconfig), "--nodes", str(made.nodes)]
+    arguments += ["--count", str(made.writers)]
     log = made.folder.log("kubelets")
-    async with processes.child(*command, log=log) as process:
+    async with control_plane.child_process("the kubelets", "tools.scale.kubelets", arguments, log):
         async with asyncio.timeout(_SERVER_STARTS_WITHIN):
             while not kubelet_counters(made.folder):
                 await asyncio.sleep(_POLL)
-        made.stand_ins.append(Child("the kubelet stand-ins", process, log))
         with made.replaying((made.nodes - made.writers) / STORED_EVERY):
             yield
-        made.check_stand_ins()
 
 
 async def is_set_within(stop: asyncio.Event, seconds: float) -> bool:

@@ -1,13 +1,16 @@
 """The rig for an hour: does anything grow beyond what objects explain?
 
-All the time pods are replaced, a watch is lost each minute, and one node's ratio is changed by hand; nine
-times the ratios of all nodes are raised. Every program is restarted once, one after the other, in the first
-half, so that in the second half each is one process.
+All the time pods are replaced, a watch is lost each minute, and one node's ratio is changed by hand; at most
+nine times the ratios of all nodes are raised. Every program is restarted once, one after the other, in the
+first half, so that in the second half each is one process.
 
 Growth is judged over the second half: the median of the slopes between any two samples (Theil and Sen), which
 a few high samples do not move, times the length of that half. What more objects explain is taken off: as much
 memory for each as the program has for one now. Cached objects themselves are judged too: the cluster has as
-many pods at the end as at the beginning, so a cache that grows keeps what was deleted.
+many pods at the end as at the beginning, so a cache that grows keeps what was deleted. At the end no cache
+may be stale, and replicas of a program must have the same objects: a watch that was lost is followed again.
+
+A soak proves nothing of a program that answered too seldom, or not at the end.
 """
 
 from __future__ import annotations
@@ -16,27 +19,37 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import combinations, pairwise
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from corewise.kube.errors import KubeError
 from corewise.simulation.control_plane import ClusterError
-from corewise.simulation.extender_calls import ExtenderError
 from tools.bench.table import machine
-from tools.scale.rig import CHURN, Reading, Rig, RunningProgram, is_set_within, kubelets, rig, start_all
+from tools.scale.rig import (
+    CHURN,
+    EXPECTED,
+    Reading,
+    Rig,
+    RunningProgram,
+    is_set_within,
+    kubelets,
+    rig,
+    start_all,
+)
 
-EXPECTED = (ClusterError, KubeError, ExtenderError, OSError)
-"""What can happen to a run without a bug in it: a program ended, or did not answer in time."""
 SAMPLED_EVERY = 10.0
 _WATCH_LOST_EVERY = 60.0
 _RATIO_CHANGES = 10
 _RESTARTS_AT = 0.2
 _SAID_EVERY = 60.0
 _FEWEST = 6
-_LEAST_CHURN, _LEAST_JUDGED = 0.5, 0.5
+_LEAST_CHURN, _LEAST_JUDGED, _LEAST_READ = 0.9, 0.5, 0.9
+_SILENT = 6
+"""Samples that a program may have missed before the end."""
+_FOLLOWED_WITHIN = 60.0
 MEMORY_SHARE, MEMORY_LEAST = 0.03, 4.0
 """Of the memory that a program has, and in MiB: what it may grow by in the second half."""
 COUNT_SHARE, COUNT_LEAST = 0.05, 5.0
@@ -108,7 +121,9 @@ class SoakResult:
     nodes: int
     pods: int
     seconds: float
+    ended: float = 0.0
     readings: dict[str, list[Reading]] = field(default_factory=dict)
+    """By replica, those of its present process."""
     growth: list[Growth] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
@@ -117,9 +132,20 @@ class SoakResult:
     def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
+    @property
+    def period(self) -> float:
+        """Seconds between two readings."""
+        return min(SAMPLED_EVERY, self.seconds / 40)
+
     def write(self, path: Path) -> None:
         """Write everything as JSON."""
         path.write_text(json.dumps({"machine": machine(), **asdict(self)}, indent=1) + "\n")
+
+    @classmethod
+    def of(cls, written: dict[str, Any]) -> SoakResult:
+        """Return what ``write`` wrote, without its readings."""
+        named = {each.name: written[each.name] for each in fields(cls) if each.name != "readings"}
+        return cls(**named | {"growth": [Growth(**each) for each in written["growth"]]})
 
     def table(self) -> str:
         """Show growth by program, for a page."""
@@ -176,7 +202,10 @@ def cause_of(error: BaseException) -> BaseException:
 def judge_all(result: SoakResult) -> None:
     """Judge every program's readings, and whether enough happened for that."""
     for name, readings in result.readings.items():
-        late = [each for each in readings if each.at >= readings[-1].at - result.seconds / 2]
+        late = [each for each in readings if each.at >= result.ended - result.seconds / 2]
+        missed = _missed(late, result)
+        if missed:
+            result.problems.append(f"{name}: {missed}")
         try:
             found = judge(name, late)
         except ValueError as error:
@@ -195,9 +224,21 @@ def judge_all(result: SoakResult) -> None:
             if each.is_leak
         ]
     wanted = CHURN * result.pods * result.seconds
-    done = result.counts.get("pods replaced", 0) - result.counts.get("of those failed", 0)
+    done = result.counts.get("pods replaced", 0)
     if done < wanted * _LEAST_CHURN:
         result.problems.append(f"churn replaced {done} of {wanted:.0f} pods: too few to judge growth")
+
+
+def _missed(late: list[Reading], result: SoakResult) -> str:
+    """Say what is missing of the readings of a program in the second half."""
+    if not late:
+        return "it was not read in the second half"
+    if result.ended - late[-1].at > _SILENT * result.period:
+        return f"it did not answer in the last {result.ended - late[-1].at:.0f} s"
+    most = (late[-1].at - late[0].at) / result.period
+    if len(late) < most * _LEAST_READ:
+        return f"it answered {len(late)} of {most:.0f} times"
+    return ""
 
 
 async def _run(made: Rig, result: SoakResult, say: Callable[[str], None]) -> None:
@@ -212,47 +253,78 @@ async def _run(made: Rig, result: SoakResult, say: Callable[[str], None]) -> Non
         while not await is_set_within(stop, period):
             try:
                 await act()
-                result.count(what)
+                if what:
+                    result.count(what)
             except (KubeError, OSError, TimeoutError) as error:
                 result.problems.append(f"{what}: {type(error).__name__}: {error}")
-
-    async def sample() -> None:
-        said = float("-inf")
-        while not await is_set_within(stop, min(SAMPLED_EVERY, seconds / 40)):
-            made.check_stand_ins()
-            for program in made.programs:
-                await _sample(program, result)
-            result.counts |= {"pods replaced": made.replaced, "of those failed": made.failures.total()}
-            result.failures = dict(made.failures.most_common())
-            if time.monotonic() - said >= _SAID_EVERY:
-                said = time.monotonic()
-                say("; ".join(_line(name, readings[-1]) for name, readings in result.readings.items()))
 
     async with asyncio.TaskGroup() as tasks:
         begin = time.monotonic()
         tasks.create_task(made.churn(stop))
-        tasks.create_task(sample())
+        tasks.create_task(_sample(made, result, say, stop))
         often = min(_WATCH_LOST_EVERY, seconds / 6)
-        tasks.create_task(every(often, "watches lost", made.lose_watch))
+        tasks.create_task(every(often, "", made.lose_watch))
         tasks.create_task(every(often, "ratios of single nodes changed", made.annotate))
         tasks.create_task(every(seconds / _RATIO_CHANGES, "ratios of all nodes raised", raise_ratios))
         await asyncio.sleep(seconds * _RESTARTS_AT)
         for program in made.programs:
             await made.restart(program)
-            result.readings.pop(program.made.name, None)
+            result.readings[program.made.name] = []
             result.count("programs restarted")
         await asyncio.sleep(begin + seconds - time.monotonic())
+        result.ended = time.monotonic()
         stop.set()
+    if result.counts["watches lost"] < seconds / often * _LEAST_CHURN - 1:
+        result.problems.append(f"only {result.counts['watches lost']} watches were lost")
+    await _until_followed(made)
 
 
-async def _sample(program: RunningProgram, result: SoakResult) -> None:
-    if program.restarting:
-        return
-    if not program.child.alive:
-        raise ClusterError(f"{program.made.name} ended by itself\n{program.child.last_words()}")
-    with suppress(OSError):  # it does not answer now; that it grows shows in the next samples
+async def _sample(made: Rig, result: SoakResult, say: Callable[[str], None], stop: asyncio.Event) -> None:
+    """Read all programs, and count what has happened, until told to stop."""
+    said = float("-inf")
+    while not await is_set_within(stop, result.period):
+        made.check_programs()
+        for program in made.programs:
+            await _read(program, result)
+        result.counts |= {"pods replaced": made.replaced, "replacements failed": made.failures.total()}
+        result.counts["watches lost"] = len(made.server_said("lost"))
+        result.failures = dict(made.failures.most_common())
+        if time.monotonic() - said >= _SAID_EVERY:
+            said = time.monotonic()
+            say("; ".join(_line(name, each[-1]) for name, each in result.readings.items() if each))
+
+
+async def _read(program: RunningProgram, result: SoakResult) -> None:
+    process = program.child.process
+    try:
         reading = await program.read()
+    except OSError:  # it does not answer now; how often that may be is judged at the end
+        return
+    if process is program.child.process and not program.restarting:
         result.readings.setdefault(program.made.name, []).append(reading)
+
+
+async def _until_followed(made: Rig) -> None:
+    """Wait until the caches of all replicas agree, and none is stale.
+
+    Raises:
+        ClusterError: if they do not.
+    """
+    begin = time.monotonic()
+    while True:
+        readings = {each.made.name: await each.read() for each in made.programs}
+        stale = [name for name, each in readings.items() if each.stale]
+        counts = {name: each.objects for name, each in readings.items()}
+        apart = [
+            f"{one.made.name} has {counts[one.made.name]} objects, {two.made.name} {counts[two.made.name]}"
+            for one, two in pairwise(made.programs)
+            if one.kind == two.kind and counts[one.made.name] != counts[two.made.name]
+        ]
+        if not stale and not apart:
+            return
+        if time.monotonic() - begin > _FOLLOWED_WITHIN:
+            raise ClusterError("; ".join([*apart, *(f"a cache of {name} is stale" for name in stale)]))
+        await asyncio.sleep(1.0)
 
 
 def _line(name: str, reading: Reading) -> str:
