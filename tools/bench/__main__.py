@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine
 
 from tools.bench import (
@@ -65,23 +65,24 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
 }
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """Run what is named, or all."""
-    only_print = "--print" in arguments
-    names = [name for name in arguments if not name.startswith("-")] or list(MEASUREMENTS)
-    unknown = set(names) - set(MEASUREMENTS)
-    if unknown:
-        raise SystemExit(
-            f"no measurement named {', '.join(sorted(unknown))}; there are {', '.join(MEASUREMENTS)}"
-        )
-    for name in names:
+    parser = argparse.ArgumentParser(prog="python -m tools.bench", description="Measure, and write to docs.")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(MEASUREMENTS)} (default: all)"
+    )
+    parser.add_argument("--print", action="store_true", help="write nothing to docs/benchmarks*.md")
+    given = parser.parse_args()
+    for name in set(given.names) - set(MEASUREMENTS):
+        parser.error(f"no measurement named {name}; there are {', '.join(MEASUREMENTS)}")
+    for name in given.names or MEASUREMENTS:
         print(f"# {name}", flush=True)
         text = table.markdown(asyncio.run(MEASUREMENTS[name]()))
         print(text, flush=True)
-        if not only_print:
+        if not given.print:
             table.fill(name, text)
-    if not only_print:
+    if not given.print:
         table.fill("machine", table.machine())
 
 
-main(sys.argv[1:])
+main()
