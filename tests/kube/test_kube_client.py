@@ -88,6 +88,20 @@ async def test_a_list_goes_through_its_pages_and_keeps_selectors(api: FakeAPI, c
     assert [seen.query for seen in api.seen] == [first, first | {"continue": "t+/="}]
 
 
+async def test_a_list_keeps_what_the_caller_has_as_each_page_arrives(api: FakeAPI, client: Client) -> None:
+    api.answers(reply(listing(7, node("n1", 1), token="t")), reply(listing(7, node("n2", 2))))
+    held, pages = Node(metadata=ObjectMeta(name="held")), []
+
+    def hold(item: Node) -> Node:
+        pages.append((item.metadata.name, len(api.seen)))
+        return held if item.metadata.name == "n1" else item
+
+    found = await client.list(NODES, page_size=1, held=hold)
+    assert found.items[0] is held
+    assert [each.metadata.name for each in found] == ["held", "n2"]
+    assert pages == [("n1", 1), ("n2", 2)], "before the next page is asked for"
+
+
 async def test_an_expired_continue_token_starts_the_list_anew_with_larger_pages(
     api: FakeAPI, client: Client
 ) -> None:

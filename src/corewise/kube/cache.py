@@ -5,7 +5,7 @@ Invariants:
 - A watch that ends in order, or is cut, goes on from the last version seen; nothing is listed again. A
   version that is too old (410), a line beyond the cap, or five failures in a row lead to a new list.
 - A new list replaces the copy at once: what is gone is reported as deleted, what has the same version is left
-  alone, object and all.
+  alone, object and all. So while a list arrives, memory holds one page beside the copy, not all twice.
 - An object that cannot be decoded never takes its good predecessor away; ``problems`` names it until it can.
 - ``on_change(old, new)`` is called after ``items`` has changed: old is None when the object is new, new is
   None when it is gone. It must be quick, and what it raises ends ``run``, as a bug should.
@@ -163,6 +163,7 @@ class Cache(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             page_size=self._page_size,
+            held=self._held,
         )
         self._contact()
         self._replace(listing)
@@ -225,6 +226,13 @@ class Cache(Generic[T]):
             case Undecodable():
                 self._version = event.resource_version or self._version
                 self._report(event)
+
+    def _held(self, item: T) -> T:
+        """Return the copy's object in place of one of the same version."""
+        known = self._items.get(self._key_of(item))
+        if known is None or known.metadata.resource_version != item.metadata.resource_version:
+            return item
+        return known
 
     def _replace(self, listing: DecodedList[T]) -> None:
         fresh = {self._key_of(item): item for item in listing.items}
