@@ -39,6 +39,10 @@ _PARTS: dict[str, Function] = {
 }
 
 
+_SHARES_AT = 5_000
+"""Nodes. The shares at other sizes say little more."""
+
+
 async def measure(counts: tuple[int, ...]) -> list[Row]:
     """Both calls about all nodes, at each number of nodes."""
     return [row for count in counts for row in _measure(count)]
@@ -55,11 +59,10 @@ def _measure(count: int) -> list[Row]:
     times = [_both(extender, bodies[turn % len(bodies)]) for turn in range(_CALLS)]
     at = f"{count} names, {count} nodes"
     p50 = ", ".join(f"{quantile([each[verb] for each in times], 0.5) * 1e3:.2f} ms" for verb in (0, 1))
-    work = partial(_many, extender, bodies)
-    return [
-        Row("handler of /filter and of /prioritize, p50", at, p50),
-        Row("where the time goes", at, shares(work, _PARTS)),
-    ]
+    rows = [Row("handler of /filter and of /prioritize, p50", at, p50)]
+    if count == _SHARES_AT:
+        rows.append(Row("where the time goes", at, shares(partial(_many, extender, bodies), _PARTS)))
+    return rows
 
 
 def _both(extender: Extender, body: bytes) -> tuple[float, float]:

@@ -26,7 +26,7 @@ from typing import Any
 
 from corewise.kube.clock import SYSTEM_CLOCK
 from tools.bench.table import fill, machine
-from tools.scale.figures import measure, table
+from tools.scale.figures import measure, remarks, table
 from tools.scale.filling import MOST_PODS
 from tools.scale.rig import EXPECTED
 from tools.scale.soak import SoakResult, cause_of, soak
@@ -143,7 +143,7 @@ def _measure(given: argparse.Namespace, before: list[dict[str, Any]], folder: Pa
         went_well &= asyncio.run(measure(size, folder, _say, keep, churn=given.churn))
         sizes[nodes] = size
         keep()
-        print(table(_ordered(sizes)), flush=True)
+        print(table(_ordered(sizes)), "", remarks(_ordered(sizes)), sep="\n", flush=True)
     return 0 if went_well else 1
 
 

@@ -74,15 +74,9 @@ async def measure(
                 except EXPECTED as error:
                     went_well = False
                     notes.append(f"failed: {type(error).__name__}: {error}")
-                _peaks(made, figures)
                 keep()
         made.check_programs()
     return went_well
-
-
-def _peaks(made: Rig, figures: Figures) -> None:
-    for kind in (MANAGER, SCHEDULER):
-        figures[f"{kind} RSS peak [MiB]"] = max(each.peak_rss() for each in made.of(kind))
 
 
 async def _ratios(made: Rig, figures: Figures, notes: list[str], what: str, more: float) -> None:
@@ -219,7 +213,10 @@ async def _disturbed(made: Rig, figures: Figures, notes: list[str]) -> None:
             await made.annotate()
             await made.restart(program)
     figures["restart under churn, to ready, slowest [s]"] = max(each.ready_after for each in made.programs)
-    _peaks(made, figures)
+    for kind in (MANAGER, SCHEDULER):
+        figures[f"{kind} RSS peak, restarts under churn included [MiB]"] = max(
+            each.peak_rss() for each in made.of(kind)
+        )
     begin = time.monotonic()
     await made.expire_watches()
     figures["all caches listed anew at once [s]"] = time.monotonic() - begin
@@ -253,8 +250,12 @@ def table(sizes: list[dict[str, Any]]) -> str:
             if at:
                 cells.append(_grown(sizes[at - 1], each, name))
         lines.append(f"| {' | '.join(cells)} |")
-    notes = [f"- {each['nodes']:,} nodes: {note}" for each in sizes for note in each["notes"]]
-    return "\n".join([*lines, "", *notes])
+    return "\n".join(lines)
+
+
+def remarks(sizes: list[dict[str, Any]]) -> str:
+    """Show what was noted beside the figures."""
+    return "\n".join(f"- {each['nodes']:,} nodes: {note}" for each in sizes for note in each["notes"])
 
 
 def _grown(small: dict[str, Any], large: dict[str, Any], name: str) -> str:
