@@ -42,6 +42,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now
 
+    def stop_the_process(self, seconds: float) -> None:
+        """Let time pass in which the process does not run."""
+        self._jumping.now += seconds
+
 
 class VirtualClock:
     """The ``Clock`` that goes with the loop; the date starts with 2026."""

@@ -29,7 +29,7 @@ from nri.fake_runtime import (
     ttrpc,
 )
 from tally import fault
-from virtual_time import run_virtual
+from virtual_time import VirtualLoop, run_virtual
 
 
 @pytest.fixture
@@ -112,6 +112,26 @@ def test_a_restarted_runtime_is_registered_with_anew_within_a_second(scene: Scen
     run_virtual(story())
     assert [seen[0] for seen in scene.handler.seen] == ["synchronize", "create"] * 5
     assert scene.observer.synchronizations == [True, False] * 5
+
+
+@pytest.mark.parametrize(("stopped", "registrations"), [(0.9, 1), (2.1, 2)])
+def test_a_plugin_that_was_stopped_registers_anew_though_the_connection_stays(
+    scene: Scene, warnings: list[str], stopped: float, registrations: int
+) -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        async with scene.started():
+            await asyncio.sleep(100)
+            loop.stop_the_process(stopped)
+            await asyncio.sleep(2)
+            if registrations == 2:
+                await still_serves(scene)
+
+    run_virtual(story())
+    assert scene.observer.synchronizations == [True, False] * registrations
+    assert len(warnings) == registrations - 1
+    assert all("this process was stopped for 2." in each for each in warnings)
 
 
 def test_a_runtime_that_drops_the_plugin_again_and_again_is_not_stormed(scene: Scene) -> None:

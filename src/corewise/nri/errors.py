@@ -33,7 +33,7 @@ class Unreachable(NRIError):
 
 
 class ConnectionLost(NRIError):
-    """The runtime closed the connection."""
+    """The runtime closed the connection, or may have forgotten it."""
 
 
 class ProtocolViolation(NRIError):

@@ -9,8 +9,10 @@ Up to NRI 0.10 events come by ``StateChange``, later each by a method of its own
 that every release knows are subscribed to: a runtime refuses a plugin that asks for more.
 
 A connection ends when the runtime restarts, when it drops the plugin (for answering too late, or because the
-plugin was stopped in a debugger), or when what came was not NRI. The plugin waits a little longer after each
-failure, by chance up to half less, and starts with short waits again after a connection that lasted.
+plugin was stopped in a debugger), or when what came was not NRI. A plugin that finds itself stopped for a
+while ends it too: containerd 1.7 gives a plugin up that does not answer Synchronize in time, but keeps its
+connection, on which nothing ever comes. The plugin waits a little longer after each failure, by chance up to
+half less, and starts with short waits again after a connection that lasted.
 
 The runtime never waits for a plugin that is not connected: pods start without it, and the first thing a new
 connection brings is the list of all that run.
@@ -29,7 +31,7 @@ from typing import Any, Never, TypeVar
 
 from corewise.nri import codec
 from corewise.nri.connection import Connection, NRIRequest, Reply
-from corewise.nri.errors import NRIError, Unreachable
+from corewise.nri.errors import ConnectionLost, NRIError, Unreachable
 from corewise.nri.messages import (
     ContainerUpdate,
     LifecycleEvent,
@@ -46,6 +48,8 @@ _REGISTRATION_PATIENCE = 5.0
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 5.0
 _STEADY = 10.0
+_TICK, _STOPPED = 1.0, 1.0
+"""How often the plugin looks whether it was stopped, and for how long that must be: seconds."""
 SUBSCRIPTION = frozenset(LifecycleEvent) - {LifecycleEvent.UNKNOWN}
 _UNIMPLEMENTED = 12
 _EVENT_METHODS: Mapping[str, LifecycleEvent] = MappingProxyType(
@@ -269,5 +273,12 @@ class NRIPlugin:
             "RegisterPluginRequest", plugin_name=self._options.name, plugin_idx=self._options.index
         )
         await connection.call("RegisterPlugin", request, patience=_REGISTRATION_PATIENCE)
-        await asyncio.get_running_loop().create_future()
-        raise AssertionError("nobody ends this wait but by cancelling it")
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(_TICK)
+            stopped = loop.time() - before - _TICK
+            if stopped > _STOPPED:
+                raise ConnectionLost(
+                    f"this process was stopped for {stopped:.1f} s: the runtime may have given the plugin up"
+                )
