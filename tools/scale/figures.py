@@ -28,7 +28,8 @@ from tools.scale.rig import (
 
 _SETTLED = 45.0
 """Seconds after the ratios have changed: a manager looks again after half a minute at nodes that it wrote."""
-_REST = 30.0
+_REST = 60.0
+"""Seconds: the scheduler checks all ledgers once a minute."""
 _EVENTS_A_SECOND, _EVENTS_FOR = 500.0, 10.0
 _DECISIONS, _BINDS = 200, 40
 _EVENTS_ARRIVE_WITHIN = 5.0
