@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
+import numpy as np
 import pytest
 
 from corewise.engine import (
@@ -117,6 +118,47 @@ def test_a_pod_goes_where_a_decision_about_all_nodes_puts_it(name: str, seed: in
             assert not isinstance(answer, Placement)
             assert not isinstance(expected, Placement)
             assert (answer.message, answer.refused) == (expected.message, expected.refused)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_decision_about_some_nodes_is_the_one_about_all_nodes(name: str, seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - a history
+    engine, cluster = ENGINES[name], cluster_of(*NODES)
+    for step in range(300):
+        change(cluster, random.choice(CHANGED), random.randrange(step + 1))
+        pod = random.choice(SHAPES)(key=f"a/{step}")
+        snapshot = cluster.snapshot()
+        among = np.array([random.random() < 0.3 for _ in range(snapshot.size)], dtype=np.bool_)
+        whole = engine.decide(pod, snapshot, among, gathering=10**6)
+        some = engine.decide(pod, snapshot, among, gathering=0)
+        assert (some.node, some.headline) == (whole.node, whole.headline)
+        for one, other in ((some, whole), (some.detached(), whole.detached())):
+            assert (one.row, one.names) == (other.row, other.names)
+            assert one.feasible.tolist() == other.feasible.tolist()
+            assert one.total.tolist() == other.total.tolist()
+            for row in np.flatnonzero(other.asked).tolist():
+                assert list(one.refusals(row)) == list(other.refusals(row))
+        answer = place(engine, cluster, pod)
+        if isinstance(answer, Placement):
+            cluster.put_pod(pod, answer)
+
+
+def test_of_a_large_cluster_only_the_nodes_in_question_are_evaluated() -> None:
+    evaluated: list[int] = []
+
+    class Counted(ResourceFit):
+        def filter(self, pod, snapshot):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+            evaluated.append(snapshot.size)
+            return super().filter(pod, snapshot)
+
+    snapshot = cluster_of(*(node(f"n{number}", 8) for number in range(100))).snapshot()
+    among = np.zeros(100, dtype=np.bool_)
+    among[[7, 70]] = True
+    engine = Engine.of(Counted(), AllocationScore())
+    assert engine.decide(share("a/1", 1), snapshot, among, gathering=50).node == "n7"
+    assert engine.decide(share("a/1", 1), snapshot, among).node == "n7"
+    assert evaluated == [2, 100]
 
 
 def test_only_the_nodes_that_changed_are_judged_again() -> None:

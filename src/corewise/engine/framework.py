@@ -17,7 +17,8 @@ A cause has a summary, the same for all nodes, by which kube-scheduler counts ("
 with one node's numbers, which is put together only for those that ask.
 
 A filter or score with ``by_node = True`` says of a node what only its own row, and of the pod only its
-requests, constraints and wishes (``PodShape``) lead to: its answers can be remembered (:mod:`remembered`).
+requests, constraints and wishes (``PodShape``) lead to: its answers can be remembered (:mod:`remembered`). An
+engine of such plugins alone, asked about some nodes of a large cluster, evaluates only these.
 
 A decision changes nothing. Whoever carries it out puts the pod on its node in the cluster, so that the next
 snapshot shows it.
@@ -54,6 +55,8 @@ POD_ITSELF = "PodItself"
 
 INFEASIBLE = int(np.iinfo(np.int64).min)
 """The total of a node to which a pod cannot go."""
+GATHERING = 1500
+"""To take rows out of the columns costs as much as to evaluate so many more nodes."""
 _MOST_TRIED = 100
 """Nodes that are tried for one pod. One that passes the filters hardly ever refuses at the last moment."""
 
@@ -102,6 +105,14 @@ class Verdicts:
         }
         return {name: int(value) for name, value in here.items() if not np.isnan(value)}
 
+    def among(self, size: int, rows: Indices) -> Verdicts:
+        """Return these verdicts in their rows among those of all nodes; the others pass."""
+        inputs = {
+            name: _among(value, size, rows) if isinstance(value, np.ndarray) else value
+            for name, value in self.inputs.items()
+        }
+        return Verdicts(_among(self.codes, size, rows), self.causes, inputs)
+
     def of(self, rows: Rows) -> Verdicts:
         """Return the verdicts on some nodes, unmoved by later changes of the cluster."""
         inputs = {
@@ -109,6 +120,13 @@ class Verdicts:
             for name, value in self.inputs.items()
         }
         return Verdicts(self.codes[rows], self.causes, inputs)
+
+
+def _among(column: NDArray[Any], size: int, rows: Indices, rest: int = 0) -> NDArray[Any]:
+    """Return a column of all nodes from one of some; ``rest`` is what the others have."""
+    every = np.full(size, rest, dtype=column.dtype)
+    every[rows] = column
+    return every
 
 
 def verdicts(
@@ -338,10 +356,27 @@ class Engine:
             tuple(each for each in plugins if isinstance(each, Accounts)),
         )
 
-    def decide(self, pod: PodFacts, snapshot: ClusterSnapshot, among: BoolColumn | None = None) -> Decision:
-        """Decide where a pod goes. ``among``: the nodes in question, all if None."""
+    @property
+    def by_node(self) -> bool:
+        """Whether what is said of a node depends on that node alone."""
+        return all(getattr(each, "by_node", False) for each in (*self.filters, *self.scores))
+
+    def decide(
+        self,
+        pod: PodFacts,
+        snapshot: ClusterSnapshot,
+        among: BoolColumn | None = None,
+        gathering: int = GATHERING,
+    ) -> Decision:
+        """Decide where a pod goes. ``among``: the nodes in question, all if None.
+
+        ``gathering``: in nodes, what it costs to look at some of them.
+        """
         asked = snapshot.present if among is None else snapshot.present & among
-        found, feasible, scores, total = self._judged(pod, snapshot, asked)
+        if np.count_nonzero(asked) + gathering < snapshot.size and self.by_node:
+            found, feasible, scores, total = self._judged_alone(pod, snapshot, np.flatnonzero(asked))
+        else:
+            found, feasible, scores, total = self._judged(pod, snapshot, asked)
         row = best(total)
         said = ((each.name, each.account(pod, snapshot, feasible)) for each in self.accounts)
         accounts = {name: account for name, account in said if account is not None}
@@ -350,6 +385,19 @@ class Engine:
     def totals(self, pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
         """Return the total of every node, INFEASIBLE where the pod cannot go."""
         return self._judged(pod, snapshot, snapshot.present)[-1]
+
+    def _judged_alone(
+        self, pod: PodFacts, snapshot: ClusterSnapshot, rows: Indices
+    ) -> tuple[dict[str, Verdicts], BoolColumn, dict[str, IntColumn], IntColumn]:
+        """Return the same as ``_judged``, by evaluating some nodes only."""
+        some, size = snapshot.some(rows), snapshot.size
+        found, feasible, scores, total = self._judged(pod, some, some.present)
+        return (
+            {name: each.among(size, rows) for name, each in found.items()},
+            _among(feasible, size, rows),
+            {name: _among(score, size, rows) for name, score in scores.items()},
+            _among(total, size, rows, INFEASIBLE),
+        )
 
     def _judged(
         self, pod: PodFacts, snapshot: ClusterSnapshot, asked: BoolColumn

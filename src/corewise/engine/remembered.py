@@ -22,13 +22,11 @@ from corewise.amplification.numa import IntColumn
 from corewise.engine.cluster import Cluster
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import Constraints, Placement, PodFacts
-from corewise.engine.framework import NOWHERE, ChosenNode, Engine, Unschedulable, best, place
+from corewise.engine.framework import GATHERING, NOWHERE, ChosenNode, Engine, Unschedulable, best, place
 from corewise.vocabulary.cpu_annotations import CPUBinding, NumaPolicy
 
 _MOST_BYTES = 64 << 20
 """Of all totals together."""
-GATHERING = 1500
-"""To take rows out of the columns costs as much as to judge so many more nodes."""
 
 
 class PodShape(NamedTuple):
@@ -57,7 +55,7 @@ class Placer:
         self._engine = engine
         self._cluster = cluster
         self._gathering = gathering
-        self._remembers = all(getattr(each, "by_node", False) for each in (*engine.filters, *engine.scores))
+        self._remembers = engine.by_node
         self._known: dict[PodShape, _Totals] = {}
         self._made_of: ClusterSnapshot | None = None
 
