@@ -37,7 +37,7 @@ POOL_SIZE = 1024
 
 
 class _Pool(dict[Any, Any]):
-    """Values by what they say."""
+    """Values by their content; ``largest``: how many there may be before it looks which ones are shared."""
 
     largest = POOL_SIZE
 
