@@ -2,7 +2,7 @@
 
 ``DOORS`` is the table (``docs/reference/http-servers.md`` prints it), ``Listener`` serves one door of it:
 
-- A connection over the cap is closed as it is accepted, before TLS allocates its buffers (64 KiB and OpenSSL's).
+- A connection over the cap is closed as it is accepted, before TLS allocates its buffers (over 64 KiB).
 - TLS handshake, headers, body and answer have a deadline each, and an idle connection has one too, so a
   client that sends or reads a byte at a time gives its connection back.
 - A request with a Content-Encoding is refused with 415: nothing is ever decompressed.
