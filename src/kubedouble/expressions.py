@@ -12,7 +12,8 @@ of anything but texts, two-variable comprehensions, comparison of numbers of two
 (``compareTo`` compares them), a variable that is an optional value, and the budget of costs.
 
 An expression is compiled where its types are known and evaluated where every input is dynamic, since inputs
-are JSON. Without the library nothing compiles.
+are JSON. Without the library nothing compiles: mutating policies are not served, validating ones fail by
+their failurePolicy, and webhooks are called whatever their matchConditions say.
 
 Source: https://kubernetes.io/docs/reference/using-api/cel/, k8s.io/apiserver/pkg/cel/environment/base.go,
 pkg/admission/plugin/cel/{compile,composition}.go, plugin/policy/mutating/patch/json_patch.go.

@@ -32,7 +32,7 @@ from kubedouble.certificates import Authority
 from kubedouble.cluster import Cluster, utc_now
 from kubedouble.controllers import Controllers
 from kubedouble.definitions import serve_definitions
-from kubedouble.expressions import is_available
+from kubedouble.expressions import MISSING_LIBRARY, is_available
 from kubedouble.housekeeping import Housekeeper
 from kubedouble.resources import Registry
 from kubedouble.routes import Router, request_of
@@ -138,6 +138,10 @@ def _cluster(
 ) -> Cluster:
     if not is_available():  # a policy that cannot be evaluated would fail every write that it concerns
         without = {*without, *NEW_IN_1_36}
+        log.warning(
+            "%s; without it no mutating policy is served, and no matchCondition of a webhook is read",
+            MISSING_LIBRARY,
+        )
     store, registry = Store(history=history), Registry(without=without)
     if state:
         state.load(store)

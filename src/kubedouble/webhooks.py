@@ -12,7 +12,8 @@ What a failure means:
 - a dry run and a webhook with side effects: always 400, before it is called.
 
 A webhook whose matchConditions are not all true is not called. One of them that cannot be evaluated, where
-none is false, refuses the write with 403, or leaves the webhook out, by failurePolicy.
+none is false, refuses the write with 403, or leaves the webhook out, by failurePolicy. Without the library
+that evaluates expressions, matchConditions are ignored, as Kubernetes before 1.27 does.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/,
 k8s.io/apiserver/pkg/admission/plugin/webhook/{request/admissionreview,mutating/dispatcher,
@@ -34,7 +35,7 @@ import msgspec
 from kubedouble.admission_matching import ADMISSION_GROUP, Attributes, Matching, described, is_exempt
 from kubedouble.admission_policies import Conditions, inputs
 from kubedouble.errors import UNREADABLE, StatusError, internal_error
-from kubedouble.expressions import EvaluationError
+from kubedouble.expressions import EvaluationError, is_available
 from kubedouble.patching import json_patch
 from kubedouble.store import Object, Reader, resource_versions
 from kubedouble.webhook_calls import Caller, CallFailedError, Endpoint
@@ -57,12 +58,13 @@ class Hook:
     @classmethod
     def of(cls, configuration: str, index: int, webhook: Mapping[str, Any]) -> Hook:
         """From one entry of a configuration's ``webhooks``."""
+        conditions = webhook.get("matchConditions") if is_available() else None
         return cls(
             uid=f"{configuration}/{webhook['name']}/{index}",
             name=webhook["name"],
             endpoint=Endpoint.of(webhook["clientConfig"]),
             matching=Matching.of_webhook(webhook),
-            conditions=Conditions.of(webhook.get("matchConditions")),
+            conditions=Conditions.of(conditions),
             ignores_failure=webhook.get("failurePolicy") == "Ignore",
             has_side_effects=webhook.get("sideEffects") not in {"None", "NoneOnDryRun"},
             reinvoked=webhook.get("reinvocationPolicy") == "IfNeeded",

@@ -11,23 +11,22 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form
 from corewise.simulation.control_plane import Folder
 from corewise.simulation.outage import OutageReport, Phase
-from corewise.vocabulary.errors import install_hint
 
 
 def test_without_the_library_that_evaluates_policies_it_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(up_outage, "find_spec", lambda _name: None)
+    monkeypatch.setattr(up_outage, "has_policies", lambda: False)
     with pytest.raises(Failure) as refused:
         up_outage.run_scenario(Folder(tmp_path), None, None, Form.TABLE)
-    assert refused.value.hint == install_hint("policies")
+    assert "pip install cel-expr-python" in refused.value.hint
 
 
 def test_a_cpu_with_two_owners_is_the_answer_no(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async def run_outage(*_: object, **__: object) -> OutageReport:
         return OutageReport(1, ("manager",), (Phase("all run", 1.0, twice=1),), 0)
 
-    monkeypatch.setattr(up_outage, "find_spec", lambda _name: object())
+    monkeypatch.setattr(up_outage, "has_policies", lambda: True)
     monkeypatch.setattr(up_outage, "run_outage", run_outage)
     with pytest.raises(Failure) as failed:
         up_outage.run_scenario(Folder(tmp_path), None, None, Form.TABLE)

@@ -109,6 +109,18 @@ def test_each_node_has_facts_ratio_raw_amplified_and_compute_off_and_on(builtin:
         assert node["verdict"] is None
 
 
+def test_without_cel_the_webhook_amplifies_and_a_line_says_so(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['cel_expr_python'] = None\n")
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        command(*SHORT, "--nodes", "2", "-o", "json"),
+        capture_output=True, text=True, timeout=WITHIN, check=False, env=os.environ | {"PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "cel-expr-python is not installed; the manager's webhook amplifies" in done.stderr
+    assert json.loads(done.stdout)["spread"]["on"] < 1.05
+
+
 def test_amplified_nodes_take_more_pods_and_nobody_is_refused(builtin: dict[str, Any]) -> None:
     assert builtin["schedulableCPUMilli"]["on"] > builtin["schedulableCPUMilli"]["off"]
     assert builtin["requestedCPUMilli"]["on"] > builtin["requestedCPUMilli"]["off"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -12,9 +11,8 @@ from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import CellSeverity, Column, Form, say
 from corewise.kube.errors import KubeError
-from corewise.simulation.control_plane import ClusterError, Folder
+from corewise.simulation.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
 from corewise.simulation.outage import OWNER, PLAIN, OutageReport, Phase, Phases, run_outage
-from corewise.vocabulary.errors import install_hint
 
 NAME = "outage"
 _SHARES = (0.2, 0.4, 0.4)
@@ -52,9 +50,8 @@ def run_scenario(folder: Folder, nodes: int | None, duration: float | None, form
     Raises:
         Failure: if it cannot be run here, or something happened that must not.
     """
-    if find_spec("cel_expr_python") is None:
-        problem = "the local API server cannot evaluate admission policies: cel-expr-python is not installed"
-        raise Failure(problem, hint=install_hint("policies"))
+    if not has_policies():
+        raise Failure(NO_POLICIES, hint="install it where it has a wheel: pip install cel-expr-python")
     phases = Phases() if duration is None else Phases(*(share * duration for share in _SHARES))
     progress = say if form is Form.TABLE else lambda _: None
     try:
