@@ -23,6 +23,7 @@ from corewise.kube.errors import (
     LineTooLongError,
     NotFound,
     ServerError,
+    Status,
     TooManyRequests,
     TransportError,
     Unauthorized,
@@ -358,3 +359,18 @@ async def test_too_many_requests_carries_when_to_come_back(api: FakeAPI, client:
         await client.get(NODES, "n1")
     assert caught.value.retry_after == 60
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("message", "hinted"),
+    [
+        (
+            'nodes "a" is forbidden: User "system:node:a" cannot patch resource "nodes" at the cluster scope',
+            True,
+        ),
+        ('nodes "a" is forbidden: admission webhook "x.example.com" denied the request', False),
+    ],
+)
+def test_only_a_missing_permission_is_called_one(message: str, hinted: bool) -> None:
+    refused = Forbidden(Status(code=403, message=message))
+    assert ("lacks a permission" in refused.hint) is hinted

@@ -16,11 +16,11 @@ from corewise.cli.completers import file_names, scenario_names
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE, FOLDER, make_folder
 from corewise.cli.options import duration, examples
-from corewise.cli.output import Form, option
+from corewise.cli.output import Form, option, say
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
 from corewise.kube.errors import KubeError
 from corewise.service.program import on_stop_signals
-from corewise.simulation.control_plane import ClusterError, Folder
+from corewise.simulation.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
 from corewise.simulation.dump import load_dump
 from corewise.simulation.openb import load_openb
 from corewise.simulation.plan import Plan, check_config
@@ -110,6 +110,8 @@ def command(
         _check_writable(kubeconfig_out)
     plan = make_plan(nodes, scenario, dump, openb)
     check_config(plan)
+    if not has_policies():
+        say(f"{NO_POLICIES}; the manager's webhook amplifies, as on Kubernetes before 1.36")
     with _folder(state) as folder:
         kubeconfig = kubeconfig_out or folder.path / "kubeconfig"
         teller = Teller(form, kubeconfig, open_ended=duration is None)
@@ -140,11 +142,29 @@ def make_plan(nodes: int | None, scenario: str, dump: Path | None, openb: tuple[
 @contextmanager
 def _folder(state: Path | None) -> Iterator[Folder]:
     if state is None:
-        with tempfile.TemporaryDirectory(prefix="corewise-", dir=_scratch()) as path:
-            yield Folder(Path(path))
+        path = Path(tempfile.mkdtemp(prefix="corewise-", dir=_scratch()))
+        failed = False
+        try:
+            yield Folder(path)
+        except Failure as failure:
+            failed = failure.exit_code == ExitCode.CONNECTION  # its message may name a log
+            raise
+        finally:
+            _clear(path, keep_logs=failed)
         return
     make_folder(state)
     yield Folder(state, state=state / "objects")
+
+
+def _clear(folder: Path, *, keep_logs: bool) -> None:
+    """Remove a run's folder, or everything in it except the programs' logs."""
+    for each in list(folder.iterdir()):
+        if each.is_dir():
+            shutil.rmtree(each)
+        elif not keep_logs or each.suffix != ".log":
+            each.unlink()
+    if not keep_logs:
+        folder.rmdir()
 
 
 def _scratch() -> str | None:

@@ -25,6 +25,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from corewise.kube.objects import Struct
@@ -130,14 +132,21 @@ class Unauthorized(APIError):
     )
 
 
+_NOT_AUTHORIZED = re.compile(r'User ".*" cannot ')
+
+
 class Forbidden(APIError):
-    """403: known, but not allowed (or refused by an admission plugin)."""
+    """403: known, but not allowed; or refused by an admission plugin, policy or webhook, without a hint."""
 
     exit_code = ExitCode.UNAUTHORIZED
-    default_hint = (
-        "the identity lacks a permission: compare its Role or ClusterRole with the request above, "
-        "or name another kubeconfig (--kubeconfig)"
-    )
+
+    def __init__(self, status: Status, *, request: str = "", retry_after: float | None = None) -> None:
+        super().__init__(status, request=request, retry_after=retry_after)
+        if _NOT_AUTHORIZED.search(self.message):
+            self.hint = (
+                "the identity lacks a permission: compare its Role or ClusterRole with the request above, "
+                "or name another kubeconfig (--kubeconfig)"
+            )
 
 
 class NotFound(APIError):

@@ -145,9 +145,9 @@ class AgentFleet:
         return sum(agent.reported for agent in self._agents.values())
 
     @property
-    def is_idle(self) -> bool:
-        """Whether the quotas follow from all that the agents have seen."""
-        return not self._unanswered
+    def unanswered(self) -> int:
+        """How many nodes have quotas that do not follow yet from all that the agents have seen."""
+        return len(self._unanswered)
 
     def ratio(self, node: str) -> Ratio:
         """Return the normalization ratio by which a node's quotas are divided."""

@@ -30,6 +30,7 @@ from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import (
     CONFIG_MAPS,
     EVENTS,
+    MUTATING_POLICIES,
     MUTATING_POLICY_BINDINGS,
     MUTATING_WEBHOOKS,
     NODE_RESOURCE_TOPOLOGIES,
@@ -57,6 +58,7 @@ from corewise.simulation.measurement import ClusterMeasurement, Verdict, by_node
 from corewise.simulation.node_memory import MemoryWatch
 from corewise.simulation.plan import Plan
 from corewise.simulation.resource_metrics import DEFINITIONS, ResourceMetrics
+from corewise.simulation.waiting import Waits
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.vocabulary.qos import QoSRules
 
@@ -111,6 +113,10 @@ class LocalCluster:
             on_start=self.agents.look_at,
         )
         self.scheduler = LocalScheduler(client, clock=SYSTEM_CLOCK)
+        self.waits = Waits(
+            (self.kubelets.counters.refusals, self.scheduler.failures),
+            lambda: {name: child.log for name, child in self.children.items()},
+        )
         self.interference = parse_configuration(plan.scheduler).interference
         label = (self.interference or InterferenceConfiguration()).type_label
         self.memory = MemoryWatch(plan.machines, self.files, self._bound_pods, label)
@@ -166,15 +172,16 @@ class LocalCluster:
 
     async def load(self) -> None:
         """Create nodes and pods, and wait until they are in place."""
-        await self._nodes.synced.wait()
+        await self.waits.until("the list of nodes", self._nodes.synced.is_set)
         await self.kubelets.register()
         await self._all(  # labels of the plan, which a kubelet may not set all by itself
             self._patch_node(name, {"labels": dict(machine.labels)})
             for name, machine in self.machines.items()
             if machine.labels
         )
-        await self._until(lambda: self.agents.reported >= len(self.machines))
-        await self._until(lambda: len(self.scheduler.state.topologies.items) >= len(self.machines))
+        await self._count("agents to report their machines", lambda: self.agents.reported)
+        topologies = self.scheduler.state.topologies.items
+        await self._count("the scheduler to see the machines", lambda: len(topologies))
         for namespace in sorted({pod["metadata"]["namespace"] for pod in self.plan.pods} - {"default"}):
             await control_plane.ensure_namespace(self.client, namespace)
         await self._create_pods(self.plan.pods)
@@ -193,12 +200,16 @@ class LocalCluster:
 
     async def fill(self) -> int:
         """Create the pods that the groups call for, have all pods scheduled; return how many were created."""
-        await self._until(lambda: len(self.nodes) >= len(self.machines))
-        await self.scheduler.have_seen(self.nodes)
+        await self._count("the nodes to be registered", lambda: len(self.nodes))
+        await self.waits.ending("the scheduler to see the nodes", self.scheduler.have_seen(self.nodes))
         self.scheduler.try_all()
         pods = self._group_pods.due(self.nodes)
         await self._create_pods(pods)
-        await self._until(lambda: self.scheduler.is_idle)
+        await self.waits.until(
+            "the scheduler to try every pod",
+            lambda: self.scheduler.is_idle,
+            progress=lambda: self.scheduler.answered,
+        )
         return len(pods)
 
     async def rearrange(self) -> None:
@@ -220,7 +231,13 @@ class LocalCluster:
     async def _delete_pods(self, keys: Sequence[tuple[str, str]]) -> None:
         pods = self.scheduler.state.pods.items
         await self._all(self.client.delete(PODS, name, space, grace_period=0) for space, name in keys)
-        await self._until(lambda: not any(key in pods or key in self._pods.items for key in keys))
+        left = set(keys)
+
+        def gone() -> bool:
+            left.intersection_update(pods.keys() | self._pods.items.keys())
+            return not left
+
+        await self.waits.until("pods to be deleted", gone, progress=lambda: len(left))
 
     async def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
         """Create pods and wait until each of them runs, was refused by its kubelet, or fits nowhere.
@@ -233,8 +250,13 @@ class LocalCluster:
         created: list[BoundPod] = []
         await self._all(self._create_pod(pod, created) for pod in pods)
         await self.scheduler.release(unplaced, (pod for pod in created if not pod.spec.node_name))
-        keys = {_key(pod) for pod in pods}
-        await self._until(lambda: all(self._is_placed(key) for key in keys))
+        left = {_key(pod) for pod in pods}
+
+        def placed() -> bool:
+            left.difference_update([key for key in left if self._is_placed(key)])
+            return not left
+
+        await self.waits.until("pods to be scheduled and started", placed, progress=lambda: len(left))
 
     async def _create_pod(self, pod: dict[str, Any], created: list[BoundPod]) -> None:
         try:
@@ -265,10 +287,15 @@ class LocalCluster:
 
     async def installed(self, policy: str, url: str) -> None:
         """Wait until the API server has a program's policy, bound, or its webhook at this address."""
+        await self.waits.ending(f"policy {policy}, or its webhook", self._installed(policy, url))
+
+    async def _installed(self, policy: str, url: str) -> None:
+        served = await self.client.serves(MUTATING_POLICIES)
         while True:  # no event says when
-            bindings = await self.client.list(MUTATING_POLICY_BINDINGS)  # they come after their policies
-            if any(each.metadata.name == policy for each in bindings.items):
-                return
+            if served:
+                bindings = await self.client.list(MUTATING_POLICY_BINDINGS)  # they come after their policies
+                if any(each.metadata.name == policy for each in bindings.items):
+                    return
             listing = await self.client.list(MUTATING_WEBHOOKS)
             hooks = [hook for configuration in listing.items for hook in configuration.webhooks]
             if any((hook.client_config.url or "").startswith(url) for hook in hooks):
@@ -279,12 +306,17 @@ class LocalCluster:
         """Wait until the manager has brought every node to its ratios, or said why not.
 
         Returns the nodes that are neither after ``timeout`` seconds.
+
+        Raises:
+            ClusterError: if something keeps all of them from it.
         """
         now = asyncio.get_running_loop().time
         deadline, asked = now() + timeout, now()
         pending = list(self.machines)
+        stall = self.waits.stall("the manager to amplify the nodes", lambda: len(pending))
         while pending and now() < deadline:
             await asyncio.sleep(_POLL)
+            stall.check(fatal=len(pending) == len(self.machines))
             nodes = {name: self._nodes.get(name) for name in pending}
             pending = [name for name, node in nodes.items() if node is None or not is_settled(node)]
             if pending and now() - asked >= _VERDICT_POLL:
@@ -301,10 +333,18 @@ class LocalCluster:
 
     async def agents_done(self) -> None:
         """Wait until the agents have seen what the API holds now, and have acted on it."""
-        await self._until(lambda: all(map(self._reconciler.is_at_rest, self._bound_pods())))
-        nodes, pods = self.nodes, self._bound_pods()
-        await self.agents.have_seen(nodes, pods, self._config)
-        await self._until(lambda: self.agents.is_idle)
+        await self.waits.until(
+            "kubelets to start and stop their pods",
+            lambda: all(map(self._reconciler.is_at_rest, self._bound_pods())),
+            progress=lambda: self.kubelets.counters.pods_started,
+        )
+        seen = self.agents.have_seen(self.nodes, self._bound_pods(), self._config)
+        await self.waits.ending("agents to see nodes and pods", seen)
+        await self.waits.until(
+            "agents to write quotas",
+            lambda: not self.agents.unanswered,
+            progress=lambda: self.agents.unanswered,
+        )
 
     def _bound_pods(self) -> list[BoundPod]:
         return [pod for pod in self.pods if pod.spec.node_name in self.machines]
@@ -331,10 +371,9 @@ class LocalCluster:
             await asyncio.sleep(0)  # thousands of nodes take a while, and heartbeats go on
         return ClusterMeasurement(tuple(views), rejected=len(self.rejected))
 
-    async def _until(self, done: Callable[[], bool]) -> None:
-        """Wait for a condition on the caches; they have no event for it."""
-        while not done():  # noqa: ASYNC110 - no single event stands for it
-            await asyncio.sleep(_POLL)
+    async def _count(self, what: str, number: Callable[[], int]) -> None:
+        """Wait until something is there for every machine."""
+        await self.waits.until(what, lambda: number() >= len(self.machines), progress=number)
 
     async def _all(self, requests: Iterable[Awaitable[object]]) -> None:
         """Send many requests, a bounded number at once; the first failure ends it."""

@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
@@ -79,6 +80,10 @@ class Child:
         meaning = f": {self.meanings[code]}" if code in self.meanings else ""
         return ClusterError(f"{self.name} ended with exit code {code}{meaning}\n{self.last_words()}".rstrip())
 
+    async def fail_on_death(self) -> None:
+        """Raise a ClusterError as soon as the child ends."""
+        raise await self.died()
+
     def last_words(self) -> str:
         """Return the last lines of the child's log, indented."""
         try:
@@ -133,11 +138,8 @@ async def child_process(
     child = await Child.start(name, module, arguments, log)
     child.meanings = meanings or {}
 
-    async def fail_on_death() -> None:
-        raise await child.died()
-
     try:
-        async with running(fail_on_death):
+        async with running(child.fail_on_death):
             yield child
     finally:
         await child.stop()
@@ -156,6 +158,16 @@ _PLURALS: Mapping[str, tuple[str, bool]] = {
     "RoleBinding": ("rolebindings", True),
 }
 Manifest = dict[str, Any]
+
+
+NO_POLICIES = (
+    "the local API server evaluates no admission policies: the package cel-expr-python is not installed"
+)
+
+
+def has_policies() -> bool:
+    """Return whether the API server of a local cluster serves mutating admission policies."""
+    return find_spec("cel_expr_python") is not None
 
 
 def shipped_manifests() -> list[Manifest]:

@@ -32,7 +32,15 @@ from corewise.amplification import pod_request
 from corewise.assessment.nodes import BoundPod, BoundPodSpec, demand_of
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
-from corewise.kube.errors import AlreadyExists, KubeError, NotFound
+from corewise.kube.errors import (
+    AlreadyExists,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    Unauthorized,
+)
 from corewise.kube.objects import NO_META, Container, ObjectMeta, Struct
 from corewise.kube.resources import LEASES, NODES, PODS, Resource
 from corewise.simulation.kubelet_status import (
@@ -51,9 +59,11 @@ from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import Machine
 from corewise.simulation.node_cgroups import make_cgroups, remove_cgroups, running_containers
 from corewise.simulation.pods import amount_of
+from corewise.simulation.waiting import Failures
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 
 _WORKERS = 16
+_LASTING = (Unauthorized, Forbidden, Invalid, ServerError)
 _AGAIN_AFTER = 1.0
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _RUN_SECONDS = 5.0
@@ -277,6 +287,8 @@ class KubeletCounters:
     pods_rejected: int = 0
     failures: int = 0
     last_failure: str = ""
+    refusals: Failures = field(default_factory=Failures)
+    """Those that do not pass by themselves: not allowed, not valid, or a webhook that does not answer."""
 
 
 @dataclass
@@ -445,5 +457,7 @@ class KubeletFleet:
         except KubeError as error:
             self.counters.failures += 1
             self.counters.last_failure = str(error)
+            if isinstance(error, _LASTING):
+                self.counters.refusals.note(error)
             return False
         return True

@@ -38,6 +38,7 @@ from corewise.kube.resources import PODS
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.simulation.extender_calls import ExtenderCalls, ExtenderError
 from corewise.simulation.scheduling_queue import SchedulingQueue
+from corewise.simulation.waiting import Failures
 from corewise.vocabulary.qos import ANY_NAMESPACE
 
 NAME = "default-scheduler"
@@ -64,6 +65,10 @@ class LocalScheduler:
         self._events = EventRecorder(client, component=NAME, instance=NAME, clock=clock)
         self._engine = kube_scheduler()
         self.extender: ExtenderCalls | None = None
+        self.answered = 0
+        """How many times a pod was bound, or found no node."""
+        self.failures = Failures()
+        """Of the extender, or of the API server."""
         self._queue = SchedulingQueue()
         self._pods: dict[str, PlacedPod] = {}
         self._said: dict[str, str] = {}
@@ -184,6 +189,7 @@ class LocalScheduler:
             self._forget(pod)
             self._slots.release()
         except (ExtenderError, KubeError) as error:
+            self.failures.note(error)
             self._queue.failed(pod.metadata.uid)
             self._awake.set()
             group.create_task(self._refuse(pod, str(error)))
@@ -192,6 +198,7 @@ class LocalScheduler:
                 self.state.assume(facts, Placement(node))
                 group.create_task(self._bind(pod, node, extender))
             else:
+                self.answered += 1
                 self._queue.refused(pod.metadata.uid)
                 group.create_task(self._refuse(pod, why))
 
@@ -224,7 +231,9 @@ class LocalScheduler:
         try:
             await (self._post(pod, node) if extender is None else extender.bind(pod, node))
             self.state.keep_assumed(uid)
+            self.answered += 1
         except (ExtenderError, KubeError) as error:
+            self.failures.note(error)
             self._queue.failed(uid)
             self._awake.set()
             await self._report(pod, str(error))

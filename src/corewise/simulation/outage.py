@@ -198,12 +198,17 @@ class Killable:
         self._children: list[Child] = []
 
     @property
+    def children(self) -> list[Child]:
+        return self._children
+
+    @property
     def names(self) -> tuple[str, ...]:
         return (*(each.name for each in self._programs), "agents")
 
     async def start(self) -> None:
         """Start all of them."""
         self._children = [await each.start() for each in self._programs]
+        self._cluster.children.update({each.name: each for each in self._children})
         self._cluster.start_agents()
 
     async def kill(self) -> None:
@@ -249,6 +254,7 @@ async def _run(folder: Folder, phases: Phases, progress: Callable[[str], None], 
     plan = replace(load_scenario(BUILTIN).plan(nodes), groups=(), source="scenario outage")
     progress("starting the API server, the nodes, the manager and two schedulers")
     async with local_cluster(plan, folder, periods=Periods(status=_STATUS_PERIOD)) as cluster:
+        cluster.waits.tell = progress
         await cluster.load()
         await cluster.turn_on()
         manifests = control_plane.shipped_manifests()
@@ -258,13 +264,15 @@ async def _run(folder: Folder, phases: Phases, progress: Callable[[str], None], 
         ]
         async with Killable(programs, cluster) as corewise:
             urls = [each.url for each in programs[1:]]
-            cluster.scheduler.extender = await ExtenderCalls.connect(cluster.client, urls, Pods.OWNED)
-            unsettled = await cluster.settle(timeout=_SETTLE)
-            corewise.check()
-            if unsettled:
-                raise ClusterError(f"not amplified after {_SETTLE:g} s: {', '.join(unsettled)}")
-            progress("waiting until the policies alone do what webhooks did at first")
-            await _policies_alone(cluster)
+            async with running(*(child.fail_on_death for child in corewise.children)):
+                cluster.scheduler.extender = await cluster.waits.ending(
+                    "the schedulers' client certificate",
+                    ExtenderCalls.connect(cluster.client, urls, Pods.OWNED),
+                )
+                if unsettled := await cluster.settle(timeout=_SETTLE):
+                    raise ClusterError(f"not amplified after {_SETTLE:g} s: {', '.join(unsettled)}")
+                progress("waiting until the policies alone do what webhooks did at first")
+                await _policies_alone(cluster)
             witness = Witness(cluster)
             async with running(
                 witness.nodes.run,
@@ -277,14 +285,17 @@ async def _run(folder: Folder, phases: Phases, progress: Callable[[str], None], 
 
 async def _policies_alone(cluster: LocalCluster) -> None:
     """Wait until the programs have installed their policies, and removed the webhooks in their place."""
-    client, loop = cluster.client, asyncio.get_running_loop()
-    deadline = loop.time() + _SETTLE
-    while loop.time() < deadline:
-        policies, webhooks = await client.list(MUTATING_POLICIES), await client.list(MUTATING_WEBHOOKS)
-        if len(policies.items) >= _POLICIES and not any(each.metadata.name in _WEBHOOKS for each in webhooks):
-            return
-        await asyncio.sleep(_POLL)
-    raise ClusterError(f"the policies have not taken over from the webhooks after {_SETTLE:g} s")
+    client = cluster.client
+
+    async def alone() -> None:
+        while True:
+            policies, webhooks = await client.list(MUTATING_POLICIES), await client.list(MUTATING_WEBHOOKS)
+            left = any(each.metadata.name in _WEBHOOKS for each in webhooks)
+            if len(policies.items) >= _POLICIES and not left:
+                return
+            await asyncio.sleep(_POLL)
+
+    await cluster.waits.ending("policies to take over from webhooks", alone())
 
 
 async def _three_phases(

@@ -141,6 +141,7 @@ async def _run(options: RunOptions, listener: RunListener, stop: asyncio.Event) 
         local_cluster(options.plan, options.folder, periods=options.periods) as cluster,
         AsyncExitStack() as stack,
     ):
+        cluster.waits.tell = listener.progress
         return await _Run(options, listener, stop, clock, cluster, stack).report()
 
 
@@ -281,7 +282,9 @@ class _Run:
         cluster, url = self.cluster, self.programs[control_plane.SCHEDULER].url
         await cluster.installed(OWNED_CPUS, url)
         pods = Pods.ALL if cluster.interference else Pods.OWNED
-        cluster.scheduler.extender = await ExtenderCalls.connect(cluster.client, [url], pods)
+        cluster.scheduler.extender = await cluster.waits.ending(
+            "the scheduler's client certificate", ExtenderCalls.connect(cluster.client, [url], pods)
+        )
 
     async def _bring_to_ratios(self) -> list[str]:
         """Wait for the manager, then let pods take what nodes offer now; return the nodes left over."""

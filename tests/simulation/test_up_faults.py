@@ -1,0 +1,148 @@
+"""What keeps ``corewise up`` from going on ends it, with the reason and the log that has it.
+
+fault                                              what the error names
+the manager may not install its policy             the manager's log line, with the API server's answer
+the scheduler may not install its policy           the scheduler's log line, likewise
+every status that a kubelet writes is refused      the API server's answer to the kubelet
+agents may not report their machines               the API server's answer to the agent
+a program's port is taken                          the program, its exit code and its last words
+the manager dies while nodes are amplified         likewise
+the API server dies                                likewise
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corewise.kube.resources import MUTATING_WEBHOOKS
+from corewise.simulation import control_plane
+from corewise.simulation.cluster import LocalCluster
+from corewise.simulation.control_plane import ClusterError, Folder
+from corewise.simulation.run import RunOptions, run
+from corewise.simulation.scenario import BUILTIN, load_scenario
+
+WITHIN = 120.0
+
+
+@dataclass
+class Listener:
+    """Keeps what a run tells."""
+
+    said: list[str] = field(default_factory=list)
+
+    def progress(self, text: str) -> None:
+        self.said.append(text)
+
+    def __getattr__(self, _name: str) -> Any:
+        return lambda *_arguments, **_settings: None
+
+
+async def failure(folder: Path) -> str:
+    """What ends a run of two nodes."""
+    plan = load_scenario(BUILTIN).plan(2)
+    with pytest.raises(ClusterError) as ended:
+        async with asyncio.timeout(WITHIN):
+            await run(RunOptions(plan, Folder(folder), duration=1.0), Listener(), asyncio.Event())
+    return str(ended.value)
+
+
+def without(monkeypatch: pytest.MonkeyPatch, role: str, resource: str) -> None:
+    """Have the manifests allow a role nothing about a resource."""
+    shipped = control_plane.shipped_manifests()
+    for manifest in shipped:
+        if manifest["kind"] == "ClusterRole" and manifest["metadata"]["name"] == role:
+            manifest["rules"] = [
+                each for each in manifest["rules"] if resource not in each.get("resources", ())
+            ]
+    monkeypatch.setattr(control_plane, "shipped_manifests", lambda: shipped)
+
+
+@pytest.mark.parametrize("program", ["manager", "scheduler"])
+async def test_a_policy_that_is_refused_ends_the_run_with_the_programs_log(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, f"corewise-{program}", "mutatingadmissionpolicies")
+    said = await failure(tmp_path)
+    assert "mutatingadmissionpolicies" in said
+    assert "forbidden" in said
+    assert str(tmp_path / f"{program}.log") in said
+
+
+async def test_a_status_that_is_refused_ends_the_run_with_the_api_servers_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn_on = LocalCluster.turn_on
+
+    async def and_refuse(cluster: LocalCluster) -> None:
+        rule = {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": ["UPDATE"],
+            "resources": ["nodes/status"],
+        }
+        hook = {
+            "name": "unreachable.example.com",
+            "clientConfig": {"url": f"https://127.0.0.1:{control_plane.free_port()}/"},
+            "rules": [rule],
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        await cluster.client.create(MUTATING_WEBHOOKS, {"metadata": {"name": "fault"}, "webhooks": [hook]})
+        await turn_on(cluster)
+
+    monkeypatch.setattr(LocalCluster, "turn_on", and_refuse)
+    said = await failure(tmp_path)
+    assert "the manager to amplify the nodes" in said
+    assert "unreachable.example.com" in said
+
+
+async def test_agents_that_may_not_report_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, "corewise-agent", "noderesourcetopologies")
+    said = await failure(tmp_path)
+    assert "agents to report their machines" in said
+    assert "noderesourcetopologies" in said
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody else listens on."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+async def test_a_port_that_is_taken_ends_the_run_with_the_programs_last_words(
+    taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_plane, "free_port", lambda: taken)
+    said = await failure(tmp_path)
+    assert "the manager ended with exit code" in said
+    assert f"127.0.0.1:{taken}" in said
+
+
+@pytest.mark.parametrize("victim", ["manager", "the API server"])
+async def test_a_program_that_dies_ends_the_run(
+    victim: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle = LocalCluster.settle
+    key = {"the API server": "apiServer"}.get(victim, victim)
+
+    async def and_kill(cluster: LocalCluster, *, timeout: float) -> list[str]:  # noqa: ASYNC109 - as settle
+        os.kill(cluster.children[key].process.pid, signal.SIGKILL)
+        return await settle(cluster, timeout=timeout)
+
+    monkeypatch.setattr(LocalCluster, "settle", and_kill)
+    assert f"{victim} ended with exit code -9" in await failure(tmp_path)
