@@ -1,0 +1,136 @@
+"""The project as a stranger meets it: README's commands and the first tutorials, and what they install.
+
+    python3 -m tools.front_door
+
+Run it in a fresh clone, before anything of development is installed: it begins with README's first command,
+which makes the virtual environment. It needs Python, make and kubectl. What a step prints is shown if the step
+fails; the last line says how long each took.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tools import tutorial
+
+ROOT = Path(__file__).parents[1]
+PAGES = tuple(Path("docs/start", f"{name}.md") for name in ("cluster-admin", "batch-jobs", "openstack"))
+"""The tutorials for users; that for contributors installs the tools of development first."""
+_PATIENCE = 900.0
+_OURS = re.compile(r"PYTHON|COREWISE|VIRTUAL_ENV|MAKE|CI$")
+"""Variables that a stranger does not have."""
+_STORY = "What one CPU in a request is worth"
+_COREWISE = ".venv/bin/corewise"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a stranger types, and what that must print; ``{work}`` is a folder that all steps share."""
+
+    command: str
+    shows: tuple[str, ...] = ()
+
+
+_RATIO = 'node.corewise.io/resource-amplification-ratio-original={"cpu":1.2}'
+_TRY_IT = (
+    f"{_COREWISE} nodes",
+    f"{_COREWISE} explain node genoa-0",
+    "kubectl get nodes",
+    f"kubectl annotate --overwrite node genoa-0 '{_RATIO}'",
+    "kubectl get nodes,pods,noderesourcetopologies,configmaps -A -o json > {work}/dump.json",
+    f"{_COREWISE} config starter --cluster > {{work}}/starter.yaml",
+    f"{_COREWISE} uninstall --check || test $? = 1",  # 1: undo something first
+)
+"""README's commands for a second terminal, while the cluster of the first one runs."""
+
+SECOND_TERMINAL = f"""
+make up UP="" > {{work}}/up.log 2>&1 &
+until grep -q 'export KUBECONFIG=' {{work}}/up.log || ! kill -0 $!; do sleep 1; done
+eval "$(grep -o 'export KUBECONFIG=.*' {{work}}/up.log)"
+{" && ".join(_TRY_IT)} || exit
+kill $!"""
+STEPS = (
+    Step('make up UP="--for 5s"', (_STORY, "one CPU is worth")),
+    Step(f"{_COREWISE} up --scenario colocation --for 5s", ("offline pods",)),
+    Step(f"{_COREWISE} up --scenario interference --for 5s", ("memory bandwidth",)),
+    Step(f"{_COREWISE} up --scenario unknown-model --for 5s", ("UnknownCPUModel",)),
+    Step(f"{_COREWISE} up --scenario outage --for 30s", ("all killed", "all run again")),
+    Step(f"{_COREWISE} up --nodes 50 --for 5s", (_STORY, "50 nodes")),
+    Step(f"{_COREWISE} up --state {{work}}/state --for 5s", (_STORY,)),
+    Step(f"{_COREWISE} up --state {{work}}/state --for 5s", ("corewise was on from the start",)),
+    Step(f"{_COREWISE} up --for 5s -o json | python3 -m json.tool", ('"spread": {',)),
+    Step(SECOND_TERMINAL, ("genoa-0", "normalization ratio")),
+    Step(f"{_COREWISE} up --from {{work}}/dump.json --for 5s", (_STORY,)),
+    Step("make openstack"),
+    Step(f"{_COREWISE} up --scenario openstack --for 1s", ("Where the guests went",)),
+    Step(".venv/bin/python -m hatchling build --target wheel --directory {work}/dist"),
+    Step("python3 -m venv {work}/venv && {work}/venv/bin/pip install --quiet {work}/dist/*.whl"),
+    Step("cd {work} && venv/bin/corewise up --for 5s", (_STORY,)),
+)
+
+
+def main() -> None:
+    """Run all steps and pages; exit with 1 if one of them does not do what it says."""
+    os.chdir(ROOT)
+    if Path(".venv").exists():
+        sys.exit("front door: there is a .venv here already: run it in a fresh clone")
+    environment = {name: value for name, value in os.environ.items() if not _OURS.match(name)}
+    environment |= {"LANG": "C.UTF-8", "TERM": "dumb"}
+    with tempfile.TemporaryDirectory(prefix="front-door-") as folder:
+        work = Path(folder)
+        took: list[tuple[str, float]] = []
+        failed = 0
+        todo: list[tuple[str, Callable[[], str]]] = [
+            (_name(step), partial(_step, step, work, environment)) for step in STEPS
+        ]
+        todo += [(str(page), partial(_page, page, work, environment)) for page in PAGES]
+        for name, run in todo:
+            began = time.monotonic()
+            problem = run()
+            took.append((name, time.monotonic() - began))
+            print(
+                f"front door: {took[-1][1]:4.0f} s  {'FAILED' if problem else 'ok    '}  {name}", flush=True
+            )
+            if problem:
+                failed += 1
+                print(problem, flush=True)
+                if len(took) == 1:
+                    break  # nothing works without it
+    total = sum(seconds for _, seconds in took)
+    each = ", ".join(f"{name} {seconds:.0f}" for name, seconds in took)
+    print(f"front door: {len(took)} steps in {total:.0f} s, {failed} failed: {each}")
+    sys.exit(1 if failed else 0)
+
+
+def _name(step: Step) -> str:
+    return "README's commands for a second terminal" if step.command == SECOND_TERMINAL else step.command
+
+
+def _step(step: Step, work: Path, environment: Mapping[str, str]) -> str:
+    """Run a step; return what is wrong, empty if nothing is."""
+    command = step.command.replace("{work}", str(work))
+    printed, code = tutorial.shell(f"set -o pipefail; {command}", ROOT, environment, patience=_PATIENCE)
+    missing = [each for each in step.shows if each not in printed]
+    if code == 0 and not missing:
+        return ""
+    return f"{command}\nexit code {code}; not printed: {missing}\n{printed}"
+
+
+def _page(page: Path, work: Path, environment: Mapping[str, str]) -> str:
+    """Run a tutorial in this clone; return what is wrong."""
+    home = work / page.stem
+    home.mkdir()
+    done = tutorial.run(page, ROOT, {**environment, "TMPDIR": str(home)})
+    return "\n".join(each.problem for each in done if each.problem)
+
+
+if __name__ == "__main__":
+    main()
