@@ -3,7 +3,7 @@
     python3 -m tools.front_door
 
 Run it in a fresh clone, before anything of development is installed: it begins with README's first command,
-which makes the virtual environment. It needs Python, make and kubectl. What a step prints is shown if the step
+which makes the virtual environment. It needs Python, make and kubectl. What a step prints is shown if it
 fails; the last line says how long each took.
 """
 
