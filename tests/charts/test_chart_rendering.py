@@ -5,6 +5,8 @@
 | the defaults | deploy/, file by file (tools/generate.py --check), and the test pod |
 | all changed | expected/full.yaml; COREWISE_GOLDEN=write writes it |
 | one program off | nothing that names this program |
+| one replica | no PodDisruptionBudget of this program |
+| a budget that keeps all replicas | a failure that names the value and what to set |
 | unknown, or of the wrong type | refused by the schema, in a sentence that names the value |
 """
 
@@ -178,6 +180,58 @@ def test_a_program_that_is_off_leaves_nothing(program: str) -> None:
     assert (agents_policy in map(key, made)) == (program != "agent")
 
 
+def budgets(values: dict[str, Any]) -> dict[str, Any]:
+    """Return minAvailable of each program that has a PodDisruptionBudget."""
+    return {
+        each["metadata"]["name"].removeprefix("corewise-"): each["spec"]["minAvailable"]
+        for each in objects(chart.render(values))
+        if each["kind"] == "PodDisruptionBudget"
+    }
+
+
+@pytest.mark.parametrize(("program", "other"), [("manager", "scheduler"), ("scheduler", "manager")])
+@pytest.mark.parametrize("kept", [1, "50%", "100%"])
+def test_one_replica_has_no_disruption_budget(program: str, other: str, kept: int | str) -> None:
+    one = {"replicas": 1, "podDisruptionBudget": {"minAvailable": kept}}
+    assert budgets({program: one}) == {other: 1}
+
+
+@pytest.mark.parametrize("program", ["manager", "scheduler"])
+@pytest.mark.parametrize(("replicas", "kept"), [(2, 0), (2, 1), (2, "50%"), (3, 2), (3, "66%"), (101, "99%")])
+def test_a_budget_that_lets_a_pod_go_is_rendered(program: str, replicas: int, kept: int | str) -> None:
+    values = {program: {"replicas": replicas, "podDisruptionBudget": {"minAvailable": kept}}}
+    assert budgets(values)[program] == kept
+
+
+@pytest.mark.parametrize("program", ["manager", "scheduler"])
+@pytest.mark.parametrize(
+    ("replicas", "kept", "number"),
+    [(2, 2, 2), (2, 3, 3), (2, "51%", 2), (2, "100%", 2), (3, "67%", 3), (101, "100%", 101)],
+)
+def test_a_budget_that_keeps_all_replicas_is_refused(
+    program: str, replicas: int, kept: int | str, number: int
+) -> None:
+    budget = {"minAvailable": kept}
+    values = {program: {"replicas": replicas, "podDisruptionBudget": budget}}
+    with pytest.raises(helm_python.HelmRenderError) as refused:
+        chart.render(values)
+    assert (
+        f"{program}.podDisruptionBudget.minAvailable is {kept}, which keeps {number} of {replicas} replicas, "
+        f"so no node that runs one can be drained: set it to {replicas - 1} or less, or set "
+        f"{program}.podDisruptionBudget.enabled=false"
+    ) in str(refused.value)
+    off = {program: {"replicas": replicas, "podDisruptionBudget": {**budget, "enabled": False}}}
+    assert program not in budgets(off)
+
+
+def test_the_budgets_of_deploy_let_a_pod_go() -> None:
+    for program in ("manager", "scheduler"):
+        folder = ROOT / "deploy" / program
+        budget = yaml.safe_load((folder / "disruption-budget.yaml").read_text())
+        deployment = yaml.safe_load((folder / "deployment.yaml").read_text())
+        assert budget["spec"]["minAvailable"] < deployment["spec"]["replicas"]
+
+
 def test_programs_in_the_network_of_the_nodes_fit_on_one_node_and_are_updated_there() -> None:
     on = {"hostNetwork": {"enabled": True}}
     rendered = by_key(objects(chart.render({"manager": on, "scheduler": on})))
@@ -246,6 +300,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"agent": {"tolerations": [{"effect": "Never"}]}}, "tolerations/0/effect"),
     ({"agent": {"extraArgs": ["once"]}}, "'once' does not match pattern"),
     ({"agent": {"maxUnavailable": "half"}}, "'half' does not match pattern"),
+    ({"agent": {"maxUnavailable": 0}}, "minimum: got 0, want 1"),
+    ({"agent": {"maxUnavailable": "0%"}}, "'0%' does not match pattern"),
+    ({"manager": {"podDisruptionBudget": {"minAvailable": "101%"}}}, "'101%' does not match pattern"),
+    ({"scheduler": {"podDisruptionBudget": {"maxUnavailable": 0}}}, "'maxUnavailable' not allowed"),
     ({"image": {"digest": "latest"}}, "image/digest"),
     ({"certificates": {"from": "vault"}}, "must be one of 'corewise', 'certManager', 'secret'"),
     ({"certificates": {"from": "secret"}}, "certificates/caBundle"),

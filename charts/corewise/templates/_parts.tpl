@@ -56,3 +56,27 @@ affinity:
 {{- $program := index (index $sizes (.Values.size | default "medium")) .program -}}
 {{- (index .Values .program).resources | default (pick $program "requests" "limits") | toYaml -}}
 {{- end -}}
+
+{{/*
+Whether a program gets a PodDisruptionBudget: not with one replica, where it would block every drain. Rendering fails
+where the budget would keep all replicas. Kubernetes rounds a percentage of them up.
+*/}}
+{{- define "corewise.hasBudget" -}}
+{{- $values := index .Values .program -}}
+{{- $replicas := int $values.replicas -}}
+{{- if and $values.enabled $values.podDisruptionBudget.enabled (gt $replicas 1) -}}
+{{- $stated := $values.podDisruptionBudget.minAvailable -}}
+{{- $kept := 0 -}}
+{{- if kindIs "string" $stated -}}
+{{- $kept = div (add (mul (trimSuffix "%" $stated | int) $replicas) 99) 100 | int -}}
+{{- else -}}
+{{- $kept = int $stated -}}
+{{- end -}}
+{{- if ge $kept $replicas -}}
+{{- $name := printf "%s.podDisruptionBudget" .program -}}
+{{- $most := sub $replicas 1 | int -}}
+{{- fail (printf "%s.minAvailable is %s, which keeps %d of %d replicas, so no node that runs one can be drained: set it to %d or less, or set %s.enabled=false" $name (toString $stated) $kept $replicas $most $name) -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
