@@ -105,7 +105,8 @@ def values() -> str:
 
 def _values_of(properties: dict[str, Any], indent: str) -> Iterator[str]:
     for name, schema in properties.items():
-        inner, default = schema.get("properties"), schema.get("default")
+        default = schema.get("default")
+        inner = schema.get("properties") if default is None else None
         if inner is None and default is None:
             continue
         if not indent:
