@@ -127,8 +127,8 @@ def _values_of(properties: dict[str, Any], indent: str) -> Iterator[str]:
 _README = """\
 # Helm chart of corewise
 
-corewise manages the CPUs of a cluster: CPUs of different speed, CPUs that pods own, and CPU that online pods
-leave to offline pods.
+corewise manages the CPUs of a cluster: it makes a CPU mean the same on fast and slow nodes, gives pods CPUs
+of their own, and lets offline pods use the CPU that online pods leave idle.
 
 ```
 helm install corewise corewise-VERSION.tgz -n corewise-system --create-namespace \\
@@ -136,8 +136,8 @@ helm install corewise corewise-VERSION.tgz -n corewise-system --create-namespace
 helm test corewise -n corewise-system
 ```
 
-Before an uninstall, run `corewise uninstall --check`: it names what must be undone first.
-The page docs/install.md describes prerequisites, upgrade and uninstall.
+Before you uninstall, run `corewise uninstall --check`: it lists what to undo first.
+docs/install.md describes the prerequisites, upgrades and how to uninstall.
 
 ## Values
 

@@ -94,6 +94,41 @@ def test_the_full_values_render_what_is_expected() -> None:
     )
 
 
+MOVED = "s/namespace: corewise-system/namespace: koordinator-system/"
+
+
+@pytest.mark.parametrize(
+    ("config", "commands"),
+    [
+        (
+            {},
+            [
+                "corewise config starter > slo-controller-config.yaml",
+                "corewise config check slo-controller-config.yaml --cluster",
+                "kubectl apply -f slo-controller-config.yaml",
+            ],
+        ),
+        (
+            {"namespace": "koordinator-system"},
+            [
+                "export COREWISE_CONFIG_NAMESPACE=koordinator-system",
+                f"corewise config starter | sed '{MOVED}' > slo-controller-config.yaml",
+                "corewise config check slo-controller-config.yaml --cluster",
+                "kubectl apply -f slo-controller-config.yaml",
+            ],
+        ),
+        ({"data": {"oversubscription-config": {}}}, []),
+    ],
+    ids=["default", "other namespace", "from the chart"],
+)
+def test_the_notes_name_the_commands_to_start(config: dict[str, Any], commands: list[str]) -> None:
+    notes = chart.render({"config": config})["NOTES.txt"]
+    indented = [line.partition("#")[0].strip() for line in notes.splitlines() if line.startswith("    ")]
+    assert indented == commands
+    assert notes.startswith("corewise ")
+    assert ("The chart created this ConfigMap from config.data." in notes) == ("data" in config)
+
+
 @pytest.mark.parametrize("size", ["small", "medium", "large"])
 def test_a_program_gets_the_resources_of_the_size_unless_it_has_its_own(size: str) -> None:
     sizes = yaml.safe_load((ROOT / "charts/corewise/files/sizes.yaml").read_text())
