@@ -24,7 +24,7 @@ from corewise.service.program import on_stop_signals
 from corewise.vocabulary.placement import PCPU, VCPU, Inventory
 
 if TYPE_CHECKING:
-    from corewise.simulation.openstack import CloudReport, GuestReport, HostReport
+    from corewise.simulation.openstack import CloudReport, GuestReport, HostReport, UpgradeReport
     from corewise.simulation.owner import OwnerReport
 
 NAME = "openstack"
@@ -55,23 +55,37 @@ _GUESTS: tuple[Column[GuestReport], ...] = (
 def run_scenario(state: Path | None, duration: float | None, form: Form) -> None:
     """Run the cloud, print what happened, and keep its Placement served until the time is over.
 
+    A cloud that ``state`` has already goes on as it is.
+
     Raises:
         Failure: if it cannot be run here.
     """
     with _folder(state) as folder:
         from corewise.openstack.embedded import in_process_client, served, start  # noqa: PLC0415
-        from corewise.simulation.openstack import run  # noqa: PLC0415 - needs the extra openstack
+        from corewise.simulation.openstack import (  # noqa: PLC0415 - needs the extra openstack
+            FLAVOR_FILE,
+            HOSTS,
+            is_complete,
+            kept,
+            run,
+        )
 
+        goes_on = is_complete(folder)
+        if not goes_on and (folder / HOSTS).exists():
+            hint = "name another directory, or remove this one"
+            raise Failure(f"{folder / HOSTS} is not a cloud that an earlier run completed", hint=hint)
         placement = start(None if state is None else folder / "placement.sqlite")
-        report = run(folder, in_process_client(placement))
+        report = (kept if goes_on else run)(folder, in_process_client(placement))
+        if goes_on:
+            say(f"{folder} has a cloud already, which goes on as it is; for a new one, first: rm -r {folder}")
         click.echo(_rendered(report, form), nl=False)
+        if report.upgrade is not None and report.owner is None and form is Form.TABLE:
+            say("left out: a host with libvirt's domains; it needs the extra libvirt (docs/placement.md)")
         with served(placement) as endpoint:
             say(f"Placement: {endpoint}, hosts: {report.folder}. Try, in another terminal:")
             say(f"  corewise compute status --hosts {report.folder}")
-            flavor = folder / "flavor.json"
-            flavor.write_text('{"name": "example", "vcpus": 2, "ram": 512, "disk": 0}\n')
             say(
-                f"  corewise compute schedule --flavor {flavor} --hosts {report.folder} "
+                f"  corewise compute schedule --flavor {folder / FLAVOR_FILE} --hosts {report.folder} "
                 f"--placement-url {endpoint}"
             )
             asyncio.run(_wait(duration))
@@ -84,8 +98,6 @@ def _folder(state: Path | None) -> Iterator[Path]:
             yield Path(path)
         return
     make_folder(state)
-    if (state / "hosts").exists():
-        raise Failure(f"{state} has a cloud already", hint="name another directory, or remove this one")
     yield state
 
 
@@ -99,28 +111,31 @@ async def _wait(duration: float | None) -> None:
 def _rendered(report: CloudReport, form: Form) -> str:
     if form is not Form.TABLE:
         return output.document_text(_document(report), form)
-    refused = [each.outcome.message for each in report.guests if isinstance(each.outcome, NoValidHost)]
-    upgrade = report.upgrade
     parts = [
         "What the hosts offer\n",
         output.table(_HOSTS, report.hosts),
+        "" if report.upgrade is None else _story(report, report.upgrade),
+        "\nWho holds which CPU\n",
+        status_table(list(report.before)),
+        "" if report.owner is None else _owner_text(report.owner),
+    ]
+    return "".join(parts)
+
+
+def _story(report: CloudReport, upgrade: UpgradeReport) -> str:
+    refused = [each.outcome.message for each in report.guests if isinstance(each.outcome, NoValidHost)]
+    parts = [
         "\nWhere the guests went\n",
         output.table(_GUESTS, report.guests),
         "".join(f"NoValidHost: {message}\n" for message in refused),
         f"\nHost old is upgraded: {upgrade.moved} pinned guests moved, in one request\n",
         held_table(upgrade.before, upgrade.after),
         f"A second pass of its agent wrote {upgrade.writes_of_second_pass or 'nothing'}.\n",
-        "\nWho holds which CPU\n",
-        status_table(list(report.before)),
-        _owner_text(report.owner),
     ]
     return "".join(parts)
 
 
-def _owner_text(owner: OwnerReport | None) -> str:
-    if owner is None:
-        say("left out: a host with libvirt's domains; it needs the extra libvirt (docs/placement.md)")
-        return ""
+def _owner_text(owner: OwnerReport) -> str:
     lines = [
         f"\nHost {owner.host} has the domains of libvirt's test driver; corewise owns its CPUs",
         *(f"guest {owner.guest}: {each.reason}: {each.message}" for each in owner.changes),
@@ -139,7 +154,6 @@ def _offer(inventory: Inventory | None) -> str:
 
 
 def _document(report: CloudReport) -> dict[str, Any]:
-    upgrade = report.upgrade
     return {
         "hosts": [
             {
@@ -150,16 +164,20 @@ def _document(report: CloudReport) -> dict[str, Any]:
             for each in report.hosts
         ],
         "guests": [_guest_record(each) for each in report.guests],
-        "upgrade": {
-            "host": "old",
-            "novaConf": upgrade.nova_conf,
-            "before": {name: list(each) for name, each in upgrade.before.items()},
-            "after": {name: list(each) for name, each in upgrade.after.items()},
-            "guestsMoved": upgrade.moved,
-            "writesOfSecondPass": upgrade.writes_of_second_pass,
-        },
+        "upgrade": None if report.upgrade is None else _upgrade_record(report.upgrade),
         "cpus": [status_record(host) for host in report.before],
         "owner": _owner_record(report.owner),
+    }
+
+
+def _upgrade_record(upgrade: UpgradeReport) -> dict[str, Any]:
+    return {
+        "host": "old",
+        "novaConf": upgrade.nova_conf,
+        "before": {name: list(each) for name, each in upgrade.before.items()},
+        "after": {name: list(each) for name, each in upgrade.after.items()},
+        "guestsMoved": upgrade.moved,
+        "writesOfSecondPass": upgrade.writes_of_second_pass,
     }
 
 

@@ -10,6 +10,9 @@ both, without hyperthreads; ``shared`` shares all its CPUs; of the legacy one no
 dedicated. Linux numbers the first threads of all cores before the second ones, so core 1 of 24 has CPUs 1 and
 25. Each of the three example flavors comes as resources, and as the policies of old. Where libvirt is
 installed, a last host has domains (:mod:`owner`).
+
+An agent runs only as long as one pass takes, so no host has the file ``reported``: without an agent, silence
+says nothing about a host, and guests can be scheduled on a kept cloud after any time.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from uuid import UUID
 
-from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, read_hosts
+from corewise.compute.hosts import OPTIONS, REPORTED, ComputeHost, Hosts, read_hosts
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import Passed, run_pass
@@ -39,6 +42,8 @@ from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inv
 _GIB = 1 << 30
 _RAM_MB = 2048
 OLD = "old"
+HOSTS, FLAVOR_FILE = "hosts", "flavor.json"
+"""Below the folder of a cloud: a directory for each host, and a flavor to try."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,7 @@ class Cloud:
     """Hosts below a folder, and their Placement."""
 
     def __init__(self, folder: Path, client: PlacementClient) -> None:
-        self.folder = folder / "hosts"
+        self.folder = folder / HOSTS
         self._machines = MachineFiles(folder / "machines")
         self._client = client
 
@@ -173,20 +178,20 @@ class Cloud:
         """Make a host, and have its agent report it."""
         (self.folder / host.name).mkdir(parents=True, exist_ok=True)
         self._machines.make(host.machine)
-        offering = self.report(host.name, host.nova_conf).state.offering
-        found = self._client.find_provider(host.name)
-        inventories = dict(found.inventories) if found is not None else {}
-        return HostReport(host.name, inventories, offering.machine.topology.hyper_threading)
+        self.report(host.name, host.nova_conf)
+        return _offered(self.hosts.known[host.name], self._client)
 
     def report(self, name: str, nova_conf: str) -> Passed:
-        """Run a pass of a host's agent."""
+        """Run one pass of a host's agent, which ends then and is not missed."""
         folder = self.folder / name
         config = folder / OPTIONS
         config.write_text(nova_conf, encoding="utf-8")
         options = ComputeOptions(
             name, (config,), self._machines.root(name), state_dir=folder, standalone=True
         )
-        return run_pass(options, self._client)
+        passed = run_pass(options, self._client)
+        (folder / REPORTED).unlink()
+        return passed
 
     def place(self, guests: Sequence[SceneGuest], hosts: Hosts | None = None) -> list[GuestReport]:
         """Schedule guests, one after the other; on other hosts than its own if they are given."""
@@ -226,12 +231,12 @@ class Cloud:
 
 @dataclass(frozen=True)
 class CloudReport:
-    """All that happened."""
+    """All that happened. A kept cloud only goes on: it has no ``guests`` to place, and no ``upgrade``."""
 
     hosts: tuple[HostReport, ...]
     guests: tuple[GuestReport, ...]
     before: tuple[ComputeHost, ...]
-    upgrade: UpgradeReport
+    upgrade: UpgradeReport | None
     folder: Path
     owner: OwnerReport | None = None
 
@@ -252,4 +257,30 @@ def run(folder: Path, client: PlacementClient) -> CloudReport:
     owner = None
     with suppress(ExtraMissing):
         owner = own(folder / "libvirt", client, lambda hosts: cloud.place([guest], hosts)[0].outcome)
+    (folder / FLAVOR_FILE).write_text('{"name": "example", "vcpus": 2, "ram": 512, "disk": 0}\n')
     return CloudReport(tuple(hosts), tuple(guests), before, upgrade, cloud.folder, owner)
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether an earlier run built all of the cloud in a folder: its last step writes the flavor."""
+    return (folder / FLAVOR_FILE).exists()
+
+
+def kept(folder: Path, client: PlacementClient) -> CloudReport:
+    """Return the cloud of an earlier run, as its files and its Placement have it now.
+
+    Raises:
+        ComputeError: if the files of a host cannot be used.
+    """
+    hosts = read_hosts(folder / HOSTS, Compat.SPEC)
+    hosts.raise_unusable()
+    before = tuple(hosts.known.values())
+    offered = tuple(_offered(host, client) for host in before)
+    return CloudReport(offered, (), before, None, folder / HOSTS)
+
+
+def _offered(host: ComputeHost, client: PlacementClient) -> HostReport:
+    """Return what Placement says that a host offers."""
+    found = client.find_provider(host.name)
+    inventories = dict(found.inventories) if found is not None else {}
+    return HostReport(host.name, inventories, host.machine.topology.hyper_threading)
