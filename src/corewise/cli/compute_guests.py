@@ -391,8 +391,8 @@ def _guest_record(cpus: GuestCPUs) -> dict[str, Any]:
 
 def _lines(request: GuestRequest, found: dict[str, int] | None) -> Iterator[tuple[str, str]]:
     yield "Query", str(request.query)
-    when = _fallback_when(request)
-    yield "Fallback", f"{request.fallback}  (asked: {when})" if when else "none"
+    used = "always used too" if request.fallback_always else "used only if no host fits"
+    yield "Fallback", f"{request.fallback}  ({used})" if request.fallback is not None else "none"
     yield "Guest", _guest_text(request.cpus)
     for label, hosts in (found or {}).items():
         yield ("Found" if label == QUERY else "By fallback"), count(hosts, "host")
