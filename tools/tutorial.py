@@ -61,13 +61,13 @@ def steps(page: Path) -> list[Step]:
     ]
 
 
-def run(page: Path, folder: Path, environment: Mapping[str, str]) -> list[Done]:
+def run(page: Path, folder: Path, environment: Mapping[str, str], *, between: str = ":") -> list[Done]:
     """Run a page's commands in a folder; return what each step did, up to one that the shell did not survive.
 
-    Whatever a page starts in the background has ended afterwards.
+    ``between``: a command after each step. Whatever a page starts in the background has ended afterwards.
     """
     todo = steps(page)
-    script = "".join(f"{step.commands}\nprintf '\\n{_MARK} %s\\n' $?\n" for step in todo)
+    script = "".join(f"{step.commands}\nprintf '\\n{_MARK} %s\\n' $?\n{between}\n" for step in todo)
     printed, _ = shell(script, folder, environment, patience=PATIENCE)
     *parts, rest = re.split(rf"\n{_MARK} (\d+)\n", printed)
     done = [

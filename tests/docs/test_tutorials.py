@@ -18,11 +18,10 @@ from kubectl_binary import KUBECTLS, Kubectl
 from tools import front_door, tutorial
 
 ROOT = Path(__file__).parents[2]
-TUTORIALS = sorted(
-    str(path.relative_to(ROOT))
-    for path in (ROOT / "docs").rglob("*.md")
-    if tutorial.steps(path) and path.relative_to(ROOT) not in front_door.PAGES
-)
+PAGES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md") if tutorial.steps(path))
+TUTORIALS = [name for name in PAGES if Path(name) not in front_door.PAGES]
+AGES = {"docs/start/openstack.md": "find . -exec touch --no-dereference --date='3 days ago' {} +"}
+"""Page -> the command after each block that ages its files, as if its reader had paused."""
 
 
 def project(folder: Path) -> Path:
@@ -39,8 +38,10 @@ def project(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", TUTORIALS)
-def test_a_tutorial_prints_what_it_says_when_its_commands_are_pasted(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "pause"), [*((name, ":") for name in TUTORIALS), *AGES.items()])
+def test_a_tutorial_prints_what_it_says_when_its_commands_are_pasted(
+    name: str, pause: str, tmp_path: Path
+) -> None:
     todo = tutorial.steps(ROOT / name)
     assert len(todo) > 2
     if any("kubectl" in step.commands for step in todo):
@@ -53,10 +54,17 @@ def test_a_tutorial_prints_what_it_says_when_its_commands_are_pasted(name: str, 
         "PATH": path, "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "LANG": "C.UTF-8", "TERM": "dumb",
         "PYTHONPATH": str(folder / "src"),  # what a page changes is what it runs
     }  # fmt: skip
-    done = tutorial.run(folder / name, folder, environment)
+    done = tutorial.run(folder / name, folder, environment, between=pause)
     assert "".join(each.problem for each in done) == ""
 
 
 def test_the_start_pages_for_users_are_run_where_users_stand() -> None:
     pages = {path.relative_to(ROOT) for path in (ROOT / "docs/start").glob("*.md")}
     assert pages - set(front_door.PAGES) == {Path("docs/start/contributor.md")}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_tutorial_waits_for_its_reader(name: str) -> None:
+    lines = [line for step in tutorial.steps(ROOT / name) for line in step.commands.splitlines()]
+    assert not [line for line in lines if line.endswith("&") and "--for" in line]
+    assert not [line for line in lines if line.startswith("sleep ")], "wait for a state, not for seconds"
