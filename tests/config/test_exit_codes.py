@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+import click
 import pytest
 
-from corewise.cli import corewise
+from corewise.cli import completion, corewise, main
 from corewise.cli.errors import Failure
 from corewise.compute.errors import GuestExists
 from corewise.kernel import errors as kernel
@@ -71,6 +72,37 @@ def test_a_failure_without_a_hint_is_its_message_alone() -> None:
 def test_a_line_of_a_log_has_the_hint_only_if_trying_again_does_not_help() -> None:
     assert kube.TransportError("cut").log_text == "cut"
     assert kube.ConfigError("no user", hint="choose one").log_text == "no user; choose one"
+
+
+def command_raising(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a command that raises this."""
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(completion, "command", click.Command("completion", callback=fail))
+    main(["completion"])
+
+
+def test_a_group_of_operational_errors_ends_a_command_as_its_first_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = kube.TransportError("refused", hint="is it up?")
+    group = ExceptionGroup("tasks", [ExceptionGroup("loops", [refused]), OptionsError("no")])
+    with pytest.raises(SystemExit) as end:
+        command_raising(group, monkeypatch)
+    assert end.value.code == ExitCode.CONNECTION
+    assert capsys.readouterr().err == "corewise: refused\n  is it up?\n"
+
+
+@pytest.mark.parametrize("others", [[], [OptionsError("no")]])
+def test_a_bug_in_a_group_keeps_its_traceback(
+    others: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = ExceptionGroup("tasks", [*others, ExceptionGroup("loops", [KeyError("bug")])])
+    with pytest.raises(ExceptionGroup) as raised:
+        command_raising(group, monkeypatch)
+    assert raised.value is group
 
 
 def test_help_names_every_exit_code() -> None:

@@ -108,13 +108,20 @@ class LazyGroup(click.Group):
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what goes wrong between it and the world ends it as a Failure."""
-        from corewise.vocabulary.errors import OperationalError  # noqa: PLC0415 - slow, and --help needs none
+        """Run the command; what goes wrong between it and the world ends it as a Failure.
+
+        The tasks of a program raise a group. If a bug is among the errors, the group stays as it is.
+        """
+        from corewise.vocabulary import errors  # noqa: PLC0415 - slow, and --help needs none
 
         try:
             return super().invoke(ctx)
-        except OperationalError as error:
+        except errors.OperationalError as error:
             raise Failure.of(error) from error
+        except ExceptionGroup as group:
+            if (first := errors.operational_error(group)) is None:
+                raise
+            raise Failure.of(first) from group
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, line) for name, (_, line) in self._table.items()]

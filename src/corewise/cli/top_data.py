@@ -31,7 +31,7 @@ from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
-from corewise.kube.errors import Forbidden, KubeError, NotFound
+from corewise.kube.errors import Forbidden, NotFound
 from corewise.manager.options import ManagerOptions
 from corewise.manager.snapshot import Listeners, Snapshot
 from corewise.scheduler.state import UNFINISHED
@@ -338,11 +338,10 @@ async def following(
     """Yield the tables of a cluster, and what has one followed, when the ``first`` of them is listed.
 
     Raises:
-        KubeError: if what that table cannot do without cannot be listed.
+        ExceptionGroup: of a KubeError, if what that table cannot do without cannot be listed.
     """
     # What caches say about a lost connection is on the screen; a line of log would tear it.
     logging.getLogger("corewise").addHandler(logging.NullHandler())
-    failed: KubeError | None = None
     # The client ends first, and aborts its connections: a watch that is cancelled leaves its own half closed.
     async with asyncio.TaskGroup() as group, Client(cluster, on_warning=None) as client:
         data = TopData(cluster, client, selector=selector, config_namespace=config_namespace, bars=bars)
@@ -351,9 +350,5 @@ async def following(
         try:
             await data.listed(table)
             yield data, lambda other: data.follow(other, group)
-        except KubeError as error:
-            failed = error
         finally:
             data.stop()
-    if failed is not None:
-        raise failed

@@ -22,7 +22,7 @@ from corewise.prometheus.client import PrometheusClient
 from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
 from corewise.service.doors import WEB, Listener
 from corewise.service.health import TokenAccess
-from corewise.service.options import Address, OptionsError
+from corewise.service.options import Address
 from corewise.service.program import Loop, Program
 from corewise.tracking import Compat
 from corewise.vocabulary.names import CONFIG_NAME
@@ -68,8 +68,8 @@ async def run_page(
     """Serve the page until cancelled; ``ready`` is told its address.
 
     Raises:
-        KubeError: if the nodes cannot be listed.
-        OptionsError: if the address cannot be listened on, or the certificate not be used.
+        ExceptionGroup: of a KubeError if the nodes cannot be listed; of an OptionsError if the address cannot
+            be listened on, or the certificate cannot be used.
     """
     folder = options.compute_hosts
     shown = None
@@ -111,9 +111,7 @@ async def run_page(
             keeper = CertificateKeeper(
                 files, serving, metrics=program.metrics, heartbeats=program.heartbeats, clock=clock
             )
-            await keeper.look()
-            if serving.expires is None:
-                raise OptionsError("--tls-cert or --tls-key cannot be used: see the line above in the log")
+            await keeper.begin()
             loops.append(("certificates", keeper.run))
         listener = Listener(
             WEB,
@@ -125,6 +123,7 @@ async def run_page(
         )
         loops.append(("web", listener.run))
         program.expose(options.metrics_listen, ready=tuple)
+        await views.list_nodes()
         views.follow(group)
 
         async def tell() -> None:

@@ -177,11 +177,7 @@ class LedgerServer:
         Raises:
             OptionsError: if there is none that can be served.
         """
-        await self._keeper.look()
-        if self._serving.expires is None:
-            raise OptionsError(
-                "--tls-cert, --tls-key or --client-ca cannot be used: see the line above in the log"
-            )
+        await self._keeper.begin()
 
     @property
     def address(self) -> Address:

@@ -45,6 +45,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.options import Address, OptionsError, ReplicaOptions
 from corewise.service.program import Heartbeats
+from corewise.vocabulary.exit_codes import ExitCode
 from corewise.vocabulary.metrics import CERTIFICATE_EXPIRY
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,12 @@ _BUNDLE = "ca.crt"
 _AUTHORITY = ("authority.crt", "authority.key")
 _SUCCESSOR = ("next-authority.crt", "next-authority.key")
 _SERVING = ("tls.crt", "tls.key")
+
+
+class UnusableFilesError(OptionsError):
+    """The files of the serving certificate cannot be used."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,11 +483,26 @@ class CertificateKeeper:
             await self.look()
             await self._clock.sleep(_LOOK_EVERY if self._serving.expires else _RETRY)
 
+    async def begin(self) -> None:
+        """Load the certificate of a program that does not start without one.
+
+        Raises:
+            UnusableFilesError: if the files cannot be used.
+        """
+        try:
+            await self._load()
+        except CertificateError as error:
+            options = "--tls-cert, --tls-key or --client-ca" if self._client_ca else "--tls-cert or --tls-key"
+            raise UnusableFilesError(f"{options} cannot be used: {error}") from error
+
+    async def _load(self) -> None:
+        if self._serving.load(await self._source.current(), await asyncio.to_thread(self._authorities)):
+            log.info("serving certificate loaded", extra=fields(expires=self._serving.expires))
+
     async def look(self) -> None:
         """Load the current certificate, if there is a usable one."""
         try:
-            if self._serving.load(await self._source.current(), await asyncio.to_thread(self._authorities)):
-                log.info("serving certificate loaded", extra=fields(expires=self._serving.expires))
+            await self._load()
         except (CertificateError, KubeError) as error:
             self._tell(f"the serving certificate cannot be renewed: {error}")
         else:

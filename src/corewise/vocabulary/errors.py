@@ -55,3 +55,12 @@ class OperationalError(Exception):
     def log_text(self) -> str:
         """For a line of a log: the message, and the hint if only a person can help."""
         return self.message if self.retryable or not self.hint else f"{self.message}; {self.hint}"
+
+
+def operational_error(group: ExceptionGroup[Exception]) -> OperationalError | None:
+    """Return the first operational error of a group, however deep; None if a bug is among its errors."""
+    known, bugs = group.split(OperationalError)
+    error: OperationalError | ExceptionGroup[OperationalError] | None = known
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return None if bugs else error

@@ -133,6 +133,14 @@ class WebViews:
         self._problem_rows: dict[str, dict[str, Any]] = {}
         self._of_reports: dict[str, tuple[bool, tuple[KnownProblem, ...]]] = {}
 
+    async def list_nodes(self) -> None:
+        """List the nodes, without which there is nothing to show.
+
+        Raises:
+            KubeError: if the API server does not answer, or refuses.
+        """
+        await self._data.snapshot.nodes.relist()
+
     def follow(self, group: asyncio.TaskGroup) -> None:
         """Follow the cluster until the group ends, or ``stop``."""
         self._loops = [group.create_task(each.run(), name=f"cache {each.plural}") for each in self._caches]
@@ -164,15 +172,8 @@ class WebViews:
         await interference.run(self._clock, self._on_change)
 
     async def listed(self) -> None:
-        """Wait until everything has been listed, or has failed to be, and make every row once.
-
-        Raises:
-            KubeError: if the nodes cannot be listed.
-        """
+        """Wait until everything has been listed, or has failed to be, and make every row once."""
         await self.known()
-        nodes = self._data.snapshot.nodes
-        if nodes.last_error is not None and not nodes.synced.is_set():
-            raise nodes.last_error
         for name in self._data.tables:
             self.table(name)
 
