@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -92,8 +93,14 @@ class LocalAPIServer:
     def write_kubeconfig(
         self, path: str | Path, user: str = "admin", groups: Sequence[str] = ADMINISTRATORS
     ) -> None:
-        """Write a kubeconfig that only its owner can read, whole or not at all."""
+        """Write a kubeconfig that only its owner can read, whole or not at all.
+
+        Raises:
+            OSError: if it cannot be written; a device or a pipe would not be written but replaced.
+        """
         path = Path(path)
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         text = msgspec.json.format(msgspec.json.encode(self.kubeconfig(user, groups)), indent=2)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             file.write(text + b"\n")
@@ -204,9 +211,10 @@ async def _listening(cluster: Cluster, authority: Authority, listen: str) -> Asy
 def _bind(listen: str) -> list[socket.socket]:
     """Return listening sockets, one for each address that the host stands for, all of one port."""
     host, _, digits = listen.rpartition(":")
-    bound: list[socket.socket] = []
+    if not digits.isdecimal() or int(digits) > 65535:
+        raise ListenError(f"cannot listen on {listen}: write HOST:PORT, such as 127.0.0.1:6443")
+    bound, port = list[socket.socket](), int(digits)
     try:
-        port = int(digits)
         found = socket.getaddrinfo(
             host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
@@ -220,11 +228,12 @@ def _bind(listen: str) -> list[socket.socket]:
             opened.setblocking(False)
             bound.append(opened)
             port = opened.getsockname()[1]
-    except (OSError, ValueError, OverflowError) as error:
+    except (socket.gaierror, UnicodeError) as error:  # UnicodeError: a label of the name is empty or too long
+        raise ListenError(f"cannot listen on {listen}: no such host") from error
+    except OSError as error:
         for each in bound:
             each.close()
-        why = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else error
-        raise ListenError(f"cannot listen on {listen}: {why}") from error
+        raise ListenError(f"cannot listen on {listen}: {os.strerror(error.errno or 0).lower()}") from error
     return bound
 
 

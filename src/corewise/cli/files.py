@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -13,10 +14,11 @@ from corewise.cli.errors import Failure
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 
 T = TypeVar("T")
-FILE = click.Path(path_type=Path, dir_okay=False)
-TEXT_FILE = click.Path(dir_okay=False)
+# Whoever reads a file says that it cannot be read; click would call that a wrong call.
+FILE = click.Path(path_type=Path, dir_okay=False, readable=False)
+TEXT_FILE = click.Path(dir_okay=False, readable=False)
 """A file whose name arrives as it is written: "" where there is none, - for stdin."""
-FOLDER = click.Path(path_type=Path, file_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False, readable=False)
 EXISTING_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 
 
@@ -78,9 +80,13 @@ def make_folder(folder: Path) -> None:
     """Make a directory that only this user may enter, unless there is one.
 
     Raises:
-        Failure: if it cannot be made.
+        Failure: if it cannot be made, or no file can be made in it.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Failure(f"{folder} cannot be made: {error.strerror}") from error
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise Failure(f"{folder} cannot be written: {error.strerror}") from error

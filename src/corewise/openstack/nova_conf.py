@@ -78,6 +78,9 @@ def _parse(configuration: cfg.ConfigOpts, files: Sequence[Path]) -> None:
     except UnicodeDecodeError as error:
         names = ", ".join(str(file) for file in files)
         raise NovaConfError(f"{names} is not UTF-8: byte {error.start} is wrong") from error
+    except OSError as error:  # of a read: it does not name the file
+        names = ", ".join(map(str, files))
+        raise NovaConfError(f"{names} cannot be read: {error.strerror or error}") from error
     except cfg.Error as error:
         raise NovaConfError(" ".join(str(error).split())) from error
 

@@ -44,6 +44,8 @@ def bind(address: Address) -> list[socket.socket]:
         for each in bound:
             each.close()
         raise OptionsError(f"cannot listen on {address}: {_why(error)}") from error
+    except UnicodeError as error:  # a label of the host is empty or too long
+        raise OptionsError(f"cannot listen on {address}: {problem}") from error
     if not bound:
         raise OptionsError(f"cannot listen on {address}: {problem}")
     return bound
