@@ -1,4 +1,4 @@
-"""``corewise scheduler`` as a process: it starts, answers, and ends in order when told to."""
+"""``corewise scheduler`` as a process: it starts, answers, and ends in order; and the URL it is called by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import yaml
+
 from api_process import local_api_server
+from corewise.cli import main
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import LEASES, NAMESPACES
@@ -49,3 +53,58 @@ def test_from_outside_the_cluster_it_leads_and_on_sigterm_gives_the_lease_back(t
             assert process.wait(timeout=20) == 0
         assert not asyncio.run(holder(kubeconfig))
         assert any("listens on" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://",
+        "https:///filter",
+        "https://:443",
+        "https://host:",
+        "https://host:0",
+        "https://host:65536",
+        "https://host:https",
+        "https://host/path",
+        "https://host?a=b",
+        "https://host#",
+        "https://user@host",
+        "https://a host",
+        "https://[::1",
+        "https://host\n",
+    ],
+)
+def test_a_url_that_kube_scheduler_cannot_call_is_refused_at_once(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["scheduler", "config", "--url", url])
+    said = capsys.readouterr()
+    assert (end.value.code, said.out) == (2, "")
+    assert said.err.endswith(f"Error: Invalid value for --url: {url!r} is not https://HOST[:PORT]\n")
+
+
+@pytest.mark.parametrize("url", ["", "nowhere", "http://host", "ftp://host"])
+def test_a_url_of_another_scheme_is_refused_with_the_reason(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["scheduler", "config", "--url", url])
+    assert end.value.code == 2
+    assert (
+        "--url: must begin with https://: the extender demands a client certificate"
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["https://host", "https://host/", "https://10.0.0.1:443", "https://[::1]:9443"]
+)
+def test_a_url_of_a_host_and_a_port_is_what_kube_scheduler_calls(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["scheduler", "config", "--url", url])
+    assert end.value.code == 0
+    (extender,) = yaml.safe_load(capsys.readouterr().out)["extenders"]
+    assert extender["urlPrefix"] == url.rstrip("/")

@@ -172,8 +172,8 @@ def check_webhooks(options: Mapping[str, Any]) -> None:
         check_https(options["webhook_url"], "--webhook-url", "the API server calls no other")
 
 
-def check_https(url: str, option: str, why: str) -> None:
-    """Check a URL by which others reach a program of ours; ``why`` it must be https.
+def check_https(url: str, option: str, why: str, *, path: bool = True) -> None:
+    """Check a URL by which others reach a program of ours; ``why`` it must be https, and may have a path.
 
     Raises:
         click.BadParameter: if it is none.
@@ -182,11 +182,13 @@ def check_https(url: str, option: str, why: str) -> None:
         raise click.BadParameter(f"must begin with https://: {why}", param_hint=option)
     try:
         parts = urlsplit(url)
-        usable = parts.hostname and parts.port != 0 and not (parts.username or parts.query or parts.fragment)
+        usable = parts.hostname and parts.port != 0 and not parts.netloc.endswith(":")
+        usable = usable and (path or parts.path in {"", "/"})
     except ValueError:
         usable = False
-    if not usable:
-        raise click.BadParameter(f"{url!r} is not https://HOST[:PORT][/PATH]", param_hint=option)
+    if not usable or not url.isprintable() or set(url) & set(" @?#"):
+        form = f"https://HOST[:PORT]{'[/PATH]' if path else ''}"
+        raise click.BadParameter(f"{url!r} is not {form}", param_hint=option)
 
 
 def run_program(

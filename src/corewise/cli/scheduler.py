@@ -181,7 +181,7 @@ def config_command(
     The files are expected in /etc/kubernetes/corewise, or where --write-certificates writes them, unless
     options say where they are on kube-scheduler's host. Only --write-certificates asks the cluster.
     """
-    check_https(url, "--url", "the extender demands a client certificate")
+    check_https(url, "--url", "the extender demands a client certificate", path=False)
     if bool(cert_file) != bool(key_file):
         raise click.UsageError("--cert-file and --key-file go together")
     where = str(folder.absolute()) if folder else CERTIFICATES
