@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -177,12 +178,15 @@ def _scratch() -> str | None:
 
 
 def _check_writable(file: Path) -> None:
-    """Refuse now what could not be written once the cluster is up."""
-    if not file.parent.is_dir():
-        raise Failure(f"cannot write {file}: there is no directory {file.parent}")
+    """Refuse now what could not be written once the cluster is up, as a new file in place of this one."""
     try:
-        with file.open("ab") if file.exists() else tempfile.TemporaryFile(dir=file.parent):
-            pass
+        if not file.parent.is_dir():
+            raise Failure(f"cannot write {file}: there is no directory {file.parent}")
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(file.stat().st_mode):
+                raise Failure(f"cannot write {file}: it is not a regular file")
+            file.open("ab").close()
+        tempfile.TemporaryFile(dir=file.parent).close()
     except OSError as error:
         raise Failure(f"cannot write {file}: {error.strerror}") from error
 

@@ -98,7 +98,7 @@ def _folder(state: Path | None) -> Iterator[Path]:
             yield Path(path)
         return
     make_folder(state)
-    yield state
+    yield state.absolute()
 
 
 async def _wait(duration: float | None) -> None:

@@ -239,7 +239,7 @@ class Teller:
         if self._open_ended:
             say(f"The cluster is up until Ctrl-C. To look at it: {page}")
             say("To use it from another shell:")
-            say(f"  export KUBECONFIG={shlex.quote(str(self._kubeconfig))}")
+            say(f"  export KUBECONFIG={shlex.quote(str(self._kubeconfig.absolute()))}")
             activate = Path(sys.prefix, "bin", "activate")
             if shutil.which("corewise") is None and activate.exists():
                 say(f"  . {shlex.quote(str(activate))}")

@@ -1,0 +1,84 @@
+"""Files that ``corewise up`` will write are tried before its cluster starts; paths it prints are absolute."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from corewise.cli import main, up, up_openstack
+from corewise.cli.up_report import Teller
+from corewise.simulation.run import RunOptions
+
+
+@pytest.fixture
+def teller(monkeypatch: pytest.MonkeyPatch) -> list[Teller]:
+    """Return where the teller of each run arrives that gets as far as its cluster; none is started."""
+    tellers: list[Teller] = []
+
+    def run(_options: RunOptions, teller: Teller) -> None:
+        tellers.append(teller)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(up, "_run", run)
+    return tellers
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "message"),
+    [
+        ("--kubeconfig-out", "none/kubeconfig", "cannot write none/kubeconfig: there is no directory none"),
+        ("--kubeconfig-out", "file/kubeconfig", "cannot write file/kubeconfig: there is no directory file"),
+        ("--kubeconfig-out", "/proc/kubeconfig", "cannot write /proc/kubeconfig: No such file"),
+        ("--kubeconfig-out", "/dev/full", "cannot write /dev/full: it is not a regular file"),
+        ("--kubeconfig-out", "pipe", "cannot write pipe: it is not a regular file"),
+        ("--kubeconfig-out", "x" * 300, "File name too long"),
+        ("--state", "file/state", "file/state cannot be made: Not a directory"),
+        ("--state", "/proc", "/proc cannot be written: No such file"),
+        ("--state", "x" * 300, "File name too long"),
+    ],
+)
+def test_what_cannot_be_written_ends_up_before_its_cluster_starts(
+    option: str, path: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], teller: list[Teller],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    os.mkfifo("pipe")
+    with pytest.raises(SystemExit) as end:
+        main(["up", option, path])
+    assert (end.value.code, teller) == (5, [])
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--kubeconfig-out", "--state"])
+def test_the_kubeconfig_is_named_by_its_absolute_path(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], teller: list[Teller],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["up", option, "kubeconfig" if option == "--kubeconfig-out" else "."])
+    teller[0].at_rest("http://127.0.0.1:1")
+    assert f"export KUBECONFIG={tmp_path}/kubeconfig\n" in capsys.readouterr().err
+
+
+def test_a_file_that_is_there_and_can_be_written_stays_as_it_is_until_the_cluster_is_up(
+    tmp_path: Path, teller: list[Teller]
+) -> None:
+    old = tmp_path / "kubeconfig"
+    old.write_text("of a former run")
+    with pytest.raises(SystemExit):
+        main(["up", "--kubeconfig-out", str(old)])
+    assert len(teller) == 1
+    assert old.read_text() == "of a former run"
+    assert list(tmp_path.iterdir()) == [old]
+
+
+def test_the_folder_of_a_cloud_is_named_by_its_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with up_openstack._folder(Path("state")) as folder:
+        assert folder == tmp_path / "state"
