@@ -1,15 +1,34 @@
-"""The end of ``corewise up``: a picture of what a CPU is worth, and five lines, the headline last."""
+"""The end of ``corewise up``: a picture of what a CPU is worth, and a few lines, the headline last.
+
+What the last lines say about normalization:
+
+    nodes                                   lines
+    all at their ratios, alike              everywhere: the spread
+    one without a ratio                     on N of M nodes; the node, its reason, the command to type
+    one that could not be measured          on N of M nodes
+    at their ratios, but not alike          never "everywhere"; the two nodes that differ most
+    all at 1.00                             no conclusion; if not alike, that no node has a ratio
+"""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
 
-from corewise.cli.output import Screen
+from corewise.cli.output import Form, Screen
+from corewise.cli.up_report import Teller
 from corewise.cli.up_story import picture, story
-from corewise.simulation.measurement import ClusterMeasurement, Colocation, Delivered, NodeMeasurement
+from corewise.simulation.measurement import (
+    ClusterMeasurement,
+    Colocation,
+    Delivered,
+    NodeMeasurement,
+    Verdict,
+)
 from corewise.simulation.report import Measurement, RunReport
 
 MODELS = {
@@ -28,19 +47,29 @@ def measured(*, on: bool) -> ClusterMeasurement:
         schedulable, requested = (64_500, 60_000) if on else (32_000, 30_000)
         nodes.append(
             NodeMeasurement(
-                name, facts, "1.00", {}, 32_000, 32_000, 32_000, schedulable, requested, 9, worth, None
+                name, facts, "1.50", {}, 32_000, 32_000, 32_000, schedulable, requested, 9, worth, None
             )
         )
     return ClusterMeasurement(tuple(nodes))
 
 
 OFFLINE = Colocation(32.0, 10.0, 12.3, 14.0, 1.0, [0.1, 0.2], 9.0, 10.0, 10.0)
+LESS_OFFLINE = Colocation(32.0, 10.0, 8.2, 8.5, 1.0, [0.02, 0.04], 9.0, 10.0, 11.5)
 REPORT = RunReport(
     "a scenario",
     (),
     off=Measurement(measured(on=False), colocation={"slow": OFFLINE}),
-    on=Measurement(measured(on=True), colocation={"slow": OFFLINE}),
+    on=Measurement(measured(on=True), colocation={"slow": LESS_OFFLINE}),
 )
+
+
+def with_nodes(on: list[NodeMeasurement], off: list[NodeMeasurement] | None = None) -> RunReport:
+    before = ClusterMeasurement(tuple(off or measured(on=False).nodes))
+    return RunReport("a scenario", (), Measurement(before), Measurement(ClusterMeasurement(tuple(on))))
+
+
+def last_lines(report: RunReport) -> list[str]:
+    return [line for line in story(report) if not line.startswith(("4 nodes", "Nodes offer"))]
 
 
 @pytest.fixture
@@ -86,23 +115,102 @@ def test_a_terminal_that_prints_no_blocks_gets_plain_characters(monkeypatch: pyt
     ]
 
 
-def test_the_story_is_five_lines_that_fit_80_columns_and_ends_with_the_headline() -> None:
+def test_the_story_is_a_few_lines_that_fit_80_columns_and_ends_with_the_headline() -> None:
     lines = list(story(REPORT))
     assert lines == [
         "4 nodes, 3 CPU models: a requested CPU was worth 1.00 to 2.51 baseline CPUs.",
         "Nodes offer 258 CPUs, not 128 (+102%); pods request 240, not 120.",
-        "Offline pods used 12.3 CPUs and slowed online pods by 15.0%;",
-        "with corewise they use 12.3 CPUs and slow online pods by 15.0%.",
+        "Online pods ran 15.0% slower beside offline pods; with corewise, 3.0% slower.",
+        "Offline pods use 8.2 of the 20.5 CPUs that online pods leave idle.",
         "Now one CPU is worth 0.99 to 1.01 everywhere: a spread of 1.02 instead of 2.51.",
     ]
     assert max(map(len, lines)) <= 80
 
 
 def test_without_a_part_that_was_off_it_compares_nothing() -> None:
-    report = RunReport("a scenario", (), off=None, on=Measurement(measured(on=True)))
+    report = RunReport("a scenario", (), None, Measurement(measured(on=True), {"slow": LESS_OFFLINE}))
     assert "corewise off" not in "\n".join(picture(report, Screen()))
     assert list(story(report)) == [
         "4 nodes, 3 CPU models: corewise was on from the start; there is nothing to compare with.",
         "Nodes offer 258 CPUs; pods request 240.",
+        "Online pods run 3.0% slower beside offline pods.",
+        "Offline pods use 8.2 of the 20.5 CPUs that online pods leave idle.",
         "Now one CPU is worth 0.99 to 1.01 everywhere: a spread of 1.02.",
     ]
+
+
+def test_a_node_without_a_ratio_is_named_with_its_reason_and_what_to_do() -> None:
+    slow, fast, turbo, plain = measured(on=True).nodes
+    unknown = Verdict("UnknownCPUModel", "ratioModel has no entry")
+    odd = replace(fast, normalization_ratio=None, delivered=Delivered(10.0, 2.51), verdict=unknown)
+    assert last_lines(with_nodes([slow, odd, turbo, plain])) == [
+        "Now one CPU is worth 1.00 to 1.01 on 3 of 4 nodes: a spread of 1.01 instead of 1.52.",
+        "fast has no ratio (UnknownCPUModel); one CPU is worth 2.51 there. To fix it:",
+        "  corewise explain reason UnknownCPUModel",
+    ]
+
+
+def test_nodes_held_back_for_one_reason_are_one_line() -> None:
+    slow, *others = measured(on=True).nodes
+    missing = Verdict("CPUFactsMissing", "no facts")
+    mute = [replace(each, normalization_ratio=None, delivered=None, verdict=missing) for each in others]
+    assert last_lines(with_nodes([slow, *mute])) == [
+        "Now one CPU is worth 1.00 on 1 of 4 nodes.",
+        "fast, turbo, plain have no ratio (CPUFactsMissing). To fix it:",
+        "  corewise explain reason CPUFactsMissing",
+    ]
+
+
+def test_a_node_that_keeps_an_earlier_ratio_is_not_said_to_have_none() -> None:
+    slow, fast, turbo, plain = measured(on=True).nodes
+    refused = replace(fast, verdict=Verdict("UnsafeDecreaseRefused", "pods would not fit"))
+    (_, line, _) = last_lines(with_nodes([slow, refused, turbo, plain]))
+    assert line.startswith("fast keeps its ratio (UnsafeDecreaseRefused); one CPU is worth 0.99 there.")
+
+
+def test_a_node_that_could_not_be_measured_is_not_part_of_everywhere() -> None:
+    slow, fast, turbo, plain = measured(on=True).nodes
+    (line,) = last_lines(with_nodes([slow, replace(fast, delivered=None), turbo, plain]))
+    assert line == "Now one CPU is worth 1.00 to 1.01 on 3 of 4 nodes: a spread of 1.01 instead of 1.52."
+
+
+def test_ratios_that_do_not_even_out_the_nodes_are_never_everywhere() -> None:
+    slow, fast, turbo, plain = measured(on=True).nodes
+    wrong = replace(fast, normalization_ratio="1.20", delivered=Delivered(10.0, 2.09))
+    assert last_lines(with_nodes([slow, wrong, turbo, plain])) == [
+        "Now one CPU is worth 1.00 to 2.09: a spread of 2.09 instead of 2.51.",
+        "It is least on slow (ratio 1.50) and most on fast (ratio 1.20):",
+        "their ratios do not match their speeds. Measure both with corewise calibrate.",
+    ]
+
+
+def test_where_nothing_is_normalized_the_story_ends_with_what_offline_pods_get() -> None:
+    off = [replace(each, normalization_ratio="1.00") for each in measured(on=False).nodes]
+    report = with_nodes(off, off)
+    assert last_lines(report) == ["No node has a ratio above 1.00, so one CPU is still worth 1.00 to 2.51."]
+    offline = {"slow": OFFLINE}
+    beside = replace(report, on=replace(report.on, colocation=offline))
+    assert last_lines(beside)[-1] == "Offline pods use 12.3 of the 22.0 CPUs that online pods leave idle."
+
+
+def test_progress_says_what_online_pods_lose_before_what_offline_pods_get(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teller = Teller(Form.TABLE, tmp_path, open_ended=False)
+    teller.colocated({"slow": OFFLINE}, on=False)
+    teller.colocated({"slow": LESS_OFFLINE}, on=True)
+    off, on = (line.split("; ") for line in capsys.readouterr().out.splitlines())
+    assert off[0] == "corewise off  online pods 15.0% slower beside offline pods, at worst 20%"
+    assert off[1:] == ["offline pods use 12.3 of 22.0 idle CPUs", "nodes 70% busy"]
+    assert on[0] == "corewise on   online pods 3.0% slower beside offline pods, at worst 4%"
+    assert on[1:] == ["offline pods use 8.2 of 20.5 idle CPUs", "nodes 57% busy"]
+
+
+def test_progress_counts_the_nodes_that_are_not_at_their_ratios(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teller = Teller(Form.TABLE, tmp_path, open_ended=False)
+    slow, fast, *others = measured(on=True).nodes
+    odd = replace(fast, verdict=Verdict("UnknownCPUModel", "no entry"))
+    teller.measured(ClusterMeasurement((slow, odd, *others)), on=True)
+    assert capsys.readouterr().out.endswith("; 1 node not at its ratio\n")

@@ -182,6 +182,7 @@ def test_what_pods_got_beside_each_other_is_shown_by_node_and_for_all(view: View
         "onlineCPUTimeGrowth": 0.25,
         "onlineCPUs": 4.0,
         "offlineCPUs": 4.0,
+        "idleCPUsWithoutOffline": 4.0,
         "offeredCPUs": None,
         "offlineCPUsRefused": 0.0,
         "utilization": 1.0,
@@ -190,7 +191,7 @@ def test_what_pods_got_beside_each_other_is_shown_by_node_and_for_all(view: View
     assert whole["nodes"][0]["colocation"]["on"]["onlineSlowdown"] == {"mean": 0.05, "worst": 0.1}
     every = whole["colocation"]
     assert (every["nodes"], every["nodesNotSimulated"], every["simulatedSeconds"]) == (2, 0, 240)
-    assert every["off"] == off | {"onlineCPUs": 8.0, "offlineCPUs": 8.0}
+    assert every["off"] == off | {"onlineCPUs": 8.0, "offlineCPUs": 8.0, "idleCPUsWithoutOffline": 8.0}
     assert (every["on"]["offlineCPUs"], every["on"]["offeredCPUs"]) == (4.0, 5.0)
 
 

@@ -141,6 +141,7 @@ _COLOCATION_COLUMNS: tuple[Column[Pair[Colocation]], ...] = (
 def _colocation_notes(report: RunReport) -> Iterator[str]:
     if report.on.colocation:
         yield f"offline pods: averages over {int(WINDOW)} simulated seconds on each node that has any"
+        yield "idle CPUs: what online pods leave idle when there are no offline pods"
         yield "online slowdown: throughput lost against online pods alone, mean (worst) of their containers"
     if report.nodes_not_simulated:
         yield f"{count(report.nodes_not_simulated, 'more node')} with offline pods not simulated"
@@ -224,11 +225,11 @@ class Teller:
         summed = total(of.values())
         if summed is not None:
             self._colocated = True
-            offered = "" if summed.offered is None else f" of {summed.offered:.1f} offered"
-            text = f"offline pods get {summed.offline:.1f} CPUs{offered}; nodes {summed.utilization:.0%} busy"
+            text = f"offline pods use {summed.offline:.1f} of {summed.idle_alone:.1f} idle CPUs"
             if summed.mean_slowdown is not None and summed.worst_slowdown is not None:
-                text += f"; online pods slowed by {summed.mean_slowdown:.1%}, "
-                text += f"at worst {summed.worst_slowdown:.0%}"
+                slower = f"online pods {summed.mean_slowdown:.1%} slower beside offline pods, at worst"
+                text = f"{slower} {summed.worst_slowdown:.0%}; {text}"
+            text += f"; nodes {summed.utilization:.0%} busy"
             self._line(f"corewise {'on ' if on else 'off'}  {text}")
 
     def crowded(self, of: MemorySummary, pending: int, *, on: bool) -> None:
@@ -257,12 +258,16 @@ class Teller:
 
 
 def _headline(snapshot: ClusterMeasurement, off: ClusterMeasurement | None, *, on: bool) -> str:
-    more = f" ({snapshot.schedulable / off.schedulable - 1:+.0%})" if on and off and off.schedulable else ""
+    grown = on and off and off.schedulable not in {0, snapshot.schedulable}
+    more = f" ({snapshot.schedulable / off.schedulable - 1:+.0%})" if off and grown else ""
+    others = sum(node.verdict is not None for node in snapshot.nodes) if on else 0
+    theirs = "its ratio" if others == 1 else "their ratios"
     return (
         f"corewise {'on ' if on else 'off'}  {_range(snapshot)}; "
         f"schedulable {cpus(snapshot.schedulable)} CPUs{more}, "
         f"requested {cpus(snapshot.requested)}{percent(snapshot.requested, snapshot.schedulable)}"
         + (f"; {count(snapshot.rejected, 'pod')} more do not fit" if snapshot.rejected else "")
+        + (f"; {count(others, 'node')} not at {theirs}" if others else "")
     )
 
 

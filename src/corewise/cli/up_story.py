@@ -1,7 +1,10 @@
-"""How ``corewise up`` ends: a picture of what a CPU in a request is worth, and the run in five lines.
+"""How ``corewise up`` ends: a picture of what a CPU in a request is worth, and the run in a few lines.
 
 The picture has a pair of bars for each kind of machine: a CPU model, with Hyper-Threading and turbo where
-they tell two kinds of one model apart. The headline is the last line.
+they tell two kinds of one model apart. The lines end with what a CPU is worth now. They say "everywhere" only
+if every node was measured, has its ratio, and no two nodes differ by more than a tenth. Otherwise they name
+the nodes that differ, and the command that says what to do. Nodes whose ratios are all 1.00 are not
+normalized: then the lines end with what offline pods get.
 """
 
 from __future__ import annotations
@@ -9,20 +12,21 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 
 import click
 
-from corewise.cli.output import CellSeverity, Screen, count, cpus
-from corewise.simulation.measurement import ClusterMeasurement, NodeMeasurement, total
+from corewise.cli.output import CellSeverity, Screen, count, cpus, some
+from corewise.simulation.measurement import ClusterMeasurement, NodeMeasurement, spread, total
 from corewise.simulation.node_memory import CROWDED, summary
 from corewise.simulation.report import RunReport
 
 _WIDTH = 80
 _MOST_BARS = 12
 _TOLERANCE = 0.1
-"""How far from 1.00 a CPU may be worth before its bar is coloured."""
+"""How far from 1.00 a CPU may be worth before its bar is coloured, and how far nodes count as alike."""
+_MOST_REASONS = 3
 _NOISE = re.compile(r"\((?:R|TM)\)|\bIntel\b|\bAMD\b|\bCPU\b|\bProcessor\b|\b\d+-Core\b|@.*")
 _LONGEST_NAME = 30
 
@@ -94,7 +98,7 @@ def _worth(measurement: ClusterMeasurement, names: Mapping[tuple[str, bool, bool
     """Return what a requested CPU is worth on each kind of machine, the mean of its nodes."""
     values: dict[str, list[float]] = defaultdict(list)
     for node in measurement.nodes:
-        kind, worth = _kind(node), node.delivered.per_requested if node.delivered else None
+        kind, worth = _kind(node), _per_requested(node)
         if kind and worth is not None:
             values[names[kind]].append(worth)
     return {name: fmean(each) for name, each in values.items()}
@@ -110,7 +114,7 @@ def story(report: RunReport) -> Iterator[str]:
         yield f"{machines}: corewise was on from the start; there is nothing to compare with."
     else:
         if off.per_requested:
-            yield f"{machines}: a requested CPU was worth {_range(off)} baseline CPUs."
+            yield f"{machines}: a requested CPU was worth {_range(off.per_requested)} baseline CPUs."
         else:
             yield f"{machines}."
         if off.schedulable != on.schedulable:
@@ -119,20 +123,81 @@ def story(report: RunReport) -> Iterator[str]:
         if off.requested != on.requested:
             requested = f"{requested}, not {cpus(off.requested)}"
     yield f"Nodes offer {offered}; pods request {requested}."
+    if not _is_normalized(on) and (on.spread or 1.0) > 1 + _TOLERANCE:
+        yield f"No node has a ratio above 1.00, so one CPU is still worth {_range(on.per_requested)}."
     yield from _offline(report)
     yield from _memory(report)
-    if on.per_requested and on.spread is not None:
-        instead = f" instead of {off.spread:.2f}" if off and off.spread is not None else ""
-        yield f"Now one CPU is worth {_range(on)} everywhere: a spread of {on.spread:.2f}{instead}."
+    yield from _worth_now(report)
+
+
+def _is_normalized(of: ClusterMeasurement) -> bool:
+    """Return whether any node has a ratio above 1.00, or should have one."""
+    return any(node.verdict or node.normalization_ratio not in {None, "1.00"} for node in of.nodes)
 
 
 def _offline(report: RunReport) -> Iterator[str]:
     off = total(report.off.colocation.values()) if report.off else None
     on = total(report.on.colocation.values())
-    if off is not None and off.mean_slowdown is not None:
-        yield f"Offline pods used {off.offline:.1f} CPUs and slowed online pods by {off.mean_slowdown:.1%};"
-    if on is not None and on.mean_slowdown is not None:
-        yield f"with corewise they use {on.offline:.1f} CPUs and slow online pods by {on.mean_slowdown:.1%}."
+    if on is None:
+        return
+    if on.mean_slowdown is not None:
+        if off is not None and off.mean_slowdown is not None:
+            yield (
+                f"Online pods ran {off.mean_slowdown:.1%} slower beside offline pods; "
+                f"with corewise, {on.mean_slowdown:.1%} slower."
+            )
+        else:
+            yield f"Online pods run {on.mean_slowdown:.1%} slower beside offline pods."
+    yield f"Offline pods use {on.offline:.1f} of the {on.idle_alone:.1f} CPUs that online pods leave idle."
+
+
+def _worth_now(report: RunReport) -> Iterator[str]:
+    """Yield what one CPU is worth on the nodes that have their ratios, and what keeps the others from it."""
+    on = report.on.snapshot
+    if not _is_normalized(on):
+        return
+    others = {node.name for node in on.nodes if node.verdict} | set(report.unsettled)
+    settled = [node for node in on.nodes if node.name not in others]
+    worth = {node.name: value for node in settled if (value := _per_requested(node)) is not None}
+    now = spread([*worth.values()])
+    if now is not None:
+        off = report.off.snapshot.nodes if report.off else ()
+        before = spread([each for node in off if node.name in worth and (each := _per_requested(node))])
+        where = "everywhere" if len(worth) == len(on.nodes) else f"on {len(worth)} of {len(on.nodes)} nodes"
+        instead = f" instead of {before:.2f}" if before is not None else ""
+        compared = f": a spread of {now:.2f}{instead}" if len(worth) > 1 else ""
+        alike = now <= 1 + _TOLERANCE
+        yield f"Now one CPU is worth {_range(worth.values())}{f' {where}' if alike else ''}{compared}."
+        if not alike:
+            yield from _extremes(settled, worth)
+    yield from _held_back(on)
+
+
+def _extremes(nodes: list[NodeMeasurement], worth: Mapping[str, float]) -> Iterator[str]:
+    ratios = {node.name: node.normalization_ratio or "none" for node in nodes}
+    least, most = min(worth, key=worth.__getitem__), max(worth, key=worth.__getitem__)
+    yield f"It is least on {least} (ratio {ratios[least]}) and most on {most} (ratio {ratios[most]}):"
+    yield "their ratios do not match their speeds. Measure both with corewise calibrate."
+
+
+def _held_back(on: ClusterMeasurement) -> Iterator[str]:
+    """Yield which nodes are not at their ratios, by reason, and where that is explained."""
+    by_reason: dict[str, list[NodeMeasurement]] = defaultdict(list)
+    for node in on.nodes:
+        if node.verdict:
+            by_reason[node.verdict.reason].append(node)
+    for reason, nodes in sorted(by_reason.items(), key=lambda each: -len(each[1]))[:_MOST_REASONS]:
+        names = some([node.name for node in nodes], 3)
+        has, keeps = ("has", "keeps its ratio") if len(nodes) == 1 else ("have", "keep their ratios")
+        state = f"{has} no ratio" if all(node.normalization_ratio is None for node in nodes) else keeps
+        values = [value for node in nodes if (value := _per_requested(node)) is not None]
+        there = f"; one CPU is worth {_range(values)} there" if values else ""
+        yield f"{names} {state} ({reason}){there}. To fix it:"
+        yield f"  corewise explain reason {reason}"
+
+
+def _per_requested(node: NodeMeasurement) -> float | None:
+    return node.delivered.per_requested if node.delivered else None
 
 
 def _memory(report: RunReport) -> Iterator[str]:
@@ -149,5 +214,6 @@ def _memory(report: RunReport) -> Iterator[str]:
     yield f"With corewise {on.crowded} of {count(on.nodes, 'node')} {now}{lost}."
 
 
-def _range(of: ClusterMeasurement) -> str:
-    return f"{min(of.per_requested):.2f} to {max(of.per_requested):.2f}"
+def _range(values: Iterable[float]) -> str:
+    texts = [f"{value:.2f}" for value in sorted(values)]
+    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"

@@ -154,6 +154,11 @@ class Colocation:
         return max(0.0, (self.online / self.work) / (self.online_alone / self.work_alone) - 1)
 
     @property
+    def idle_alone(self) -> float:
+        """The CPUs that online pods leave idle when there are no offline pods."""
+        return max(0.0, self.cpus - self.online_alone)
+
+    @property
     def utilization(self) -> float:
         return (self.online + self.offline) / self.cpus if self.cpus else 0.0
 

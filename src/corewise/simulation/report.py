@@ -167,6 +167,7 @@ def _colocation(of: Colocation) -> dict[str, Any]:
         "onlineCPUTimeGrowth": _round(of.stretch),
         "onlineCPUs": _round(of.online),
         "offlineCPUs": _round(of.offline),
+        "idleCPUsWithoutOffline": _round(of.idle_alone),
         "offeredCPUs": _round(of.offered),
         "offlineCPUsRefused": _round(of.refused),
         "utilization": _round(of.utilization),
