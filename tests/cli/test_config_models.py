@@ -251,20 +251,82 @@ def test_every_starter_ratio_is_printed_with_its_source() -> None:
         assert f"#   {each.ratio}  {each.model}: {of}\n#         {each.url}\n" in printed
 
 
-def test_starter_ratios_of_a_cluster_have_its_models_and_the_slowest_is_the_baseline(directory: Path) -> None:
-    dump = json.loads(Path("cluster.json").read_text())
-    gold = "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz"
-    for each in dump["items"]:
-        if each["metadata"]["name"].startswith("old") and each["kind"] == "NodeResourceTopology":
-            info = {"cpuModel": gold, "hyperThreadEnabled": True, "turboEnabled": True}
-            each["metadata"]["annotations"][CPU_BASIC_INFO] = json.dumps(info)
-    (directory / "dump.json").write_text(json.dumps(dump))
-    result = run("starter", "--nodes", "dump.json")
+GOLD = "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz"
+GENOA = "AMD EPYC 9654 96-Core Processor"
+
+
+def starter_of(*cpus: tuple[str, bool, bool] | None) -> tuple[Result, dict[str, Any]]:
+    """Run it for nodes with these CPUs (model, hyper-threading, turbo); return the ratioModel too."""
+    items: list[dict[str, Any]] = []
+    for index, cpu in enumerate(cpus):
+        items.append({"kind": "Node", "metadata": {"name": f"n{index}"}})
+        if cpu:
+            info = dict(zip(("cpuModel", "hyperThreadEnabled", "turboEnabled"), cpu, strict=True))
+            metadata = {"name": f"n{index}", "annotations": {CPU_BASIC_INFO: json.dumps(info)}}
+            items.append({"kind": "NodeResourceTopology", "metadata": metadata})
+    result = run("starter", "--nodes", "-", stdin=json.dumps({"items": items}))
+    if result.exit_code:
+        return result, {}
     value = json.loads(yaml.safe_load(result.stdout)["data"][NORMALIZATION_KEY])
+    assert value["enable"] is False
+    return result, value["ratioModel"]
+
+
+def test_starter_ratios_of_a_cluster_have_its_models_and_the_slowest_is_the_baseline() -> None:
+    result, ratios = starter_of((GOLD, True, True), (EPYC, True, True), (EPYC, True, True))
     # 814 / 256 over 203 / 80 is 1.2530...
-    assert value["ratioModel"] == {gold: {STARTER_FIELD: 1.00}, EPYC: {STARTER_FIELD: 1.25}}
-    assert result.stderr.startswith(f"no published ratio for {NEW}: ")
-    assert "2 of 3 CPU models" in run("check", "-", "--nodes", "dump.json", stdin=result.stdout).stderr
+    assert ratios == {GOLD: {STARTER_FIELD: 1.00}, EPYC: {STARTER_FIELD: 1.25}}
+    assert result.stderr.splitlines() == [
+        'A starting point: measure with corewise calibrate, correct the ratios, then set "enable" to true.'
+    ]
+
+
+def test_a_model_without_a_result_is_named_beside_the_ratios_of_the_others() -> None:
+    result, ratios = starter_of((GOLD, True, True), (EPYC, True, True), (NEW, True, True))
+    assert ratios == {GOLD: {STARTER_FIELD: 1.00}, EPYC: {STARTER_FIELD: 1.25}}
+    assert result.stderr.startswith(f"no published ratio for {NEW}: measure it with corewise calibrate\n")
+    remark = "If one of these is slower than the CPU at 1.00, all ratios change:"
+    assert f"# No published result. {remark}\n#   {NEW}\napiVersion" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "other",
+    [(OLD, True, False), (GENOA, False, True), None],
+    ids=["no row", "hyper-threading off", "no facts"],
+)
+def test_the_only_cpu_with_a_result_gets_no_ratio(other: tuple[str, bool, bool] | None) -> None:
+    result, ratios = starter_of((GENOA, True, True), other)
+    assert (result.exit_code, ratios) == (0, {})
+    assert f"#   {GENOA}: 1660 / 384, median of 37, Nov-2022\n" in result.stdout
+    *_, either, last = result.stderr.splitlines()
+    assert either == f"no ratio for {GENOA} either: there is no second result to compare with"
+    assert last.startswith("No ratios to start with: measure with corewise calibrate, write them into")
+    assert "warning" not in run("check", "-", stdin=result.stdout).stdout
+
+
+def test_one_cpu_on_all_nodes_is_its_own_baseline() -> None:
+    _, ratios = starter_of((GENOA, True, True), (GENOA, True, True))
+    assert ratios == {GENOA: {STARTER_FIELD: 1.00}}
+
+
+def test_a_result_does_not_count_for_nodes_with_other_settings() -> None:
+    result, ratios = starter_of(
+        (GOLD, True, True), (GENOA, True, True), (EPYC, True, False), (EPYC, False, False)
+    )
+    assert ratios.keys() == {GOLD, GENOA}
+    settings = [line.split(": ")[0] for line in result.stderr.splitlines()]
+    assert settings[:2] == [
+        f"no published ratio for {EPYC} with hyper-threading off and turbo off",
+        f"no published ratio for {EPYC} with turbo off",
+    ]
+    only, _ = starter_of((EPYC, True, False))
+    assert isinstance(only.exception, Failure)
+    assert f"of these nodes: {EPYC} with turbo off\n" in str(only.exception)
+
+
+def test_nodes_without_facts_are_named_beside_starter_ratios() -> None:
+    result, ratios = starter_of((GOLD, True, True), (EPYC, True, True), None)
+    assert (len(ratios), result.stderr.splitlines()[0]) == (2, "no CPU facts of 1 node: n2")
 
 
 def test_a_cluster_of_unknown_models_has_no_starter_ratios() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -31,6 +31,7 @@ from corewise.config.colocation import parse_oversubscription, parse_resource_qo
 from corewise.config.colocation_profile import KIND, profiles_in
 from corewise.config.configuration import (
     LARGEST_AMPLIFICATION_RATIO,
+    ModelRatios,
     node_config_conflicts,
     parse_amplification,
     parse_normalization,
@@ -41,7 +42,14 @@ from corewise.config.facts import CPUFacts
 from corewise.config.node_configs import Configuration
 from corewise.normalization.calibration import ratio_model_json
 from corewise.normalization.models import ModelCoverage, model_coverage
-from corewise.normalization.starter import STARTER_FIELD, published_scores, starter_ratios
+from corewise.normalization.starter import (
+    STARTER_FIELD,
+    PublishedScore,
+    StarterCPUs,
+    published_scores,
+    starter_cpus,
+    starter_ratios,
+)
 from corewise.quantities import Ratio
 from corewise.vocabulary import names
 
@@ -168,43 +176,70 @@ def starter(nodes: ComparedNodes | None) -> None:
 
     The ratios are those of SPECrate2017_int_base per CPU, with hyper-threading and turbo on; each row names
     its source. They are a starting point: measure your machines with corewise calibrate, then set "enable" to
-    true. With nodes (--nodes or --cluster), only the models that they have, the slowest of them 1.00.
+    true. With nodes (--nodes or --cluster), only the models that they have, the slowest of them 1.00; a model
+    without a result, or with other settings, is named and gets no ratio. A single result of several models
+    gives no ratio at all, since there is nothing to compare it with.
 
     Exit codes: 0 printed, 2 wrong call, 3 no answer from the cluster, 4 the nodes have none of the models,
     5 a file cannot be read.
     """
     scores = published_scores(files("corewise.config").joinpath("starter-ratios.yaml").read_text("utf-8"))
-    if nodes is not None:
-        in_use = {each.facts.model for each in nodes.nodes if isinstance(each.facts, CPUFacts)}
-        unknown = sorted(in_use - {each.model for each in scores})
-        scores = tuple(each for each in scores if each.model in in_use)
-        if not scores:
-            known = f": {', '.join(unknown)}" if unknown else f"; they report none ({HOW_TO})"
-            raise Failure(
-                f"there is no published ratio for the CPU models of these nodes{known}",
-                hint="measure them: corewise calibrate",
-                exit_code=ExitCode.NOT_FOUND,
-            )
-        for model in unknown:
-            output.say(f"no published ratio for {model}: measure it with corewise calibrate")
-    ratios = starter_ratios(scores)
-    ratio_model = ratio_model_json(ratios)
-    by_model = {each.model: each for each in scores}
-    click.echo(_STARTER_HEAD, nl=False)
-    for model, of_model in ratios.items():
-        row = by_model[model]
+    cpus = StarterCPUs(scores, (), ()) if nodes is None else starter_cpus(scores, nodes.nodes)
+    unpublished = tuple(dict.fromkeys(_starter_name(each, scores) for each in cpus.unpublished))
+    if not cpus.published:
+        known = f": {', '.join(unpublished)}" if unpublished else f"; they report none ({HOW_TO})"
+        raise Failure(
+            f"there is no published ratio for the CPU models of these nodes{known}",
+            hint="measure them: corewise calibrate",
+            exit_code=ExitCode.NOT_FOUND,
+        )
+    for name in unpublished:
+        output.say(f"no published ratio for {name}: measure it with corewise calibrate")
+    if cpus.without_facts:
+        nameless = output.count(len(cpus.without_facts), "node")
+        output.say(f"no CPU facts of {nameless}: {output.some(cpus.without_facts)}")
+    ratios = starter_ratios(cpus.published) if cpus.is_comparable else {}
+    _print_starter(cpus, ratios, unpublished)
+    if not cpus.is_comparable:
+        output.say(
+            f"no ratio for {cpus.published[0].model} either: there is no second result to compare with"
+        )
+    start = "A starting point: measure with corewise calibrate, correct the ratios"
+    if not ratios:
+        start = "No ratios to start with: measure with corewise calibrate, write them into ratioModel"
+    output.say(f'{start}, then set "enable" to true.')
+
+
+def _starter_name(cpu: CPUFacts, scores: Collection[PublishedScore]) -> str:
+    """Return the model, and which settings differ from those of its published result, if it has one."""
+    settings = (("hyper-threading", cpu.hyper_threading), ("turbo", cpu.turbo))
+    others = " and ".join(f"{name} off" for name, on in settings if not on)
+    return f"{cpu.model} with {others}" if any(each.model == cpu.model for each in scores) else cpu.model
+
+
+def _print_starter(
+    cpus: StarterCPUs, ratios: Mapping[str, ModelRatios], unpublished: Collection[str]
+) -> None:
+    click.echo(_STARTER_HEAD if ratios else _NO_RATIOS_HEAD, nl=False)
+    for row in sorted(cpus.published, key=lambda each: (each.of_one_cpu, each.model)):
+        ratio = f"{ratios[row.model][STARTER_FIELD]}  " if ratios else ""
         median = f"{row.score} / {row.cpus}, median of {row.of}"
-        click.echo(f"#   {of_model[STARTER_FIELD]}  {model}: {median}, {row.published}\n#         {row.url}")
+        click.echo(f"#   {ratio}{row.model}: {median}, {row.published}\n#         {row.url}")
+    if unpublished:
+        more = ". If one of these is slower than the CPU at 1.00, all ratios change" if ratios else ""
+        click.echo(f"# No published result{more}:")
+    for name in unpublished:
+        click.echo(f"#   {name}")
     output.print_manifests(
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": names.CONFIG_NAME, "namespace": names.CONFIG_NAMESPACE},
-            "data": {names.NORMALIZATION_KEY: f'{{\n  "enable": false,\n  "ratioModel": {ratio_model}\n}}\n'},
+            "data": {
+                names.NORMALIZATION_KEY: '{\n  "enable": false,\n'
+                f'  "ratioModel": {ratio_model_json(ratios)}\n}}\n'
+            },
         }
-    )
-    output.say(
-        'A starting point: measure with corewise calibrate, correct the ratios, then set "enable" to true.'
     )
 
 
@@ -214,6 +249,11 @@ _STARTER_HEAD = """\
 # machines with hyper-threading on and, it is assumed, turbo; the slowest is 1.00. Derived from SPEC's
 # results, not results of SPEC. Newer CPUs were measured with newer compilers, which favours them.
 # ratio, model: result of the machine / its CPUs, when it was published, and where
+"""
+_NO_RATIOS_HEAD = """\
+# No ratios to start with: measure your machines with corewise calibrate. A ratio compares two CPUs, and only
+# one CPU of these nodes has results of SPECrate2017_int_base (https://www.spec.org/cpu2017/results/).
+# model: result of the machine / its CPUs, when it was published, and where
 """
 
 

@@ -143,7 +143,7 @@ def ratio_model_json(ratios: Mapping[str, ModelRatios]) -> str:
         + "}"
         for name, of_model in ratios.items()
     ]
-    return "{\n" + ",\n".join(models) + "\n  }"
+    return "{\n" + ",\n".join(models) + "\n  }" if models else "{}"
 
 
 def ratio_model(results: Sequence[Calibration]) -> RatioModel:

@@ -3,18 +3,25 @@
 The table is ``config/starter-ratios.yaml``, with the source of each row. A ratio is the score of a machine
 over its number of CPUs, over the smallest such quotient of the models taken, half-even to hundredths. So the
 slowest of them is 1.00, as it must be.
+
+The results are of machines with hyper-threading and turbo on, so they say nothing about a node with other
+settings. A ratio compares two CPUs: where only one CPU of a cluster has a result and others have none, it
+gets no ratio, since 1.00 would claim that it is the slowest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
 import msgspec
 
 from corewise.config.configuration import ModelRatios, RatioField
+from corewise.config.facts import CPUFacts
 from corewise.config.yaml_text import load_document
+from corewise.normalization.models import CheckedNode
 from corewise.quantities import Ratio
 
 STARTER_FIELD = RatioField.HYPER_THREADING_TURBO
@@ -57,3 +64,36 @@ def starter_ratios(scores: Collection[PublishedScore]) -> Mapping[str, ModelRati
         each.model: {STARTER_FIELD: Ratio(round(each.of_one_cpu / slowest * 100))}
         for each in sorted(scores, key=lambda each: (each.of_one_cpu, each.model))
     }
+
+
+@dataclass(frozen=True, slots=True)
+class StarterCPUs:
+    """Which CPUs of some nodes have a published result.
+
+    ``unpublished`` have none, each with the settings that count. ``without_facts`` are names of nodes.
+    """
+
+    published: tuple[PublishedScore, ...]
+    unpublished: tuple[CPUFacts, ...]
+    without_facts: tuple[str, ...]
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether ratios mean anything: there are two results to compare, or one CPU on all nodes."""
+        return len(self.published) > 1 or not (self.unpublished or self.without_facts)
+
+
+def starter_cpus(scores: Iterable[PublishedScore], nodes: Collection[CheckedNode]) -> StarterCPUs:
+    """Return the CPUs of nodes with and without a published result."""
+    rows = {each.model: each for each in scores}
+    in_use = {
+        (node.facts.model, node.facts.hyper_threading, node.facts.turbo)
+        for node in nodes
+        if isinstance(node.facts, CPUFacts)
+    }
+    measured = {(model, True, True) for model in rows}
+    return StarterCPUs(
+        published=tuple(row for row in rows.values() if (row.model, True, True) in in_use),
+        unpublished=tuple(CPUFacts(*cpu) for cpu in sorted(in_use - measured)),
+        without_facts=tuple(sorted(node.name for node in nodes if not isinstance(node.facts, CPUFacts))),
+    )
