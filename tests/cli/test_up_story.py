@@ -20,7 +20,7 @@ import click
 import pytest
 
 from corewise.cli.output import Form, Screen
-from corewise.cli.up_report import Teller
+from corewise.cli.up_report import Teller, print_report
 from corewise.cli.up_story import picture, story
 from corewise.simulation.measurement import (
     ClusterMeasurement,
@@ -214,3 +214,14 @@ def test_progress_counts_the_nodes_that_are_not_at_their_ratios(
     odd = replace(fast, verdict=Verdict("UnknownCPUModel", "no entry"))
     teller.measured(ClusterMeasurement((slow, odd, *others)), on=True)
     assert capsys.readouterr().out.endswith("; 1 node not at its ratio\n")
+
+
+def test_settings_of_an_unknown_cpu_are_not_shown_as_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    slow, *_ = measured(on=True).nodes
+    mute = replace(slow, name="mute", facts={"hyperThreadEnabled": False, "vendorID": "unknown"})
+    print_report(with_nodes([mute]), Form.TABLE)
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("mute ")]
+    assert row.split()[1:4] == ["-", "-", "-"]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from corewise.cli import up
+from corewise.cli.errors import Failure
+from corewise.cli.up import make_plan
 from corewise.simulation.dump import load_dump
 from corewise.simulation.plan import InputError, NodeMetadata, Plan
 from corewise.simulation.scenario import load_scenario
@@ -28,6 +32,7 @@ from corewise.vocabulary.names import (
 )
 
 Object = dict[str, Any]
+ROOT = Path(__file__).parents[2]
 BUILTIN = load_scenario("builtin")
 
 
@@ -93,10 +98,128 @@ def test_the_table_gives_facts_by_label(tmp_path: Path) -> None:
     assert machine.model is BUILTIN.models["Neoverse-V1"]
 
 
+@pytest.mark.parametrize(
+    ("instance_type", "model"),
+    [
+        ("c6i.large", "Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz"),
+        ("r7i.48xlarge", "Intel(R) Xeon(R) Platinum 8488C"),
+        ("m6a.xlarge", "AMD EPYC 7R13 Processor"),
+        ("m6g.medium", "Neoverse-N1"),
+        ("m6gd.medium", None),
+    ],
+)
+def test_the_builtin_table_knows_instance_families_in_every_size(
+    tmp_path: Path, instance_type: str, model: str | None
+) -> None:
+    (machine,) = load(tmp_path, node(labels={"node.kubernetes.io/instance-type": instance_type})).machines
+    assert (machine.model.name if machine.model else None) == model
+
+
+def test_facts_by_label_are_noted_as_an_assumption(tmp_path: Path) -> None:
+    labels = {"node.kubernetes.io/instance-type": "m7g.4xlarge"}
+    plan = load(tmp_path, node(labels=labels), node("n2", labels=labels), facts("n2"))
+    assert "CPU facts by label, from cpuFacts: 1 (n1)" in plan.notes
+    assert plan.advice == ()
+
+
+def test_a_topology_takes_precedence_over_every_label(tmp_path: Path) -> None:
+    nfd = "feature.node.kubernetes.io/cpu-"
+    labels = {
+        "node.kubernetes.io/instance-type": "m6i.large",
+        f"{nfd}hardware_multithreading": "true",
+        f"{nfd}pstate.turbo": "true",
+    }
+    (machine,) = load(tmp_path, node(labels=labels), facts()).machines
+    assert machine.cpu_facts() == {
+        "cpuModel": "Neoverse-N1", "hyperThreadEnabled": False, "turboEnabled": False, "vendorID": "ARM",
+    }  # fmt: skip
+
+
 def test_a_node_nobody_knows_stays_without_facts_and_is_noted(tmp_path: Path) -> None:
     plan = load(tmp_path, node())
     assert plan.machines[0].cpu_facts() is None
     assert any("without CPU facts in dump and table: 1 (n1)" in note for note in plan.notes)
+
+
+def test_missing_facts_are_asked_for_with_a_file_to_fill_in_and_the_command_that_reads_it(
+    tmp_path: Path,
+) -> None:
+    plan = load(
+        tmp_path, node(labels={"node.kubernetes.io/instance-type": "m5.large"}), node("n2"), facts("n2")
+    )
+    assert plan.advice == (
+        "# No CPU facts of 1 of 2 nodes: they keep their raw CPUs. Save these lines as facts.yaml,",
+        "# write each model as lscpu prints it (Model name) on such a node, check the settings, and run:",
+        f"# corewise up --from {tmp_path / 'dump.json'} --scenario facts.yaml",
+        "cpuFacts:",
+        '  - {instanceType: "m5.*", model: "", hyperThreading: true, turbo: true}  # n1',
+    )
+
+
+def test_the_page_shows_the_file_to_fill_in_as_it_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nfd = "feature.node.kubernetes.io/cpu-"
+    genoa = {f"{nfd}model.vendor_id": "AMD", f"{nfd}model.family": "25", f"{nfd}model.id": "17"}
+    sizes = {
+        "ip-10-0-1-11": "m5.large",
+        "ip-10-0-1-12": "m5.2xlarge",
+        **{f"n{i}": "m6i.large" for i in range(5)},
+    }
+    load(
+        Path(),
+        *(node(name, labels={"node.kubernetes.io/instance-type": size}) for name, size in sizes.items()),
+        node("metal-1", labels={**genoa, f"{nfd}hardware_multithreading": "true"}),
+    )
+    plan = make_plan(None, "builtin", Path("dump.json"), None)
+    shown = "\n".join(f"    {line}" for line in plan.advice)
+    assert f"\n\n{shown}\n\n" in (ROOT / "docs" / "scenarios.md").read_text()
+
+
+def test_the_file_to_fill_in_gives_nodes_their_facts_as_it_is(tmp_path: Path) -> None:
+    nodes = (node(labels={"node.kubernetes.io/instance-type": "m5.large"}), node("n2"))
+    text = "\n".join(load(tmp_path, *nodes).advice).replace('model: ""', "model: My CPU 1")
+    (tmp_path / "facts.yaml").write_text(text)
+    plan = make_plan(None, str(tmp_path / "facts.yaml"), tmp_path / "dump.json", None)
+    assert plan.advice == ()
+    assert [(each.model.name, each.turbo) for each in plan.machines if each.model] == [("My CPU 1", True)] * 2
+    assert plan.config == BUILTIN.config, "a file without a configuration has the builtin one"
+
+
+def test_a_file_for_a_dump_adds_to_the_builtin_table_and_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "facts.yaml").write_text(
+        "cpuFacts:\n"
+        "  - {nfd: {vendor: AMD, family: 25, id: 17}, model: AMD EPYC 9654 96-Core Processor, turbo: true}\n"
+        '  - {instanceType: "m7g.*", model: Neoverse-N2}\n'
+    )
+    nfd = "feature.node.kubernetes.io/cpu-"
+    genoa = {f"{nfd}model.vendor_id": "AMD", f"{nfd}model.family": "25", f"{nfd}model.id": "17"}
+    load(
+        tmp_path,
+        node("metal", labels={**genoa, f"{nfd}hardware_multithreading": "true"}),
+        node("own", labels={"node.kubernetes.io/instance-type": "m7g.large"}),
+        node("builtin", labels={"node.kubernetes.io/instance-type": "m6i.large"}),
+    )
+    plan = make_plan(None, str(tmp_path / "facts.yaml"), tmp_path / "dump.json", None)
+    found = {each.name: (each.model.name, each.hyper_threading) for each in plan.machines if each.model}
+    assert found == {
+        "metal": ("AMD EPYC 9654 96-Core Processor", True),
+        "own": ("Neoverse-N2", False),
+        "builtin": ("Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz", True),
+    }
+
+
+def test_what_is_missing_is_said_on_stderr_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> NoReturn:
+        raise Failure("not run in this test")
+
+    monkeypatch.setattr(up, "_run", stopped)
+    advice = load(tmp_path, node()).advice
+    result = CliRunner().invoke(up.command, ["--from", str(tmp_path / "dump.json"), "--for", "1s"])
+    assert (result.stdout, result.stderr.splitlines()) == ("", list(advice))
 
 
 def test_an_amplified_node_starts_from_its_raw_amounts(tmp_path: Path) -> None:

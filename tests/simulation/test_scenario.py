@@ -189,10 +189,27 @@ def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None
             'did you mean "square"',
         ),
         (SMALL + "pods: [{name: p, cpu: 1, replicas: 1, offline: maybe}]", "must be true or false"),
+        (SMALL + "cpuFacts: [{model: X}]", "needs instanceType, nfd or matchLabels"),
+        (SMALL + "cpuFacts: [{instanceType: m5.*}]", "cpuFacts[0].model: is missing"),
+        (SMALL + "cpuFacts: [{nfd: {vendor: AMD, id: 17}, model: X}]", "cpuFacts[0].nfd.family: is missing"),
+        (SMALL + "cpuFacts: [{nfd: {family: '25'}, model: X}]", 'family: "25" is text: write the number'),
+        (SMALL + "cpuFacts: [{instancetype: m5.*, model: X}]", 'did you mean "instanceType"'),
     ],
 )
 def test_each_kind_of_problem_has_a_message(text: str, message: str) -> None:
     assert any(message in str(problem) for problem in problems_of(text)), problems_of(text)
+
+
+def test_a_file_for_a_dump_needs_neither_a_name_nor_nodes() -> None:
+    text = "cpuFacts: [{instanceType: m5.*, model: Some CPU}]"
+    assert [(problem.path, problem.message) for problem in problems_of(text)] == [
+        ("name", "is missing"),
+        ("nodes", "is missing; a file without nodes goes with --from"),
+    ]
+    parsed = read_scenario(text, has_nodes=False)
+    assert parsed.value
+    assert not parsed.problems
+    assert parsed.value.cpu_facts[0].model.core_speed is None, "no speed is known for a model of a table"
 
 
 def test_a_load_is_printed_as_it_is_read() -> None:

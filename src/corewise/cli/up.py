@@ -113,6 +113,8 @@ def command(
     check_config(plan)
     if not has_policies():
         say(f"{NO_POLICIES}; the manager's webhook amplifies, as on Kubernetes before 1.36")
+    for line in plan.advice:
+        say(line)
     with _folder(state) as folder:
         kubeconfig = kubeconfig_out or folder.path / "kubeconfig"
         teller = Teller(form, kubeconfig, open_ended=duration is None)
@@ -132,9 +134,11 @@ def make_plan(nodes: int | None, scenario: str, dump: Path | None, openb: tuple[
         raise click.UsageError("--from and --from-openb exclude each other")
     if nodes is not None and (dump or openb):
         raise click.UsageError("--nodes goes with a scenario; a dump or trace says itself how many there are")
-    chosen = load_scenario(scenario)
+    chosen = load_scenario(scenario, has_nodes=dump is None)
     if dump:
-        return load_dump(dump, config=chosen.config, table=chosen.cpu_facts, models=chosen.models)
+        known = load_scenario(BUILTIN)
+        table = (*chosen.cpu_facts, *known.cpu_facts)
+        return load_dump(dump, config=chosen.config or known.config, table=table, models=chosen.models)
     if openb:
         return load_openb(*openb, config=chosen.config)
     return chosen.plan(nodes)

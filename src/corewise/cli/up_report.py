@@ -88,7 +88,7 @@ def _fact(node: NodeMeasurement, key: str) -> str:
 
 
 def _switch(node: NodeMeasurement, key: str) -> str:
-    if not node.facts:
+    if not node.facts or not node.facts.get("cpuModel"):
         return "-"
     return "on" if node.facts.get(key) else "off"
 

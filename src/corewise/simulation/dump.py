@@ -4,8 +4,9 @@ An object that does not have the form of its kind is refused with the file, its 
 and the field.
 
 ``noderesourcetopologies`` and ``configmaps`` may be in the list too: CPU facts and configuration are then the
-cluster's own. Where facts are missing, a table by labels gives them (``cpuFacts`` of a scenario); a node that
-neither knows stays without, and gets the verdict that real ones get.
+cluster's own. Where facts are missing, a table by labels gives them (``cpuFacts`` of a scenario,
+:mod:`corewise.simulation.label_facts`); a node that neither knows stays without, and gets the verdict that
+real ones get. The plan's advice says how to state the facts of these.
 
 The nodes start with corewise off: raw amounts are taken from the raw annotations where a node came amplified,
 and what was written about corewise is left out, except what a user wrote (the enablement label, an
@@ -16,7 +17,8 @@ Koordinator and of the local cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -26,9 +28,9 @@ import msgspec
 from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
 from corewise.normalization.decision import STATED
 from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
+from corewise.simulation.label_facts import CPUChoice, CPURow, choice_of, table_to_fill_in
 from corewise.simulation.machines import CPUModel, Machine
 from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan
-from corewise.simulation.scenario import CPUChoice
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
@@ -225,12 +227,13 @@ _USER_ANNOTATIONS = (
 )
 FINISHED = frozenset({"Succeeded", "Failed"})
 _SHOWN = 5
-_FACTS_HINT = "dump noderesourcetopologies too, or state cpuFacts in a scenario and add --scenario FILE"
+_FACTS_HINT = "dump noderesourcetopologies too, or state cpuFacts in a file and add --scenario FILE"
+_FACTS_FILE = "facts.yaml"
 _MOST_CPUS = 1_000_000
 
 
 def load_dump(
-    path: Path, *, config: Mapping[str, str], table: Iterable[CPUChoice], models: Mapping[str, CPUModel]
+    path: Path, *, config: Mapping[str, str], table: Iterable[CPURow], models: Mapping[str, CPUModel]
 ) -> Plan:
     """Read a dump. ``config`` is used where the dump has no ConfigMap of corewise's.
 
@@ -262,23 +265,21 @@ def load_dump(
         config=next((item.object.data for item in maps if item.name == CONFIG_NAME), {}) or config,
         pods=tuple(map(_pod, running)),
         when_on={node.name: own for node in nodes if (own := _user_metadata(node)) is not None},
-        notes=_notes(machines, skipped_pods=len(unfinished) - len(running)),
+        notes=_notes(machines, facts, skipped_pods=len(unfinished) - len(running)),
+        advice=_advice(path, machines),
     )
 
 
 def _choice(
     facts: CPUFacts | FactsProblem | None,
     labels: Mapping[str, str],
-    table: tuple[CPUChoice, ...],
+    table: tuple[CPURow, ...],
     models: Mapping[str, CPUModel],
 ) -> CPUChoice | None:
     if isinstance(facts, CPUFacts):
         unknown = CPUModel(facts.model, facts.vendor, "amd64", None, l3_mask=facts.l3_mask)
         return CPUChoice(models.get(facts.model, unknown), facts.hyper_threading, facts.turbo)
-    for choice in table:
-        if choice.labels and all(labels.get(key) == value for key, value in choice.labels.items()):
-            return choice
-    return None
+    return choice_of(labels, table)
 
 
 def _machine(node: Item[DumpedNode], choice: CPUChoice | None) -> Machine:
@@ -355,16 +356,43 @@ def _pod(pod: DumpedPod) -> dict[str, Any]:
     }
 
 
-def _notes(machines: Iterable[Machine], skipped_pods: int) -> tuple[str, ...]:
+def _notes(
+    machines: Collection[Machine], stated: Mapping[str, CPUFacts | FactsProblem], skipped_pods: int
+) -> tuple[str, ...]:
     notes = []
+    by_label = [
+        each.name for each in machines if each.model and not isinstance(stated.get(each.name), CPUFacts)
+    ]
+    if by_label:
+        notes.append(f"CPU facts by label, from cpuFacts: {len(by_label)} ({_shown(by_label)})")
     names = [machine.name for machine in machines if machine.model is None]
     if names:
-        shown = ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
-        notes.append(f"nodes without CPU facts in dump and table: {len(names)} ({shown}); {_FACTS_HINT}")
+        notes.append(
+            f"nodes without CPU facts in dump and table: {len(names)} ({_shown(names)}); {_FACTS_HINT}"
+        )
     models = {each.model.name for each in machines if each.model and each.model.core_speed is None}
     if models:
         named = ", ".join(sorted(models))
-        notes.append(f"no speed is known for {named}: what these nodes deliver is not reported")
+        why = "what these nodes deliver is not reported (cpuModels in a scenario states a speed)"
+        notes.append(f"no speed is known for {named}: {why}")
     if skipped_pods:
         notes.append(f"pods left out because they run on none of the nodes: {skipped_pods}")
     return tuple(notes)
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
+
+
+def _advice(path: Path, machines: Collection[Machine]) -> tuple[str, ...]:
+    """Return how to state the CPU facts that are missing: comments, and a table that lacks only models."""
+    rows = table_to_fill_in(machines)
+    if not rows:
+        return ()
+    missing = f"# No CPU facts of {sum(each.model is None for each in machines)} of {len(machines)} nodes"
+    return (
+        f"{missing}: they keep their raw CPUs. Save these lines as {_FACTS_FILE},",
+        "# write each model as lscpu prints it (Model name) on such a node, check the settings, and run:",
+        f"# corewise up --from {shlex.quote(str(path))} --scenario {_FACTS_FILE}",
+        *rows,
+    )

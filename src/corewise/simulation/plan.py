@@ -94,6 +94,8 @@ class Plan:
     """Pods still to be scheduled, by what the nodes offer."""
     when_on: Mapping[str, NodeMetadata] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    """Lines that say how to state what the input lacks; printed before the run."""
     scheduler: str = ""
     """The scheduler's file while corewise is on; without one, the scheduler knows nothing of memory."""
 

@@ -3,14 +3,15 @@
 ``nodes`` are groups of like machines, ``pods`` groups of like pods, ``config`` the data of the ConfigMap
 that turns corewise on, as an operator would write it; labels of nodes that switch a part of it come with
 that too, and so does ``scheduler``, its file. ``cpuModels`` adds to the catalogue,
-``cpuFacts`` says by label which CPU the nodes of a dump have. All problems of a file are reported at once.
+``cpuFacts`` says by label which CPU the nodes of a dump have. A file for a dump needs no ``nodes`` and no
+``name``: the dump has the nodes. All problems of a file are reported at once.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +21,7 @@ from corewise.config.json_text import Items, Members
 from corewise.config.yaml_text import read_yaml
 from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
 from corewise.simulation.contention import MemoryUse
+from corewise.simulation.label_facts import CPURow, NFDModel
 from corewise.simulation.load import Load, Shape
 from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
 from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan, PodGroup
@@ -43,16 +45,6 @@ _NAME = re.compile("[a-z0-9]([a-z0-9-]{0,198}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class CPUChoice:
-    """A CPU with its settings, for the machines that carry all of ``labels``."""
-
-    model: CPUModel
-    hyper_threading: bool
-    turbo: bool
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class NodeGroup:
     """Like machines; ``template`` is one of them, without its number."""
 
@@ -69,7 +61,7 @@ class Scenario:
     nodes: tuple[NodeGroup, ...]
     pods: tuple[PodGroup, ...]
     config: Mapping[str, str]
-    cpu_facts: tuple[CPUChoice, ...]
+    cpu_facts: tuple[CPURow, ...]
     models: Mapping[str, CPUModel]
     scheduler: str = ""
 
@@ -100,13 +92,13 @@ class Scenario:
         )
 
 
-def load_scenario(name_or_path: str) -> Scenario:
-    """Read a packaged scenario by its name, or any by its path.
+def load_scenario(name_or_path: str, *, has_nodes: bool = True) -> Scenario:
+    """Read a packaged scenario by its name, or any by its path; without ``has_nodes`` it may lack nodes.
 
     Raises:
         InputError: with every problem of the file, each on a line of its own.
     """
-    parsed = read_scenario(_text_of(name_or_path))
+    parsed = read_scenario(_text_of(name_or_path), has_nodes=has_nodes)
     if parsed.problems or parsed.value is None:
         shown = "\n".join(f"  {problem}" for problem in parsed.problems)
         raise InputError(f"scenario {name_or_path}: cannot be used\n{shown}")
@@ -146,7 +138,7 @@ def _text_of(name_or_path: str) -> str:
         raise InputError(f"scenario {name_or_path}: {why}\nThe scenarios are:{listed}") from error
 
 
-def read_scenario(text: str) -> Parsed[Scenario]:
+def read_scenario(text: str, *, has_nodes: bool = True) -> Parsed[Scenario]:
     """Read a scenario; it can be used only if there is no problem at all, be it a warning."""
     read = _ScenarioDecoder(read_yaml(text))
     keys = ("name", "description", "nodes", "pods", "config", "cpuFacts", "cpuModels", "scheduler")
@@ -156,14 +148,17 @@ def read_scenario(text: str) -> Parsed[Scenario]:
     models = dict(CATALOGUE) | {
         m.name: m for m in (_model(read, each) for each in read.items(fields["cpuModels"]))
     }
-    nodes = read.items(read.required(fields, "nodes"))
+    if has_nodes:
+        read.required(fields, "name")
+        read.required(fields, "nodes", "; a file without nodes goes with --from")
+    nodes = read.items(fields["nodes"])
     scenario = Scenario(
-        name=read.text(read.required(fields, "name")) or "",
+        name=read.text(fields["name"]) or "",
         description=read.text(fields["description"]) or "",
         nodes=tuple(_node_group(read, place, models) for place in nodes),
         pods=tuple(_pod_group(read, place) for place in read.items(fields["pods"])),
         config=read.texts(fields["config"]),
-        cpu_facts=tuple(_cpu_choice(read, place, models) for place in read.items(fields["cpuFacts"])),
+        cpu_facts=tuple(_cpu_row(read, place, models) for place in read.items(fields["cpuFacts"])),
         models=models,
         scheduler=read.text(fields["scheduler"]) or "",
     )
@@ -182,10 +177,10 @@ def read_scenario(text: str) -> Parsed[Scenario]:
 class _ScenarioDecoder(Decoder):
     """Reads quantities, numbers and names too; a value that is absent or wrong is the default."""
 
-    def required(self, fields: Fields, name: str) -> Place:
+    def required(self, fields: Fields, name: str, hint: str = "") -> Place:
         place = fields[name]
         if place.value is None and isinstance(fields.owner.value, Members):
-            self.error(place, "is missing")
+            self.error(place, f"is missing{hint}")
         return place
 
     def word(self, place: Place, known: Collection[str], default: str) -> str:
@@ -258,13 +253,33 @@ def _choose_model(read: _ScenarioDecoder, fields: Fields, models: Mapping[str, C
     return models[read.word(read.required(fields, "model"), models, next(iter(models)))]
 
 
-def _cpu_choice(read: _ScenarioDecoder, place: Place, models: Mapping[str, CPUModel]) -> CPUChoice:
-    fields = read.fields(place, ("model", "hyperThreading", "turbo", "matchLabels"))
-    return CPUChoice(
-        model=_choose_model(read, fields, models),
-        hyper_threading=bool(read.flag(fields["hyperThreading"])),
-        turbo=bool(read.flag(fields["turbo"])),
+def _cpu_row(read: _ScenarioDecoder, place: Place, models: Mapping[str, CPUModel]) -> CPURow:
+    fields = read.fields(place, ("instanceType", "nfd", "matchLabels", "model", "hyperThreading", "turbo"))
+    if all(fields[selector].is_empty for selector in ("instanceType", "nfd", "matchLabels")):
+        read.error(place, "needs instanceType, nfd or matchLabels: which nodes have this CPU")
+    model = read.text(read.required(fields, "model"))
+    if model == "":
+        read.error(fields["model"], "is empty: write what lscpu prints as Model name on such a node")
+    return CPURow(
+        model=models.get(model or "") or CPUModel(model or "", _vendor_of(model or ""), "amd64", None),
+        hyper_threading=read.flag(fields["hyperThreading"]),
+        turbo=read.flag(fields["turbo"]),
         labels=read.texts(fields["matchLabels"]),
+        instance_type=read.text(fields["instanceType"]),
+        nfd=None if fields["nfd"].is_empty else _nfd_model(read, fields["nfd"]),
+    )
+
+
+def _vendor_of(model: str) -> str:
+    return "AuthenticAMD" if model.startswith("AMD ") else "GenuineIntel"
+
+
+def _nfd_model(read: _ScenarioDecoder, place: Place) -> NFDModel:
+    fields = read.fields(place, ("vendor", "family", "id"))
+    return NFDModel(
+        vendor=read.text(read.required(fields, "vendor")) or "",
+        family=read.whole(read.required(fields, "family"), 0, 999_999) or 0,
+        id=read.whole(read.required(fields, "id"), 0, 999_999) or 0,
     )
 
 
