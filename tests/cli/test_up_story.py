@@ -193,6 +193,18 @@ def test_where_nothing_is_normalized_the_story_ends_with_what_offline_pods_get()
     assert last_lines(beside)[-1] == "Offline pods use 12.3 of the 22.0 CPUs that online pods leave idle."
 
 
+def test_offline_pods_that_use_more_than_is_idle_are_said_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    greedy = {"slow": replace(OFFLINE, offline=25.0)}
+    report = with_nodes([replace(each, normalization_ratio="1.00") for each in measured(on=False).nodes])
+    beside = replace(report, on=replace(report.on, colocation=greedy))
+    assert last_lines(beside)[-1] == "Offline pods use 25.0 CPUs, 3.0 more than online pods leave idle."
+    Teller(Form.TABLE, tmp_path, open_ended=False).colocated(greedy, on=True)
+    said = capsys.readouterr().out
+    assert "; offline pods use 25.0 CPUs, more than the 22.0 idle ones; nodes" in said
+
+
 def test_progress_says_what_online_pods_lose_before_what_offline_pods_get(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -279,7 +279,7 @@ def test_on_a_narrow_terminal_all_three_tables_fit_and_the_headline_comes_last(
     node = NodeMeasurement(
         "icelake-noht-0", facts, "3.06", {"cpu": "3.06"}, 32000, 31500, 97920, 96390, 78000, 9, None, None
     )
-    together = Colocation(31.5, 123.4, 101.2, 104.5, 1.0, [0.143, 0.25], 90.0, 100.0, 123.4)
+    together = Colocation(300.0, 123.4, 101.2, 104.5, 1.0, [0.143, 0.25], 90.0, 100.0, 123.4)
     measurement = Measurement(ClusterMeasurement((node,)), memory=ON, colocation={"icelake-noht-0": together})
     print_report(RunReport("scenario four", (), off=measurement, on=measurement), Form.TABLE)
     lines = capsys.readouterr().out.splitlines()
@@ -297,8 +297,8 @@ def test_on_a_narrow_terminal_all_three_tables_fit_and_the_headline_comes_last(
     assert story == [
         "1 node, 1 CPU model.",
         "Nodes offer 96.39 CPUs; pods request 78.",
-        "Offline pods used 101.2 CPUs and slowed online pods by 19.7%;",
-        "with corewise they use 101.2 CPUs and slow online pods by 19.7%.",
+        "Online pods ran 19.7% slower beside offline pods; with corewise, 19.7% slower.",
+        "Offline pods use 101.2 of the 176.6 CPUs that online pods leave idle.",
         "0 of 2 nodes were above 80% of their memory bandwidth; pods slowed by 2.0%.",
         "With corewise 0 of 2 nodes are; pods slowed by 2.0%.",
     ]

@@ -225,7 +225,10 @@ class Teller:
         summed = total(of.values())
         if summed is not None:
             self._colocated = True
-            text = f"offline pods use {summed.offline:.1f} of {summed.idle_alone:.1f} idle CPUs"
+            used, idle = f"{summed.offline:.1f}", f"{summed.idle_alone:.1f}"
+            of_idle = f"{used} of {idle} idle CPUs"
+            more = f"{used} CPUs, more than the {idle} idle ones"
+            text = f"offline pods use {more if summed.offline > summed.idle_alone else of_idle}"
             if summed.mean_slowdown is not None and summed.worst_slowdown is not None:
                 slower = f"online pods {summed.mean_slowdown:.1%} slower beside offline pods, at worst"
                 text = f"{slower} {summed.worst_slowdown:.0%}; {text}"

@@ -148,7 +148,11 @@ def _offline(report: RunReport) -> Iterator[str]:
             )
         else:
             yield f"Online pods run {on.mean_slowdown:.1%} slower beside offline pods."
-    yield f"Offline pods use {on.offline:.1f} of the {on.idle_alone:.1f} CPUs that online pods leave idle."
+    used, idle = on.offline, on.idle_alone
+    if used > idle:
+        yield f"Offline pods use {used:.1f} CPUs, {used - idle:.1f} more than online pods leave idle."
+    else:
+        yield f"Offline pods use {used:.1f} of the {idle:.1f} CPUs that online pods leave idle."
 
 
 def _worth_now(report: RunReport) -> Iterator[str]:
