@@ -319,13 +319,14 @@ def _print_table(
 def _closing_lines(report: RunReport) -> list[str]:
     lines = ["compute per requested CPU is in baseline CPUs: 1 thread of a Xeon E5-2682 v4, HT on, turbo off"]
     lines += [*_colocation_notes(report), *memory_notes(report)]
-    lines += [f"at rest, corewise off: {_rest(report.off.rest)}"] if report.off else []
+    rests = {"off": report.off.rest if report.off else None, "on": report.on.rest}
+    lines += [f"at rest, corewise {name}: {_rest(rest)}" for name, rest in rests.items() if rest]
     if report.changed:
         lines.append(
             "pods came or went since corewise on was measured: the tables show the nodes before that"
         )
-    else:
-        lines.append(f"at rest, corewise on: {_rest(report.on.rest)}")
+    elif report.on.rest is None:
+        lines.append("node writes at rest were not counted. Run too short: use a longer --for")
     if report.unsettled:
         shown = ", ".join(report.unsettled[:5]) + (" …" if len(report.unsettled) > 5 else "")
         lines.append(f"NOT SETTLED: {count(len(report.unsettled), 'node')}: {shown}")
@@ -352,9 +353,7 @@ def _settled(report: RunReport) -> str:
     return f"{len(nodes) - len(others)} of {count(len(nodes), 'node')} at their ratios"
 
 
-def _rest(rest: Rest | None) -> str:
-    if rest is None:
-        return "not counted: the run was too short for a round of all kubelets and more; --for a longer time"
+def _rest(rest: Rest) -> str:
     sent = f"{rest.status_patches} status patch{'' if rest.status_patches == 1 else 'es'}"
     told = f", {rest.publications} of them offers to offline pods" if rest.publications else ""
     return (
@@ -368,6 +367,6 @@ def refuse_unsound(report: RunReport) -> None:
         raise Failure(
             f"{count(len(report.unsettled), 'node')} did not come to their ratios: "
             f"{', '.join(report.unsettled[:5])}",
-            hint="what the manager said is in manager.log; keep it with --state DIR",
+            hint="the manager's messages are in manager.log: keep it with --state DIR",
             exit_code=ExitCode.VERDICT,
         )
