@@ -58,7 +58,7 @@ def test_a_tutorial_prints_what_it_says_when_its_commands_are_pasted(
     assert "".join(each.problem for each in done) == ""
 
 
-def test_the_start_pages_for_users_are_run_where_users_stand() -> None:
+def test_start_pages_for_users_run_at_the_front_door() -> None:
     pages = {path.relative_to(ROOT) for path in (ROOT / "docs/start").glob("*.md")}
     assert pages - set(front_door.PAGES) == {Path("docs/start/contributor.md")}
 

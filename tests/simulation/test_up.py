@@ -109,7 +109,7 @@ def test_each_node_has_facts_ratio_raw_amplified_and_compute_off_and_on(builtin:
         assert node["verdict"] is None
 
 
-def test_without_cel_the_webhook_amplifies_and_a_line_says_so(tmp_path: Path) -> None:
+def test_without_cel_the_webhook_amplifies(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['cel_expr_python'] = None\n")
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(

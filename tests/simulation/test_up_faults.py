@@ -67,7 +67,7 @@ def without(monkeypatch: pytest.MonkeyPatch, role: str, resource: str) -> None:
 
 
 @pytest.mark.parametrize("program", ["manager", "scheduler"])
-async def test_a_policy_that_is_refused_ends_the_run_with_the_programs_log(
+async def test_a_refused_policy_ends_the_run(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without(monkeypatch, f"corewise-{program}", "mutatingadmissionpolicies")
@@ -77,9 +77,7 @@ async def test_a_policy_that_is_refused_ends_the_run_with_the_programs_log(
     assert str(tmp_path / f"{program}.log") in said
 
 
-async def test_a_status_that_is_refused_ends_the_run_with_the_api_servers_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_refused_status_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     turn_on = LocalCluster.turn_on
 
     async def and_refuse(cluster: LocalCluster) -> None:
@@ -124,9 +122,7 @@ def taken() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-async def test_a_port_that_is_taken_ends_the_run_with_the_programs_last_words(
-    taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_taken_port_ends_the_run(taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_plane, "free_port", lambda: taken)
     said = await failure(tmp_path)
     assert "the manager ended with exit code" in said
@@ -134,7 +130,7 @@ async def test_a_port_that_is_taken_ends_the_run_with_the_programs_last_words(
 
 
 @pytest.mark.parametrize("victim", ["manager", "the API server"])
-async def test_a_program_that_dies_ends_the_run(
+async def test_a_dead_program_ends_the_run(
     victim: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle = LocalCluster.settle
