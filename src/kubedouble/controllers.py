@@ -36,6 +36,7 @@ from kubedouble.writing import Change as Edit
 from kubedouble.writing import change_object, create_object
 
 _STORAGES = {"Deployment": "deployments.apps", "ReplicaSet": "replicasets.apps", "Job": "jobs.batch"}
+_LONGEST_REVISION = 18
 _HASH = "pod-template-hash"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _REVISION = "deployment.kubernetes.io/revision"
@@ -453,7 +454,7 @@ def _age(stored: Stored) -> tuple[str, int]:
 
 def _revision(replica_set: Stored) -> int:
     text = (replica_set.object["metadata"].get("annotations") or {}).get(_REVISION, "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= _LONGEST_REVISION else 0
 
 
 def _controller(obj: Object) -> Object | None:

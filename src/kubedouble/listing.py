@@ -137,6 +137,9 @@ def _list_version(cluster: Cluster, call: Call, limit: int) -> int:
     return cluster.store.version
 
 
+_LONGEST_VERSION = 20  # digits of 64 bits
+
+
 def version_parameter(call: Call) -> int:
     """Return the version a read asks for, 0 if it asks for none.
 
@@ -146,7 +149,7 @@ def version_parameter(call: Call) -> int:
     text = call.query.get("resourceVersion", "")
     if not text:
         return 0
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_VERSION:
         why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         raise bad_request(f'resourceVersion: Invalid value: "{text}": {why}')
     return int(text)

@@ -41,7 +41,7 @@ _KEY = r"[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?"
 _VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 _SET = re.compile(rf"(?P<key>{_KEY})\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL = re.compile(rf"(?P<key>{_KEY})\s*(?P<operator>==|=|!=)\s*(?P<value>{_VALUE})")
-_ORDER = re.compile(rf"(?P<key>{_KEY})\s*(?P<operator>[<>])\s*(?P<value>-?[0-9]+)")
+_ORDER = re.compile(rf"(?P<key>{_KEY})\s*(?P<operator>[<>])\s*(?P<value>-?[0-9]{{1,19}})(?![0-9])")
 _EXISTS = re.compile(rf"(?P<absent>!?)\s*(?P<key>{_KEY})")
 
 

@@ -253,8 +253,12 @@ OVERSUBSCRIPTION_PROBLEMS = {
     '{"ratio": 0.605}': [
         "error line 1, column 11: ratio: 0.605 has more than two decimal places: write 0.60"
     ],
-    '{"ratio": 1e-999999999}': [
-        "error line 1, column 11: ratio: 1E-999999999 has more than two decimal places: write 0.00"
+    '{"ratio": 1e-400}': [
+        "error line 1, column 11: ratio: 1E-400 has more than two decimal places: write 0.00"
+    ],
+    '{"ratio": 1e-900}': [
+        "error line 1, column 11: ratio: the number 1e-900 is out of range: at most 1000 characters, "
+        + "and an exponent from -400 to 400"
     ],
     '{"ratio": "0.6"}': [
         'error line 1, column 11: ratio: "0.6" is text: write the number without quotes, 0.60, in 0.00..1.00'

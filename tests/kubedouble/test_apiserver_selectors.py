@@ -38,7 +38,8 @@ def test_labels_are_selected_as_documented(selector: str, selected: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    "selector", ["app in web", "=web", "app=web tier=front", "app in (a", "!!app", ",", "app>x"]
+    "selector",
+    ["app in web", "=web", "app=web tier=front", "app in (a", "!!app", ",", "app>x", "app>" + "9" * 5000],
 )
 def test_a_malformed_label_selector_is_a_bad_request(selector: str) -> None:
     with pytest.raises(StatusError) as refused:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from kubedouble.errors import StatusError
 from kubedouble.quantities import parse_quantity
-from kubedouble.schema.decoding import Undecodable, canonical_time
+from kubedouble.schema.decoding import Undecodable, WrongType, canonical_scalar, canonical_time
 from kubedouble.schema.kinds import builtin_schema
 from kubedouble.schema.normalization import normalize
-from kubedouble.schema.structure import Schema
+from kubedouble.schema.structure import Schema, Shape
 
 JSON = dict[str, Any]
 
@@ -32,6 +32,12 @@ def pod(**spec: Any) -> JSON:
 
 def stored(obj: JSON, schema: Schema = POD) -> JSON:
     return normalize(obj, schema, field_validation="Strict")[0]
+
+
+def test_an_integer_that_python_does_not_print_is_refused() -> None:
+    for field in ("INTEGER", "QUANTITY"):
+        with pytest.raises((Undecodable, WrongType)):
+            canonical_scalar(10**5000, Schema(Shape[field]))
 
 
 def refusal(obj: JSON, schema: Schema = POD, **options: Any) -> StatusError:

@@ -4,7 +4,8 @@ This JSON is written by hand into a ConfigMap. So a fault says where it is and w
 reading goes on after it where that is safe: a second fault is better reported now than on the second try.
 Where it is not safe the rest of the text is given up, and what was read before still counts.
 
-Numbers are decimals, never binary floats. An object keeps its members in the order of the text; a key given
+Numbers are decimals, never binary floats. Their length and exponent are bounded: as an integer,
+``1e30000000`` has thirty million digits. An object keeps its members in the order of the text; a key given
 twice is a fault. Lines and columns count from 1, columns in characters. YAML is read into the same values
 (:mod:`corewise.config.yaml_text`).
 
@@ -17,7 +18,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal, DecimalException
+from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
 _FIELD = re.compile(r"[a-z][A-Za-z0-9]*")
@@ -96,6 +97,10 @@ class Positions:
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
+    def offset(self, line: int, column: int) -> int:
+        """Return the offset of a place."""
+        return self._starts[line - 1] + column - 1
+
 
 def path_text(path: Path) -> str:
     """Print a path: ``nodeConfigs[0].ratioModel["Xeon 8269CY"].baseRatio``."""
@@ -112,7 +117,10 @@ def path_text(path: Path) -> str:
 
 
 DEEPEST = 32
-_MOST_FAULTS = 20
+MOST_FAULTS = 20
+LONGEST_NUMBER = 1000
+LARGEST_EXPONENT = 400
+"""A little more than a binary float of 64 bits holds, which is what most readers of JSON have."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -124,6 +132,24 @@ _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _LITERALS = {"true": True, "false": False, "null": None}
 _INSTEAD = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false", "None": "null", "nil": "null"}
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def number_of(text: str) -> Decimal | None:
+    """Return the number that digits with a point and an exponent state; None if it is beyond the limits."""
+    if len(text) > LONGEST_NUMBER:
+        return None
+    digits, has_exponent, exponent = text.lower().partition("e")
+    if has_exponent and abs(int(exponent)) > LARGEST_EXPONENT:
+        return Decimal(0) if not digits.strip("+-0.") else None
+    return Decimal(text)
+
+
+def beyond_limits(text: str) -> str:
+    """Say what is wrong with a number for which :func:`number_of` returns None."""
+    return (
+        f"the number {text[:30]} is out of range: at most {LONGEST_NUMBER} characters, and an exponent "
+        f"from -{LARGEST_EXPONENT} to {LARGEST_EXPONENT}"
+    )
 
 
 def read_json(text: str) -> TextReading:
@@ -160,7 +186,7 @@ class _Reader:
         if self.given_up:
             return
         self.faults.append(Fault(*self.positions.at(offset), path_text(tuple(self.path)), message))
-        if len(self.faults) >= _MOST_FAULTS:
+        if len(self.faults) >= MOST_FAULTS:
             self.give_up(offset, "too many faults: the rest was not read")
 
     def give_up(self, offset: int, message: str) -> None:
@@ -212,10 +238,10 @@ class _Reader:
         if word[0] in _LITERALS:
             return _LITERALS[word[0]]
         if _NUMBER.fullmatch(word[0]):
-            try:
-                return Decimal(word[0])
-            except DecimalException:  # the exponent is beyond what decimal can hold
-                pass
+            if (number := number_of(word[0])) is not None:
+                return number
+            self.fault(start, beyond_limits(word[0]))
+            return BROKEN
         self.fault(start, _not_a_value(word[0]))
         return BROKEN
 

@@ -18,7 +18,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal, DecimalException
 from typing import Any
 
 import yaml
@@ -26,6 +25,8 @@ import yaml
 from corewise.config.json_text import (
     BROKEN,
     DEEPEST,
+    LONGEST_NUMBER,
+    MOST_FAULTS,
     Fault,
     Items,
     Located,
@@ -35,6 +36,8 @@ from corewise.config.json_text import (
     Positions,
     TextReading,
     Value,
+    beyond_limits,
+    number_of,
     path_text,
 )
 
@@ -45,7 +48,6 @@ DEEPEST_OBJECT = 100
 
 _SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_LONGEST_NUMBER = 1000
 _LONGEST_SHOWN = 40
 _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _STANDARD = "tag:yaml.org,2002:"
@@ -261,7 +263,7 @@ class PlainLoader(_SAFE):  # type: ignore[misc]
     """The C loader, where there is one. Times stay text; what a tag does not allow is a YAMLError."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as called
-        if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
+        if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
             raise _not_of_its_tag(node)
         try:
             return super().construct_object(node, deep)
@@ -297,7 +299,10 @@ class _Converter:
 
     def _fault(self, node: yaml.Node, path: Path, message: str) -> None:
         at = self._positions.at(node.start_mark.index)
-        self.faults.append(Fault(*at, path_text(path), message))
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(Fault(*at, path_text(path), message))
+        elif len(self.faults) == MOST_FAULTS:
+            self.faults.append(Fault(*at, "", "too many faults: the rest is not listed"))
 
     def _value(self, node: yaml.Node, path: Path) -> Value:
         kind = node.tag.removeprefix(_STANDARD)
@@ -341,11 +346,11 @@ class _Converter:
         return text
 
     def _number(self, node: yaml.ScalarNode, text: str, path: Path) -> Value:
-        try:
-            if _NUMBER.fullmatch(text):
-                return Decimal(text)
-        except DecimalException:  # the exponent is beyond what decimal can hold
-            pass
+        if _NUMBER.fullmatch(text):
+            if (number := number_of(text)) is not None:
+                return number
+            self._fault(node, path, beyond_limits(text))
+            return BROKEN
         message = f"{text[:30]!r} is not a plain number: write digits with at most one point, such as 1.20"
         self._fault(node, path, f"{message}, or quotes around what is meant as text")
         return BROKEN

@@ -25,6 +25,7 @@ from kubedouble.quantities import parse_quantity
 from kubedouble.schema.structure import Field, Schema, Shape
 
 _QUANTITY_FORM = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+_LONGEST_BITS = 1024
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -98,7 +99,8 @@ def _integer(value: Any, bits: int) -> int:
     if type(value) is not int:
         raise WrongType(f"number {value}" if isinstance(value, float) else json_type(value))
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise WrongType(f"number {value}")
+        # Python refuses to print an integer of more than 4,300 digits.
+        raise WrongType(f"number {value}" if value.bit_length() <= _LONGEST_BITS else "number")
     return value
 
 
@@ -111,6 +113,8 @@ def _number(value: Any) -> Any:
 def _quantity(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise Undecodable(f"quantities must match the regular expression '{_QUANTITY_FORM}'")
+    if isinstance(value, int) and value.bit_length() > _LONGEST_BITS:
+        raise Undecodable("unable to parse quantity's suffix")
     text = value if isinstance(value, str) else repr(value)
     try:
         return parse_quantity(text)[1]
