@@ -70,11 +70,14 @@ class KeyText:
     key: str
     text: str
     places: Sequence[int]
+    positions: Positions = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "positions", Positions(self.text))
 
     def in_file(self, problem: Problem, file: Positions) -> Problem:
         """Return a problem of the text with its line and column in the file."""
-        starts = [0, *(at + 1 for at, character in enumerate(self.text) if character == "\n")]
-        offset = min(starts[problem.line - 1] + problem.column - 1, len(self.text))
+        offset = min(self.positions.offset(problem.line, problem.column), len(self.text))
         line, column = file.at(self.places[offset])
         return Problem(problem.severity, line, column, problem.path, problem.message)
 

@@ -14,20 +14,24 @@ the names, and the newer profile is refused. Elsewhere some pod may have the lab
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import combinations
 from typing import Any
 
-from corewise.config.decoding import Decoder, Parsed, Place, Problem, Severity, either, shown
+from corewise.config.decoding import MOST_PROBLEMS, Decoder, Parsed, Place, Problem, Severity, either, shown
 from corewise.config.json_text import Located, Members, TextReading, path_text
 from corewise.config.node_configs import read_label_selector
 from corewise.config.pod_patch import read_pod_patch
 from corewise.config.yaml_text import read_objects
 from corewise.vocabulary.names import PRIORITY_CLASS, QOS_CLASS, QOS_LEVEL, SUB_PRIORITY
 from corewise.vocabulary.selectors import (
+    AllowedValues,
     LabelSelector,
+    SelectorIndex,
+    are_disjoint,
+    is_implied,
     label_key_fault,
     label_value_fault,
     object_name_fault,
@@ -41,6 +45,8 @@ LONGEST_NAME = 200
 _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
 _INT32 = 2**31 - 1
 _ALL_PODS = 100
+MOST_COMPARED = 1000
+"""How many profiles of one file are compared with each other."""
 _FIELD_OF_LABEL = {QOS_CLASS: "qosClass", SUB_PRIORITY: "koordinatorPriority"}
 _LEVEL = re.compile(r"-?[0-9]+|LC|HLS|LS|BE")
 _WHOLE = re.compile(r"-?[0-9]+")
@@ -206,37 +212,110 @@ class ProfileContradiction:
 
 def conflicts(profiles: Iterable[ColocationProfile]) -> list[ProfileContradiction]:
     """Return what profiles set differently on pods that two of them may select, in the order of names."""
-    found = []
-    for first, second in combinations(sorted(profiles, key=lambda each: each.name), 2):
-        if first.namespaces.excludes(second.namespaces) or _left_by(first).excludes(second.pods):
-            continue
-        are_certain = _is_certain(first, second)
-        ours, theirs = first.settings(), second.settings()
-        for path in sorted(ours.keys() & theirs.keys()):
-            values = (ours[path].value, theirs[path].value)
-            if values[0] != values[1]:
-                is_certain = are_certain and not any(isinstance(each, list) for each in values)
-                pair = {first.name: ours[path], second.name: theirs[path]}
-                found.append(ProfileContradiction(first.name, second.name, path, pair, is_certain))
-    return found
+    return sorted(_each_conflict(profiles), key=lambda each: (each.first, each.second))
 
 
-def _left_by(profile: ColocationProfile) -> LabelSelector:
+def _each_conflict(profiles: Iterable[ColocationProfile]) -> Iterator[ProfileContradiction]:
+    compared = ComparedProfiles()
+    for profile in sorted(profiles, key=lambda each: each.name):
+        yield from compared.conflicts_of(profile)
+        compared.add(profile)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a comparison needs of a profile; ``left`` are the pods that it selects, as it leaves them.
+
+    A selector is what it allows each label to be; None is one that selects nothing.
+    """
+
+    profile: ColocationProfile
+    settings: Mapping[str, ProfileSetting]
+    changed: Mapping[str, str | None]
+    namespaces: Mapping[str, AllowedValues] | None
+    pods: Mapping[str, AllowedValues] | None
+    left: Mapping[str, AllowedValues] | None
+
+    @classmethod
+    def of(cls, profile: ColocationProfile) -> _Facts:
+        changed = profile.labels_left()
+        allowed = (_allowed(each) for each in (profile.namespaces, profile.pods, _left_by(profile, changed)))
+        return cls(profile, profile.settings(), changed, *allowed)
+
+
+def _allowed(selector: LabelSelector) -> Mapping[str, AllowedValues] | None:
+    allowed = selector.allowed()
+    return None if selector.selects_nothing or any(each.is_nothing for each in allowed.values()) else allowed
+
+
+class ComparedProfiles:
+    """Profiles of different names, arranged so that one is compared only with those it may contradict."""
+
+    def __init__(self) -> None:
+        self._facts: dict[str, _Facts] = {}
+        self._pods: SelectorIndex[str] = SelectorIndex()
+        self._left: SelectorIndex[str] = SelectorIndex()
+
+    def add(self, profile: ColocationProfile) -> None:
+        facts = self._facts[profile.name] = _Facts.of(profile)
+        self._pods.add(profile.name, profile.pods)
+        self._left.add(profile.name, _left_by(profile, facts.changed))
+
+    def remove(self, name: str) -> None:
+        """Forget a profile, if it was added."""
+        facts = self._facts.pop(name, None)
+        if facts is not None:
+            self._pods.remove(name, facts.profile.pods)
+            self._left.remove(name, _left_by(facts.profile, facts.changed))
+
+    def conflicts_of(self, profile: ColocationProfile) -> Iterator[ProfileContradiction]:
+        """Yield what a profile sets otherwise than those of other names, in the order of their names."""
+        name, facts = profile.name, _Facts.of(profile)
+        before = set() if facts.pods is None else set(self._left.overlapping(facts.pods))
+        after = set() if facts.left is None else set(self._pods.overlapping(facts.left))
+        before, after = {each for each in before if each < name}, {each for each in after if each > name}
+        for each in sorted(before | after):
+            pair = (self._facts[each], facts) if each < name else (facts, self._facts[each])
+            yield from _conflicts_between(*pair)
+
+
+def _conflicts_between(first: _Facts, second: _Facts) -> Iterator[ProfileContradiction]:
+    ours, theirs = first.settings, second.settings
+    different = [path for path in ours.keys() & theirs.keys() if ours[path].value != theirs[path].value]
+    if not different or not _may_meet(first.namespaces, second.namespaces):
+        return
+    if not _may_meet(first.left, second.pods):
+        return
+    are_certain = _is_certain(first, second)
+    names = first.profile.name, second.profile.name
+    for path in sorted(different):
+        pair = {names[0]: ours[path], names[1]: theirs[path]}
+        is_certain = are_certain and not any(isinstance(each.value, list) for each in pair.values())
+        yield ProfileContradiction(*names, path, pair, is_certain)
+
+
+def _may_meet(ours: Mapping[str, AllowedValues] | None, theirs: Mapping[str, AllowedValues] | None) -> bool:
+    return ours is not None and theirs is not None and not are_disjoint(ours, theirs)
+
+
+def _implies(ours: Mapping[str, AllowedValues] | None, theirs: Mapping[str, AllowedValues] | None) -> bool:
+    return ours is None or (theirs is not None and is_implied(ours, theirs))
+
+
+def _left_by(profile: ColocationProfile, changed: Mapping[str, str | None]) -> LabelSelector:
     """Return what is known of the labels of pods that a profile has changed: the next one selects by them."""
-    changed = profile.labels_left()
     kept = tuple(each for each in profile.pods.requirements if each.key not in changed)
     known = LabelSelector.of_labels({key: value for key, value in changed.items() if value is not None})
     return LabelSelector(kept + known.requirements, profile.pods.selects_nothing)
 
 
-def _is_certain(first: ColocationProfile, second: ColocationProfile) -> bool:
+def _is_certain(first: _Facts, second: _Facts) -> bool:
     """Say whether both are applied to every pod that one of them selects."""
-    changed = first.labels_left()
     return (
-        min(first.probability, second.probability) == _ALL_PODS
-        and not any(each.key in changed for each in second.pods.requirements)
+        min(first.profile.probability, second.profile.probability) == _ALL_PODS
+        and not any(each.key in first.changed for each in second.profile.pods.requirements)
         and any(
-            one.namespaces.implies(other.namespaces) and one.pods.implies(other.pods)
+            _implies(one.namespaces, other.namespaces) and _implies(one.pods, other.pods)
             for one, other in ((first, second), (second, first))
         )
     )
@@ -250,15 +329,40 @@ def profiles_in(text: str) -> list[Parsed[ColocationProfile]]:
     readings = [each for each in read_objects(text) if _kind(each) == KIND]
     found = [parse_profile(each) for each in readings]
     order = {each.value.name: at for at, each in enumerate(found) if each.value}
-    for conflict in conflicts([each for at in order.values() if (each := found[at].value)]):
-        name = max(conflict.first, conflict.second, key=lambda each: order[each])
-        at, field = order[name], ("spec", *conflict.settings[name].field)
-        root = Place.of(readings[at].root or Located(None, 0), ())
-        line, column = readings[at].positions.at(_at(root, *field).offset)
+    compared = list(order.values())
+    for at in compared[MOST_COMPARED : MOST_COMPARED + 1]:
+        count = len(compared) - MOST_COMPARED
+        message = (
+            f"this profile and {count - 1:,} more are not compared with the others: {MOST_COMPARED:,} are"
+        )
+        _add_problem(found, at, Problem(Severity.WARNING, *_position(readings[at]), "", message))
+    kept: dict[Severity, list[ProfileContradiction]] = {each: [] for each in Severity}
+    left = Counter[Severity]()
+    for conflict in _each_conflict(each for at in compared[:MOST_COMPARED] if (each := found[at].value)):
         severity = Severity.ERROR if conflict.is_certain else Severity.WARNING
-        problem = Problem(severity, line, column, path_text(field), str(conflict))
-        found[at] = replace(found[at], problems=(*found[at].problems, problem))
+        if len(kept[severity]) < MOST_PROBLEMS:
+            kept[severity].append(conflict)
+        else:
+            left[severity] += 1
+    for severity, of_severity in kept.items():
+        for conflict in of_severity:
+            name = max(conflict.first, conflict.second, key=lambda each: order[each])
+            at, field = order[name], ("spec", *conflict.settings[name].field)
+            line, column = _position(readings[at], *field)
+            _add_problem(found, at, Problem(severity, line, column, path_text(field), str(conflict)))
+    for severity, count in left.items():
+        message = f"and {count:,} more settings in which two profiles differ, not listed here"
+        _add_problem(found, -1, Problem(severity, *_position(readings[-1]), "", message))
     return found
+
+
+def _position(reading: TextReading, *path: str) -> tuple[int, int]:
+    root = Place.of(reading.root or Located(None, 0), ())
+    return reading.positions.at(_at(root, *path).offset)
+
+
+def _add_problem(found: list[Parsed[ColocationProfile]], at: int, problem: Problem) -> None:
+    found[at] = replace(found[at], problems=(*found[at].problems, problem))
 
 
 def _kind(reading: TextReading) -> str:

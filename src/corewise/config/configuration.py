@@ -18,13 +18,14 @@ A null is an absent key. The structs are those of Koordinator, and ``defaultRati
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 from typing import TypeAlias
 
-from corewise.config.decoding import Decoder, Fields, Parsed, Place, Problem, Severity, did_you_mean, either
+from corewise.config.decoding import MOST_PROBLEMS, Decoder, Fields, Parsed, Place, Problem, Severity, either
 from corewise.config.json_text import read_json
 from corewise.config.node_configs import Configuration, S, read_node_configs
 from corewise.quantities import ONE, Ratio
@@ -131,13 +132,18 @@ def node_config_conflicts(
     """Return one error for each pair of entries that select a common node, naming such a node."""
     common: dict[tuple[int, int], list[str]] = {}
     for name, labels in nodes:
-        first, *others = config.matching(labels) or (None,)
-        for other in others:
-            if first is not None and other is not None:
-                common.setdefault((first.index, other.index), []).append(name)
-    return tuple(
-        _conflict(config, first, other, sorted(names)) for (first, other), names in sorted(common.items())
-    )
+        # With more entries for one node, there are enough pairs of smaller numbers to list.
+        matching = list(islice(config.each_matching(labels), MOST_PROBLEMS + 1))
+        for first, other in zip(matching[:1] * len(matching), matching[1:], strict=False):
+            common.setdefault((first.index, other.index), []).append(name)
+    listed = sorted(common.items())[:MOST_PROBLEMS]
+    found = [_conflict(config, first, other, sorted(names)) for (first, other), names in listed]
+    if len(common) > MOST_PROBLEMS:
+        message = (
+            f"and {len(common) - MOST_PROBLEMS:,} more errors or more: other entries select common nodes"
+        )
+        found.append(replace(found[-1], path="", message=message))
+    return tuple(found)
 
 
 def _conflict(config: Configuration[S], first: int, other: int, names: list[str]) -> Problem:
@@ -200,7 +206,7 @@ def _amplification_strategy(
     for key, place in entries:
         name = str(key.path[-1])
         if name not in known:
-            decoder.error(key, f"only cpu and memory can be amplified{did_you_mean(name, known)}")
+            decoder.error(key, f"only cpu and memory can be amplified{decoder.near(name, known)}")
             continue
         resource = AmplifiableResource(name)
         ratio = decoder.ratio(place, SMALLEST_RATIO, largest, "a node is never made smaller")

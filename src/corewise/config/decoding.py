@@ -4,7 +4,8 @@ A Decoder walks the tree that :func:`corewise.config.json_text.read_json` or
 :func:`corewise.config.yaml_text.read_yaml` has read. Each of its methods takes a Place and returns the value
 there, or None if the place is empty (absent or null) or wrong; what is wrong is then in ``problems``. Unknown
 keys are warnings, since configuration outlives programs; in a ``strict`` text they are errors, so that a
-typing mistake is not taken for the default. Everything else is an error.
+typing mistake is not taken for the default. Everything else is an error. Of either, ``MOST_PROBLEMS`` are
+kept and the others counted, so that no text makes more work, or a longer answer, than it is long.
 
 A number is exact: 0.6 in steps of 0.01 is 60. One with more decimal places than are counted is not rounded;
 the problem names the nearest that is allowed.
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from itertools import islice
 from typing import Generic, TypeVar
 
 from corewise.config.json_text import BROKEN, Items, Located, Members, Path, TextReading, Value, path_text
@@ -24,7 +26,10 @@ from corewise.quantities import WHOLE, Ratio, Share
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
+MOST_PROBLEMS = 100
+"""How many errors of a text are listed, and how many warnings; the others are counted."""
 _LONGEST_SHOWN = 40
+_LONGEST_PATH = 500
 _PERCENT = 100
 
 
@@ -100,13 +105,20 @@ class Decoder:
             Problem(Severity.ERROR, fault.line, fault.column, fault.path, fault.message)
             for fault in reading.faults
         ]
+        self._counts = {Severity.ERROR: len(self.problems), Severity.WARNING: 0}
+        self._last: dict[Severity, tuple[int, int]] = {}
+        self._looked_up = 0
         self.root = Place.of(reading.root or Located(BROKEN, 0), ())
 
     def finish(self, value: T) -> Parsed[T]:
         """Return the value, unless there are errors, with the problems in the order of the text."""
-        problems = tuple(sorted(self.problems, key=lambda each: (each.line, each.column)))
-        failed = any(each.severity is Severity.ERROR for each in problems)
-        return Parsed(None if failed else value, problems, value if self._is_sound else None)
+        problems = sorted(self.problems, key=lambda each: (each.line, each.column))
+        for severity, place in self._last.items():
+            left = self._counts[severity] - sum(each.severity is severity for each in self.problems)
+            message = f"and {left:,} more {severity}{'s' * (left > 1)}, not listed here"
+            problems.append(Problem(severity, *place, "", message))
+        failed = self.error_count > 0
+        return Parsed(None if failed else value, tuple(problems), value if self._is_sound else None)
 
     def position(self, place: Place) -> tuple[int, int]:
         return self._positions.at(place.offset)
@@ -114,7 +126,12 @@ class Decoder:
     @property
     def error_count(self) -> int:
         """How many errors there are so far."""
-        return sum(each.severity is Severity.ERROR for each in self.problems)
+        return self._counts[Severity.ERROR]
+
+    def near(self, word: str, known: Iterable[str]) -> str:
+        """Return what :func:`did_you_mean` does, for as many words as there are problems listed."""
+        self._looked_up += 1
+        return did_you_mean(word, known) if self._looked_up <= 2 * MOST_PROBLEMS else ""
 
     def error(self, place: Place, message: str) -> None:
         self._report(place, message, Severity.ERROR)
@@ -124,7 +141,14 @@ class Decoder:
 
     def _report(self, place: Place, message: str, severity: Severity) -> None:
         line, column = self.position(place)
-        self.problems.append(Problem(severity, line, column, path_text(place.path), message))
+        self._counts[severity] += 1
+        if self._counts[severity] > MOST_PROBLEMS:
+            self._last[severity] = max((line, column), self._last.get(severity, (0, 0)))
+            return
+        path = path_text(place.path)
+        if len(path) > _LONGEST_PATH:
+            path = f"{path[:_LONGEST_PATH]}…"
+        self.problems.append(Problem(severity, line, column, path, message))
 
     def entries(self, place: Place) -> list[tuple[Place, Place]]:
         """Return the key and the value of each member of an object."""
@@ -145,10 +169,11 @@ class Decoder:
         found: dict[str, Place] = {}
         for key, value in self.entries(place):
             name = str(key.path[-1])
-            near = did_you_mean(name, names)
             if name in names:
                 found[name] = value
-            elif self._strict:
+                continue
+            near = self.near(name, names)
+            if self._strict:
                 self.error(
                     key, f"unknown key{near}" if near else f"unknown key: known here are {', '.join(names)}"
                 )
@@ -182,7 +207,7 @@ class Decoder:
         known = [each.value for each in choices]
         if word is None or word in known:
             return None if word is None else choices(word)
-        hint = did_you_mean(word, known) or f": write {' or '.join(known)}"
+        hint = self.near(word, known) or f": write {' or '.join(known)}"
         self.error(place, f"{shown(word)} is not a known value{hint}")
         return None
 
@@ -265,6 +290,14 @@ class NumberForm:
     @property
     def wanted(self) -> str:
         return f"write one with at most {self.described}" if self.places else "write a whole one"
+
+
+def listed(messages: Iterable[str]) -> list[str]:
+    """Return ``MOST_PROBLEMS`` messages, and how many more there are."""
+    every = iter(messages)
+    first = list(islice(every, MOST_PROBLEMS))
+    left = sum(1 for _ in every)
+    return [*first, f"and {left:,} more, not listed here"] if left else first
 
 
 def either(stated: T | None, default: T) -> T:

@@ -7,26 +7,37 @@ The members beside ``nodeConfigs`` may stand in each entry too. A null is an abs
 A node's strategy is that of the **first** ``nodeConfigs`` entry whose selector matches, else the cluster's.
 What an entry leaves out it inherits from the cluster, and the cluster from the defaults. Maps merge entry by
 entry; an entry given in the override (a CPU model, a resource) replaces that entry whole.
+
+An entry whose nodes an earlier one selects too is never used, and gets a warning. Selectors are compared only
+where they require the same value of a label, or none; ``MOST_COMPARED`` bounds what is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from corewise.config.decoding import Decoder, Fields, Place, did_you_mean
+from corewise.config.decoding import Decoder, Fields, Place
 from corewise.vocabulary.selectors import (
     NOTHING,
+    AllowedValues,
     LabelSelector,
     Operator,
     Requirement,
+    SelectorIndex,
+    is_implied,
     label_key_fault,
     label_value_fault,
 )
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+MOST_ENTRIES = 1000
+"""How many ``nodeConfigs`` entries a key may have."""
+MOST_COMPARED = 50_000
+"""How many values of labels are looked at to find entries that are never used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +70,26 @@ class Configuration(Generic[S]):
     cluster: S
     node_configs: tuple[NodeConfig[S], ...] = ()
     has_lost_entries: bool = False
+    _index: SelectorIndex[int] = field(default_factory=SelectorIndex, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for position, entry in enumerate(self.node_configs):
+            self._index.add(position, entry.selector)
 
     def is_undecided(self, labels: Mapping[str, str]) -> bool:
         """Whether an entry that cannot be read may be meant for a node: no other one selects it."""
-        return self.has_lost_entries and not self.matching(labels)
+        return self.has_lost_entries and next(self.each_matching(labels), None) is None
 
     def matching(self, labels: Mapping[str, str]) -> tuple[NodeConfig[S], ...]:
         """Return every entry that selects a node. The first is used; more than one is a mistake."""
-        return tuple(entry for entry in self.node_configs if entry.selector.matches(labels))
+        return tuple(self.each_matching(labels))
+
+    def each_matching(self, labels: Mapping[str, str]) -> Iterator[NodeConfig[S]]:
+        """Yield every entry that selects a node, in their order."""
+        for position in sorted(self._index.matching(labels)):
+            entry = self.node_configs[position]
+            if entry.selector.matches(labels):
+                yield entry
 
     def mapped(self, change: Callable[[S], T]) -> Configuration[T]:
         """Return the same entries with other strategies."""
@@ -81,9 +104,9 @@ class Configuration(Generic[S]):
 
     def strategy_for(self, labels: Mapping[str, str]) -> tuple[S, str]:
         """Return a node's strategy, and where it comes from in words."""
-        matching = self.matching(labels)
-        if matching:
-            return matching[0].strategy, f"{matching[0]} over the cluster strategy"
+        first = next(self.each_matching(labels), None)
+        if first is not None:
+            return first.strategy, f"{first} over the cluster strategy"
         if self.node_configs:
             member = self.node_configs[0].member
             return self.cluster, f"cluster strategy (no {member} entry matches)"
@@ -110,26 +133,71 @@ def read_node_configs(
     root = decoder.fields(decoder.root, (*((around,) if around else own), member))
     cluster = read(decoder, decoder.fields(root[around], own) if around else root, default)
     entries: list[NodeConfig[S]] = []
+    earlier = _EarlierEntries()
     before = decoder.error_count
     places = decoder.items(root[member])
+    if len(places) > MOST_ENTRIES:
+        decoder.error(root[member], f"has {len(places):,} entries: the first {MOST_ENTRIES:,} are read")
     has_lost_entries = decoder.error_count > before
-    for index, place in enumerate(places):
+    for index, place in enumerate(places[:MOST_ENTRIES]):
         before = decoder.error_count
         fields = decoder.fields(place, (*_ENTRY_KEYS, *own))
         line, column = decoder.position(place)
         name = decoder.text(fields["name"]) or ""
         selector = _node_selector(decoder, fields["nodeSelector"])
         is_lost = decoder.error_count > before
-        first = next((entry for entry in entries if selector.implies(entry.selector)), None)
-        if first is not None and not selector.selects_nothing:
+        was_exhausted = earlier.is_exhausted
+        first = earlier.first_implied_by(selector)
+        if first is not None:
             decoder.warn(
-                place, f"is never used: {first} comes first and selects every node that this entry does"
+                place,
+                f"is never used: {entries[first]} comes first and selects every node that this entry does",
+            )
+        elif earlier.is_exhausted and not was_exhausted:
+            decoder.warn(
+                place,
+                "not checked whether this entry and the following are ever used: there are too many "
+                "selectors without a value that they require",
             )
         strategy = read(decoder, fields, cluster)
         has_lost_entries |= is_lost
         if not is_lost:
             entries.append(NodeConfig(index, name, selector, strategy, line, column, member))
+            earlier.add(selector)
     return Configuration(cluster, tuple(entries), has_lost_entries)
+
+
+class _EarlierEntries:
+    """The selectors of the entries so far, by position; ``compared`` counts the values looked at."""
+
+    def __init__(self) -> None:
+        self._allowed: list[Mapping[str, AllowedValues]] = []
+        self._index: SelectorIndex[int] = SelectorIndex()
+        self.compared = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self.compared > MOST_COMPARED
+
+    def add(self, selector: LabelSelector) -> None:
+        self._index.add(len(self._allowed), selector)
+        self._allowed.append(selector.allowed())
+
+    def first_implied_by(self, selector: LabelSelector) -> int | None:
+        """Return the first that selects all that a selector does; None if none does."""
+        if selector.selects_nothing or not self._allowed:
+            return None
+        ours = selector.allowed()
+        if any(each.is_nothing for each in ours.values()):
+            return 0
+        for position in sorted(self._index.implied_by(ours)):
+            theirs = self._allowed[position]
+            self.compared += 1 + sum(len(each.values) for each in theirs.values())
+            if self.is_exhausted:
+                return None
+            if is_implied(ours, theirs):
+                return position
+        return None
 
 
 def _node_selector(decoder: Decoder, place: Place) -> LabelSelector:
@@ -180,7 +248,7 @@ def _operator(decoder: Decoder, place: Place) -> Operator | None:
         return None
     if name in tuple(Operator):
         return Operator(name)
-    hint = did_you_mean(name, tuple(Operator)) or f": write {', '.join(Operator)}"
+    hint = decoder.near(name, tuple(Operator)) or f": write {', '.join(Operator)}"
     decoder.error(place, f'"{name[:40]}" is not an operator{hint}')
     return None
 

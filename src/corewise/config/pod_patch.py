@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from corewise.config.decoding import Decoder, Place, did_you_mean, shown
+from corewise.config.decoding import Decoder, Place, shown
 from corewise.config.json_text import Items, Members, Value
 
 if TYPE_CHECKING:
     from kubedouble.schema.structure import Field, Schema
 
+_BEYOND_INTEGERS = Decimal(2**63)
 _PATCHED = ("metadata", "spec")
 _DIRECTIVES = ("$patch", "$retainKeys", "$setElementOrder/", "$deleteFromPrimitiveList/")
 
@@ -80,7 +81,7 @@ def _check_object(decoder: Decoder, place: Place, schema: Schema) -> None:
             if not name.startswith(_DIRECTIVES):
                 decoder.error(key, f"unknown directive: known are {', '.join(_DIRECTIVES)}")
         elif not schema.preserve_unknown:
-            near = did_you_mean(name, schema.fields)
+            near = decoder.near(name, schema.fields)
             decoder.error(
                 key, f"unknown field{near}" if near else "unknown field: a pod has none of this name here"
             )
@@ -104,13 +105,14 @@ def _check_scalar(decoder: Decoder, place: Place, schema: Schema) -> None:
 
 
 def _plain(value: Value) -> Any:
-    """Return what JSON has: numbers without a fraction are whole."""
+    """Return what JSON has: numbers without a fraction are whole, if they fit in 64 bits."""
     match value:
         case Members():
             return {member.key: _plain(member.value.value) for member in value}
         case Items():
             return [_plain(item.value) for item in value]
         case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
+            is_whole = value.copy_abs() < _BEYOND_INTEGERS and value == value.to_integral_value()
+            return int(value) if is_whole else float(value)
         case _:
             return value

@@ -14,8 +14,8 @@ import msgspec
 from corewise.colocation.profiles import PriorityOfClass
 from corewise.config.colocation_profile import (
     ColocationProfile,
+    ComparedProfiles,
     ProfileContradiction,
-    conflicts,
     parse_profile,
 )
 from corewise.config.decoding import Parsed
@@ -58,6 +58,7 @@ class Profiles:
     ) -> None:
         self._on_change, self._on_effect = on_change, on_effect
         self.good: dict[str, ColocationProfile] = {}
+        self._compared = ComparedProfiles()
         self.objects = Cache(client, COLOCATION_PROFILES, on_change=self._changed, clock=clock)
         self.classes = Cache(client, PRIORITY_CLASSES, on_change=lambda _old, _new: on_effect(), clock=clock)
         self._namespaces = Cache(client, NAMESPACES, on_change=self._namespace_changed, clock=clock)
@@ -97,12 +98,12 @@ class Profiles:
 
     def conflicts_of(self, profile: ColocationProfile) -> list[ProfileContradiction]:
         """Return what a profile, stored or not, sets otherwise than the others."""
-        others = [each for each in self.good.values() if each.name != profile.name]
-        return [each for each in conflicts([*others, profile]) if profile.name in each.settings]
+        return list(self._compared.conflicts_of(profile))
 
     def _changed(self, old: RawObject | None, new: RawObject | None) -> None:
         if old is not None:
             self.good.pop(old.metadata.name, None)
+            self._compared.remove(old.metadata.name)
         if new is not None:
             name, parsed = new.metadata.name, parse_object(new)
             if parsed.value is None:
@@ -112,6 +113,8 @@ class Profiles:
                 )
             else:
                 self.good[name] = parsed.value
+                self._compared.remove(name)
+                self._compared.add(parsed.value)
                 for conflict in self.conflicts_of(parsed.value):
                     if conflict.is_certain:
                         log.warning(

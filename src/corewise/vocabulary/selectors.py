@@ -9,10 +9,12 @@ Source: k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go, pkg/labels/selector.go,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
@@ -85,9 +87,26 @@ class AllowedValues:
         may_be_absent = self.may_be_absent and other.may_be_absent
         return AllowedValues(may_be_absent, values, self.all_but and other.all_but)
 
+    def is_within(self, other: AllowedValues) -> bool:
+        """Whether everything that is allowed here is allowed there too."""
+        if self.may_be_absent and not other.may_be_absent:
+            return False
+        match self.all_but, other.all_but:
+            case True, True:
+                return other.values <= self.values
+            case True, False:
+                return False
+            case False, True:
+                return self.values.isdisjoint(other.values)
+            case _:
+                return self.values <= other.values
+
     @property
     def is_nothing(self) -> bool:
         return not (self.may_be_absent or self.all_but or self.values)
+
+
+ANYTHING = AllowedValues()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +140,7 @@ class LabelSelector:
         """Say whether ``other`` selects all labels that are selected here."""
         if self.excludes(self):
             return True
-        ours = self.allowed()
-        return not other.selects_nothing and all(
-            (found := ours.get(key, AllowedValues())) & theirs == found
-            for key, theirs in other.allowed().items()
-        )
+        return not other.selects_nothing and is_implied(self.allowed(), other.allowed())
 
     @property
     def document(self) -> dict[str, Any]:
@@ -140,6 +155,88 @@ class LabelSelector:
 
 NOTHING = LabelSelector(selects_nothing=True)
 """The selector that is meant where none is written."""
+
+
+class SelectorIndex(Generic[K]):
+    """Many selectors, arranged so that a question about labels is put to few of them.
+
+    Each is filed under the values of one label that it requires. A selector that requires none is asked each
+    time. What the methods return *may* be right, and whoever asks checks it; what they leave out is not.
+    """
+
+    def __init__(self) -> None:
+        self._by_value: dict[str, dict[str, set[K]]] = {}
+        self._by_key: dict[str, set[K]] = {}
+        self._unfiled: set[K] = set()
+
+    def add(self, name: K, selector: LabelSelector) -> None:
+        """File a selector; one that selects nothing is not worth it."""
+        if selector.selects_nothing:
+            return
+        required = [each for each in selector.requirements if each.operator is Operator.IN]
+        if required:
+            chosen = min(required, key=self._crowd)
+            by_value = self._by_value.setdefault(chosen.key, {})
+            for value in chosen.values:
+                by_value.setdefault(value, set()).add(name)
+            return
+        keys = [each.key for each in selector.requirements if each.allowed != ANYTHING]
+        if keys:
+            self._by_key.setdefault(min(keys, key=lambda key: len(self._by_key.get(key, ()))), set()).add(
+                name
+            )
+        else:
+            self._unfiled.add(name)
+
+    def _crowd(self, requirement: Requirement) -> int:
+        by_value = self._by_value.get(requirement.key, {})
+        return sum(len(by_value.get(value, ())) for value in requirement.values)
+
+    def remove(self, name: K, selector: LabelSelector) -> None:
+        """Forget a selector that was added."""
+        for each in selector.requirements:
+            by_value = self._by_value.get(each.key, {})
+            for value in each.values:
+                by_value.get(value, set()).discard(name)
+            self._by_key.get(each.key, set()).discard(name)
+        self._unfiled.discard(name)
+
+    def matching(self, labels: Mapping[str, str]) -> Iterator[K]:
+        """Yield what may match these labels."""
+        yield from self._unfiled
+        for names in self._by_key.values():
+            yield from names
+        for key, value in labels.items():
+            yield from self._by_value.get(key, {}).get(value, ())
+
+    def implied_by(self, allowed: Mapping[str, AllowedValues]) -> Iterator[K]:
+        """Yield what may select everything that a selector does, given what that one allows."""
+        yield from self._unfiled
+        for key, each in allowed.items():
+            yield from self._by_key.get(key, ())
+            if not each.may_be_absent and not each.all_but:
+                yield from self._by_value.get(key, {}).get(min(each.values), ())
+
+    def overlapping(self, allowed: Mapping[str, AllowedValues]) -> Iterator[K]:
+        """Yield what may select labels that a selector does, given what that one allows."""
+        yield from self._unfiled
+        for names in self._by_key.values():
+            yield from names
+        for key, by_value in self._by_value.items():
+            each = allowed.get(key, ANYTHING)
+            values: Iterable[str] = by_value if each.all_but else by_value.keys() & each.values
+            for value in values:
+                yield from by_value[value]
+
+
+def is_implied(ours: Mapping[str, AllowedValues], theirs: Mapping[str, AllowedValues]) -> bool:
+    """Say whether all labels that ``ours`` allows are allowed by ``theirs``."""
+    return all(ours.get(key, ANYTHING).is_within(each) for key, each in theirs.items())
+
+
+def are_disjoint(ours: Mapping[str, AllowedValues], theirs: Mapping[str, AllowedValues]) -> bool:
+    """Say whether no labels are allowed by both, where each by itself allows some."""
+    return any((ours[key] & theirs[key]).is_nothing for key in ours.keys() & theirs.keys())
 
 
 def label_key_fault(key: str) -> str | None:
