@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from aiohttp import ClientSession, TCPConnector
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from corewise.assessment.cluster import read_configuration
 from corewise.assessment.nodes import BoundPod
 from corewise.kube.admission import AdmissionRequest, decode_review
 from corewise.kube.errors import DecodeError
@@ -29,7 +31,7 @@ from corewise.manager.webhooks import (
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import WEBHOOKS
 from corewise.service.options import Address
-from corewise.service.webhooks import Answer, Webhook, WebhookServer
+from corewise.service.webhooks import Answer, ReviewOutcome, Webhook, WebhookServer
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import (
@@ -308,6 +310,43 @@ async def test_a_key_that_was_bad_before_does_not_stop_other_changes() -> None:
     response = response_of(answer.body)
     assert response["allowed"]
     assert NORMALIZATION_KEY in response["warnings"][0]
+
+
+@pytest.mark.parametrize("depth", [150, 450, 900, 5000])
+@pytest.mark.parametrize("webhook", [APPLY_PROFILE, OFFLINE_PODS])
+async def test_a_pod_nested_too_deep_is_malformed(webhook: str, depth: int) -> None:
+    pod: dict[str, Any] = copy.deepcopy(OFFLINE_POD)
+    pod["spec"]["x"] = "@"
+    document = json.dumps(review(webhook, pod, None, operation="CREATE"))
+    assert await ask(webhook, document.replace('"@"', "[" * depth + "]" * depth).encode()) is None
+
+
+async def test_a_number_of_millions_of_digits_in_a_patch_is_refused() -> None:
+    patch = {"spec": {"activeDeadlineSeconds": "@"}}
+    profile = {"metadata": {"name": "p"}, "spec": {"selector": {}, "patch": patch}}
+    for number in ("1e30000000", "-1e-30000000", "9" * 5000):
+        document = json.dumps(review(PROFILE, profile, None, operation="CREATE")).replace('"@"', number)
+        answer = await ask(PROFILE, document.encode())
+        assert answer is not None
+        assert "out of range" in response_of(answer.body)["status"]["message"]
+
+
+async def test_a_long_configuration_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def reading(*arguments: Any, **options: Any) -> Any:
+        threads.append(threading.get_ident())
+        return read_configuration(*arguments, **options)
+
+    monkeypatch.setattr("corewise.manager.webhooks.read_configuration", reading)
+    for entries in (1, 2000):
+        text = json.dumps({"nodeConfigs": [{"nodeSelector": {"matchLabels": {"a": "b"}}}] * entries})
+        config = {**CONFIG, "data": {NORMALIZATION_KEY: text}}
+        document = body(review(CONFIG_MAP, config, None, operation="CREATE", name=CONFIG_NAME))
+        answer = await ask(CONFIG_MAP, document)
+        assert answer is not None
+        assert (answer.outcome is ReviewOutcome.ALLOWED) is (entries == 1)
+    assert [each == threading.get_ident() for each in threads] == [True, False]
 
 
 async def test_other_config_maps_are_none_of_our_business() -> None:

@@ -174,6 +174,8 @@ async def test_views_are_json(page: Page, path: str, status: int, shown: Any) ->
         ("/api/what-if", {}, "{}", 400),
         ("/api/what-if", {}, '{"long": 1}', 503),
         ("/api/what-if", {}, "[", 400),
+        ("/api/what-if", {}, '{"a": ' + "[" * 500 + "]" * 500 + "}", 400),
+        ("/api/what-if", {}, '{"a": ' + "[" * 50_000 + "]" * 50_000 + "}", 400),
         ("/api/what-if", {"Content-Type": "text/plain"}, '{"ratio": 2}', 415),
         ("/api/what-if", {"Origin": "http://x.example"}, '{"ratio": 2}', 403),
         ("/api/what-if", {"Origin": "http://["}, '{"ratio": 2}', 403),

@@ -21,7 +21,7 @@ import msgspec
 
 from corewise.kube.errors import DecodeError
 from corewise.kube.objects import EMPTY, Struct
-from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 
 
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -198,7 +198,7 @@ def decode_review(body: bytes, path: str = "") -> AdmissionRequest:
     try:
         review = _REVIEW.decode(body)
     except UNREADABLE as error:
-        raise DecodeError(f"no AdmissionReview: {error}") from error
+        raise DecodeError(f"no AdmissionReview: {unreadable_text(error)}") from error
     if review.kind != "AdmissionReview" or review.api_version != API_VERSION:
         got = f"{review.api_version} {review.kind}".strip() or "neither apiVersion nor kind"
         raise DecodeError(f"{API_VERSION} AdmissionReview expected, got {got}")

@@ -17,7 +17,7 @@ import msgspec
 from corewise.kube.errors import DecodeError, api_error
 from corewise.kube.objects import Struct
 from corewise.kube.resources import Resource
-from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 
 T = TypeVar("T")
 
@@ -127,6 +127,37 @@ def decode_object(resource: Resource[T], body: bytes | msgspec.Raw, label: str) 
     except UNREADABLE as error:
         raise DecodeError(f"{label}: {error}") from error
     return decoded
+
+
+DEEPEST = 100
+"""Levels of a document that is walked as it is. No pod has a fifth of them; Python's stack has a limit."""
+
+
+def decode_value(body: bytes | msgspec.Raw, label: str) -> Any:
+    """Any JSON value, as plain dicts and lists.
+
+    Raises:
+        DecodeError: if it cannot be read, or is nested deeper than ``DEEPEST`` levels.
+    """
+    try:
+        value = msgspec.json.decode(body)
+    except UNREADABLE as error:
+        raise DecodeError(f"{label}: {unreadable_text(error)}") from error
+    level = [value]
+    for _ in range(DEEPEST):
+        parts = [each for each in level if isinstance(each, dict | list)]
+        if not parts:
+            return value
+        level = [item for each in parts for item in (each.values() if isinstance(each, dict) else each)]
+    raise DecodeError(f"{label}: nested deeper than {DEEPEST} levels")
+
+
+def decode_document(body: bytes | msgspec.Raw, label: str) -> dict[str, Any]:
+    """A JSON object, as a plain dict; raises as :func:`decode_value`."""
+    value = decode_value(body, label)
+    if not isinstance(value, dict):
+        raise DecodeError(f"{label}: a JSON object is expected")
+    return value
 
 
 def decode_page(resource: Resource[T], body: bytes) -> Page[T]:

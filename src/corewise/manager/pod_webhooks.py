@@ -20,8 +20,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from corewise.colocation.offline import (
     ASKS_FOR_ONLINE_RESOURCES,
     IS_OFFLINE,
@@ -32,15 +30,16 @@ from corewise.colocation.offline import (
 )
 from corewise.colocation.profiles import ProfileNotApplicableError, with_profile
 from corewise.config.colocation_profile import ColocationProfile
+from corewise.config.decoding import listed
 from corewise.kube.admission import AdmissionRequest, OperationType, operations_between
-from corewise.kube.decoding import decode_object
+from corewise.kube.decoding import decode_document, decode_object
 from corewise.kube.errors import DecodeError
 from corewise.kube.resources import COLOCATION_PROFILES, PODS
 from corewise.manager.options import PODS_NAME, OfflinePods
 from corewise.manager.profiles import Profiles, parse_object
 from corewise.quantities import QuantityError
 from corewise.service.installation import ClientConfig
-from corewise.service.webhooks import Answer, allowed, refused, rule, webhook
+from corewise.service.webhooks import MOST_AT_ONCE, Answer, allowed, off_loop, refused, rule, webhook
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, STATIC_POD
 
 PROFILE_PATH = "/apply-profile/"
@@ -165,11 +164,13 @@ class PodWebhooks:
         if request.operation not in {OperationType.CREATE, OperationType.UPDATE}:
             return allowed(request)
         new = decode_object(COLOCATION_PROFILES, request.object, "object")
-        parsed = parse_object(new)
+        # A patch is checked against the fields of a pod, which are loaded when the first one is.
+        size = len(bytes(new.spec)) if b'"patch"' not in bytes(new.spec) else MOST_AT_ONCE + 1
+        parsed = await off_loop(size, lambda: parse_object(new))
         faults = [f"{each.path}: {each.message}" for each in parsed.errors]
         if parsed.value is not None:
             found = self.profiles.conflicts_of(parsed.value)
-            faults += [each.said_of(parsed.value.name) for each in found if each.is_certain]
+            faults += listed(each.said_of(parsed.value.name) for each in found if each.is_certain)
         if faults and (
             request.operation is OperationType.CREATE
             or bytes(new.spec)
@@ -181,7 +182,8 @@ class PodWebhooks:
         warnings = [f"{each.path}: {each.message}" for each in parsed.warnings]
         if not self.are_installed:
             warnings.append("no profile is applied: corewise manager runs without --webhook-service")
-        return allowed(request, warnings=[*faults, *warnings, *self.profiles.remarks(parsed.value)])
+        remarks = listed(self.profiles.remarks(parsed.value))
+        return allowed(request, warnings=[*faults, *warnings, *remarks])
 
 
 def refusal(mark: str, asked: Iterable[str]) -> str:
@@ -195,4 +197,4 @@ def refusal(mark: str, asked: Iterable[str]) -> str:
 def _pod(request: AdmissionRequest) -> dict[str, Any]:
     """Return the whole pod, which has the shape of one where it is read."""
     decode_object(PODS, request.object, "object")
-    return msgspec.json.decode(request.object, type=dict[str, Any])
+    return decode_document(request.object, "object")

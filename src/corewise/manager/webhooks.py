@@ -10,7 +10,7 @@ annotations as they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,13 +18,14 @@ from corewise.amplification.status import CONCERNED
 from corewise.assessment.cluster import (
     KEYS,
     ClusterContext,
+    ConfigurationReading,
     config_map_text,
     conflicts,
     read_configuration,
 )
 from corewise.assessment.nodes import NodeView
 from corewise.colocation.offline import is_offered
-from corewise.config.decoding import Severity
+from corewise.config.decoding import Problem, Severity
 from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
@@ -45,7 +46,7 @@ from corewise.manager.profiles import Profiles
 from corewise.manager.snapshot import Snapshot
 from corewise.prometheus.exposition import Exposition
 from corewise.service.installation import ClientConfig
-from corewise.service.webhooks import Answer, Webhook, allowed, refused, rule, webhook
+from corewise.service.webhooks import Answer, Webhook, allowed, off_loop, refused, rule, webhook
 from corewise.vocabulary.names import AMPLIFICATION_PROBE
 
 SECRET_NAME = "corewise-webhook-certificates"  # noqa: S105 - the name of a Secret
@@ -219,8 +220,13 @@ class ConfigMapWebhook:
         if request.operation is OperationType.UPDATE:
             old = decode_object(CONFIG_MAPS, request.old_object, "oldObject")
         context, nodes = self.context(), tuple(self.nodes())
-        reading = read_configuration(new, largest=context.largest)
-        clashes = conflicts(reading.configuration, ((node.name, node.labels) for node in nodes))
+        labels = tuple((node.name, node.labels) for node in nodes)
+
+        def read() -> tuple[ConfigurationReading, Mapping[str, tuple[Problem, ...]]]:
+            reading = read_configuration(new, largest=context.largest)
+            return reading, conflicts(reading.configuration, labels)
+
+        reading, clashes = await off_loop(sum(map(len, new.data.values())), read)
         errors: list[str] = []
         warnings: list[str] = []
         for key in KEYS:

@@ -33,6 +33,8 @@ import msgspec
 from aiohttp import web
 
 from corewise.kube.clock import Clock
+from corewise.kube.decoding import decode_document
+from corewise.kube.errors import DecodeError
 from corewise.service.doors import RefusalCause, RefusedError, Route, read_body, when_lost
 from corewise.service.health import Access, ResourceAccess, TokenAccess
 from corewise.vocabulary.errors import OperationalError
@@ -188,11 +190,11 @@ class PageServer:
             raise RefusedError(429, RefusalCause.UNAVAILABLE, why)
         async with self._trying:
             try:
-                change = msgspec.json.decode(body, type=dict[str, Any])
+                change = decode_document(body, "the change")
                 trial = asyncio.ensure_future(self._views.what_if(change))
                 when_lost(request, trial.cancel)
                 return _json(await trial)
-            except ValueError as error:
+            except (ValueError, DecodeError) as error:
                 return _json({"message": str(error)}, status=400)
             except OperationalError as error:
                 return _json({"message": str(error)}, status=503)
