@@ -24,6 +24,7 @@ from corewise.config.colocation import (
     parse_suppression,
 )
 from corewise.config.decoding import Parsed
+from corewise.config.json_text import beyond_limits
 from corewise.config.node_configs import Configuration
 from corewise.quantities import Seconds, Share
 
@@ -256,10 +257,7 @@ OVERSUBSCRIPTION_PROBLEMS = {
     '{"ratio": 1e-400}': [
         "error line 1, column 11: ratio: 1E-400 has more than two decimal places: write 0.00"
     ],
-    '{"ratio": 1e-900}': [
-        "error line 1, column 11: ratio: the number 1e-900 is out of range: at most 1000 characters, "
-        + "and an exponent from -400 to 400"
-    ],
+    '{"ratio": 1e401}': [f"error line 1, column 11: ratio: {beyond_limits('1e401')}"],
     '{"ratio": "0.6"}': [
         'error line 1, column 11: ratio: "0.6" is text: write the number without quotes, 0.60, in 0.00..1.00'
     ],

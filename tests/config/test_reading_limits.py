@@ -192,11 +192,13 @@ def test_of_many_conflicts_of_profiles_some_are_listed() -> None:
     assert warnings[-1].message == "and 1,670 more settings in which two profiles differ, not listed here"
 
 
-def test_profiles_beyond_a_thousand_are_not_compared() -> None:
-    problems = [problem for each in profiles_in(profiles(1002)) for problem in each.problems]
-    assert [each.message for each in problems] == [
-        "this profile and 1 more are not compared with the others: 1,000 are"
-    ]
+def test_where_too_many_profiles_are_compared_it_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(colocation_profile, "MOST_COMPARED", 10)
+    found = profiles_in(profiles(60, "a{}: x"))
+    messages = [problem.message for each in found for problem in each.problems]
+    (said,) = (each for each in messages if "compared" in each)
+    assert said.startswith("profiles from p00006 on, by name, are not compared with the others")
+    assert len(messages) == 16
 
 
 @pytest.mark.parametrize("read", [read_json, read_yaml])

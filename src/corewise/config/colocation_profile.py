@@ -45,8 +45,8 @@ LONGEST_NAME = 200
 _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
 _INT32 = 2**31 - 1
 _ALL_PODS = 100
-MOST_COMPARED = 1000
-"""How many profiles of one file are compared with each other."""
+MOST_COMPARED = 100_000
+"""How many pairs of profiles of one file are compared."""
 _FIELD_OF_LABEL = {QOS_CLASS: "qosClass", SUB_PRIORITY: "koordinatorPriority"}
 _LEVEL = re.compile(r"-?[0-9]+|LC|HLS|LS|BE")
 _WHOLE = re.compile(r"-?[0-9]+")
@@ -212,14 +212,12 @@ class ProfileContradiction:
 
 def conflicts(profiles: Iterable[ColocationProfile]) -> list[ProfileContradiction]:
     """Return what profiles set differently on pods that two of them may select, in the order of names."""
-    return sorted(_each_conflict(profiles), key=lambda each: (each.first, each.second))
-
-
-def _each_conflict(profiles: Iterable[ColocationProfile]) -> Iterator[ProfileContradiction]:
     compared = ComparedProfiles()
+    found: list[ProfileContradiction] = []
     for profile in sorted(profiles, key=lambda each: each.name):
-        yield from compared.conflicts_of(profile)
+        found += compared.conflicts_of(profile)
         compared.add(profile)
+    return sorted(found, key=lambda each: (each.first, each.second))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +247,13 @@ def _allowed(selector: LabelSelector) -> Mapping[str, AllowedValues] | None:
 
 
 class ComparedProfiles:
-    """Profiles of different names, arranged so that one is compared only with those it may contradict."""
+    """Profiles of different names, arranged so that one is compared only with those it may contradict.
+
+    ``compared`` counts the pairs that were.
+    """
 
     def __init__(self) -> None:
+        self.compared = 0
         self._facts: dict[str, _Facts] = {}
         self._pods: SelectorIndex[str] = SelectorIndex()
         self._left: SelectorIndex[str] = SelectorIndex()
@@ -274,6 +276,7 @@ class ComparedProfiles:
         before = set() if facts.pods is None else set(self._left.overlapping(facts.pods))
         after = set() if facts.left is None else set(self._pods.overlapping(facts.left))
         before, after = {each for each in before if each < name}, {each for each in after if each > name}
+        self.compared += len(before) + len(after)
         for each in sorted(before | after):
             pair = (self._facts[each], facts) if each < name else (facts, self._facts[each])
             yield from _conflicts_between(*pair)
@@ -329,23 +332,27 @@ def profiles_in(text: str) -> list[Parsed[ColocationProfile]]:
     readings = [each for each in read_objects(text) if _kind(each) == KIND]
     found = [parse_profile(each) for each in readings]
     order = {each.value.name: at for at, each in enumerate(found) if each.value}
-    compared = list(order.values())
-    for at in compared[MOST_COMPARED : MOST_COMPARED + 1]:
-        count = len(compared) - MOST_COMPARED
-        message = (
-            f"this profile and {count - 1:,} more are not compared with the others: {MOST_COMPARED:,} are"
-        )
-        _add_problem(found, at, Problem(Severity.WARNING, *_position(readings[at]), "", message))
+    compared = ComparedProfiles()
     kept: dict[Severity, list[ProfileContradiction]] = {each: [] for each in Severity}
     left = Counter[Severity]()
-    for conflict in _each_conflict(each for at in compared[:MOST_COMPARED] if (each := found[at].value)):
-        severity = Severity.ERROR if conflict.is_certain else Severity.WARNING
-        if len(kept[severity]) < MOST_PROBLEMS:
-            kept[severity].append(conflict)
-        else:
-            left[severity] += 1
+    for name, at in sorted(order.items()):
+        profile = found[at].value
+        if profile is None:
+            continue
+        if compared.compared > MOST_COMPARED:
+            message = f"profiles from {name} on, by name, are not compared with the others: too many select "
+            message += "by different labels. Check them in several files"
+            _add_problem(found, at, Problem(Severity.WARNING, *_position(readings[at]), "", message))
+            break
+        for conflict in compared.conflicts_of(profile):
+            severity = Severity.ERROR if conflict.is_certain else Severity.WARNING
+            if len(kept[severity]) < MOST_PROBLEMS:
+                kept[severity].append(conflict)
+            else:
+                left[severity] += 1
+        compared.add(profile)
     for severity, of_severity in kept.items():
-        for conflict in of_severity:
+        for conflict in sorted(of_severity, key=lambda each: (each.first, each.second)):
             name = max(conflict.first, conflict.second, key=lambda each: order[each])
             at, field = order[name], ("spec", *conflict.settings[name].field)
             line, column = _position(readings[at], *field)
