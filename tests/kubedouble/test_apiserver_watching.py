@@ -15,6 +15,7 @@ from multidict import CIMultiDict
 from kubedouble.authentication import User
 from kubedouble.bootstrap import bootstrap
 from kubedouble.cluster import Cluster
+from kubedouble.errors import StatusError
 from kubedouble.requests import Call, parse
 from kubedouble.resources import Registry
 from kubedouble.store import Store
@@ -155,6 +156,12 @@ async def test_a_watch_ends_with_its_time(cluster: Cluster) -> None:
     response = Response()
     await Watch(cluster, call(cluster, "/api/v1/nodes", resourceVersion="0")).run(response, 0.01)
     assert response.types == []
+
+
+async def test_a_version_of_thousands_of_digits_is_a_bad_request(cluster: Cluster) -> None:
+    with pytest.raises(StatusError) as refused:
+        Watch(cluster, call(cluster, "/api/v1/nodes", resourceVersion="9" * 5000))
+    assert refused.value.code == 400
 
 
 async def test_an_expired_version_is_told_in_the_stream(cluster: Cluster) -> None:
