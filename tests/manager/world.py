@@ -56,6 +56,8 @@ LOOPBACK = Address("127.0.0.1", 0)
 QUICK_TERMS = Terms(lease_duration=60.0, renew_deadline=40.0, retry_period=0.2)
 """Quick to take over a lease that is released; on a busy machine nobody loses one for being slow."""
 PLAIN_NODES: Resource[dict[str, Any]] = NODES.typed(dict)
+PODS_NAMESPACE = "apps"
+"""Where pods are: neither default nor the manager's own, in which it has more permissions."""
 FAST = "Fast CPU"
 SLOW = "Slow CPU"
 MODELS = {
@@ -222,7 +224,7 @@ class World:
     async def add_pod(self, name: str, node: str, *, cpu: str) -> None:
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
         body = {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
-        await self.client.create(PODS, body, "default")
+        await self.client.create(PODS, body, PODS_NAMESPACE)
 
     async def node(self, name: str) -> dict[str, Any]:
         return await self.client.get(PLAIN_NODES, name)
@@ -308,12 +310,13 @@ async def program(
 
 @asynccontextmanager
 async def small_cluster(server: LocalAPIServer, directory: Path) -> AsyncIterator[World]:
-    """The server with the ConfigMap's namespace and NodeResourceTopology, and an administrator's client."""
+    """The server with namespaces for the ConfigMap and for pods, and NodeResourceTopology; an administrator."""
     server.write_kubeconfig(directory / "kubeconfig")
     config = load_config(str(directory / "kubeconfig"))
     async with Client(config) as client:
         await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=CRD)
-        await client.create(NAMESPACES, {"metadata": {"name": CONFIG_NAMESPACE}})
+        for name in (CONFIG_NAMESPACE, PODS_NAMESPACE):
+            await client.create(NAMESPACES, {"metadata": {"name": name}})
 
         async def served() -> bool:
             await client.list(NODE_RESOURCE_TOPOLOGIES)

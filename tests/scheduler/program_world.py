@@ -98,6 +98,8 @@ class SchedulerWorld:
     config: ClusterConfig
     clock: MovableClock = field(default_factory=MovableClock)
     running: list[Scheduler] = field(default_factory=list)
+    namespace: str = "default"
+    """Where pods are."""
 
     @asynccontextmanager
     async def scheduler(
@@ -148,7 +150,7 @@ class SchedulerWorld:
         )
 
     async def add_pod(self, name: str, **form: Any) -> dict[str, Any]:
-        return await self.client.create(PLAIN_PODS, pod_document(name, **form), "default")
+        return await self.client.create(PLAIN_PODS, pod_document(name, **form), self.namespace)
 
     async def bind(self, name: str, node: str, *, uid: str = "", by: Scheduler | None = None) -> None:
         """Bind a pod by a scheduler, the last one that was started unless it is given.
@@ -156,7 +158,7 @@ class SchedulerWorld:
         Raises:
             NotBoundError: if it is not bound.
         """
-        refused = await (by or self.running[-1]).binder.bind(Wanted("default", name, node, uid))
+        refused = await (by or self.running[-1]).binder.bind(Wanted(self.namespace, name, node, uid))
         if refused is not None:
             raise NotBoundError(refused.reason, refused.message)
 
@@ -165,10 +167,11 @@ class SchedulerWorld:
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": self.namespace},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self.client.request("POST", f"/api/v1/namespaces/default/pods/{name}/binding", body=body)
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/binding"
+        await self.client.request("POST", path, body=body)
 
     async def ledger(self, node: str) -> dict[str, str]:
         """The CPUs that pods own by a node's ledger, by the pods' names; both annotations agree."""
@@ -178,7 +181,7 @@ class SchedulerWorld:
         return {owner.name: str(owner.cpus) for owner in owned.owners.values()}
 
     async def pod(self, name: str) -> dict[str, Any]:
-        return await self.client.get(PLAIN_PODS, name, "default")
+        return await self.client.get(PLAIN_PODS, name, self.namespace)
 
     async def cpus(self, name: str) -> str | None:
         """The CPUs that a pod's resource-status names; None if it has none."""

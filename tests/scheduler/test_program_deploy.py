@@ -25,7 +25,7 @@ from corewise.vocabulary.reasons import Reason
 from kubedouble.authentication import service_account
 from kubedouble.rbac import Access, Rule
 from kubedouble.server import NEW_IN_1_36, serve
-from manager.world import eventually, small_cluster, until
+from manager.world import PODS_NAMESPACE, eventually, small_cluster, until
 from scheduler.program_world import NotBoundError, SchedulerWorld, caller
 from simulation.test_deploy import Recorder, apply
 
@@ -186,6 +186,7 @@ async def test_the_scheduler_uses_exactly_what_its_roles_grant(
 ) -> None:
     older = await before_1_36(tmp_path, monkeypatch)
     recorder = await as_its_account(world, tmp_path, monkeypatch)
+    world.namespace = PODS_NAMESPACE
     await world.add_node("n1", 8)
     await live(world, older, recorder)
     assert older.refused == recorder.refused == []

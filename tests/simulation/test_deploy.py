@@ -15,7 +15,13 @@ import yaml
 
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
-from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS, Resource
+from corewise.kube.resources import (
+    MUTATING_POLICY_BINDINGS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PODS,
+    Resource,
+)
 from corewise.manager.options import AmplifyBy, OfflinePods
 from corewise.manager.program import Manager
 from corewise.manager.webhooks import mutating_configuration, validating_configuration
@@ -26,15 +32,25 @@ from corewise.vocabulary.metrics import AMPLIFICATION_PATH
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
+    BATCH_CPU,
     CONFIG_NAME,
     CONFIG_NAMESPACE,
     NORMALIZATION_KEY,
+    QOS_CLASS,
 )
 from kubedouble import LocalAPIServer
 from kubedouble.authentication import User, service_account
 from kubedouble.errors import StatusError
 from kubedouble.rbac import Access, Rule
-from manager.world import World, amplification, eventually, normalization, until
+from manager.world import (
+    PLAIN_NODES,
+    PODS_NAMESPACE,
+    World,
+    amplification,
+    eventually,
+    normalization,
+    until,
+)
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ACCOUNT = service_account("corewise-system", "corewise-manager")
@@ -227,14 +243,27 @@ def world(installed: Client, recorder: Recorder, tmp_path: Path) -> World:
 
 
 async def prepare(world: World) -> None:
-    """A node with CPU facts, and a configuration that is bad while no webhook is there to refuse it."""
+    """Make a node with CPU facts, and what webhooks would prevent: bad configuration, an offline pod with cpu.
+
+    The pod has a namespace of its own: Events about it need the permission there.
+    """
     await world.add_node("n1", cpu="8")
     await world.configure(normalization="not JSON")
+    offer = {"status": {"allocatable": {BATCH_CPU: "4000"}}}
+    await world.client.patch(PLAIN_NODES, "n1", offer, subresource="status")
+    await world.client.create(NAMESPACES, {"metadata": {"name": PODS_NAMESPACE}})
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    pod = {
+        "metadata": {"name": "online", "labels": {QOS_CLASS: "BE"}},
+        "spec": {"nodeName": "n1", "containers": [container]},
+    }
+    await world.client.create(PODS, pod, PODS_NAMESPACE)
 
 
 async def live(world: World) -> None:
     """A short life of a cluster in which the manager has to do all it can do."""
     await world.told("ConfigInvalid", "ConfigMap")
+    await world.told("OfflinePodOnline", "Pod")
     await world.installed()
     await world.configure(normalization=normalization(), amplification=amplification(cpu=1.5))
     await world.kubelet_gets("n1", "24")
