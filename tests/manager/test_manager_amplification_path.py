@@ -103,6 +103,17 @@ async def test_the_policy_amplifies_while_no_manager_runs(world: World) -> None:
         await world.client.get(MUTATING_WEBHOOKS, MUTATING_NAME)
 
 
+async def test_the_policy_amplifies_while_the_manager_has_no_certificate(
+    world: World, tmp_path: FilePath
+) -> None:
+    await amplified(world)
+    files = {"tls_cert": str(tmp_path / "absent.crt"), "tls_key": str(tmp_path / "absent.key")}
+    async with world.manager(amplify_by=AmplifyBy.AUTO, wait=False, **files) as manager:
+        await world.shows_cpu("fast", "16")
+        await shows(manager, POLICY)
+        assert list(manager.program.problems())
+
+
 async def test_the_webhook_stays_while_the_policy_does_not_amplify(world: World) -> None:
     await amplified(world)
     async with world.manager() as manager:

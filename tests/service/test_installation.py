@@ -79,6 +79,7 @@ class Cluster:
     clock: MovableClock = field(default_factory=MovableClock)
     works: bool = True
     stopped: bool = False
+    has_certificate: bool = True
     paths: list[frozenset[Path]] = field(default_factory=list)
 
     @asynccontextmanager
@@ -95,7 +96,7 @@ class Cluster:
         installer = Installer(
             self.client,
             base=lambda: self.hooks.url,
-            bundle=lambda: authority,
+            bundle=lambda: authority if self.has_certificate else None,
             configurations=lambda config: [(VALIDATING_WEBHOOKS, configuration(config, "checker"))],
             alternative=Alternative(
                 POLICIES,
@@ -241,6 +242,53 @@ async def test_the_grace_begins_anew_when_something_had_to_be_applied_again(
             assert here.paths[-1] == frozenset({Path.WEBHOOK, Path.POLICY})
             here.clock.skip(10)
             await here.has(Path.POLICY)
+
+
+async def test_a_policy_needs_no_certificate_and_webhooks_follow_it(
+    api_server: LocalAPIServer, tmp_path: FilePath
+) -> None:
+    async with cluster(api_server, tmp_path) as here:
+        here.has_certificate = False
+        async with here.installer():
+            await here.has(Path.POLICY)
+            async with here.written_all_the_time() as counts:
+                await until(lambda: len(counts) > 5)
+            assert not await here.client.list(VALIDATING_WEBHOOKS)
+            here.has_certificate = True
+
+            async def validates() -> bool:
+                return bool(await here.client.list(VALIDATING_WEBHOOKS))
+
+            await eventually(validates)
+
+
+async def test_without_a_certificate_a_webhook_still_gives_way_to_the_policy(
+    api_server: LocalAPIServer, tmp_path: FilePath
+) -> None:
+    """Nobody answers it any more, and its failurePolicy may be Fail."""
+    async with cluster(api_server, tmp_path) as here:
+        async with here.installer(Path.WEBHOOK):
+            await here.has(Path.WEBHOOK)
+        here.has_certificate = False
+        async with here.installer():
+            await here.has(Path.WEBHOOK, Path.POLICY)
+            here.clock.skip(GRACE)
+            await here.has(Path.POLICY)
+
+
+async def test_without_a_certificate_the_policy_stays_until_the_webhook_can_take_over_or_it_must_stop(
+    api_server: LocalAPIServer, tmp_path: FilePath
+) -> None:
+    async with cluster(api_server, tmp_path) as here:
+        async with here.installer(Path.POLICY):
+            await here.has(Path.POLICY)
+        here.has_certificate = False
+        async with here.installer(Path.WEBHOOK):
+            here.clock.skip(GRACE)
+            await asyncio.sleep(1)
+            assert await here.installed() == {Path.POLICY}
+            here.stopped = True
+            await here.has()
 
 
 async def test_a_policy_that_somebody_has_changed_is_restored(

@@ -11,6 +11,9 @@ and removes the other when that has become superfluous: an API server reads a ne
 moments after it was stored, so both stay for :data:`GRACE` after the last change, and a webhook goes only
 when a policy was seen to work. The two must therefore do no harm together. What is to go is kept up to date
 until it goes.
+
+**Without a certificate** no webhook can be installed, since its configuration states the address and the
+authority of the server. A policy needs neither: it is installed at once.
 """
 
 from __future__ import annotations
@@ -86,9 +89,10 @@ class Alternative:
 class Installer:
     """Keeps what a program has installed as it should be. Runs on the leader.
 
-    ``base`` and ``bundle`` are None while they are not known yet. An empty bundle leaves ``caBundle`` to
-    somebody else, such as cert-manager's injector. ``configurations`` are applied in their order, after the
-    ``alternative``: whoever finds a new authority trusted in the last one may rely on all.
+    ``base`` and ``bundle`` are None while they are not known yet: until then, only policies are installed.
+    An empty bundle leaves ``caBundle`` to somebody else, such as cert-manager's injector. ``configurations``
+    are applied in their order, after the ``alternative``: whoever finds a new authority trusted in the last
+    one may rely on all. ``installed`` is set once a policy, or every webhook, is installed.
     """
 
     def __init__(
@@ -121,41 +125,56 @@ class Installer:
         while True:
             self.outdated.clear()
             base, bundle = self._base(), self._bundle()
-            if base is not None and bundle is not None:
-                await self._look(client_config(base, bundle))
+            is_known = base is not None and bundle is not None
+            await self._look(client_config(base or "", bundle or "") if is_known else None)
             await sleep_unless(self.outdated, self._clock, _LOOK_EVERY)
 
-    async def _look(self, config: ClientConfig) -> None:
-        """Apply what is not as it should be; an error is logged and tried again at the next look."""
+    async def _look(self, config: ClientConfig | None) -> None:
+        """Apply what is not as it should be; an error is logged and tried again at the next look.
+
+        ``config`` is None while the certificate is not known.
+        """
+        by_policy = False
+        if config is None and self._alternative is None:
+            return
         try:
             owners = await self._client.owners(CLUSTER_ROLES, self._field_manager)
             self._ownership = (
                 {"ownerReferences": [msgspec.to_builtins(each) for each in owners]} if owners else {}
             )
             if self._alternative:
-                await self._choose(self._alternative, config)
-            await self._ensure(self._configurations(config))
+                by_policy = await self._choose(self._alternative, config)
+            if config is not None:
+                await self._ensure(self._configurations(config))
         except KubeError as error:
             log.warning("webhooks or policies are not installed", extra=fields(error=error, hint=error.hint))
         else:
-            self._installed.set()
+            if by_policy or config is not None:
+                self._installed.set()
 
-    async def _choose(self, alternative: Alternative, config: ClientConfig) -> None:
-        """Install the policy or the webhook, and remove the other when it is superfluous."""
+    async def _choose(self, alternative: Alternative, config: ClientConfig | None) -> bool:
+        """Install the policy or the webhook, and remove the other when it is superfluous.
+
+        Returns whether the policy is the one that is wanted. Without ``config`` a webhook is neither
+        installed nor changed, and a policy goes only if it has to stop.
+        """
         served = await self._client.serves(MUTATING_POLICIES)
         if alternative.forced is Path.POLICY and not served:
             log.error("the API server serves no MutatingAdmissionPolicies: the webhook is installed instead")
         stopped = alternative.stopped()
         by_policy = served and not stopped and bool(alternative.policies)
         by_policy = by_policy and alternative.forced is not Path.WEBHOOK
+        if config is None and not by_policy and not stopped:
+            return False
         wanted, other = (Path.POLICY, Path.WEBHOOK) if by_policy else (Path.WEBHOOK, Path.POLICY)
         objects = {
             Path.POLICY: alternative.policies if served else (),
-            Path.WEBHOOK: alternative.webhooks(config),
+            Path.WEBHOOK: alternative.webhooks(config or client_config("", "")),
         }
-        changed = await self._ensure(objects[wanted])
+        installable = {Path.POLICY} if config is None else {Path.POLICY, Path.WEBHOOK}
+        changed = wanted in installable and await self._ensure(objects[wanted])
         superfluous = await self._present(objects[other])
-        changed = await self._ensure(superfluous) or changed
+        changed = (other in installable and await self._ensure(superfluous)) or changed
         now = self._clock.monotonic()
         if changed or self._steady is None or self._steady[0] is not wanted:
             self._steady = (wanted, now)
@@ -165,7 +184,8 @@ class Installer:
                 await self._remove(resource, obj["metadata"]["name"])
             log.info("switched over", extra=fields(now_by=wanted.value, removed=other.value))
             superfluous = []
-        alternative.report(frozenset({wanted, other} if superfluous else {wanted}))
+        alternative.report(frozenset({wanted} & installable) | ({other} if superfluous else set()))
+        return by_policy
 
     async def _present(self, objects: Objects) -> list[tuple[Resource[Any], dict[str, Any]]]:
         """Return those of the objects that exist."""
