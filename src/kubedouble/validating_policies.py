@@ -22,7 +22,7 @@ POLICIES = "validatingadmissionpolicies"
 BINDINGS = "validatingadmissionpolicybindings"
 
 _LONGEST_MESSAGE = 5 * 1024
-_CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
+_CODES = {"Forbidden": 403, "RequestEntityTooLarge": 413}
 _INVALID = 422
 
 

@@ -44,7 +44,7 @@ from corewise.vocabulary.names import (
     RESOURCE_STATUS,
 )
 from kubedouble import LocalAPIServer
-from manager.world import World, amplification, eventually, small_cluster
+from manager.world import PODS_NAMESPACE, World, amplification, eventually, small_cluster
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
 
@@ -100,7 +100,9 @@ async def test_amplified_nodes_are_named_until_the_commands_have_made_them_raw(w
         ]
         assert "request 10" in checked.items[1]["why"]
         ended = {"status": {"phase": "Succeeded"}}
-        await world.client.patch(PODS.typed(dict), "big", ended, namespace="default", subresource="status")
+        await world.client.patch(
+            PODS.typed(dict), "big", ended, namespace=PODS_NAMESPACE, subresource="status"
+        )
         body = {"data": {AMPLIFICATION_KEY: None}}
         await world.client.patch(CONFIG_MAPS, CONFIG_NAME, body, namespace=CONFIG_NAMESPACE)
         await world.kubelet_gets("n1", "8")

@@ -77,9 +77,7 @@ async def test_a_refusal_names_policy_binding_and_message(
     await api.create(config_maps, a_map(unique, a="1"))
 
 
-@pytest.mark.parametrize(
-    ("reason", "code"), [("Forbidden", 403), ("Unauthorized", 401), ("RequestEntityTooLarge", 413)]
-)
+@pytest.mark.parametrize(("reason", "code"), [("Forbidden", 403), ("RequestEntityTooLarge", 413)])
 async def test_the_reason_decides_the_code(
     api: Api, config_maps: str, put: Put, unique: str, reason: str, code: int
 ) -> None:
@@ -210,6 +208,7 @@ async def test_a_policy_without_a_binding_does_nothing_and_a_deletion_ends_one(
             "spec.variables[0].expression",
         ),
         ({"validations": [{"expression": "true", "reason": "Mood"}]}, "spec.validations[0].reason"),
+        ({"validations": [{"expression": "true", "reason": "Unauthorized"}]}, "spec.validations[0].reason"),
     ],
 )
 async def test_a_policy_that_cannot_work_is_refused(api: Api, unique: str, spec: Object, field: str) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kube_contract.api import STRATEGIC_PATCH, Api, Object
-from kube_contract.conftest import Make
+from kube_contract.api import STRATEGIC_PATCH, Api, Object, Reply
+from kube_contract.conftest import Make, eventually
 
 
 @pytest.fixture
@@ -169,6 +169,7 @@ async def test_what_is_meant_for_one_pod_is_not_done_to_its_successor(api: Api, 
     (await api.request("GET", pod)).refused(404)
 
 
+REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 READY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
 
 
@@ -177,9 +178,10 @@ READY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status
     [
         ({"minAvailable": 1}, 1, "needs 1 healthy pods and has 1 currently"),
         ({"minAvailable": 2}, 0, "needs 2 healthy pods and has 2 currently"),
-        ({"maxUnavailable": 1}, 0, "needs 2 healthy pods and has 2 currently"),
+        ({"maxUnavailable": 1}, 0, "does not allow evicting pods currently"),
+        ({"minAvailable": "50%"}, 0, "does not allow evicting pods currently"),
     ],
-    ids=["one-may-go", "both-must-stay", "no-controller-says-how-many-there-should-be"],
+    ids=["one-may-go", "both-must-stay", "no-controller-says-how-many", "nor-how-many-are-half"],
 )
 async def test_an_eviction_that_violates_a_disruption_budget_is_refused(
     api: Api, namespace: str, make: Make, pod_body: Object, wants: Object, evicted: int, needs: str
@@ -190,15 +192,21 @@ async def test_an_eviction_that_violates_a_disruption_budget_is_refused(
         await api.patch(f"{pods}/{name}/status", READY)
     budget = {"metadata": {"name": "keep"}, "spec": {"selector": {"matchLabels": labels}, **wants}}
     await make(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets", budget)
-    replies = [
-        await api.request(
-            "POST",
-            f"{pods}/{name}/eviction",
-            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}},
-        )
-        for name in ("a", "b")
-    ]
+    replies = [await evict(api, f"{pods}/{name}") for name in ("a", "b")]
     assert [each.code for each in replies] == [201] * evicted + [429] * (2 - evicted)
     status = replies[-1].refused(429)
-    assert status["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+    assert status["message"] == REFUSED
     assert status["details"]["causes"][0]["message"] == f"The disruption budget keep {needs}"
+
+
+async def evict(api: Api, pod: str) -> Reply:
+    """Evict a pod, once the disruption controller has seen the budget."""
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.rpartition("/")[2]}}
+    last: list[Reply] = []
+
+    async def is_decided() -> bool:
+        last[:] = [await api.request("POST", f"{pod}/eviction", body)]
+        return "still being processed" not in last[0].text
+
+    await eventually(is_decided)
+    return last[0]

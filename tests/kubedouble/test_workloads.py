@@ -23,6 +23,7 @@ from kubedouble.bootstrap import bootstrap
 from kubedouble.cluster import Cluster
 from kubedouble.controllers import Controllers, bounds
 from kubedouble.deletion import Options, delete_stored
+from kubedouble.disruption import check
 from kubedouble.errors import StatusError
 from kubedouble.housekeeping import Housekeeper
 from kubedouble.requests import Call, RequestInfo
@@ -569,3 +570,76 @@ async def test_what_is_not_known_changes_nothing_and_is_said(world: World) -> No
     await asyncio.sleep(30)
     assert scene.size == 1
     scene.running.cancel()
+
+
+BUDGETS = "poddisruptionbudgets.policy"
+
+
+def refused(world: World, pod: Stored) -> Object:
+    """Have a budget refuse the eviction of a pod; return the details."""
+    with pytest.raises(StatusError) as refusal:
+        check(world.cluster, pod, dry_run=False)
+    assert (refusal.value.code, refusal.value.reason) == (429, "TooManyRequests")
+    return dict(refusal.value.details or {})
+
+
+@in_virtual_time
+async def test_a_budget_counts_what_the_controllers_of_its_pods_want(world: World) -> None:
+    """A pod without a controller is not expected; a Deployment counts once, whatever its ReplicaSets want."""
+    await world.create(DEPLOYMENTS, "d", replicas=3, selector=SELECTOR, template=a_template())
+    await asyncio.sleep(30)
+    await world.create("pods", "bare", containers=[{"name": "main", "image": "one"}])
+    bare = world.get("pods", "bare")
+    world.cluster.store.put(
+        "pods", ("default", "bare"), {**bare, "metadata": {**bare["metadata"], "labels": {"app": "web"}}}
+    )
+    await asyncio.sleep(10)
+    await world.create(BUDGETS, "keep", selector=SELECTOR, maxUnavailable=1)
+    check(world.cluster, world.pods()[0], dry_run=False)
+    status = world.get(BUDGETS, "keep")["status"]
+    assert {key: status[key] for key in ("expectedPods", "desiredHealthy", "disruptionsAllowed")} == {
+        "expectedPods": 3,
+        "desiredHealthy": 2,
+        "disruptionsAllowed": 2,
+    }
+    assert status["conditions"][0]["reason"] == "SufficientPods"
+    world.delete(DEPLOYMENTS, "d")
+    await asyncio.sleep(30)
+    (left,) = world.pods()
+    told = refused(world, left)["causes"][0]["message"]
+    assert told == "The disruption budget keep does not allow evicting pods currently"
+    assert world.get(BUDGETS, "keep")["status"]["conditions"][0]["reason"] == "InsufficientPods"
+
+
+@in_virtual_time
+async def test_a_budget_of_a_jobs_pods_says_why_it_cannot_be_computed(world: World) -> None:
+    """One that was computed before says it; one that never was is still being processed."""
+    world.ends = lambda _: "Running"
+    await world.create(JOBS, "j", template=a_template(restartPolicy="Never"))
+    await asyncio.sleep(30)
+    (pod,) = world.pods()
+    await world.create(BUDGETS, "keep", selector=SELECTOR, minAvailable="50%")
+    details = refused(world, pod)
+    assert details["causes"][0]["message"] == (
+        "The disruption budget keep is still being processed by the server."
+    )
+    assert details["retryAfterSeconds"] == 10
+    await world.change(BUDGETS, "keep", minAvailable=1)
+    needs = "The disruption budget keep needs 1 healthy pods and has 0 currently"
+    assert refused(world, pod)["causes"][0]["message"] == needs
+    stored = world.get(BUDGETS, "keep")
+    spec = {**stored["spec"], "minAvailable": "50%"}
+    world.cluster.store.put(BUDGETS, ("default", "keep"), {**stored, "spec": spec})
+    details = refused(world, pod)
+    why = "jobs.batch does not implement the scale subresource"
+    assert details == {
+        "causes": [
+            {
+                "reason": "DisruptionBudget",
+                "message": f"The disruption budget keep does not allow evicting pods currently because it "
+                f"failed sync: {why}",
+            }
+        ]
+    }
+    (condition,) = world.get(BUDGETS, "keep")["status"]["conditions"]
+    assert (condition["status"], condition["reason"], condition["message"]) == ("False", "SyncFailed", why)

@@ -25,7 +25,7 @@ from corewise.vocabulary.names import (
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
-from manager.world import FAST, SLOW, World, amplification, eventually, normalization, until
+from manager.world import FAST, PODS_NAMESPACE, SLOW, World, amplification, eventually, normalization, until
 
 
 async def test_nodes_get_their_ratios_and_offer_amplified_cpu(world: World) -> None:
@@ -187,7 +187,7 @@ async def test_an_unsafe_decrease_is_held_back_and_goes_on_when_it_is_safe(world
         assert (await world.node("fast"))["metadata"]["annotations"][NORMALIZATION_RATIO] == "2.00"
         manager.program.metrics_text()
         assert manager.metrics.value(metrics.NODES_HELD_BACK) == 1
-        await world.client.delete(PODS, "big", "default", grace_period=0)
+        await world.client.delete(PODS, "big", PODS_NAMESPACE, grace_period=0)
         await world.shows_cpu("fast", "9600m")
         manager.program.metrics_text()
         assert manager.metrics.value(metrics.NODES_HELD_BACK) == 0

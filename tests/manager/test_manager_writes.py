@@ -24,7 +24,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
 )
 from corewise.vocabulary.reasons import Reason
-from manager.world import World, amplification, eventually, normalization, until
+from manager.world import PODS_NAMESPACE, World, amplification, eventually, normalization, until
 
 
 @asynccontextmanager
@@ -149,7 +149,7 @@ async def test_a_ratio_is_lowered_by_the_pods_the_api_server_has_and_not_by_the_
             queue.add("fast")
             return any(isinstance(action, PatchNode) for action in keeper.actions)
 
-        await world.client.delete(PODS, "big", "default", grace_period=0)
+        await world.client.delete(PODS, "big", PODS_NAMESPACE, grace_period=0)
         await eventually(lowered)
         for each in tasks:
             each.cancel()

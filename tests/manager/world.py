@@ -310,7 +310,7 @@ async def program(
 
 @asynccontextmanager
 async def small_cluster(server: LocalAPIServer, directory: Path) -> AsyncIterator[World]:
-    """The server with namespaces for the ConfigMap and for pods, and NodeResourceTopology; an administrator."""
+    """The server with NodeResourceTopology and the two namespaces, and an administrator's client."""
     server.write_kubeconfig(directory / "kubeconfig")
     config = load_config(str(directory / "kubeconfig"))
     async with Client(config) as client:

@@ -243,7 +243,7 @@ def world(installed: Client, recorder: Recorder, tmp_path: Path) -> World:
 
 
 async def prepare(world: World) -> None:
-    """Make a node with CPU facts, and what webhooks would prevent: bad configuration, an offline pod with cpu.
+    """Make a node with CPU facts, and what webhooks prevent: bad configuration, an offline pod with cpu.
 
     The pod has a namespace of its own: Events about it need the permission there.
     """

@@ -169,7 +169,8 @@ def _url(faults: Faults, field: str, url: str) -> None:
 
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _ACTIONS = ("Audit", "Deny", "Warn")
-_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+"""The documentation of the field names Unauthorized, too; the API server refuses it."""
 _BOTH = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the "
     "API response and headers serves no purpose)"
