@@ -28,6 +28,7 @@ spec:
   selector: {matchLabels: {app: a}}
 """
 NAME = '"Not A Name" cannot be a name'
+OF_CONTROLLER = "belongs to the pod's controller"
 LABEL = "a label value has at most 63 letters"
 
 
@@ -68,6 +69,20 @@ LABEL = "a label value has at most 63 letters"
             "write a whole number in quotes, LC, HLS, LS or BE",
         ),
         ("labelKeysMapping: {a: b c}", 25, "spec.labelKeysMapping.a", "not a key"),
+        ("labelKeysMapping: {a: pod-template-hash}", 25, "spec.labelKeysMapping.a", OF_CONTROLLER),
+        ('labels: {controller-uid: "5"}', 28, 'spec.labels["controller-uid"]', OF_CONTROLLER),
+        (
+            "labelSuffixes: {controller-revision-hash: -x}",
+            45,
+            'spec.labelSuffixes["controller-revision-hash"]',
+            OF_CONTROLLER,
+        ),
+        (
+            "patch: {metadata: {labels: {pod-template-hash: x}}}",
+            50,
+            'spec.patch.metadata.labels["pod-template-hash"]',
+            OF_CONTROLLER,
+        ),
         ("labelKeysMapping: 5", 21, "spec.labelKeysMapping", "must be an object"),
         ('labelSuffixes: {a: "-"}', 22, "spec.labelSuffixes.a", 'no label value can end with "-"'),
         (f"labelSuffixes: {{a: -{LONG}}}", 22, "spec.labelSuffixes.a", "no label value can end with"),
@@ -124,6 +139,15 @@ def test_a_bad_profile_is_refused_at_both_doors(
     response = response_of(asyncio.run(webhooks()[PROFILE](decode_review(body(request)))).body)
     assert response["allowed"] is False
     assert response["status"]["message"] == f"{path}: {problem['message']}"
+
+
+def test_a_suffix_is_warned_about_since_a_controller_may_select_by_the_label(tmp_path: Path) -> None:
+    file = tmp_path / "profile.yaml"
+    file.write_text(f"{HEAD}  labelSuffixes: {{team: -batch}}\n")
+    checked = CliRunner().invoke(corewise, ["config", "check", str(file), "-o", "json"])
+    (problem,) = json.loads(checked.stdout)["problems"]
+    assert (checked.exit_code, problem["severity"]) == (0, "warning")
+    assert problem["message"] == "pods whose controller selects them by this label keep its value"
 
 
 def test_of_two_profiles_that_contradict_the_later_in_the_file_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from operator import and_, le
 from typing import Any
 
@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corewise.colocation.offline import offline_mark
-from corewise.colocation.profiles import PriorityOfClass, ProfileNotApplicableError, with_profile
+from corewise.colocation.profiles import (
+    PriorityOfClass,
+    ProfileNotApplicableError,
+    with_labels_kept,
+    with_profile,
+)
 from corewise.config.colocation_profile import ColocationProfile, conflicts, parse_profile
 from corewise.config.json_text import read_json
 from corewise.vocabulary.names import QOS_CLASS, SUB_PRIORITY
@@ -54,6 +59,32 @@ def test_labels_are_set_in_koordinators_order(
     before: dict[str, str], spec: dict[str, Any], after: dict[str, str]
 ) -> None:
     assert applied(pod(before), **spec)["metadata"]["labels"] == after
+
+
+OWN = {"app": "web", "team": "x", "pod-template-hash": "5"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "selected", "after", "kept"),
+    [
+        ({"labelSuffixes": {"app": "-b"}}, {"app"}, OWN, ["app"]),
+        ({"labelSuffixes": {"app": "-b", "team": "-b"}}, {"app"}, {**OWN, "team": "x-b"}, ["app"]),
+        ({"labels": {"app": "batch", "new": "1"}}, {"app"}, {**OWN, "new": "1"}, ["app"]),
+        ({"labels": {"app": "web"}}, {"app"}, OWN, []),
+        ({"labelKeysMapping": {"team": "app"}}, {"app"}, OWN, ["app"]),
+        ({"patch": {"metadata": {"labels": {"app": None}}}}, {"app"}, OWN, ["app"]),
+        ({"labels": {"app": "a", "team": "b", "new": "1"}}, None, {**OWN, "new": "1"}, ["app", "team"]),
+        ({"patch": {"metadata": {"labels": {"pod-template-hash": None}}}}, (), OWN, ["pod-template-hash"]),
+        ({"labels": {"app": "batch"}}, (), {**OWN, "app": "batch"}, []),
+    ],
+)
+def test_a_label_by_which_the_controller_selects_the_pod_keeps_its_value(
+    spec: dict[str, Any], selected: Collection[str] | None, after: dict[str, str], kept: list[str]
+) -> None:
+    """Of a controller whose selector is unknown, that is every label the pod had."""
+    before = pod(OWN)
+    changed, found = with_labels_kept(before, applied(before, **spec), selected)
+    assert (changed["metadata"]["labels"], found) == (after, kept)
 
 
 def test_a_patch_merges_lists_by_their_keys() -> None:

@@ -51,6 +51,7 @@ CONTAINER = {
     "image": "i",
     "resources": {"requests": REQUESTS, "limits": {"cpu": "2"}},
 }
+APP = {"matchLabels": {"app": "batch"}}
 OFFLINE = {"spec": {"qosClass": "BE", "selector": {"matchLabels": {"app": "batch"}}}}
 
 
@@ -196,6 +197,60 @@ async def test_a_profile_that_contradicts_another_is_refused_and_of_stored_ones_
             await profiles.client.patch(PLAIN_PROFILES, "a", {"spec": {"qosClass": "BE"}})
         await profiles.client.patch(PLAIN_PROFILES, "a", {"metadata": {"labels": {"owner": "me"}}})
         await profiles.client.patch(PLAIN_PROFILES, "a", {"spec": {"labels": {"x": "of-b"}}})
+
+
+async def test_a_deployment_keeps_its_pods_though_a_profile_would_change_what_selects_them(
+    profiles: World,
+) -> None:
+    """Released pods would be replaced without end. A label that selects nothing is changed."""
+    template = {
+        "metadata": {"labels": {"app": "batch", "team": "data"}},
+        "spec": {"containers": [CONTAINER]},
+    }
+    async with profiles.manager():
+        await add_profile(
+            profiles,
+            "batch",
+            selector={"matchExpressions": [{"key": "app", "operator": "In", "values": ["batch", "batch-x"]}]},
+            labelSuffixes={"app": "-x", "team": "-x"},
+        )
+        await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
+        spec = {"replicas": 3, "selector": {"matchLabels": {"app": "batch"}}, "template": template}
+        path = "/apis/apps/v1/namespaces/jobs/deployments"
+        await profiles.client.request("POST", path, body={"metadata": {"name": "d"}, "spec": spec})
+
+        async def complete() -> bool:
+            return len(await profiles.client.list(PLAIN_PODS, "jobs")) >= 3
+
+        await eventually(complete)
+        await asyncio.sleep(2)
+        pods = await profiles.client.list(PLAIN_PODS, "jobs")
+    labels = [{**each["metadata"]["labels"], "pod-template-hash": ""} for each in pods]
+    assert labels == [{"app": "batch", "team": "data-x", "pod-template-hash": ""}] * 3
+
+
+@pytest.mark.parametrize(
+    ("owner", "said"),
+    [
+        (
+            {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet"},
+            "CloneSet gone may select pods by it",
+        ),
+        ({"apiVersion": "apps/v1", "kind": "ReplicaSet"}, "ReplicaSet gone may select pods by it"),
+    ],
+)
+async def test_a_pod_of_a_controller_whose_selector_is_unknown_keeps_its_labels(
+    profiles: World, caplog: pytest.LogCaptureFixture, owner: dict[str, str], said: str
+) -> None:
+    """One of another kind, and one that does not exist."""
+    async with profiles.manager():
+        await add_profile(profiles, "batch", labels={"app": "other", "new": "1"}, selector=APP)
+        await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
+        reference = {**owner, "name": "gone", "uid": "u", "controller": True}
+        metadata = {"labels": {"app": "batch"}, "ownerReferences": [reference]}
+        pod = await create(profiles, metadata=metadata)
+    assert pod["metadata"]["labels"] == {"app": "batch", "new": "1"}
+    assert f"profile batch leaves the label app as it is: {said}" in caplog.text
 
 
 async def test_a_pod_whose_class_a_patch_sets_is_offline(profiles: World) -> None:

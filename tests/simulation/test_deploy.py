@@ -16,6 +16,7 @@ import yaml
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.resources import (
+    COLOCATION_PROFILES,
     MUTATING_POLICY_BINDINGS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -258,6 +259,15 @@ async def prepare(world: World) -> None:
         "spec": {"nodeName": "n1", "containers": [container]},
     }
     await world.client.create(PODS, pod, PODS_NAMESPACE)
+    profile = {
+        "metadata": {"name": "batch"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "batch"}},
+            "labels": {"applied": "yes"},
+            "labelSuffixes": {"app": "-x"},
+        },
+    }
+    await world.client.create(COLOCATION_PROFILES.typed(dict), profile)
 
 
 async def live(world: World) -> None:
@@ -268,8 +278,39 @@ async def live(world: World) -> None:
     await world.configure(normalization=normalization(), amplification=amplification(cpu=1.5))
     await world.kubelet_gets("n1", "24")
     await world.annotate("n1", {AMPLIFICATION_ORIGINAL: '{"cpu":1.6}', AMPLIFICATION_RATIO: '{"cpu":4}'})
+    for api_version, kind in OWNERS:
+        await make_pod_of(world, api_version, kind)
+    await world.client.delete(COLOCATION_PROFILES, "batch")
     await world.report("n1", model="Unheard of")
     await world.told("UnknownCPUModel")
+
+
+OWNERS = [
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("batch/v1", "Job"),
+]
+
+
+async def make_pod_of(world: World, api_version: str, kind: str) -> None:
+    """Create pods of a controller until the profile is applied to one: the manager reads the controller."""
+    owner = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": kind, "controller": True}
+    container = {"name": "c", "image": "i"}
+
+    async def is_applied() -> bool:
+        pod = {
+            "metadata": {
+                "generateName": "owned-",
+                "labels": {"app": "batch"},
+                "ownerReferences": [owner],
+            },
+            "spec": {"containers": [container]},
+        }
+        made = await world.client.create(PODS.typed(dict), pod, PODS_NAMESPACE)
+        return "applied" in made["metadata"]["labels"]
+
+    await eventually(is_applied)
 
 
 async def switch_over(world: World) -> None:

@@ -173,9 +173,9 @@ def pod_command(
     --from: kubectl get namespaces,priorityclasses,clustercolocationprofiles -o json.
     """
     if file is not None and name is None:
-        pod = read_new_pod(file)
+        pod, selected = read_new_pod(file)
         client = client_of(dump, kubeconfig, context)
-        asyncio.run(explain_new_pod(client, pod, OfflinePods(offline_pods))).show(form)
+        asyncio.run(explain_new_pod(client, pod, OfflinePods(offline_pods), selected)).show(form)
         return
     if file is not None or name is None:
         raise click.UsageError("name one pod, NAMESPACE/NAME, or one manifest, --file")

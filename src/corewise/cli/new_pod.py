@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from corewise.colocation.offline import NOT_OFFERED, is_offered, offline_mark, o
 from corewise.colocation.profiles import (
     ProfileNotApplicableError,
     why_not_online,
+    with_labels_kept,
     with_priority,
     with_profile,
 )
@@ -27,17 +28,21 @@ from corewise.kube.decoding import decode_object
 from corewise.kube.errors import DecodeError, NotFound
 from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
 from corewise.manager.options import OfflinePods
+from corewise.manager.pod_owners import WorkloadSelector
 from corewise.manager.pod_webhooks import NAMESPACE_LABEL, SPARED_NAMESPACES, refusal
 from corewise.manager.profiles import parse_object, priorities_of
 from corewise.quantities import QuantityError
 from corewise.vocabulary.names import SYSTEM_NAMESPACE
 
 T = TypeVar("T")
+
 _TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
 
 
-def read_new_pod(file: Path) -> dict[str, Any]:
+def read_new_pod(file: Path) -> tuple[dict[str, Any], Collection[str] | None]:
     """Read a pod, or the pod that a workload makes, from YAML or JSON.
+
+    Returns the keys of the labels by which the workload selects its pods, too; None if they are unknown.
 
     Raises:
         Failure: if the file cannot be read, or has no pod.
@@ -51,7 +56,21 @@ def read_new_pod(file: Path) -> dict[str, Any]:
         decode_object(PODS, msgspec.json.encode(pod), "the pod")
     except (NotYAMLError, DecodeError) as error:
         raise Failure(f"{file} cannot be used: {error}", hint=hint) from None
-    return pod
+    return pod, _selected_in(document)
+
+
+def _selected_in(document: Mapping[str, Any]) -> Collection[str] | None:
+    if document.get("kind") in {"Job", "CronJob"}:
+        return ()
+    if document.get("kind") == "Pod":
+        owners = document["metadata"].get("ownerReferences") or () if document.get("metadata") else ()
+        return None if any(each.get("controller") for each in owners) else ()
+    spec = document.get("spec")
+    selector = spec.get("selector") if isinstance(spec, dict) else None
+    try:
+        return msgspec.convert(selector, WorkloadSelector).keys
+    except msgspec.ValidationError:
+        return None
 
 
 def _pod_of(document: dict[str, Any]) -> dict[str, Any] | None:
@@ -98,8 +117,13 @@ def _text(operation: Operation) -> str:
     return f"{path} = {msgspec.json.encode(operation.value).decode()}"
 
 
-async def explain_new_pod(client: Client, pod: Mapping[str, Any], offline: OfflinePods) -> Explanation:
-    """Say which profiles would change a pod and how, and what would become of its cpu and memory."""
+async def explain_new_pod(
+    client: Client, pod: Mapping[str, Any], offline: OfflinePods, selected: Collection[str] | None
+) -> Explanation:
+    """Say which profiles would change a pod and how, and what would become of its cpu and memory.
+
+    ``selected``: the keys of the labels by which its controller selects it; None if they are unknown.
+    """
     namespace = pod["metadata"].get("namespace") or "default"
     new = _NewPod(pod, {"namespace": namespace})
     async with client:
@@ -123,7 +147,17 @@ async def explain_new_pod(client: Client, pod: Mapping[str, Any], offline: Offli
                     ]
                 elif profile.selects(labels, new.pod["metadata"].get("labels") or {}):
                     part = f"for {profile.probability} % of pods" if profile.probability < 100 else ""
-                    new.change(f"profile {name}", with_profile(new.pod, profile, priorities), part)
+                    changed, kept = with_labels_kept(
+                        new.pod, with_profile(new.pod, profile, priorities), selected
+                    )
+                    new.change(f"profile {name}", changed, part)
+                    by = "may select" if selected is None else "selects"
+                    new.lines += [
+                        Line(
+                            f"profile {name}", f"leaves label {key} as it is: the controller {by} pods by it"
+                        )
+                        for key in kept
+                    ]
             _require_batch_resources(new, offline, offered=offered)
         except ProfileNotApplicableError as error:
             new.refuse(f"profile {name}: {error}")

@@ -5,17 +5,20 @@ qosClass, priorityClassName, koordinatorPriority, and the patch last. Unlike the
 have is not copied, a profile selects by the pod as the profiles before it left it (the API server itself
 selects, by the selectors of one webhook for each profile), and the priority is that of the class which the
 patch left: the API server refuses a pod whose priority is not that of its class.
+
+A label by which the controller of a pod selects it keeps its value, whatever a profile says. Otherwise the
+controller would release the pod and create another, without end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from corewise.colocation.offline import offline_mark, online_requests
-from corewise.config.colocation_profile import ColocationProfile
+from corewise.config.colocation_profile import CONTROLLER_LABELS, ColocationProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,34 @@ def with_profile(
     if profile.patch is not None:
         changed = _patched(changed, profile.patch)
     return with_priority(changed, priorities) if "spec.priorityClassName" in profile.settings() else changed
+
+
+def labels_changed(pod: Mapping[str, Any], changed: Mapping[str, Any]) -> list[str]:
+    """Return the keys of the labels that a pod had, and that have another value now, or none."""
+    before, after = _labels(pod), _labels(changed)
+    return sorted(key for key, value in before.items() if after.get(key) != value)
+
+
+def with_labels_kept(
+    pod: Mapping[str, Any], changed: Mapping[str, Any], selected: Collection[str] | None
+) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the changed pod with the labels by which its controller selects it, and which these are.
+
+    ``selected``: the keys of the controller's selector. If they are unknown (None), all labels are kept.
+    """
+    kept = [
+        key
+        for key in labels_changed(pod, changed)
+        if selected is None or key in selected or key in CONTROLLER_LABELS
+    ]
+    if not kept:
+        return changed, []
+    labels = {**_labels(changed), **{key: _labels(pod)[key] for key in kept}}
+    return {**changed, "metadata": {**changed["metadata"], "labels": labels}}, kept
+
+
+def _labels(pod: Mapping[str, Any]) -> Mapping[str, str]:
+    return (pod.get("metadata") or {}).get("labels") or {}
 
 
 def with_priority(pod: Mapping[str, Any], priorities: Mapping[str, PriorityOfClass]) -> Mapping[str, Any]:

@@ -40,6 +40,15 @@ from corewise.vocabulary.selectors import (
 KIND = "ClusterColocationProfile"
 SKIP_RESOURCES = "config.koordinator.sh/skip-update-resources"
 CONTROLLER_MANAGED = "config.koordinator.sh/controller-managed"
+CONTROLLER_LABELS = frozenset(
+    {
+        "batch.kubernetes.io/controller-uid",
+        "controller-revision-hash",
+        "controller-uid",
+        "pod-template-hash",
+    }
+)
+"""Labels that Kubernetes' controllers set on their pods; they replace pods that have another value."""
 LONGEST_NAME = 200
 """The name of the profile's webhook is made of it, and has at most 253 characters."""
 _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
@@ -419,7 +428,7 @@ def _read_spec(decoder: Decoder, place: Place, name: str) -> ColocationProfile:
         pods=pods,
         labels=labels,
         annotations=_texts(decoder, spec["annotations"], _check_annotation),
-        label_key_mapping=_texts(decoder, spec["labelKeysMapping"], _check_new_key),
+        label_key_mapping=_texts(decoder, spec["labelKeysMapping"], _check_new_label),
         annotation_key_mapping=_texts(decoder, spec["annotationKeysMapping"], _check_new_key),
         label_suffixes=_suffixes(decoder, spec["labelSuffixes"], labels),
         qos_class=decoder.choice(spec["qosClass"], ProfileQoS),
@@ -476,8 +485,22 @@ def _check_new_key(decoder: Decoder, place: Place, _key: str, new_key: str) -> N
     _check_key(decoder, place, new_key)
 
 
+def _check_new_label(decoder: Decoder, place: Place, _key: str, new_key: str) -> None:
+    _check_key(decoder, place, new_key)
+    _check_not_of_controllers(decoder, place, new_key)
+
+
+def _check_not_of_controllers(decoder: Decoder, place: Place, key: str) -> None:
+    if key in CONTROLLER_LABELS:
+        decoder.error(
+            place,
+            f"{key} belongs to the pod's controller, which would replace pods with another value without end",
+        )
+
+
 def _check_label(decoder: Decoder, place: Place, key: str, value: str) -> None:
     fault = label_value_fault(value)
+    _check_not_of_controllers(decoder, place, key)
     if fault:
         decoder.error(place, f"not a label value: {fault}")
     elif key == QOS_CLASS:
@@ -501,8 +524,12 @@ def _suffixes(decoder: Decoder, place: Place, labels: Mapping[str, str]) -> dict
     def check(decoder: Decoder, place: Place, key: str, suffix: str) -> None:
         if key in labels:
             _check_label(decoder, place, key, labels[key] + suffix)
+        elif key in CONTROLLER_LABELS:
+            _check_not_of_controllers(decoder, place, key)
         elif label_value_fault(suffix) and (fault := label_value_fault("a" + suffix)):
             decoder.error(place, f"no label value can end with {shown(suffix)}: {fault}")
+        else:
+            decoder.warn(place, "pods whose controller selects them by this label keep its value")
 
     return _texts(decoder, place, check)
 

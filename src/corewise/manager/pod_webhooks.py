@@ -16,7 +16,7 @@ stays as it was written, and is online.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +28,18 @@ from corewise.colocation.offline import (
     online_requests,
     translated,
 )
-from corewise.colocation.profiles import ProfileNotApplicableError, with_profile
+from corewise.colocation.profiles import (
+    ProfileNotApplicableError,
+    labels_changed,
+    with_labels_kept,
+    with_profile,
+)
 from corewise.config.colocation_profile import ColocationProfile
 from corewise.config.decoding import listed
 from corewise.kube.admission import AdmissionRequest, OperationType, operations_between
 from corewise.kube.decoding import decode_document, decode_object
 from corewise.kube.errors import DecodeError
+from corewise.kube.objects import OwnerReference
 from corewise.kube.resources import COLOCATION_PROFILES, PODS
 from corewise.manager.options import PODS_NAME, OfflinePods
 from corewise.manager.profiles import Profiles, parse_object
@@ -94,13 +100,18 @@ def pods_configuration(
     return {"metadata": {"name": PODS_NAME}, "webhooks": webhooks}
 
 
+async def _unknown(_owner: OwnerReference, _namespace: str) -> Collection[str] | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class PodWebhooks:
     """Answers reviews of new pods and of profiles.
 
     ``listed`` waits until profiles and nodes are known; a review that comes before ends by its timeout.
     ``is_offered`` says whether a node offers batch CPU. ``are_installed``: the manager installs a webhook
-    for each profile. ``draw`` returns 0 to 99.
+    for each profile. ``draw`` returns 0 to 99. ``selected_by`` returns the keys of the labels by which a
+    controller selects the pods of a namespace, or None if they are unknown.
     """
 
     profiles: Profiles
@@ -108,6 +119,7 @@ class PodWebhooks:
     offline: OfflinePods
     is_offered: Callable[[], bool] = lambda: True
     are_installed: bool = True
+    selected_by: Callable[[OwnerReference, str], Awaitable[Collection[str] | None]] = _unknown
     draw: Callable[[], int] = lambda: random.randrange(100)  # noqa: S311 - which part of the pods, no secret
 
     async def apply_profile(self, request: AdmissionRequest) -> Answer:
@@ -126,7 +138,21 @@ class PodWebhooks:
             changed = with_profile(pod, profile, self.profiles.priorities())
         except ProfileNotApplicableError as error:
             return refused(request, f"profile {name} selects this pod: {error}", code=422, reason="Invalid")
-        return allowed(request, patch=operations_between(pod, changed))
+        changed, warnings = await self._spare_selected(request, pod, changed, name)
+        return allowed(request, patch=operations_between(pod, changed), warnings=warnings)
+
+    async def _spare_selected(
+        self, request: AdmissionRequest, pod: Mapping[str, Any], changed: Mapping[str, Any], profile: str
+    ) -> tuple[Mapping[str, Any], list[str]]:
+        """Return the changed pod with the labels by which its controller selects it, and warnings."""
+        owners = decode_object(PODS, request.object, "object").metadata.owner_references
+        owner = next((each for each in owners if each.controller), None)
+        if owner is None or not labels_changed(pod, changed):
+            return changed, []
+        selected = await self.selected_by(owner, request.namespace)
+        changed, kept = with_labels_kept(pod, changed, selected)
+        why = f"{owner.kind} {owner.name} {'may select' if selected is None else 'selects'} pods by it"
+        return changed, [f"profile {profile} leaves the label {key} as it is: {why}" for key in kept]
 
     async def require_batch_resources(self, request: AdmissionRequest) -> Answer:
         """Answer the review of an offline pod.

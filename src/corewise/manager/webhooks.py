@@ -41,6 +41,7 @@ from corewise.manager.options import (
     FailurePolicy,
     ManagerOptions,
 )
+from corewise.manager.pod_owners import PodOwners
 from corewise.manager.pod_webhooks import OFFLINE_PATH, PROFILE_PATH, PodWebhooks
 from corewise.manager.profiles import Profiles
 from corewise.manager.snapshot import Snapshot
@@ -96,6 +97,7 @@ def webhooks(
         options.offline_pods,
         is_offered=lambda: is_offered([each.status.allocatable for each in snapshot.nodes.items.values()]),
         are_installed=bool(options.manage_webhooks or options.webhook_service or options.webhook_url),
+        selected_by=PodOwners(client).selected_by,
     )
     reviews = {
         NODE_STATUS: status.review,
