@@ -234,6 +234,29 @@ async def test_a_ratio_that_the_manager_will_replace_is_warned_about() -> None:
     assert not any("RatioOverruled" in each for each in response_of(answer.body).get("warnings", ()))
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"cpu":1.234}', ["cpu: 1.234 has more than two decimal places: it counts as 1.23"]),
+        ('{"cpu":1.999,"memory":1.001}', ["it counts as 1.99", "it counts as 1.00"]),
+        ('{"cpu":1.5000}', []),
+    ],
+)
+@pytest.mark.parametrize("name", [AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL])
+async def test_decimals_of_a_ratio_that_do_not_count_are_warned_about(
+    name: str, text: str, said: list[str]
+) -> None:
+    """As in the ConfigMap: cut off, never rounded up."""
+    before = {AMPLIFICATION_ORIGINAL: "{}"} if name == AMPLIFICATION_ORIGINAL else {}
+    answer = await ask(NODE, body(review(NODE, node(before | {name: text}), node(before))))
+    assert answer
+    response = response_of(answer.body)
+    assert response["allowed"]
+    warnings = [each for each in response.get("warnings", ()) if "decimal" in each]
+    assert len(warnings) == len(said)
+    assert all(words in each for words, each in zip(said, warnings, strict=True))
+
+
 async def test_next_to_koordinators_webhook_status_passes_unchanged() -> None:
     hooks = webhooks(koordinator="koordinator/mnode-status.koordinator.sh")
     answer = await ask(NODE_STATUS, body(REAL[NODE_STATUS]), hooks)

@@ -76,8 +76,10 @@ class NodeWebhook:
         refusal = _refusal(request, old, new, context.largest)
         if refusal:
             return refusal
+        cut = list(_cut(old, new, context.largest))
         if not self.ready():
-            return allowed(request, warnings=["the node's pods are not known yet: safety was not checked"])
+            unchecked = "the node's pods are not known yet: safety was not checked"
+            return allowed(request, warnings=[*cut, unchecked])
         unsafe = _unsafe(old, new, context)
         if unsafe and not allows_unsafe_change(new.annotations):
             message = "; ".join(each.message for each in unsafe)
@@ -85,7 +87,7 @@ class NodeWebhook:
             return refused(request, f"{message}. {fix}", code=403, reason=Reason.UNSAFE_DECREASE_REFUSED)
         warnings = [f"{each.message} ({Reason.UNSAFE_DECREASE_ALLOWED})" for each in unsafe]
         warnings += _overruled(old, new, context)
-        return allowed(request, warnings=[*warnings, *await self._busy(old, new, context)])
+        return allowed(request, warnings=[*cut, *warnings, *await self._busy(old, new, context)])
 
     async def _busy(self, old: NodeView, new: NodeView, context: ClusterContext) -> Iterable[str]:
         before = effective_ratios(old.annotations, maximum=context.largest)
@@ -131,6 +133,20 @@ def _malformed(old: NodeView, new: NodeView, largest: Ratio) -> Iterable[str]:
         problem = "" if text is None or text == stated.text(old) else stated.problem(text)
         if problem:
             yield problem
+
+
+def _cut(old: NodeView, new: NodeView, largest: Ratio) -> Iterable[str]:
+    """Warn about decimals of a ratio that do not count, in the texts that this write changes."""
+    for name in _RATIO_MAPS:
+        text = new.annotations.get(name)
+        if text is not None and text != old.annotations.get(name):
+            reading = read_ratios(text, annotation=name, maximum=largest)
+            for resource, ratio in reading.ratios.items():
+                stated = reading.texts[resource]
+                if stated.partition(".")[2][2:].strip("0"):
+                    yield (
+                        f"{name}: {resource}: {stated} has more than two decimal places: it counts as {ratio}"
+                    )
 
 
 def _disowned(old: NodeView, new: NodeView) -> bool:

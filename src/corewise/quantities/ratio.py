@@ -1,8 +1,10 @@
 """Ratios in whole hundredths and shares in whole ten-thousandths, and the exact arithmetic of amplification.
 
 A normalization or amplification ratio has two decimals and is at least 1.00. Two ratios differ if and only if
-their hundredths differ. Rounding happens in three places and each says how: products of ratios half-even,
-amplified amounts down (never promise what is not there), amounts needed up.
+their hundredths differ. Of what a user states, in the ConfigMap or in the annotation of the amplification
+ratio, further decimals are cut off with a warning: so a ratio never offers more than was stated. Rounding
+happens in three places and each says how: products of ratios half-even, amplified amounts down (never
+promise what is not there), amounts needed up.
 
 A share is a part of an amount, 0.0000 to 1.0000. Taking a share rounds down: never more than there is.
 """
