@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path as FilePath
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,10 @@ async def test_the_policy_amplifies_while_the_manager_has_no_certificate(
     world: World, tmp_path: FilePath
 ) -> None:
     await amplified(world)
-    files = {"tls_cert": str(tmp_path / "absent.crt"), "tls_key": str(tmp_path / "absent.key")}
+    files: dict[str, Any] = {
+        "tls_cert": str(tmp_path / "absent.crt"),
+        "tls_key": str(tmp_path / "absent.key"),
+    }
     async with world.manager(amplify_by=AmplifyBy.AUTO, wait=False, **files) as manager:
         await world.shows_cpu("fast", "16")
         await shows(manager, POLICY)
