@@ -34,7 +34,13 @@ from corewise.vocabulary.names import (
     recorded_applied,
     recorded_raw,
 )
-from corewise.vocabulary.owned_cpus import LONGEST_LEDGER, CPUOwner, print_owned_cpus, read_owned_cpus
+from corewise.vocabulary.owned_cpus import (
+    LONGEST_LEDGER,
+    CPUOwner,
+    longest_ledger,
+    print_owned_cpus,
+    read_owned_cpus,
+)
 from engine.scenes import cluster_of, cpuset, decide, node, share
 
 OWNER = '{"pod":"ns/a","cpus":"0-3"}'
@@ -91,6 +97,41 @@ def test_a_damaged_ledger_says_why_and_what_is_readable_counts(
     read = read_owned_cpus({name: each for name, each in stated.items() if each is not None})
     assert problem in read.problem
     assert len(read.owners) == readable
+
+
+def test_a_ledger_longer_than_the_cpus_of_its_node_allow_is_not_parsed() -> None:
+    longest = {
+        f"{cpu:036}": CPUOwner(f"{'n' * 63}/{'p' * 253}", CPUSet.of([cpu]), "5f0c9a1e") for cpu in range(4)
+    }
+    written = {name: text for name, text in print_owned_cpus(longest).items() if text is not None}
+    assert dict(read_owned_cpus(written, 4).owners) == longest
+    padded = {**written, OWNED_CPUS: written[OWNED_CPUS].ljust(longest_ledger(4) + 1)}
+    read = read_owned_cpus(padded, 4)
+    assert not read.owners
+    assert read.problem == f"{OWNED_CPUS} has 2561 characters, more than 2560"
+    assert read_owned_cpus(padded, 8).owners
+    assert longest_ledger(8192) == LONGEST_LEDGER
+
+
+def test_the_node_read_by_the_scheduler_and_the_manager_limits_its_ledger() -> None:
+    text = json.dumps({"u": {"pod": "a/b", "cpus": "0-3"}}).ljust(3000)
+    annotations = {OWNED_CPUS: text, OWNED_MILLI_CPU: "4000"}
+    for cpus, owners in (("4", 0), ("8", 1)):
+        document = {
+            "metadata": {"name": "n", "annotations": annotations},
+            "status": {"capacity": {"cpu": cpus}},
+        }
+        facts = read_node_facts(msgspec.convert(document, SchedulableNode), None).facts
+        assert len(facts.owned.owners) == owners
+        view = view_of(msgspec.convert(document, ManagedNode), None, list)
+        assert view.demand().cpuset_milli == owners * 4000
+
+
+def test_entries_beyond_what_a_machine_has_are_not_read() -> None:
+    entries = {f"u{each}": {"pod": f"ns/p{each}", "cpus": "0-8191"} for each in range(4)}
+    read = read_owned_cpus({OWNED_CPUS: json.dumps(entries), OWNED_MILLI_CPU: "8192000"})
+    assert read.problem == f"{OWNED_CPUS} names more than 8192 CPUs"
+    assert list(read.owners) == ["u0"]
 
 
 @given(st.dictionaries(st.sampled_from([OWNED_CPUS, OWNED_MILLI_CPU]), st.text(max_size=60)))

@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -40,6 +39,7 @@ from corewise.amplification.amounts import (
 from corewise.quantities import ONE, Quantity, QuantityError, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
+from corewise.vocabulary.text_cache import MIB, remembered, text_bytes
 
 Cell: TypeAlias = tuple[StatusField, str]
 """One amount of a node's status: a field and a resource."""
@@ -68,7 +68,13 @@ FLAT_OBJECT: Final = rf"{SPACE}[{{]{SPACE}({_ENTRY}(,{SPACE}{_ENTRY})*)?[}}]{SPA
 
 _SHOWN: Final = 80
 _LARGEST_RECORDED: Final = Ratio(10**6)
-_REMEMBERED: Final = 4096
+_REMEMBERED: Final = 4 * MIB
+_NODES_REMEMBERED: Final = 24 * MIB
+"""What the annotations of a node state takes 4 to 5 KB."""
+_ENTRY_BYTES: Final = 256
+_FINDING_BYTES: Final = 512
+_READING_BYTES: Final = 400
+_KNOWN_BYTES: Final = 400
 _AMOUNT = re.compile(AMOUNT)
 _NUMBER = re.compile(NUMBER)
 _INTEGER = re.compile(INTEGER)
@@ -94,9 +100,19 @@ class RatioReading:
         return not self.readable or (resource in self.texts and resource not in self.ratios)
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def read_ratios(text: str | None, *, annotation: str, maximum: Ratio = MAXIMUM) -> RatioReading:
     """Read a ratio annotation; an absent one says nothing and is readable. Further decimals are cut off."""
+    return _read_ratios(text, annotation, maximum)
+
+
+def _reading_bytes(reading: RatioReading, text: str | None, *_: object) -> int:
+    """Return at most how many bytes a reading takes, with the text that was read."""
+    parts = _ENTRY_BYTES * len(reading.texts) + _FINDING_BYTES * len(reading.findings)
+    return 2 * text_bytes(text) + parts + _READING_BYTES
+
+
+@remembered(most=_REMEMBERED, weigh=_reading_bytes)
+def _read_ratios(text: str | None, annotation: str, maximum: Ratio) -> RatioReading:
     if text is None:
         return RatioReading({}, {}, (), readable=True)
     texts = _entries(text)
@@ -154,7 +170,11 @@ def print_entries(entries: Mapping[str, str]) -> str:
     return "{" + ",".join(f'"{name}":{text}' for name, text in sorted(entries.items())) + "}"
 
 
-@lru_cache(maxsize=_REMEMBERED)
+def _amounts_bytes(_amounts: object, text: str | None, *_: object) -> int:
+    return text_bytes(text) + _READING_BYTES
+
+
+@remembered(most=_REMEMBERED, weigh=_amounts_bytes)
 def read_amounts(text: str | None) -> ResourceList | None:
     """Read a JSON ResourceList: its cpu and memory. None if it is absent, not one, or has a bad amount."""
     entries = None if text is None else _entries(text)
@@ -170,7 +190,7 @@ def read_amounts(text: str | None) -> ResourceList | None:
     return amounts
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered(most=_REMEMBERED, weigh=_amounts_bytes)
 def _amount(text: str) -> Quantity | None:
     try:
         return Quantity.parse(text) if _AMOUNT.fullmatch(text) else None
@@ -265,7 +285,12 @@ def read_node(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> St
     return _read_texts(tuple(map(annotations.get, _READ)), maximum)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+def _stated_bytes(stated: Stated, texts: tuple[str | None, ...], _maximum: Ratio) -> int:
+    ratios = _reading_bytes(stated.ratios, None)
+    return sum(map(text_bytes, texts)) + ratios + _KNOWN_BYTES * (len(CELLS) + 4)
+
+
+@remembered(most=_NODES_REMEMBERED, weigh=_stated_bytes)
 def _read_texts(texts: tuple[str | None, ...], maximum: Ratio) -> Stated:
     annotations = {name: text for name, text in zip(_READ, texts, strict=True) if text is not None}
     owned = annotations.get(names.OWNED_MILLI_CPU, "")
@@ -298,7 +323,7 @@ def _known(annotations: Mapping[str, str], cell: Cell) -> Known:
     return Known(raw, applied, "", named, badly)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered(most=_REMEMBERED, weigh=_amounts_bytes)
 def _named(text: str | None, resource: str) -> tuple[int | None, bool]:
     """Return what Koordinator's raw annotation says of a resource, and whether that cannot be read."""
     if text is None:

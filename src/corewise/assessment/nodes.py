@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -54,8 +54,9 @@ from corewise.vocabulary.names import (
     POD_ANNOTATIONS,
     RESOURCE_STATUS,
 )
-from corewise.vocabulary.owned_cpus import CPUOwner, read_owned_cpus
+from corewise.vocabulary.owned_cpus import CPUOwner, read_owned_cpus, whole_cpus
 from corewise.vocabulary.qos import ANY_NAMESPACE
+from corewise.vocabulary.text_cache import MIB, remembered, text_bytes
 
 
 class NodeSystemInfo(Struct, frozen=True):
@@ -155,6 +156,8 @@ _GENERATION = "generation"
 
 
 _MILLI = 1000
+_FACTS_REMEMBERED = 4 * MIB
+_FACTS_BYTES = 500
 Annotations = Mapping[str, str]
 
 
@@ -220,20 +223,25 @@ def view_of(
 ) -> NodeView:
     """Return the view of a node; ``pods`` are those bound to it."""
     meta = node.metadata
+    amounts = NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable))
     return NodeView(
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
         labels=meta.labels,
         annotations=meta.annotations,
-        amounts=NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable)),
+        amounts=amounts,
         boot_id=node.status.node_info.boot_id,
         topology=topology,
-        demand=cache(lambda: demand_of_node(pods(), topology, meta.annotations)),
+        demand=cache(lambda: demand_of_node(pods(), topology, meta.annotations, amounts.capacity.get(CPU))),
     )
 
 
-@lru_cache(maxsize=1024)
+def _facts_bytes(_facts: CPUFacts | FactsProblem, text: str) -> int:
+    return 3 * text_bytes(text) + _FACTS_BYTES
+
+
+@remembered(most=_FACTS_REMEMBERED, weigh=_facts_bytes)
 def _read_facts(text: str) -> CPUFacts | FactsProblem:
     """Nodes of a kind share the text of their CPU facts."""
     return parse_cpu_basic_info(text)
@@ -250,9 +258,14 @@ def _stated(texts: Mapping[str, str]) -> ResourceList:
 
 
 def demand_of_node(
-    pods: Iterable[BoundPod], topology_annotations: Annotations | None, annotations: Annotations = EMPTY
+    pods: Iterable[BoundPod],
+    topology_annotations: Annotations | None,
+    annotations: Annotations = EMPTY,
+    capacity: Quantity | None = None,
 ) -> NodeDemand:
     """Sum up what the pods of one node request of it; ``annotations`` of the Node have its ledger.
+
+    ``capacity`` is the node's capacity of cpu, which limits the ledger's length.
 
     The entry of a pod that is not among them counts as a pod that requests what it owns. A pod has the CPUs
     of its entry, whatever its resource-status says.
@@ -261,7 +274,7 @@ def demand_of_node(
         manager = _CPU_MANAGER.decode((topology_annotations or {}).get(CPU_MANAGER_POLICY, "{}"))
     except UNREADABLE:
         manager = _CPUManager()
-    owners = read_owned_cpus(annotations).owners
+    owners = read_owned_cpus(annotations, whole_cpus(capacity)).owners
     demands = {pod.metadata.uid or str(number): demand_of(pod) for number, pod in enumerate(pods)}
     for uid, owner in owners.items():
         bound = demands.get(uid) or _not_bound(owner)

@@ -96,12 +96,15 @@ from corewise.vocabulary.names import (
     RESOURCE_SPEC,
     RESOURCE_STATUS,
 )
-from corewise.vocabulary.owned_cpus import read_owned_cpus
+from corewise.vocabulary.owned_cpus import read_owned_cpus, whole_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.vocabulary.text_cache import MIB, remembered, text_bytes
 
 _MILLI = 1000
 _REMEMBERED = 4096
+_TOPOLOGIES_REMEMBERED = 16 * MIB
+_CPU_BYTES = 800
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _ZONE = re.compile(r"node-([0-9]{1,4})")
 _NRT_POLICIES = {
@@ -155,7 +158,7 @@ def read_node_facts(
         if amount > largest(name)
     ]
     recorded = read_node(annotations, maximum=maximum)
-    owned = read_owned_cpus(annotations)
+    owned = read_owned_cpus(annotations, whole_cpus(offered(node.status.capacity.get(CPU, ""))))
     if owned.problem:
         findings.append(ReadProblem(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))
     allocatable = {name: amount_of(name, each) for name, each in amounts.items()}
@@ -226,7 +229,12 @@ def _arrangement(node: str, text: str | None, findings: list[ReadProblem]) -> To
     return arrangement
 
 
-@lru_cache(maxsize=1024)
+def _topology_bytes(read: Topology | str, text: str) -> int:
+    cpus = len(read.threads) if isinstance(read, Topology) else 0
+    return 2 * text_bytes(text) + _CPU_BYTES * (cpus + 1)
+
+
+@remembered(most=_TOPOLOGIES_REMEMBERED, weigh=_topology_bytes)
 def _parsed_topology(text: str) -> Topology | str:
     """Read the arrangement of CPUs once for all nodes of the same kind."""
     return parse_cpu_topology(text)

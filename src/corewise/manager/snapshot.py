@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from corewise.amplification.amounts import CPU
 from corewise.assessment.cluster import (
     UNKNOWN,
     ClusterContext,
@@ -166,7 +167,8 @@ class Snapshot:
             KubeError: if the pods cannot be listed.
         """
         pods = await self._client.list(BOUND_PODS, field_selector=running_on(node.name))
-        return replace(node, demand=lambda: demand_of_node(pods, node.topology, node.annotations))
+        capacity = node.amounts.capacity.get(CPU)
+        return replace(node, demand=lambda: demand_of_node(pods, node.topology, node.annotations, capacity))
 
     def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self._notify_node(old, new)

@@ -187,9 +187,18 @@ def largest(resource: str) -> Quantity:
     return Quantity.of_milli(LARGEST_MILLI) if resource == _CPU else Quantity(LARGEST_AMOUNT * NANO)
 
 
-@lru_cache(maxsize=8192)
 def requested(resource: str, text: str | int) -> Quantity:
     """Read an amount that a pod states, once for all pods that state it; the largest if it cannot be read."""
+    return largest(resource) if _is_too_long(text) else _requested(resource, text)
+
+
+def _is_too_long(text: str | int) -> bool:
+    """Whether a text is longer than any amount, and would only fill a cache."""
+    return isinstance(text, str) and len(text) > _LONGEST
+
+
+@lru_cache(maxsize=8192)
+def _requested(resource: str, text: str | int) -> Quantity:
     try:
         return min(Quantity.parse(str(text)), largest(resource))
     except QuantityError:
@@ -201,9 +210,13 @@ def requested_amounts(texts: Mapping[str, str | int] | None) -> dict[str, Quanti
     return {resource: requested(resource, text) for resource, text in (texts or {}).items()}
 
 
-@lru_cache(maxsize=8192)
 def offered(text: str | int) -> Quantity | None:
     """Read an amount that a node offers, once for all nodes that state it; None if it cannot be read."""
+    return None if _is_too_long(text) else _offered(text)
+
+
+@lru_cache(maxsize=8192)
+def _offered(text: str | int) -> Quantity | None:
     try:
         return Quantity.parse(str(text))
     except QuantityError:

@@ -25,7 +25,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -46,13 +45,14 @@ from corewise.quantities import ONE
 from corewise.scheduler.binding import SWAPS, stated_status, too_long, without
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.service.logs import fields
-from corewise.topology import CPUSet, CPUSetError
+from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError
 from corewise.vocabulary import metrics
 from corewise.vocabulary.cpu_annotations import print_resource_status, stated_cpus
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CLAIM_EXPIRED, POD_CPUS, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import CPUOwner
 from corewise.vocabulary.reasons import Reason
+from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_bytes
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,8 @@ _EVERYWHERE_EVERY: Final = 60.0
 """Seconds after which all nodes are looked at."""
 _AT_ONCE: Final = 20
 """Nodes that are looked at in one go: some milliseconds."""
+_REPORTS_REMEMBERED: Final = 8 * MIB
+_REPORT_BYTES: Final = 600
 _MILLI: Final = 1000
 _GONE: Final = "gone"
 _EXPIRED: Final = "expired"
@@ -435,11 +437,26 @@ def _no_room(late: _Late, wanted: Placement, requested: int) -> Refused | None:
     return Refused("", Reason.AMPLIFIED_CPU_INSUFFICIENT, message)
 
 
-@lru_cache(maxsize=1024)
+def _reports_bytes(reports: Mapping[str, CPUSet], text: str) -> int:
+    cpus = sum(map(len, reports.values()))
+    return 2 * text_bytes(text) + _REPORT_BYTES * (len(reports) + 1) + CPU_BYTES * cpus
+
+
+@remembered(most=_REPORTS_REMEMBERED, weigh=_reports_bytes)
 def _reports(text: str) -> Mapping[str, CPUSet]:
-    """Return the CPUs that kubelet has given to pods, by uid; none where that cannot be read."""
+    """Return the CPUs that kubelet has given to pods, by uid; none where that cannot be read.
+
+    Kubelet gives a CPU to one pod. A report of more CPUs than a machine has is no report of kubelet's.
+    """
+    given: dict[str, CPUSet] = {}
+    together = 0
     try:
-        reported = _REPORT.decode(text or "[]")
-        return {each.uid: CPUSet.parse_claim(each.cpuset) for each in reported if each.managed}
+        for each in _REPORT.decode(text or "[]"):
+            if each.managed:
+                given[each.uid] = CPUSet.parse_claim(each.cpuset)
+                together += len(given[each.uid])
+                if together > LARGEST_CPU + 1:
+                    return {}
     except (*UNREADABLE, CPUSetError):
         return {}
+    return given

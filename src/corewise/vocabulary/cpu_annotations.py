@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 from types import MappingProxyType
 
 import msgspec
@@ -39,6 +38,7 @@ from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, Thread, Topology
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import NUMA_SPEC, RESOURCE_SPEC
 from corewise.vocabulary.reasons import Reason
+from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_bytes
 
 
 class _CPU(msgspec.Struct):
@@ -218,7 +218,9 @@ def _unknown(annotation: str, word: str, what: str, known: type[StrEnum]) -> Spe
 
 LONGEST_STATUS = 4096
 _LARGEST_NODE = 1023
-_REMEMBERED = 2048
+_REMEMBERED = 12 * MIB
+_ZONE_BYTES = 400
+_STATUS_BYTES = 700
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,15 @@ def parse_resource_status(text: str | None) -> ResourceStatus | str:
     return _parsed(text)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+def _weight(status: ResourceStatus | str, text: str) -> int:
+    texts = 3 * text_bytes(text) + _STATUS_BYTES
+    if isinstance(status, str):
+        return texts
+    amounts = sum(len(each) + 1 for each in status.zones.values())
+    return texts + CPU_BYTES * len(status.cpus) + _ZONE_BYTES * amounts
+
+
+@remembered(most=_REMEMBERED, weigh=_weight)
 def _parsed(text: str) -> ResourceStatus | str:
     try:
         status = _DECODER.decode(text)

@@ -16,21 +16,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import msgspec
 
-from corewise.topology import CPUSet, CPUSetError
+from corewise.quantities import Quantity
+from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import OWNED_CPUS, OWNED_MILLI_CPU
+from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_bytes
 
 LONGEST_LEDGER: Final = 128 * 1024
 """Characters; all annotations of an object together may have 256 KiB."""
+_LONGEST_ENTRY: Final = 512
+"""Characters: an entry has at least one CPU, a pod of at most 317, and 83 of uid, attempt and JSON."""
+_MOST_CPUS: Final = LARGEST_CPU + 1
 _MILLI: Final = 1000
-_REMEMBERED: Final = 1024
+_REMEMBERED: Final = 32 * MIB
 """Ledgers: one of 100 entries takes 60 KB, and each write makes another one."""
+_OWNER_BYTES: Final = 700
 _POD: Final = re.compile(r"[a-z0-9][a-z0-9-]*/[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _SHOWN: Final = 40
 
@@ -78,24 +83,50 @@ _ENTRIES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENTRY = msgspec.json.Decoder(_Entry)
 
 
-def read_owned_cpus(annotations: Mapping[str, str]) -> OwnedCPUs:
-    """Read the ledger of a Node; a Node without one owns nothing."""
+def whole_cpus(capacity: Quantity | None) -> int:
+    """Return how many CPUs of a node of this capacity pods may own; as many as machines have if None."""
+    return _MOST_CPUS if capacity is None else min(_MOST_CPUS, -(-capacity.milli // _MILLI))
+
+
+def longest_ledger(cpus: int) -> int:
+    """Return the most characters that the ledger of a node with so many CPUs may have."""
+    return min(LONGEST_LEDGER, _LONGEST_ENTRY * (max(0, cpus) + 1))
+
+
+def read_owned_cpus(annotations: Mapping[str, str], cpus: int = _MOST_CPUS) -> OwnedCPUs:
+    """Read the ledger of a Node of so many CPUs; a Node without one owns nothing.
+
+    A ledger that is longer than these CPUs allow is not parsed.
+    """
     text, milli = annotations.get(OWNED_CPUS), annotations.get(OWNED_MILLI_CPU)
-    return NOTHING_OWNED if text is None and milli is None else _read(text or "{}", milli or "0")
+    if text is None and milli is None:
+        return NOTHING_OWNED
+    longest = longest_ledger(cpus)
+    if text is not None and len(text) > longest:
+        return OwnedCPUs(problem=f"{OWNED_CPUS} has {len(text)} characters, more than {longest}")
+    return _read(text or "{}", milli or "0")
 
 
-@lru_cache(maxsize=_REMEMBERED)
+def _weight(read: OwnedCPUs, text: str, milli: str) -> int:
+    cpus = sum(len(owner.cpus) for owner in read.owners.values())
+    texts = 2 * text_bytes(text) + text_bytes(milli) + text_bytes(read.problem)
+    return texts + _OWNER_BYTES * (len(read.owners) + 1) + CPU_BYTES * cpus
+
+
+@remembered(most=_REMEMBERED, weigh=_weight)
 def _read(text: str, milli: str) -> OwnedCPUs:
-    if len(text) > LONGEST_LEDGER:
-        return OwnedCPUs(problem=f"{OWNED_CPUS} has {len(text)} characters, more than {LONGEST_LEDGER}")
     try:
         entries = _ENTRIES.decode(text)
     except UNREADABLE as error:
         return OwnedCPUs(problem=f"{OWNED_CPUS} cannot be read: {error}")
     owners: dict[str, CPUOwner] = {}
-    problem, taken = "", CPUSet()
+    problem, taken, stated = "", CPUSet(), 0
     for uid, raw in entries.items():
         entry = _entry(uid, bytes(raw))
+        stated += len(entry.cpus) if isinstance(entry, CPUOwner) else 0
+        if stated > _MOST_CPUS:  # further entries would cost time, and cannot all be true
+            problem = problem or f"{OWNED_CPUS} names more than {_MOST_CPUS} CPUs"
+            break
         if isinstance(entry, CPUOwner) and entry.cpus & taken:
             entry = f"{OWNED_CPUS} gives CPUs {entry.cpus & taken} to {entry.pod} and to another pod"
         if isinstance(entry, str):
