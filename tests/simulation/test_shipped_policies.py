@@ -3,7 +3,8 @@
 =====================================  ==========================================================
 who may write resource-status          corewise's scheduler, which binds; nobody else, in no way
 where SYSTEM and LSE pods may be       kube-system, as agents and scheduler have it
-what an agent may write                Node and NodeResourceTopology of the node its token names
+what an agent may write                Node and NodeResourceTopology of the node its token names,
+                                       but not the ledger of owned CPUs on that Node
 =====================================  ==========================================================
 """
 
@@ -17,7 +18,7 @@ import pytest
 import yaml
 
 from admission_world import Objects, named, write
-from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.names import OFFLINE_REPORT, OWNED_CPUS, OWNED_MILLI_CPU, QOS_CLASS, RESOURCE_STATUS
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 from kubedouble.admission import Admission
 from kubedouble.admission_matching import Attributes
@@ -265,6 +266,37 @@ async def test_an_agent_writes_the_objects_of_its_own_node_only(
         assert "the token of the agent names no node" in refused.message
     for other in (ADMIN, KUBELET, service_account("corewise-system", "corewise-manager")):
         assert await outcome(other, "n2") is None
+
+
+@pytest.mark.parametrize("annotation", [OWNED_CPUS, OWNED_MILLI_CPU])
+@pytest.mark.parametrize("resource", ["nodes", "nodes/status"])
+@pytest.mark.parametrize(
+    ("stated", "before"),
+    [("x", None), ("x", "y"), ("", "y"), (None, "y")],
+    ids=["add", "change", "empty", "remove"],
+)
+async def test_an_agent_leaves_the_ledger_of_its_node_as_it_is(
+    annotation: str, resource: str, stated: str | None, before: str | None
+) -> None:
+    def noted(text: str | None, **more: str) -> dict[str, Any]:
+        stated = {} if text is None else {annotation: text}
+        return {"metadata": {"name": "n1", "annotations": {**stated, **more}}}
+
+    old = noted(before)
+    attributes = write(of_node("n1"), "UPDATE", resource, "n1")
+    refused = await refusal(attributes, noted(stated), old)
+    assert refused is not None
+    assert refused.code == 403
+    assert "the ledger of owned CPUs is written by the scheduler only" in refused.message
+    assert await refusal(attributes, noted(before, **{OFFLINE_REPORT: "{}"}), old) is None
+    assert await refusal(attributes, named("n1"), noted(None, **{OFFLINE_REPORT: "{}"})) is None
+    for other in (SCHEDULER, KUBELET, ADMIN):
+        assert await refusal(write(other, "UPDATE", resource, "n1"), noted(stated), old) is None
+
+
+async def test_an_agent_creates_no_node_with_a_ledger() -> None:
+    node = {"metadata": {"name": "n1", "annotations": {OWNED_CPUS: "{}"}}}
+    assert await refusal(write(of_node("n1"), "CREATE", "nodes", "n1"), node) is not None
 
 
 async def test_a_generated_name_is_no_way_around() -> None:
