@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -21,7 +25,7 @@ from compute.compute_world import (
     request,
     wanted,
 )
-from compute.ledger_agents import Certificates, Running, agent_options, running
+from compute.ledger_agents import PATIENCE, Certificates, Running, agent_options, running
 from compute.test_moves import (
     GUEST,
     MOVE,
@@ -37,10 +41,13 @@ from compute.test_moves import (
 )
 from corewise.compute.errors import AgentFailed, AgentUnreachable, GuestNotMoving
 from corewise.compute.hosts import Hosts
+from corewise.compute.ledger import GuestClaim
+from corewise.compute.ledger_api import LedgerPatch
 from corewise.compute.moving import GuestMover, WantedMove
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.remote import RemoteAgent
 from corewise.openstack.placement_client import PlacementClient
+from corewise.vocabulary.guests import GuestCPUs
 from corewise.vocabulary.metrics import COMPUTE_CLAIMS
 from corewise.vocabulary.reasons import Reason
 
@@ -180,3 +187,80 @@ def test_who_has_no_lock_records_nothing_and_who_loses_it_is_told(stage: Stage) 
             change.write({})
     with agent.changing() as change:  # the agent has released it
         assert list(change.host.guests) == [GUEST]
+
+
+IMPOSSIBLE: list[tuple[tuple[str | int, ...], object, str]] = [
+    (("cells", 0, "pins", "0"), 10**9, "CPU 1000000000 is not from 0 to 8191"),
+    (("cells", 0, "pins", "0"), 8192, "CPU 8192 is not from 0 to 8191"),
+    (("cells", 0, "pins", "0"), -1, "CPU -1 is not from 0 to 8191"),
+    (("cells", 0, "pins", "0"), 2**63, f"CPU {2**63} is not from 0 to 8191"),
+    (("cells", 0, "pins", "8192"), 0, "guest CPU 8192 is not from 0 to 8191"),
+    (("cells", 0, "floating"), [-1], "guest CPU -1 is not from 0 to 8191"),
+    (("cells", 0, "node"), -1, "NUMA node -1 is not from 0 to 8191"),
+    (("cells", 0, "memory_mb"), 2**31, f"memory_mb {2**31} is not from 0 to {2**31 - 1}"),
+    (("emulator",), 10**9, "CPU of its emulator threads 1000000000 is not from 0 to 8191"),
+    (("withheld",), [8192], "withheld CPU 8192 is not from 0 to 8191"),
+    (("realtime",), [2**63], f"realtime guest CPU {2**63} is not from 0 to 8191"),
+    (("vcpus",), 10**9, "vcpus 1000000000 is not from 1 to 8192"),
+    (("resources", "PCPU"), 2**70, f"amount {2**70} is not from 0 to {2**31 - 1}"),
+    (("move", "after", "p"), {"PCPU": -1}, f"amount -1 is not from 0 to {2**31 - 1}"),
+]
+
+
+def test_a_number_that_no_machine_has_is_refused_by_its_name(stage: Stage) -> None:
+    larger(stage)
+    host, agent = far_world(stage).hosts.known["a"], far_world(stage).agent("a")
+    with host.ledger.changing() as locked:
+        before = locked.host.guests
+        for place, number, words in IMPOSSIBLE:
+            body = json.loads(msgspec.json.encode(LedgerPatch({GUEST: before[GUEST]})))
+            inner = body["guests"][GUEST]
+            for part in place[:-1]:
+                inner = inner[part]
+            inner[place[-1]] = number
+            with pytest.raises(AgentFailed, match=f"answers 400: .*{GUEST}'?: {words}"):
+                agent._send("PATCH", "/v1/lock", json.dumps(body).encode(), wait=10)
+    assert host.guests() == before
+
+
+def test_a_claim_of_more_cpus_than_machines_have_is_refused(stage: Stage) -> None:
+    claim = GuestClaim(guest(9), GuestCPUs(10**9), {"": {"VCPU": 1}})
+    with pytest.raises(AgentFailed, match="vcpus 1000000000 is not from 1 to 8192"):
+        far_world(stage).agent("a").take(claim)
+
+
+def test_while_many_wait_for_the_lock_reads_are_answered_and_further_ones_are_refused(stage: Stage) -> None:
+    world = far_world(stage)
+    server = world.agents["a"].server
+    answers: list[str] = []
+
+    def lock(agent: RemoteAgent) -> None:
+        try:
+            with agent.changing():
+                answers.append("locked")
+        except AgentFailed as error:
+            answers.append(str(error))
+
+    callers = [RemoteAgent(world.agents["a"].url, world.certificates.caller(), name="a") for _ in range(12)]
+    waiting = [threading.Thread(target=lock, args=(each,)) for each in callers[:8]]
+    with hosts_in(world.folder).known["a"].ledger.changing():
+        for thread in waiting:
+            thread.start()
+        deadline = time.monotonic() + PATIENCE
+        while len(server._waiting) < len(waiting):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for each in callers[8:]:
+            with (
+                pytest.raises(AgentFailed, match="8 requests wait already to lock the ledger") as refused,
+                each.changing(),
+            ):
+                pass
+            assert refused.value.reason is Reason.LEDGER_BUSY
+            assert each.host().name == "a"
+    for thread in waiting:
+        thread.join(PATIENCE)
+    assert answers == ["locked"] * len(waiting)
+    assert not server._waiting
+    for each in callers:
+        each.close()

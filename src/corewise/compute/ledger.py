@@ -18,7 +18,7 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,10 +29,13 @@ import msgspec
 
 from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
 from corewise.pinning.guest_ledger import CellPins, GuestPins
-from corewise.topology import CPUSet
+from corewise.topology import LARGEST_CPU, CPUSet
 from corewise.tracking import HostedGuest
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
+
+LARGEST_AMOUNT: Final = 2**31 - 1
+"""Placement's largest amount of a resource."""
 
 
 class GuestState(StrEnum):
@@ -131,6 +134,34 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             nodes=tuple(nodes),
             realtime=CPUSet.of(self.realtime),
         )
+
+    def impossible_number(self) -> str:
+        """Name a number of the record that no machine, guest or Placement has; "" if there is none.
+
+        What is done with CPUs costs as much as their largest number is large.
+        """
+        if not 1 <= self.vcpus <= LARGEST_CPU + 1:
+            return f"vcpus {self.vcpus} is not from 1 to {LARGEST_CPU + 1}"
+        numbers: list[tuple[str, Iterable[int], int]] = [
+            ("CPU of its emulator threads", () if self.emulator is None else (self.emulator,), LARGEST_CPU),
+            ("withheld CPU", self.withheld, LARGEST_CPU),
+            ("realtime guest CPU", self.realtime, LARGEST_CPU),
+            ("amount", self.resources.values(), LARGEST_AMOUNT),
+        ]
+        for cell in self.cells:
+            numbers += [
+                ("NUMA node", (cell.node,), LARGEST_CPU),
+                ("guest CPU", (*cell.pins, *cell.floating), LARGEST_CPU),
+                ("CPU", cell.pins.values(), LARGEST_CPU),
+                ("memory_mb", (cell.memory_mb,), LARGEST_AMOUNT),
+            ]
+        for held in (self.move.before, self.move.after) if self.move is not None else ():
+            numbers += [("amount", amounts.values(), LARGEST_AMOUNT) for amounts in held.values()]
+        for what, stated, largest in numbers:
+            for number in stated:
+                if not 0 <= number <= largest:
+                    return f"{what} {number} is not from 0 to {largest}"
+        return ""
 
     @property
     def pins(self) -> GuestPins:

@@ -13,7 +13,8 @@ request                         body                        answer
 
 A move locks the ledgers of two hosts at a time, and asks Placement in between. The lock belongs to the
 connection: the agent releases it when that is closed, however its holder ends, when it is idle for two
-minutes, and after five minutes in any case.
+minutes, and after five minutes in any case. Eight requests may wait for the lock at a time; a further one is
+answered 503 at once. A step that names a CPU beyond 0 to 8191 is answered 400.
 
 Every other request may be repeated: a claim of the same guest for the same CPUs is answered as before. An
 error is answered with a status of 400 or more and a ``FailureAnswer``; what the server itself refuses (a

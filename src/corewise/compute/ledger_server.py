@@ -12,8 +12,8 @@ most one that hosts share, of disk.
 A move (:mod:`corewise.compute.moving`) needs two ledgers at a time, so its scheduler runs it, with the locks
 of both: it may record steps of one guest's move, and each is checked here against what others hold.
 
-Claims and releases run one at a time, in a thread of their own with a Placement client of its own; reading
-does not wait for them.
+Claims and releases run one at a time, in a thread of their own with a Placement client of its own; requests
+that wait for the lock have threads of their own, and a limit. Reading waits for neither.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
@@ -77,6 +77,7 @@ from corewise.service.doors import (
 from corewise.service.logs import fields
 from corewise.service.options import Address, OptionsError
 from corewise.service.program import Loop, Program
+from corewise.topology import LARGEST_CPU
 from corewise.tracking import HostOptions
 from corewise.vocabulary import metrics
 from corewise.vocabulary.errors import UNREADABLE, OperationalError, unreadable_text
@@ -93,6 +94,9 @@ _OF_A_HOST = frozenset({*CPU_CLASSES, MEMORY_MB})
 
 _LONGEST_LOCK = 300.0
 """Seconds; then the next one gets the ledger, and the command that had it fails, and may be repeated."""
+
+_MOST_WAITING = 8
+"""Requests that wait for the lock at a time, each in a thread of its own; further ones are refused."""
 
 _ENCODER = msgspec.json.Encoder()
 _Mark = tuple[float | None, ...]
@@ -143,6 +147,8 @@ class LedgerServer:
         self._clock = program.clock
         self._known: tuple[_Mark, ComputeHost, HostOptions, bytes] | None = None
         self._worker = ThreadPoolExecutor(1, "claims")
+        self._lockers = ThreadPoolExecutor(_MOST_WAITING, "locks")
+        self._waiting: set[Future[None]] = set()
         self._serving = ServingContext(demand=False)  # so that a caller without one is told what to do
         self._keeper = CertificateKeeper(
             FileCertificates(options.tls_cert, options.tls_key),
@@ -223,7 +229,7 @@ class LedgerServer:
         if is_unsettled(host):
             await asyncio.get_running_loop().run_in_executor(self._worker, self._settle, host)
         held = _Held(request.protocol, host)
-        await asyncio.to_thread(held.lock)
+        await self._locking(held)
         when_lost(request, held.release)
         asyncio.get_running_loop().call_later(_LONGEST_LOCK, held.release)
         self._held = held
@@ -235,6 +241,26 @@ class LedgerServer:
             )
         return held.change.host
 
+    async def _locking(self, held: _Held) -> None:
+        """Wait for the lock, in a thread that nothing but locks waits in.
+
+        Raises:
+            LedgerBusy: if enough requests wait already, or the lock is not to be had.
+        """
+        if len(self._waiting) >= _MOST_WAITING:
+            raise LedgerBusy(
+                f"{_MOST_WAITING} requests wait already to lock the ledger of host {self._name}",
+                hint="wait until they have had it, and run the command again",
+            )
+        waiting = self._lockers.submit(held.lock)
+        self._waiting.add(waiting)
+        waiting.add_done_callback(self._waiting.discard)
+        try:
+            await asyncio.wrap_future(waiting)
+        except asyncio.CancelledError:
+            waiting.add_done_callback(lambda _: held.release())  # the thread goes on waiting, for nobody
+            raise
+
     async def _change(self, request: web.BaseRequest, body: bytes) -> None:
         """Record a step of a move."""
         held = self._held_by(request)
@@ -242,6 +268,9 @@ class LedgerServer:
             patch = _PATCH.decode(body)
         except UNREADABLE as error:
             raise _unusable(f"the step cannot be read: {unreadable_text(error)}") from error
+        for guest, record in patch.guests.items():
+            if record is not None and (wrong := record.impossible_number()):
+                raise _unusable(f"the step's guest {guest[:40]!r}: {wrong}")
         before = held.change.host.guests
         after = {uuid: each for uuid, each in {**before, **patch.guests}.items() if each is not None}
         refuse_other_changes(held.host, before, after)
@@ -381,6 +410,8 @@ def _check(claim: GuestClaim) -> None:
         is_uuid = False
     if not is_uuid:
         raise _unusable(f"the claim's guest {claim.guest[:40]!r} is not a UUID")
+    if claim.cpus.vcpus > LARGEST_CPU + 1:
+        raise _unusable(f"the claim's vcpus {claim.cpus.vcpus} is not from 1 to {LARGEST_CPU + 1}")
     if not claim.cpus.is_consistent:
         raise _unusable("the claim's CPUs contradict each other: nodes must divide them, as the policy says")
 
