@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from corewise.config.eviction import NO_EVICTION, EvictionSettings
 from corewise.suppression.eviction import (
     FRESH_FOR,
+    GONE_WITHIN,
     REFUSED_FOR,
     EvictionSample,
     EvictionState,
@@ -152,7 +153,7 @@ NOBODY = {
         Reason.EVICTION_POD_TERMINATING,
     ),
     "a pod evicted that is still shown": (
-        replace(SHORT.with_eviction(0, "b")),
+        SHORT.with_eviction(900, "b"),
         [pod("a"), pod("b")],
         1000.0,
         Reason.EVICTION_POD_TERMINATING,
@@ -179,6 +180,40 @@ def test_nobody_goes_and_the_reason_says_why(
 ) -> None:
     found = verdict(MEMORY, state, *pods, now=now)
     assert (found.reason, found.pod) == (reason, None)
+
+
+def test_a_pod_that_is_deleted_for_a_year_protects_the_others_for_two_minutes() -> None:
+    pods = [pod("a"), pod("forever", terminating=True)]
+    state = SHORT.with_pods(pods, 1000)
+    for seconds in range(0, int(GONE_WITHIN), 10):
+        state = after(MEMORY, used(90, 1000 + seconds), state=state).with_pods(pods, 1000 + seconds)
+        found = verdict(MEMORY, state, *pods, now=1000 + seconds)
+        assert found.reason is Reason.EVICTION_POD_TERMINATING
+    end = 1000 + GONE_WITHIN
+    state = after(MEMORY, used(90, end), state=state).with_pods(pods, end)
+    assert verdict(MEMORY, state, *pods, now=end).pod == pod("a")
+
+
+def test_pods_that_are_deleted_one_after_the_other_do_not_prolong_the_wait() -> None:
+    state = SHORT
+    for seconds in range(0, 200, 10):
+        now = 1000.0 + seconds
+        pods = [pod("a"), pod(f"new{seconds}", terminating=True), pod(f"new{seconds + 10}", terminating=True)]
+        state = after(MEMORY, used(90, now), state=state).with_pods(pods, now)
+        found = verdict(MEMORY, state, *pods, now=now)
+        assert (found.pod is not None) is (seconds >= GONE_WITHIN)
+
+
+def test_after_an_eviction_the_wait_begins_again_and_the_evicted_pod_is_not_evicted_twice() -> None:
+    pods = [pod("a"), pod("b", 1), pod("forever", terminating=True)]
+    settings = replace(MEMORY, cooldown_seconds=0)
+    state = replace(SHORT, waiting_since=0.0).with_eviction(1000, "a")
+    for now, goes in ((1000.0, None), (1000 + GONE_WITHIN, "b")):
+        state = after(settings, used(90, now), state=state).with_pods(pods, now)
+        found = verdict(settings, state, *pods, now=now)
+        assert (found.pod.name if found.pod else None) == goes
+    state = state.with_pods([pod("b", 1)], 2000)
+    assert state.waiting_since is None
 
 
 def test_a_refused_pod_is_passed_over_for_a_minute_and_the_next_one_goes() -> None:
@@ -229,6 +264,7 @@ def test_in_any_history_one_goes_at_a_time_and_never_one_that_must_stay(
     for seconds, memory, share, pods in steps:
         now += seconds
         state = state.with_sample(BOTH, replace(quota(share, now), memory=memory, memory_total=100))
+        state = state.with_pods(pods, now)
         found = decide(BOTH, state, pods, now)
         shuffled = list(pods)
         rng.shuffle(shuffled)
@@ -239,7 +275,9 @@ def test_in_any_history_one_goes_at_a_time_and_never_one_that_must_stay(
         went = found.pod
         assert state.shortage is not Shortage.NONE
         assert now - went_at >= BOTH.cooldown_seconds
-        assert not any(each.terminating for each in pods)
+        if any(each.terminating for each in pods):
+            assert state.waiting_since is not None
+            assert now - state.waiting_since >= GONE_WITHIN
         assert went.runs
         assert not went.protection
         able = [each for each in pods if each.runs and not each.protection and each.uid not in state.refused]

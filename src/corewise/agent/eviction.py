@@ -6,9 +6,9 @@ eviction goes by the Eviction API, with the UID of the pod that was decided on:
 
 | answer | result | what follows |
 |---|---|---|
-| accepted | evicted | the cooldown; nobody else goes while the pod is shown |
+| accepted | evicted | the cooldown; nobody else goes while the pod is shown, for at most two minutes |
 | 429 of a PodDisruptionBudget | blocked | the next pod at once; this one again after a minute |
-| 404, or 409: another pod has the name | gone | nobody goes while the pod is still shown |
+| 404, or 409: another pod has the name | gone | nobody goes while the pod is shown, for at most two minutes |
 | none, after the request was sent | unknown | the cooldown |
 | any other | failed | the next pod at the next sample; this one again after a minute |
 
@@ -150,6 +150,7 @@ class Evictor:
                 requested_milli=sum(each.requested_milli for each in self._pods if each.runs),
             )
             self._state = state.with_sample(settings, sample)
+        self._state = self._state.with_pods(self._pods, now)
         self.verdict = decide(settings, self._state, self._pods, now)
 
     def due(self, now: float, pods: Iterable[MarkedPod], normalization: Ratio) -> EvictionVerdict | None:

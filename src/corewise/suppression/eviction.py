@@ -20,7 +20,9 @@ work to lose, and most likely caused the shortage; a pod that uses much memory m
 Nobody goes
 
 - without a sample, or with one older than ``FRESH_FOR`` seconds;
-- while an offline pod is being deleted, or one that was evicted is still shown;
+- while an offline pod is being deleted, or one that was evicted is still shown, but for ``GONE_WITHIN``
+  seconds at most: whoever deletes a pod chooses how long that takes. The wait begins when the first of them
+  is seen, and again with each eviction; further pods that are deleted do not prolong it;
 - in the cooldown after an eviction. The agent's start counts as one: what an earlier agent did is not known.
 
 Never: a pod that is not marked as offline; one without a running container, which has nothing to give back;
@@ -42,6 +44,8 @@ from corewise.vocabulary.reasons import Reason
 
 FRESH_FOR = 15.0
 REFUSED_FOR = 60.0
+GONE_WITHIN = 120.0
+"""Four times Kubernetes' default grace period."""
 SYSTEM_CRITICAL = 2_000_000_000
 """The priority of system-cluster-critical; system-node-critical is above. No user's class may be as high."""
 _HYSTERESIS = 2
@@ -116,7 +120,8 @@ class EvictionState:
     """What the samples and evictions so far came to, as a value: each event makes another one.
 
     ``last_at`` is when the last pod was evicted, at first when the agent started. ``evicted`` is the UID of a
-    pod that should be gone soon. ``refused`` has, by UID, until when a pod is passed over, and why.
+    pod that should be gone soon. ``waiting_since`` is since when there has always been a pod that leaves.
+    ``refused`` has, by UID, until when a pod is passed over, and why.
     """
 
     last_at: float
@@ -125,6 +130,7 @@ class EvictionState:
     cpu_is_short: bool = False
     starved_since: float | None = None
     evicted: str = ""
+    waiting_since: float | None = None
     refused: Mapping[str, tuple[float, str]] = field(default_factory=dict)
 
     @property
@@ -149,13 +155,22 @@ class EvictionState:
             starved_since=since,
         )
 
+    def leaving(self, pods: Iterable[OfflineCandidate]) -> list[OfflineCandidate]:
+        """Return those that are being deleted, or were evicted."""
+        return [each for each in pods if each.terminating or each.uid == self.evicted]
+
+    def with_pods(self, pods: Iterable[OfflineCandidate], now: float) -> EvictionState:
+        """Take note of whether a pod leaves now."""
+        since = now if self.waiting_since is None else self.waiting_since
+        return replace(self, waiting_since=since if self.leaving(pods) else None)
+
     def with_miss(self) -> EvictionState:
         """A window with a gap is none."""
         return replace(self, sample=None, starved_since=None)
 
     def with_eviction(self, now: float, uid: str = "") -> EvictionState:
         """``uid`` is that of the pod that goes; empty if it is not certain that it does."""
-        return replace(self, last_at=now, evicted=uid)
+        return replace(self, last_at=now, evicted=uid, waiting_since=now if uid else self.waiting_since)
 
     def with_pod_gone(self, uid: str) -> EvictionState:
         """Nothing was evicted: the pod that was decided on is not there, though it is still shown."""
@@ -207,7 +222,7 @@ def decide(
     if sample is None or not 0 <= now - sample.at <= FRESH_FOR:
         why = "there is no fresh sample of the node's usage"
         return EvictionVerdict(Reason.EVICTION_NO_SAMPLE, why, shortage)
-    queue = _queue(pods, shortage)
+    queue = _queue((each for each in pods if each.uid != state.evicted), shortage)
     first = queue[0] if queue else None
     why = _numbers(settings, sample, state, shortage)
     if shortage is Shortage.NONE:
@@ -229,8 +244,8 @@ def _obstacle(
     now: float,
 ) -> tuple[Reason, str] | None:
     """Say why nobody goes now although something is short."""
-    leaving = [each for each in pods if each.terminating or each.uid == state.evicted]
-    if leaving:
+    leaving = state.leaving(pods)
+    if leaving and (state.waiting_since is None or now - state.waiting_since < GONE_WITHIN):
         return Reason.EVICTION_POD_TERMINATING, f"pod {leaving[0].label} is being deleted"
     if not queue:
         kept = [f"{each.label} is {each.protection}" for each in pods if each.protection]

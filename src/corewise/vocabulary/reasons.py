@@ -457,7 +457,8 @@ class Reason(StrEnum):
     )
     EVICTION_POD_TERMINATING = _info(
         "EvictionPodTerminating",
-        "An offline pod of the node is being deleted: no other one is evicted until it is gone.",
+        "An offline pod of the node is being deleted: no other one is evicted until it is gone, for at most "
+        "two minutes.",
         "If it stays for long, look at its finalizers and terminationGracePeriodSeconds.",
     )
     EVICTION_NO_SAMPLE = _info(
