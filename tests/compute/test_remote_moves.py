@@ -210,16 +210,18 @@ IMPOSSIBLE: list[tuple[tuple[str | int, ...], object, str]] = [
 def test_a_number_that_no_machine_has_is_refused_by_its_name(stage: Stage) -> None:
     larger(stage)
     host, agent = far_world(stage).hosts.known["a"], far_world(stage).agent("a")
-    with host.ledger.changing() as locked:
-        before = locked.host.guests
-        for place, number, words in IMPOSSIBLE:
-            body = json.loads(msgspec.json.encode(LedgerPatch({GUEST: before[GUEST]})))
-            inner = body["guests"][GUEST]
-            for part in place[:-1]:
-                inner = inner[part]
-            inner[place[-1]] = number
-            with pytest.raises(AgentFailed, match=f"answers 400: .*{GUEST}'?: {words}"):
-                agent._send("PATCH", "/v1/lock", json.dumps(body).encode(), wait=10)
+    before = host.guests()
+    for place, number, words in IMPOSSIBLE:
+        body = json.loads(msgspec.json.encode(LedgerPatch({GUEST: before[GUEST]})))
+        inner = body["guests"][GUEST]
+        for part in place[:-1]:
+            inner = inner[part]
+        inner[place[-1]] = number
+        with (
+            host.ledger.changing(),
+            pytest.raises(AgentFailed, match=f"answers 400: .*{GUEST}'?: {words}"),
+        ):
+            agent._send("PATCH", "/v1/lock", json.dumps(body).encode(), wait=10)
     assert host.guests() == before
 
 
