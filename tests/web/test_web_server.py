@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientResponse, ClientSession
+from yarl import URL
 
 from corewise.cli.top_data import LostConnection
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -156,6 +157,7 @@ async def test_a_host_header_of_another_name_is_refused(page: Page, host: str) -
         ("/api/session", 200, {"version": "1", "views": ["nodes"]}),
         ("/api/nodes/a%2Fb", 200, {"nodes": "a/b"}),
         ("/api/pods/default/p", 200, {"pods": "default/p"}),
+        ("/api/pods/team%252Db/p", 200, {"pods": "team%2Db/p"}),
         ("/api/tables/none", 404, {"message": "there is no table none"}),
         ("/api/nodes/no such node", 404, {"message": "there is no node no such node"}),
         ("/api/hosts/h1", 502, {"message": "the ledger of h1 cannot be read"}),
@@ -163,7 +165,7 @@ async def test_a_host_header_of_another_name_is_refused(page: Page, host: str) -
     ],
 )
 async def test_views_are_json(page: Page, path: str, status: int, shown: Any) -> None:
-    async with page.session.get(page.url(path)) as answer:
+    async with page.session.get(URL(page.url(path), encoded="%" in path)) as answer:
         assert (answer.status, await answer.json()) == (status, shown)
 
 

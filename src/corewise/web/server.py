@@ -27,7 +27,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Protocol
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from aiohttp import web
@@ -156,7 +156,7 @@ class PageServer:
     def _reader(self, path: str, namespace: str) -> Read:
         kind, _, name = path.partition("/")
         if kind != "tables":
-            return lambda: self._views.document(kind, unquote(name))
+            return lambda: self._views.document(kind, name)
 
         async def read() -> Mapping[str, Any]:
             return self._views.table(name, namespace)
