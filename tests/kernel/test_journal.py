@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from corewise.kernel.errors import JournalError, JournalHeld
 from corewise.kernel.writing.entries import Amount, Damaged, Entry, Failed, Held, Opened, Released, Wrote
-from corewise.kernel.writing.journal import Journal, damage_text, read_history
+from corewise.kernel.writing.journal import LONGEST_LINE, Journal, damage_text, read_history
 from corewise.kernel.writing.quota_claims import QuotaClaims
 from kernel.cgroup_trees import killed_child
 
@@ -54,6 +55,28 @@ def test_a_killed_writer_leaves_all_its_entries_and_no_lock(tmp_path: Path) -> N
     with journal(tmp_path) as log:
         assert told(tmp_path) == ENTRIES[:2]
         assert "/a" in QuotaClaims.of(log.entries())
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_line_of_any_length_is_skipped_and_takes_no_memory(tmp_path: Path, ends: bool) -> None:
+    with journal(tmp_path) as log:
+        log.append(ENTRIES[:1])
+    with (tmp_path / "journal").open("ab") as file:
+        for _ in range(64):
+            file.write(b"x" * LONGEST_LINE)
+        file.write(b"\n" if ends else b"")
+    with journal(tmp_path) as log:
+        log.append(ENTRIES[1:])
+        tracemalloc.start()
+        try:
+            (damaged,) = log.damage()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert damaged.why == f"longer than {LONGEST_LINE} bytes"
+    assert damaged.number == 3
+    assert peak < 8 * LONGEST_LINE
+    assert told(tmp_path) == [ENTRIES[0], None, *ENTRIES[1:]]
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))

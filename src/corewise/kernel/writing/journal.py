@@ -6,6 +6,7 @@
   held counts as released.
 - A line that cannot be read, wherever it stands (half of one at the end after a kill or a full disk), is
   skipped and reported as ``Damaged``; the next entry starts on a line of its own.
+- A line of more than ``LONGEST_LINE`` bytes is damaged too. It is never read into memory as a whole.
 - It is bounded: beyond ``limit`` bytes the file becomes ``journal.1``, in place of the one before, and a new
   one begins with everything that the entries leave held, whoever entered it. That file is complete before it
   takes the name ``journal``, so there is one at every moment.
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import BinaryIO, Protocol, Self
 
 import msgspec
 
@@ -32,6 +33,9 @@ from corewise.kernel.writing.entries import Damaged, Entry, JournalLine, Opened,
 
 LIMIT = 4 << 20
 """Bytes in a file of the journal; two are kept. A change of ratio on 330 cgroups takes about 200 KB."""
+
+LONGEST_LINE = 256 << 10
+"""Bytes: an entry names a cgroup, of at most 4 KiB, and a few amounts."""
 
 JOURNAL, FORMER, NEXT, LOCK = "journal", "journal.1", "journal.next", "lock"
 _MODE = 0o640
@@ -198,14 +202,28 @@ def read_file(path: Path) -> Iterator[JournalLine]:
         JournalError: if it cannot be read.
     """
     try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line != b"\n":
+        with path.open("rb") as file:
+            for number, line in enumerate(_lines(file), 1):
+                if line is None:
+                    yield Damaged(path, number, f"longer than {LONGEST_LINE} bytes")
+                elif line != b"\n":
                     yield _decoded(path, number, line)
     except FileNotFoundError:
         return
     except OSError as error:
         raise _journal_error(path, error) from error
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes | None]:
+    """Yield the lines of a file, None for one that is too long."""
+    while line := file.readline(LONGEST_LINE):
+        if len(line) < LONGEST_LINE or line.endswith(b"\n"):
+            yield line
+            continue
+        part = file.readline(LONGEST_LINE)
+        while part and not part.endswith(b"\n"):
+            part = file.readline(LONGEST_LINE)
+        yield None
 
 
 def read_history(directory: Path) -> Iterator[JournalLine]:
