@@ -35,6 +35,9 @@ JOURNAL_LINES = 20_000
 """A journal is folded when it is longer than this, and than four times the number of objects."""
 
 
+_FILES = ("lock", "snapshot", ".snapshot.new", "journal", "authority.pem", ".authority.pem.new")
+
+
 class StateError(Exception):
     """A state directory cannot be used; the message names the file and what to do."""
 
@@ -87,6 +90,7 @@ class StateDirectory:
         self._failure: StateWriteError | None = None
         with _writing(self._path / "lock"):
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._refuse_special_files()
             self._lock = (self._path / "lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,10 +128,10 @@ class StateDirectory:
         if not file.exists():
             made = Authority.create(name, now=now)
             _replace(file, (made.certificate_pem + made.key_pem).encode())
-        text = file.read_text()
         try:
+            text = _content(file).decode()
             return Authority.from_pem(text, text)
-        except CertificateError as error:
+        except (CertificateError, UnicodeDecodeError) as error:
             raise StateError(
                 f"{file}: {error}; remove it to get a new authority and new kubeconfigs"
             ) from error
@@ -137,12 +141,23 @@ class StateDirectory:
         os.close(self._journal)
         self._lock.close()
 
+    def _refuse_special_files(self) -> None:
+        """Refuse a FIFO, a device or a directory in place of a file: to open it might never end.
+
+        Raises:
+            StateError: if there is one.
+        """
+        for name in _FILES:
+            file = self._path / name
+            if file.exists() and not file.is_file():
+                raise StateError(f"{file}: not a regular file; remove it, or keep the state elsewhere")
+
     def _snapshot(self, store: Store) -> Iterator[Record]:
         self._snapshot_version = 0
         file = self._path / "snapshot"
         if not file.exists():
             return
-        lines = file.read_bytes().splitlines()
+        lines = _content(file).splitlines()
         try:
             header = _decode_header(lines[0])
             if header.format != FORMAT:
@@ -160,7 +175,7 @@ class StateDirectory:
         file = self._path / "journal"
         if not file.exists():
             return
-        *whole, _ = file.read_bytes().split(b"\n")
+        *whole, _ = _content(file).split(b"\n")
         for number, line in enumerate(whole, 1):
             record = _unsealed(line)
             if record is None:
@@ -207,6 +222,13 @@ class StateDirectory:
         file = self._path / "journal"
         with _writing(file):
             return _private(str(file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise StateError(f"{file}: cannot be read: {error.strerror or error}") from error
 
 
 def _sealed(record: Record) -> bytes:

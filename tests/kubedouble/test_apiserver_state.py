@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -250,3 +251,21 @@ def test_a_directory_that_cannot_be_written_is_refused_at_the_start(tmp_path: Pa
     (tmp_path / "file").touch()
     with pytest.raises(StateWriteError, match="cannot be written: Not a directory"):
         StateDirectory(tmp_path / "file" / "state")
+
+
+@pytest.mark.parametrize("name", ["lock", "snapshot", ".snapshot.new", "journal", "authority.pem"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["fifo", "directory"])
+def test_what_is_not_a_file_is_refused_and_never_waited_for(
+    tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / name)
+    with pytest.raises(StateError, match=f"{tmp_path / name}: not a regular file; remove it"):
+        StateDirectory(tmp_path)
+
+
+def test_an_authority_that_is_not_text_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "authority.pem").write_bytes(b"\xff\xfe")
+    state = StateDirectory(tmp_path)
+    with pytest.raises(StateError, match=r"authority\.pem: .*; remove it to get a new authority"):
+        state.authority("local", datetime.now(UTC))
+    state.close()
