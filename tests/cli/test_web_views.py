@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -501,3 +502,15 @@ def test_what_is_no_change_is_refused_in_words(change: dict[str, Any], said: str
     with pytest.raises(ChangeRefused) as refused:
         try_change(change, live)
     assert said in str(refused.value)
+
+
+def test_a_process_that_tries_a_change_ends_with_the_server_that_waits_for_it() -> None:
+    command = [sys.executable, "-P", "-m", "corewise.cli.web_views.trial"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdout.close()  # as the kernel does when the server is killed
+            assert process.wait(timeout=120) == 1
+        finally:
+            process.kill()

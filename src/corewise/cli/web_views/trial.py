@@ -2,7 +2,8 @@
 
 The server sends the cluster's objects as its caches have them, a thousand at a time, and the process answers
 with what :func:`corewise.cli.web_views.what_if.try_change` returns. It is killed after ``LIMIT`` seconds, and
-when the task that waits for it is cancelled.
+when the task that waits for it is cancelled. It ends by itself when the server has ended, however that comes:
+the kernel then closes the pipe for the answer.
 
 What is sent is one pickle after another: the change and what is not a list of objects, then the name of a
 list and some of its objects as MessagePack. That takes a tenth of the time of pickling them, in which open
@@ -15,7 +16,9 @@ import asyncio
 import copyreg
 import os
 import pickle
+import select
 import sys
+import threading
 from asyncio.subprocess import PIPE
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -129,9 +132,18 @@ def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
     return body, live
 
 
+def _end_with_reader(pipe: int) -> None:
+    """Wait until nobody can read a pipe any more, since the server has ended; then end this process."""
+    waiting = select.poll()
+    waiting.register(pipe, 0)  # an error is reported, whatever is waited for
+    waiting.poll()
+    os._exit(1)
+
+
 def main() -> None:
     """Try the change that comes on stdin, and answer on stdout."""
     os.nice(_NICE)
+    threading.Thread(target=_end_with_reader, args=(sys.stdout.fileno(),), daemon=True).start()
     body, live = _received(sys.stdin.buffer)
     try:
         answer = _DONE + msgspec.json.encode(try_change(body, live))
