@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import Counter
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from corewise.kube.errors import api_error
 from corewise.scheduler import collector, state
-from corewise.scheduler.collector import EXPIRY, LedgerCollector
+from corewise.scheduler.collector import _ASKED_AT_ONCE, EXPIRY, LedgerCollector
 from corewise.scheduler.program import Scheduler
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
@@ -249,6 +250,48 @@ async def test_a_late_entry_makes_no_ledger_too_long_to_be_read(
         await scheduler.collector.look()
         assert list(await world.ledger("n1")) == ["a"]
         assert "more than 150" in await world.told(Reason.CPUS_TOO_SCATTERED)
+
+
+async def test_a_node_with_many_forged_entries_keeps_no_other_node_waiting(
+    world: SchedulerWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="corewise.scheduler.collector")
+    for node in ("n1", "n2"):
+        await world.add_node(node, 128)
+    async with world.scheduler() as scheduler:
+        forged = {f"u{cpu:03}": CPUOwner(f"default/p{cpu}", CPUSet.of([cpu]), "f") for cpu in range(120)}
+        body = {"metadata": {"annotations": print_owned_cpus({"u": CPUOwner("default/p", CPUSet.of([0]))})}}
+        await world.client.patch(PLAIN_NODES, "n2", body)
+        await until(lambda: len(scheduler.state.owners("n2")) == 1)
+        await write_ledger(world, scheduler, forged)
+        lefts = []
+        for _ in range(3):
+            await scheduler.collector.look()
+            lefts.append(len(await world.ledger("n1")))
+            assert await world.ledger("n2") == {}
+        assert lefts == [120 - _ASKED_AT_ONCE, 120 - 2 * _ASKED_AT_ONCE, 0]
+        told = [each.getMessage() for each in caplog.records if "removed from a ledger" in each.getMessage()]
+        assert [each.partition(",")[0] for each in told] == [
+            "50 entries removed from a ledger",
+            "entry removed from a ledger",
+            "50 entries removed from a ledger",
+            "20 entries removed from a ledger",
+        ]
+
+
+async def test_entries_that_stay_keep_no_later_entry_from_its_turn(world: SchedulerWorld) -> None:
+    """Entries of pods that wait to be bound are asked about in turn with the others."""
+    await world.add_node("n1", 128)
+    owners = {}
+    for number in range(_ASKED_AT_ONCE):
+        pod = await world.add_pod(f"w{number:02}", cpu="1", qos="LSR")
+        owners[pod["metadata"]["uid"]] = CPUOwner(f"default/w{number:02}", CPUSet.of([number]), "w")
+    async with world.scheduler() as scheduler:
+        gone = {"z": CPUOwner("default/gone", CPUSet.of([100]), "z")}
+        await write_ledger(world, scheduler, {**owners, **gone})
+        for _ in range(3):
+            await scheduler.collector.look()
+        assert scheduler.state.owners("n1").keys() == owners.keys()
 
 
 async def test_pods_that_own_nothing_are_not_looked_at(

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -60,6 +60,9 @@ EXPIRY: Final = 90.0
 """Seconds: longer than an API server works on a request (60)."""
 _EVERYWHERE_EVERY: Final = 60.0
 """Seconds after which all nodes are looked at."""
+_ASKED_AT_ONCE: Final = 50
+"""Entries of one node whose pods the API server is asked for in one look."""
+_LOGGED_EACH: Final = 5
 _AT_ONCE: Final = 20
 """Nodes that are looked at in one go: some milliseconds."""
 _REPORTS_REMEMBERED: Final = 8 * MIB
@@ -121,6 +124,7 @@ class LedgerCollector:
         self._waiting: set[str] = set()
         """Nodes that were not in order at the last look."""
         self._everywhere_at = 0.0
+        self._looks = 0
 
     def publish(self) -> None:
         """Set the gauges, as they are now."""
@@ -138,6 +142,7 @@ class LedgerCollector:
     async def look(self) -> None:
         """Put in order what is not; bindings are answered meanwhile."""
         self._seen = set()
+        self._looks += 1
         nodes, now = self._state.cluster.nodes, self._clock.monotonic()
         names, self._state.changed = self._state.changed | self._waiting, set()
         if now >= self._everywhere_at:
@@ -185,16 +190,20 @@ class LedgerCollector:
             for uid, owner in facts.owned.owners.items()
             if not self._is_bound(facts.name, uid, owner)
         ]
+        due = {uid: self._is_due(facts.name, uid, owner.bind) for uid, owner in unbound}
         removed: dict[str, tuple[CPUOwner, str]] = {}
-        for uid, owner in unbound:
+        failed: list[tuple[CPUOwner, KubeError]] = []
+        for uid, owner in self._some_of(unbound):
             try:
-                cause = await self._cause(facts.name, uid, owner)
+                cause = await self._cause(facts.name, uid, owner, due=due[uid])
             except KubeError as error:
-                extra = fields(node=facts.name, pod=owner.pod, error=error)
-                log.warning("an entry of a ledger stays, since its pod cannot be looked at", extra=extra)
+                failed.append((owner, error))
                 continue
             if cause:
                 removed[uid] = owner, cause
+        if failed:
+            extra = fields(node=facts.name, entries=len(failed), pod=failed[0][0].pod, error=failed[0][1])
+            log.warning("an entry of a ledger stays, since its pod cannot be looked at", extra=extra)
         for _ in range(SWAPS if removed else 0):
             node, owners = self._state.node(facts.name), self._state.owners(facts.name)
             found = [uid for uid, (owner, _) in removed.items() if owners.get(uid) == owner]
@@ -205,18 +214,42 @@ class LedgerCollector:
             except Conflict:
                 await self._state.read_node(facts.name)
                 continue
-            for uid in found:
-                self._tell_removed(facts.name, uid, *removed[uid])
+            self._tell_removed(facts.name, {uid: removed[uid] for uid in found})
             break
         return not unbound
 
-    def _tell_removed(self, node: str, uid: str, owner: CPUOwner, cause: str) -> None:
+    def _some_of(self, unbound: Sequence[tuple[str, CPUOwner]]) -> Sequence[tuple[str, CPUOwner]]:
+        """Return the entries of a node to ask about in this look; others have their turn in later ones.
+
+        A node that states thousands of entries must not keep all other nodes waiting.
+        """
+        if len(unbound) <= _ASKED_AT_ONCE:
+            return unbound
+        start = self._looks * _ASKED_AT_ONCE % len(unbound)
+        return [*unbound[start:], *unbound[:start]][:_ASKED_AT_ONCE]
+
+    def _tell_removed(self, node: str, removed: Mapping[str, tuple[CPUOwner, str]]) -> None:
+        """Count and log the entries removed from one ledger: one line each, or one for many."""
+        for uid, (owner, cause) in removed.items():
+            self._emit_removed(node, uid, owner, cause)
+        if len(removed) > _LOGGED_EACH:
+            pods = ", ".join(owner.pod for owner, _ in list(removed.values())[:_LOGGED_EACH])
+            log.info(
+                "%d entries removed from a ledger, of %s and others",
+                len(removed),
+                pods,
+                extra=fields(node=node, entries=len(removed)),
+            )
+            return
+        for owner, cause in removed.values():
+            log.info(
+                "entry removed from a ledger",
+                extra=fields(node=node, pod=owner.pod, cpus=str(owner.cpus), cause=cause),
+            )
+
+    def _emit_removed(self, node: str, uid: str, owner: CPUOwner, cause: str) -> None:
         self._metrics.count(metrics.LEDGER_REMOVED, cause)
         message = f"node {node} keeps CPUs {owner.cpus} for the pod no longer: it was not bound in time"
-        log.info(
-            "entry removed from a ledger",
-            extra=fields(node=node, pod=owner.pod, cpus=str(owner.cpus), cause=cause),
-        )
         if cause == _EXPIRED:
             reference = ObjectReference(kind="Pod", namespace=owner.namespace, name=owner.name, uid=uid)
             self._events.emit(reference, Reason.CLAIM_EXPIRED, message, warning=False)
@@ -225,9 +258,8 @@ class LedgerCollector:
         pod = self._state.pods.get(owner.name, owner.namespace)
         return pod is not None and pod.metadata.uid == uid and pod.spec.node_name == node
 
-    async def _cause(self, node: str, uid: str, owner: CPUOwner) -> str:
+    async def _cause(self, node: str, uid: str, owner: CPUOwner, *, due: bool) -> str:
         """Return why the entry of a pod that is not known to be bound goes; "" if it stays."""
-        due = self._is_due(node, uid, owner.bind)
         try:
             pod = await self._client.get(PLACED_PODS, owner.name, owner.namespace)
         except NotFound:
