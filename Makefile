@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # On a terminal pip shows how far it is. Python compiles what it imports: to compile everything takes a third of the time.
 PIP    := $(BIN)/python -m pip install --no-compile --disable-pip-version-check $(shell [ -t 2 ] || echo --quiet)
-UP     ?= --for 20s
+UP     ?= --for 15s
 W      ?= auto
 MINUTES ?= 10
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
@@ -23,7 +23,7 @@ $(BIN)/python:
 # Install what requirement files ($1) list: say how many packages, how long it took, and how large it is.
 define install
 	@start=$$(date +%s); \
-	echo "installing $$(cat $1 | grep -c '^[a-z].*==') packages into $(VENV); the first time this takes a minute or two" >&2; \
+	echo "installing $$(cat $1 | grep -c '^[a-z].*==') packages into $(VENV); this takes a minute or two the first time" >&2; \
 	$(PIP) --require-hashes $(addprefix -r ,$1) && \
 	echo "installed in $$(($$(date +%s) - start)) s; $(VENV) takes $$(du -sm $(VENV) | cut -f1) MB" >&2
 endef
@@ -35,8 +35,9 @@ NO_CEL := cel-expr-python has no wheel for this Python: the local cluster has no
 
 $(VENV)/run.stamp: requirements/build.txt requirements/run.txt requirements/cel.txt pyproject.toml $(COMPILED) | $(BIN)/python
 	$(call install,requirements/build.txt requirements/run.txt)
-	@$(PIP) --require-hashes -r requirements/cel.txt 2>$(VENV)/cel.log || \
-	  echo "$(NO_CEL) (pip's reason: $(VENV)/cel.log)" >&2
+	@$(PIP) --require-hashes -r requirements/cel.txt 2>$(VENV)/cel.log || { \
+	  grep -q 'No matching distribution' $(VENV)/cel.log && echo "$(NO_CEL)" >&2; } || \
+	  { cat $(VENV)/cel.log >&2; exit 1; }
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -10,13 +10,11 @@ fails; the last line says how long each took.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from tools import tutorial
@@ -25,15 +23,13 @@ ROOT = Path(__file__).parents[1]
 PAGES = tuple(Path("docs/start", f"{name}.md") for name in ("cluster-admin", "batch-jobs", "openstack"))
 """The tutorials for users; that for contributors installs the tools of development first."""
 _PATIENCE = 900.0
-_OURS = re.compile(r"PYTHON|COREWISE|VIRTUAL_ENV|MAKE|CI$")
-"""Variables that a stranger does not have."""
 _STORY = "What one CPU in a request is worth"
 _COREWISE = ".venv/bin/corewise"
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a stranger types, and what that must print; ``{work}`` is a folder that all steps share."""
+    """What a stranger types, or a tutorial, and what it must print; ``{work}`` is a folder for all steps."""
 
     command: str
     shows: tuple[str, ...] = ()
@@ -45,7 +41,8 @@ _TRY_IT = (
     f"{_COREWISE} explain node genoa-0",
     "kubectl get nodes",
     f"kubectl annotate --overwrite node genoa-0 '{_RATIO}'",
-    "kubectl get nodes,pods,noderesourcetopologies,configmaps -A -o json > {work}/dump.json",
+    "kubectl get nodes,pods -A -o json > {work}/dump.json",
+    "kubectl get nodes,pods,noderesourcetopologies,configmaps -A -o json > {work}/facts.json",
     f"{_COREWISE} config starter --cluster > {{work}}/starter.yaml",
     f"{_COREWISE} uninstall --check || test $? = 1",  # 1: undo something first
 )
@@ -56,7 +53,8 @@ make up UP="" > {{work}}/up.log 2>&1 &
 until grep -q 'export KUBECONFIG=' {{work}}/up.log || ! kill -0 $!; do sleep 1; done
 eval "$(grep -o 'export KUBECONFIG=.*' {{work}}/up.log)"
 {" && ".join(_TRY_IT)} || exit
-kill $!"""
+kill $! && wait $!
+! grep Traceback {{work}}/up.log"""
 STEPS = (
     Step('make up UP="--for 5s"', (_STORY, "one CPU is worth")),
     Step(f"{_COREWISE} up --scenario colocation --for 5s", ("offline pods",)),
@@ -68,12 +66,15 @@ STEPS = (
     Step(f"{_COREWISE} up --state {{work}}/state --for 5s", ("corewise was on from the start",)),
     Step(f"{_COREWISE} up --for 5s -o json | python3 -m json.tool", ('"spread": {',)),
     Step(SECOND_TERMINAL, ("genoa-0", "normalization ratio")),
-    Step(f"{_COREWISE} up --from {{work}}/dump.json --for 5s", (_STORY,)),
+    Step(f"{_COREWISE} up --from {{work}}/facts.json --for 5s", (_STORY,)),
+    Step(f"{_COREWISE} up --from {{work}}/dump.json --for 5s", ("No CPU facts of", "cpuFacts:")),
+    *(Step(str(page)) for page in PAGES[:2]),
     Step("make openstack"),
     Step(f"{_COREWISE} up --scenario openstack --for 1s", ("Where the guests went",)),
     Step(".venv/bin/python -m hatchling build --target wheel --directory {work}/dist"),
     Step("python3 -m venv {work}/venv && {work}/venv/bin/pip install --quiet {work}/dist/*.whl"),
     Step("cd {work} && venv/bin/corewise up --for 5s", (_STORY,)),
+    Step(str(PAGES[2])),
 )
 
 
@@ -82,23 +83,21 @@ def main() -> None:
     os.chdir(ROOT)
     if Path(".venv").exists():
         sys.exit("front door: there is a .venv here already: run it in a fresh clone")
-    environment = {name: value for name, value in os.environ.items() if not _OURS.match(name)}
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     environment |= {"LANG": "C.UTF-8", "TERM": "dumb"}
     with tempfile.TemporaryDirectory(prefix="front-door-") as folder:
         work = Path(folder)
         took: list[tuple[str, float]] = []
         failed = 0
-        todo: list[tuple[str, Callable[[], str]]] = [
-            (_name(step), partial(_step, step, work, environment)) for step in STEPS
-        ]
-        todo += [(str(page), partial(_page, page, work, environment)) for page in PAGES]
-        for name, run in todo:
+        for step in STEPS:
             began = time.monotonic()
-            problem = run()
-            took.append((name, time.monotonic() - began))
-            print(
-                f"front door: {took[-1][1]:4.0f} s  {'FAILED' if problem else 'ok    '}  {name}", flush=True
+            problem = (_page if Path(step.command) in PAGES else _step)(step, work, environment)
+            name = (
+                "README's commands for a second terminal" if step.command == SECOND_TERMINAL else step.command
             )
+            took.append((name, time.monotonic() - began))
+            how = "FAILED" if problem else "ok    "
+            print(f"front door: {took[-1][1]:4.0f} s  {how}  {name}", flush=True)
             if problem:
                 failed += 1
                 print(problem, flush=True)
@@ -108,10 +107,6 @@ def main() -> None:
     each = ", ".join(f"{name} {seconds:.0f}" for name, seconds in took)
     print(f"front door: {len(took)} steps in {total:.0f} s, {failed} failed: {each}")
     sys.exit(1 if failed else 0)
-
-
-def _name(step: Step) -> str:
-    return "README's commands for a second terminal" if step.command == SECOND_TERMINAL else step.command
 
 
 def _step(step: Step, work: Path, environment: Mapping[str, str]) -> str:
@@ -124,8 +119,9 @@ def _step(step: Step, work: Path, environment: Mapping[str, str]) -> str:
     return f"{command}\nexit code {code}; not printed: {missing}\n{printed}"
 
 
-def _page(page: Path, work: Path, environment: Mapping[str, str]) -> str:
+def _page(step: Step, work: Path, environment: Mapping[str, str]) -> str:
     """Run a tutorial in this clone; return what is wrong."""
+    page = Path(step.command)
     home = work / page.stem
     home.mkdir()
     done = tutorial.run(page, ROOT, {**environment, "TMPDIR": str(home)})

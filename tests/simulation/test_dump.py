@@ -138,7 +138,7 @@ def test_a_topology_takes_precedence_over_every_label(tmp_path: Path) -> None:
 def test_a_node_nobody_knows_stays_without_facts_and_is_noted(tmp_path: Path) -> None:
     plan = load(tmp_path, node())
     assert plan.machines[0].cpu_facts() is None
-    assert any("without CPU facts in dump and table: 1 (n1)" in note for note in plan.notes)
+    assert any("nodes without CPU facts: 1 (n1)" in note for note in plan.notes)
 
 
 def test_missing_facts_are_asked_for_with_a_file_to_fill_in_and_the_command_that_reads_it(

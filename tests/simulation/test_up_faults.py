@@ -39,7 +39,7 @@ class Listener:
 
     said: list[str] = field(default_factory=list)
 
-    def progress(self, text: str) -> None:
+    def waiting(self, text: str) -> None:
         self.said.append(text)
 
     def __getattr__(self, _name: str) -> Any:
@@ -141,4 +141,4 @@ async def test_a_dead_program_ends_the_run(
         return await settle(cluster, timeout=timeout)
 
     monkeypatch.setattr(LocalCluster, "settle", and_kill)
-    assert f"{victim} ended with exit code -9" in await failure(tmp_path)
+    assert f"{victim} was killed by SIGKILL" in await failure(tmp_path)

@@ -206,10 +206,16 @@ class Teller:
         if self._live:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
+    def waiting(self, text: str) -> None:
+        """Print a line that stays: a log of the run has it too."""
+        self.clear()
+        say(text)
+
     def started(self, plan: Plan) -> None:
         models = {machine.model.name for machine in plan.machines if machine.model}
         nodes = count(len(plan.machines), "node")
-        self._line(f"{plan.source}: {nodes}, {count(len(models), 'CPU model')}")
+        known = f", {count(len(models), 'CPU model')}" if models else ""
+        self._line(f"{plan.source}: {nodes}{known}")
 
     def loaded(self, pods: int, seconds: float) -> None:
         self._line(f"loaded, {count(pods, 'pod')} in place after {seconds:.1f} s")
@@ -228,7 +234,7 @@ class Teller:
             used, idle = f"{summed.offline:.1f}", f"{summed.idle_alone:.1f}"
             of_idle = f"{used} of {idle} idle CPUs"
             more = f"{used} CPUs, more than the {idle} idle ones"
-            text = f"offline pods use {more if summed.offline > summed.idle_alone else of_idle}"
+            text = f"offline pods use {more if float(used) > float(idle) else of_idle}"
             if summed.mean_slowdown is not None and summed.worst_slowdown is not None:
                 slower = f"online pods {summed.mean_slowdown:.1%} slower beside offline pods, at worst"
                 text = f"{slower} {summed.worst_slowdown:.0%}; {text}"
@@ -325,8 +331,6 @@ def _closing_lines(report: RunReport) -> list[str]:
         lines.append(
             "pods came or went since corewise on was measured: the tables show the nodes before that"
         )
-    elif report.on.rest is None:
-        lines.append("node writes at rest were not counted. Run too short: use a longer --for")
     if report.unsettled:
         shown = ", ".join(report.unsettled[:5]) + (" …" if len(report.unsettled) > 5 else "")
         lines.append(f"NOT SETTLED: {count(len(report.unsettled), 'node')}: {shown}")

@@ -108,7 +108,7 @@ def story(report: RunReport) -> Iterator[str]:
     """Yield what the run showed, the most important last."""
     off, on = report.off.snapshot if report.off else None, report.on.snapshot
     models = {str(node.facts["cpuModel"]) for node in on.nodes if node.facts and node.facts.get("cpuModel")}
-    machines = f"{count(len(on.nodes), 'node')}, {count(len(models), 'CPU model')}"
+    machines = count(len(on.nodes), "node") + (f", {count(len(models), 'CPU model')}" if models else "")
     offered, requested = f"{cpus(on.schedulable)} CPUs", cpus(on.requested)
     if off is None:
         yield f"{machines}: corewise was on from the start; there is nothing to compare with."
@@ -148,7 +148,7 @@ def _offline(report: RunReport) -> Iterator[str]:
             )
         else:
             yield f"Online pods run {on.mean_slowdown:.1%} slower beside offline pods."
-    used, idle = on.offline, on.idle_alone
+    used, idle = round(on.offline, 1), round(on.idle_alone, 1)
     if used > idle:
         yield f"Offline pods use {used:.1f} CPUs, {used - idle:.1f} more than online pods leave idle."
     else:
@@ -169,7 +169,8 @@ def _worth_now(report: RunReport) -> Iterator[str]:
         before = spread([each for node in off if node.name in worth and (each := _per_requested(node))])
         where = "everywhere" if len(worth) == len(on.nodes) else f"on {len(worth)} of {len(on.nodes)} nodes"
         instead = f" instead of {before:.2f}" if before is not None else ""
-        compared = f": a spread of {now:.2f}{instead}" if len(worth) > 1 else ""
+        changed = before is None or f"{before:.2f}" != f"{now:.2f}"
+        compared = f": a spread of {now:.2f}{instead}" if len(worth) > 1 and changed else ""
         alike = now <= 1 + _TOLERANCE
         yield f"Now one CPU is worth {_range(worth.values())}{f' {where}' if alike else ''}{compared}."
         if not alike:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -77,8 +78,10 @@ class Child:
     async def died(self) -> ClusterError:
         """Wait until the child ends, and return what to say about it."""
         code = await self.process.wait()
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         meaning = f": {self.meanings[code]}" if code in self.meanings else ""
-        return ClusterError(f"{self.name} ended with exit code {code}{meaning}\n{self.last_words()}".rstrip())
+        said = f"{self.last_words()}\n  (in {self.log})".lstrip("\n")
+        return ClusterError(f"{self.name} {how}{meaning}\n{said}")
 
     async def fail_on_death(self) -> None:
         """Raise a ClusterError as soon as the child ends."""

@@ -227,7 +227,6 @@ _USER_ANNOTATIONS = (
 )
 FINISHED = frozenset({"Succeeded", "Failed"})
 _SHOWN = 5
-_FACTS_HINT = "dump noderesourcetopologies too, or state cpuFacts in a file and add --scenario FILE"
 _FACTS_FILE = "facts.yaml"
 _MOST_CPUS = 1_000_000
 
@@ -368,7 +367,7 @@ def _notes(
     names = [machine.name for machine in machines if machine.model is None]
     if names:
         notes.append(
-            f"nodes without CPU facts in dump and table: {len(names)} ({_shown(names)}); {_FACTS_HINT}"
+            f"nodes without CPU facts: {len(names)} ({_shown(names)}): fill in the table printed first"
         )
     models = {each.model.name for each in machines if each.model and each.model.core_speed is None}
     if models:

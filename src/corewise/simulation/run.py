@@ -52,6 +52,9 @@ class RunListener(Protocol):
     def progress(self, text: str) -> None:
         """What happens right now."""
 
+    def waiting(self, text: str) -> None:
+        """A wait makes no progress."""
+
     def started(self, plan: Plan) -> None:
         """The run has begun."""
 
@@ -141,7 +144,7 @@ async def _run(options: RunOptions, listener: RunListener, stop: asyncio.Event) 
         local_cluster(options.plan, options.folder, periods=options.periods) as cluster,
         AsyncExitStack() as stack,
     ):
-        cluster.waits.tell = listener.progress
+        cluster.waits.tell = listener.waiting
         return await _Run(options, listener, stop, clock, cluster, stack).report()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ GIVE_UP = 60.0
 _POLL = 0.1
 _COMPLAINT = re.compile(r"^\S+Z (?:warning|error|critical) +(.*)$", re.MULTILINE)
 """A line of :mod:`corewise.service.logs`, in its text form."""
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
@@ -125,13 +127,12 @@ class Stall:
             return
         lasting = self._reason(times=2)
         if fatal and (lasting or stuck >= GIVE_UP):
-            where = ", ".join(map(str, self.waits.logs().values()))
-            raise ClusterError(
-                f"waited {stuck:.0f} s in vain for {self.what}\n{lasting or f'  no log says why: {where}'}"
-            )
+            logs = ", ".join(map(str, self.waits.logs().values()))
+            why = lasting or f"  no log says why: {logs}"
+            raise ClusterError(f"no progress for {stuck:.0f} s, waiting for {self.what}\n{why}")
         if now - self._told >= STUCK:
             self._told = now
-            said = [f"waiting for {self.what} since {stuck:.0f} s", lasting or self._reason(times=1)]
+            said = [f"still waiting for {self.what} ({stuck:.0f} s)", lasting or self._reason(times=1)]
             self.waits.tell("\n".join(filter(None, said)))
 
     def _reason(self, *, times: int) -> str:
@@ -147,11 +148,12 @@ class Stall:
 
 
 def last_complaint(log: Path, *, since: int, times: int) -> str:
-    """Return the last line at level warning or above that a log has so many times after its first bytes."""
+    """Return the last line at level warning or above that a log has so many times, but for numbers in it."""
     try:
         with log.open("rb") as lines:
             lines.seek(since)
             found = _COMPLAINT.findall(lines.read().decode(errors="replace"))
     except OSError:
         return ""
-    return next((each for each in reversed(found) if found.count(each) >= times), "")
+    alike = Counter(_NUMBER.sub("#", each) for each in found)
+    return next((each for each in reversed(found) if alike[_NUMBER.sub("#", each)] >= times), "")
