@@ -231,13 +231,14 @@ class LocalCluster:
     async def _delete_pods(self, keys: Sequence[tuple[str, str]]) -> None:
         pods = self.scheduler.state.pods.items
         await self._all(self.client.delete(PODS, name, space, grace_period=0) for space, name in keys)
-        left = set(keys)
+        left = list(keys)
 
         def gone() -> bool:
-            left.intersection_update(pods.keys() | self._pods.items.keys())
+            while left and not (left[-1] in pods or left[-1] in self._pods.items):
+                left.pop()
             return not left
 
-        await self.waits.until("pods to be deleted", gone, progress=lambda: len(left))
+        await self.waits.until("pods to be deleted", gone, progress=lambda: (len(left), len(pods)))
 
     async def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
         """Create pods and wait until each of them runs, was refused by its kubelet, or fits nowhere.
@@ -250,13 +251,18 @@ class LocalCluster:
         created: list[BoundPod] = []
         await self._all(self._create_pod(pod, created) for pod in pods)
         await self.scheduler.release(unplaced, (pod for pod in created if not pod.spec.node_name))
-        left = {_key(pod) for pod in pods}
+        left = [_key(pod) for pod in reversed(pods)]
 
         def placed() -> bool:
-            left.difference_update([key for key in left if self._is_placed(key)])
+            while left and self._is_placed(left[-1]):
+                left.pop()
             return not left
 
-        await self.waits.until("pods to be scheduled and started", placed, progress=lambda: len(left))
+        await self.waits.until(
+            "pods to be scheduled and started",
+            placed,
+            progress=lambda: (len(left), self.scheduler.answered, self.kubelets.counters.pods_started),
+        )
 
     async def _create_pod(self, pod: dict[str, Any], created: list[BoundPod]) -> None:
         try:
