@@ -42,9 +42,9 @@ _TRY_IT = (
     f"{_COREWISE} nodes",
     f"{_COREWISE} explain node genoa-0",
     "kubectl get nodes",
-    f"kubectl annotate --overwrite node genoa-0 '{_RATIO}'",
     "kubectl get nodes,pods -A -o json > {work}/dump.json",
     "kubectl get nodes,pods,noderesourcetopologies,configmaps -A -o json > {work}/facts.json",
+    f"kubectl annotate --overwrite node genoa-0 '{_RATIO}'",
     f"{_COREWISE} config starter --cluster > {{work}}/starter.yaml",
     f"{_COREWISE} uninstall --check || test $? = 1",  # 1: undo something first
 )
