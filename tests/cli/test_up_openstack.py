@@ -86,7 +86,7 @@ def test_up_continues_a_kept_cloud_as_it_is(folder: Path) -> None:
     assert corewise(folder, "compute", "delete", GUEST, *HOSTS).returncode == 0
     again = corewise(folder, *UP, "-o", "json")
     assert again.returncode == 0, again.stderr
-    assert "for a new one, first: rm -r cloud" in again.stderr
+    assert f"for a new one, first: rm -r {folder / 'cloud'}" in again.stderr
     told = json.loads(again.stdout)
     assert {each["host"]: each["PCPU"] and each["PCPU"]["total"] for each in told["hosts"]} == {
         "combined": 16, "no-smt": 16, "old": 24, "shared": None

@@ -298,7 +298,7 @@ def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path: Path, index: in
         os.kill(sorted(children(process.pid))[index], signal.SIGKILL)
         process.wait(timeout=WITHIN)
         assert process.returncode == 3
-        assert f"corewise: {name} ended with exit code -9" in (tmp_path / "stderr").read_text()
+        assert f"corewise: {name} was killed by SIGKILL" in (tmp_path / "stderr").read_text()
 
 
 async def test_pods_that_own_cpus_get_them_from_the_real_scheduler_also_when_a_state_is_taken_up_again(

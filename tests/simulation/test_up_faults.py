@@ -125,7 +125,7 @@ def taken() -> Iterator[int]:
 async def test_a_taken_port_ends_the_run(taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_plane, "free_port", lambda: taken)
     said = await failure(tmp_path)
-    assert "the manager ended with exit code" in said
+    assert "ended with exit code 2\n" in said, "manager and scheduler race for the port"
     assert f"127.0.0.1:{taken}" in said
 
 
