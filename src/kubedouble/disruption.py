@@ -146,7 +146,7 @@ def _condition(cluster: Cluster, status: Object, reason: str, message: str = "")
 
 
 def _replicas(cluster: Cluster, namespace: str, pods: Sequence[Object]) -> int:
-    """Return how many pods their controllers want.
+    """Return the number of pods that their controllers want.
 
     Raises:
         _SyncError: if a controller does not say, or does not exist.

@@ -6,9 +6,9 @@ eviction goes by the Eviction API, with the UID of the pod that was decided on:
 
 | answer | result | what follows |
 |---|---|---|
-| accepted | evicted | the cooldown; nobody else goes while the pod is shown, for at most two minutes |
+| accepted | evicted | the cooldown; no other eviction while this pod is shown, two minutes at most |
 | 429 of a PodDisruptionBudget | blocked | the next pod at once; this one again after a minute |
-| 404, or 409: another pod has the name | gone | nobody goes while the pod is shown, for at most two minutes |
+| 404, or 409: another pod has the name | gone | no eviction while this pod is shown, two minutes at most |
 | none, after the request was sent | unknown | the cooldown |
 | any other | failed | the next pod at the next sample; this one again after a minute |
 

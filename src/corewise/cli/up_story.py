@@ -156,7 +156,7 @@ def _offline(report: RunReport) -> Iterator[str]:
 
 
 def _worth_now(report: RunReport) -> Iterator[str]:
-    """Yield what one CPU is worth on the nodes that have their ratios, and what keeps the others from it."""
+    """Yield the worth of one CPU on nodes at their ratios, and the reasons why other nodes are not."""
     on = report.on.snapshot
     if not _is_normalized(on):
         return

@@ -258,7 +258,9 @@ class LedgerServer:
         try:
             await asyncio.wrap_future(waiting)
         except asyncio.CancelledError:
-            waiting.add_done_callback(lambda _: held.release())  # the thread goes on waiting, for nobody
+            waiting.add_done_callback(
+                lambda _: held.release()
+            )  # the thread still gets the lock, and gives it back
             raise
 
     async def _change(self, request: web.BaseRequest, body: bytes) -> None:

@@ -280,7 +280,7 @@ class ComparedProfiles:
             self._left.remove(name, _left_by(facts.profile, facts.changed))
 
     def conflicts_of(self, profile: ColocationProfile) -> Iterator[ProfileContradiction]:
-        """Yield what a profile sets otherwise than those of other names, in the order of their names."""
+        """Yield the settings in which a profile differs from others, in the order of their names."""
         name, facts = profile.name, _Facts.of(profile)
         before = set() if facts.pods is None else set(self._left.overlapping(facts.pods))
         after = set() if facts.left is None else set(self._pods.overlapping(facts.left))

@@ -129,7 +129,7 @@ class Decoder:
         return self._counts[Severity.ERROR]
 
     def near(self, word: str, known: Iterable[str]) -> str:
-        """Return what :func:`did_you_mean` does, for as many words as there are problems listed."""
+        """Return the suggestion of :func:`did_you_mean`, for as many words as problems are listed."""
         self._looked_up += 1
         return did_you_mean(word, known) if self._looked_up <= 2 * MOST_PROBLEMS else ""
 

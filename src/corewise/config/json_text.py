@@ -145,7 +145,7 @@ def number_of(text: str) -> Decimal | None:
 
 
 def beyond_limits(text: str) -> str:
-    """Say what is wrong with a number for which :func:`number_of` returns None."""
+    """Return the fault of a number for which :func:`number_of` returns None."""
     return (
         f"the number {text[:30]} is out of range: at most {LONGEST_NUMBER} characters, and an exponent "
         f"from -{LARGEST_EXPONENT} to {LARGEST_EXPONENT}"

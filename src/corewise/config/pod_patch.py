@@ -105,7 +105,7 @@ def _check_scalar(decoder: Decoder, place: Place, schema: Schema) -> None:
 
 
 def _plain(value: Value) -> Any:
-    """Return what JSON has: numbers without a fraction are whole, if they fit in 64 bits."""
+    """Return the value as JSON has it: numbers without a fraction are whole, if they fit in 64 bits."""
     match value:
         case Members():
             return {member.key: _plain(member.value.value) for member in value}

@@ -378,7 +378,7 @@ class LocalCluster:
         return ClusterMeasurement(tuple(views), rejected=len(self.rejected))
 
     async def _count(self, what: str, number: Callable[[], int]) -> None:
-        """Wait until something is there for every machine."""
+        """Wait until a number has reached the number of machines."""
         await self.waits.until(what, lambda: number() >= len(self.machines), progress=number)
 
     async def _all(self, requests: Iterable[Awaitable[object]]) -> None:

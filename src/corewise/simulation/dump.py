@@ -384,7 +384,7 @@ def _shown(names: list[str]) -> str:
 
 
 def _advice(path: Path, machines: Collection[Machine]) -> tuple[str, ...]:
-    """Return how to state the CPU facts that are missing: comments, and a table that lacks only models."""
+    """Return lines to state missing CPU facts with: comments, and a table that lacks only models."""
     rows = table_to_fill_in(machines)
     if not rows:
         return ()

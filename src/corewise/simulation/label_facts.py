@@ -96,7 +96,7 @@ def instance_type_of(labels: Mapping[str, str]) -> str:
 
 
 def nfd_model_of(labels: Mapping[str, str]) -> NFDModel | None:
-    """Return what NFD's labels say about the model; None without them."""
+    """Return the model as NFD's labels state it; None without them."""
     family, number = labels.get(_FAMILY, ""), labels.get(_ID, "")
     if not (labels.get(_VENDOR) and _is_number(family) and _is_number(number)):
         return None
@@ -129,7 +129,7 @@ class _Kind:
     turbo_known: bool
 
     def selectors(self, *, among_types: bool) -> Iterator[str]:
-        """Yield what fits these nodes, and no others; ``among_types``: others have an instance type."""
+        """Yield selectors of these nodes alone; ``among_types``: others have an instance type."""
         if self.instance_type or among_types or not self.nfd:
             yield f'instanceType: "{self.instance_type}"'
         if self.nfd:

@@ -84,7 +84,7 @@ class Waits:
             task.cancel()
 
     def stall(self, what: str, progress: Callable[[], object]) -> Stall:
-        """Return what notices that a wait is stuck."""
+        """Begin to watch a wait for progress."""
         return Stall(self, what, progress)
 
 
@@ -136,7 +136,7 @@ class Stall:
             self.waits.tell("\n".join(filter(None, said)))
 
     def _reason(self, *, times: int) -> str:
-        """Return what went wrong at least so many times since the last progress, indented."""
+        """Return the faults that came at least so many times since the last progress, indented."""
         found = []
         for failed, before in zip(self.waits.failures, self._failures, strict=True):
             if failed.number >= before + times:

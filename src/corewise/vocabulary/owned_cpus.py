@@ -84,7 +84,7 @@ _ENTRY = msgspec.json.Decoder(_Entry)
 
 
 def whole_cpus(capacity: Quantity | None) -> int:
-    """Return how many CPUs of a node of this capacity pods may own; as many as machines have if None."""
+    """Return the number of CPUs that pods may own on a node of this capacity; None: unknown, the most."""
     return _MOST_CPUS if capacity is None else min(_MOST_CPUS, -(-capacity.milli // _MILLI))
 
 

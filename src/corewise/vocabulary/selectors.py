@@ -202,7 +202,7 @@ class SelectorIndex(Generic[K]):
         self._unfiled.discard(name)
 
     def matching(self, labels: Mapping[str, str]) -> Iterator[K]:
-        """Yield what may match these labels."""
+        """Yield the selectors that may match these labels."""
         yield from self._unfiled
         for names in self._by_key.values():
             yield from names
@@ -210,7 +210,7 @@ class SelectorIndex(Generic[K]):
             yield from self._by_value.get(key, {}).get(value, ())
 
     def implied_by(self, allowed: Mapping[str, AllowedValues]) -> Iterator[K]:
-        """Yield what may select everything that a selector does, given what that one allows."""
+        """Yield the selectors that may cover one, given the labels that it allows."""
         yield from self._unfiled
         for key, each in allowed.items():
             yield from self._by_key.get(key, ())
@@ -218,7 +218,7 @@ class SelectorIndex(Generic[K]):
                 yield from self._by_value.get(key, {}).get(min(each.values), ())
 
     def overlapping(self, allowed: Mapping[str, AllowedValues]) -> Iterator[K]:
-        """Yield what may select labels that a selector does, given what that one allows."""
+        """Yield the selectors that may overlap with one, given the labels that it allows."""
         yield from self._unfiled
         for names in self._by_key.values():
             yield from names

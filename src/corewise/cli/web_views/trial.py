@@ -133,7 +133,7 @@ def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
 
 
 def _end_with_reader(pipe: int) -> None:
-    """Wait until nobody can read a pipe any more, since the server has ended; then end this process."""
+    """Wait until the server, which reads this pipe, has ended; then end this process."""
     waiting = select.poll()
     waiting.register(pipe, 0)  # an error is reported, whatever is waited for
     waiting.poll()
