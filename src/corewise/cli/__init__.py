@@ -119,7 +119,8 @@ class LazyGroup(click.Group):
         except errors.OperationalError as error:
             raise Failure.of(error) from error
         except ExceptionGroup as group:
-            if (first := errors.operational_error(group)) is None:
+            first = errors.first_error(group, errors.OperationalError)
+            if first is None or group.split(errors.OperationalError)[1] is not None:
                 raise
             raise Failure.of(first) from group
 

@@ -35,10 +35,10 @@ from corewise.service.health import HealthServer, TokenAccess
 from corewise.service.logs import fields
 from corewise.service.options import Address, OptionsError, ReplicaOptions
 from corewise.vocabulary import metrics
+from corewise.vocabulary.errors import first_error
 from corewise.vocabulary.metrics import exported_by
 
 T = TypeVar("T")
-E = TypeVar("E", bound=Exception)
 Loop = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 log = logging.getLogger(__name__)
 
@@ -228,17 +228,6 @@ class Program:
         finally:
             self.leading.clear()
             self.metrics.set(metrics.LEADER, 0)
-
-
-def first_error(group: BaseExceptionGroup[BaseException], *kinds: type[E]) -> E | None:
-    """Return the first error of these kinds in the group, however deep, or None."""
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            if found := first_error(error, *kinds):
-                return found
-        elif isinstance(error, kinds):
-            return error
-    return None
 
 
 async def run_until_signal(

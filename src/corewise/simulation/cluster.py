@@ -58,7 +58,7 @@ from corewise.simulation.measurement import ClusterMeasurement, Verdict, by_node
 from corewise.simulation.node_memory import MemoryWatch
 from corewise.simulation.plan import Plan
 from corewise.simulation.resource_metrics import DEFINITIONS, ResourceMetrics
-from corewise.simulation.waiting import Waits
+from corewise.simulation.waiting import Stall, Waits
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.vocabulary.qos import QoSRules
 
@@ -319,7 +319,7 @@ class LocalCluster:
         now = asyncio.get_running_loop().time
         deadline, asked = now() + timeout, now()
         pending = list(self.machines)
-        stall = self.waits.stall("the manager to amplify the nodes", lambda: len(pending))
+        stall = Stall(self.waits, "the manager to amplify the nodes", lambda: len(pending))
         while pending and now() < deadline:
             await asyncio.sleep(_POLL)
             stall.check(fatal=len(pending) == len(self.machines))

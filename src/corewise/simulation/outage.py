@@ -32,7 +32,6 @@ from corewise.manager.options import MUTATING_NAME
 from corewise.quantities import Quantity
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.policy import NAME as OWNED_CPUS
-from corewise.service.program import first_error
 from corewise.simulation import control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
 from corewise.simulation.control_plane import Child, ClusterError, Folder, LocalProgram, running
@@ -41,6 +40,7 @@ from corewise.simulation.kubelets import SIMULATED_NODES, KubeletCounters, Perio
 from corewise.simulation.pods import manifest
 from corewise.simulation.scenario import BUILTIN, load_scenario
 from corewise.vocabulary.cpu_annotations import stated_cpus
+from corewise.vocabulary.errors import first_error
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, OWNED_MILLI_CPU, RESOURCE_STATUS
 
 NODES = 4
@@ -195,11 +195,7 @@ class Killable:
     def __init__(self, programs: list[LocalProgram], cluster: LocalCluster) -> None:
         self._programs = programs
         self._cluster = cluster
-        self._children: list[Child] = []
-
-    @property
-    def children(self) -> list[Child]:
-        return self._children
+        self.children: list[Child] = []
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,22 +203,22 @@ class Killable:
 
     async def start(self) -> None:
         """Start all of them."""
-        self._children = [await each.start() for each in self._programs]
-        self._cluster.children.update({each.name: each for each in self._children})
+        self.children = [await each.start() for each in self._programs]
+        self._cluster.children.update({each.name: each for each in self.children})
         self._cluster.start_agents()
 
     async def kill(self) -> None:
         """Kill all of them at once, without a chance to say goodbye."""
         self._cluster.stop_agents()
-        for child in self._children:
+        for child in self.children:
             with suppress(ProcessLookupError):
                 child.process.kill()
-        for child in self._children:
+        for child in self.children:
             await child.process.wait()
 
     def check(self) -> None:
         """Raise ClusterError if one of them has ended by itself."""
-        for child in self._children:
+        for child in self.children:
             if not child.alive:
                 raise ClusterError(f"{child.name} ended by itself\n{child.last_words()}")
 
@@ -231,7 +227,7 @@ class Killable:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for child in self._children:
+        for child in self.children:
             await child.stop()
 
 

@@ -20,7 +20,6 @@ from corewise.amplification.policy import NAME as AMPLIFICATION
 from corewise.kube.errors import KubeError
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.policy import NAME as OWNED_CPUS
-from corewise.service.program import first_error
 from corewise.simulation import control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
 from corewise.simulation.control_plane import ClusterError, LocalProgram, resident_memory, running
@@ -31,6 +30,7 @@ from corewise.simulation.metrics_server import metrics_server
 from corewise.simulation.node_memory import MemoryState, MemorySummary, summary
 from corewise.simulation.plan import Plan
 from corewise.simulation.report import Measurement, Rest, RunReport
+from corewise.vocabulary.errors import first_error
 
 _SETTLE_SECONDS = 120.0
 _SHORTEST_REST = 0.5

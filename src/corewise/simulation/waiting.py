@@ -75,17 +75,13 @@ class Waits:
             ClusterError: if something keeps it from ending; ``work`` is cancelled then.
         """
         task = asyncio.ensure_future(work)
-        stall = self.stall(what, progress)
+        stall = Stall(self, what, progress)
         try:
             while not (await asyncio.wait({task}, timeout=1.0))[0]:
                 stall.check()
             return await task
         finally:
             task.cancel()
-
-    def stall(self, what: str, progress: Callable[[], object]) -> Stall:
-        """Begin to watch a wait for progress."""
-        return Stall(self, what, progress)
 
 
 @dataclass

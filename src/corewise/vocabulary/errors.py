@@ -6,7 +6,7 @@ again can help. A verdict is a value, and a bug is any other exception.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from corewise.vocabulary.exit_codes import ExitCode
 if TYPE_CHECKING:
     from corewise.vocabulary.reasons import Reason
 
+E = TypeVar("E", bound=BaseException)
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for a text that is not the wanted JSON: wrong, not UTF-8, or nested too deep."""
 
@@ -57,10 +58,12 @@ class OperationalError(Exception):
         return self.message if self.retryable or not self.hint else f"{self.message}; {self.hint}"
 
 
-def operational_error(group: ExceptionGroup[Exception]) -> OperationalError | None:
-    """Return the first operational error of a group, however deep; None if a bug is among its errors."""
-    known, bugs = group.split(OperationalError)
-    error: OperationalError | ExceptionGroup[OperationalError] | None = known
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return None if bugs else error
+def first_error(group: BaseExceptionGroup[BaseException], *kinds: type[E]) -> E | None:
+    """Return the first error of these kinds in the group, however deep, or None."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            if found := first_error(error, *kinds):
+                return found
+        elif isinstance(error, kinds):
+            return error
+    return None
