@@ -112,7 +112,7 @@ def command(
     plan = make_plan(nodes, scenario, dump, openb)
     check_config(plan)
     if not has_policies():
-        say(f"{NO_POLICIES}; the manager's webhook amplifies, as on Kubernetes before 1.36")
+        say(f"{NO_POLICIES}: the manager's webhook amplifies, as on Kubernetes before 1.36")
     for line in plan.advice:
         say(line)
     with _folder(state) as folder:

@@ -164,7 +164,8 @@ def _checked(text: str | bytes, deepest: int) -> Iterator[None]:
         mark = getattr(error, "problem_mark", None)
         offset = mark.index if mark is not None else getattr(error, "position", 0)
         what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
-        raise NotYAMLError(str(error), f"not YAML: {what}", min(offset, len(text))) from error
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        raise NotYAMLError(f"{where}{what}", f"not YAML: {what}", min(offset, len(text))) from error
 
 
 def _check_limits(text: str | bytes, deepest: int) -> None:

@@ -82,7 +82,7 @@ class TransportError(KubeError):
     """No answer arrived, or only a part of one; ``sent`` is False when the request surely never left."""
 
     retryable = True
-    default_hint = "is the API server up, and its address right? try: kubectl cluster-info"
+    default_hint = "is the API server up, and is its address correct? try: kubectl cluster-info"
 
     def __init__(self, message: str, *, hint: str = "", sent: bool = True) -> None:
         super().__init__(message, hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -12,6 +13,7 @@ from corewise.service.options import Address, OptionsError
 
 log = logging.getLogger(__name__)
 
+_USED_HINT = "another program listens there: stop it, or choose another port"
 _BACKLOG = 128
 _ACCEPT_PAUSE = 1.0
 
@@ -43,7 +45,8 @@ def bind(address: Address) -> list[socket.socket]:
     except OSError as error:
         for each in bound:
             each.close()
-        raise OptionsError(f"cannot listen on {address}: {_why(error)}") from error
+        hint = _USED_HINT if error.errno == errno.EADDRINUSE else ""
+        raise OptionsError(f"cannot listen on {address}: {_why(error)}", hint=hint) from error
     except UnicodeError as error:  # a label of the host is empty or too long
         raise OptionsError(f"cannot listen on {address}: {problem}") from error
     if not bound:

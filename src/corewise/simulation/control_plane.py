@@ -163,9 +163,7 @@ _PLURALS: Mapping[str, tuple[str, bool]] = {
 Manifest = dict[str, Any]
 
 
-NO_POLICIES = (
-    "the local API server evaluates no admission policies: the package cel-expr-python is not installed"
-)
+NO_POLICIES = "cel-expr-python is not installed, so the local API server evaluates no admission policies"
 
 
 def has_policies() -> bool:
