@@ -287,7 +287,7 @@ def test_a_file_of_measurements_that_will_not_do_is_refused_with_the_place(
         (POD + "kind: Pod\n", "P.yaml: the key kind is given twice"),
         ('{"kind": "Pod", "spec": {}, "spec": {}}', "P.yaml: the key spec is given twice"),
         (POD.replace("1Gi", "-1Gi"), "spec.containers[0].resources.requests.memory: -1Gi is negative"),
-        (POD + "---\n" + POD, "expected a single document"),
+        (POD + "---\n" + POD, "found another document"),
         ("[" * 100_000, "P.yaml: line 1, column 33: nested deeper than 32 levels"),
         ('{"a": ' * 100_000, "P.yaml: line 1, column 193: nested deeper than 32 levels"),
         ("kind: PodList\nitems: []\n", "is a PodList, not a Pod"),

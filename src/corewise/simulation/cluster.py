@@ -59,7 +59,7 @@ from corewise.simulation.node_memory import MemoryWatch
 from corewise.simulation.plan import Plan
 from corewise.simulation.resource_metrics import DEFINITIONS, ResourceMetrics
 from corewise.simulation.waiting import Stall, Waits
-from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.vocabulary.qos import QoSRules
 
 _POLL = 0.1
@@ -314,17 +314,19 @@ class LocalCluster:
         Returns the nodes that are neither after ``timeout`` seconds.
 
         Raises:
-            ClusterError: if something keeps all of them from it.
+            ClusterError: if something keeps all that have a ratio to apply from it.
         """
         now = asyncio.get_running_loop().time
         deadline, asked = now() + timeout, now()
-        pending = list(self.machines)
-        stall = Stall(self.waits, "the manager to amplify the nodes", lambda: len(pending))
+        pending, amplified = list(self.machines), 0
+        stall = Stall(self.waits, "the manager to amplify the nodes", lambda: amplified)
         while pending and now() < deadline:
             await asyncio.sleep(_POLL)
-            stall.check(fatal=len(pending) == len(self.machines))
-            nodes = {name: self._nodes.get(name) for name in pending}
-            pending = [name for name, node in nodes.items() if node is None or not is_settled(node)]
+            stall.check(fatal=not amplified)
+            settled = [node for name in pending if (node := self._nodes.get(name)) and is_settled(node)]
+            pending = sorted({*pending} - {node.metadata.name for node in settled})
+            # one whose ratios are all 1.00 is settled as soon as they are written, without a policy
+            amplified += sum(AMPLIFICATION_RATIO in node.metadata.annotations for node in settled)
             if pending and now() - asked >= _VERDICT_POLL:
                 asked = now()
                 verdicts = await self._verdicts()
