@@ -23,6 +23,8 @@ from kube_contract.webhook_server import WebhookServer, webhook_server
 TEST_LABEL = "contract.corewise.io/test"
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 SETTLED_WITHIN = 60.0
+WRITTEN_BY_CONTROLLERS = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt"
+"""Exists where a kube-controller-manager runs."""
 
 
 @pytest.fixture(scope="session")
@@ -154,10 +156,20 @@ def node_body(unique: str) -> Object:
 
 
 @pytest.fixture
-async def node(make: Make, node_body: Object) -> str:
-    """The name of a node of the test's own."""
+async def node(api: Api, make: Make, node_body: Object) -> str:
+    """The name of a node of the test's own, which a kube-controller-manager has finished with."""
     name: str = (await make("/api/v1/nodes", node_body))["metadata"]["name"]
+    if (await api.request("GET", WRITTEN_BY_CONTROLLERS)).code == 200:
+        await eventually(partial(_is_adopted, api, f"/api/v1/nodes/{name}"))
     return name
+
+
+async def _is_adopted(api: Api, path: str) -> bool:
+    """Whether the TTL and the node lifecycle controllers have written to a node, and no more for a second."""
+    before = await api.get(path)
+    await asyncio.sleep(1.0)
+    after = await api.get(path)
+    return "node.alpha.kubernetes.io/ttl" in before["metadata"]["annotations"] and before == after
 
 
 @pytest.fixture

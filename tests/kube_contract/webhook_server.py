@@ -57,7 +57,6 @@ class WebhookServer:
     answers: dict[str, Answer] = field(default_factory=dict)
     requests: list[tuple[str, Object]] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
-    connections: set[asyncio.Transport] = field(default_factory=set)
     raw: Callable[[web.Request, Object], web.Response] | None = None
     answering: asyncio.Event = field(default_factory=_set_event)
     """While this is cleared, nobody gets an answer."""
@@ -73,8 +72,6 @@ class WebhookServer:
         review = await http.json()
         self.requests.append((http.path, review["request"]))
         self.queries.append(http.query_string)
-        if http.transport:
-            self.connections.add(http.transport)
         await self.answering.wait()
         if self.raw is not None:
             return self.raw(http, review)
@@ -106,9 +103,11 @@ async def webhook_server() -> AsyncIterator[WebhookServer]:
         server.url = f"https://{host}:{port}"
         yield server
     finally:
-        for connection in server.connections:
-            # Else TLS would wait for the other side's goodbye after the test's end. In Python 3.11.2 a
-            # connection that is gone has lost its protocol too.
+        for connection in runner.server.connections if runner.server else ():
+            # Else TLS would wait for the other side's goodbye after the test's end; a real API server also
+            # opens connections that it never uses. In Python 3.11.2 a connection that is gone has lost its
+            # protocol too.
             with suppress(AttributeError):
-                connection.abort()
+                if connection.transport:
+                    connection.transport.abort()
         await runner.cleanup()
