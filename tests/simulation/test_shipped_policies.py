@@ -2,6 +2,7 @@
 
 =====================================  ==========================================================
 who may write resource-status          corewise's scheduler, which binds; nobody else, in no way
+who may resize a pod that owns CPUs    nobody, but for memory
 where SYSTEM and LSE pods may be       kube-system, as agents and scheduler have it
 what an agent may write                Node and NodeResourceTopology of the node its token names,
                                        but not the ledger of owned CPUs on that Node
@@ -190,6 +191,33 @@ async def test_whoever_leaves_the_annotation_as_it_is_is_not_hindered(
 ) -> None:
     attributes = write(user, operation, resource, "web", namespace="team")
     assert await refusal(attributes, obj, old) is None
+
+
+def sized(cpu: str, claim: str = CLAIM, *, where: str = "containers", memory: str = "1Gi") -> dict[str, Any]:
+    """A pod with a request in one place."""
+    resources = {"resources": {"requests": {"cpu": cpu, "memory": memory}}}
+    spec = {where: resources["resources"] if where == "resources" else [{"name": "main", **resources}]}
+    return pod(claim, nodeName="n1", **spec)
+
+
+@pytest.mark.parametrize(
+    ("obj", "old", "is_refused"),
+    [
+        (sized("2"), sized("3"), True),
+        (sized("4"), sized("3"), True),
+        (sized("2", where="initContainers"), sized("3", where="initContainers"), True),
+        (sized("2", where="resources"), sized("3", where="resources"), True),
+        (sized("3", memory="2Gi"), sized("3"), False),
+        (sized("2", ""), sized("3", ""), False),
+        (sized("2", '{"numaNodeResources":[]}'), sized("3", '{"numaNodeResources":[]}'), False),
+    ],
+    ids=["smaller", "larger", "sidecar", "pod level", "memory", "shared pod", "placed on a NUMA node"],
+)
+async def test_a_pod_that_owns_cpus_is_not_resized(obj: Any, old: Any, *, is_refused: bool) -> None:
+    refused = await refusal(write(TENANT, "UPDATE", "pods/resize", "web", namespace="team"), obj, old)
+    assert (refused is not None) == is_refused
+    if refused is not None:
+        assert "this pod owns CPUs, so its CPU request cannot change while it runs" in refused.message
 
 
 @pytest.mark.parametrize("qos", ["SYSTEM", "LSE"])
