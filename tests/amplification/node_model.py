@@ -15,9 +15,10 @@ What must hold after every event, for each amount in status:
     amount = floor(base x ratio)       once, never twice; of allocatable perhaps 1 more, which asks kubelet
 
 where ratio is 1.00 or was in force since all was last at rest, and base is a raw amount that the machine has
-had since then. Only where somebody else has managed to state an amount (while the webhook was away or the
-node was not amplified, or by removing all that was known of an amplified amount) base may be what they
-stated, until kubelet states that amount."""
+had since then. A repair leaves an amount alone that kubelet has stated, as long as the agent may not have
+measured the machine since. Only where somebody else has managed to state an amount (while the webhook was
+away or the node was not amplified, or by removing all that was known of an amplified amount) base may be what
+they stated, until kubelet states that amount."""
 
 from __future__ import annotations
 
@@ -46,6 +47,7 @@ from corewise.amplification.annotations import (
     RECORD,
     read_node,
 )
+from corewise.amplification.repair import PATIENCE, REPORT_PATIENCE
 from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
@@ -56,7 +58,8 @@ Cells: TypeAlias = tuple[int, ...]
 MACHINE: Final[Cells] = (8000, 32_000_000_000, 7910, 31_000_000_007)
 KNOWLEDGE: Final = (*RECORD, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
 REMEMBERED: Final = 4
-LONG: Final = 31
+PATIENT: Final = PATIENCE + 1
+LONG: Final = REPORT_PATIENCE + 1
 MINUTES: Final = 4
 """For how long a node may take to come to rest."""
 
@@ -148,7 +151,9 @@ def write_status(
 def _is_settled_by(stated: Cells, final: Cells, cell: int, notes: Mapping[str, str]) -> bool:
     """Whether nothing but the amount that kubelet has just stated is known of a cell."""
     known = read_node(notes).known[CELLS[cell]]
-    return stated[cell] == (final[cell] if known.is_nothing else known.raw)
+    if known.is_nothing:
+        return stated[cell] == final[cell]
+    return (stated[cell], final[cell]) == (known.raw, known.applied)
 
 
 def _admitted(world: World, new: Cells, *, by_kubelet: bool) -> tuple[Cells, dict[str, str]]:
@@ -271,23 +276,25 @@ def _is_unnamed(world: World, cell: int) -> bool:
     return known.is_nothing or (stated.factor(CELLS[cell]) == ONE and known.raw is known.named is None)
 
 
-def manager_passes(world: World, *, patient: bool = True, old_record: bool = True) -> World:
+def manager_passes(world: World, *, seconds: int = LONG, old_record: bool = True) -> World:
     """One pass and one write: new ratios if the status is fit for them, else what the status needs.
 
-    ``patient``: a mismatch has lasted long; ``old_record``: the record has been as it is for long.
+    ``seconds``: for how long a mismatch has lasted; ``old_record``: the record has been as it is for long.
     """
     verdict = decide_ratio(world.notes, configured={}, normalization=world.normalization)
     flag = "false" if verdict.ratios and not world.amplify_capacity else None
     changes = dict(verdict.changes)
     if world.notes.get(names.AMPLIFY_CAPACITY) != flag:
         changes[names.AMPLIFY_CAPACITY] = flag
-    found = look(world, seconds=LONG * patient, record_seconds=LONG * old_record)
+    found = look(world, seconds=seconds, record_seconds=LONG * old_record)
     if found.state is StatusState.SETTLED:
         world = replace(world, ratio_written=False)
     if found.repair is None and changes and found.unproven.isdisjoint(verdict.ratios):
         written = found.state is StatusState.SETTLED or found.touch
         return replace(write_ratios(world, changes), ratio_written=written)
     if found.repair is not None:
+        if seconds <= REPORT_PATIENCE:
+            _check_stated_amounts_stay(world, found.repair)
         return _repaired(world, found, found.repair)
     return write_status(world, world.status) if found.touch else world
 
@@ -297,6 +304,14 @@ def write_ratios(world: World, changes: Mapping[str, str | None]) -> World:
     notes = edited(world.notes, changes)
     ratios = world.ratios | frozenset(effective_ratios(notes).items())
     return write_status(replace(world, annotations=tuple(sorted(notes.items())), ratios=ratios), world.status)
+
+
+def _check_stated_amounts_stay(world: World, repair: Repair) -> None:
+    """A repair by an agent's report that may be old leaves what kubelet has stated since."""
+    stated, raw = read_node(world.notes), cells_of(repair.raw, world.status)
+    for i, cell in enumerate(CELLS):
+        if stated.known[cell].is_nothing and world.status[i] == world.machine[i] and i not in world.tainted:
+            assert raw[i] == world.machine[i], (cell, raw[i], world.machine[i])
 
 
 def _repaired(world: World, found: StatusAssessment, repair: Repair) -> World:

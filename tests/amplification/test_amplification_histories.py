@@ -16,7 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from amplification.node_model import (
     KNOWLEDGE,
+    LONG,
     MACHINE,
+    PATIENT,
     Cells,
     World,
     agent_reports,
@@ -199,9 +201,9 @@ class NodeHistory(RuleBasedStateMachine):
             forged[names.recorded_applied(field, resource)] = applied
         self.world = forge(self.world, forged, enumerate(base))
 
-    @rule(patient=st.booleans(), old_record=st.booleans())
-    def the_manager_passes(self, patient: bool, old_record: bool) -> None:
-        self.world = manager_passes(self.world, patient=patient, old_record=old_record)
+    @rule(seconds=st.sampled_from([0, PATIENT, LONG]), old_record=st.booleans())
+    def the_manager_passes(self, seconds: int, old_record: bool) -> None:
+        self.world = manager_passes(self.world, seconds=seconds, old_record=old_record)
 
     @rule()
     def the_node_is_registered_anew(self) -> None:

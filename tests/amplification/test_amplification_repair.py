@@ -13,7 +13,8 @@ the same boot and of the record's generation, unless said otherwise.
     ... and there has been no record for 30 s                pending: touch
     ... and the agent reports what status has                pending: touch
     ... and the agent reports no allocatable                 pending: capacity proves nothing of allocatable
-    ... and status has more than the machine                 repaired at once: the record was lost
+    ... and status has had more than it for 90 s             repaired: the record was lost
+    ... and for less                                         pending: the machine may have grown since
     status is not as recorded                                pending; repaired after 30 s
     ... and the agent reports another machine                repaired with what it reports
     Koordinator's raw annotation is still there              pending: touch; repaired after 30 s
@@ -151,11 +152,15 @@ def test_what_is_not_proven_raw_is_not_called_raw() -> None:
     assert "cpu" not in look(APPLIED, TWICE).raw.allocatable
 
 
-def test_a_status_beyond_the_machine_without_a_record_gets_what_the_agent_reports() -> None:
+def test_a_status_beyond_the_report_waits_for_another() -> None:
     machine = report("8", "7", generation="")
-    found = look(APPLIED, TWICE, machine=machine, ratio_written=True, seconds=99, record_seconds=99)
-    assert found.unproven == frozenset({"cpu"})
-    assert summary(found) == (StatusState.REPAIR, False, only("8", "7"))
+    for seconds, expected in (
+        (90, (StatusState.PENDING, False, None)),
+        (91, (StatusState.REPAIR, False, only("8", "7"))),
+    ):
+        found = look(APPLIED, TWICE, machine=machine, ratio_written=True, seconds=seconds, record_seconds=99)
+        assert found.unproven == frozenset({"cpu"})
+        assert summary(found) == expected
 
 
 def test_it_is_never_touched_where_the_agent_cannot_tell_all() -> None:

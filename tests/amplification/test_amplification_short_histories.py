@@ -15,6 +15,7 @@ import pytest
 
 from amplification.node_model import (
     MACHINE,
+    PATIENT,
     World,
     agent_reports,
     annotate,
@@ -65,9 +66,9 @@ EVENTS: Final[dict[str, Event]] = {
     "raw damaged": damages(names.RAW_ALLOCATABLE),
     "raw removed": sets(RAW_CAPACITY=None, RAW_ALLOCATABLE=None),
     "agent": agent_reports,
-    "manager": lambda w: manager_passes(w, patient=False, old_record=False),
-    "manager, old record": lambda w: manager_passes(w, patient=False),
-    "patient manager": manager_passes,
+    "manager": lambda w: manager_passes(w, seconds=0, old_record=False),
+    "manager, old record": lambda w: manager_passes(w, seconds=0),
+    "patient manager": lambda w: manager_passes(w, seconds=PATIENT),
 }
 LENGTH: Final = int(os.environ.get("COREWISE_HISTORY_LENGTH", "4"))
 AMPLIFIED: Final = manager_passes(annotate(World(), {names.AMPLIFICATION_RATIO: '{"cpu":2.00}'}))
@@ -99,8 +100,13 @@ def reachable(start: World, length: int, events: dict[str, Event] = EVENTS) -> d
 @pytest.mark.parametrize("agent", [False, True], ids=["without agent", "with agent"])
 @pytest.mark.parametrize(
     ("start", "length"),
-    [(World(), LENGTH), (AMPLIFIED, LENGTH), (ALLOCATABLE_ONLY, LENGTH - 1)],
-    ids=["from raw", "from amplified", "from amplified allocatable"],
+    [
+        (World(), LENGTH),
+        (agent_reports(World()), LENGTH),
+        (AMPLIFIED, LENGTH),
+        (ALLOCATABLE_ONLY, LENGTH - 1),
+    ],
+    ids=["from raw", "from raw and reported", "from amplified", "from amplified allocatable"],
 )
 def test_no_short_history_amplifies_twice_and_each_ends_exactly(
     start: World, length: int, agent: bool

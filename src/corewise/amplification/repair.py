@@ -18,7 +18,8 @@ It is made for a resource
 
 - whose status is not what ratio and record say for longer than 30 s;
 - whose record contradicts itself;
-- whose amount in status is more than the machine has, without a record: the record was lost;
+- whose amount in status has been more than the agent reports for 90 s, without a record: the record was lost.
+  Until then the machine may have grown, and the report be older than what kubelet has stated;
 - whose raw amount, by the report, equals the amplified one in status: the one case that neither kubelet nor
   the rule can see, since there is nothing for kubelet to correct.
 
@@ -56,6 +57,9 @@ from corewise.vocabulary.reasons import Reason
 
 PATIENCE: Final = 30
 """Seconds a mismatch may last before the manager repairs it."""
+
+REPORT_PATIENCE: Final = 90
+"""Seconds after which the agent, which measures the machine every 60 s, has reported any change of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +165,8 @@ class _Amount:
         return self.raw is not None and self.counted == self.applied == self.reported != self.raw
 
     @property
-    def exceeds_machine(self) -> bool:
-        """Whether it is more than the machine has, so that its record must have been lost."""
+    def exceeds_report(self) -> bool:
+        """Whether it is more than is reported: its record was lost, or the machine has grown since."""
         if self.counted is None or self.reported is None:
             return False
         return self.is_unrecorded and self.counted > self.reported
@@ -172,7 +176,7 @@ class _Amount:
         """The raw amount, as far as the node tells."""
         if self.raw is not None or self.named is not None:
             return self.named if self.raw is None else self.raw
-        return None if self.touched.undecided or self.exceeds_machine else self.counted
+        return None if self.touched.undecided or self.exceeds_report else self.counted
 
 
 def assess(seen: StatusObservation, *, maximum: Ratio = MAXIMUM) -> StatusAssessment:
@@ -223,7 +227,7 @@ def _amount(seen: StatusObservation, stated: Stated, write: StatusWrite, cell: C
 
 def _is_proven(seen: StatusObservation, amount: _Amount) -> bool:
     """Whether an amount without a record is raw."""
-    if amount.exceeds_machine:
+    if amount.exceeds_report:
         return False
     waited = seen.ratio_written or seen.record_seconds > PATIENCE
     return waited or amount.counted in {None, amount.reported}
@@ -244,9 +248,10 @@ def _fault(
         return doubt
     if any(each.has_grown for each in own):
         return Finding(Reason.RAW_EQUALS_AMPLIFIED, Reason.RAW_EQUALS_AMPLIFIED.meaning, resource)
-    if any(each.exceeds_machine for each in own):
+    if seen.mismatch_seconds > REPORT_PATIENCE and any(each.exceeds_report for each in own):
         message = (
-            f"{resource} in status is more than the machine has, and there is no record of an amplification"
+            f"{resource} in status has been more than the agent reports for {REPORT_PATIENCE} s, and there "
+            "is no record of an amplification"
         )
         return Finding(Reason.RECORD_UNUSABLE, message, resource)
     late = (
