@@ -252,15 +252,9 @@ def test_a_change_is_checked_by_the_raw_amounts_of_the_record() -> None:
 
 
 @pytest.mark.parametrize(("requested", "safe"), [(1, False), (0, True)])
-def test_an_amount_that_is_not_proven_raw_is_no_proof_that_a_lower_ratio_is_safe(
-    requested: int, safe: bool
-) -> None:
+def test_without_a_raw_amount_no_decrease_is_safe(requested: int, safe: bool) -> None:
     found = misfits(
-        old={"cpu": Ratio(200)},
-        new={},
-        raw_allocatable={"cpu": Quantity.parse("7")},
-        demand=NodeDemand({"cpu": requested}),
-        unproven={"cpu"},
+        old={"cpu": Ratio(200)}, new={}, raw_allocatable={}, demand=NodeDemand({"cpu": requested})
     )
     assert (found == ()) is safe
     assert all("may be amplified already" in each.message for each in found)

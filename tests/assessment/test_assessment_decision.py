@@ -16,6 +16,8 @@ reports, `label` the enabling label.
 | label malformed                   | nothing, a problem                                   |
 | decrease that pods survive        | patched                                              |
 | decrease that they do not         | held back: annotations stay, a problem               |
+| decrease, raw amount damaged      | held back: nobody knows what pods would be left      |
+| raise of corewise's ratio by hand | taken back, though pods exceed what status shows     |
 | the same, allowed by annotation   | patched, a problem says so                           |
 | configuration unknown             | nothing                                              |
 | Koordinator's webhook present     | nothing                                              |
@@ -49,8 +51,10 @@ from corewise.vocabulary.names import (
     NORMALIZATION_ENABLED,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
+    RAW_ALLOCATABLE,
     RECORD_GENERATION,
     recorded_applied,
+    recorded_raw,
 )
 from corewise.vocabulary.reasons import Reason
 from node_records import recorded
@@ -62,6 +66,9 @@ SETTLED = {
     AMPLIFICATION_ORIGINAL: "{}",
     **RECORD,
 }
+
+
+DAMAGED = SETTLED | {recorded_raw("allocatable", "cpu"): "{", RAW_ALLOCATABLE: "{"}
 
 
 def configured(ratio: float = 2.0, **amplification: float) -> ClusterContext:
@@ -80,6 +87,7 @@ def view(
     *,
     cpu: str = "8",
     requested: int = 0,
+    memory: int = 0,
     model: str | None = "Fast",
     labels: Mapping[str, str] | None = None,
     machine: str = "",
@@ -100,7 +108,7 @@ def view(
         amounts=NodeAmounts(amounts, amounts),
         boot_id="b1",
         topology=topology,
-        demand=lambda: NodeDemand({"cpu": requested, "memory": 0}),
+        demand=lambda: NodeDemand({"cpu": requested, "memory": memory}),
     )
 
 
@@ -182,6 +190,20 @@ CASES = {
         configured(1.5, memory=1.25),
         {AMPLIFICATION_RATIO: '{"cpu":2.00,"memory":1.25}'},
         problems=(Reason.UNSAFE_DECREASE_HELD_BACK,),
+    ),
+    "decrease on a damaged raw amount": Case(
+        view(DAMAGED, cpu="16", requested=1),
+        configured(1.5),
+        problems=(Reason.UNSAFE_DECREASE_HELD_BACK, Reason.RAW_UNKNOWN),
+    ),
+    "a user's raise of corewise's ratio, pods beyond it": Case(
+        view(SETTLED | {AMPLIFICATION_RATIO: '{"cpu":3.00}'}, cpu="16", requested=16001),
+        patch={AMPLIFICATION_RATIO: '{"cpu":2.00}'},
+    ),
+    "the same of memory, pods beyond it": Case(
+        view(SETTLED | {AMPLIFICATION_RATIO: '{"cpu":2.00,"memory":1.50}'}, cpu="16", memory=(16 << 30) + 1),
+        patch={AMPLIFICATION_RATIO: '{"cpu":2.00}'},
+        observed=StatusHistory(record=31),
     ),
     "configuration unknown": Case(
         view(), ClusterContext(UNKNOWN), problems=(Reason.CONFIG_INVALID, Reason.CONFIG_INVALID)

@@ -43,7 +43,9 @@ from corewise.vocabulary.names import (
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
     OVERSUBSCRIPTION_KEY,
+    RAW_ALLOCATABLE,
     SUPPRESSION_KEY,
+    recorded_raw,
 )
 from manager.reviews import body, node, patch_of, response_of, review, webhooks
 from node_records import recorded
@@ -219,6 +221,18 @@ async def test_a_ratio_is_not_removed_while_it_is_not_known_what_its_amounts_are
     )
     assert answer
     assert response_of(answer.body)["allowed"]
+
+
+@pytest.mark.parametrize(("requested", "allowed"), [("9650m", False), ("0", True)])
+async def test_damaged_raw_amounts_let_no_decrease_through(requested: str, allowed: bool) -> None:
+    """8 CPUs at 1.21 show 9680m, at 1.20 they would show 9600m."""
+    damage = {recorded_raw("allocatable", "cpu"): "{", RAW_ALLOCATABLE: "{"}
+    before = {AMPLIFICATION_RATIO: '{"cpu":1.21}'} | recorded({"cpu": ("8", "9680m")}) | damage
+    after = before | {AMPLIFICATION_RATIO: '{"cpu":1.20}'}
+    document = review(NODE, node(after, cpu="9680m"), node(before, cpu="9680m"))
+    answer = await ask(NODE, body(document), webhooks(pods=requesting(requested)))
+    assert answer
+    assert response_of(answer.body)["allowed"] is allowed
 
 
 async def test_a_ratio_that_the_manager_will_replace_is_warned_about() -> None:

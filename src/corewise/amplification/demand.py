@@ -26,7 +26,7 @@ With whole owned CPUs A x ratio is exact, so the smallest safe ratio is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -176,7 +176,7 @@ class Misfit:
     requested: Quantity
     """At the ratio asked for, with owned CPUs amplified."""
     allocatable: Quantity | None
-    """After the change; None if it is not known which amount is raw."""
+    """After the change; None if the raw amount is not known."""
     ratio: Ratio
     """That was asked for."""
     smallest_safe: Ratio | None
@@ -190,8 +190,9 @@ class Misfit:
         if self.allocatable is None:
             return (
                 f"{self.resource}: the node's pods request {requested}{owned}; allocatable at ratio "
-                f"{self.ratio} is not known, because the amount in status has no record and may be amplified "
-                "already; try again in 30 seconds, when kubelet has had the time to state the raw one"
+                f"{self.ratio} is not known, because the amount in status has no usable record and may be "
+                "amplified already; try again in 30 seconds, when kubelet has had the time to state the raw "
+                "one"
             )
         advice = (
             "no ratio is safe: CPUSet pods own more CPUs than the machine offers"
@@ -210,18 +211,14 @@ def misfits(
     new: Ratios,
     raw_allocatable: ResourceList,
     demand: NodeDemand,
-    unproven: Collection[str] = (),
 ) -> tuple[Misfit, ...]:
     """Return what makes a change of ratios unsafe. The override is for the caller to look at.
 
-    ``unproven``: resources of which it is not known whether the amount in status is raw.
+    ``raw_allocatable``: the amounts that are known to be raw. Where one is not, no decrease is safe for pods
+    that request the resource.
     """
     lowered = [name for name in AMPLIFIABLE if ratio_of(new, name) < ratio_of(old, name)]
-    found = [
-        _misfit(name, ratio_of(new, name), None if name in unproven else raw_allocatable[name], demand)
-        for name in lowered
-        if name in unproven or name in raw_allocatable
-    ]
+    found = [_misfit(name, ratio_of(new, name), raw_allocatable.get(name), demand) for name in lowered]
     return tuple(misfit for misfit in found if misfit is not None)
 
 

@@ -37,7 +37,8 @@ from corewise.amplification import (
     decide_ratio,
     misfits,
 )
-from corewise.amplification.annotations import effective_ratios
+from corewise.amplification.amounts import count
+from corewise.amplification.annotations import effective_ratios, read_node
 from corewise.amplification.repair import PATIENCE
 from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
 from corewise.assessment.nodes import NodeView
@@ -139,13 +140,7 @@ def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_
     verdict = wanted_ratio(node, normalization, context)
     unsafe: tuple[Misfit, ...] = ()
     if any(lowered(effective, verdict.ratios)):
-        unsafe = misfits(
-            old=effective,
-            new=verdict.ratios,
-            raw_allocatable=status.raw.allocatable,
-            demand=node.demand(),
-            unproven=status.unproven,
-        )
+        unsafe = unsafe_decreases(node, status, effective, verdict.ratios)
     allowed = allows_unsafe_change(node.annotations)
     held_back = () if allowed else unsafe
     if held_back:
@@ -231,6 +226,24 @@ def amplifies_capacity(labels: Mapping[str, str], configuration: ClusterConfigur
 def lowered(old: Ratios, new: Ratios) -> Iterable[str]:
     """Yield the resources whose ratio falls."""
     return (resource for resource, ratio in old.items() if new.get(resource, ONE) < ratio)
+
+
+def unsafe_decreases(
+    node: NodeView, status: StatusAssessment, old: Ratios, new: Ratios
+) -> tuple[Misfit, ...]:
+    """Return the resources whose allocatable falls so far that the node's pods no longer fit."""
+    found = misfits(old=old, new=new, raw_allocatable=status.raw.allocatable, demand=node.demand())
+    return tuple(each for each in found if _falls(node, each))
+
+
+def _falls(node: NodeView, misfit: Misfit) -> bool:
+    """Whether allocatable would fall: status may not show a ratio yet that somebody has just raised."""
+    resource = misfit.resource
+    shown, then = (
+        count(resource, each) for each in (node.amounts.allocatable.get(resource), misfit.allocatable)
+    )
+    fold = read_node(node.annotations).folded(("allocatable", resource), misfit.ratio)
+    return shown is None or then is None or then - fold < shown
 
 
 def _unknown_or_in_the_way(

@@ -158,7 +158,6 @@ def _of_node(listed: ListedNode, applied: str | None) -> Iterator[Hindrance]:
             new={},
             raw_allocatable=assessment.status.raw.allocatable,
             demand=assessment.node.demand(),
-            unproven=assessment.status.unproven,
         )
         if unfit:
             texts = "; ".join(each.message for each in unfit)

@@ -22,13 +22,12 @@ from corewise.amplification import (
     Misfit,
     StatusObservation,
     allows_unsafe_change,
-    misfits,
     read_ratios,
 )
 from corewise.amplification import assess as assess_status
 from corewise.amplification.annotations import effective_ratios
 from corewise.assessment.cluster import ClusterContext
-from corewise.assessment.decision import lowered, normalization_of, wanted_ratio
+from corewise.assessment.decision import lowered, normalization_of, unsafe_decreases, wanted_ratio
 from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, NodeView
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.kube.admission import AdmissionRequest
@@ -198,15 +197,5 @@ def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misf
     status = assess_status(
         StatusObservation(old.amounts, old.annotations, old.machine, 0), maximum=context.largest
     )
-    demand = old.demand()
-    found = [
-        misfits(
-            old=before,
-            new=target,
-            raw_allocatable=status.raw.allocatable,
-            demand=demand,
-            unproven=status.unproven,
-        )
-        for target in targets
-    ]
+    found = [unsafe_decreases(old, status, before, target) for target in targets]
     return max(found, key=len)
