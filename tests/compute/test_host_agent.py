@@ -12,7 +12,7 @@ from compute.compute_world import DOCUMENT, IMPATIENT, configured, guest, hosts_
 from compute.faults import down, storm
 from corewise.compute.adoption import LedgerChangeKind
 from corewise.compute.beside_nova import NovaGivesCPUs, ProviderOfNova
-from corewise.compute.errors import LedgerDamaged
+from corewise.compute.errors import FileUnusable, LedgerDamaged
 from corewise.compute.hosts import OptionsUnusable
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import run_pass
@@ -162,6 +162,15 @@ def test_schedulers_find_the_hosts_files_and_place_guests_by_them(scene: Scene) 
     scheduler = GuestScheduler(PlacementOffers(scene.client), hosts)
     assert isinstance(scheduler.schedule(wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))), Placed)
     assert scene.totals() == {PCPU: 16, VCPU: 30, MEMORY_MB: 65536, "DISK_GB": 10}
+
+
+@pytest.mark.parametrize("text", ["half", "-1", "1.5", "\u0663", "9" * 5000])
+def test_reserved_memory_is_a_bounded_whole_number(scene: Scene, text: str) -> None:
+    options = replace(scene.options, standalone=True)
+    scene.configure({**DOCUMENT, "reserved_host_memory_mb": text})
+    with pytest.raises(FileUnusable, match="whole number of MiB") as refused:
+        run_pass(options, scene.client)
+    assert len(str(refused.value)) < 200
 
 
 def test_options_that_do_not_suit_the_guests_keep_the_agent_from_starting(scene: Scene) -> None:

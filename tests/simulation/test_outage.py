@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from corewise.quantities import RawMilli
+from corewise.simulation.outage import offered_milli
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, OWNED_MILLI_CPU
 from kubedouble import expressions
 
 WITHIN = 300.0
@@ -55,6 +58,16 @@ def test_pods_that_own_cpus_wait_and_then_get_them_none_twice(report: dict[str, 
     assert after["medianWaitSeconds"] > 1.0
     assert report["waitingAtEnd"] <= 2
     assert [each["cpusTwice"] for each in report["phases"]] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("owned", "offered"),
+    [(None, 12000), ("2000", 11000), ("333", 11833), ("-1", 12000), ("two", 12000), ("9" * 5000, 12000)],
+)
+def test_unreadable_owned_cpus_count_as_none(owned: str | None, offered: int) -> None:
+    annotations = {AMPLIFICATION_RATIO: '{"cpu":1.50}'}
+    annotations |= {} if owned is None else {OWNED_MILLI_CPU: owned}
+    assert offered_milli(RawMilli(8000), annotations) == offered
 
 
 def test_options_that_do_not_go_with_it_are_refused(tmp_path: Any) -> None:

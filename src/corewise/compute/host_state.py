@@ -10,6 +10,7 @@ released in Placement first, then in the ledger, so whatever dies in between, th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -62,6 +63,8 @@ def _concerns(domain: Domain, settings: HostSettings) -> bool:
 
 _RESERVED_MEMORY_MB = "512"
 """Nova's default."""
+_MEBIBYTES = re.compile(r"[0-9]{1,12}")
+_SHOWN = 80
 
 
 @dataclass(frozen=True)
@@ -335,8 +338,9 @@ def _standalone(machine: Host, conf: NovaConf | None, disk_gb: int) -> dict[str,
     others: dict[str, Inventory] = {}
     if machine.memory_total is not None:
         text = (conf.get("DEFAULT", "reserved_host_memory_mb") if conf else None) or _RESERVED_MEMORY_MB
-        if not (text.isascii() and text.isdigit()):
-            raise FileUnusable(f"[DEFAULT] reserved_host_memory_mb = {text}: it is not a whole number of MiB")
+        if not _MEBIBYTES.fullmatch(text):
+            why = "write a whole number of MiB, such as 512"
+            raise FileUnusable(f"[DEFAULT] reserved_host_memory_mb = {text[:_SHOWN]}: {why}")
         total = machine.memory_total // _MIB
         others[MEMORY_MB] = Inventory(total, total, min(int(text), total))
     if disk_gb:

@@ -17,19 +17,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Self
 
-from corewise.amplification.annotations import read_ratios
+from corewise.amplification.amounts import CPU
+from corewise.amplification.annotations import read_node
 from corewise.engine.objects import PLACED_PODS, PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_WEBHOOKS, PODS
 from corewise.manager.options import MUTATING_NAME
-from corewise.quantities import Quantity
+from corewise.quantities import ONE, Quantity, RawMilli, amplify
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.policy import NAME as OWNED_CPUS
 from corewise.simulation import control_plane
@@ -41,7 +42,7 @@ from corewise.simulation.pods import manifest
 from corewise.simulation.scenario import BUILTIN, load_scenario
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.errors import first_error
-from corewise.vocabulary.names import AMPLIFICATION_RATIO, OWNED_MILLI_CPU, RESOURCE_STATUS
+from corewise.vocabulary.names import RESOURCE_STATUS
 
 NODES = 4
 REPLICAS = ("scheduler-a", "scheduler-b")
@@ -160,16 +161,8 @@ class Witness:
     def _node_changed(self, _old: SimulatedNode | None, new: SimulatedNode | None) -> None:
         if new is not None and self.phase:
             stated = Quantity.parse(new.status["allocatable"]["cpu"]).milli
-            self.phase.raw_seen += stated != self._amplified(new)
-
-    def _amplified(self, node: SimulatedNode) -> int:
-        """Return raw x ratio, less what owned CPUs cost beyond the requests of their pods, in milli-CPU."""
-        annotations = node.metadata.annotations
-        ratios = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO).ratios
-        hundredths = ratios["cpu"].hundredths if "cpu" in ratios else 100
-        raw = int(self._machines[node.metadata.name].allocatable_milli)
-        owned = int(annotations.get(OWNED_MILLI_CPU, "0"))
-        return raw * hundredths // 100 + -owned * (hundredths - 100) // 100
+            raw = self._machines[new.metadata.name].allocatable_milli
+            self.phase.raw_seen += stated != offered_milli(raw, new.metadata.annotations)
 
     def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
         if new is None and old is not None:
@@ -187,6 +180,13 @@ class Witness:
             if self.phase:
                 self.phase.bound[created.kind] += 1
                 self.phase.waits[created.kind].append(self._now() - created.at)
+
+
+def offered_milli(raw: RawMilli, annotations: Mapping[str, str]) -> int:
+    """Return raw x ratio, less what owned CPUs cost beyond the requests of their pods, in milli-CPU."""
+    stated = read_node(annotations)
+    ratio = stated.ratio(CPU) or ONE
+    return amplify(raw, ratio) - stated.folded(("allocatable", CPU), ratio)
 
 
 class Killable:
