@@ -462,7 +462,6 @@ def test_status_says_who_holds_each_cpu_and_draws_it(files: Files) -> None:
     ]
     assert "1 guest more, on shared CPUs" in result.stderr
     (told,) = document("status", *files.kept)["hosts"]
-    assert told["freeDedicatedCPUs"] == "10-17"
     assert [each["guest"] for each in told["cpus"]] == [None] * 2 + ["a"] * 8 + [None] * 38
     picture = ET.fromstring(run("status", *files.kept, "-o", "svg").stdout)  # noqa: S314 - our own output
     tooltips = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}title")]
@@ -488,6 +487,25 @@ def test_a_use_has_the_same_colour_in_every_drawing(files: Files) -> None:
     assert {use: style for use, style in full.items() if use in after} == {
         use: style for use, style in after.items() if use in full
     }
+
+
+def test_status_describes_numa_nodes_as_nova_does(files: Files) -> None:
+    """A guest of 4 dedicated and 2 shared CPUs, whose memory lies on NUMA node 0."""
+    mixed = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-3"}
+    document("schedule", *files.flavor(6, mixed), *files.kept, "--guest", "a")
+    first, second = document("status", *files.kept)["hosts"][0]["cells"]
+    siblings = [f"{cpu}-{cpu + 1}" for cpu in range(2, 24, 2)]
+    assert first == {
+        "id": 0,
+        "cpuset": "18-23",
+        "pcpuset": "2-17",
+        "memory": 32768,
+        "cpu_usage": 2,
+        "memory_usage": 1024,
+        "pinned_cpus": "2-5",
+        "siblings": siblings,
+    }
+    assert (second["cpuset"], second["pcpuset"], second["cpu_usage"]) == ("24-47", "", 0)
 
 
 def test_status_tells_of_guests_that_the_options_no_longer_suit(files: Files) -> None:

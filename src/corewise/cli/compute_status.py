@@ -17,6 +17,7 @@ from corewise.cli.output import Column, Form, count, say
 from corewise.cli.topology_drawing import drawing
 from corewise.compute.hosts import ComputeHost, CPUUse, UseKind, conflicts_of, cpu_uses
 from corewise.compute.ledger import GuestState
+from corewise.pinning.guest_ledger import GuestLedger, HostCell, cpus_of
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 
@@ -61,6 +62,10 @@ def command(given: GivenHosts, form: str) -> None:
     """Show who holds which CPU: dedicated CPUs and their guests, shared ones, and those left to the host.
 
     Placement is not asked: only the ledgers know about single CPUs. Exit code 1 if two guests own one CPU.
+
+    json and yaml describe each NUMA node in the fields of Nova's NUMACell: cpuset is its shared CPUs, pcpuset
+    its dedicated ones, pinned_cpus those that guests hold, cpu_usage how many guest CPUs share its cpuset;
+    memory is in MiB.
     """
     if form == SVG:
         click.echo(_drawn(given.host()), nl=False)
@@ -97,13 +102,11 @@ def _rows(host: ComputeHost, *, wide: bool) -> Iterator[UseRow]:
 def status_record(host: ComputeHost) -> dict[str, Any]:
     """Return who holds which CPU of a host, for programs."""
     guests = host.guests()
-    free = host.ledger_with(guests).free
+    ledger = host.ledger_with(guests)
     return {
         "host": host.name,
         "legacy": host.settings.legacy,
-        "dedicatedCPUs": str(host.settings.dedicated),
-        "sharedCPUs": str(host.settings.shared),
-        "freeDedicatedCPUs": str(free),
+        "cells": [_cell_record(cell, ledger) for cell in host.cells],
         "cpus": [
             {
                 "cpu": each.cpu,
@@ -132,6 +135,23 @@ def status_record(host: ComputeHost) -> dict[str, Any]:
             }
             for uuid, guest in guests.items()
         ],
+    }
+
+
+def _cell_record(cell: HostCell, ledger: GuestLedger) -> dict[str, Any]:
+    """Return a NUMA node of a host in the fields of Nova's NUMACell."""
+    given = cell.shared | cell.dedicated
+    cores = [core & given for core in cell.cores if not core.isdisjoint(given)]
+    present = CPUSet.of(cpu for core in cell.cores for cpu in core)
+    return {
+        "id": cell.number,
+        "cpuset": str(cell.shared),
+        "pcpuset": str(cell.dedicated),
+        "memory": cell.memory_mb,
+        "cpu_usage": ledger.floating[cell.number],
+        "memory_usage": ledger.memory_used[cell.number],
+        "pinned_cpus": str(present & CPUSet.of(cpus_of(ledger.taken))),
+        "siblings": [str(core) for core in cores],
     }
 
 

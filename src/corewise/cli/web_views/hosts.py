@@ -21,7 +21,7 @@ from corewise.cli.compute_reshape import reshape_record
 from corewise.cli.compute_status import status_record
 from corewise.compute.errors import LedgerUnusable
 from corewise.compute.guest_files import parse_flavor, parse_image
-from corewise.compute.hosts import ComputeHost, Hosts
+from corewise.compute.hosts import ComputeHost, Hosts, conflicts_of
 from corewise.compute.ledger import MemoryLedger
 from corewise.compute.machine_file import machine_document
 from corewise.compute.offering import Offering, planned
@@ -125,12 +125,15 @@ class HostViews:
 
 
 def _row(host: ComputeHost) -> dict[str, Any]:
-    status = status_record(host)
+    settings, guests = host.settings, host.guests()
     return {
         "name": host.name,
-        **{key: status[key] for key in ("legacy", "dedicatedCPUs", "sharedCPUs", "freeDedicatedCPUs")},
-        "guests": len(status["guests"]),
-        "conflicts": len(status["conflicts"]),
+        "legacy": settings.legacy,
+        "dedicatedCPUs": str(settings.dedicated),
+        "sharedCPUs": str(settings.shared),
+        "freeDedicatedCPUs": str(host.ledger_with(guests).free),
+        "guests": len(guests),
+        "conflicts": len(conflicts_of(guests)),
         "reason": None,
         "problem": None,
     }
