@@ -13,12 +13,14 @@ import json
 import os
 import pty
 import re
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -243,60 +245,110 @@ def _highest_privileged_port() -> int:
     return int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) - 1
 
 
-_UNPRIVILEGED = """
-import ctypes, os, sys
-for capability in (1, 2, 10):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_BIND_SERVICE
-    ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
-os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
+_WARM = """
+import ctypes, gc, importlib, json, os, runpy, sys, traceback
+if sys.argv[1:]:
+    for capability in (1, 2, 10):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_BIND_SERVICE
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+    os.execv(sys.executable, [sys.executable, "-c", os.environ["WARM"]])
+for name in json.loads(os.environ["MODULES"]):
+    importlib.import_module(name)
+for line in sys.stdin:
+    module, arguments, terminal, error, directory = json.loads(line)
+    if not (child := os.fork()):
+        os.setsid()
+        streams = os.open(terminal, os.O_RDWR), os.open(error, os.O_WRONLY | os.O_CREAT)
+        for ours, stream in ((0, streams[0]), (1, streams[0]), (2, streams[1])):
+            os.dup2(stream, ours)
+        os.chdir(directory)
+        sys.argv = [module, *arguments]
+        code = 0
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            code = end.code or 0
+        except BaseException:
+            traceback.print_exc()
+            code = 70
+        gc.collect()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-"""Start a module without what lets root read and write every file, and listen on every port."""
+"""Run modules in forks of one process that has imported them: a line of JSON for each, answered by its PID and
+its exit code. The process lacks what lets root read and write every file, and listen on every port."""
+
+IMPORTED = [
+    f"corewise.cli.{each}" for each in ("agent", "compute_run", "manager", "scheduler", "top", "up", "web")
+]
 
 
-def end_of(call: str, said: str, error: Path, *, goes_on: bool) -> tuple[int, str]:
+@pytest.fixture(scope="module")
+def warm() -> Iterator[subprocess.Popen[str]]:
+    environment = {"TERM": "xterm", "OPENBLAS_NUM_THREADS": "1", "WARM": _WARM}
+    environment["MODULES"] = json.dumps([*IMPORTED, "kubedouble.server"])
+    with subprocess.Popen(
+        [sys.executable, "-c", _WARM, "unprivileged"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    ) as process:
+        yield process
+        assert process.stdin
+        process.stdin.close()
+
+
+def end_of(
+    call: str, said: str, error: Path, warm: subprocess.Popen[str], *, goes_on: bool
+) -> tuple[int, str]:
     """Run a command to its end, on a terminal; one that goes on is ended once it has said what it should.
 
     Returns:
         its exit code, and all that it wrote to stderr.
     """
+    assert warm.stdin
+    assert warm.stdout
+    module, *arguments = call.split() if call.startswith("kubedouble") else ["corewise", *call.split()]
     terminal, slave = pty.openpty()
-    module = [] if call.startswith("kubedouble") else ["corewise"]
-    with (
-        error.open("w") as stderr,
-        subprocess.Popen(
-            [sys.executable, "-c", _UNPRIVILEGED, *module, *call.split()],
-            stdin=slave,
-            stdout=slave,
-            stderr=stderr,
-            env={**os.environ, "TERM": "xterm"},
-            cwd=error.parent,
-        ) as process,
-    ):
-        try:
-            deadline = time.monotonic() + WITHIN
-            while goes_on and said not in error.read_text() and process.poll() is None:
-                assert time.monotonic() < deadline, error.read_text()
-                time.sleep(0.05)
-            if goes_on:
-                process.terminate()
-            process.wait(WITHIN)
-        finally:
-            process.kill()
-            os.close(slave)
-            os.close(terminal)
-    return process.returncode, error.read_text()
+    error.touch()
+    try:
+        request = module, arguments, os.ttyname(slave), str(error), str(error.parent)
+        print(json.dumps(request), file=warm.stdin, flush=True)
+        child = int(warm.stdout.readline())
+        watchdog = threading.Timer(WITHIN, os.kill, (child, signal.SIGKILL))
+        watchdog.start()
+        while goes_on and said not in error.read_text() and Path(f"/proc/{child}").exists():
+            time.sleep(0.05)
+        if goes_on:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGTERM)
+        code = int(warm.stdout.readline())
+        watchdog.cancel()
+    finally:
+        os.close(slave)
+        os.close(terminal)
+    return code, error.read_text()
 
 
 @pytest.mark.parametrize(
     ("command", "options", "code", "said"), CASES, ids=[f"{a}-{b}" for a, b, *_ in CASES]
 )
 def test_a_command_that_cannot_start_says_why_in_a_sentence(
-    command: str, options: str, code: int, said: str, world: dict[str, str], tmp_path: Path
+    command: str,
+    options: str,
+    code: int,
+    said: str,
+    world: dict[str, str],
+    warm: subprocess.Popen[str],
+    tmp_path: Path,
 ) -> None:
     if "{privileged}" in options and _highest_privileged_port() < 1:
         pytest.skip("every user may listen on every port here")
     call = f"{COMMANDS[command]} {options}".format(**world)
     expected = said.format(**world)
-    ended, told = end_of(call, expected, tmp_path / "stderr", goes_on=code == GOES_ON)
+    ended, told = end_of(call, expected, tmp_path / "stderr", warm, goes_on=code == GOES_ON)
     assert expected in told
     assert ended == code, told
     assert not re.search("Traceback|never awaited|this is a bug", told)
