@@ -48,6 +48,7 @@ def test_good_ratios_are_read_exactly() -> None:
     assert reading('{"cpu":1.50,"memory":1.2}') == ({"cpu": "1.50", "memory": "1.20"}, [], True)
     assert reading('{"cpu":1}') == ({"cpu": "1.00"}, [], True)
     assert reading('{"cpu":1.3800000000000001}') == ({"cpu": "1.38"}, [], True)
+    assert reading('{"cpu":10.009}') == ({"cpu": "10.00"}, [], True)
     assert reading(None) == ({}, [], True)
     assert reading("{}") == ({}, [], True)
     assert reading(' {\n "cpu" : 1.5 ,\t"memory":2 } ') == ({"cpu": "1.50", "memory": "2.00"}, [], True)

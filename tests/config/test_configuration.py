@@ -146,7 +146,9 @@ def test_a_bad_ratio_is_refused_with_the_allowed_range_and_its_place(ratio: str,
     assert str(problem).startswith('line 2, column 16: ratioModel["Xeon"].baseRatio: ')
 
 
-@pytest.mark.parametrize(("ratio", "counts"), [("1.239", "1.23"), ("1." + "0" * 40 + "1", "1.00")])
+@pytest.mark.parametrize(
+    ("ratio", "counts"), [("1.239", "1.23"), ("1." + "0" * 40 + "1", "1.00"), ("5.009", "5.00")]
+)
 def test_more_than_two_decimals_are_cut_off_with_a_warning(ratio: str, counts: str) -> None:
     parsed = parse_normalization('{"defaultRatio": ' + ratio + "}")
     assert parsed.value is not None
@@ -200,6 +202,14 @@ def test_the_largest_amplification_ratio_can_be_configured() -> None:
     text = '{"resourceAmplificationRatio": {"cpu": 10.01}}'
     assert "10.01 is outside 1.00..10.00" in told(parse_amplification(text))[0]
     assert parse_amplification(text, Ratio(2000)).problems == ()
+
+
+def test_the_limit_holds_for_what_counts() -> None:
+    """As in the annotation, and in the policy (tests/amplification)."""
+    parsed = parse_amplification('{"enable": true, "resourceAmplificationRatio": {"cpu": 10.009}}')
+    assert parsed.value is not None
+    assert parsed.value.cluster.originals == {"cpu": Ratio(1000)}
+    assert "it counts as 10.00" in parsed.warnings[0].message
 
 
 PROBLEMS = {

@@ -239,7 +239,9 @@ class Decoder:
         if not isinstance(place.value, Decimal):
             self.error(place, f"{not_a_number(place.value, form)} in {form.allowed}")
             return None
-        if not low <= place.value <= high:
+        # What is cut off does not count: 10.009 is 10.00.
+        beyond = place.value >= high + Decimal(1).scaleb(-form.places) if form.cuts else place.value > high
+        if place.value < low or beyond:
             why = f": {form.hint}" if form.hint and place.value < low else ""
             if form.is_share and high < place.value <= _PERCENT and place.value == int(place.value):
                 why = f": {int(place.value)} % is {(place.value / _PERCENT):.2f}"
