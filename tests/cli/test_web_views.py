@@ -36,12 +36,22 @@ from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_chang
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.objects import Event, ObjectMeta, ObjectReference
-from corewise.kube.resources import CONFIG_MAPS, EVENTS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from corewise.kube.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    MUTATING_POLICY_BINDINGS,
+    NAMESPACES,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    PODS,
+)
+from corewise.scheduler.policy import policy_binding
 from corewise.simulation.control_plane import account_identity, acting_as, apply
 from corewise.simulation.planner_inputs import arrangement
 from corewise.vocabulary import names
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
 from corewise.vocabulary.offline_report import OfferState
+from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
 from manager.world import CRD, FAST, SLOW, normalization
 from node_records import recorded
@@ -62,9 +72,11 @@ NODES_SHOWN: Mapping[str, tuple[str, str, dict[str, Any]]] = {
 }
 """Name -> CPU model, CPUs, metadata. The fast one is amplified, the odd one has no ratio and no samples."""
 OWNING = {
-    "labels": {names.QOS_CLASS: "LSR"},
+    "labels": {names.QOS_CLASS: "LSE"},
     "annotations": {names.RESOURCE_STATUS: '{"cpuset":"0-1"}'},
 }
+RULES = QoSRules(frozenset({"default"}))
+"""The scheduler's, as what it has installed says: so that its pods are judged as it does."""
 
 
 def pod(name: str, node: str, requests: Mapping[str, str], **meta: Any) -> dict[str, Any]:
@@ -101,6 +113,7 @@ async def fill(kubeconfig: Path) -> None:
                 names.CPU_TOPOLOGY: print_cpu_topology(arrangement(8, 2, 2, 1)),
             }
             await client.create(NODE_RESOURCE_TOPOLOGIES, {"metadata": {"name": name, "annotations": stated}})
+        await client.create(MUTATING_POLICY_BINDINGS, policy_binding(RULES))
         for each in PODS_SHOWN:
             await client.create(PODS, each, "default")
         for component in ("corewise-manager", "corewise-agent", "kubelet"):
@@ -130,6 +143,7 @@ async def followed(kubeconfig: Path) -> AsyncIterator[WebViews]:
     config = load_config(str(kubeconfig))
     async with asyncio.TaskGroup() as group, Client(config) as client:
         views = WebViews(config, client, config_namespace=names.CONFIG_NAMESPACE)
+        await views.list_nodes()
         views.follow(group)
         try:
             await views.listed()
@@ -370,7 +384,7 @@ def dump_of(kubeconfig: Path, file: Path) -> str:
         async with Client(load_config(str(kubeconfig))) as client:
             return [
                 {**each, "kind": resource.kind, "apiVersion": resource.api_version}
-                for resource in (NODES, PODS, NODE_RESOURCE_TOPOLOGIES, CONFIG_MAPS)
+                for resource in (NODES, PODS, NODE_RESOURCE_TOPOLOGIES, CONFIG_MAPS, MUTATING_POLICY_BINDINGS)
                 for each in await client.list(resource.typed(dict))
             ]
 

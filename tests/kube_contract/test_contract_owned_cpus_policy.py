@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from corewise.scheduler.policy import mutating_policy, policy_binding
-from corewise.vocabulary.qos import QoSRules
+from corewise.vocabulary.qos import DEFAULT_RULES
 from kube_contract.api import Api, Object, Reply
 from kube_contract.conftest import REGISTRATIONS, Make, eventually
 
@@ -21,7 +21,7 @@ RESOURCE = "corewise.io/owned-cpus"
 QOS = "koordinator.sh/qosClass"
 STEP = {"restartPolicy": "Always"}
 
-Install = Callable[[QoSRules], Awaitable[None]]
+Install = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
@@ -31,9 +31,9 @@ async def _served(api: Api) -> None:
         pytest.skip("this server does not serve mutatingadmissionpolicies in admissionregistration.k8s.io/v1")
 
 
-def policy_and_binding(unique: str, rules: QoSRules) -> tuple[Object, Object]:
+def policy_and_binding(unique: str) -> tuple[Object, Object]:
     """Both, under names of the test's own."""
-    policy, binding = mutating_policy(rules), policy_binding()
+    policy, binding = mutating_policy(), policy_binding(DEFAULT_RULES)
     policy["metadata"]["name"] = binding["metadata"]["name"] = binding["spec"]["policyName"] = unique
     return policy, binding
 
@@ -42,8 +42,8 @@ def policy_and_binding(unique: str, rules: QoSRules) -> tuple[Object, Object]:
 def install(api: Api, make: Make, unique: str, namespace: str, pod_body: Object) -> Install:
     """Install the policy for this test's namespace, and wait until the server evaluates it."""
 
-    async def of(rules: QoSRules) -> None:
-        policy, binding = policy_and_binding(unique, rules)
+    async def done() -> None:
+        policy, binding = policy_and_binding(unique)
         here = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
         binding["spec"]["matchResources"] = {"namespaceSelector": here}
         await make(POLICIES, policy)
@@ -56,7 +56,7 @@ def install(api: Api, make: Make, unique: str, namespace: str, pod_body: Object)
 
         await eventually(is_evaluated)
 
-    return of
+    return done
 
 
 def of_class(body: Object, qos: str) -> Object:
@@ -81,7 +81,7 @@ def container(name: str, cpu: str, **rest: Any) -> Object:
 
 
 async def test_it_is_taken_without_a_warning(api: Api, unique: str) -> None:
-    for path, body in zip((POLICIES, BINDINGS), policy_and_binding(unique, QoSRules()), strict=True):
+    for path, body in zip((POLICIES, BINDINGS), policy_and_binding(unique), strict=True):
         reply = await api.request("POST", path, body, dryRun="All", fieldValidation="Strict")
         reply.ok()
         assert reply.warnings == ()
@@ -116,27 +116,27 @@ async def test_it_is_taken_without_a_warning(api: Api, unique: str) -> None:
 async def test_a_pod_requests_as_many_as_it_requests_cpu(
     api: Api, namespace: str, pod_body: Object, install: Install, spec: Object, cpus: str | None
 ) -> None:
-    await install(QoSRules())
+    await install()
     body = of_class({**pod_body, "spec": {**pod_body["spec"], **spec}}, "LSR")
     reply = await api.request("POST", f"/api/v1/namespaces/{namespace}/pods", body, fieldValidation="Strict")
     assert stated(reply) == [cpus, cpus]
 
 
-async def test_only_pods_of_the_classes_that_count_here_are_changed(
+async def test_only_pods_of_the_two_classes_are_changed(
     api: Api, namespace: str, pod_body: Object, install: Install
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    await install(QoSRules(frozenset({"elsewhere"})))
-    for qos in ("LSE", "LS", "BE"):
+    await install()
+    for qos in ("LS", "BE"):
         reply = await api.request("POST", pods, of_class(pod_body, qos), dryRun="All")
         assert stated(reply) == [None, None], qos
     assert stated(await api.request("POST", pods, pod_body, dryRun="All")) == [None, None]
 
 
-async def test_lse_counts_in_its_namespaces(
+async def test_lse_reaches_the_extender_from_any_namespace(
     api: Api, namespace: str, pod_body: Object, install: Install
 ) -> None:
-    await install(QoSRules(frozenset({namespace})))
+    await install()
     pods = f"/api/v1/namespaces/{namespace}/pods"
     assert stated(await api.request("POST", pods, of_class(pod_body, "LSE"), dryRun="All")) == ["1", "1"]
 
@@ -144,7 +144,7 @@ async def test_lse_counts_in_its_namespaces(
 async def test_what_a_pod_states_itself_stays(
     api: Api, namespace: str, pod_body: Object, install: Install
 ) -> None:
-    await install(QoSRules())
+    await install()
     both = {"cpu": "4", RESOURCE: "2"}
     own = {**container("a", "4"), "resources": {"requests": both, "limits": both}}
     body = of_class({**pod_body, "spec": {**pod_body["spec"], "containers": [own]}}, "LSR")
@@ -157,7 +157,7 @@ async def test_a_later_write_is_left_alone(
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     path = f"{pods}/{pod_body['metadata']['name']}"
-    await install(QoSRules())
+    await install()
     await api.create(pods, pod_body)
     changed = await api.patch(path, {"metadata": {"labels": {QOS: "LSR"}}})
     assert RESOURCE not in str(changed["spec"])

@@ -2,8 +2,7 @@
 
 class            namespace          the pod gets
 LSR              any                its request of cpu, in CPUs, in requests and limits of its first container
-LSE              kube-system        the same
-LSE              others             nothing: the class does not count there
+LSE              any                the same: where it is not allowed, the extender refuses the pod
 LS, BE, none     any                nothing: neither policy nor webhook is asked
 LSR, stated      any                what it states
 LSR, bound       any                nothing
@@ -31,33 +30,25 @@ from corewise.scheduler.policy import (
     policy_binding,
     webhook_configuration,
 )
-from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS
-from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
+from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS, RESTRICTED_QOS_NAMESPACES
+from corewise.vocabulary.qos import ANY_NAMESPACE, DEFAULT_RULES, QoSRules
 from kubedouble.admission import Admission
 from kubedouble.mutating_policies import BINDINGS, POLICIES
 from kubedouble.patching import json_patch
-
-RULES = QoSRules(frozenset({"kube-system", "team's"}))
 
 
 def stored(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "metadata": {**document["metadata"], "resourceVersion": "1", "uid": "u"}}
 
 
-def world(rules: QoSRules = RULES) -> Objects:
-    return Objects(
-        **{POLICIES: [stored(mutating_policy(rules))], BINDINGS: [stored(policy_binding())]},
-        namespaces=[named(name) for name in ("default", "kube-system")],
-    )
+WORLD = Objects(
+    **{POLICIES: [stored(mutating_policy())], BINDINGS: [stored(policy_binding(DEFAULT_RULES))]},
+    namespaces=[named(name) for name in ("default", "kube-system")],
+)
 
 
-WORLD = world()
-
-
-async def by_policy(
-    pod: dict[str, Any], namespace: str = "default", objects: Objects = WORLD
-) -> dict[str, Any]:
-    admission = Admission(objects)
+async def by_policy(pod: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
+    admission = Admission(WORLD)
     attributes = write(ADMIN, "CREATE", "pods", "p", namespace=namespace)
     try:
         changed, _ = await admission.mutate(attributes, deepcopy(pod), None)
@@ -67,12 +58,12 @@ async def by_policy(
     return changed
 
 
-def by_webhook(pod: dict[str, Any], namespace: str = "default", rules: QoSRules = RULES) -> dict[str, Any]:
+def by_webhook(pod: dict[str, Any]) -> dict[str, Any]:
     """What the API server makes of the pod by the webhook's answer, where it asks the webhook at all."""
     if pod["metadata"].get("labels", {}).get(QOS_CLASS) not in {"LSR", "LSE"}:
         return pod
     text = msgspec.json.encode(pod)
-    operations = added(msgspec.json.decode(text, type=PlacedPod), msgspec.Raw(text), namespace, rules)
+    operations = added(msgspec.json.decode(text, type=PlacedPod), msgspec.Raw(text))
     return json_patch(pod, msgspec.to_builtins(operations))
 
 
@@ -129,19 +120,10 @@ async def test_a_pod_gets_its_request_in_cpus(pod: dict[str, Any], cpus: str | N
         assert await by_policy(pod) == pod
 
 
-@pytest.mark.parametrize("namespace", ["default", "kube-system", "team's"])
-async def test_lse_counts_in_its_namespaces_alone(namespace: str) -> None:
+@pytest.mark.parametrize("namespace", ["default", "kube-system"])
+async def test_lse_reaches_the_extender_from_any_namespace(namespace: str) -> None:
     pod = a_pod(container("a", "4"), qos="LSE")
-    cpus = None if namespace == "default" else "4"
-    objects = Objects(**{**WORLD.objects, "namespaces": [named(namespace)]})
-    assert stated(await by_policy(pod, namespace, objects)) == [cpus, cpus]
-    assert stated(by_webhook(pod, namespace)) == [cpus, cpus]
-
-
-async def test_without_restricted_namespaces_lse_counts_everywhere() -> None:
-    pod, anywhere = a_pod(container("a", "4"), qos="LSE"), QoSRules(None)
-    assert stated(await by_policy(pod, "default", world(anywhere))) == ["4", "4"]
-    assert stated(by_webhook(pod, "default", anywhere)) == ["4", "4"]
+    assert stated(await by_policy(pod, namespace)) == stated(by_webhook(pod)) == ["4", "4"]
 
 
 @pytest.mark.parametrize("place", ["containers", "initContainers"])
@@ -174,7 +156,7 @@ CONTAINERS = st.lists(CPU, min_size=1, max_size=3)
 INITS = st.lists(st.tuples(CPU, st.booleans()), max_size=4)
 
 
-@given(CONTAINERS, INITS, CPU, CPU, st.sampled_from(["LSR", "LSE", "LS", ""]), st.booleans(), st.booleans())
+@given(CONTAINERS, INITS, CPU, CPU, st.sampled_from(["LSR", "LSE", "LS", ""]), st.booleans())
 async def test_policy_and_webhook_say_the_same(
     cpus: list[str | None],
     inits: list[tuple[str | None, bool]],
@@ -182,7 +164,6 @@ async def test_policy_and_webhook_say_the_same(
     overhead: str | None,
     qos: str,
     bound: bool,
-    in_kube_system: bool,
 ) -> None:
     spec: dict[str, Any] = {}
     if inits:
@@ -197,13 +178,12 @@ async def test_policy_and_webhook_say_the_same(
     if bound:
         spec["nodeName"] = "n"
     pod = a_pod(*(container(f"c{number}", cpu) for number, cpu in enumerate(cpus)), qos=qos, **spec)
-    namespace = "kube-system" if in_kube_system else "default"
-    assert await by_policy(pod, namespace) == by_webhook(pod, namespace)
+    assert await by_policy(pod) == by_webhook(pod)
 
 
 def test_the_webhook_is_asked_about_these_pods_alone_and_fails_closed() -> None:
-    (hook,) = webhook_configuration(lambda path: {"url": f"https://h{path}"}, RULES)["webhooks"]
-    policy = mutating_policy(RULES)["spec"]
+    (hook,) = webhook_configuration(lambda path: {"url": f"https://h{path}"}, DEFAULT_RULES)["webhooks"]
+    policy = mutating_policy()["spec"]
     assert hook["failurePolicy"] == policy["failurePolicy"] == "Fail"
     assert hook["objectSelector"] == policy["matchConstraints"]["objectSelector"]
     assert hook["matchConditions"] == policy["matchConditions"]
@@ -214,7 +194,20 @@ def test_the_webhook_is_asked_about_these_pods_alone_and_fails_closed() -> None:
 def test_the_command_prints_policy_and_binding() -> None:
     answer = CliRunner().invoke(corewise, ["scheduler", "policy"])
     assert answer.exit_code == 0
-    assert list(yaml.safe_load_all(answer.stdout)) == [mutating_policy(DEFAULT_RULES), policy_binding()]
+    assert list(yaml.safe_load_all(answer.stdout)) == [mutating_policy(), policy_binding(DEFAULT_RULES)]
     assert "expression: |-" in answer.stdout
     other = CliRunner().invoke(corewise, ["scheduler", "policy", "--restricted-qos-namespace", "batch"])
-    assert 'request.namespace in ["batch"]' in other.stdout
+    binding = list(yaml.safe_load_all(other.stdout))[1]
+    assert binding["metadata"]["annotations"] == {RESTRICTED_QOS_NAMESPACES: '["batch"]'}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "rules"),
+    [
+        *((each.annotations, each) for each in (DEFAULT_RULES, ANY_NAMESPACE, QoSRules(frozenset({"a,b"})))),
+        ({}, None),
+        *(({RESTRICTED_QOS_NAMESPACES: text}, None) for text in ("", "kube-system", "[1]", "{}", "[" * 99)),
+    ],
+)
+def test_published_rules_are_read_back(annotations: dict[str, str], rules: QoSRules | None) -> None:
+    assert QoSRules.published(annotations) == rules

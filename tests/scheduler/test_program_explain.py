@@ -11,7 +11,11 @@ from click.testing import CliRunner, Result
 
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
+from corewise.scheduler.listing import read_rules
+from corewise.vocabulary.metrics import OWNED_CPUS_PATH
 from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.qos import QoSRules
+from manager.world import until
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
 
 
@@ -26,9 +30,9 @@ async def explain(kubeconfig: str, *arguments: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, corewise, ["explain", *options])
 
 
-async def add_bound(world: SchedulerWorld, name: str, cpus: str, cpu: str = "4") -> None:
+async def add_bound(world: SchedulerWorld, name: str, cpus: str, cpu: str = "4", *, qos: str = "LSR") -> None:
     status = {RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
-    document = pod_document(name, cpu=cpu, qos="LSR", annotations=status)
+    document = pod_document(name, cpu=cpu, qos=qos, annotations=status)
     document["spec"]["nodeName"] = "n1"
     await world.client.create(PLAIN_PODS, document, "default")
 
@@ -92,3 +96,41 @@ async def test_names_of_nodes_stand_apart_from_what_is_said_of_them(
     answer = await explain(kubeconfig, "default/p")
     texts = [line.split("suits it, ")[0] for line in answer.stdout.splitlines() if "suits it, " in line]
     assert texts == ["  a-node-with-a-long-name ", "  n1                      "]
+
+
+REFUSED = "problem        QoS class LSE is not allowed in namespace default: use another class, or allow"
+NOT_STATED = (
+    "namespaces of LSE pods: no corewise-owned-cpus is installed that states them (corewise scheduler "
+    "--manage-webhooks); assuming kube-system"
+)
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "shown", "said"),
+    [
+        ({"default"}, "default/p: on node n1 with CPUs 0-3", ""),
+        ({"kube-system"}, REFUSED, ""),
+        (None, REFUSED, NOT_STATED),
+    ],
+)
+async def test_lse_is_judged_as_the_scheduler_does(
+    world: SchedulerWorld, kubeconfig: str, namespaces: set[str] | None, shown: str, said: str
+) -> None:
+    """``namespaces``: those of the scheduler's option; None: it has installed nothing."""
+    await world.add_node("n1", 8)
+    await add_bound(world, "p", "0-3", qos="LSE")
+    if namespaces:
+        async with world.scheduler(rules=QoSRules(frozenset(namespaces))) as scheduler:
+            await until(lambda: scheduler.metrics.value(OWNED_CPUS_PATH, "policy") == 1)
+    answer = await explain(kubeconfig, "p")
+    assert shown in answer.stdout
+    assert ("1 of 1 suit it" in answer.stdout) == (shown != REFUSED)
+    assert answer.stderr.strip() == said
+
+
+async def test_who_may_not_read_the_rules_is_told(world: SchedulerWorld) -> None:
+    (said,) = (await read_rules(world.client.as_user("reader"))).missing
+    assert said == (
+        "namespaces of LSE pods: you may not read mutatingadmissionpolicybindings and "
+        "mutatingwebhookconfigurations; assuming kube-system"
+    )

@@ -211,6 +211,28 @@ async def test_a_late_pod_for_which_no_cpus_or_no_room_are_left_is_told_once(wor
         await ledger_becomes(world, {"no-room": FIRST_HALF})
 
 
+async def test_a_bound_lse_pod_that_may_not_is_told(world: SchedulerWorld) -> None:
+    """Bound before the policy was installed, or without a scheduler: with a claim of its own, and without."""
+    await world.add_node("n1", 8)
+    claim = {RESOURCE_STATUS: json.dumps({"cpuset": "0-1"})}
+    for name, stated in (("claims", claim), ("plain", {})):
+        await world.add_pod(name, cpu="2", qos="LSE", annotations=stated)
+        await world.bind_past(name, "n1")
+    message = (
+        "bound without the scheduler, and owns no CPUs of node n1: QoS class LSE is not allowed in namespace "
+        "default: use another class, or allow the namespace with --restricted-qos-namespace of scheduler and "
+        "agents"
+    )
+    async with world.scheduler() as scheduler:
+        await until(lambda: scheduler.metrics.value(LEDGER_LATE, Reason.QOS_CLASS_NOT_ALLOWED) == 2)
+
+        async def both_told() -> bool:
+            return await events(world, Reason.QOS_CLASS_NOT_ALLOWED) == [message] * 2
+
+        await eventually(both_told)
+        assert await world.ledger("n1") == {}
+
+
 async def test_a_pod_that_kubelet_gives_cpus_is_entered_with_those(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     pod = await world.add_pod("static", cpu="2", memory="1Gi")

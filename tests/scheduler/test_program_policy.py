@@ -15,15 +15,16 @@ import pytest
 
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS, Resource
+from corewise.scheduler.listing import read_rules
 from corewise.scheduler.policy import NAME, webhook_configuration
 from corewise.scheduler.program import Scheduler
 from corewise.service.installation import GRACE, client_config
 from corewise.vocabulary.metrics import OWNED_CPUS_PATH
 from corewise.vocabulary.names import OWNED_CPUS_RESOURCE
-from corewise.vocabulary.qos import DEFAULT_RULES
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from kubedouble.server import NEW_IN_1_36, serve
 from manager.world import eventually, small_cluster, until
-from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
+from scheduler.program_world import PLAIN_PODS, SchedulerWorld, caller, pod_document
 
 
 async def has(world: SchedulerWorld, resource: Resource[Any]) -> bool:
@@ -55,12 +56,23 @@ async def test_the_policy_is_installed_and_stays_when_the_scheduler_goes(world: 
     assert await requested(world, "share", qos="LS") is None
 
 
-async def test_the_namespaces_of_the_option_are_those_of_the_policy(world: SchedulerWorld) -> None:
-    async with world.scheduler() as scheduler:
+async def test_the_namespaces_of_the_option_are_published(world: SchedulerWorld) -> None:
+    for namespaces in (frozenset({"kube-system"}), frozenset({"batch", "kube-system"})):
+        async with world.scheduler(rules=QoSRules(namespaces)) as scheduler:
+            await until(lambda: paths(scheduler) == {"policy"})
+            assert (await read_rules(world.client)).rules == QoSRules(namespaces)
+
+
+async def test_lse_elsewhere_is_refused_with_an_event(world: SchedulerWorld) -> None:
+    await world.add_node("n1", 8)
+    async with world.scheduler() as scheduler, caller(scheduler) as call:
         await until(lambda: paths(scheduler) == {"policy"})
-    spec = (await world.client.get(MUTATING_POLICIES.typed(dict), NAME))["spec"]
-    conditions = {each["name"]: each["expression"] for each in spec["matchConditions"]}
-    assert '["kube-system"]' in conditions["class-is-allowed-here"]
+        assert await requested(world, "exclusive", qos="LSE") == "2"
+        question = {"Pod": await world.pod("exclusive"), "NodeNames": ["n1"]}
+        _, answer = await call("filter", question)
+        refused = answer["FailedAndUnresolvableNodes"]["n1"]
+        assert refused.startswith("QoS class LSE is not allowed in namespace default: use another class")
+        assert refused in await world.told("NoNodeSuits")
 
 
 async def test_the_webhook_of_an_older_server_goes_once_the_policy_has_been_there_for_a_while(
@@ -97,6 +109,8 @@ async def test_before_1_36_a_webhook_does_the_same_and_fails_closed(older: Sched
 
         await eventually(is_asked)
         assert await requested(older, "share", qos="LS") is None
+        assert await requested(older, "exclusive", qos="LSE") == "2"
+        assert not (await read_rules(older.client)).unknown
     with pytest.raises(KubeError, match="failed calling webhook"):
         await requested(older, "slips-through")
     assert await requested(older, "plain", qos="") is None

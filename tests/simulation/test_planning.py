@@ -26,6 +26,7 @@ from corewise.assessment.nodes import ManagedNode
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine.amplified_cpu import Allocation
 from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.scheduler.policy import policy_binding
 from corewise.simulation.plan import InputError
 from corewise.simulation.planner import PlanOutcome, compare, configured, plan
 from corewise.simulation.planner_inputs import (
@@ -36,6 +37,7 @@ from corewise.simulation.planner_inputs import (
     plan_from_openb,
 )
 from corewise.vocabulary.names import CPU_BASIC_INFO
+from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
 from node_records import recorded
 
@@ -198,6 +200,18 @@ def test_pods_of_a_dump_are_placed_anew_where_they_may_go(tmp_path: Path) -> Non
     assert {pod: why.reason for pod, why in outcome.unplaced.items()} == {"ns/half": Reason.CPUS_NOT_INTEGER}
     assert outcome.owned == 4000
     assert "assumed to be cores of two threads: 2" in given.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "node"), [(None, "a"), (QoSRules(frozenset({"ns"})), "a"), (QoSRules(), None)]
+)
+def test_lse_is_planned_as_its_scheduler_does(
+    tmp_path: Path, rules: QoSRules | None, node: str | None
+) -> None:
+    """``rules``: those that the dump's policy binding states; None: it has no binding in it."""
+    installed = [policy_binding(rules)] if rules else []
+    given = dumped(tmp_path, dumped_node("a", "8"), dumped_pod("owner", "4", qos="LSE"), *installed)
+    assert placed(given, configuration()).placed.get("ns/owner") == node
 
 
 def test_a_node_that_came_amplified_is_planned_from_its_raw_amounts(tmp_path: Path) -> None:

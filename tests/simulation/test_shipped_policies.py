@@ -238,7 +238,9 @@ async def test_system_and_lse_pods_are_refused_but_in_the_namespaces_of_the_list
     refused = await refusal(write(ADMIN, operation, resource, "web", namespace="team"), pod(qos=qos), old)
     assert refused is not None
     assert refused.code == 403
-    assert f"the label koordinator.sh/qosClass: {qos} is not allowed in namespace team" in refused.message
+    assert (
+        f"the label koordinator.sh/qosClass: {qos} is not allowed in namespace team: use" in refused.message
+    )
     for allowed in DEFAULT_NAMESPACES:
         attributes = write(TENANT, operation, resource, "web", namespace=allowed)
         assert await refusal(attributes, pod(qos=qos), old) is None

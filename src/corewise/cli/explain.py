@@ -168,6 +168,9 @@ def pod_command(
     --prometheus also by what the pod's type does to memory and cache: both sides of the filter, every
     metric's value, age, position and points (--node shows them).
 
+    The namespaces whose pods may be LSE are read from what the scheduler has installed: that takes the
+    permission to list mutatingadmissionpolicybindings and mutatingwebhookconfigurations, or a dump with them.
+
     With --file, of a pod that does not exist yet: which ClusterColocationProfiles of the cluster select it,
     what each changes, whether it is offline and why, and what becomes of its cpu and memory. A dump for
     --from: kubectl get namespaces,priorityclasses,clustercolocationprofiles -o json.

@@ -209,7 +209,7 @@ def policy_command(restricted_qos_namespace: tuple[str, ...]) -> None:
     installs a webhook instead.
     """
     rules = QoSRules(frozenset(restricted_qos_namespace))
-    print_manifests(mutating_policy(rules), policy_binding())
+    print_manifests(mutating_policy(), policy_binding(rules))
 
 
 def _write_certificates(folder: Path, *, kubeconfig: str | None, context: str | None, namespace: str) -> None:

@@ -34,7 +34,9 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.manager.options import ManagerOptions
 from corewise.manager.snapshot import Listeners, Snapshot
+from corewise.scheduler.listing import PublishedRules, read_rules
 from corewise.scheduler.state import UNFINISHED
+from corewise.vocabulary.reasons import Reason
 
 _POLL = 0.05
 
@@ -113,7 +115,7 @@ class TopData:
         on_change: Callable[[str], None] = lambda _: None,
         aging: bool = True,
     ) -> None:
-        self._cluster, self._clock = cluster, clock
+        self._cluster, self._client, self._clock = cluster, client, clock
         self._config_namespace = config_namespace
         self._selector = selector
         self._on_change = on_change
@@ -131,6 +133,7 @@ class TopData:
         self._pod_rows: dict[str, PodRow] = {}
         self._pods_in_order: list[PodRow] | None = None
         self._loops: dict[Cache[Any], asyncio.Task[None]] = {}
+        self.published = PublishedRules()
         self.built = 0
         """How many rows of nodes and pods have been made."""
         known = self.snapshot
@@ -155,7 +158,7 @@ class TopData:
                 self._rows_of_pods,
                 top_pods.total_of,
                 top_pods.listing_of,
-                lambda _: (),
+                self._remarks_on_pods,
                 "corewise explain pod",
                 self._explain_pod,
             ),
@@ -188,7 +191,22 @@ class TopData:
                     raise
                 cache.last_error = error
 
+        if self._pods in table.caches:
+            await self.read_rules()
         await asyncio.gather(*map(read, table.caches))
+
+    async def read_rules(self) -> bool:
+        """Read by which QoS rules the scheduler judges pods; say whether they have changed.
+
+        Raises:
+            KubeError: if the API server does not answer.
+        """
+        before, self.published = self.published, await read_rules(self._client)
+        changed = before.rules != self.published.rules
+        if changed:
+            self._pod_rows.clear()
+            self._pods_in_order = None
+        return changed
 
     def follow(self, table: TopTable[Any], group: asyncio.TaskGroup) -> None:
         """Follow what a table is made from, until the group ends."""
@@ -312,8 +330,12 @@ class TopData:
         row = self._pod_rows.get(name)
         if row is None:
             self.built += 1
-            self._pod_rows[name] = row = top_pods.row_of(pod)
+            self._pod_rows[name] = row = top_pods.row_of(pod, self.published.rules)
         return row
+
+    def _remarks_on_pods(self, rows: list[PodRow]) -> Iterable[str]:
+        refused = any(row.problem == Reason.QOS_CLASS_NOT_ALLOWED for row in rows)
+        return self.published.missing if refused else ()
 
     def _remarks_on_nodes(self, rows: list[NodeRow]) -> Iterator[str]:
         yield from node_table.problems(rows)
@@ -346,6 +368,7 @@ async def following(
     async with asyncio.TaskGroup() as group, Client(cluster, on_warning=None) as client:
         data = TopData(cluster, client, selector=selector, config_namespace=config_namespace, bars=bars)
         table = data.tables[first]
+        await data.read_rules()
         data.follow(table, group)
         try:
             await data.listed(table)

@@ -17,7 +17,7 @@ from corewise.cli.output import CellSeverity, Column, Listing
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import placement, pod_facts
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
-from corewise.vocabulary.qos import DEFAULT_RULES
+from corewise.vocabulary.qos import QoSRules
 
 TOTAL = "*"
 """The name of the row that adds up all others; no pod can have it."""
@@ -70,12 +70,12 @@ class PodRow:
         return sums
 
 
-def row_of(pod: PlacedPod) -> PodRow:
+def row_of(pod: PlacedPod, rules: QoSRules) -> PodRow:
     """Return a pod's row."""
-    facts = pod_facts(pod)
-    where, finding = placement(pod)
+    facts = pod_facts(pod, rules)
+    where, finding = placement(pod, rules)
     batch = facts.requests.get(BATCH_CPU, 0)
-    stated = DEFAULT_RULES.class_of(pod.metadata.labels, pod.metadata.namespace)
+    stated = rules.class_of(pod.metadata.labels, pod.metadata.namespace)
     wrong = facts.problem or finding
     return PodRow(
         name=facts.key,

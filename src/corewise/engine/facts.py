@@ -27,6 +27,7 @@ from corewise.quantities import ONE, Ratio
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import DEFAULT_BINDING, CPUBinding, NumaPolicy, SpecProblem
 from corewise.vocabulary.owned_cpus import NOTHING_OWNED, OwnedCPUs
+from corewise.vocabulary.reasons import Reason
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -167,6 +168,12 @@ class PodFacts:
     @property
     def cpu(self) -> int:
         return self.requests.get(CPU, 0)
+
+    @property
+    def refused_class(self) -> SpecProblem | None:
+        """Why its QoS class, by which it would own CPUs, is not allowed; None if it is, or is another one."""
+        problem = self.problem
+        return problem if problem and problem.reason is Reason.QOS_CLASS_NOT_ALLOWED else None
 
     def owned(self, *, static_cpu_manager: bool) -> int:
         """Return how much of its request it owns on a node of this kind."""

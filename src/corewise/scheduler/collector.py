@@ -10,7 +10,8 @@ writes the entry anew, under another name, and then the removal finds another No
 resource-status names, if they are free and as many as it is to own, else with chosen ones; a pod that kubelet
 gives CPUs, with those that the agent reports. Then resource-status says what the ledger says. It is not
 entered if there are no such CPUs, or if allocatable would fall below what the node's pods request: kubelet
-would fail running pods when it restarts. Then an Event on the pod says so.
+would fail running pods when it restarts. Then an Event on the pod says so, as it does on a bound pod whose
+QoS class is not allowed in its namespace.
 
 **Repair.** A damaged ledger is written anew, from what is readable of it and from the pods that are bound: 90
 seconds after it was first seen, when the bindings that were under way have ended.
@@ -169,7 +170,7 @@ class LedgerCollector:
             in_order = False
         pods = self._state.cluster.pods_on(name).items()
         static = facts.static_cpu_manager
-        for key in sorted(key for key, (pod, _) in pods if pod.owned(static_cpu_manager=static)):
+        for key in sorted(key for key, (pod, _) in pods if _is_to_own(pod, static_cpu_manager=static)):
             try:
                 in_order &= await self._follow(key)
             except KubeError as error:
@@ -351,8 +352,9 @@ class LedgerCollector:
         elif wanted is not None:
             self._refused[late.facts.key] = late.facts.uid, wanted.reason
             self._metrics.count(metrics.LEDGER_LATE, wanted.reason)
-            message = f"bound without the scheduler, and owns no CPUs of node {late.node.name}: "
-            self._tell(late.pod, wanted.reason, message + wanted.message)
+            how = "" if late.owner else "bound without the scheduler, and "
+            message = f"{how}owns no CPUs of node {late.node.name}: {wanted.message}"
+            self._tell(late.pod, wanted.reason, message)
 
     async def _enter(self, late: _Late, wanted: Placement, node: SchedulableNode) -> None:
         """Write the entry of a pod, tell, and write its annotation; nothing if the node has changed."""
@@ -387,12 +389,14 @@ class LedgerCollector:
             return None
         if not holds_resources(pod) or pod.metadata.deletion_timestamp:
             return None
-        owns = counted[0].owned(static_cpu_manager=node.static_cpu_manager)
-        return _Late(pod, *counted, node) if owns else None
+        is_to_own = _is_to_own(counted[0], static_cpu_manager=node.static_cpu_manager)
+        return _Late(pod, *counted, node) if is_to_own else None
 
     def _wanted(self, late: _Late) -> Placement | Refused | None:
         """Return the CPUs that a pod is to own, or why it owns none; None if kubelet has not said so yet."""
         cluster, key, owned = self._state.cluster, late.facts.key, late.facts.owned_by_class
+        if problem := late.facts.refused_class:
+            return Refused("", problem.reason, problem.message)
         answer: Placement | Refused | None = None
         if not owned:
             answer = self._reported(late)
@@ -452,6 +456,11 @@ class LedgerCollector:
         reference = ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
         self._events.emit(reference, reason, message, warning=True)
         log.warning(message, extra=fields(reason=reason.value, pod=key_of(pod)))
+
+
+def _is_to_own(facts: PodFacts, *, static_cpu_manager: bool) -> bool:
+    """Whether a pod owns CPUs, or would by a QoS class that its namespace does not allow."""
+    return bool(facts.refused_class or facts.owned(static_cpu_manager=static_cpu_manager))
 
 
 def _no_room(late: _Late, wanted: Placement, requested: int) -> Refused | None:

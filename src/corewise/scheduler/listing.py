@@ -20,12 +20,16 @@ from corewise.engine.objects import (
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts, read_node_facts
 from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
+from corewise.kube.objects import PartialObject
+from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.active_config import identities
 from corewise.scheduler.observing.readings import NodeNames, complaint, observe
 from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.plugins import load_plugins
+from corewise.scheduler.policy import NAME, published_rules
 from corewise.scheduler.state import UNFINISHED
+from corewise.vocabulary.qos import DEFAULT_NAMESPACES, DEFAULT_RULES, QoSRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,40 @@ class ListedPod:
     missing: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedRules:
+    """The scheduler's QoS rules as the cluster states them; the default ones if it does not: ``unknown``."""
+
+    rules: QoSRules = DEFAULT_RULES
+    unknown: str = ""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Say why the rules are not known, if they are not."""
+        assumed = ", ".join(DEFAULT_NAMESPACES)
+        return (f"namespaces of LSE pods: {self.unknown}; assuming {assumed}",) if self.unknown else ()
+
+
+async def read_rules(client: Client) -> PublishedRules:
+    """Read in which namespaces pods may be LSE, from what the scheduler has installed."""
+    hidden = []
+    for resource in (MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS):
+        try:
+            rules = published_rules(await client.list(resource.typed(PartialObject)))
+        except NotFound:  # policies before Kubernetes 1.36; in a dump, either
+            continue
+        except Forbidden:
+            hidden.append(resource.plural)
+            continue
+        if rules is not None:
+            return PublishedRules(rules)
+    if hidden:
+        return PublishedRules(unknown=f"you may not read {' and '.join(hidden)}")
+    return PublishedRules(
+        unknown=f"no {NAME} is installed that states them (corewise scheduler --manage-webhooks)"
+    )
+
+
 async def list_pod(
     client: Client,
     namespace: str,
@@ -57,36 +95,44 @@ async def list_pod(
         PluginError: if an installed plugin cannot be used.
     """
     missing: list[str] = []
-    pod, nodes, pods, topologies = await asyncio.gather(
+    pod, nodes, pods, topologies, published = await asyncio.gather(
         client.get(PLACED_PODS, name, namespace),
         client.list(SCHEDULABLE_NODES),
         client.list(PLACED_PODS, field_selector=UNFINISHED),
         _topologies(client, missing),
+        read_rules(client),
     )
+    if any(pod_facts(each, published.rules).refused_class for each in (pod, *pods)):
+        missing += published.missing
     stated = {each.metadata.name: each for each in topologies}
     cluster = Cluster()
     for node in nodes:
         cluster.put_node(read_node_facts(node, stated.get(node.metadata.name)).facts)
     for each in pods:
         if holds_resources(each):
-            cluster.put_pod(pod_facts(each), placement(each)[0])
+            cluster.put_pod(pod_facts(each, published.rules), placement(each, published.rules)[0])
     plugin = None
     if interference is not None:
         plugin = Interference(interference, time.time)
         cluster.estimate(plugin.estimates())
         missing += await _measure(cluster, nodes, interference, prometheus)
-    return decide_about(pod, cluster, plugin, missing)
+    return decide_about(pod, cluster, published.rules, plugin, missing)
 
 
 def decide_about(
-    pod: PlacedPod, cluster: Cluster, plugin: Interference | None = None, missing: Iterable[str] = ()
+    pod: PlacedPod,
+    cluster: Cluster,
+    rules: QoSRules,
+    plugin: Interference | None = None,
+    missing: Iterable[str] = (),
 ) -> ListedPod:
     """Decide about a pod as if it was not bound; the cluster is without it afterwards."""
-    where, findings = _bound(pod, cluster)
+    facts = pod_facts(pod, rules)
+    where, findings = _bound(pod, facts, cluster, rules)
     cluster.remove_pod(key_of(pod))
     engine = assemble(interference=plugin, plugins=load_plugins(), kube_checks=True)
-    decision = engine.decide(pod_facts(pod), cluster.snapshot())
-    return ListedPod(pod_facts(pod), where, decision, findings, tuple(missing))
+    decision = engine.decide(facts, cluster.snapshot())
+    return ListedPod(facts, where, decision, findings, tuple(missing))
 
 
 async def _topologies(client: Client, missing: list[str]) -> Iterable[ReportedTopology]:
@@ -119,13 +165,14 @@ async def _measure(
     return [*(f"{', '.join(series)}: {message}" for message, series in failing.items()), *filter(None, wrong)]
 
 
-def _bound(pod: PlacedPod, cluster: Cluster) -> tuple[Placement | None, tuple[str, ...]]:
+def _bound(
+    pod: PlacedPod, facts: PodFacts, cluster: Cluster, rules: QoSRules
+) -> tuple[Placement | None, tuple[str, ...]]:
     """Return where a pod is, with the CPUs that are really its own, and what is wrong there."""
-    problem = pod_facts(pod).problem
-    findings = [problem.message] if problem else []
+    findings = [facts.problem.message] if facts.problem else []
     if not holds_resources(pod):
         return None, tuple(findings)
-    where, finding = placement(pod)
+    where, finding = placement(pod, rules)
     findings += [finding.message] if finding else []
     ledger = cluster.ledger(where.node)
     if ledger is None:

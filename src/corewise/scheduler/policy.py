@@ -3,8 +3,9 @@
 kube-scheduler calls an extender with ``managedResources`` only for pods that request one of them. So the
 resource is added to each new pod that is to own CPUs by its class, and to no other pod:
 
-- its label koordinator.sh/qosClass is LSR or LSE, LSE only in the namespaces where that counts
-  (vocabulary/qos.py);
+- its label koordinator.sh/qosClass is LSR or LSE, in any namespace: where LSE is not allowed
+  (vocabulary/qos.py), the extender refuses the pod and says why, whereas kube-scheduler alone would place it
+  without CPUs of its own;
 - it is not bound yet, and states the resource in no container;
 - N is its request of cpu as the engine counts it (amplification/demand.py), in CPUs, rounded up: a pod that
   requests 2500m must reach the extender too, which says why it fits nowhere. A pod that requests none owns
@@ -16,12 +17,13 @@ ResourceQuota of ``requests.corewise.io/owned-cpus`` limits it.
 From Kubernetes 1.36 on a MutatingAdmissionPolicy does that in the API server. Before, a webhook of the
 scheduler does, by the same conditions. Both have failurePolicy Fail: a pod that slipped through would own its
 CPUs late, if at all. They concern pods with these labels alone, and what one has added the other finds.
+
+Binding and webhook configuration carry the scheduler's QoS rules as an annotation, for commands.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -31,16 +33,16 @@ from corewise.engine.objects import PLACED_PODS, PlacedContainer, PlacedPod
 from corewise.engine.reading import pod_facts
 from corewise.kube.admission import AdmissionRequest, Operation, merge_operations
 from corewise.kube.decoding import decode_object
+from corewise.kube.objects import PartialObject
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.service.installation import Alternative, ClientConfig, Path
 from corewise.service.webhooks import Answer, allowed, rule, webhook
 from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS
-from corewise.vocabulary.qos import OWNERS_OF_CPUS, RESTRICTED_CLASSES, QoSRules
+from corewise.vocabulary.qos import OWNERS_OF_CPUS, QoSRules
 
 NAME = "corewise-owned-cpus"
 """Of the policy, its binding, and the webhook configuration."""
 WEBHOOK_PATH = "/add-owned-cpus"
-_RESTRICTED = sorted(OWNERS_OF_CPUS & RESTRICTED_CLASSES)
 _LISTS = ("requests", "limits")
 _MILLI = 1000
 
@@ -48,7 +50,7 @@ _CPU = """int(quantity({0}.?resources.?requests[?"cpu"].orValue("0")).asApproxim
 _STATES_IT = """{0}.?resources.?requests[?"{1}"].hasValue() || {0}.?resources.?limits[?"{1}"].hasValue()"""
 
 
-def match_conditions(rules: QoSRules) -> list[dict[str, str]]:
+def match_conditions() -> list[dict[str, str]]:
     """Return which of the labelled pods are concerned, as policies and webhooks have it."""
     states = _STATES_IT.format("c", OWNED_CPUS_RESOURCE)
     conditions = {
@@ -56,16 +58,10 @@ def match_conditions(rules: QoSRules) -> list[dict[str, str]]:
         "not-stated-by-a-container": f"!object.spec.containers.exists(c,\n{states})",
         "nor-by-an-init-container": f"!object.spec.?initContainers.orValue([]).exists(c,\n{states})",
     }
-    if rules.namespaces is not None:
-        namespaces = ", ".join(json.dumps(each) for each in sorted(rules.namespaces))
-        label = f'object.metadata.labels["{QOS_CLASS}"]'
-        conditions["class-is-allowed-here"] = (
-            f"!({label} in {json.dumps(_RESTRICTED)}) ||\nrequest.namespace in [{namespaces}]"
-        )
     return [{"name": name, "expression": text} for name, text in conditions.items()]
 
 
-def mutating_policy(rules: QoSRules) -> dict[str, Any]:
+def mutating_policy() -> dict[str, Any]:
     """Return the MutatingAdmissionPolicy."""
     mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": _patch()}}
     return {
@@ -76,7 +72,7 @@ def mutating_policy(rules: QoSRules) -> dict[str, Any]:
             "failurePolicy": "Fail",
             "reinvocationPolicy": "IfNeeded",
             "matchConstraints": {"objectSelector": _selector(), "resourceRules": [_rule()]},
-            "matchConditions": match_conditions(rules),
+            "matchConditions": match_conditions(),
             "variables": [{"name": name, "expression": text} for name, text in _variables().items()],
             "mutations": [mutation],
         },
@@ -127,12 +123,12 @@ def _patch() -> str:
     return "variables.cpus == 0 ? [] :\n" + " +\n".join([*parents, f"[{both}]"])
 
 
-def policy_binding() -> dict[str, Any]:
-    """Return the MutatingAdmissionPolicyBinding: for the whole cluster."""
+def policy_binding(rules: QoSRules) -> dict[str, Any]:
+    """Return the MutatingAdmissionPolicyBinding: for the whole cluster, with the rules published."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME},
+        "metadata": {"name": NAME, "annotations": rules.annotations},
         "spec": {"policyName": NAME},
     }
 
@@ -142,10 +138,16 @@ def webhook_configuration(config: ClientConfig, rules: QoSRules) -> dict[str, An
     asked = {
         **webhook("owned-cpus.corewise.io", config(WEBHOOK_PATH), _rule(), failure_policy="Fail"),
         "objectSelector": _selector(),
-        "matchConditions": match_conditions(rules),
+        "matchConditions": match_conditions(),
         "reinvocationPolicy": "IfNeeded",
     }
-    return {"metadata": {"name": NAME}, "webhooks": [asked]}
+    return {"metadata": {"name": NAME, "annotations": rules.annotations}, "webhooks": [asked]}
+
+
+def published_rules(installed: Iterable[PartialObject]) -> QoSRules | None:
+    """Return the QoS rules of a cluster's scheduler from bindings or webhook configurations."""
+    own = (each for each in installed if each.metadata.name == NAME)
+    return next(filter(None, (QoSRules.published(each.metadata.annotations) for each in own)), None)
 
 
 def alternative(rules: QoSRules, report: Callable[[frozenset[Path]], None]) -> Alternative:
@@ -156,7 +158,7 @@ def alternative(rules: QoSRules, report: Callable[[frozenset[Path]], None]) -> A
     has that in a namespace can act as every service account there.
     """
     return Alternative(
-        policies=[(MUTATING_POLICIES, mutating_policy(rules)), (MUTATING_POLICY_BINDINGS, policy_binding())],
+        policies=[(MUTATING_POLICIES, mutating_policy()), (MUTATING_POLICY_BINDINGS, policy_binding(rules))],
         webhooks=lambda config: [(MUTATING_WEBHOOKS, webhook_configuration(config, rules))],
         forced=None,
         works=_works,
@@ -177,24 +179,24 @@ def _rule() -> dict[str, Any]:
     return rule("pods", "CREATE", scope="Namespaced")
 
 
-async def add_owned_cpus(request: AdmissionRequest, rules: QoSRules) -> Answer:
+async def add_owned_cpus(request: AdmissionRequest) -> Answer:
     """Answer a review of a new pod, as the policy changes it.
 
     Raises:
         DecodeError: if the object is not a pod.
     """
     pod = decode_object(PLACED_PODS, request.object, "object")
-    return allowed(request, patch=added(pod, request.object, request.namespace, rules))
+    return allowed(request, patch=added(pod, request.object))
 
 
-def added(pod: PlacedPod, document: msgspec.Raw, namespace: str, rules: QoSRules) -> list[Operation]:
+def added(pod: PlacedPod, document: msgspec.Raw) -> list[Operation]:
     """Return what gives a new pod the resource; nothing where it is not to have it."""
     containers = pod.spec.containers or ()
-    if rules.class_of(pod.metadata.labels, namespace) not in OWNERS_OF_CPUS:
+    if pod.metadata.labels.get(QOS_CLASS) not in OWNERS_OF_CPUS:
         return []
     if pod.spec.node_name or any(map(_states_it, (*containers, *(pod.spec.init_containers or ())))):
         return []
-    cpus = -(-pod_facts(pod, rules).requests.get(CPU, 0) // _MILLI)
+    cpus = -(-pod_facts(pod).requests.get(CPU, 0) // _MILLI)
     if not cpus:
         return []
     first = msgspec.json.decode(document)["spec"]["containers"][0]

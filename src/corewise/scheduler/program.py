@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from corewise.engine import Engine
 from corewise.engine.objects import PlacedPod
@@ -229,7 +228,7 @@ class Scheduler:
             EXTENDER.with_body(self.options.max_extender_body),
             self.options.listen,
             self.options,
-            [Webhook(NAME, WEBHOOK_PATH, partial(add_owned_cpus, rules=self.options.rules))],
+            [Webhook(NAME, WEBHOOK_PATH, add_owned_cpus)],
             configurations=lambda _: [],
             alternative=alternative(self.options.rules, self._report_path),
             field_manager=COMPONENT,

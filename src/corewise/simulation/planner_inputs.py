@@ -1,10 +1,10 @@
 """What the offline planner places: nodes and pods, read from a dump or from the openb trace.
 
-A dump is what ``kubectl get nodes,pods,… -A -o json`` printed; NodeResourceTopologies and corewise's
-ConfigMap may be in it too. All pods that have not finished are placed, wherever they run. What keeps them
-to nodes is kept: node selectors, affinity (those of DaemonSets name their node), tolerations. Where no
-topology says how a node's CPUs are arranged, cores of two threads in one NUMA node are assumed, and a note
-says so.
+A dump is what ``kubectl get nodes,pods,… -A -o json`` printed; NodeResourceTopologies, corewise's ConfigMap
+and what the scheduler has installed, which says where pods may be LSE, may be in it too. All pods that have
+not finished are placed, wherever they run. What keeps them to nodes is kept: node selectors, affinity (those
+of DaemonSets name their node), tolerations. Where no topology says how a node's CPUs are arranged, cores of
+two threads in one NUMA node are assumed, and a note says so.
 
 Of the openb trace all pods are placed, in the order in which they were created.
 
@@ -23,6 +23,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,16 @@ from corewise.engine import Constraints, NodeRequirement, PodFacts
 from corewise.engine.facts import CPU
 from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
 from corewise.engine.reading import pod_facts
+from corewise.kube.objects import PartialObject
 from corewise.quantities import offered_amounts
+from corewise.scheduler.policy import published_rules
 from corewise.simulation.dump import FINISHED, HOW_TO, objects_of, read_items
 from corewise.simulation.machines import Machine
 from corewise.simulation.openb import TracePod, model_note, read_machines, trace_pods, trace_rows
 from corewise.simulation.plan import InputError
 from corewise.topology import Thread, Topology
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO, CPU_TOPOLOGY
-from corewise.vocabulary.qos import ANY_NAMESPACE
+from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
 
 OFFERED_SHARE = 60
 GPU = "openb/gpu-milli"
@@ -111,7 +114,12 @@ def plan_from_dump(path: Path) -> PlanInput:
         raise InputError(f"{path}: no nodes in it; {HOW_TO}")
     pods = objects_of(path, items, "Pod", PlacedPod, strict=False).values()
     pairs = ((managed[index], node) for index, node in schedulable.items())
-    return plan_from_objects(f"dump {path.name}", pairs, topologies.values(), pods, _config(items))
+    kinds = ("MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration")
+    installed = [objects_of(path, items, kind, PartialObject, strict=False).values() for kind in kinds]
+    rules = published_rules(chain.from_iterable(installed))
+    return plan_from_objects(
+        f"dump {path.name}", pairs, topologies.values(), pods, _config(items), rules=rules
+    )
 
 
 def plan_from_objects(
@@ -120,8 +128,13 @@ def plan_from_objects(
     topologies: Iterable[ReportedTopology],
     pods: Iterable[PlacedPod],
     config: Mapping[str, str],
+    *,
+    rules: QoSRules | None,
 ) -> PlanInput:
-    """Return the input of a cluster's objects; each node as the manager and as the scheduler decode it."""
+    """Return the input of a cluster's objects; each node as the manager and as the scheduler decode it.
+
+    ``rules`` are those of the cluster's scheduler; if they are not known, LSE counts in every namespace.
+    """
     stated = {each.metadata.name: each for each in topologies}
     nodes = tuple(
         PlannedNode(managed, node, stated.get(node.metadata.name, ReportedTopology()), _assumed(node))
@@ -134,7 +147,9 @@ def plan_from_objects(
     return PlanInput(
         source=source,
         nodes=nodes,
-        pods=tuple(pod_facts(pod, ANY_NAMESPACE) for pod in pods if pod.status.phase not in FINISHED),
+        pods=tuple(
+            pod_facts(pod, rules or ANY_NAMESPACE) for pod in pods if pod.status.phase not in FINISHED
+        ),
         config=config,
         notes=(note,) if unknown else (),
     )

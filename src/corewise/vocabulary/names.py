@@ -48,6 +48,7 @@ RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 CLAIM_EXPIRED = "scheduling.corewise.io/claim-expired"
+RESTRICTED_QOS_NAMESPACES = "corewise.io/restricted-qos-namespaces"
 STATIC_POD = "kubernetes.io/config.mirror"
 STATIC_POD_HASH = "kubernetes.io/config.hash"
 STATIC_POD_SOURCE = "kubernetes.io/config.source"
@@ -389,6 +390,15 @@ TABLE: tuple[Name, ...] = (
         'JSON, `{"cpuset":"0-3","numaNodeResources":[{"node":0,"resources":{"cpu":"4"}}]}`',
         "scheduler",
         "The CPUs a CPUSet pod owns; on a node with a NUMA topology policy, the pod's requests by NUMA node.",
+    ),
+    Name(
+        RESTRICTED_QOS_NAMESPACES,
+        NameKind.ANNOTATION,
+        "MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration",
+        'JSON, `["kube-system"]`',
+        "scheduler",
+        "The namespaces whose pods may be LSE or SYSTEM, on what the scheduler installs as "
+        "`corewise-owned-cpus`. Commands and the web page judge pods by it.",
     ),
     Name(
         CLAIM_EXPIRED,

@@ -7,6 +7,9 @@ on the pod, so its owner can write both. Scheduler and agent accept them by thes
 - A claim to CPUs needs class LSR or LSE, and names exactly as many CPUs as the pod requests.
 
 What a node's other claims leave is for the ledger: that no CPU has two owners, and that some stay shared.
+
+The namespaces are an option of scheduler and agents. The scheduler writes them into the annotation
+``corewise.io/restricted-qos-namespaces`` of what it installs, so that commands judge pods as it does.
 """
 
 from __future__ import annotations
@@ -14,8 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from corewise.topology import CPUSet
-from corewise.vocabulary.names import QOS_CLASS
+from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.names import QOS_CLASS, RESTRICTED_QOS_NAMESPACES
 from corewise.vocabulary.reasons import Reason
 
 OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
@@ -39,6 +45,22 @@ class QoSRules:
 
     namespaces: frozenset[str] | None = frozenset(DEFAULT_NAMESPACES)
 
+    @classmethod
+    def published(cls, annotations: Mapping[str, str]) -> QoSRules | None:
+        """Return the rules that annotations state; None if they state none that can be read."""
+        try:
+            return cls(
+                msgspec.json.decode(annotations[RESTRICTED_QOS_NAMESPACES], type=frozenset[str] | None)
+            )
+        except (KeyError, *UNREADABLE):
+            return None
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations that state these rules."""
+        listed = None if self.namespaces is None else sorted(self.namespaces)
+        return {RESTRICTED_QOS_NAMESPACES: msgspec.json.encode(listed).decode()}
+
     def class_of(self, labels: Mapping[str, str], namespace: str) -> str:
         """Return the QoS class that counts for a pod; "" if it has none."""
         stated = labels.get(QOS_CLASS, "")
@@ -49,7 +71,10 @@ class QoSRules:
         stated = labels.get(QOS_CLASS, "")
         if not self._is_refused(stated, namespace):
             return None
-        message = f"QoS class {stated} is not allowed in namespace {namespace}"
+        message = (
+            f"QoS class {stated} is not allowed in namespace {namespace}: use another class, or allow the "
+            "namespace with --restricted-qos-namespace of scheduler and agents"
+        )
         return ClaimProblem(Reason.QOS_CLASS_NOT_ALLOWED, message)
 
     def claim_problem(

@@ -25,7 +25,7 @@ from corewise.normalization.quota import container_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, RatioError, requested
 from corewise.topology import Host
 from corewise.vocabulary.names import NORMALIZATION_RATIO
-from corewise.vocabulary.qos import DEFAULT_RULES
+from corewise.vocabulary.qos import QoSRules
 
 PERIOD = Microseconds(100_000)
 """kubelet's period, unless --cpu-cfs-quota-period says otherwise; only the node knows that."""
@@ -62,10 +62,12 @@ def topology_record(cluster: Cluster, name: str) -> dict[str, Any] | None:
     }
 
 
-def quota_record(pod: QuotaPod, annotations: Mapping[str, str], *, owns: bool) -> dict[str, Any]:
+def quota_record(
+    pod: QuotaPod, annotations: Mapping[str, str], rules: QoSRules, *, owns: bool
+) -> dict[str, Any]:
     """Return what each container's limit buys; ``annotations`` are those of the Node the pod is on."""
     ratio, meta = _ratio(annotations), pod.metadata
-    qos_class = DEFAULT_RULES.class_of(meta.labels, meta.namespace)
+    qos_class = rules.class_of(meta.labels, meta.namespace)
     manager = CPUManager("static", frozenset({pod.uid})) if owns and not qos_class else NO_POLICY
     sharing = sharing_of(qos_class, pod.uid, pod.status.qos_class, manager, owns=owns)
     divisor = ratio if sharing is Sharing.SHARE else ONE

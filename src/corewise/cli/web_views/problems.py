@@ -23,6 +23,7 @@ from corewise.kube.clock import rfc3339
 from corewise.kube.objects import Event
 from corewise.manager.reporting import event_about_koordinator, events_about
 from corewise.manager.snapshot import Snapshot
+from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
 
 _REASONS = {each.value: each for each in Reason}
@@ -124,12 +125,12 @@ def of_nodes(rows: Iterable[NodeRow]) -> Iterator[KnownProblem]:
                 yield KnownProblem("Node", row.name, each.reason, each.message)
 
 
-def of_pods(rows: Iterable[PodRow], pods: Mapping[Any, PlacedPod]) -> Iterator[KnownProblem]:
+def of_pods(rows: Iterable[PodRow], pods: Mapping[Any, PlacedPod], rules: QoSRules) -> Iterator[KnownProblem]:
     """Yield what is wrong with what pods state."""
     for row in rows:
         pod = pods.get(tuple(row.name.split("/", 1))) if row.problem else None
         if pod is not None:
-            wrong = pod_facts(pod).problem or placement(pod)[1]
+            wrong = pod_facts(pod, rules).problem or placement(pod, rules)[1]
             yield KnownProblem("Pod", row.name, row.problem, wrong.message if wrong else "")
 
 

@@ -95,7 +95,7 @@ async def tried(body: Mapping[str, Any], live: LiveObjects, *, limit: float = LI
 
 
 def _pieces(body: Mapping[str, Any], live: LiveObjects) -> Iterator[bytes]:
-    yield pickle.dumps((body, live.config, live.context, live.namespace, live.used))
+    yield pickle.dumps((body, live.config, live.context, live.namespace, live.used, live.rules))
     lists: dict[str, Sequence[object]] = {
         "managed": [*live.managed.values()],
         "schedulable": [*live.schedulable.values()],
@@ -112,7 +112,7 @@ def _pieces(body: Mapping[str, Any], live: LiveObjects) -> Iterator[bytes]:
 
 def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
     """Return what ``_pieces`` makes its pieces from."""
-    body, config, context, namespace, used = pickle.load(source)  # noqa: S301 - the server sent it
+    body, config, context, namespace, used, rules = pickle.load(source)  # noqa: S301 - the server sent it
     known: dict[str, list[Any]] = {name: [] for name in _KINDS}
     with suppress(EOFError):
         while True:
@@ -127,7 +127,14 @@ def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
     }
     pods = tuple(known["pods"])
     live = LiveObjects(
-        **by_name, pods=pods, pods_of=pods_of, config=config, context=context, namespace=namespace, used=used
+        **by_name,
+        pods=pods,
+        pods_of=pods_of,
+        config=config,
+        context=context,
+        namespace=namespace,
+        used=used,
+        rules=rules,
     )
     return body, live
 

@@ -134,12 +134,20 @@ class WebViews:
         self._of_reports: dict[str, tuple[bool, tuple[KnownProblem, ...]]] = {}
 
     async def list_nodes(self) -> None:
-        """List the nodes, without which there is nothing to show.
+        """List the nodes, without which there is nothing to show, and read how the scheduler judges pods.
 
         Raises:
             KubeError: if the API server does not answer, or refuses.
         """
         await self._data.snapshot.nodes.relist()
+        await self._read_rules()
+
+    async def _read_rules(self) -> None:
+        """Judge pods by the scheduler's QoS rules, as the cluster states them now."""
+        if await self._data.read_rules():
+            self._state.rules = self._data.published.rules
+            for pod in self._state.pods.items.values():
+                self._state.count(pod)
 
     def follow(self, group: asyncio.TaskGroup) -> None:
         """Follow the cluster until the group ends, or ``stop``."""
@@ -241,7 +249,7 @@ class WebViews:
         found = (
             *problems.of_configuration(known),
             *problems.of_nodes(nodes),
-            *problems.of_pods(tables["pods"].rows(now), self._state.pods.items),
+            *problems.of_pods(tables["pods"].rows(now), self._state.pods.items, self._state.rules),
             *problems.of_scheduler(self._state.findings, self._state.cluster),
             *self._problems_of_reports(now),
             *problems.of_caches(self._caches),
@@ -329,6 +337,7 @@ class WebViews:
                 raise ChangeRefused("no compute hosts are shown: start the page with --compute-hosts")
             asked = {key: value for key, value in body.items() if key != "change"}
             return await asyncio.to_thread(self.hosts.try_flavor, asked)
+        await self._read_rules()
         used = await cpu_usages(self._client)
         known, config = self._data.snapshot, self._data.snapshot.config_map
         live = LiveObjects(
@@ -341,6 +350,7 @@ class WebViews:
             context=known.context,
             namespace=self._config_namespace,
             used=used,
+            rules=self._state.rules,
         )
         return await tried(body, live)
 
@@ -381,6 +391,7 @@ class WebViews:
         pod = self._state.pods.get(plain, namespace)
         if pod is None:
             raise UnknownObject(f"there is no pod {name} that has not finished")
+        await self._read_rules()
         row = self._data.row_of_pod(name, pod)
         try:
             raw = await self._client.get(PODS.typed(dict), plain, namespace)
@@ -389,7 +400,7 @@ class WebViews:
         late = await online_in_spite_of(self._client, raw)
         await self._state.catch_up()
         try:
-            listed = decide_about(pod, self._state.cluster)
+            listed = decide_about(pod, self._state.cluster, self._state.rules)
             listed = replace(listed, findings=(*listed.findings, *([late] if late else [])))
             explanation = explain_pod(listed, "")
         finally:
@@ -398,9 +409,12 @@ class WebViews:
         owns = bool(listed.placement and listed.placement.cpus)
         return {
             "pod": row.record,
-            "explanation": explained(explanation, listed.missing),
+            "explanation": explained(explanation, self._data.remarks(self._data.tables["pods"], [row])),
             "quota": quota_record(
-                msgspec.convert(raw, QuotaPod), node.metadata.annotations if node else {}, owns=owns
+                msgspec.convert(raw, QuotaPod),
+                node.metadata.annotations if node else {},
+                self._state.rules,
+                owns=owns,
             ),
             "events": event_records(self._events_about("Pod", plain, namespace)),
         }

@@ -50,6 +50,7 @@ from corewise.vocabulary.names import (
     CONFIG_NAME,
     NORMALIZATION_KEY,
 )
+from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.selectors import label_key_fault, label_value_fault
 
 N = TypeVar("N", ManagedNode, SchedulableNode)
@@ -87,6 +88,7 @@ class LiveObjects:
     context: ClusterContext
     namespace: str
     used: Mapping[str, int] = field(default_factory=dict)
+    rules: QoSRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +283,8 @@ def _changed(live: LiveObjects, edit: _Edit) -> LiveObjects:
 def _given(live: LiveObjects) -> PlanInput:
     both = sorted(live.managed.keys() & live.schedulable.keys())
     pairs = [(live.managed[name], live.schedulable[name]) for name in both]
-    return plan_from_objects("the cluster", pairs, live.topologies.values(), live.pods, live.config)
+    topologies = live.topologies.values()
+    return plan_from_objects("the cluster", pairs, topologies, live.pods, live.config, rules=live.rules)
 
 
 def _planned(name: str, live: LiveObjects, configuration: ClusterConfiguration) -> Planned:
