@@ -598,7 +598,7 @@ class Reason(StrEnum):
     QOS_CLASS_NOT_ALLOWED = _warning(
         "QoSClassNotAllowed",
         "The pod states QoS class LSE or SYSTEM in a namespace where it is not allowed. An LSE pod is not "
-        "placed (Event NoNodeSuits); one that runs is treated as a pod without a class, and an Event on it has "
+        "placed (Event NoNodeSuits); one that runs counts as a pod without a class, and an Event on it has "
         "this reason.",
         "Use QoS class LSR, or allow the namespace with --restricted-qos-namespace, of the agents and of the "
         "scheduler alike.",
