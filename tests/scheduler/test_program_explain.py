@@ -98,7 +98,7 @@ async def test_names_of_nodes_stand_apart_from_what_is_said_of_them(
     assert texts == ["  a-node-with-a-long-name ", "  n1                      "]
 
 
-REFUSED = "problem        QoS class LSE is not allowed in namespace default: use another class, or allow"
+REFUSED = "problem        QoS class LSE is not allowed in namespace default: use another class, or add it to"
 NOT_STATED = (
     "namespaces of LSE pods: no corewise-owned-cpus is installed that states them (corewise scheduler "
     "--manage-webhooks); assuming kube-system"

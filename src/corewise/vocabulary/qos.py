@@ -72,8 +72,8 @@ class QoSRules:
         if not self._is_refused(stated, namespace):
             return None
         message = (
-            f"QoS class {stated} is not allowed in namespace {namespace}: use another class, or allow the "
-            "namespace with --restricted-qos-namespace of scheduler and agents"
+            f"QoS class {stated} is not allowed in namespace {namespace}: use another class, or add it to "
+            "--restricted-qos-namespace"
         )
         return ClaimProblem(Reason.QOS_CLASS_NOT_ALLOWED, message)
 
