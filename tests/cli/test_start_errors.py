@@ -276,8 +276,8 @@ for line in sys.stdin:
     print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-"""Run modules in forks of one process that has imported them: a line of JSON for each, answered by its PID and
-its exit code. The process lacks what lets root read and write every file, and listen on every port."""
+"""Run modules in forks of one process that has imported them: a JSON line each, answered by PID and exit code.
+The process lacks what lets root read and write every file, and listen on every port."""
 
 IMPORTED = [
     f"corewise.cli.{each}" for each in ("agent", "compute_run", "manager", "scheduler", "top", "up", "web")
