@@ -130,6 +130,21 @@ def test_a_cpuset_pod_needs_a_node_that_states_its_cpus() -> None:
     assert decide(cluster, share("a", 4)).node == "n"
 
 
+def test_a_cpuset_pod_gets_no_reserved_cpu() -> None:
+    cluster = cluster_of(node("n", 8, reserved=CPUSet.parse("0,4")))
+    assert reasons(cluster, cpuset("b", 8)) == [Reason.NOT_ENOUGH_CPUS]
+    chosen = bind(cluster, cpuset("a", 6))
+    assert isinstance(chosen, Placement)
+    assert chosen.cpus == CPUSet.parse("1-3,5-7")
+
+
+def test_unknown_reservation_keeps_cpuset_pods_away() -> None:
+    cluster = cluster_of(node("n", 8, reservation_known=False))
+    assert reasons(cluster, cpuset("a", 2)) == [Reason.NODE_RESERVATION_INVALID]
+    assert decide(cluster, share("b", 2)).node == "n"
+    assert decide(cluster, static("c", 2)).node == "n"
+
+
 def test_a_pod_with_a_problem_fits_nowhere_and_is_told_why() -> None:
     problem = SpecProblem(Reason.CPUS_NOT_INTEGER, "the requested CPUs must be integer, not 2.5")
     decision = decide(cluster_of(node("n", 32)), PodFacts("a", {"cpu": 2500}, problem=problem))

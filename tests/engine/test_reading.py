@@ -12,6 +12,8 @@ Pods
 Nodes
     ratio garbage                              no ratio
     ratio 1.50 annotated, 2.00 recorded        2.00, until status says otherwise
+    a reservation of CPUs                      they are never given out, with those of kubelet
+    a reservation that cannot be read          no CPUs are given out, and is told
     zones that are not the node's              no zones
     unknown NUMA policy                        None, and is told
 """
@@ -49,6 +51,7 @@ SPEC = "scheduling.koordinator.sh/resource-spec"
 STATUS = "scheduling.koordinator.sh/resource-status"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 RATIO = "node.koordinator.sh/resource-amplification-ratio"
+RESERVATION = "node.koordinator.sh/reservation"
 
 
 def pod(
@@ -100,6 +103,8 @@ def test_a_cpuset_pod_must_request_whole_cpus(qos: str) -> None:
     ("annotations", "reason"),
     [
         ({SPEC: "{"}, Reason.RESOURCE_SPEC_INVALID),
+        ({SPEC: '{"preferredCPUBindPolicy":"ConstrainedBurst"}'}, Reason.CONSTRAINED_BURST_NOT_SERVED),
+        ({SPEC: '{"requiredCPUBindPolicy":"ConstrainedBurst"}'}, Reason.CONSTRAINED_BURST_NOT_SERVED),
         (
             {SPEC: '{"requiredCPUBindPolicy":"FullPCPUs","preferredCPUBindPolicy":"SpreadByPCPUs"}'},
             Reason.BIND_POLICY_CONFLICT,
@@ -300,6 +305,82 @@ def test_the_cpu_manager_and_the_arrangement_of_cpus_are_read_from_the_topology(
     assert facts.full_cores_only
     assert facts.reserved == CPUSet.parse("0,4")
     assert facts.topology == arrangement
+
+
+@pytest.mark.parametrize(
+    ("text", "reserved"),
+    [
+        ('{"reservedCPUs":"1-2,5"}', "0-2,5"),
+        ('{"reservedCPUs":"3","resources":{"cpu":"4"},"applyPolicy":"ReservedCPUsOnly"}', "0,3"),
+        ('{"resources":{"cpu":"2"}}', "0,4"),
+        ('{"resources":{"cpu":"2500m"}}', "0-1,4"),
+        ('{"resources":{"cpu":3},"applyPolicy":"Default"}', "0-1,4"),
+        ('{"resources":{"cpu":"100"}}', "0-7"),
+        ('{"resources":{"memory":"2Gi"}}', "0"),
+        ("{}", "0"),
+        ("", "0"),
+    ],
+)
+def test_cpus_that_the_annotation_reserves_join_kubelets(text: str, reserved: str) -> None:
+    topology = nrt(
+        {
+            "kubelet.koordinator.sh/cpu-manager-policy": '{"policy":"none","reservedCPUs":"0"}',
+            "node.koordinator.sh/cpu-topology": print_cpu_topology(machine(cores=4)),
+        }
+    )
+    reading = read(annotations={RESERVATION: text}, topology=topology)
+    assert (reading.facts.reserved, reading.findings) == (CPUSet.parse(reserved), ())
+    assert reading.facts.reservation_known
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "null",
+        '{"reservedCPUs":"4-2"}',
+        '{"reservedCPUs":"x"}',
+        '{"reservedcpus":"0-3"}',
+        '{"reservedCPUs":"0","applyPolicy":"Sometimes"}',
+        '{"resources":{"cpu":"many"}}',
+        '{"resources":{"cpu":"-1"}}',
+        '{"reservedCPUs":"' + "0," * 2100 + '"}',
+    ],
+)
+def test_an_unreadable_reservation_is_told_and_unknown(text: str) -> None:
+    reading = read(annotations={RESERVATION: text})
+    assert not reading.facts.reservation_known
+    assert [each.reason for each in reading.findings] == [Reason.NODE_RESERVATION_INVALID]
+    assert reading.findings[0].message.startswith(f"n: annotation {RESERVATION}")
+
+
+@pytest.mark.parametrize(
+    ("value", "whole_cores", "told"),
+    [
+        ("FullPCPUsOnly", True, False),
+        ("None", False, False),
+        ("SpreadByPCPUs", False, True),
+        ("fullpcpusonly", False, True),
+    ],
+)
+def test_the_nodes_cpu_bind_policy(value: str, whole_cores: bool, told: bool) -> None:
+    reading = read(labels={"node.koordinator.sh/cpu-bind-policy": value})
+    assert reading.facts.full_cores_only is whole_cores
+    assert [each.reason for each in reading.findings] == [Reason.NAME_NOT_SERVED] * told
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"labels": {"node.koordinator.sh/numa-allocate-strategy": "MostAllocated"}},
+        {"annotations": {"volcano.sh/oversubscription-types": "cpu"}},
+    ],
+)
+def test_names_on_nodes_that_mean_nothing_are_told(names: dict[str, dict[str, str]]) -> None:
+    [finding] = read(**names).findings
+    [name] = next(iter(names.values()))
+    assert finding.reason is Reason.NAME_NOT_SERVED
+    assert finding.message.startswith(f"n: {name} of ")
 
 
 @pytest.mark.parametrize(

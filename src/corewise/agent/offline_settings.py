@@ -26,7 +26,6 @@ from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_RESOURCE_QOS,
     NO_SUPPRESSION,
-    OTHERS_KEYS,
     OversubscriptionConfig,
     OversubscriptionSettings,
     ResctrlSettings,
@@ -49,6 +48,7 @@ from corewise.config.node_configs import Configuration
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import offered_amounts
 from corewise.suppression.offer import OfflineAmounts
+from corewise.vocabulary.foreign_names import UNREAD_KEYS
 from corewise.vocabulary.names import (
     OVERSUBSCRIPTION,
     OVERSUBSCRIPTION_KEY,
@@ -92,7 +92,7 @@ class ColocationConfiguration:
         self._eviction = self._read_key(
             data, RESOURCE_THRESHOLD_KEY, parse_resource_threshold, NO_RESOURCE_THRESHOLD, self._eviction
         )
-        self.warnings += [not_honoured(key, data[key]) for key in OTHERS_KEYS if data.get(key, "").strip()]
+        self.warnings += [not_honoured(key, data[key]) for key in UNREAD_KEYS if data.get(key, "").strip()]
 
     def _read_key(
         self,

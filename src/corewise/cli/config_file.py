@@ -18,7 +18,6 @@ from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.errors import Failure
 from corewise.cli.files import text_of
 from corewise.config.colocation import (
-    OTHERS_KEYS,
     OVERSUBSCRIPTION_MEMBERS,
     RESOURCE_QOS_MEMBERS,
     SUPPRESSION_MEMBERS,
@@ -36,6 +35,7 @@ from corewise.config.decoding import Problem, Severity, did_you_mean
 from corewise.config.eviction import RESOURCE_THRESHOLD_MEMBERS
 from corewise.config.json_text import BROKEN, Items, Located, Members, Positions, read_json
 from corewise.config.yaml_text import NotYAMLError, json_string, read_texts, yaml_scalar
+from corewise.vocabulary.foreign_names import UNREAD_KEYS
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     CONFIG_NAME,
@@ -180,7 +180,7 @@ def _config_map(contents: Contents, config_map: Located, wanted: str | None, ali
                 _key(contents, name, value, align)
             if found.count(name) > 1:
                 contents.tell(offset, f"the key {name} is given twice")
-        elif name in OTHERS_KEYS:
+        elif name in UNREAD_KEYS:
             text = value.value if isinstance(value.value, str) else ""
             contents.tell(offset, not_honoured(name, text), Severity.WARNING)
         elif hint := did_you_mean(name, KEYS, closeness=0.85):

@@ -20,8 +20,8 @@ There, a missing ``mode`` follows from the values: ``adjustStep`` or ``fastSuppr
 both are refused. A warning says what was read. So may Volcano's ``cpuThrottlingConfig``: ``enable`` is
 honoured (false if absent, as there), and means one quota for all offline pods.
 
-``colocation-config`` of Koordinator or Volcano may stand beside these keys. Its formula is another: nothing
-of it is honoured, and a warning names what it says.
+Other keys of Koordinator and Volcano, such as ``colocation-config``, may stand beside these. Nothing of them
+is honoured, and a warning names what they say.
 
 ``resource-qos-config`` is Koordinator's. Of it the limits of offline pods by resctrl are honoured, which are
 off unless ``enable`` is true; each other member gets a warning::
@@ -47,6 +47,7 @@ from corewise.config.json_text import Items, Located, Members, Path, Value, path
 from corewise.config.node_configs import Configuration, read_node_configs
 from corewise.config.yaml_text import read_yaml
 from corewise.quantities import NOTHING, Seconds, Share
+from corewise.vocabulary.foreign_names import UNREAD_KEYS
 
 SMALLEST_STEP = Share(1)
 LONGEST_INTERVAL = 60
@@ -158,18 +159,13 @@ _VOLCANO_MEMBERS = {
     "cpuRecoverLimitPercent": "each step is at most adjustStep, up as down",
 }
 
-OTHERS_KEYS = {
-    "colocation-config": "oversubscription-config says what is offered to offline pods",
-}
-"""Keys of Koordinator and Volcano that corewise does not read, and what it reads instead."""
-
 
 def not_honoured(key: str, text: str) -> str:
-    """Return the warning for one of ``OTHERS_KEYS``: each value that it states, and what corewise reads."""
+    """Return the warning for one of ``UNREAD_KEYS``: each value that it states, and what counts instead."""
     decoder = Decoder(read_json(text))
     paths = [path_text(path) for path in _stated_paths(decoder.root.value)] if decoder.is_complete else []
     named = f" (here: {', '.join(paths)})" if paths else ""
-    return f"{key} is not honoured{named}: {OTHERS_KEYS[key]}"
+    return f"{key} is not honoured{named}: {UNREAD_KEYS[key]}"
 
 
 def _stated_paths(value: Value, path: Path = ()) -> Iterator[Path]:

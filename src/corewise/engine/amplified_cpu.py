@@ -4,8 +4,8 @@ AmplifiedCPU, the filter: CPUs that pods own count amplified, on the node and in
 arithmetic is that of :mod:`corewise.amplification.occupancy`. It also refuses
 
 - a pod that owns CPUs, on a node whose ratio cannot be read; to other pods such a node has ratio 1.00;
-- a pod that owns CPUs by its class, on a node that does not state its CPU topology, or whose ledger of
-  owned CPUs is damaged;
+- a pod that owns CPUs by its class, on a node that does not state its CPU topology, whose ledger of owned
+  CPUs is damaged, or whose annotation reserves CPUs in words that cannot be read;
 - a pod that owns more CPUs than are free, or requires them in a shape in which they are not free;
 - a pod with a NUMA policy, on a node that has another one; where only one of the two has a policy, it
   applies;
@@ -101,6 +101,9 @@ _DAMAGED_LEDGER = Cause(
 )
 _NO_TOPOLOGY = Cause(
     Reason.CPU_TOPOLOGY_UNKNOWN, "the node does not state its CPU topology", unresolvable=True
+)
+_BAD_RESERVATION = Cause(
+    Reason.NODE_RESERVATION_INVALID, "which CPUs of the node are reserved cannot be read", unresolvable=True
 )
 _UNALIGNED_CORES = Cause(
     Reason.NOT_WHOLE_CORES,
@@ -240,7 +243,11 @@ def _without_cpus(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapsh
     if not pod.owned_by_class:
         return refusals
     count = pod.owned_by_class // _MILLI
-    refusals[1:1] = [(~snapshot.topology_known, _NO_TOPOLOGY), (~snapshot.ledger_intact, _DAMAGED_LEDGER)]
+    refusals[1:1] = [
+        (~snapshot.topology_known, _NO_TOPOLOGY),
+        (~snapshot.ledger_intact, _DAMAGED_LEDGER),
+        (~snapshot.reservation_known, _BAD_RESERVATION),
+    ]
     return refusals + _in_the_wrong_shape(pod, count, snapshot)
 
 

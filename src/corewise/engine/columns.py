@@ -72,6 +72,7 @@ class ClusterSnapshot:
 
     ledger_intact: BoolColumn
     topology_known: BoolColumn
+    reservation_known: BoolColumn
     free_cpus: IntColumn
     """CPUs without an owner; with unknown topology, by the node's raw amount."""
     free_whole_cpus: IntColumn
@@ -348,6 +349,7 @@ class NodeColumns:
         table.set_flag("full_cores_only", row, value=facts.full_cores_only)
         table.set_flag("ledger_intact", row, value=not facts.owned.problem)
         table.set_flag("topology_known", row, value=facts.topology is not None)
+        table.set_flag("reservation_known", row, value=facts.reservation_known)
         table.set_number("numa_policy", row, NUMA_POLICIES.index(facts.numa_policy))
         table.set_flag("zones_known", row, value=bool(facts.zones))
         if facts.zones or (before and before.zones):
@@ -390,6 +392,7 @@ class NodeColumns:
             static_cpu_manager=flags("static_cpu_manager"),
             ledger_intact=flags("ledger_intact"),
             topology_known=flags("topology_known"),
+            reservation_known=flags("reservation_known"),
             free_cpus=numbers("free_cpus"),
             free_whole_cpus=numbers("free_whole_cpus"),
             free_cores=numbers("free_cores"),

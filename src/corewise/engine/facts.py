@@ -67,7 +67,8 @@ class NodeFacts:
 
     ``ratio``: its CPU amplification ratio; None if the annotation cannot be read. ``static_cpu_manager``: its
     kubelet gives whole CPUs to Guaranteed pods. ``zones`` is empty where they are unknown or contradict the
-    node. ``topology``: its CPUs online, None where they are unknown; ``reserved`` ones stay free.
+    node. ``topology``: its CPUs online, None where they are unknown; ``reserved`` ones stay free, and
+    ``reservation_known`` says whether those are all: where not, no pod gets CPUs by its class.
     ``memory_bandwidth``: what somebody states that its memory can move, in bytes/s. ``owned``: its ledger.
     """
 
@@ -83,6 +84,7 @@ class NodeFacts:
     zones: tuple[Zone, ...] = ()
     topology: Topology | None = None
     reserved: CPUSet = field(default_factory=CPUSet)
+    reservation_known: bool = True
     memory_bandwidth: int | None = None
     owned: OwnedCPUs = NOTHING_OWNED
 

@@ -4,7 +4,8 @@ Nothing that they state raises an error. What cannot be used is a finding, and t
 
 - The CPU ratio of a node is the one by which owned CPUs count. One that cannot be read is None.
 - Zones count only if their raw CPUs are at least the node's raw allocatable, and at most its raw capacity.
-- CPUs that kubelet reserves are not given out.
+- CPUs that kubelet or the Node's annotation reserves are not given out. While the annotation cannot be read,
+  none are.
 - A pod's request of corewise.io/owned-cpus says only that kube-scheduler is to ask the extender: no node
   offers it.
 - Requests of pods are counted as :mod:`corewise.amplification.demand` counts them, which is how
@@ -75,16 +76,20 @@ from corewise.vocabulary.cpu_annotations import (
     DEFAULT_BINDING,
     CPUBinding,
     NumaPolicy,
+    Reservation,
     ResourceStatus,
     SpecProblem,
     numa_policy,
     parse_cpu_binding,
     parse_cpu_topology,
     parse_numa_spec,
+    parse_reservation,
     parse_resource_status,
 )
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.foreign_names import unserved_on_node
 from corewise.vocabulary.names import (
+    CPU_BIND_POLICY,
     CPU_MANAGER_POLICY,
     CPU_RATIO_APPLIED,
     CPU_TOPOLOGY,
@@ -93,6 +98,7 @@ from corewise.vocabulary.names import (
     NUMA_SPEC,
     OWNED_CPUS_RESOURCE,
     QOS_CLASS,
+    RESERVATION,
     RESOURCE_SPEC,
     RESOURCE_STATUS,
 )
@@ -161,6 +167,12 @@ def read_node_facts(
     owned = read_owned_cpus(annotations, whole_cpus(offered(node.status.capacity.get(CPU, ""))))
     if owned.problem:
         findings.append(ReadProblem(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))
+    topology_of_cpus = _arrangement(node.metadata.name, stated.get(CPU_TOPOLOGY), findings)
+    reservation = _reservation(node.metadata.name, annotations.get(RESERVATION, ""), findings)
+    findings += [
+        ReadProblem(Reason.NAME_NOT_SERVED, f"{node.metadata.name}: {each}")
+        for each in unserved_on_node(labels, annotations)
+    ]
     allocatable = {name: amount_of(name, each) for name, each in amounts.items()}
     if CPU in allocatable:
         allocatable[CPU] = unfolded(allocatable[CPU], recorded)
@@ -172,11 +184,13 @@ def read_node_facts(
         unschedulable=node.spec.unschedulable,
         ratio=ratio_of_owned(recorded),
         static_cpu_manager=manager.policy == "static",
-        full_cores_only=(manager.options or {}).get("full-pcpus-only") == "true",
+        full_cores_only=labels.get(CPU_BIND_POLICY) == "FullPCPUsOnly"
+        or (manager.options or {}).get("full-pcpus-only") == "true",
         numa_policy=_numa_policy(labels, topology, findings),
         zones=_zones(node, topology) if topology and topology.zones else (),
-        topology=_arrangement(node.metadata.name, stated.get(CPU_TOPOLOGY), findings),
-        reserved=reserved,
+        topology=topology_of_cpus,
+        reserved=reserved | reservation.on(topology_of_cpus) if reservation else reserved,
+        reservation_known=reservation is not None,
         memory_bandwidth=_memory_bandwidth(node.metadata.name, annotations.get(MEMORY_BANDWIDTH), findings),
         owned=owned,
     )
@@ -227,6 +241,14 @@ def _arrangement(node: str, text: str | None, findings: list[ReadProblem]) -> To
         findings.append(ReadProblem(Reason.CPU_TOPOLOGY_INVALID, message))
         return None
     return arrangement
+
+
+def _reservation(node: str, text: str, findings: list[ReadProblem]) -> Reservation | None:
+    reservation = parse_reservation(text)
+    if isinstance(reservation, Reservation):
+        return reservation
+    findings.append(ReadProblem(Reason.NODE_RESERVATION_INVALID, f"{node}: {reservation}"))
+    return None
 
 
 def _topology_bytes(read: Topology | str, text: str) -> int:

@@ -194,7 +194,7 @@ class Binder:
     ) -> Placement | Refused:
         """Choose what the pod gets on the node, and count it there. Nothing is awaited here.
 
-        ``before``: its entry in the node's ledger, whose CPUs it keeps.
+        ``before``: its entry in the node's ledger, whose CPUs it keeps, unless they are reserved by now.
         """
         cluster = self._state.cluster
         node = cluster.nodes.get(name)
@@ -206,7 +206,8 @@ class Binder:
             engine = self._engine()
             decision = engine.decide(facts, snapshot)
             ledger = cluster.ledger(name)
-            if ledger and before and len(before.cpus) * _MILLI == facts.owned_by_class:
+            keeps = before is not None and len(before.cpus) * _MILLI == facts.owned_by_class
+            if ledger and before and keeps and before.cpus.isdisjoint(ledger.reserved):
                 ledger = replace(ledger, reserved=ledger.topology.cpus - before.cpus)
             chosen = ChosenNode(node, snapshot.index[name], ledger, snapshot)
             answer = next(decision.refusals(chosen.row), None) or engine.reserve(facts, chosen)

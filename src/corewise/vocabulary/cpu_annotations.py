@@ -13,6 +13,11 @@ Cores may be numbered within their socket. Caches are not in it: the CPUs of a N
 Absent and empty values are the default. Texts longer than LONGEST_SPEC characters are refused: whoever
 creates a pod writes them.
 
+``reservation`` of a Node: CPUs that no pod may own.
+``{"reservedCPUs": "0-5", "resources": {"cpu": "4"}, "applyPolicy": "ReservedCPUsOnly"}``
+Without ``reservedCPUs`` the amount of cpu, rounded up, is a number of CPUs: the first ones, core by core.
+Anything in it that Koordinator does not have makes all of it unreadable: a misspelt key reserves nothing.
+
 ``resource-status`` of a pod: what it was bound with.
 ``{"cpuset": "0-3", "numaNodeResources": [{"node": 0, "resources": {"cpu": "4", "memory": "8Gi"}}]}``
 Amounts on NUMA nodes are the pod's own requests, not amplified. CPUs that can be read count even if the
@@ -21,7 +26,7 @@ it is bounded: LONGEST_STATUS characters, CPUs that a machine can have and each 
 once, amounts within what a machine can have. A text is read once, however many pods state it and however
 often their readers ask.
 
-Unknown keys are ignored: Koordinator has more.
+Elsewhere unknown keys are ignored: Koordinator has more.
 """
 
 from __future__ import annotations
@@ -30,13 +35,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Literal
 
 import msgspec
 
 from corewise.quantities import Quantity, QuantityError, largest
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, Thread, Topology
 from corewise.vocabulary.errors import UNREADABLE
-from corewise.vocabulary.names import NUMA_SPEC, RESOURCE_SPEC
+from corewise.vocabulary.names import NUMA_SPEC, RESERVATION, RESOURCE_SPEC
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_bytes
 
@@ -116,9 +122,12 @@ _KUBELETS_WORDS = {
     "single-numa-node": NumaPolicy.SINGLE_NUMA_NODE,
 }
 _BIND_POLICIES = {"": None, "Default": None, **{policy.value: policy for policy in BindPolicy}}
+_CONSTRAINED_BURST = "ConstrainedBurst"
+"""A bind policy that Koordinator's API names: shared CPUs, but only some of them."""
 _EXCLUSIVE_POLICIES = {"": ExclusivePolicy.NONE, **{policy.value: policy for policy in ExclusivePolicy}}
 LONGEST_SPEC = 4096
 _LONGEST_SHOWN = 40
+_MILLI = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +173,9 @@ def parse_cpu_binding(text: str | None) -> CPUBinding | SpecProblem:
     except UNREADABLE as error:
         return _unreadable(RESOURCE_SPEC, str(error))
     required, preferred, exclusive = (spec.required or "", spec.preferred or "", spec.exclusive or "")
-    for word in (required, preferred):
-        if word not in _BIND_POLICIES:
-            return _unknown(RESOURCE_SPEC, word, "CPU bind policy", BindPolicy)
+    bad = next((word for word in (required, preferred) if word not in _BIND_POLICIES), None)
+    if bad is not None:
+        return _unserved(bad)
     if exclusive not in _EXCLUSIVE_POLICIES:
         return _unknown(RESOURCE_SPEC, exclusive, "CPU exclusive policy", ExclusivePolicy)
     must, should = _BIND_POLICIES[required], _BIND_POLICIES[preferred]
@@ -210,10 +219,62 @@ def _unreadable(annotation: str, error: str) -> SpecProblem:
     return SpecProblem(Reason.RESOURCE_SPEC_INVALID, f"annotation {annotation} cannot be read: {error}")
 
 
+def _unserved(policy: str) -> SpecProblem:
+    if policy == _CONSTRAINED_BURST:
+        message = f"annotation {RESOURCE_SPEC}: CPU bind policy {policy} is not served"
+        return SpecProblem(Reason.CONSTRAINED_BURST_NOT_SERVED, message)
+    return _unknown(RESOURCE_SPEC, policy, "CPU bind policy", BindPolicy)
+
+
 def _unknown(annotation: str, word: str, what: str, known: type[StrEnum]) -> SpecProblem:
     choices = ", ".join(known)
     message = f"annotation {annotation}: {word[:_LONGEST_SHOWN]!r} is not a {what}; the choices are {choices}"
     return SpecProblem(Reason.RESOURCE_SPEC_INVALID, message)
+
+
+class _Reservation(msgspec.Struct, forbid_unknown_fields=True):
+    resources: dict[str, str | int | float] | None = None
+    reserved: str | None = msgspec.field(default=None, name="reservedCPUs")
+    policy: Literal["", "Default", "ReservedCPUsOnly"] | None = msgspec.field(
+        default=None, name="applyPolicy"
+    )
+
+
+_RESERVATION = msgspec.json.Decoder(_Reservation)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The CPUs that a Node's annotation keeps from owners: by number, or else the first ``count``."""
+
+    cpus: CPUSet = field(default_factory=CPUSet)
+    count: int = 0
+
+    def on(self, topology: Topology | None) -> CPUSet:
+        """Return the CPUs of this machine that are reserved."""
+        if not self.count or topology is None:
+            return self.cpus
+        first = sorted(topology.threads, key=lambda each: (each.socket, each.core, each.cpu))
+        return CPUSet.of(each.cpu for each in first[: self.count])
+
+
+NOTHING_RESERVED = Reservation()
+
+
+def parse_reservation(text: str) -> Reservation | str:
+    """Read the annotation reservation; a text that cannot be used gives what is wrong with it."""
+    if not text:
+        return NOTHING_RESERVED
+    try:
+        stated = _RESERVATION.decode(_bounded(text))
+        if stated.reserved:
+            return Reservation(CPUSet.parse(stated.reserved))
+        amount = Quantity.parse(str((stated.resources or {}).get("cpu", 0)))
+    except (*UNREADABLE, CPUSetError, QuantityError) as error:
+        return f"annotation {RESERVATION} cannot be read: {error}"
+    if amount.nano < 0 or amount > largest("cpu"):
+        return f"annotation {RESERVATION}: no machine has {amount} CPUs to reserve"
+    return Reservation(count=-(-amount.milli // _MILLI))
 
 
 LONGEST_STATUS = 4096

@@ -28,6 +28,8 @@ OVERSUBSCRIPTION = "volcano.sh/oversubscription"
 OFFLINE_REPORT = "node.corewise.io/oversubscription"
 OFFLINE_SHORTFALL = "OfflineShortfall"
 NUMA_POLICY = "node.koordinator.sh/numa-topology-policy"
+CPU_BIND_POLICY = "node.koordinator.sh/cpu-bind-policy"
+RESERVATION = "node.koordinator.sh/reservation"
 MEMORY_BANDWIDTH = "node.corewise.io/memory-bandwidth"
 
 # NodeResourceTopology
@@ -278,6 +280,23 @@ TABLE: tuple[Name, ...] = (
         "`None`, `BestEffort`, `Restricted` or `SingleNUMANode`",
         "user",
         "On which NUMA nodes of the node a pod may be placed, as kubelet's topology manager defines it.",
+    ),
+    Name(
+        CPU_BIND_POLICY,
+        NameKind.LABEL,
+        _NODE,
+        "`FullPCPUsOnly`",
+        "user",
+        "The node gives out whole cores only, as with kubelet's `full-pcpus-only`. No other value is served.",
+    ),
+    Name(
+        RESERVATION,
+        NameKind.ANNOTATION,
+        _NODE,
+        'JSON, `{"reservedCPUs":"0-5"}` or `{"resources":{"cpu":"4"}}`',
+        "user",
+        "CPUs that no pod may own. `resources.cpu` alone reserves the first CPUs, core by core. Amounts are "
+        "not subtracted from allocatable. While it cannot be read, the node gives no CPUs to pods.",
     ),
     Name(
         MEMORY_BANDWIDTH,

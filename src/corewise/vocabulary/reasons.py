@@ -719,6 +719,13 @@ class Reason(StrEnum):
         "The annotation that says how the pod wants its CPUs cannot be read; the pod fits nowhere.",
         "Correct scheduling.koordinator.sh/resource-spec or scheduling.koordinator.sh/numa-topology-spec.",
     )
+    CONSTRAINED_BURST_NOT_SERVED = _warning(
+        "ConstrainedBurstNotServed",
+        "The pod owns CPUs and states Koordinator's CPU bind policy ConstrainedBurst, which corewise does "
+        "not have; the pod fits nowhere.",
+        "State FullPCPUs or SpreadByPCPUs in scheduling.koordinator.sh/resource-spec, or use QoS class LS: "
+        "its pods share the CPUs that nobody owns.",
+    )
     BIND_POLICY_CONFLICT = _warning(
         "BindPolicyConflict",
         "The pod requires one CPU bind policy and prefers another.",
@@ -733,6 +740,18 @@ class Reason(StrEnum):
         "CPUTopologyInvalid",
         "The annotation that says how a node's CPUs are arranged cannot be read; it gives out no CPUs.",
         "Restart the agent of the node, which writes it.",
+    )
+    NODE_RESERVATION_INVALID = _warning(
+        "NodeReservationInvalid",
+        "The annotation that reserves CPUs of a node cannot be read, so it is unknown which ones: pods that "
+        "own CPUs are not placed on the node. Those that are there stay.",
+        "Correct node.koordinator.sh/reservation on the Node, or remove it.",
+    )
+    NAME_NOT_SERVED = _warning(
+        "NameNotServed",
+        "A Node has a label or an annotation of Koordinator or Volcano that corewise does not honour; the "
+        "message says what it does instead.",
+        "Remove the label or the annotation. corewise config check --cluster lists all of them.",
     )
     AMOUNT_TOO_LARGE = _warning(
         "AmountTooLarge",

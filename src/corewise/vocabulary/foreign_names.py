@@ -1,0 +1,874 @@
+"""Every name that users of Koordinator, Volcano and Nova know, and what becomes of it: one table.
+
+From it come the warnings about names on Nodes and in the ConfigMap, what ``corewise config check --cluster``
+lists, and the tables of the pages docs/coming-from-*.md. Extra specs of flavors are in
+:mod:`corewise.tracking.extra_specs`.
+
+A name that ends in ``*`` stands for all that begin so. A name of these projects that the table does not have
+is not read either.
+
+Sources: Koordinator 1.8 (apis/extension, apis/slo/v1alpha1, apis/configuration, pkg/scheduler/apis/config),
+Volcano 1.14 (pkg/agent/apis, pkg/agent/config/api, staging/src/volcano.sh/apis), Nova 34 (nova/conf,
+nova/scheduler).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
+    AMPLIFICATION_RATIO,
+    BATCH_CPU,
+    BATCH_MEMORY,
+    CONFIG_NAME,
+    CONFIG_NAMESPACE,
+    CPU_BASIC_INFO,
+    CPU_BIND_POLICY,
+    CPU_MANAGER_POLICY,
+    CPU_RATIO_APPLIED,
+    CPU_TOPOLOGY,
+    NORMALIZATION_ENABLED,
+    NORMALIZATION_KEY,
+    NORMALIZATION_RATIO,
+    NUMA_POLICY,
+    NUMA_SPEC,
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_KEY,
+    POD_CPUS,
+    PRIORITY_CLASS,
+    QOS_CLASS,
+    QOS_LEVEL,
+    RAW_ALLOCATABLE,
+    RAW_CAPACITY,
+    RESERVATION,
+    RESOURCE_QOS_KEY,
+    RESOURCE_SPEC,
+    RESOURCE_STATUS,
+    RESOURCE_THRESHOLD_KEY,
+    SUB_PRIORITY,
+)
+
+
+class Project(Enum):
+    """Whose a name is."""
+
+    KOORDINATOR = "Koordinator"
+    VOLCANO = "Volcano"
+    NOVA = "Nova"
+
+
+class Place(Enum):
+    """Where a name stands."""
+
+    NODE = "Node"
+    TOPOLOGY = "NodeResourceTopology"
+    POD = "Pod"
+    RESOURCE = "resource"
+    CONFIG = "ConfigMap"
+    """The name is the ConfigMap's name and the key: ``slo-controller-config/colocation-config``."""
+    OBJECT = "custom resource"
+    SCHEDULER = "scheduler"
+    OPTION = "nova.conf"
+    AGGREGATE = "host aggregate"
+
+
+class Fate(Enum):
+    """What corewise does with a name."""
+
+    HONOURED = "honoured"
+    IN_PART = "in part"
+    NOT_READ = "not read"
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignName:
+    """A name, and what corewise does with it.
+
+    ``instead``: what it does instead, or of an honoured one what it means here. ``differs`` says for a value
+    of a name that is honoured in part whether it is one that is not. ``warned``: a Node with it is warned of.
+    """
+
+    name: str
+    project: Project
+    place: Place
+    fate: Fate
+    instead: str
+    differs: Callable[[str], bool] = _always
+    warned: bool = False
+
+    def names(self, other: str) -> bool:
+        """Say whether this is the row of a name."""
+        return other.startswith(self.name[:-1]) if self.name.endswith("*") else other == self.name
+
+    def is_unserved(self, value: str) -> bool:
+        """Say whether a value of the name means something else here than where it comes from."""
+        return self.fate is Fate.NOT_READ or (self.fate is Fate.IN_PART and self.differs(value))
+
+
+_DOMAINS: Final = {"koordinator.sh": Project.KOORDINATOR, "volcano.sh": Project.VOLCANO}
+_ELSEWHERE: Final = f"corewise reads the ConfigMap {CONFIG_NAME} of namespace {CONFIG_NAMESPACE} only"
+_UNKNOWN: Final = "corewise does not read it here"
+
+
+def _honoured(project: Project, place: Place, rows: Mapping[str, str]) -> tuple[ForeignName, ...]:
+    return tuple(ForeignName(name, project, place, Fate.HONOURED, text) for name, text in rows.items())
+
+
+def _unread(project: Project, place: Place, instead: str, *names: str) -> tuple[ForeignName, ...]:
+    return tuple(ForeignName(name, project, place, Fate.NOT_READ, instead) for name in names)
+
+
+_KOORDINATOR_NODE: Final = (
+    *_honoured(
+        Project.KOORDINATOR,
+        Place.NODE,
+        {
+            NORMALIZATION_ENABLED: "switches normalization on or off for the node",
+            NORMALIZATION_RATIO: "the manager writes it",
+            AMPLIFICATION_RATIO: "the manager writes it; what is there first is the node's own ratio",
+            RAW_CAPACITY: "written with amplified status",
+            RAW_ALLOCATABLE: "written with amplified status",
+            NUMA_POLICY: "for pods that own CPUs; for all pods with `--pods all`",
+        },
+    ),
+    ForeignName(
+        RESERVATION,
+        Project.KOORDINATOR,
+        Place.NODE,
+        Fate.IN_PART,
+        "no pod gets the CPUs as its own. Allocatable stays as it is, and shared pods run on these CPUs: "
+        "reserve amounts with kubelet's systemReserved",
+        differs=lambda value: "ReservedCPUsOnly" not in value,
+    ),
+    ForeignName(
+        CPU_BIND_POLICY,
+        Project.KOORDINATOR,
+        Place.NODE,
+        Fate.IN_PART,
+        "`FullPCPUsOnly` is honoured. With `SpreadByPCPUs` each pod's own policy decides: state it in the "
+        "pod's resource-spec",
+        differs=lambda value: value not in {"", "None", "FullPCPUsOnly"},
+        warned=True,
+    ),
+    ForeignName(
+        "node.koordinator.sh/numa-allocate-strategy",
+        Project.KOORDINATOR,
+        Place.NODE,
+        Fate.NOT_READ,
+        "CPUs come from the fullest NUMA node that has enough of them",
+        warned=True,
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.NODE,
+        "oversubscription-config sets `ratio`, by nodeConfigs for some nodes",
+        "node.koordinator.sh/colocation-strategy",
+        "node.koordinator.sh/cpu-reclaim-ratio",
+        "node.koordinator.sh/memory-reclaim-ratio",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.NODE,
+        "no mid resources are offered",
+        "node.koordinator.sh/mid-static-cpu-reserved-ratio",
+        "node.koordinator.sh/mid-static-memory-reserved-ratio",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.NODE,
+        f"SYSTEM pods get no CPUs of their own: keep CPUs free of owners with `{RESERVATION}`",
+        "node.koordinator.sh/system-qos-resource",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.NODE,
+        "NUMA zones have the amounts that the agent reports",
+        "node.koordinator.sh/enable-numa-reservation",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.NODE,
+        "the whole offer is for Kubernetes' offline pods",
+        "node.koordinator.sh/originExtendedAllocatable",
+        "node.koordinator.sh/thirdPartyAllocations",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.NODE,
+        "nodes are filtered by requests, and by memory bandwidth and cache (interference); not by CPU use",
+        "scheduling.koordinator.sh/usage-thresholds",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.NODE,
+        "network is not managed",
+        "node.koordinator.sh/network-bandwidth",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.NODE,
+        "devices are left to device plugins and DRA",
+        "node.koordinator.sh/gpu-*",
+        "node.koordinator.sh/secondary-device-well-planned",
+    ),
+    *_honoured(
+        Project.KOORDINATOR,
+        Place.TOPOLOGY,
+        {
+            CPU_BASIC_INFO: "the agent writes it",
+            CPU_TOPOLOGY: "the agent writes it",
+            CPU_MANAGER_POLICY: "the agent writes it",
+            POD_CPUS: "the agent writes it",
+            CPU_RATIO_APPLIED: "the agent writes it; zones are not amplified twice",
+        },
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.TOPOLOGY,
+        "the agent itself finds which CPUs nobody owns",
+        "node.koordinator.sh/cpu-shared-pools",
+        "node.koordinator.sh/be-cpu-shared-pools",
+    ),
+    *_unread(Project.KOORDINATOR, Place.TOPOLOGY, "it is read on the Node", RESERVATION),
+)
+
+_KOORDINATOR_POD: Final = (
+    ForeignName(
+        QOS_CLASS,
+        Project.KOORDINATOR,
+        Place.POD,
+        Fate.IN_PART,
+        "LSE and SYSTEM count only in the namespaces of `--restricted-qos-namespace`",
+        differs=lambda value: value in {"LSE", "SYSTEM"},
+    ),
+    ForeignName(
+        PRIORITY_CLASS,
+        Project.KOORDINATOR,
+        Place.POD,
+        Fate.IN_PART,
+        "`koord-batch` marks the pod as offline. `koord-mid` and `koord-free` change nothing",
+        differs=lambda value: value in {"koord-mid", "koord-free"},
+    ),
+    ForeignName(
+        RESOURCE_SPEC,
+        Project.KOORDINATOR,
+        Place.POD,
+        Fate.IN_PART,
+        "`ConstrainedBurst` is refused where the pod owns CPUs (`ConstrainedBurstNotServed`), else not read: "
+        "the pod runs on all shared CPUs. `Default` is FullPCPUs",
+        differs=lambda value: "ConstrainedBurst" in value,
+    ),
+    ForeignName(
+        NUMA_SPEC,
+        Project.KOORDINATOR,
+        Place.POD,
+        Fate.IN_PART,
+        "`numaTopologyPolicy` is honoured. `singleNUMANodeExclusive` is not read: pods of one and of several "
+        "NUMA nodes share them",
+        differs=lambda value: "singleNUMANodeExclusive" in value,
+    ),
+    *_honoured(
+        Project.KOORDINATOR,
+        Place.POD,
+        {RESOURCE_STATUS: "the scheduler writes it when it binds the pod"},
+    ),
+    *_unread(Project.KOORDINATOR, Place.POD, "pods are ordered by spec.priority", SUB_PRIORITY),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "the offline pod with the lowest priority goes first, then the youngest",
+        "koordinator.sh/eviction-*",
+        "koordinator.sh/evict-*",
+        "scheduling.koordinator.sh/eviction-cost",
+        "scheduling.koordinator.sh/soft-eviction",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "online pods keep the burst that is set in their cgroups",
+        "koordinator.sh/cpuBurst",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "offline pods are held by quotas (cpu-suppression-config), weights and memory limits",
+        "koordinator.sh/cpuQOS",
+        "koordinator.sh/memoryQOS",
+        "koordinator.sh/core-sched-*",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "resource-qos-config limits cache and bandwidth of all offline pods together",
+        "node.koordinator.sh/resctrl",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "network and disks are not managed",
+        "koordinator.sh/networkQOS",
+        "koordinator.sh/netQoSClass",
+        "koordinator.sh/blkioQOS",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "kubelet sets it",
+        "koordinator.sh/oom-score-adj",
+        "koordinator.sh/oom-score-adj-spec",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "the agent reads requests of batch resources from the pod's spec",
+        "node.koordinator.sh/extended-resource-spec",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "cpu and memory of offline pods become batch resources when the pod is created, and only then",
+        "pod.koordinator.sh/replace-resources",
+        "pod.koordinator.sh/mutating-update",
+        "pod.koordinator.sh/skip-enhanced-validation",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "pods are scheduled one by one: use another scheduler for gangs",
+        "gang.scheduling.koordinator.sh/*",
+        "scheduling.koordinator.sh/bind-gang-*",
+        "scheduling.koordinator.sh/network-topology-selector",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "use Kubernetes' ResourceQuota",
+        "quota.scheduling.koordinator.sh/*",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "nothing is reserved for pods to come",
+        "scheduling.koordinator.sh/reservation-*",
+        "scheduling.koordinator.sh/exact-match-reservation",
+        "scheduling.koordinator.sh/operating-mode",
+        "scheduling.koordinator.sh/pre-allocation-required",
+        "pod.koordinator.sh/is-pre-allocatable",
+        "pod.koordinator.sh/pre-allocatable-priority",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "devices are left to device plugins and DRA",
+        "scheduling.koordinator.sh/device-*",
+        "scheduling.koordinator.sh/gpu-*",
+        "koordinator.sh/gpu-isolation-provider",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "a pod counts by its requests, and by its interference profile until it has been measured",
+        "scheduling.koordinator.sh/load-estimated-*",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "preemption is kube-scheduler's: set preemptionPolicy of a PriorityClass",
+        "scheduling.koordinator.sh/preemption-policy",
+        "scheduling.koordinator.sh/disable-preemptible",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.POD,
+        "spec.schedulerName decides",
+        "scheduling.koordinator.sh/scheduler-name",
+        "internal.scheduling.koordinator.sh/*",
+    ),
+)
+
+_KOORDINATOR_OTHER: Final = (
+    *_honoured(
+        Project.KOORDINATOR,
+        Place.RESOURCE,
+        {BATCH_CPU: "offered by the agent", BATCH_MEMORY: "offered by the agent"},
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.RESOURCE,
+        "not offered: a pod that requests it stays pending",
+        "kubernetes.io/mid-cpu",
+        "kubernetes.io/mid-memory",
+        "koordinator.sh/*",
+    ),
+    *_honoured(
+        Project.KOORDINATOR,
+        Place.CONFIG,
+        {
+            f"{CONFIG_NAME}/{NORMALIZATION_KEY}": "in namespace corewise-system, like all keys",
+            f"{CONFIG_NAME}/{AMPLIFICATION_KEY}": "ratios of cpu and memory",
+        },
+    ),
+    ForeignName(
+        f"{CONFIG_NAME}/{RESOURCE_QOS_KEY}",
+        Project.KOORDINATOR,
+        Place.CONFIG,
+        Fate.IN_PART,
+        "`beClass.resctrlQOS` is honoured; `corewise config check` names every other member",
+    ),
+    ForeignName(
+        f"{CONFIG_NAME}/{RESOURCE_THRESHOLD_KEY}",
+        Project.KOORDINATOR,
+        Place.CONFIG,
+        Fate.IN_PART,
+        "`memoryEvict...` and `cpuEvict...` are honoured; `corewise config check` names every other member",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.CONFIG,
+        f"{OVERSUBSCRIPTION_KEY} says what is offered to offline pods",
+        f"{CONFIG_NAME}/colocation-config",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.CONFIG,
+        "online pods keep the burst that is set in their cgroups",
+        f"{CONFIG_NAME}/cpu-burst-config",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.CONFIG,
+        "kernel settings of the host stay as they are",
+        f"{CONFIG_NAME}/system-config",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.CONFIG,
+        "programs outside pods count as online, and are never held back",
+        f"{CONFIG_NAME}/host-application-config",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.CONFIG,
+        "`corewise scheduler config` prints the extender for kube-scheduler's own configuration",
+        "koord-scheduler-config/koord-scheduler-config",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.CONFIG,
+        "nothing is descheduled; the agents evict offline pods",
+        "koord-descheduler-config/koord-descheduler-config",
+    ),
+    *_honoured(
+        Project.KOORDINATOR,
+        Place.OBJECT,
+        {"ClusterColocationProfile": "every field of its spec"},
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.OBJECT,
+        "settings reach the agents through the ConfigMap; use is in `metrics` of the agents",
+        "NodeSLO",
+        "NodeMetric",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.OBJECT,
+        "no counterpart",
+        "Reservation",
+        "Device",
+        "ElasticQuota",
+        "ElasticQuotaProfile",
+        "PodGroup",
+        "PodMigrationJob",
+        "ClusterNetworkTopology",
+        "Recommendation",
+    ),
+    ForeignName(
+        "NodeNUMAResource",
+        Project.KOORDINATOR,
+        Place.SCHEDULER,
+        Fate.IN_PART,
+        "`corewise scheduler` does this. Of its args: `defaultCPUBindPolicy` is FullPCPUs, and "
+        "`scoringStrategy` is `scoring` in the file of `--config`",
+    ),
+    ForeignName(
+        "NodeResourcesFitPlus",
+        Project.KOORDINATOR,
+        Place.SCHEDULER,
+        Fate.NOT_READ,
+        "kube-scheduler's NodeResourcesFit scores; `corewise scheduler config` prints its weights",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.SCHEDULER,
+        "the plugin Interference goes by memory bandwidth, cache and latency",
+        "LoadAwareScheduling",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        Place.SCHEDULER,
+        "no counterpart: kube-scheduler's own plugins go on working",
+        "Reservation",
+        "ElasticQuota",
+        "Coscheduling",
+        "DeviceShare",
+        "ScarceResourceAvoidance",
+        "SchedulingHint",
+    ),
+)
+
+_VOLCANO: Final = (
+    *_honoured(
+        Project.VOLCANO,
+        Place.NODE,
+        {OVERSUBSCRIPTION: "whether the node offers batch resources"},
+    ),
+    ForeignName(
+        "volcano.sh/oversubscription-types",
+        Project.VOLCANO,
+        Place.NODE,
+        Fate.NOT_READ,
+        "CPU and memory are both offered; only `ratio` of oversubscription-config makes the offers smaller",
+        warned=True,
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.NODE,
+        f"`{OVERSUBSCRIPTION}` alone lets offline pods in",
+        "volcano.sh/colocation",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.NODE,
+        f"the offer is {BATCH_CPU} and {BATCH_MEMORY} in allocatable",
+        "volcano.sh/oversubscription-cpu",
+        "volcano.sh/oversubscription-memory",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.NODE,
+        "resource-threshold-config says when offline pods are evicted",
+        "volcano.sh/evicting-*",
+        "volcano.sh/oversubscription-evicting-*",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.NODE,
+        "the offer shrinks instead, and kube-scheduler stops placing offline pods",
+        "volcano.sh/offline-job-evicting",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.NODE,
+        "nodeConfigs of each key select nodes by any label",
+        "colocation-policy",
+        "volcano.sh/colocation-config*",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.NODE,
+        "network is not managed",
+        "volcano.sh/network-bandwidth-rate",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.NODE,
+        "devices are left to device plugins and DRA",
+        "volcano.sh/node-vgpu-*",
+        "volcano.sh/gpu-*",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.NODE,
+        "kube-scheduler places pods: use node labels and affinity",
+        "volcano.sh/nodegroup-name",
+        "volcano.sh/revocable-zone",
+        "node.volcano.sh/warmup",
+    ),
+    *_honoured(
+        Project.VOLCANO,
+        Place.POD,
+        {QOS_LEVEL: "below 0, or `BE`, marks the pod as offline; all other levels are online alike"},
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.POD,
+        "kube-scheduler preempts by priority: `false` protects no pod, `true` offers none",
+        "volcano.sh/preemptable",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.POD,
+        "online pods keep the burst that is set in their cgroups",
+        "volcano.sh/enable-quota-burst",
+        "volcano.sh/quota-burst-time",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.POD,
+        "the ConfigMap alone has settings",
+        "volcano.sh/colocation-config*",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.POD,
+        f"state it in `{NUMA_SPEC}`",
+        "volcano.sh/numa-topology-policy",
+        "volcano.sh/topology-decision",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.POD,
+        "a PodDisruptionBudget protects pods from eviction",
+        "volcano.sh/jdb-*",
+        "volcano.sh/cooldown-time",
+        "volcano.sh/revocable-zone",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.POD,
+        "they are for Volcano's own scheduler and controllers, which may run beside corewise",
+        "volcano.sh/job-*",
+        "volcano.sh/task-*",
+        "volcano.sh/queue-name",
+        "scheduling.volcano.sh/*",
+        "scheduling.k8s.io/group-name",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.POD,
+        "devices are left to device plugins and DRA",
+        "volcano.sh/vgpu-*",
+        "volcano.sh/gpu-*",
+    ),
+    *_honoured(
+        Project.VOLCANO,
+        Place.RESOURCE,
+        {BATCH_CPU: "offered by the agent", BATCH_MEMORY: "offered by the agent"},
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.CONFIG,
+        f"{CONFIG_NAME} of namespace {CONFIG_NAMESPACE} has the settings. Of this one only "
+        "`cpuThrottlingConfig.enable` is honoured, copied into its key cpu-suppression-config",
+        "volcano-agent-configuration/colocation-config",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.CONFIG,
+        "kube-scheduler is configured as before",
+        "volcano-scheduler-configmap/volcano-scheduler.conf",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.OBJECT,
+        "oversubscription-config and cpu-suppression-config of the ConfigMap",
+        "ColocationConfiguration",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.OBJECT,
+        "the agent writes NodeResourceTopology",
+        "Numatopology",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.OBJECT,
+        "no counterpart; they work on beside corewise",
+        "Job",
+        "Queue",
+        "PodGroup",
+        "HyperNode",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.SCHEDULER,
+        f"`corewise scheduler`, with `{NUMA_SPEC}`",
+        "numaaware",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.SCHEDULER,
+        "the plugin Interference goes by memory bandwidth, cache and latency",
+        "usage",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        Place.SCHEDULER,
+        "no counterpart",
+        "gang",
+        "drf",
+        "proportion",
+        "capacity",
+        "tdm",
+        "rescheduling",
+    ),
+)
+
+_NOVA: Final = (
+    *_honoured(
+        Project.NOVA,
+        Place.OPTION,
+        {
+            "[compute] cpu_dedicated_set": "these CPUs are PCPU",
+            "[compute] cpu_shared_set": "these CPUs are VCPU, and serve emulator threads",
+            "[DEFAULT] cpu_allocation_ratio": "of VCPU; 0.0 is unset",
+            "[DEFAULT] initial_cpu_allocation_ratio": "of VCPU, for a host that is new to Placement",
+            "[DEFAULT] reserved_host_memory_mb": "reserved, with `--standalone`",
+            "[DEFAULT] host": "the name of the provider, if `--host` is absent",
+            "[libvirt] cpu_power_management": "dedicated CPUs may be offline",
+        },
+    ),
+    ForeignName(
+        "[DEFAULT] vcpu_pin_set",
+        Project.NOVA,
+        Place.OPTION,
+        Fate.IN_PART,
+        "deprecated: PCPU and VCPU, until a new option is set",
+    ),
+    ForeignName(
+        "[DEFAULT] reserved_host_cpus",
+        Project.NOVA,
+        Place.OPTION,
+        Fate.IN_PART,
+        "deprecated: counts while no new option is set",
+    ),
+    *_unread(
+        Project.NOVA,
+        Place.OPTION,
+        "memory is offered once, disk as `--disk-gb` says",
+        "[DEFAULT] ram_allocation_ratio",
+        "[DEFAULT] initial_ram_allocation_ratio",
+        "[DEFAULT] disk_allocation_ratio",
+        "[DEFAULT] initial_disk_allocation_ratio",
+        "[DEFAULT] reserved_host_disk_mb",
+        "[DEFAULT] reserved_huge_pages",
+    ),
+    *_unread(
+        Project.NOVA,
+        Place.OPTION,
+        "no governor is set, and no CPU is taken offline",
+        "[libvirt] cpu_power_management_strategy",
+        "[libvirt] cpu_power_governor_low",
+        "[libvirt] cpu_power_governor_high",
+    ),
+    *_unread(
+        Project.NOVA,
+        Place.OPTION,
+        "the fallback is sent only where no host with PCPU can take the guest",
+        "[workarounds] disable_fallback_pcpu_query",
+    ),
+    *_unread(
+        Project.NOVA,
+        Place.OPTION,
+        "the model of guests' CPUs stays as their domains have it",
+        "[libvirt] cpu_mode",
+        "[libvirt] cpu_models",
+    ),
+    *_unread(
+        Project.NOVA,
+        Place.SCHEDULER,
+        "hosts are weighed by free CPUs of the requested kind: `--pack`, `--scores`",
+        "CPUWeigher",
+        "RAMWeigher",
+        "DiskWeigher",
+        "MetricsWeigher",
+        "IoOpsWeigher",
+        "[filter_scheduler] *",
+    ),
+    *_honoured(
+        Project.NOVA,
+        Place.SCHEDULER,
+        {
+            "NUMATopologyFilter": "NUMA fit and thread policy, by the host's ledger",
+            "AggregateInstanceExtraSpecsFilter": "with `--aggregates`",
+            "AvailabilityZoneFilter": "`--zone`",
+            "ComputeFilter": "a disabled or silent host gets no guest",
+        },
+    ),
+    *_unread(
+        Project.NOVA,
+        Place.SCHEDULER,
+        "no counterpart",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
+        "AggregateMultiTenancyIsolation",
+        "PciPassthroughFilter",
+        "ImagePropertiesFilter",
+        "ComputeCapabilitiesFilter",
+    ),
+    *_honoured(
+        Project.NOVA,
+        Place.AGGREGATE,
+        {"availability_zone": "`--zone`", "KEY": "`aggregate_instance_extra_specs:KEY`, with `--aggregates`"},
+    ),
+    *_unread(
+        Project.NOVA,
+        Place.AGGREGATE,
+        "tenants are not kept apart, and ratios are the host's own",
+        "filter_tenant_id",
+        "cpu_allocation_ratio",
+        "cpu_weight_multiplier",
+    ),
+)
+
+FOREIGN_NAMES: Final = (*_KOORDINATOR_NODE, *_KOORDINATOR_POD, *_KOORDINATOR_OTHER, *_VOLCANO, *_NOVA)
+
+_EXACT: Final = {(each.place, each.name): each for each in FOREIGN_NAMES}
+_FAMILIES: Final = sorted(
+    (each for each in FOREIGN_NAMES if each.name.endswith("*")), key=lambda each: -len(each.name)
+)
+_WARNED: Final = tuple(each for each in FOREIGN_NAMES if each.warned)
+
+CONFIG_MAPS: Final = tuple(
+    dict.fromkeys(each.name.partition("/")[0] for each in FOREIGN_NAMES if each.place is Place.CONFIG)
+)
+"""The names of their ConfigMaps."""
+UNREAD_KEYS: Final = {
+    each.name.partition("/")[2]: each.instead
+    for each in FOREIGN_NAMES
+    if each.name.startswith(f"{CONFIG_NAME}/") and each.fate is Fate.NOT_READ
+}
+"""Keys of the ConfigMap that corewise does not read, and what it does instead."""
+
+
+def unserved_name(name: str, value: str, place: Place) -> ForeignName | None:
+    """Return the row of a name found on an object, if its value is not honoured there."""
+    row = _EXACT.get((place, name)) or _row_of_family(name, place)
+    return row if row is not None and row.is_unserved(value) else None
+
+
+def unserved_key(config_map: str, namespace: str, key: str) -> ForeignName | None:
+    """Return the row of a key of one of CONFIG_MAPS, if it is not honoured there."""
+    name = f"{config_map}/{key}"
+    row = _EXACT.get((Place.CONFIG, name))
+    if config_map == CONFIG_NAME and namespace != CONFIG_NAMESPACE:
+        return ForeignName(name, Project.KOORDINATOR, Place.CONFIG, Fate.NOT_READ, _ELSEWHERE)
+    return row if row is not None and row.is_unserved("") else None
+
+
+def unserved_on_node(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each name on a Node that would silently mean nothing."""
+    for row in _WARNED:
+        value = labels.get(row.name, annotations.get(row.name))
+        if value is not None and row.is_unserved(value):
+            yield f"{row.name} of {row.project.value} is not honoured: {row.instead}"
+
+
+def _row_of_family(name: str, place: Place) -> ForeignName | None:
+    for row in _FAMILIES:
+        if row.place is place and row.names(name):
+            return row
+    domain = name.partition("/")[0]
+    for end, project in _DOMAINS.items():
+        if domain == end or domain.endswith(f".{end}"):
+            return ForeignName(name, project, place, Fate.NOT_READ, _UNKNOWN)
+    return None

@@ -1,0 +1,140 @@
+"""The names of Koordinator, Volcano and Nova: what the table says of each, against what the code reads.
+
+name                                    where       value              listed
+a name that corewise honours            anywhere    any                no
+honoured in part                        its place   a value that is    no
+honoured in part                        its place   one that is not    yes
+known and not read                      its place   any                yes
+unknown, of one of the domains          anywhere    any                yes
+of nobody's domain                      anywhere    any                no
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from corewise.openstack.nova_conf import OPTIONS
+from corewise.vocabulary.foreign_names import (
+    CONFIG_MAPS,
+    FOREIGN_NAMES,
+    UNREAD_KEYS,
+    Fate,
+    Place,
+    Project,
+    unserved_key,
+    unserved_name,
+)
+from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, TABLE, NameKind
+
+DOMAINS = ("koordinator.sh/", "volcano.sh/")
+PLACES = {"Node": Place.NODE, "Pod": Place.POD, "NodeResourceTopology": Place.TOPOLOGY}
+
+
+def test_every_foreign_name_that_is_read_is_known() -> None:
+    known = {(each.place, each.name) for each in FOREIGN_NAMES}
+    read = {
+        (PLACES[row.on], row.name)
+        for row in TABLE
+        if row.on in PLACES
+        and row.kind is not NameKind.RESOURCE
+        and row.name.partition("/")[0].endswith(tuple(domain[:-1] for domain in DOMAINS))
+    }
+    assert read - known == set()
+
+
+def test_what_is_called_honoured_is_read() -> None:
+    read = {row.name for row in TABLE}
+    kubernetes = {Place.NODE, Place.POD, Place.TOPOLOGY, Place.RESOURCE, Place.CONFIG}
+    called = {
+        each.name.partition("/")[2] if each.place is Place.CONFIG else each.name
+        for each in FOREIGN_NAMES
+        if each.fate is not Fate.NOT_READ and each.place in kubernetes
+    }
+    assert called - read == set()
+
+
+def test_options_called_honoured_are_those_read() -> None:
+    read = {f"[{group}] {option}" for group, options in OPTIONS.items() for option in options}
+    called = {
+        each.name for each in FOREIGN_NAMES if each.place is Place.OPTION and each.fate is not Fate.NOT_READ
+    }
+    assert called == read
+
+
+def test_no_name_stands_twice_in_one_place() -> None:
+    rows = [(each.project, each.place, each.name) for each in FOREIGN_NAMES]
+    assert len(rows) == len(set(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "place", "listed"),
+    [
+        ("koordinator.sh/qosClass", "LSR", Place.POD, False),
+        ("koordinator.sh/qosClass", "SYSTEM", Place.POD, True),
+        ("koordinator.sh/priority-class", "koord-batch", Place.POD, False),
+        ("koordinator.sh/priority-class", "koord-mid", Place.POD, True),
+        (
+            "scheduling.koordinator.sh/resource-spec",
+            '{"preferredCPUBindPolicy":"FullPCPUs"}',
+            Place.POD,
+            False,
+        ),
+        (
+            "scheduling.koordinator.sh/resource-spec",
+            '{"requiredCPUBindPolicy":"ConstrainedBurst"}',
+            Place.POD,
+            True,
+        ),
+        ("node.koordinator.sh/cpu-bind-policy", "FullPCPUsOnly", Place.NODE, False),
+        ("node.koordinator.sh/cpu-bind-policy", "SpreadByPCPUs", Place.NODE, True),
+        (
+            "node.koordinator.sh/reservation",
+            '{"reservedCPUs":"0","applyPolicy":"ReservedCPUsOnly"}',
+            Place.NODE,
+            False,
+        ),
+        ("node.koordinator.sh/reservation", '{"reservedCPUs":"0"}', Place.NODE, True),
+        ("node.koordinator.sh/numa-allocate-strategy", "MostAllocated", Place.NODE, True),
+        ("gang.scheduling.koordinator.sh/name", "g", Place.POD, True),
+        ("volcano.sh/qos-level", "-1", Place.POD, False),
+        ("volcano.sh/preemptable", "true", Place.POD, True),
+        ("volcano.sh/oversubscription", "true", Place.NODE, False),
+        ("volcano.sh/oversubscription-types", "cpu", Place.NODE, True),
+        ("koordinator.sh/never-heard-of", "x", Place.NODE, True),
+        ("batch.volcano.sh/never-heard-of", "x", Place.POD, True),
+        ("node.corewise.io/owned-cpus", "x", Place.NODE, False),
+        ("notkoordinator.sh/x", "x", Place.NODE, False),
+        ("app.kubernetes.io/name", "volcano.sh", Place.POD, False),
+    ],
+)
+def test_names_on_objects_that_are_listed(name: str, value: str, place: Place, listed: bool) -> None:
+    row = unserved_name(name, value, place)
+    assert (row is not None) is listed
+    if row is not None:
+        assert row.project in {Project.KOORDINATOR, Project.VOLCANO}
+
+
+@pytest.mark.parametrize(
+    ("config_map", "namespace", "key", "said"),
+    [
+        (CONFIG_NAME, CONFIG_NAMESPACE, "cpu-normalization-config", None),
+        (CONFIG_NAME, CONFIG_NAMESPACE, "oversubscription-config", None),
+        (CONFIG_NAME, CONFIG_NAMESPACE, "colocation-config", "oversubscription-config"),
+        (CONFIG_NAME, CONFIG_NAMESPACE, "cpu-burst-config", "burst"),
+        (CONFIG_NAME, "koordinator-system", "cpu-normalization-config", CONFIG_NAMESPACE),
+        ("volcano-agent-configuration", "volcano-system", "colocation-config", "cpuThrottlingConfig"),
+    ],
+)
+def test_keys_that_are_listed(config_map: str, namespace: str, key: str, said: str | None) -> None:
+    assert config_map in CONFIG_MAPS
+    row = unserved_key(config_map, namespace, key)
+    assert (row is None) if said is None else (row is not None and said in row.instead)
+
+
+def test_the_agents_are_told_of_every_unread_key() -> None:
+    assert sorted(UNREAD_KEYS) == [
+        "colocation-config",
+        "cpu-burst-config",
+        "host-application-config",
+        "system-config",
+    ]
