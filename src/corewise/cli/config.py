@@ -25,6 +25,8 @@ from corewise.cli.config_nodes import (
 )
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import TEXT_FILE, text_of
+from corewise.cli.foreign_names import FoundNames, lines, names_record
+from corewise.cli.foreign_names import remarks as foreign_remarks
 from corewise.cli.options import examples, read
 from corewise.cli.output import Form
 from corewise.config.colocation import parse_oversubscription, parse_resource_qos, parse_suppression
@@ -74,19 +76,20 @@ def command() -> None:
 
 @command.command(
     epilog=examples(
+        "corewise config check --cluster",
         "corewise config check slo-controller-config.yaml --cluster",
         "kubectl get nodes,noderesourcetopologies -o json > dump.json",
         "corewise config check slo-controller-config.yaml --nodes dump.json",
     )
 )
-@click.argument("file", type=TEXT_FILE)
+@click.argument("file", type=TEXT_FILE, required=False)
 @click.option(
     "--key",
     type=Choice(KEYS),
     metavar="KEY",
     help=f"The only key to check, or the key whose JSON FILE is: {', '.join(KEYS)}.",
 )
-@node_options
+@node_options(names=True)
 @click.option(
     "--largest-amplification",
     metavar="RATIO",
@@ -97,7 +100,7 @@ def command() -> None:
 )
 @output.option((Form.TABLE, Form.JSON))
 def check(
-    file: str, key: str | None, nodes: ComparedNodes | None, largest_amplification: Ratio, form: Form
+    file: str | None, key: str | None, nodes: ComparedNodes | None, largest_amplification: Ratio, form: Form
 ) -> None:
     """Check a configuration and name every error with its place.
 
@@ -112,11 +115,22 @@ def check(
     that FILE does not have stay as the cluster has them. It needs metrics.k8s.io, or in a dump NodeMetrics:
     kubectl get nodes,noderesourcetopologies,nodes.metrics.k8s.io -o json.
 
+    With --cluster, each label, annotation and ConfigMap key of Koordinator and Volcano on the cluster's
+    objects that corewise does not honour is listed, with what it does instead. Without FILE only these names
+    are. The account must be able to list nodes, noderesourcetopologies, pods and configmaps; what it may
+    not list is said to be missing.
+
     Exit codes: 0 no errors, 1 errors, 2 wrong call, 3 no answer from the cluster, 5 a file cannot be read or
     holds no configuration.
     """
+    found = nodes.names if nodes else None
+    if file is None:
+        if found is None:
+            raise click.UsageError("Missing argument 'FILE': only with --cluster it may be absent.")
+        _print_names(found, form)
+        return
     checked = check_contents(_contents(file, key), nodes, largest_amplification)
-    _print(file, checked, form)
+    _print(file, checked, form, found)
     if nodes and not nodes.reports and names.NORMALIZATION_KEY in checked.keys:
         output.say(f"CPU models are not checked: no NodeResourceTopology came with the nodes ({HOW_TO})")
     if checked.errors:
@@ -170,7 +184,7 @@ def check_contents(contents: Contents, nodes: ComparedNodes | None, largest: Rat
         "corewise config starter --cluster | corewise config check - --cluster",
     ),
 )
-@node_options
+@node_options()
 def starter(nodes: ComparedNodes | None) -> None:
     """Print a ConfigMap with ratios from published benchmark results, to start with.
 
@@ -301,10 +315,21 @@ def check_record(name: str, checked: CheckedConfig) -> dict[str, Any]:
     return document
 
 
-def _print(file: str, checked: CheckedConfig, form: Form) -> None:
+def _print_names(names: FoundNames, form: Form) -> None:
+    if form is Form.JSON:
+        click.echo(output.document_text({"foreignNames": names_record(names)}, form), nl=False)
+        return
+    for line in lines(names):
+        output.tell(line)
+    for remark in foreign_remarks(names):
+        output.say(remark)
+
+
+def _print(file: str, checked: CheckedConfig, form: Form, foreign: FoundNames | None) -> None:
     name = "<stdin>" if file == "-" else file
     if form is Form.JSON:
-        click.echo(output.document_text(check_record(name, checked), form), nl=False)
+        named = {} if foreign is None else {"foreignNames": names_record(foreign)}
+        click.echo(output.document_text({**check_record(name, checked), **named}, form), nl=False)
         return
     findings, coverage = checked.findings, checked.coverage
     for finding in findings:
@@ -320,6 +345,8 @@ def _print(file: str, checked: CheckedConfig, form: Form) -> None:
     output.say(f"{Path(name).name}: {keys}: {found if findings else 'no problems'}")
     for line in () if coverage is None else remarks(coverage):
         output.say(line)
+    if foreign is not None:
+        _print_names(foreign, form)
 
 
 def _record(finding: ConfigFinding) -> Mapping[str, Any]:

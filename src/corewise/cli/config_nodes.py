@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import wraps
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -31,6 +31,9 @@ from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURC
 from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
 from corewise.quantities import Ratio
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+
+if TYPE_CHECKING:
+    from corewise.cli.foreign_names import FoundNames
 
 HOW_TO = "kubectl get nodes,noderesourcetopologies -o json"
 
@@ -68,7 +71,8 @@ class ComparedNodes:
     """The nodes to compare with; ``reports``: whether any NodeResourceTopology came with them.
 
     ``used``: the milli-CPU that nodes really use, where it is known. ``stored``: the texts of the cluster's
-    ConfigMap. ``koordinator``: its webhook that amplifies nodes, if there is one.
+    ConfigMap. ``koordinator``: its webhook that amplifies nodes, if there is one. ``names``: those of other
+    projects on the cluster's objects; None if they were not asked for.
     """
 
     views: tuple[NodeView, ...]
@@ -76,6 +80,7 @@ class ComparedNodes:
     used: Mapping[str, int]
     stored: Mapping[str, str]
     koordinator: str = ""
+    names: FoundNames | None = None
 
     @classmethod
     def of(
@@ -111,9 +116,15 @@ class ComparedNodes:
         return asyncio.run(raised_on_busy_nodes(self.views, context, used))
 
 
-def node_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that name nodes; the command gets them as ``nodes``, None if no option is given."""
+def node_options(*, names: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options that name nodes; the command gets them as ``nodes``, None if no option is given.
 
+    ``names``: with a cluster, the names of other projects on its objects are looked for too.
+    """
+    return partial(_with_nodes, names=names)
+
+
+def _with_nodes(command: Callable[..., None], *, names: bool) -> Callable[..., None]:
     @together(
         click.option(
             "--nodes",
@@ -135,8 +146,8 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
             raise click.UsageError("--kubeconfig and --context say which cluster: add --cluster")
         if dump == "-" and others.get("file") == "-":
             raise click.UsageError("only one of FILE and --nodes can be stdin")
-        nodes = _of_cluster(kubeconfig, context) if cluster else None if dump is None else _of_dump(dump)
-        command(nodes=nodes, **others)
+        nodes = None if dump is None else _of_dump(dump)
+        command(nodes=_of_cluster(kubeconfig, context, names=names) if cluster else nodes, **others)
 
     return with_nodes
 
@@ -166,8 +177,9 @@ def _of_dump(file: str) -> ComparedNodes:
     )
 
 
-def _of_cluster(kubeconfig: str | None, context: str | None) -> ComparedNodes:
+def _of_cluster(kubeconfig: str | None, context: str | None, *, names: bool) -> ComparedNodes:
     # The HTTP client is slow to import, and a file needs none.
+    from corewise.cli.foreign_names import foreign_names  # noqa: PLC0415
     from corewise.kube.client import Client  # noqa: PLC0415
     from corewise.kube.config import load_config  # noqa: PLC0415
     from corewise.kube.errors import Forbidden, NotFound  # noqa: PLC0415
@@ -188,13 +200,17 @@ def _of_cluster(kubeconfig: str | None, context: str | None) -> ComparedNodes:
                 koordinator = interfering_webhook(await client.list(MUTATING_WEBHOOKS))
             except (Forbidden, NotFound):
                 koordinator = ""
-            return ComparedNodes.of(
+            compared = ComparedNodes.of(
                 nodes,
                 {each.metadata.name: each.metadata.annotations for each in topologies},
                 await cpu_usages(client),
                 stored,
                 koordinator,
             )
+            if not names:
+                return compared
+            metadata = ((each.metadata for each in objects) for objects in (nodes, topologies))
+            return replace(compared, names=await foreign_names(client, *metadata))
 
     return asyncio.run(read())
 

@@ -80,7 +80,7 @@ class Fate(Enum):
     """What corewise does with a name."""
 
     HONOURED = "honoured"
-    IN_PART = "in part"
+    IN_PART = "honoured in part"
     NOT_READ = "not read"
 
 
