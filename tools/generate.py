@@ -27,6 +27,7 @@ from corewise.config.interference.metrics import METRICS as METRICS_OF_INTERFERE
 from corewise.config.interference.metrics import USABLE_SHARE, Metric
 from corewise.service.doors import DOORS, MIB
 from corewise.tracking.extra_specs import SPECS, Support
+from corewise.vocabulary.foreign_names import FOREIGN_NAMES, Fate, Place, Project
 from corewise.vocabulary.metrics import AGENT, METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, NameKind
 from corewise.vocabulary.reasons import Reason
@@ -389,6 +390,52 @@ def monitoring_page() -> str:
     return between(text, "alerts", table(("alert", "severity", "after", "meaning"), rows))
 
 
+WHERE = {
+    Place.NODE: "On Nodes",
+    Place.TOPOLOGY: "On NodeResourceTopologies",
+    Place.POD: "On Pods",
+    Place.RESOURCE: "Resources",
+    Place.CONFIG: "Keys of ConfigMaps",
+    Place.OBJECT: "Custom resources",
+    Place.SCHEDULER: "Scheduler plugins",
+    Place.OPTION: "Options of nova.conf",
+    Place.AGGREGATE: "Metadata of host aggregates",
+}
+
+
+def coming_from(project: Project) -> str:
+    """Return the page for those who know a project, written by hand but for the tables of its names."""
+    found: dict[Place, dict[tuple[Fate, str], list[str]]] = {}
+    for row in FOREIGN_NAMES:
+        if row.project is project:
+            found.setdefault(row.place, {}).setdefault((row.fate, row.instead), []).append(f"`{row.name}`")
+    where = WHERE | ({Place.SCHEDULER: "Filters and weighers"} if project is Project.NOVA else {})
+    parts = [
+        f"### {where[place]}\n\n"
+        + table(
+            ("name", "", "with corewise"),
+            ((", ".join(each), fate.value, instead) for (fate, instead), each in rows.items()),
+        )
+        for place, rows in found.items()
+    ]
+    path = ROOT / "docs" / f"coming-from-{project.value.lower()}.md"
+    return between(path.read_text(encoding="utf-8"), "names", "\n\n".join(parts))
+
+
+def nova_page() -> str:
+    """Return Nova's page, with the extra specs of flavors too."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in SPECS:
+        served = "honoured" if row.support is Support.SERVED else row.support.value
+        found.setdefault((served, row.about), []).append(f"`{row.flavor or row.image}`")
+    rows = ((", ".join(each), support, about) for (support, about), each in found.items())
+    return between(
+        coming_from(Project.NOVA),
+        "extra specs",
+        table(("extra spec", "", "meaning, or what is not guaranteed"), rows),
+    )
+
+
 def between(text: str, name: str, new: str) -> str:
     """Return a text with what stands between two marks replaced."""
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
@@ -410,6 +457,9 @@ GENERATED: list[tuple[str, Callable[[], str]]] = [
     ),
     ("deploy/monitoring/interference-rules.yaml", rules),
     ("docs/monitoring.md", monitoring_page),
+    ("docs/coming-from-koordinator.md", partial(coming_from, Project.KOORDINATOR)),
+    ("docs/coming-from-volcano.md", partial(coming_from, Project.VOLCANO)),
+    ("docs/coming-from-nova.md", nova_page),
     *((f"{MAN}/{name}", partial(str, text)) for name, text in man_pages(corewise, "corewise").items()),
     *chart.generated(),
 ]

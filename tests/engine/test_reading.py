@@ -370,15 +370,17 @@ def test_the_nodes_cpu_bind_policy(value: str, whole_cores: bool, told: bool) ->
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("labels", "annotations"),
     [
-        {"labels": {"node.koordinator.sh/numa-allocate-strategy": "MostAllocated"}},
-        {"annotations": {"volcano.sh/oversubscription-types": "cpu"}},
+        ({"node.koordinator.sh/numa-allocate-strategy": "MostAllocated"}, {}),
+        ({}, {"volcano.sh/oversubscription-types": "cpu"}),
     ],
 )
-def test_names_on_nodes_that_mean_nothing_are_told(names: dict[str, dict[str, str]]) -> None:
-    [finding] = read(**names).findings
-    [name] = next(iter(names.values()))
+def test_names_on_nodes_that_mean_nothing_are_told(
+    labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    [finding] = read(labels=labels, annotations=annotations).findings
+    [name] = {**labels, **annotations}
     assert finding.reason is Reason.NAME_NOT_SERVED
     assert finding.message.startswith(f"n: {name} of ")
 

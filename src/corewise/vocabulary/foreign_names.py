@@ -114,7 +114,9 @@ class ForeignName:
 
 
 _DOMAINS: Final = {"koordinator.sh": Project.KOORDINATOR, "volcano.sh": Project.VOLCANO}
-_ELSEWHERE: Final = f"corewise reads the ConfigMap {CONFIG_NAME} of namespace {CONFIG_NAMESPACE} only"
+_ELSEWHERE: Final = (
+    f"corewise reads that of {CONFIG_NAMESPACE}, or of the namespace in the chart's config.namespace"
+)
 _UNKNOWN: Final = "corewise does not read it here"
 
 
@@ -293,7 +295,7 @@ _KOORDINATOR_POD: Final = (
     *_unread(
         Project.KOORDINATOR,
         Place.POD,
-        "online pods keep the burst that is set in their cgroups",
+        "no burst is set; one that is there is scaled with the quota",
         "koordinator.sh/cpuBurst",
     ),
     *_unread(
@@ -439,7 +441,7 @@ _KOORDINATOR_OTHER: Final = (
     *_unread(
         Project.KOORDINATOR,
         Place.CONFIG,
-        "online pods keep the burst that is set in their cgroups",
+        "no burst is set; one that is there is scaled with the quota",
         f"{CONFIG_NAME}/cpu-burst-config",
     ),
     *_unread(
@@ -466,10 +468,13 @@ _KOORDINATOR_OTHER: Final = (
         "nothing is descheduled; the agents evict offline pods",
         "koord-descheduler-config/koord-descheduler-config",
     ),
-    *_honoured(
+    ForeignName(
+        "ClusterColocationProfile",
         Project.KOORDINATOR,
         Place.OBJECT,
-        {"ClusterColocationProfile": "every field of its spec"},
+        Fate.IN_PART,
+        "every field of its spec is honoured. Its annotation config.koordinator.sh/skip-update-resources and "
+        "label config.koordinator.sh/controller-managed are not, and are warned of",
     ),
     *_unread(
         Project.KOORDINATOR,
@@ -607,7 +612,7 @@ _VOLCANO: Final = (
     *_unread(
         Project.VOLCANO,
         Place.POD,
-        "online pods keep the burst that is set in their cgroups",
+        "no burst is set; one that is there is scaled with the quota",
         "volcano.sh/enable-quota-burst",
         "volcano.sh/quota-burst-time",
     ),
