@@ -27,7 +27,7 @@ from corewise.config.interference.metrics import METRICS as METRICS_OF_INTERFERE
 from corewise.config.interference.metrics import USABLE_SHARE, Metric
 from corewise.service.doors import DOORS, MIB
 from corewise.tracking.extra_specs import SPECS, Support
-from corewise.vocabulary.foreign_names import FOREIGN_NAMES, Fate, Place, Project
+from corewise.vocabulary.foreign_names import FOREIGN_NAMES, Fate, NamePlace, Project
 from corewise.vocabulary.metrics import AGENT, METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, NameKind
 from corewise.vocabulary.reasons import Reason
@@ -391,25 +391,25 @@ def monitoring_page() -> str:
 
 
 WHERE = {
-    Place.NODE: "On Nodes",
-    Place.TOPOLOGY: "On NodeResourceTopologies",
-    Place.POD: "On Pods",
-    Place.RESOURCE: "Resources",
-    Place.CONFIG: "Keys of ConfigMaps",
-    Place.OBJECT: "Custom resources",
-    Place.SCHEDULER: "Scheduler plugins",
-    Place.OPTION: "Options of nova.conf",
-    Place.AGGREGATE: "Metadata of host aggregates",
+    NamePlace.NODE: "On Nodes",
+    NamePlace.TOPOLOGY: "On NodeResourceTopologies",
+    NamePlace.POD: "On Pods",
+    NamePlace.RESOURCE: "Resources",
+    NamePlace.CONFIG: "Keys of ConfigMaps",
+    NamePlace.OBJECT: "Custom resources",
+    NamePlace.SCHEDULER: "Scheduler plugins",
+    NamePlace.OPTION: "Options of nova.conf",
+    NamePlace.AGGREGATE: "Metadata of host aggregates",
 }
 
 
 def coming_from(project: Project) -> str:
     """Return the page for those who know a project, written by hand but for the tables of its names."""
-    found: dict[Place, dict[tuple[Fate, str], list[str]]] = {}
+    found: dict[NamePlace, dict[tuple[Fate, str], list[str]]] = {}
     for row in FOREIGN_NAMES:
         if row.project is project:
             found.setdefault(row.place, {}).setdefault((row.fate, row.instead), []).append(f"`{row.name}`")
-    where = WHERE | ({Place.SCHEDULER: "Filters and weighers"} if project is Project.NOVA else {})
+    where = WHERE | ({NamePlace.SCHEDULER: "Filters and weighers"} if project is Project.NOVA else {})
     parts = [
         f"### {where[place]}\n\n"
         + table(

@@ -19,7 +19,7 @@ from corewise.vocabulary.foreign_names import (
     FOREIGN_NAMES,
     UNREAD_KEYS,
     Fate,
-    Place,
+    NamePlace,
     Project,
     unserved_key,
     unserved_name,
@@ -27,7 +27,7 @@ from corewise.vocabulary.foreign_names import (
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, TABLE, NameKind
 
 DOMAINS = ("koordinator.sh/", "volcano.sh/")
-PLACES = {"Node": Place.NODE, "Pod": Place.POD, "NodeResourceTopology": Place.TOPOLOGY}
+PLACES = {"Node": NamePlace.NODE, "Pod": NamePlace.POD, "NodeResourceTopology": NamePlace.TOPOLOGY}
 
 
 def test_every_foreign_name_that_is_read_is_known() -> None:
@@ -44,9 +44,9 @@ def test_every_foreign_name_that_is_read_is_known() -> None:
 
 def test_what_is_called_honoured_is_read() -> None:
     read = {row.name for row in TABLE}
-    kubernetes = {Place.NODE, Place.POD, Place.TOPOLOGY, Place.RESOURCE, Place.CONFIG}
+    kubernetes = {NamePlace.NODE, NamePlace.POD, NamePlace.TOPOLOGY, NamePlace.RESOURCE, NamePlace.CONFIG}
     called = {
-        each.name.partition("/")[2] if each.place is Place.CONFIG else each.name
+        each.name.partition("/")[2] if each.place is NamePlace.CONFIG else each.name
         for each in FOREIGN_NAMES
         if each.fate is not Fate.NOT_READ and each.place in kubernetes
     }
@@ -56,7 +56,9 @@ def test_what_is_called_honoured_is_read() -> None:
 def test_options_called_honoured_are_those_read() -> None:
     read = {f"[{group}] {option}" for group, options in OPTIONS.items() for option in options}
     called = {
-        each.name for each in FOREIGN_NAMES if each.place is Place.OPTION and each.fate is not Fate.NOT_READ
+        each.name
+        for each in FOREIGN_NAMES
+        if each.place is NamePlace.OPTION and each.fate is not Fate.NOT_READ
     }
     assert called == read
 
@@ -69,45 +71,45 @@ def test_no_name_stands_twice_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "place", "listed"),
     [
-        ("koordinator.sh/qosClass", "LSR", Place.POD, False),
-        ("koordinator.sh/qosClass", "SYSTEM", Place.POD, True),
-        ("koordinator.sh/priority-class", "koord-batch", Place.POD, False),
-        ("koordinator.sh/priority-class", "koord-mid", Place.POD, True),
+        ("koordinator.sh/qosClass", "LSR", NamePlace.POD, False),
+        ("koordinator.sh/qosClass", "SYSTEM", NamePlace.POD, True),
+        ("koordinator.sh/priority-class", "koord-batch", NamePlace.POD, False),
+        ("koordinator.sh/priority-class", "koord-mid", NamePlace.POD, True),
         (
             "scheduling.koordinator.sh/resource-spec",
             '{"preferredCPUBindPolicy":"FullPCPUs"}',
-            Place.POD,
+            NamePlace.POD,
             False,
         ),
         (
             "scheduling.koordinator.sh/resource-spec",
             '{"requiredCPUBindPolicy":"ConstrainedBurst"}',
-            Place.POD,
+            NamePlace.POD,
             True,
         ),
-        ("node.koordinator.sh/cpu-bind-policy", "FullPCPUsOnly", Place.NODE, False),
-        ("node.koordinator.sh/cpu-bind-policy", "SpreadByPCPUs", Place.NODE, True),
+        ("node.koordinator.sh/cpu-bind-policy", "FullPCPUsOnly", NamePlace.NODE, False),
+        ("node.koordinator.sh/cpu-bind-policy", "SpreadByPCPUs", NamePlace.NODE, True),
         (
             "node.koordinator.sh/reservation",
             '{"reservedCPUs":"0","applyPolicy":"ReservedCPUsOnly"}',
-            Place.NODE,
+            NamePlace.NODE,
             False,
         ),
-        ("node.koordinator.sh/reservation", '{"reservedCPUs":"0"}', Place.NODE, True),
-        ("node.koordinator.sh/numa-allocate-strategy", "MostAllocated", Place.NODE, True),
-        ("gang.scheduling.koordinator.sh/name", "g", Place.POD, True),
-        ("volcano.sh/qos-level", "-1", Place.POD, False),
-        ("volcano.sh/preemptable", "true", Place.POD, True),
-        ("volcano.sh/oversubscription", "true", Place.NODE, False),
-        ("volcano.sh/oversubscription-types", "cpu", Place.NODE, True),
-        ("koordinator.sh/never-heard-of", "x", Place.NODE, True),
-        ("batch.volcano.sh/never-heard-of", "x", Place.POD, True),
-        ("node.corewise.io/owned-cpus", "x", Place.NODE, False),
-        ("notkoordinator.sh/x", "x", Place.NODE, False),
-        ("app.kubernetes.io/name", "volcano.sh", Place.POD, False),
+        ("node.koordinator.sh/reservation", '{"reservedCPUs":"0"}', NamePlace.NODE, True),
+        ("node.koordinator.sh/numa-allocate-strategy", "MostAllocated", NamePlace.NODE, True),
+        ("gang.scheduling.koordinator.sh/name", "g", NamePlace.POD, True),
+        ("volcano.sh/qos-level", "-1", NamePlace.POD, False),
+        ("volcano.sh/preemptable", "true", NamePlace.POD, True),
+        ("volcano.sh/oversubscription", "true", NamePlace.NODE, False),
+        ("volcano.sh/oversubscription-types", "cpu", NamePlace.NODE, True),
+        ("koordinator.sh/never-heard-of", "x", NamePlace.NODE, True),
+        ("batch.volcano.sh/never-heard-of", "x", NamePlace.POD, True),
+        ("node.corewise.io/owned-cpus", "x", NamePlace.NODE, False),
+        ("notkoordinator.sh/x", "x", NamePlace.NODE, False),
+        ("app.kubernetes.io/name", "volcano.sh", NamePlace.POD, False),
     ],
 )
-def test_names_on_objects_that_are_listed(name: str, value: str, place: Place, listed: bool) -> None:
+def test_names_on_objects_that_are_listed(name: str, value: str, place: NamePlace, listed: bool) -> None:
     row = unserved_name(name, value, place)
     assert (row is not None) is listed
     if row is not None:

@@ -18,7 +18,7 @@ from corewise.kube.resources import CONFIG_MAPS, PODS
 from corewise.vocabulary.foreign_names import (
     CONFIG_MAPS as THEIR_CONFIG_MAPS,
 )
-from corewise.vocabulary.foreign_names import ForeignName, Place, unserved_key, unserved_name
+from corewise.vocabulary.foreign_names import ForeignName, NamePlace, unserved_key, unserved_name
 
 if TYPE_CHECKING:
     from corewise.kube.client import Client
@@ -45,10 +45,10 @@ class FoundName:
 class FoundNames:
     """The names found so far. ``unread``: what could not be looked at."""
 
-    found: dict[tuple[Place, str], FoundName] = field(default_factory=dict)
+    found: dict[tuple[NamePlace, str], FoundName] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
 
-    def look_at(self, objects: Iterable[ObjectMeta], place: Place) -> None:
+    def look_at(self, objects: Iterable[ObjectMeta], place: NamePlace) -> None:
         """Count the names in labels and annotations."""
         for each in objects:
             called = f"{each.namespace}/{each.name}" if each.namespace else each.name
@@ -75,7 +75,7 @@ class FoundNames:
     @property
     def sorted(self) -> Sequence[FoundName]:
         """Those of a project together, in the order of the places."""
-        places = list(Place)
+        places = list(NamePlace)
         return sorted(
             self.found.values(),
             key=lambda each: (each.row.project.value, places.index(each.row.place), each.name),
@@ -87,11 +87,11 @@ async def foreign_names(
 ) -> FoundNames:
     """Look at a cluster, whose nodes and topologies are known already."""
     names = FoundNames()
-    names.look_at(nodes, Place.NODE)
-    names.look_at(topologies, Place.TOPOLOGY)
+    names.look_at(nodes, NamePlace.NODE)
+    names.look_at(topologies, NamePlace.TOPOLOGY)
     try:
         pods = await client.list(PODS.typed(PartialObject))
-        names.look_at((each.metadata for each in pods), Place.POD)
+        names.look_at((each.metadata for each in pods), NamePlace.POD)
     except Forbidden:
         names.unread.append("Pods")
     try:

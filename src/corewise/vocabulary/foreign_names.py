@@ -61,7 +61,7 @@ class Project(Enum):
     NOVA = "Nova"
 
 
-class Place(Enum):
+class NamePlace(Enum):
     """Where a name stands."""
 
     NODE = "Node"
@@ -98,7 +98,7 @@ class ForeignName:
 
     name: str
     project: Project
-    place: Place
+    place: NamePlace
     fate: Fate
     instead: str
     differs: Callable[[str], bool] = _always
@@ -120,18 +120,18 @@ _ELSEWHERE: Final = (
 _UNKNOWN: Final = "corewise does not read it here"
 
 
-def _honoured(project: Project, place: Place, rows: Mapping[str, str]) -> tuple[ForeignName, ...]:
+def _honoured(project: Project, place: NamePlace, rows: Mapping[str, str]) -> tuple[ForeignName, ...]:
     return tuple(ForeignName(name, project, place, Fate.HONOURED, text) for name, text in rows.items())
 
 
-def _unread(project: Project, place: Place, instead: str, *names: str) -> tuple[ForeignName, ...]:
+def _unread(project: Project, place: NamePlace, instead: str, *names: str) -> tuple[ForeignName, ...]:
     return tuple(ForeignName(name, project, place, Fate.NOT_READ, instead) for name in names)
 
 
 _KOORDINATOR_NODE: Final = (
     *_honoured(
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         {
             NORMALIZATION_ENABLED: "switches normalization on or off for the node",
             NORMALIZATION_RATIO: "the manager writes it",
@@ -144,7 +144,7 @@ _KOORDINATOR_NODE: Final = (
     ForeignName(
         RESERVATION,
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         Fate.IN_PART,
         "no pod gets the CPUs as its own. Allocatable stays as it is, and shared pods run on these CPUs: "
         "reserve amounts with kubelet's systemReserved",
@@ -153,7 +153,7 @@ _KOORDINATOR_NODE: Final = (
     ForeignName(
         CPU_BIND_POLICY,
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         Fate.IN_PART,
         "`FullPCPUsOnly` is honoured. With `SpreadByPCPUs` each pod's own policy decides: state it in the "
         "pod's resource-spec",
@@ -163,14 +163,14 @@ _KOORDINATOR_NODE: Final = (
     ForeignName(
         "node.koordinator.sh/numa-allocate-strategy",
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         Fate.NOT_READ,
         "CPUs come from the fullest NUMA node that has enough of them",
         warned=True,
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         "oversubscription-config sets `ratio`, by nodeConfigs for some nodes",
         "node.koordinator.sh/colocation-strategy",
         "node.koordinator.sh/cpu-reclaim-ratio",
@@ -178,52 +178,52 @@ _KOORDINATOR_NODE: Final = (
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         "no mid resources are offered",
         "node.koordinator.sh/mid-static-cpu-reserved-ratio",
         "node.koordinator.sh/mid-static-memory-reserved-ratio",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         f"SYSTEM pods get no CPUs of their own: keep CPUs free of owners with `{RESERVATION}`",
         "node.koordinator.sh/system-qos-resource",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         "NUMA zones have the amounts that the agent reports",
         "node.koordinator.sh/enable-numa-reservation",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         "the whole offer is for Kubernetes' offline pods",
         "node.koordinator.sh/originExtendedAllocatable",
         "node.koordinator.sh/thirdPartyAllocations",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         "nodes are filtered by requests, and by memory bandwidth and cache (interference); not by CPU use",
         "scheduling.koordinator.sh/usage-thresholds",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         "network is not managed",
         "node.koordinator.sh/network-bandwidth",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.NODE,
+        NamePlace.NODE,
         "devices are left to device plugins and DRA",
         "node.koordinator.sh/gpu-*",
         "node.koordinator.sh/secondary-device-well-planned",
     ),
     *_honoured(
         Project.KOORDINATOR,
-        Place.TOPOLOGY,
+        NamePlace.TOPOLOGY,
         {
             CPU_BASIC_INFO: "the agent writes it",
             CPU_TOPOLOGY: "the agent writes it",
@@ -234,19 +234,19 @@ _KOORDINATOR_NODE: Final = (
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.TOPOLOGY,
+        NamePlace.TOPOLOGY,
         "the agent itself finds which CPUs nobody owns",
         "node.koordinator.sh/cpu-shared-pools",
         "node.koordinator.sh/be-cpu-shared-pools",
     ),
-    *_unread(Project.KOORDINATOR, Place.TOPOLOGY, "it is read on the Node", RESERVATION),
+    *_unread(Project.KOORDINATOR, NamePlace.TOPOLOGY, "it is read on the Node", RESERVATION),
 )
 
 _KOORDINATOR_POD: Final = (
     ForeignName(
         QOS_CLASS,
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         Fate.IN_PART,
         "LSE and SYSTEM count only in the namespaces of `--restricted-qos-namespace`",
         differs=lambda value: value in {"LSE", "SYSTEM"},
@@ -254,7 +254,7 @@ _KOORDINATOR_POD: Final = (
     ForeignName(
         PRIORITY_CLASS,
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         Fate.IN_PART,
         "`koord-batch` marks the pod as offline. `koord-mid` and `koord-free` change nothing",
         differs=lambda value: value in {"koord-mid", "koord-free"},
@@ -262,7 +262,7 @@ _KOORDINATOR_POD: Final = (
     ForeignName(
         RESOURCE_SPEC,
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         Fate.IN_PART,
         "`ConstrainedBurst` is refused where the pod owns CPUs (`ConstrainedBurstNotServed`), else not read: "
         "the pod runs on all shared CPUs. `Default` is FullPCPUs",
@@ -271,7 +271,7 @@ _KOORDINATOR_POD: Final = (
     ForeignName(
         NUMA_SPEC,
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         Fate.IN_PART,
         "`numaTopologyPolicy` is honoured. `singleNUMANodeExclusive` is not read: pods of one and of several "
         "NUMA nodes share them",
@@ -279,13 +279,13 @@ _KOORDINATOR_POD: Final = (
     ),
     *_honoured(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         {RESOURCE_STATUS: "the scheduler writes it when it binds the pod"},
     ),
-    *_unread(Project.KOORDINATOR, Place.POD, "pods are ordered by spec.priority", SUB_PRIORITY),
+    *_unread(Project.KOORDINATOR, NamePlace.POD, "pods are ordered by spec.priority", SUB_PRIORITY),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "the offline pod with the lowest priority goes first, then the youngest",
         "koordinator.sh/eviction-*",
         "koordinator.sh/evict-*",
@@ -294,13 +294,13 @@ _KOORDINATOR_POD: Final = (
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "no burst is set; one that is there is scaled with the quota",
         "koordinator.sh/cpuBurst",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "offline pods are held by quotas (cpu-suppression-config), weights and memory limits",
         "koordinator.sh/cpuQOS",
         "koordinator.sh/memoryQOS",
@@ -308,13 +308,13 @@ _KOORDINATOR_POD: Final = (
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "resource-qos-config limits cache and bandwidth of all offline pods together",
         "node.koordinator.sh/resctrl",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "network and disks are not managed",
         "koordinator.sh/networkQOS",
         "koordinator.sh/netQoSClass",
@@ -322,20 +322,20 @@ _KOORDINATOR_POD: Final = (
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "kubelet sets it",
         "koordinator.sh/oom-score-adj",
         "koordinator.sh/oom-score-adj-spec",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "the agent reads requests of batch resources from the pod's spec",
         "node.koordinator.sh/extended-resource-spec",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "cpu and memory of offline pods become batch resources when the pod is created, and only then",
         "pod.koordinator.sh/replace-resources",
         "pod.koordinator.sh/mutating-update",
@@ -343,7 +343,7 @@ _KOORDINATOR_POD: Final = (
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "pods are scheduled one by one: use another scheduler for gangs",
         "gang.scheduling.koordinator.sh/*",
         "scheduling.koordinator.sh/bind-gang-*",
@@ -351,13 +351,13 @@ _KOORDINATOR_POD: Final = (
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "use Kubernetes' ResourceQuota",
         "quota.scheduling.koordinator.sh/*",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "nothing is reserved for pods to come",
         "scheduling.koordinator.sh/reservation-*",
         "scheduling.koordinator.sh/exact-match-reservation",
@@ -368,7 +368,7 @@ _KOORDINATOR_POD: Final = (
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "devices are left to device plugins and DRA",
         "scheduling.koordinator.sh/device-*",
         "scheduling.koordinator.sh/gpu-*",
@@ -376,20 +376,20 @@ _KOORDINATOR_POD: Final = (
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "a pod counts by its requests, and by its interference profile until it has been measured",
         "scheduling.koordinator.sh/load-estimated-*",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "preemption is kube-scheduler's: set preemptionPolicy of a PriorityClass",
         "scheduling.koordinator.sh/preemption-policy",
         "scheduling.koordinator.sh/disable-preemptible",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.POD,
+        NamePlace.POD,
         "spec.schedulerName decides",
         "scheduling.koordinator.sh/scheduler-name",
         "internal.scheduling.koordinator.sh/*",
@@ -399,12 +399,12 @@ _KOORDINATOR_POD: Final = (
 _KOORDINATOR_OTHER: Final = (
     *_honoured(
         Project.KOORDINATOR,
-        Place.RESOURCE,
+        NamePlace.RESOURCE,
         {BATCH_CPU: "offered by the agent", BATCH_MEMORY: "offered by the agent"},
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.RESOURCE,
+        NamePlace.RESOURCE,
         "not offered: a pod that requests it stays pending",
         "kubernetes.io/mid-cpu",
         "kubernetes.io/mid-memory",
@@ -412,7 +412,7 @@ _KOORDINATOR_OTHER: Final = (
     ),
     *_honoured(
         Project.KOORDINATOR,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         {
             f"{CONFIG_NAME}/{NORMALIZATION_KEY}": "in namespace corewise-system, like all keys",
             f"{CONFIG_NAME}/{AMPLIFICATION_KEY}": "ratios of cpu and memory",
@@ -421,71 +421,71 @@ _KOORDINATOR_OTHER: Final = (
     ForeignName(
         f"{CONFIG_NAME}/{RESOURCE_QOS_KEY}",
         Project.KOORDINATOR,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         Fate.IN_PART,
         "`beClass.resctrlQOS` is honoured; `corewise config check` names every other member",
     ),
     ForeignName(
         f"{CONFIG_NAME}/{RESOURCE_THRESHOLD_KEY}",
         Project.KOORDINATOR,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         Fate.IN_PART,
         "`memoryEvict...` and `cpuEvict...` are honoured; `corewise config check` names every other member",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         f"{OVERSUBSCRIPTION_KEY} says what is offered to offline pods",
         f"{CONFIG_NAME}/colocation-config",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         "no burst is set; one that is there is scaled with the quota",
         f"{CONFIG_NAME}/cpu-burst-config",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         "kernel settings of the host stay as they are",
         f"{CONFIG_NAME}/system-config",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         "programs outside pods count as online, and are never held back",
         f"{CONFIG_NAME}/host-application-config",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         "`corewise scheduler config` prints the extender for kube-scheduler's own configuration",
         "koord-scheduler-config/koord-scheduler-config",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         "nothing is descheduled; the agents evict offline pods",
         "koord-descheduler-config/koord-descheduler-config",
     ),
     ForeignName(
         "ClusterColocationProfile",
         Project.KOORDINATOR,
-        Place.OBJECT,
+        NamePlace.OBJECT,
         Fate.IN_PART,
         "every field of its spec is honoured. Its annotation config.koordinator.sh/skip-update-resources and "
         "label config.koordinator.sh/controller-managed are not, and are warned of",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.OBJECT,
+        NamePlace.OBJECT,
         "settings reach the agents through the ConfigMap; use is in `metrics` of the agents",
         "NodeSLO",
         "NodeMetric",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.OBJECT,
+        NamePlace.OBJECT,
         "no counterpart",
         "Reservation",
         "Device",
@@ -499,7 +499,7 @@ _KOORDINATOR_OTHER: Final = (
     ForeignName(
         "NodeNUMAResource",
         Project.KOORDINATOR,
-        Place.SCHEDULER,
+        NamePlace.SCHEDULER,
         Fate.IN_PART,
         "`corewise scheduler` does this. Of its args: `defaultCPUBindPolicy` is FullPCPUs, and "
         "`scoringStrategy` is `scoring` in the file of `--config`",
@@ -507,19 +507,19 @@ _KOORDINATOR_OTHER: Final = (
     ForeignName(
         "NodeResourcesFitPlus",
         Project.KOORDINATOR,
-        Place.SCHEDULER,
+        NamePlace.SCHEDULER,
         Fate.NOT_READ,
         "kube-scheduler's NodeResourcesFit scores; `corewise scheduler config` prints its weights",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.SCHEDULER,
+        NamePlace.SCHEDULER,
         "the plugin Interference goes by memory bandwidth, cache and latency",
         "LoadAwareScheduling",
     ),
     *_unread(
         Project.KOORDINATOR,
-        Place.SCHEDULER,
+        NamePlace.SCHEDULER,
         "no counterpart: kube-scheduler's own plugins go on working",
         "Reservation",
         "ElasticQuota",
@@ -533,66 +533,66 @@ _KOORDINATOR_OTHER: Final = (
 _VOLCANO: Final = (
     *_honoured(
         Project.VOLCANO,
-        Place.NODE,
+        NamePlace.NODE,
         {OVERSUBSCRIPTION: "whether the node offers batch resources"},
     ),
     ForeignName(
         "volcano.sh/oversubscription-types",
         Project.VOLCANO,
-        Place.NODE,
+        NamePlace.NODE,
         Fate.NOT_READ,
         "CPU and memory are both offered; only `ratio` of oversubscription-config makes the offers smaller",
         warned=True,
     ),
     *_unread(
         Project.VOLCANO,
-        Place.NODE,
+        NamePlace.NODE,
         f"`{OVERSUBSCRIPTION}` alone lets offline pods in",
         "volcano.sh/colocation",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.NODE,
+        NamePlace.NODE,
         f"the offer is {BATCH_CPU} and {BATCH_MEMORY} in allocatable",
         "volcano.sh/oversubscription-cpu",
         "volcano.sh/oversubscription-memory",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.NODE,
+        NamePlace.NODE,
         "resource-threshold-config says when offline pods are evicted",
         "volcano.sh/evicting-*",
         "volcano.sh/oversubscription-evicting-*",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.NODE,
+        NamePlace.NODE,
         "the offer shrinks instead, and kube-scheduler stops placing offline pods",
         "volcano.sh/offline-job-evicting",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.NODE,
+        NamePlace.NODE,
         "nodeConfigs of each key select nodes by any label",
         "colocation-policy",
         "volcano.sh/colocation-config*",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.NODE,
+        NamePlace.NODE,
         "network is not managed",
         "volcano.sh/network-bandwidth-rate",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.NODE,
+        NamePlace.NODE,
         "devices are left to device plugins and DRA",
         "volcano.sh/node-vgpu-*",
         "volcano.sh/gpu-*",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.NODE,
+        NamePlace.NODE,
         "kube-scheduler places pods: use node labels and affinity",
         "volcano.sh/nodegroup-name",
         "volcano.sh/revocable-zone",
@@ -600,38 +600,38 @@ _VOLCANO: Final = (
     ),
     *_honoured(
         Project.VOLCANO,
-        Place.POD,
+        NamePlace.POD,
         {QOS_LEVEL: "below 0, or `BE`, marks the pod as offline; all other levels are online alike"},
     ),
     *_unread(
         Project.VOLCANO,
-        Place.POD,
+        NamePlace.POD,
         "kube-scheduler preempts by priority: `false` protects no pod, `true` offers none",
         "volcano.sh/preemptable",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.POD,
+        NamePlace.POD,
         "no burst is set; one that is there is scaled with the quota",
         "volcano.sh/enable-quota-burst",
         "volcano.sh/quota-burst-time",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.POD,
+        NamePlace.POD,
         "the ConfigMap alone has settings",
         "volcano.sh/colocation-config*",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.POD,
+        NamePlace.POD,
         f"state it in `{NUMA_SPEC}`",
         "volcano.sh/numa-topology-policy",
         "volcano.sh/topology-decision",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.POD,
+        NamePlace.POD,
         "a PodDisruptionBudget protects pods from eviction",
         "volcano.sh/jdb-*",
         "volcano.sh/cooldown-time",
@@ -639,7 +639,7 @@ _VOLCANO: Final = (
     ),
     *_unread(
         Project.VOLCANO,
-        Place.POD,
+        NamePlace.POD,
         "they are for Volcano's own scheduler and controllers, which may run beside corewise",
         "volcano.sh/job-*",
         "volcano.sh/task-*",
@@ -649,44 +649,44 @@ _VOLCANO: Final = (
     ),
     *_unread(
         Project.VOLCANO,
-        Place.POD,
+        NamePlace.POD,
         "devices are left to device plugins and DRA",
         "volcano.sh/vgpu-*",
         "volcano.sh/gpu-*",
     ),
     *_honoured(
         Project.VOLCANO,
-        Place.RESOURCE,
+        NamePlace.RESOURCE,
         {BATCH_CPU: "offered by the agent", BATCH_MEMORY: "offered by the agent"},
     ),
     *_unread(
         Project.VOLCANO,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         f"{CONFIG_NAME} of namespace {CONFIG_NAMESPACE} has the settings. Of this one only "
         "`cpuThrottlingConfig.enable` is honoured, copied into its key cpu-suppression-config",
         "volcano-agent-configuration/colocation-config",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.CONFIG,
+        NamePlace.CONFIG,
         "kube-scheduler is configured as before",
         "volcano-scheduler-configmap/volcano-scheduler.conf",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.OBJECT,
+        NamePlace.OBJECT,
         "oversubscription-config and cpu-suppression-config of the ConfigMap",
         "ColocationConfiguration",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.OBJECT,
+        NamePlace.OBJECT,
         "the agent writes NodeResourceTopology",
         "Numatopology",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.OBJECT,
+        NamePlace.OBJECT,
         "no counterpart; they work on beside corewise",
         "Job",
         "Queue",
@@ -695,19 +695,19 @@ _VOLCANO: Final = (
     ),
     *_unread(
         Project.VOLCANO,
-        Place.SCHEDULER,
+        NamePlace.SCHEDULER,
         f"`corewise scheduler`, with `{NUMA_SPEC}`",
         "numaaware",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.SCHEDULER,
+        NamePlace.SCHEDULER,
         "the plugin Interference goes by memory bandwidth, cache and latency",
         "usage",
     ),
     *_unread(
         Project.VOLCANO,
-        Place.SCHEDULER,
+        NamePlace.SCHEDULER,
         "no counterpart",
         "gang",
         "drf",
@@ -721,7 +721,7 @@ _VOLCANO: Final = (
 _NOVA: Final = (
     *_honoured(
         Project.NOVA,
-        Place.OPTION,
+        NamePlace.OPTION,
         {
             "[compute] cpu_dedicated_set": "these CPUs are PCPU",
             "[compute] cpu_shared_set": "these CPUs are VCPU, and serve emulator threads",
@@ -735,20 +735,20 @@ _NOVA: Final = (
     ForeignName(
         "[DEFAULT] vcpu_pin_set",
         Project.NOVA,
-        Place.OPTION,
+        NamePlace.OPTION,
         Fate.IN_PART,
         "deprecated: PCPU and VCPU, until a new option is set",
     ),
     ForeignName(
         "[DEFAULT] reserved_host_cpus",
         Project.NOVA,
-        Place.OPTION,
+        NamePlace.OPTION,
         Fate.IN_PART,
         "deprecated: counts while no new option is set",
     ),
     *_unread(
         Project.NOVA,
-        Place.OPTION,
+        NamePlace.OPTION,
         "memory is offered once, disk as `--disk-gb` says",
         "[DEFAULT] ram_allocation_ratio",
         "[DEFAULT] initial_ram_allocation_ratio",
@@ -759,7 +759,7 @@ _NOVA: Final = (
     ),
     *_unread(
         Project.NOVA,
-        Place.OPTION,
+        NamePlace.OPTION,
         "no governor is set, and no CPU is taken offline",
         "[libvirt] cpu_power_management_strategy",
         "[libvirt] cpu_power_governor_low",
@@ -767,20 +767,20 @@ _NOVA: Final = (
     ),
     *_unread(
         Project.NOVA,
-        Place.OPTION,
+        NamePlace.OPTION,
         "the fallback is sent only where no host with PCPU can take the guest",
         "[workarounds] disable_fallback_pcpu_query",
     ),
     *_unread(
         Project.NOVA,
-        Place.OPTION,
+        NamePlace.OPTION,
         "the model of guests' CPUs stays as their domains have it",
         "[libvirt] cpu_mode",
         "[libvirt] cpu_models",
     ),
     *_unread(
         Project.NOVA,
-        Place.SCHEDULER,
+        NamePlace.SCHEDULER,
         "hosts are weighed by free CPUs of the requested kind: `--pack`, `--scores`",
         "CPUWeigher",
         "RAMWeigher",
@@ -791,7 +791,7 @@ _NOVA: Final = (
     ),
     *_honoured(
         Project.NOVA,
-        Place.SCHEDULER,
+        NamePlace.SCHEDULER,
         {
             "NUMATopologyFilter": "NUMA fit and thread policy, by the host's ledger",
             "AggregateInstanceExtraSpecsFilter": "with `--aggregates`",
@@ -801,7 +801,7 @@ _NOVA: Final = (
     ),
     *_unread(
         Project.NOVA,
-        Place.SCHEDULER,
+        NamePlace.SCHEDULER,
         "no counterpart",
         "ServerGroupAntiAffinityFilter",
         "ServerGroupAffinityFilter",
@@ -812,12 +812,12 @@ _NOVA: Final = (
     ),
     *_honoured(
         Project.NOVA,
-        Place.AGGREGATE,
+        NamePlace.AGGREGATE,
         {"availability_zone": "`--zone`", "KEY": "`aggregate_instance_extra_specs:KEY`, with `--aggregates`"},
     ),
     *_unread(
         Project.NOVA,
-        Place.AGGREGATE,
+        NamePlace.AGGREGATE,
         "tenants are not kept apart, and ratios are the host's own",
         "filter_tenant_id",
         "cpu_allocation_ratio",
@@ -834,7 +834,7 @@ _FAMILIES: Final = sorted(
 _WARNED: Final = tuple(each for each in FOREIGN_NAMES if each.warned)
 
 CONFIG_MAPS: Final = tuple(
-    dict.fromkeys(each.name.partition("/")[0] for each in FOREIGN_NAMES if each.place is Place.CONFIG)
+    dict.fromkeys(each.name.partition("/")[0] for each in FOREIGN_NAMES if each.place is NamePlace.CONFIG)
 )
 """The names of their ConfigMaps."""
 UNREAD_KEYS: Final = {
@@ -845,7 +845,7 @@ UNREAD_KEYS: Final = {
 """Keys of the ConfigMap that corewise does not read, and what it does instead."""
 
 
-def unserved_name(name: str, value: str, place: Place) -> ForeignName | None:
+def unserved_name(name: str, value: str, place: NamePlace) -> ForeignName | None:
     """Return the row of a name found on an object, if its value is not honoured there."""
     row = _EXACT.get((place, name)) or _row_of_family(name, place)
     return row if row is not None and row.is_unserved(value) else None
@@ -854,9 +854,9 @@ def unserved_name(name: str, value: str, place: Place) -> ForeignName | None:
 def unserved_key(config_map: str, namespace: str, key: str) -> ForeignName | None:
     """Return the row of a key of one of CONFIG_MAPS, if it is not honoured there."""
     name = f"{config_map}/{key}"
-    row = _EXACT.get((Place.CONFIG, name))
+    row = _EXACT.get((NamePlace.CONFIG, name))
     if config_map == CONFIG_NAME and namespace != CONFIG_NAMESPACE:
-        return ForeignName(name, Project.KOORDINATOR, Place.CONFIG, Fate.NOT_READ, _ELSEWHERE)
+        return ForeignName(name, Project.KOORDINATOR, NamePlace.CONFIG, Fate.NOT_READ, _ELSEWHERE)
     return row if row is not None and row.is_unserved("") else None
 
 
@@ -868,7 +868,7 @@ def unserved_on_node(labels: Mapping[str, str], annotations: Mapping[str, str]) 
             yield f"{row.name} of {row.project.value} is not honoured: {row.instead}"
 
 
-def _row_of_family(name: str, place: Place) -> ForeignName | None:
+def _row_of_family(name: str, place: NamePlace) -> ForeignName | None:
     for row in _FAMILIES:
         if row.place is place and row.names(name):
             return row
