@@ -276,7 +276,7 @@ for line in sys.stdin:
     print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-"""Run modules in forks of one process that has imported them: a JSON line each, answered by PID and exit code.
+"""Run modules in forks of one process that has imported them. A JSON line each; answers: PID, then exit code.
 The process lacks what lets root read and write every file, and listen on every port."""
 
 IMPORTED = [
