@@ -33,6 +33,7 @@ from corewise.vocabulary.names import (
     SUPPRESSION_KEY,
 )
 from kubedouble import LocalAPIServer
+from loop_steps import FEW, counted
 
 QUICK = {"intervalSeconds": 1}
 AT_ONCE = {"adjustStep": 1}
@@ -205,6 +206,15 @@ async def test_a_bad_key_of_the_configmap_changes_nothing_and_is_told(world: Age
         assert settings is not None
         assert settings.enabled
         assert world.offline.quota().quota == OFFERED
+
+
+async def test_the_largest_configmap_is_a_short_step(world: AgentWorld) -> None:
+    entries = [{"nodeSelector": {"matchLabels": {"pool": f"{at}"}}, "enable": True} for at in range(1000)]
+    async with world.agent() as agent:
+        with counted() as steps:
+            await world.configure(oversubscription={"nodeConfigs": entries}, suppression={"adjustStep": 1.5})
+            await until(lambda: bool(agent.offline.configuration.problems))
+    assert 0 < steps.most < FEW, steps.where
 
 
 async def test_without_leave_to_read_the_configmap_quotas_are_divided_all_the_same(world: AgentWorld) -> None:

@@ -25,7 +25,7 @@ from corewise.config.decoding import MOST_PROBLEMS, Severity
 from corewise.config.json_text import LARGEST_EXPONENT, LONGEST_NUMBER, read_json
 from corewise.config.node_configs import MOST_COMPARED, MOST_ENTRIES
 from corewise.config.yaml_text import read_yaml
-from corewise.service.webhooks import MOST_AT_ONCE
+from corewise.service.reader import MOST_AT_ONCE
 from corewise.vocabulary.names import NORMALIZATION_KEY
 from corewise.vocabulary.selectors import AllowedValues, LabelSelector, Operator, Requirement
 

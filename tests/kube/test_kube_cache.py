@@ -145,6 +145,44 @@ def test_a_list_then_changes() -> None:
     assert followed.changes == ["- > n1@3", "- > n2@4", "- > n3@6", "n1@3 > n1@7", "n2@8 > -"]
 
 
+def test_new_objects_are_prepared_before_they_count() -> None:
+    async def main() -> list[str]:
+        steps = (
+            Lists(listing(5, node("n1", 1), node("n2", 2))),
+            Watches("5", (event("MODIFIED", node("n1", 6)), event("DELETED", node("n2", 7))), error=TOO_OLD),
+            Lists(listing(9, node("n1", 6), node("n3", 8))),
+        )
+        seen: list[str] = []
+
+        async def prepare(new: Node) -> None:
+            await asyncio.sleep(1)
+            seen.append(f"{new.metadata.name}@{new.metadata.resource_version} {sorted(cache.items)}")
+
+        cache = Cache(
+            Client(CONFIG, transport=scripted(steps)),
+            NODES,
+            prepare=prepare,
+            on_change=lambda old, new: seen.append(describe(old, new)),
+            clock=VirtualClock(),
+        )
+        with suppress(TimeoutError):
+            async with asyncio.timeout(100):
+                await cache.run()
+        return seen
+
+    assert run_virtual(main()) == [
+        "n1@1 []",
+        "n2@2 []",
+        "- > n1@1",
+        "- > n2@2",
+        "n1@6 ['n1', 'n2']",
+        "n1@1 > n1@6",
+        "n2@7 > -",
+        "n3@8 ['n1']",
+        "- > n3@8",
+    ]
+
+
 def test_a_watch_that_ends_in_order_goes_on_from_the_last_version_without_a_list() -> None:
     followed = follow(
         Lists(listing(5)),

@@ -34,6 +34,7 @@ from corewise.scheduler.program import Scheduler
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import BIND_REFUSALS
 from corewise.vocabulary.reasons import Reason
+from loop_steps import FEW, counted
 from manager.world import eventually, until
 from prometheus.fake_prometheus import Answers, fake_prometheus, said
 from scheduler.program_world import (
@@ -262,6 +263,15 @@ async def test_a_bad_file_leaves_the_old_one_in_force_and_is_told_with_its_place
     path.write_text(FILE)
     assert await is_applied(file)
     assert len(applied) == 2
+
+
+async def test_a_long_file_is_a_short_step(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.yaml"
+    path.write_text("\n".join(f"unknown{at}: {at}" for at in range(5000)))
+    file = configuration_file.ConfigurationFile(str(path), lambda _: None)
+    with counted() as steps:
+        assert not await asyncio.create_task(is_applied(file))
+    assert 0 < steps.most < FEW, steps.where
 
 
 async def test_a_file_that_is_gone_leaves_the_old_one_in_force(

@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -44,12 +45,13 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import Clock, rfc3339
 from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
-from corewise.kube.objects import ObjectReference
+from corewise.kube.objects import ConfigMap, ObjectReference
 from corewise.kube.resources import NODES
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity, QuantityError, Ratio
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
+from corewise.service.reader import in_reader
 from corewise.suppression.offer import NO_AMOUNTS, OfflineAmounts, due, published_form
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import OFFLINE_EVICTIONS, OVERSUBSCRIPTION_WRITES
@@ -267,6 +269,7 @@ class OfflineLoop:
         self._latest: tuple[Tick, float] = Tick(), 0.0
         self._labels: object = None
         self._read: object = _UNREAD
+        self._prepared: asyncio.Future[ColocationConfiguration] | None = None
         self.configuration = ColocationConfiguration()
         self.controller = OfflineController(local, options.root)
         self.publisher = Publisher(rehearses=options.dry_run)
@@ -281,6 +284,12 @@ class OfflineLoop:
         if node.metadata.labels != self._labels:
             self._labels = node.metadata.labels
             self.wake()
+
+    async def prepare(self, config_map: ConfigMap) -> None:
+        """Read a ConfigMap in a thread, before it counts."""
+        reading = in_reader(partial(self.configuration.after, config_map))
+        await asyncio.wait([reading])
+        self._prepared = reading
 
     async def run(self, heartbeats: Heartbeats) -> None:
         await self._watched.synced()
@@ -391,7 +400,10 @@ class OfflineLoop:
         config_map = self._watched.config
         if self._watched.config_known.is_set() and config_map is not self._read:
             logged = self.configuration.warnings
-            self.configuration.read(config_map)
+            if config_map is not None and self._prepared is not None:
+                self.configuration = self._prepared.result()
+            else:
+                self.configuration = self.configuration.after(None)
             self._read = config_map
             self._local.problem_log.update("ConfigMap", self.configuration.problems)
             for warning in self.configuration.warnings:

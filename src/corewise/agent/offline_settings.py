@@ -15,6 +15,7 @@ and the last good one stays: off, if there was none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -75,6 +76,12 @@ class ColocationConfiguration:
         self._eviction: EvictionConfig | None = None
         self.problems: dict[str, str] = {}
         self.warnings: list[str] = []
+
+    def after(self, config_map: ConfigMap | None) -> ColocationConfiguration:
+        """Return what follows from the ConfigMap, and leave this as it is."""
+        following = copy(self)
+        following.read(config_map)
+        return following
 
     def read(self, config_map: ConfigMap | None) -> None:
         """Take the ConfigMap; None: there is none."""

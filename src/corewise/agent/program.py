@@ -128,6 +128,7 @@ class Agent:
             options.node,
             node_changed=self._node_changed,
             pods_changed=self._pods_changed,
+            prepare_config=lambda config_map: self.offline.prepare(config_map),  # noqa: PLW0108 - made below
             config_changed=lambda _config_map: self.offline.wake(),
             config_namespace=options.config_namespace,
             clock=clock,

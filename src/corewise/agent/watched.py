@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any
 
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
@@ -22,8 +22,8 @@ class Watched:
     """Three caches, bounded by field selectors to one node and one ConfigMap.
 
     ``node_changed`` is called with the Node, ``pods_changed`` after a change that a quota could follow from,
-    ``config_changed`` with the ConfigMap, None when it is gone. Quotas need no ConfigMap: where it cannot be
-    listed only what it configures has to wait.
+    ``config_changed`` with the ConfigMap, None when it is gone; ``prepare_config`` is awaited first. Quotas
+    need no ConfigMap: where it cannot be listed only what it configures has to wait.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class Watched:
         *,
         node_changed: Callable[[AgentNode], None],
         pods_changed: Callable[[], None],
+        prepare_config: Callable[[ConfigMap], Awaitable[None]],
         config_changed: Callable[[ConfigMap | None], None],
         config_namespace: str,
         clock: Clock,
@@ -57,6 +58,7 @@ class Watched:
             CONFIG_MAPS,
             namespace=config_namespace,
             field_selector=f"metadata.name={CONFIG_NAME}",
+            prepare=prepare_config,
             on_change=lambda _old, new: config_changed(new),
             clock=clock,
         )

@@ -290,7 +290,7 @@ class TopData:
 
     def _rows_of_nodes(self, now: datetime) -> list[NodeRow]:
         if not self.snapshot.reading.present:
-            self.snapshot.read_configuration()
+            self.snapshot.without_config_map()
         if self._pods_known != self.snapshot.pods.synced.is_set():
             self._pods_known = not self._pods_known
             self._outdate_all()

@@ -9,6 +9,7 @@ Invariants:
 - An object that cannot be decoded never takes its good predecessor away; ``problems`` names it until it can.
 - ``on_change(old, new)`` is called after ``items`` has changed: old is None when the object is new, new is
   None when it is gone. It must be quick, and what it raises ends ``run``, as a bug should.
+- ``prepare(new)`` is awaited before the copy has a new object, one at a time: what takes long happens there.
 - A change at which ``on_change`` raised is not lost: the next ``run`` takes it back, lists anew and delivers
   it again, after all others, so that one object which a listener cannot take keeps no other one back.
 - ``stale`` says so whenever the copy, or what its listener made of it, may be behind the cluster.
@@ -22,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Coroutine, ItemsView, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, ItemsView, Iterator, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -65,6 +66,7 @@ class Cache(Generic[T]):
         label_selector: str = "",
         field_selector: str = "",
         page_size: int = PAGE_SIZE,
+        prepare: Callable[[T], Awaitable[None]] | None = None,
         on_change: Callable[[T | None, T | None], None] | None = None,
         gathering: Gathering | None = None,
         clock: Clock = SYSTEM_CLOCK,
@@ -76,6 +78,7 @@ class Cache(Generic[T]):
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._page_size = page_size
+        self._prepare = prepare
         self._on_change = on_change
         self._gathering = gathering
         self._clock = clock
@@ -166,6 +169,10 @@ class Cache(Generic[T]):
             held=self._held,
         )
         self._contact()
+        if self._prepare is not None:
+            for item in listing.items:
+                if self._items.get(self._key_of(item)) is not item:
+                    await self._prepare(item)
         self._replace(listing)
         self._version = listing.resource_version
         self.synced.set()
@@ -176,6 +183,8 @@ class Cache(Generic[T]):
         async with aclosing(self._open_watch()) as events:
             async for event in events:
                 self._contact()
+                if self._prepare and isinstance(event, WatchEvent) and event.type is not EventType.DELETED:
+                    await self._prepare(event.object)
                 self._take(event)
                 quiet = False
         self._contact()

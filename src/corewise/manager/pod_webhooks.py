@@ -42,10 +42,10 @@ from corewise.kube.errors import DecodeError
 from corewise.kube.objects import OwnerReference
 from corewise.kube.resources import COLOCATION_PROFILES, PODS
 from corewise.manager.options import PODS_NAME, OfflinePods
-from corewise.manager.profiles import Profiles, parse_object
+from corewise.manager.profiles import Profiles
 from corewise.quantities import QuantityError
 from corewise.service.installation import ClientConfig
-from corewise.service.webhooks import MOST_AT_ONCE, Answer, allowed, off_loop, refused, rule, webhook
+from corewise.service.webhooks import Answer, allowed, refused, rule, webhook
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, STATIC_POD
 
 PROFILE_PATH = "/apply-profile/"
@@ -190,13 +190,10 @@ class PodWebhooks:
         if request.operation not in {OperationType.CREATE, OperationType.UPDATE}:
             return allowed(request)
         new = decode_object(COLOCATION_PROFILES, request.object, "object")
-        # A patch is checked against the fields of a pod, which are loaded when the first one is.
-        size = len(bytes(new.spec)) if b'"patch"' not in bytes(new.spec) else MOST_AT_ONCE + 1
-        parsed = await off_loop(size, lambda: parse_object(new))
+        parsed, conflicts = await self.profiles.read(new)
         faults = [f"{each.path}: {each.message}" for each in parsed.errors]
         if parsed.value is not None:
-            found = self.profiles.conflicts_of(parsed.value)
-            faults += listed(each.said_of(parsed.value.name) for each in found if each.is_certain)
+            faults += listed(each.said_of(parsed.value.name) for each in conflicts if each.is_certain)
         if faults and (
             request.operation is OperationType.CREATE
             or bytes(new.spec)
@@ -208,7 +205,7 @@ class PodWebhooks:
         warnings = [f"{each.path}: {each.message}" for each in parsed.warnings]
         if not self.are_installed:
             warnings.append("no profile is applied: corewise manager runs without --webhook-service")
-        remarks = listed(self.profiles.remarks(parsed.value))
+        remarks = listed(self.profiles.remarks(parsed.value, conflicts))
         return allowed(request, warnings=[*faults, *warnings, *remarks])
 
 

@@ -5,9 +5,11 @@ The resource may not be installed: then there are no profiles, and everything el
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,6 +28,7 @@ from corewise.kube.clock import Clock
 from corewise.kube.objects import Namespace, PriorityClass, RawObject
 from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, PRIORITY_CLASSES
 from corewise.service.logs import fields
+from corewise.service.reader import in_reader
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +41,13 @@ def parse_object(found: RawObject) -> Parsed[ColocationProfile]:
     return parse_profile(read_json(document.decode()))
 
 
+class ProfileReading(NamedTuple):
+    """A profile as it was read, and what it sets otherwise than other profiles."""
+
+    parsed: Parsed[ColocationProfile]
+    conflicts: tuple[ProfileContradiction, ...]
+
+
 def priorities_of(classes: Iterable[PriorityClass]) -> dict[str, PriorityOfClass]:
     """Return what PriorityClasses give to pods, by name."""
     return {each.metadata.name: PriorityOfClass(each.value, each.preemption_policy) for each in classes}
@@ -46,7 +56,8 @@ def priorities_of(classes: Iterable[PriorityClass]) -> dict[str, PriorityOfClass
 class Profiles:
     """The profiles, the PriorityClasses that they name, and the namespaces that they select.
 
-    ``on_change`` is called when a profile changes, ``on_effect`` when any of it does.
+    ``on_change`` is called when a profile changes, ``on_effect`` when any of it does. ``_compared`` is
+    touched by the reader's thread alone.
     """
 
     def __init__(
@@ -59,7 +70,10 @@ class Profiles:
         self._on_change, self._on_effect = on_change, on_effect
         self.good: dict[str, ColocationProfile] = {}
         self._compared = ComparedProfiles()
-        self.objects = Cache(client, COLOCATION_PROFILES, on_change=self._changed, clock=clock)
+        self._readings: dict[str, asyncio.Future[ProfileReading]] = {}
+        self.objects = Cache(
+            client, COLOCATION_PROFILES, prepare=self._prepare, on_change=self._changed, clock=clock
+        )
         self.classes = Cache(client, PRIORITY_CLASSES, on_change=lambda _old, _new: on_effect(), clock=clock)
         self._namespaces = Cache(client, NAMESPACES, on_change=self._namespace_changed, clock=clock)
         self.caches: tuple[Cache[Any], ...] = (self.objects, self.classes, self._namespaces)
@@ -84,28 +98,43 @@ class Profiles:
         if old is not None and new is not None and old.metadata.labels != new.metadata.labels:
             self._on_effect()
 
-    def remarks(self, profile: ColocationProfile) -> Iterator[str]:
-        """Say what is doubtful about a profile, stored or not, among the others."""
+    def remarks(self, profile: ColocationProfile, conflicts: Iterable[ProfileContradiction]) -> Iterator[str]:
+        """Say what is doubtful about a profile, stored or not, that has these conflicts with others."""
         of_class = profile.settings().get("spec.priorityClassName")
         if of_class and self.classes.get(str(of_class)) is None:
             yield (
                 f"spec.priorityClassName: there is no PriorityClass {of_class}: until it is "
                 "created, the pods that this profile selects are refused"
             )
-        for conflict in self.conflicts_of(profile):
+        for conflict in conflicts:
             if not conflict.is_certain:
                 yield conflict.said_of(profile.name)
 
-    def conflicts_of(self, profile: ColocationProfile) -> list[ProfileContradiction]:
-        """Return what a profile, stored or not, sets otherwise than the others."""
-        return list(self._compared.conflicts_of(profile))
+    async def read(self, found: RawObject) -> ProfileReading:
+        """Read a profile, stored or not, and compare it with the others."""
+        return await in_reader(partial(self._read, found, is_stored=False))
+
+    async def _prepare(self, found: RawObject) -> None:
+        reading = self._readings[found.metadata.name] = in_reader(partial(self._read, found, is_stored=True))
+        await asyncio.wait([reading])
+
+    def _read(self, found: RawObject, *, is_stored: bool) -> ProfileReading:
+        parsed = parse_object(found)
+        if is_stored:
+            self._compared.remove(found.metadata.name)
+            if parsed.value is not None:
+                self._compared.add(parsed.value)
+        conflicts = () if parsed.value is None else tuple(self._compared.conflicts_of(parsed.value))
+        return ProfileReading(parsed, conflicts)
 
     def _changed(self, old: RawObject | None, new: RawObject | None) -> None:
         if old is not None:
             self.good.pop(old.metadata.name, None)
-            self._compared.remove(old.metadata.name)
+        if new is None and old is not None:
+            in_reader(partial(self._compared.remove, old.metadata.name))
         if new is not None:
-            name, parsed = new.metadata.name, parse_object(new)
+            name = new.metadata.name
+            parsed, conflicts = self._readings.pop(name).result()
             if parsed.value is None:
                 errors = "; ".join(f"{each.path}: {each.message}" for each in parsed.errors)
                 log.warning(
@@ -113,13 +142,11 @@ class Profiles:
                 )
             else:
                 self.good[name] = parsed.value
-                self._compared.remove(name)
-                self._compared.add(parsed.value)
-                for conflict in self.conflicts_of(parsed.value):
-                    if conflict.is_certain:
-                        log.warning(
-                            "two ClusterColocationProfiles contradict each other; the later name counts",
-                            extra=fields(profile=name, conflict=str(conflict)),
-                        )
+                certain = [each for each in conflicts if each.is_certain]
+                if certain:
+                    log.warning(
+                        "ClusterColocationProfiles contradict each other; the latest name counts",
+                        extra=fields(profile=name, conflict=str(certain[0]), others=len(certain) - 1),
+                    )
         self._on_change()
         self._on_effect()

@@ -23,6 +23,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from corewise.actions import NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
 from corewise.amplification import StatusState
@@ -37,6 +38,7 @@ from corewise.manager.reporting import AssessedNode, event_about_koordinator, ev
 from corewise.manager.snapshot import Snapshot
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
+from corewise.service.reader import in_reader
 from corewise.vocabulary.names import AMPLIFICATION_RATIO
 from corewise.vocabulary.reasons import Reason
 
@@ -240,8 +242,14 @@ class Reconciler:
         """Emit and log what is wrong with the configuration, on the object at fault."""
         snapshot = self._snapshot
         reading = snapshot.reading
-        found = events_about(
-            reading, snapshot.config_map, snapshot.node_labels(), was_bad=self._configuration_was_bad
+        found = await in_reader(
+            partial(
+                events_about,
+                reading,
+                snapshot.config_map,
+                snapshot.node_labels(),
+                was_bad=self._configuration_was_bad,
+            )
         )
         koordinator = snapshot.webhooks.get(snapshot.koordinator.partition("/")[0])
         meta = koordinator.metadata if koordinator else None

@@ -6,8 +6,10 @@ NodeResourceTopology may not be installed: then no node has CPU facts, and every
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from corewise.amplification.amounts import CPU
@@ -40,6 +42,7 @@ from corewise.kube.resources import (
     VALIDATING_WEBHOOKS,
 )
 from corewise.manager.options import VALIDATING_NAME, ManagerOptions
+from corewise.service.reader import in_reader
 
 
 class AnnotatedTopology(Struct, frozen=True):
@@ -83,6 +86,7 @@ class Snapshot:
         self._clock = clock
         self._pods_of: dict[str, dict[str, BoundPod]] = {}
         self.reading = ConfigurationReading(UNKNOWN, present=False)
+        self._prepared: asyncio.Future[ConfigurationReading] | None = None
         self.koordinator = ""
         self.nodes = Cache(
             client, MANAGED_NODES, label_selector=label_selector, on_change=self._node_changed, clock=clock
@@ -105,6 +109,7 @@ class Snapshot:
             CONFIG_MAPS,
             namespace=options.config_namespace,
             field_selector=f"metadata.name={options.config_name}",
+            prepare=self._prepare_configuration,
             on_change=self._config_changed,
             clock=clock,
         )
@@ -136,7 +141,7 @@ class Snapshot:
     async def synced(self) -> None:
         """Wait until everything has been listed, and read the configuration even if there is none."""
         await self.caches.listed(self._clock)
-        self.read_configuration()
+        self.without_config_map()
 
     def names(self) -> Iterable[str]:
         return [str(name) for name in self.nodes.items]
@@ -195,13 +200,26 @@ class Snapshot:
             self._listeners.pods(changed.spec.node_name)
         self._listeners.pod(old, new)
 
-    def _config_changed(self, _old: ConfigMap | None, _new: ConfigMap | None) -> None:
-        self.read_configuration()
-
-    def read_configuration(self) -> None:
-        """Read the ConfigMap as it is in the cache, where it may be absent."""
+    def _read(self, config_map: ConfigMap | None) -> ConfigurationReading:
         last_good, largest = self.reading.configuration, self._options.largest_amplification
-        reading = read_configuration(self.config_map, last_good, largest)
+        return read_configuration(config_map, last_good, largest)
+
+    async def _prepare_configuration(self, config_map: ConfigMap) -> None:
+        self._prepared = in_reader(partial(self._read, config_map))
+        await asyncio.wait([self._prepared])
+
+    def _config_changed(self, _old: ConfigMap | None, new: ConfigMap | None) -> None:
+        if new is None:
+            self.without_config_map()
+        elif self._prepared is not None:
+            self._take(self._prepared.result())
+
+    def without_config_map(self) -> None:
+        """Take the configuration of a cluster without the ConfigMap, if it has none."""
+        if self.config_map is None:
+            self._take(self._read(None))
+
+    def _take(self, reading: ConfigurationReading) -> None:
         if reading != self.reading:
             self.reading = reading
             self._listeners.everything()

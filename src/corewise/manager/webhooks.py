@@ -47,7 +47,8 @@ from corewise.manager.profiles import Profiles
 from corewise.manager.snapshot import Snapshot
 from corewise.prometheus.exposition import Exposition
 from corewise.service.installation import ClientConfig
-from corewise.service.webhooks import Answer, Webhook, allowed, off_loop, refused, rule, webhook
+from corewise.service.reader import off_loop
+from corewise.service.webhooks import Answer, Webhook, allowed, refused, rule, webhook
 from corewise.vocabulary.names import AMPLIFICATION_PROBE
 
 SECRET_NAME = "corewise-webhook-certificates"  # noqa: S105 - the name of a Secret

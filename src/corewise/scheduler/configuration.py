@@ -22,6 +22,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from corewise.config.decoding import Decoder, Parsed, either
@@ -31,6 +32,7 @@ from corewise.config.yaml_text import read_yaml
 from corewise.engine import Allocation
 from corewise.kube.clock import Clock
 from corewise.service.logs import fields
+from corewise.service.reader import in_reader
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -140,11 +142,12 @@ class ConfigurationFile:
         is_first = self._held is None and not self._wrong
         if text != self._held or self._wrong:
             self._held, self._wrong, self._faults = text, "", []
-            await self._take(read_configuration(text), is_first=is_first)
+            await self._take(await in_reader(partial(read_configuration, text)), is_first=is_first)
         elif self._faults:
             self._looks_until_tried -= 1
             if self._looks_until_tried <= 0:
-                await self._try(read_configuration(text).value, is_first=False)
+                parsed = await in_reader(partial(read_configuration, text))
+                await self._try(parsed.value, is_first=False)
 
     async def _take(self, parsed: Parsed[SchedulerConfiguration], *, is_first: bool) -> None:
         for each in parsed.warnings:

@@ -12,11 +12,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
@@ -50,7 +49,6 @@ from corewise.service.options import Address, OptionsError, ReplicaOptions, Serv
 from corewise.service.program import Loop, Program
 from corewise.vocabulary.metrics import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 
-T = TypeVar("T")
 _GRACE = 10.0
 _TIMEOUT_SECONDS = 5
 
@@ -88,21 +86,6 @@ def allowed(
 def refused(request: AdmissionRequest, message: str, *, code: int, reason: str) -> Answer:
     """Return "no", and why."""
     return Answer(deny(request, message, code=code, reason=reason), ReviewOutcome.REFUSED)
-
-
-MOST_AT_ONCE = 4096
-"""How many characters of a text are read in the event loop."""
-_READER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="review")
-
-
-async def off_loop(size: int, read: Callable[[], T]) -> T:
-    """Read the text of a review: a long one in a thread, so that probes and the lease do not wait for it.
-
-    One text is read at a time: each further thread would take a further part of the event loop's time.
-    """
-    if size <= MOST_AT_ONCE:
-        return read()
-    return await asyncio.get_running_loop().run_in_executor(_READER, read)
 
 
 @dataclass(frozen=True, slots=True)

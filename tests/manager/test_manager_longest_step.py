@@ -1,0 +1,80 @@
+"""The longest step of the manager's event loop does not grow with the largest objects that can be stored.
+
+| input | largest |
+|---|---|
+| the ConfigMap | 1 MiB: 1,000 entries that all select the same nodes |
+| a profile | 1 MiB of selector and labels |
+| a profile with a patch | the first one, with which the fields of pods are loaded |
+| profiles that contradict each other | 200, stored while no webhook refused them |
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from corewise.config import pod_patch
+from kubedouble.schema.kinds import all_types
+from kubedouble.schema.structure import Schema
+from loop_steps import FEW, counted
+from manager.test_manager_profiles import PLAIN_PROFILES, profiles
+from manager.world import World, until
+
+__all__ = ["profiles"]
+PAD = "x" * 900
+NOT_IN = [
+    {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": [f"{at}"]}]} for at in range(1000)
+]
+ENTRIES = json.dumps(
+    {"enable": True, "nodeConfigs": [{"name": PAD, "nodeSelector": each} for each in NOT_IN]}
+)
+VALUES = [f"value-{at}" for at in range(60_000)]
+LARGE = {
+    "selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": VALUES}]},
+    "labels": {f"label-{at}": "x" for at in range(10_000)},
+}
+PATCH = {"selector": {}, "patch": {"spec": {"terminationGracePeriodSeconds": 7}}}
+CONTRADICTING = [{"selector": {"matchLabels": {"app": "a"}}, "labels": {"of": f"{at}"}} for at in range(200)]
+
+
+async def test_the_largest_configuration_is_a_short_step(world: World) -> None:
+    for number in range(20):
+        await world.add_node(f"n{number}", zone="a")
+    async with world.manager() as manager:
+        with counted() as steps:
+            await world.configure(normalization=ENTRIES)
+            await until(lambda: manager.snapshot.reading.present)
+            await world.told("ConflictingNodeConfigs", "ConfigMap")
+    assert 0 < steps.most < FEW, steps.where
+
+
+@pytest.mark.parametrize("specs", [[LARGE], CONTRADICTING], ids=["large", "contradicting"])
+async def test_the_largest_profiles_are_short_steps(profiles: World, specs: list[dict[str, Any]]) -> None:
+    for at, spec in enumerate(specs):
+        await profiles.client.create(PLAIN_PROFILES, {"metadata": {"name": f"p{at:03}"}, "spec": spec})
+    with counted() as steps:
+        async with profiles.manager() as manager:
+            assert len(manager.profiles.good) == len(specs)
+    assert 0 < steps.most < FEW, steps.where
+
+
+async def test_the_fields_of_pods_are_loaded_in_a_thread(
+    profiles: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def loaded() -> dict[str, Schema]:
+        if sys._getframe(1).f_globals["__name__"] == pod_patch.__name__:  # the API server loads them too
+            threads.append(threading.get_ident())
+        return all_types()
+
+    monkeypatch.setattr("kubedouble.schema.kinds.all_types", loaded)
+    async with profiles.manager() as manager:
+        await profiles.client.create(PLAIN_PROFILES, {"metadata": {"name": "p"}, "spec": PATCH})
+        await until(lambda: "p" in manager.profiles.good)
+    assert threads
+    assert threading.get_ident() not in threads
