@@ -17,32 +17,58 @@ https://protobuf.dev/programming-guides/encoding/
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
 
 from kubedouble.errors import UNREADABLE, StatusError, bad_request
 
+T = TypeVar("T")
 _DEEPEST = 100
 """Levels of an object: schemas of custom resources are deeper than anything else."""
+_DEEPEST_JSON = 250
+"""kube-apiserver takes 10,000 levels. Here objects are walked recursively, on a stack of Python's size."""
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|([{[])|[]}]')
 _MOST_VALUES = 500_000
 _LONGEST_NUMBER = 1000
 _SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STANDARD = "tag:yaml.org,2002:"
 
 
+def parse_json(body: bytes, form: type[T]) -> T:
+    """Parse JSON of this form, such as an object.
+
+    Raises:
+        msgspec.MsgspecError: if it is not, or is nested too deep; in the words of kube-apiserver.
+        UnicodeDecodeError: if it is not UTF-8.
+    """
+    try:
+        value = msgspec.json.decode(body, type=form)
+    except RecursionError as error:
+        raise msgspec.DecodeError("exceeded max depth") from error
+    if body.count(b"{") + body.count(b"[") > _DEEPEST_JSON:
+        depth = 0
+        for found in _BRACKETS.finditer(body):
+            if not found[0].startswith(b'"'):
+                depth += 1 if found[1] else -1
+            if depth > _DEEPEST_JSON:
+                raise msgspec.DecodeError("exceeded max depth")
+    return value
+
+
 def decode_json(body: bytes) -> dict[str, Any]:
     """Decode a JSON object.
 
     Raises:
-        StatusError: 400, if it is not JSON or not an object.
+        StatusError: 400, if it is not JSON or not an object, or is nested too deep.
     """
     try:
-        return msgspec.json.decode(body, type=dict[str, Any])
+        return parse_json(body, dict[str, Any])
     except UNREADABLE as error:
         raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from error
 
@@ -54,7 +80,7 @@ def decode_yaml(body: bytes) -> dict[str, Any]:
         StatusError: 400, if it is neither, or not an object.
     """
     try:
-        return msgspec.json.decode(body, type=dict[str, Any])
+        return parse_json(body, dict[str, Any])
     except UNREADABLE:
         pass
     try:

@@ -19,10 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from kubedouble import forms, metadata, strategies
-from kubedouble.bodies import decode_yaml
+from kubedouble.bodies import decode_yaml, parse_json
 from kubedouble.cluster import Cluster, Reply
 from kubedouble.definitions import CUSTOM_RESOURCE_DEFINITIONS, check_definition
 from kubedouble.deletion import finish_if_released
@@ -322,6 +320,6 @@ def _check_options(call: Call) -> None:
 
 def _decode(body: bytes) -> Any:
     try:
-        return msgspec.json.decode(body)
+        return parse_json(body, object)
     except UNREADABLE as error:
         raise bad_request(f"error decoding patch: {error}") from error

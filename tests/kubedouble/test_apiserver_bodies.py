@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 
 import aiohttp
+import pytest
+import yaml
 
 from kubedouble import serve
 from kubedouble.authentication import User
@@ -49,3 +51,43 @@ async def test_bodies_nested_too_deep_are_refused_and_nothing_is_stored() -> Non
                     answer = await session.post(url, data=body.encode(), headers={"Content-Type": kind})
                     assert (answer.status, (await answer.json())["reason"]) == (400, "BadRequest")
             assert (await session.get(f"{url}/as.x.io")).status == 404
+
+
+CRD = Path(__file__).parents[2] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
+DEEP = {
+    "create": ("POST", "application/json", '{"metadata": {"generateName": "new"}, "spec": {"patch": %s}}'),
+    "merge patch": ("PATCH", "application/merge-patch+json", '{"spec": {"patch": %s}}'),
+    "JSON patch": (
+        "PATCH",
+        "application/json-patch+json",
+        '[{"op": "add", "path": "/spec/patch", "value": %s}]',
+    ),
+}
+"""How objects of any depth are sent: in a field without a schema."""
+
+
+@pytest.mark.parametrize(("method", "kind", "body"), DEEP.values(), ids=DEEP)
+async def test_json_nested_too_deep_is_refused(method: str, kind: str, body: str) -> None:
+    async with serve() as server:
+        token = server.cluster.authenticator.tokens.issue(User("admin", ("system:masters",)))
+        connector = aiohttp.TCPConnector(ssl=False)
+        headers = {"Authorization": f"Bearer {token}"}
+        async with aiohttp.ClientSession(f"{server.url}/", headers=headers, connector=connector) as session:
+            crd = yaml.safe_load(CRD.read_text())
+            await session.post("apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=crd)
+            path = "apis/config.koordinator.sh/v1alpha1/clustercolocationprofiles"
+            assert (await session.post(path, json={"metadata": {"name": "old"}, "spec": {}})).status == 201
+            url = f"{path}/old" if method == "PATCH" else path
+
+            async def sent(inner: str) -> tuple[int, str]:
+                type_ = {"Content-Type": kind}
+                answer = await session.request(method, url, data=(body % inner).encode(), headers=type_)
+                return answer.status, (await answer.json()).get("message", "")
+
+            for opened, closed in (('{"a":', "}"), ("[", "]")):
+                for depth in (300, 900, 20_000):
+                    inner = f'{{"a":{opened * depth}{{}}{closed * depth}}}'
+                    code, message = await sent(inner)
+                    assert (code, message.rpartition(": ")[2]) == (400, "exceeded max depth")
+            assert (await sent('{"a": "' + '[{\\"' * 1000 + '"}'))[0] < 300
+            assert (await sent('{"a":' * 200 + "{}" + "}" * 200))[0] < 300
