@@ -30,6 +30,7 @@ KUSTOMIZED = ("manager", "scheduler", "agent", "policies")
 NOT_KUSTOMIZED = {"scheduler/configuration.yaml"}
 """deploy/interference makes this ConfigMap from a file that its user edits."""
 CERT_MANAGER = {"certificates": {"from": "certManager"}}
+CLIENT_CA = {"certificates": {"clientCA": "corewise-webhook-client-ca"}}
 _ERROR = 3
 _WIDTH = 118
 
@@ -90,10 +91,8 @@ def generated() -> Iterator[tuple[str, Callable[[], str]]]:
     for name in ("certificate.yaml", "webhooks.yaml"):
         template = f"cert-manager/{name}"
         yield f"deploy/{template}", partial(_manifest, template, CERT_MANAGER)
-    yield (
-        "deploy/cert-manager/deployment-patch.yaml",
-        partial(_patch, "manager/deployment.yaml", CERT_MANAGER),
-    )
+    for folder, changed in (("cert-manager", CERT_MANAGER), ("client-ca", CLIENT_CA)):
+        yield f"deploy/{folder}/deployment-patch.yaml", partial(_patch, "manager/deployment.yaml", changed)
 
 
 def values() -> str:

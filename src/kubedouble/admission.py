@@ -90,6 +90,10 @@ class Admission:
         self._validating_policies = ValidatingPolicies(reader)
         self._dispatcher = Dispatcher(normalize, services)
 
+    async def show(self, certificate: str) -> None:
+        """Show webhooks a client certificate from now on: a file with it and its key, as PEM; "" is none."""
+        await self._dispatcher.show(certificate)
+
     async def close(self) -> None:
         """Close the connections to webhooks."""
         await self._dispatcher.close()

@@ -71,10 +71,14 @@ class CallFailedError(Exception):
 
 
 class Caller:
-    """Posts reviews to webhooks."""
+    """Posts reviews to webhooks, and shows them ``certificate``, if there is one.
+
+    kube-apiserver is given it by the kubeconfig that ``--admission-control-config-file`` names.
+    """
 
     def __init__(self, services: Mapping[str, str] | None = None) -> None:
         self.services = dict(services or {})
+        self.certificate = ""
         self._sessions: dict[str, aiohttp.ClientSession] = {}
 
     async def close(self) -> None:
@@ -125,6 +129,8 @@ class Caller:
         session = self._sessions.get(ca_pem)
         if session is None or session.closed:
             context = _trusting(ca_pem)
+            if self.certificate:
+                context.load_cert_chain(self.certificate)
             connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=context, keepalive_timeout=60)
             session = self._sessions[ca_pem] = aiohttp.ClientSession(connector=connector, trust_env=False)
         return session

@@ -237,6 +237,11 @@ class Dispatcher:
         self._normalize = normalize
         self._caller = Caller(services)
 
+    async def show(self, certificate: str) -> None:
+        """Show webhooks a client certificate from now on."""
+        await self._caller.close()
+        self._caller.certificate = certificate
+
     async def close(self) -> None:
         """Close the connections to webhooks."""
         await self._caller.close()

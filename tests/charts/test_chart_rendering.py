@@ -187,6 +187,14 @@ def test_by_default_the_chart_installs_what_kustomize_installs_and_a_test() -> N
             "interference",
             {"interference": {"enabled": True}, "manager": {"enabled": False}, "agent": {"enabled": False}},
         ),
+        (
+            "client-ca",
+            {
+                "certificates": {"clientCA": "corewise-webhook-client-ca"},
+                "scheduler": {"enabled": False},
+                "agent": {"enabled": False},
+            },
+        ),
     ],
 )
 def test_an_overlay_of_kustomize_installs_what_the_chart_does(overlay: str, values: dict[str, Any]) -> None:

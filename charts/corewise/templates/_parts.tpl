@@ -41,6 +41,21 @@ affinity:
 {{- end }}
 {{- end -}}
 
+{{/* Who may call the webhooks and the extender, in a NetworkPolicy: everyone, unless values name them. */}}
+{{- define "corewise.callers" -}}
+{{- with .Values.networkPolicy }}
+{{- if or .callers .callerPods }}
+      from:
+        {{- range .callers }}
+        - {ipBlock: {cidr: {{ . }}}}
+        {{- end }}
+        {{- with .callerPods }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* The programs' list of namespaces whose pods may be LSE or SYSTEM, where it is not the default. */}}
 {{- define "corewise.qosNamespaces" -}}
 {{- if ne (toJson .Values.policies.qosClass.namespaces) "[\"kube-system\"]" }}

@@ -152,6 +152,10 @@ class Manager:
             corewise.__version__,
             extra=fields(server=self._server, identity=options.identity, replica=role),
         )
+        if self.webhooks and options.client_ca:
+            log.info("webhooks answer only callers with a client certificate of --client-ca")
+        elif self.webhooks:
+            log.info("webhooks answer everyone who can connect; to restrict that: docs/webhook-callers.md")
         await self.program.run(self._loops(), main=self._lead_or_follow())
 
     def _publish(self) -> None:
