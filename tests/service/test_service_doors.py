@@ -185,14 +185,30 @@ async def test_connections_over_the_cap_are_closed_as_they_are_accepted(metrics:
     door = replace(SMALL, handshake_timeout=SLOW)
     async with opened(door, metrics=metrics, tls=lambda: tls) as listener:
         async with AsyncExitStack() as stack:
-            for _ in range(door.connections):
-                await stack.enter_async_context(calling(listener))
-            async with calling(listener) as surplus:
+            for number in range(door.connections):
+                await stack.enter_async_context(calling(listener, local_addr=(f"127.0.0.{number + 1}", 0)))
+            async with calling(listener, local_addr=("127.0.1.1", 0)) as surplus:
                 await surplus.closed()
             await refused(metrics, door, RefusalCause.CONNECTIONS)
             assert metrics.value(HTTP_CONNECTIONS, door.name) == door.connections
         await gone(metrics)
         async with calling(listener, ssl=trusting()) as caller:
+            await caller.post(b"abc")
+            assert await caller.answer() == (200, "3")
+
+
+async def test_one_address_leaves_connections_to_others(metrics: Exposition) -> None:
+    async with opened(metrics=metrics) as listener:
+        async with AsyncExitStack() as stack:
+            for _ in range(SMALL.of_one_address):
+                await stack.enter_async_context(calling(listener))
+            async with calling(listener) as surplus:
+                await surplus.closed()
+            async with calling(listener, local_addr=("127.0.0.2", 0)) as other:
+                await other.post(b"abc")
+                assert await other.answer() == (200, "3")
+        await gone(metrics)
+        async with calling(listener) as caller:
             await caller.post(b"abc")
             assert await caller.answer() == (200, "3")
 

@@ -2,7 +2,8 @@
 
 ``DOORS`` is the table (``docs/reference/http-servers.md`` prints it), ``Listener`` serves one door of it:
 
-- A connection over the cap is closed as it is accepted, before TLS allocates its buffers (over 64 KiB).
+- A connection over the cap is closed as it is accepted, before TLS allocates its buffers (over 64 KiB). One
+  address gets three quarters of the connections at most, so that it cannot shut out all others.
 - TLS handshake, headers, body and answer have a deadline each, and an idle connection has one too, so a
   client that sends or reads a byte at a time gives its connection back.
 - A request with a Content-Encoding is refused with 415: nothing is ever decompressed.
@@ -22,10 +23,12 @@ import ctypes
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 from aiohttp.web_protocol import PayloadAccessError, RequestHandler, RequestPayloadError
 from aiohttp.web_request import BaseRequest
@@ -68,6 +71,11 @@ class Door:
     body_timeout: float = 10.0
     answer_timeout: float = 30.0
     idle_timeout: float = 120.0
+
+    @property
+    def of_one_address(self) -> int:
+        """How many of the connections one address gets at most."""
+        return self.connections - self.connections // 4
 
     def with_body(self, limit: int) -> Door:
         """Return the door with another limit of one body; eight of them fit at a time."""
@@ -243,6 +251,7 @@ class Listener:
         self._tls = tls
         self._grace = grace
         self._tasks: set[asyncio.Task[None]] = set()
+        self._peers: Counter[str] = Counter()
         self._server: Server | None = None
         self._strangers = 0
         self._next_line = 0.0
@@ -289,25 +298,27 @@ class Listener:
     async def _accept(self, listening: socket.socket, server: Server) -> None:
         loop = asyncio.get_running_loop()
         async for accepted in connections(listening, self.door.name):
-            if len(self._tasks) >= self.door.connections:
+            peer, door = _peer(accepted), self.door
+            if len(self._tasks) >= door.connections or self._peers[peer] >= door.of_one_address:
                 accepted.close()
                 self.refuse(RefusalCause.CONNECTIONS)
                 continue
-            task = loop.create_task(self._serve_connection(accepted, server))
+            task = loop.create_task(self._serve_connection(accepted, peer, server))
             self._tasks.add(task)
-            task.add_done_callback(self._on_closed)
+            self._peers[peer] += 1
+            task.add_done_callback(partial(self._on_closed, peer))
             self._metrics.set(HTTP_CONNECTIONS, len(self._tasks), self.door.name)
 
-    def _on_closed(self, task: asyncio.Task[None]) -> None:
+    def _on_closed(self, peer: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._peers -= Counter((peer,))
         self._metrics.set(HTTP_CONNECTIONS, len(self._tasks), self.door.name)
 
-    async def _serve_connection(self, accepted: socket.socket, server: Server) -> None:
+    async def _serve_connection(self, accepted: socket.socket, peer: str, server: Server) -> None:
         """Serve one connection until it is closed."""
         loop = asyncio.get_running_loop()
-        connection, peer = _Connection(self, server), ""
+        connection = _Connection(self, server)
         try:
-            peer = str(accepted.getpeername()[0])
             if self._tls is None:
                 await loop.connect_accepted_socket(lambda: connection, accepted)
             else:
@@ -376,6 +387,14 @@ class Listener:
             )
         await route.guard(request)
         return await route.handler(request)
+
+
+def _peer(accepted: socket.socket) -> str:
+    """Return the address of who has connected; "" if it is gone already."""
+    try:
+        return str(accepted.getpeername()[0])
+    except OSError:
+        return ""
 
 
 def _connection_of(request: BaseRequest) -> _Connection:
