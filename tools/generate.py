@@ -165,8 +165,8 @@ def doors() -> str:
     return (
         "Every HTTP server of the programs. A request with a Content-Encoding is refused (415). A\n"
         "connection beyond the number of connections, of which one address gets three quarters at most, is\n"
-        "closed as it is accepted. Each timeout closes the connection: of the TLS handshake, of all headers, of\n"
-        "the whole body, of the caller reading the answer, and between two requests.\n"
+        "closed as it is accepted. Each timeout closes the connection: of the TLS handshake, of all\n"
+        "headers, of the whole body, of the caller reading the answer, and between two requests.\n"
         "`corewise_http_refused_total` counts what is refused.\n"
         "`--max-extender-body` changes the largest body of `extender`; all bodies are eight times that.\n\n"
         + table(header, rows)

@@ -56,8 +56,8 @@ async def test_an_api_server_without_a_certificate_is_not(world: World, authorit
     async with world.manager(client_ca=authorities) as manager:
         await world.installed()
         await world.configure(normalization=BAD)
-        refused = lambda: manager.metrics.value(HTTP_REFUSED, "webhooks", RefusalCause.HANDSHAKE)  # noqa: E731
-        await until(lambda: refused() > 0)
+        handshakes = ("webhooks", RefusalCause.HANDSHAKE)
+        await until(lambda: manager.metrics.value(HTTP_REFUSED, *handshakes) > 0)
 
 
 async def test_without_client_ca_everyone_is_answered(world: World, caplog: pytest.LogCaptureFixture) -> None:
