@@ -51,6 +51,7 @@ from corewise.vocabulary.names import (
     recorded_raw,
 )
 from corewise.vocabulary.owned_cpus import Owners, read_owned_cpus
+from corewise.vocabulary.reasons import Reason
 from engine.scenes import arrangement
 from scheduler.program_world import pod_document
 from tally import fault
@@ -533,6 +534,27 @@ def test_a_claim_that_expires_while_another_attempt_begins_is_not_removed_under_
     assert cluster.owners("n2"), "the entry that the second attempt wrote is there"
     while cluster.held:
         cluster.carry()
+    assert stated(pods["p1"]) == cluster.owners("n2")["u1"].cpus
+
+
+def test_who_has_an_entry_keeps_it_while_another_gives_up(cluster: Histories) -> None:
+    """p2 chose by an older view, and is refused; p1, whose answer was lost, is asked for again meanwhile."""
+    pods = cluster.server.objects[_PODS]
+    cluster.ask(pods["p1"], "n2", 0)
+    claim = deliver_until(cluster, "/n2/status")
+    cluster.carry(cluster.held.index(claim), "answer lost")
+    refused = cluster.ask(pods["p2"], "n2", 0)
+    swap = deliver_until(cluster, "/n2/status")
+    cluster.carry(cluster.held.index(swap))
+    cluster.carry()
+    (reads,) = cluster.held
+    assert reads.request.path.endswith("/n2"), "p2 looks whether it has to take something back"
+    asked = cluster.ask(pods["p1"], "n2", 0)
+    while len(cluster.held) > 1:
+        cluster.carry(1)
+    while cluster.held:
+        cluster.carry()
+    assert (asked.result(), refused.result().reason) == (None, Reason.NOT_ENOUGH_CPUS)
     assert stated(pods["p1"]) == cluster.owners("n2")["u1"].cpus
 
 

@@ -239,7 +239,12 @@ class Binder:
     async def _given_up(
         self, node: str, uid: str, mine: AbstractSet[str], answer: Refused | None
     ) -> Refused | None:
-        """Take back the entry if this call alone has made it, unless the pod is bound there."""
+        """Take back the entry if this call alone has made it, unless the pod is bound there.
+
+        First of all the pod counts no more: while this waits, others decide, among them whoever has the CPUs
+        by its entry.
+        """
+        self._state.forget(uid)
         if not mine or answer is None:
             return answer
         try:
