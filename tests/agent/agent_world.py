@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from agent.fake_node import FakeNode
 from agent.offline_node import OfflineNode
@@ -22,7 +20,6 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.resources import CONFIG_MAPS, NODES, PODS
-from corewise.simulation.control_plane import apply
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,
@@ -37,24 +34,18 @@ from corewise.vocabulary.names import (
     SUPPRESSION_KEY,
 )
 from corewise.vocabulary.offline_report import OfflineReport, decode
+from identities import account, kubeconfig_of
 from kernel import machine_trees
 from kubedouble import LocalAPIServer
-from kubedouble.authentication import service_account
-from manager.world import World, eventually, small_cluster, until
+from manager.world import PODS_NAMESPACE, World, eventually, small_cluster, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "agent"
-ACCOUNT = service_account("corewise-system", "corewise-agent")
+ACCOUNT = account("agent")
 NODE = "n1"
 BOOT = "11111111-2222-3333-4444-555555555555"
 CPUS = 8
 MEMORY = 395_000_000 * 1024
 ALLOCATABLE = {"cpu": str(CPUS), "memory": "32Gi", "pods": "110"}
-
-
-def manifests() -> Iterator[dict[str, Any]]:
-    """Namespace, account and role of the agent."""
-    for name in ("../prerequisites/namespace.yaml", "rbac.yaml"):
-        yield from yaml.safe_load_all((DEPLOY / name).read_text())
 
 
 @dataclass
@@ -100,14 +91,14 @@ class AgentWorld:
         """Create a pod that runs: in the API, and its cgroups as kubelet makes them."""
         body = {"metadata": {**manifest["metadata"]}, "spec": manifest["spec"]}
         body["metadata"].pop("uid")
-        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
-        await self.client.create(PODS.typed(dict), body, namespace)
+        body["metadata"]["namespace"], name = PODS_NAMESPACE, manifest["metadata"]["name"]
+        await self.client.create(PODS.typed(dict), body, PODS_NAMESPACE)
         status = {key: value for key, value in manifest["status"].items() if key != "qosClass"}
         pod = await self.client.patch(
             PODS.typed(QuotaPod),
             name,
             {"status": status},
-            namespace=namespace,
+            namespace=PODS_NAMESPACE,
             subresource="status",
             type=PatchType.MERGE,
         )
@@ -194,11 +185,8 @@ async def agent_world(
     machine_trees.intel(root).put("proc/sys/kernel/random/boot_id", BOOT)
     offline = OfflineNode(root, version, cpus=CPUS, memory=MEMORY)
     async with small_cluster(server, directory) as world:
-        for manifest in manifests():
-            await apply(world.client, manifest)
         await world.client.create(NODES.typed(dict), {"metadata": {"name": NODE}})
-        server.write_kubeconfig(directory / "agent", ACCOUNT.name, ACCOUNT.groups[:2])
-        config = load_config(str(directory / "agent"))
+        config = load_config(str(await kubeconfig_of("agent", world.administrator)))
         options = AgentOptions(node=NODE, root=root)
         yield AgentWorld(server, world.client, config, offline.machine, options, offline, world)
 

@@ -161,12 +161,12 @@ async def test_metrics_tell_of_both_views(world: AgentWorld) -> None:
             session.get(f"http://{agent.program.health.address}/metrics") as response,
         ):
             text = await response.text()
-        of_web = 'container="a",namespace="default",node="n1",pod="web"'
+        of_web = 'container="a",namespace="apps",node="n1",pod="web"'
         assert f"corewise_container_cpu_seconds_total{{{of_web}}} 2.5" in text
         assert f"corewise_container_cpu_request_cores{{{of_web}}} 1.0" in text
         assert f"corewise_container_cpu_normalization_ratio{{{of_web}}} 1.5" in text
         for each, its_ratio in (("batch", "1.0"), ("free", "1.5"), ("owner", "1.0")):
-            of_pod = f'container="a",namespace="default",node="n1",pod="{each}"'
+            of_pod = f'container="a",namespace="apps",node="n1",pod="{each}"'
             assert f"corewise_container_cpu_normalization_ratio{{{of_pod}}} {its_ratio}" in text
         assert 'corewise_quota_writes_total{node="n1"} 5.0' in text
         world.machine.write(web, "a", 70_000)
@@ -280,7 +280,7 @@ async def test_a_pod_that_crashes_the_view_makes_the_agent_unready_until_it_is_t
     async with world.agent(interval=600.0, metrics_listen=LOOPBACK) as agent:
         await world.ratio("1.50")
         poisoned = await world.start(manifest("poison", container("a", "1")))
-        stale = "the view of pods is stale: a change of default/poison could not be taken in (see the log)"
+        stale = "the view of pods is stale: a change of apps/poison could not be taken in (see the log)"
         await until(lambda: list(agent.program.problems()) == [stale])
         assert agent.program.health
         async with (

@@ -29,6 +29,7 @@ from corewise.vocabulary.metrics import OFFLINE_EVICTION_SHORTAGE, OFFLINE_EVICT
 from corewise.vocabulary.offline_report import EvictionReport
 from corewise.vocabulary.reasons import Reason
 from kubedouble import LocalAPIServer
+from manager.world import PODS_NAMESPACE
 from tools import chart
 
 BUDGETS: Resource[dict[str, Any]] = Resource(
@@ -70,13 +71,13 @@ async def configure(
 
 async def leaving(world: AgentWorld) -> set[str]:
     """The pods that are being deleted."""
-    pods = await world.client.list(PODS, "default")
+    pods = await world.client.list(PODS, PODS_NAMESPACE)
     return {each.metadata.name for each in pods if each.metadata.deletion_timestamp}
 
 
 async def end(world: AgentWorld, name: str) -> None:
     """End a pod as kubelet does."""
-    await world.client.delete(PODS, name, "default", grace_period=0)
+    await world.client.delete(PODS, name, PODS_NAMESPACE, grace_period=0)
 
 
 async def reported(world: AgentWorld, reason: Reason) -> EvictionReport:
@@ -121,7 +122,7 @@ async def test_one_pod_goes_at_a_time_the_lowest_priority_first_and_never_an_onl
         agent.program.metrics_text()
         assert agent.metrics.value(OFFLINE_EVICTION_SHORTAGE, Shortage.MEMORY) == 1
         await agent.offline.events.flush()
-        events = await world.client.list(EVENTS, "default")
+        events = await world.client.list(EVENTS, PODS_NAMESPACE)
         told = {
             each.involved_object.name: each for each in events if each.reason == Reason.EVICTED_FOR_MEMORY
         }
@@ -130,7 +131,7 @@ async def test_one_pod_goes_at_a_time_the_lowest_priority_first_and_never_an_onl
         assert "priority 5000" in told["low"].message
         world.offline.pass_time(0, memory=MEMORY // 10 * 6)
         await until(lambda: decided(agent, Reason.EVICTION_NOT_NEEDED))
-    assert (await world.client.get(PODS, "web", "default")).metadata.deletion_timestamp is None
+    assert (await world.client.get(PODS, "web", PODS_NAMESPACE)).metadata.deletion_timestamp is None
 
 
 async def test_a_pod_that_a_budget_keeps_is_passed_over_and_the_next_one_goes_at_once(
@@ -140,7 +141,7 @@ async def test_a_pod_that_a_budget_keeps_is_passed_over_and_the_next_one_goes_at
         "metadata": {"name": "keep"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "low"}}},
     }
-    await world.client.create(BUDGETS, budget, "default")
+    await world.client.create(BUDGETS, budget, PODS_NAMESPACE)
     await may_evict(world)
     await configure(world, interval=60)
     async with world.agent() as agent:
@@ -156,7 +157,7 @@ async def test_a_pod_that_a_budget_keeps_is_passed_over_and_the_next_one_goes_at
         await until(lambda: decided(agent, Reason.EVICTION_REFUSED))
         verdict = agent.offline.controller.evictor.verdict
         assert verdict is not None
-        assert "default/low: The disruption budget keep needs 1 healthy pods" in verdict.why
+        assert "apps/low: The disruption budget keep needs 1 healthy pods" in verdict.why
         assert count(agent, EvictionResult.BLOCKED) == 1
 
 
@@ -167,7 +168,7 @@ async def test_the_cooldown_begins_with_the_agent_so_a_restart_evicts_nobody(wor
         async with world.agent() as agent:
             await until(lambda: decided(agent, Reason.EVICTION_COOLING_DOWN))
             report = await reported(world, Reason.EVICTION_COOLING_DOWN)
-            assert (report.pressure, report.next) == ("memory", "default/low")
+            assert (report.pressure, report.next) == ("memory", "apps/low")
             assert report.order.startswith("priority 5000, created ")
     assert await leaving(world) == set()
 
@@ -178,7 +179,7 @@ async def test_a_dry_run_names_who_would_go_and_evicts_nobody(world: AgentWorld)
     async with world.agent() as agent:
         await until(lambda: count(agent, EvictionResult.DRY_RUN) == 1)
         report = await reported(world, Reason.EVICTED_FOR_MEMORY)
-        assert (report.next, report.dry_run) == ("default/low", True)
+        assert (report.next, report.dry_run) == ("apps/low", True)
         assert await leaving(world) == set()
         assert not [each for each in await world.client.list(EVENTS) if each.reason == report.reason]
 
@@ -189,7 +190,7 @@ async def test_a_dry_run_of_the_agent_prints_the_eviction(world: AgentWorld) -> 
     async with world.agent(dry_run=True, ready=False):
         await until(lambda: any("EvictPod" in line for line in world.printed))
     line = next(json.loads(each) for each in world.printed if "EvictPod" in each)
-    assert (line["object"], line["reason"]) == ("default/low", Reason.EVICTED_FOR_MEMORY)
+    assert (line["object"], line["reason"]) == ("apps/low", Reason.EVICTED_FOR_MEMORY)
     assert await leaving(world) == set()
 
 
@@ -208,9 +209,11 @@ async def test_an_agent_without_the_permission_evicts_nobody_and_says_what_to_do
 async def test_a_pod_that_took_the_name_of_the_one_decided_on_stays(world: AgentWorld) -> None:
     await may_evict(world)
     async with Client(world.config) as client:
-        earlier = OfflineCandidate("default", "low", "00000000-0000-0000-0000-000000000000")
+        earlier = OfflineCandidate(PODS_NAMESPACE, "low", "00000000-0000-0000-0000-000000000000")
         assert (await evict(client, earlier))[0] is EvictionResult.GONE
-        assert (await evict(client, OfflineCandidate("default", "nobody", "u")))[0] is EvictionResult.GONE
+        assert (await evict(client, OfflineCandidate(PODS_NAMESPACE, "nobody", "u")))[
+            0
+        ] is EvictionResult.GONE
     assert await leaving(world) == set()
 
 

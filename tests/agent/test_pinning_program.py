@@ -20,6 +20,7 @@ from corewise.kube.errors import NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS
 from corewise.vocabulary.names import POD_CPUS, QOS_CLASS, RESOURCE_STATUS
 from kubedouble import LocalAPIServer
+from manager.world import PODS_NAMESPACE
 
 OWNER = manifest(
     "owner",
@@ -68,9 +69,11 @@ async def test_cpus_follow_annotations_and_the_report_follows_them(world: AgentW
 
         await eventually(lambda: told("owner"))
         rows = await ledger(world)
-        assert rows == [{"namespace": "default", "name": "owner", "uid": owner.metadata.uid, "cpuset": "0-1"}]
+        assert rows == [
+            {"namespace": PODS_NAMESPACE, "name": "owner", "uid": owner.metadata.uid, "cpuset": "0-1"}
+        ]
         gone = {"metadata": {"annotations": {RESOURCE_STATUS: None}}}
-        await world.client.patch(PODS, "owner", gone, namespace="default")
+        await world.client.patch(PODS, "owner", gone, namespace=PODS_NAMESPACE)
         await until(lambda: cpus(world, web) == cpus(world, owner) == before)
         await eventually(told)
 
@@ -96,5 +99,5 @@ async def test_a_single_run_says_whether_every_claim_is_fulfilled(world: AgentWo
     assert not await run_agent(once, world.config)
     assert cpus(world, owner) == ["0-1"] * 2
     gone = {"metadata": {"annotations": {RESOURCE_STATUS: None}}}
-    await world.client.patch(PODS, "bad", gone, namespace="default")
+    await world.client.patch(PODS, "bad", gone, namespace=PODS_NAMESPACE)
     assert await run_agent(once, world.config)

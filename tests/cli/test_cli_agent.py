@@ -6,7 +6,6 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODES
 from corewise.quantities import Ratio
+from identities import command_of
 from kernel import machine_trees
 
 WEB = pod("web", container("a", "1"), container("b", "500m"))
@@ -160,20 +160,9 @@ async def prepare(kubeconfig: Path) -> None:
 
 @contextmanager
 def running(kubeconfig: Path, root: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    command = [
-        sys.executable,
-        "-m",
-        "corewise",
-        "agent",
-        "--kubeconfig",
-        str(kubeconfig),
-        "--node-name",
-        NODE,
-    ]
-    arguments = ["--root", str(root), "--no-nri", "--log-format", "json", *options]
-    with subprocess.Popen(
-        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    arguments = ("--node-name", NODE, "--root", str(root), "--no-nri", "--log-format", "json", *options)
+    started = asyncio.run(command_of("agent", kubeconfig, *arguments))
+    with subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
         finally:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,9 @@ from api_process import local_api_server
 from corewise.cli import corewise
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from corewise.kube.resources import LEASES, NAMESPACES
+from corewise.kube.resources import LEASES
 from corewise.vocabulary.names import CONFIG_NAMESPACE, MANAGER_COMPONENT
+from identities import command_of
 
 
 @pytest.mark.parametrize(
@@ -46,32 +46,12 @@ async def holder(kubeconfig: Path) -> str:
         return lease.spec.holder_identity or ""
 
 
-async def prepare(kubeconfig: Path) -> None:
-    async with Client(load_config(str(kubeconfig))) as client:
-        await client.create(NAMESPACES, {"metadata": {"name": CONFIG_NAMESPACE}})
-
-
 def test_on_sigterm_the_lease_is_released_and_the_exit_is_clean(tmp_path: Path) -> None:
     with local_api_server(tmp_path) as kubeconfig:
-        asyncio.run(prepare(kubeconfig))
-        arguments = [
-            "--webhook-listen",
-            "127.0.0.1:0",
-            "--manage-webhooks",
-            "--metrics-listen",
-            "127.0.0.1:0",
-        ]
-        command = [
-            sys.executable,
-            "-m",
-            "corewise",
-            "manager",
-            "--kubeconfig",
-            str(kubeconfig),
-            "--log-format",
-            "json",
-        ]
-        with subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE, text=True) as process:
+        listen = ("--webhook-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
+        options = ("--manage-webhooks", "--log-format", "json")
+        started = asyncio.run(command_of("manager", kubeconfig, *listen, *options))
+        with subprocess.Popen(started, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr
             messages = []
             for line in process.stderr:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,10 @@ from api_process import local_api_server
 from corewise.cli import main
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from corewise.kube.resources import LEASES, NAMESPACES
+from corewise.kube.resources import LEASES
 from corewise.scheduler.program import COMPONENT
 from corewise.vocabulary.names import CONFIG_NAMESPACE
+from identities import command_of
 
 
 async def holder(kubeconfig: Path) -> str:
@@ -27,20 +27,14 @@ async def holder(kubeconfig: Path) -> str:
         return lease.spec.holder_identity or ""
 
 
-async def prepare(kubeconfig: Path) -> None:
-    async with Client(load_config(str(kubeconfig))) as client:
-        await client.create(NAMESPACES, {"metadata": {"name": CONFIG_NAMESPACE}})
-
-
 def test_from_outside_the_cluster_it_leads_and_on_sigterm_gives_the_lease_back(tmp_path: Path) -> None:
     """No NodeResourceTopology is installed: nodes then state no CPUs, and everything else works."""
     (tmp_path / "scheduler.yaml").write_text("scoring: MostAllocated\n")
     arguments = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--log-format", "json"]
     arguments += ["--manage-webhooks", "--config", str(tmp_path / "scheduler.yaml")]
     with local_api_server(tmp_path) as kubeconfig:
-        asyncio.run(prepare(kubeconfig))
-        command = [sys.executable, "-m", "corewise", "scheduler", "--kubeconfig", str(kubeconfig)]
-        with subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE, text=True) as process:
+        started = asyncio.run(command_of("scheduler", kubeconfig, *arguments))
+        with subprocess.Popen(started, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr
             messages = []
             for line in process.stderr:

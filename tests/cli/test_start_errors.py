@@ -7,6 +7,7 @@ and go on.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import inspect
 import json
@@ -33,6 +34,7 @@ from cli.command_tree import contexts
 from corewise.service.doors import DOORS
 from corewise.vocabulary.exit_codes import ExitCode
 from golden.transcripts import INPUTS
+from identities import PROGRAMS, kubeconfig_of
 from kubedouble.certificates import Authority
 
 WITHIN = 300.0
@@ -42,11 +44,12 @@ GOES_ON = 0
 """The exit code of a program that logs the error and waits, until a signal ends it in order."""
 
 COMMANDS = {
-    "web": "web --kubeconfig {good} --listen 127.0.0.1:0",
-    "manager": "manager --kubeconfig {good} --webhook-listen 127.0.0.1:0 --tls-cert {crt} --tls-key {key}",
-    "scheduler": "scheduler --kubeconfig {good} --listen 127.0.0.1:0 --tls-cert {crt} --tls-key {key} "
-    "--client-ca {ca}",
-    "agent": "agent --kubeconfig {good} --node-name n1 --no-nri --root {root} --state-dir {root}/state",
+    "web": "web --kubeconfig {as_web} --listen 127.0.0.1:0",
+    "manager": "manager --kubeconfig {as_manager} --webhook-listen 127.0.0.1:0 --tls-cert {crt} "
+    "--tls-key {key}",
+    "scheduler": "scheduler --kubeconfig {as_scheduler} --listen 127.0.0.1:0 --tls-cert {crt} "
+    "--tls-key {key} --client-ca {ca}",
+    "agent": "agent --kubeconfig {as_agent} --node-name n1 --no-nri --root {root} --state-dir {root}/state",
     "compute run": f"compute run --config {HOST}/nova.conf --topology {HOST}/topology.json --host h "
     "--placement-url http://127.0.0.1:1 --state-dir {root}/compute",
     "top": "top --kubeconfig {good}",
@@ -218,6 +221,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
             "used": f"127.0.0.1:{taken.getsockname()[1]}",
             "privileged": f"127.0.0.1:{_highest_privileged_port()}",
             "good": str(good),
+            **{f"as_{each}": str(asyncio.run(kubeconfig_of(each, good))) for each in PROGRAMS},
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import ssl
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 from corewise.cli import main
 from corewise.cli.profile_history import write_history
 from golden.cluster import Cluster, until
+from identities import kubeconfig_of
 from interference.simulated_history import RANGES, Planted, planted_history
 from kernel import machine_trees
 
@@ -36,6 +38,11 @@ def run(
         sys.stdout.flush()
         sys.stderr.flush()
     return int(code or 0), out.getvalue(), err.getvalue()
+
+
+def identity(cluster: Cluster, program: str) -> tuple[str, str]:
+    """Return the option that gives a program the identity with which it is shipped."""
+    return "--kubeconfig", str(asyncio.run(kubeconfig_of(program, cluster.kubeconfig)))
 
 
 def make_machine(name: str, root: Path) -> None:

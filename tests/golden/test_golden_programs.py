@@ -85,7 +85,7 @@ MANAGER_VALUES = (
 )
 LARGE = {
     "kind": "Pod",
-    "metadata": {"name": "large", "namespace": "default"},
+    "metadata": {"name": "large", "namespace": "apps"},
     "spec": {
         "nodeName": "busy",
         "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "8"}}}],
@@ -102,7 +102,7 @@ def configure(cluster: Cluster, **keys: str) -> tuple[int, Any]:
 
 def test_the_manager_says_what_it_would_write(tmp_path: Path) -> None:
     with running_cluster(tmp_path, INPUTS / "clusters" / "managed.json") as cluster:
-        options = ("--kubeconfig", str(cluster.kubeconfig), "--no-leader-elect", "--dry-run")
+        options = (*doors.identity(cluster, "manager"), "--no-leader-elect", "--dry-run")
         with Program(tmp_path, "manager", *options) as program:
             until(lambda: len(program.printed.splitlines()) >= 10, "few lines")
         lines = sorted(program.printed.splitlines())
@@ -112,7 +112,7 @@ def test_the_manager_says_what_it_would_write(tmp_path: Path) -> None:
 def test_the_manager_brings_nodes_to_their_ratios_and_says_why(tmp_path: Path) -> None:
     parts = []
     with running_cluster(tmp_path, INPUTS / "clusters" / "managed.json") as cluster:
-        options = ("--kubeconfig", str(cluster.kubeconfig), "--webhook-listen", "127.0.0.1:0", *ALONE, *SERVE)
+        options = (*doors.identity(cluster, "manager"), "--webhook-listen", "127.0.0.1:0", *ALONE, *SERVE)
         with Program(tmp_path, "manager", *options, "--amplify-by", "webhook") as program:
             program.is_ready()
             until(lambda: cluster.get("ValidatingWebhookConfiguration"), "no webhook")
@@ -156,7 +156,7 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
     with running_cluster(tmp_path, INPUTS / "clusters" / "scheduled.json") as cluster:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             address = f"127.0.0.1:{probe.getsockname()[1]}"
-        options = ("--kubeconfig", str(cluster.kubeconfig), "--listen", address, *ALONE, *SERVE)
+        options = (*doors.identity(cluster, "scheduler"), "--listen", address, *ALONE, *SERVE)
         with Program(tmp_path, "scheduler", *options) as program:
             program.is_ready()
             headers = {"Authorization": f"Bearer {cluster.token('corewise-system', 'reader')}"}
@@ -170,15 +170,15 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
                 return {"status": status, "answer": answer}
 
             def bind(name: str, to: str) -> str:
-                uid = cluster.get("Pod", name, "default")["metadata"]["uid"]
-                pod = {"PodName": name, "PodNamespace": "default", "PodUID": uid}
+                uid = cluster.get("Pod", name, "apps")["metadata"]["uid"]
+                pod = {"PodName": name, "PodNamespace": "apps", "PodUID": uid}
                 answer = call("bind", {**pod, "Node": to})
-                bound = cluster.get("Pod", name, "default")
+                bound = cluster.get("Pod", name, "apps")
                 annotations = bound["metadata"].get("annotations", {})
                 return f"{answer} node {bound['spec'].get('nodeName')}, annotations {annotations}"
 
             def asked(name: str, verb: str = "filter") -> str:
-                pod = cluster.get("Pod", name, "default")
+                pod = cluster.get("Pod", name, "apps")
                 return shown(f"{verb} {name}", call(verb, {"Pod": pod, "Nodes": None, "NodeNames": names}))
 
             for name in ("owner", "share", "odd", "contradiction", "late", "exclusive"):
@@ -192,11 +192,9 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
             for body in (b"{", b"", {"Pod": {}, "NodeNames": ["n1"]}, {"Pod": {"metadata": {"name": "p"}}}):
                 parts.append(shown(f"filter {body!r}", call("filter", body)))
                 parts.append(shown(f"prioritize {body!r}", call("prioritize", body)))
-            for query in ("explain", "explain?pod=default/late", "explain?pod=default/late&nodes=n2"):
+            for query in ("explain", "explain?pod=apps/late", "explain?pod=apps/late&nodes=n2"):
                 parts.append(shown(query, call(query)))
-            parts.append(
-                shown("explain?pod=default/share&nodes=all", call("explain?pod=default/share&nodes=all"))
-            )
+            parts.append(shown("explain?pod=apps/share&nodes=all", call("explain?pod=apps/share&nodes=all")))
             until(lambda: any("NoNodeSuits" in each for each in cluster.events()), "no Event")
             parts.append(shown("events", cluster.events()))
             installed = 'corewise_owned_cpus_path{path="policy"} 1'
@@ -208,7 +206,7 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
 def machine_of(cluster: Cluster, root: Path) -> Path:
     """Make the files of node n1, with the cgroups of its pod; return those of the pod's slice."""
     doors.make_machine("intel", root)
-    uid = cluster.get("Pod", "web", "default")["metadata"]["uid"].replace("-", "_")
+    uid = cluster.get("Pod", "web", "apps")["metadata"]["uid"].replace("-", "_")
     files = json.loads((INPUTS / "trees" / "fresh.json").read_text())
     for path, text in files.items():
         file = root / path.replace("uid_web", uid)
@@ -222,7 +220,7 @@ def test_the_agent_divides_quotas_repairs_them_and_reports(tmp_path: Path) -> No
     root = tmp_path / "machine"
     with running_cluster(tmp_path, INPUTS / "clusters" / "agent.json") as cluster:
         pod = machine_of(cluster, root)
-        options = ("--kubeconfig", str(cluster.kubeconfig), "--node-name", "n1", "--root", str(root))
+        options = (*doors.identity(cluster, "agent"), "--node-name", "n1", "--root", str(root))
         quiet = ("--no-nri", "--no-latency-probe")
         environment = {**ENVIRONMENT, "KUBECONFIG": str(cluster.kubeconfig)}
         with Program(tmp_path, "agent", *options, *quiet, "--once", "--dry-run") as program:

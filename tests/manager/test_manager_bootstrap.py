@@ -25,6 +25,7 @@ from corewise.vocabulary.names import (
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
+from identities import kubeconfig_of
 from manager.world import FAST, PODS_NAMESPACE, SLOW, World, amplification, eventually, normalization, until
 
 
@@ -233,6 +234,7 @@ async def test_malformed_ratio_annotations_are_refused(world: World, name: str, 
 async def test_a_dry_run_prints_and_writes_nothing(world: World) -> None:
     await world.add_node("fast")
     await world.configure(normalization=normalization())
+    await kubeconfig_of("manager", world.administrator)
     before = world.server.store.version
     lines: list[str] = []
     async with world.manager(dry_run=True, leader_elect=True, write=lines.append) as manager:

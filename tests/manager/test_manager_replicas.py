@@ -14,6 +14,7 @@ import pytest
 
 import corewise
 from corewise.kube.certificates import Authority, KeyPair, load
+from corewise.kube.config import load_config
 from corewise.kube.objects import KubeObject
 from corewise.kube.resources import LEASES, MUTATING_WEBHOOKS, SECRETS
 from corewise.manager.options import MUTATING_NAME
@@ -25,6 +26,7 @@ from corewise.service.logs import LineFormatter, LogFormat
 from corewise.service.options import OptionsError
 from corewise.vocabulary import metrics
 from corewise.vocabulary.names import CONFIG_NAMESPACE, MANAGER_COMPONENT
+from identities import kubeconfig_of
 from manager.world import World, eventually, normalization, until
 
 MINUTES = timedelta(minutes=1)
@@ -81,7 +83,8 @@ async def test_a_manager_says_what_begins_and_whom_it_waits_for(
     assert f"corewise manager {corewise.__version__} begins" in caplog.messages
     begun = next(record for record in caplog.records if "begins" in record.getMessage())
     line = LineFormatter(LogFormat.TEXT).format(begun)
-    assert f'server="{world.config.server} ({world.config.source})"' in line
+    config = load_config(str(await kubeconfig_of("manager", world.administrator)))
+    assert f'server="{config.server} ({config.source})"' in line
     assert "identity=a" in line
 
 

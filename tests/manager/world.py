@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from corewise.kube.client import Client, PatchType
-from corewise.kube.config import ClusterConfig, load_config
+from corewise.kube.config import load_config
 from corewise.kube.election import Terms
 from corewise.kube.errors import KubeError
 from corewise.kube.resources import (
@@ -42,6 +42,7 @@ from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
     NORMALIZATION_KEY,
 )
+from identities import kubeconfig_of, nothing_refused
 from kubedouble import LocalAPIServer
 
 
@@ -99,8 +100,11 @@ class World:
 
     server: LocalAPIServer
     client: Client
-    config: ClusterConfig
+    administrator: Path
+    """An administrator's kubeconfig."""
     clock: MovableClock = field(default_factory=MovableClock)
+    refused: list[str] = field(default_factory=list)
+    """What Roles did not grant to programs; the test fails unless it clears what it expects."""
 
     def options(self, **changes: Any) -> ManagerOptions:
         """Return a manager's options: it amplifies by the webhook, unless a test says otherwise."""
@@ -118,10 +122,11 @@ class World:
         self, *, lifetimes: Lifetimes | None = None, write: Any = None, wait: bool = True, **changes: Any
     ) -> AsyncIterator[Manager]:
         """Run a manager until the block ends."""
+        kubeconfig = await kubeconfig_of("manager", self.administrator)
         start = partial(
             run_manager,
             self.options(**changes),
-            self.config,
+            load_config(str(kubeconfig)),
             clock=self.clock,
             terms=QUICK_TERMS,
             lifetimes=lifetimes,
@@ -311,19 +316,20 @@ async def program(
 @asynccontextmanager
 async def small_cluster(server: LocalAPIServer, directory: Path) -> AsyncIterator[World]:
     """The server with NodeResourceTopology and the two namespaces, and an administrator's client."""
-    server.write_kubeconfig(directory / "kubeconfig")
-    config = load_config(str(directory / "kubeconfig"))
-    async with Client(config) as client:
-        await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=CRD)
-        for name in (CONFIG_NAMESPACE, PODS_NAMESPACE):
-            await client.create(NAMESPACES, {"metadata": {"name": name}})
+    administrator = directory / "kubeconfig"
+    server.write_kubeconfig(administrator)
+    with nothing_refused(server) as refused:
+        async with Client(load_config(str(administrator))) as client:
+            await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=CRD)
+            for name in (CONFIG_NAMESPACE, PODS_NAMESPACE):
+                await client.create(NAMESPACES, {"metadata": {"name": name}})
 
-        async def served() -> bool:
-            await client.list(NODE_RESOURCE_TOPOLOGIES)
-            return True
+            async def served() -> bool:
+                await client.list(NODE_RESOURCE_TOPOLOGIES)
+                return True
 
-        await eventually(served)
-        yield World(server, client, config)
+            await eventually(served)
+            yield World(server, client, administrator, refused=refused)
 
 
 async def until(condition: Callable[[], bool], within: float = 90.0) -> None:

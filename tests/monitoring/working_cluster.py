@@ -45,7 +45,7 @@ from corewise.vocabulary.names import (
     SUPPRESSION_KEY,
 )
 from kubedouble import serve
-from manager.world import FAST, MODELS, World, amplification, until
+from manager.world import FAST, MODELS, PODS_NAMESPACE, World, amplification, until
 from placement_world import client_of_placement, emptied
 from prometheus_binary import PrometheusServer, Target, running
 from prometheus_server.exporters import Machines, Truth
@@ -113,7 +113,12 @@ class WorkingCluster:
         pod = await self.scheduling.add_pod(name, cpu="1", qos="LSR")
         await self.call("filter", {"Pod": pod, "Nodes": None, "NodeNames": ["s1"]})
         await self.call("prioritize", {"Pod": pod, "Nodes": None, "NodeNames": ["s1"]})
-        names = {"PodName": name, "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "s1"}
+        names = {
+            "PodName": name,
+            "PodNamespace": PODS_NAMESPACE,
+            "PodUID": pod["metadata"]["uid"],
+            "Node": "s1",
+        }
         await self.call("bind", names)
         with suppress(NotBoundError):
             await self.scheduling.bind(name, "nowhere")
@@ -121,7 +126,7 @@ class WorkingCluster:
             await self.scheduling.add_pod("late", cpu="1", qos="LSR")
             await self.scheduling.bind_past("late", "s1")
         else:
-            await nodes.client.delete(PODS, f"own-{self.rounds - 1}", "default", grace_period=0)
+            await nodes.client.delete(PODS, f"own-{self.rounds - 1}", PODS_NAMESPACE, grace_period=0)
         async with caller(self.scheduler, certified=False) as stranger:
             with suppress(json.JSONDecodeError):  # it is refused in words
                 await stranger("filter", {})
@@ -152,7 +157,7 @@ async def working_cluster(folder: Path, rules: list[Path]) -> AsyncIterator[Work
         agents = await stack.enter_async_context(agent_world(api, folder / "agent"))
         await _set_up(agents)
         await stack.enter_async_context(agents.cluster.manager(metrics_listen=listen["manager"]))
-        scheduling = SchedulerWorld(api, agents.client, agents.cluster.config, agents.cluster.clock)
+        scheduling = SchedulerWorld(api, agents.client, agents.cluster.administrator, agents.cluster.clock)
         await scheduling.add_node("s1", 8)
         file = folder / "scheduler.yaml"
         file.write_text(INTERFERENCE)

@@ -22,10 +22,6 @@ from corewise.kube.config import load_config
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
 from corewise.simulation.control_plane import (
-    AGENT_NAME,
-    AGENT_NAMESPACE,
-    account_identity,
-    acting_as,
     ensure_namespace,
     install,
     shipped_manifests,
@@ -37,6 +33,7 @@ from corewise.vocabulary.names import (
     QOS_CLASS,
     RESOURCE_STATUS,
 )
+from identities import command_of
 
 NODE = "n1"
 PATIENCE = 600.0
@@ -57,21 +54,20 @@ class AgentCluster:
 
     def __init__(self, directory: Path, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig
-        self._identity = directory / "agent-kubeconfig"
         self.state = directory / "state"
         self.log = directory / "agent.log"
         self.log.touch()
 
     def prepare(self) -> None:
-        """Install what is shipped, and create the node."""
+        """Install the CRDs that are shipped, and create the node."""
 
         async def prepared(client: Client) -> None:
             await ensure_namespace(client, CONFIG_NAMESPACE)
-            await install(client, [each for each in shipped_manifests() if _is_needed(each)])
+            definitions = [each for each in shipped_manifests() if "CustomResource" in each["kind"]]
+            await install(client, definitions)
             await client.create(NODES.typed(dict), {"metadata": {"name": NODE}})
 
         self._with_client(prepared)
-        acting_as(self._kubeconfig, *account_identity(AGENT_NAMESPACE, AGENT_NAME), self._identity)
 
     def annotate(self, ratio: str | None) -> None:
         """Set the ratio on the Node as the manager does."""
@@ -145,11 +141,12 @@ class AgentCluster:
     @contextmanager
     def agent(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
         """Run an agent; what still runs at the end is killed."""
-        command = corewise("agent", "--kubeconfig", str(self._identity), "--node-name", NODE)
+        given = ("--node-name", NODE, "--state-dir", str(self.state), *options)
+        started = asyncio.run(command_of("agent", self._kubeconfig, *given))
         with (
             self.log.open("ab") as log,
             subprocess.Popen(
-                [*command, "--state-dir", str(self.state), *options],
+                started,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -185,12 +182,6 @@ class AgentCluster:
                 return await call(client)
 
         return asyncio.run(called())
-
-
-def _is_needed(manifest: Object) -> bool:
-    """Whether the agent needs what is shipped: its account and permissions, its namespace, the CRD."""
-    name = manifest["metadata"]["name"]
-    return name in {AGENT_NAME, AGENT_NAMESPACE} or manifest["kind"] == "CustomResourceDefinition"
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from scheduler.program_world import Interrupted, SchedulerWorld
 async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[SchedulerWorld]:
     """An API server with NodeResourceTopology; schedulers are started by the tests."""
     async with small_cluster(api_server, tmp_path) as cluster:
-        yield SchedulerWorld(cluster.server, cluster.client, cluster.config)
+        yield SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
@@ -15,7 +16,7 @@ import aiohttp
 import pytest
 
 from corewise.kube.client import Client, PatchType
-from corewise.kube.config import ClusterConfig
+from corewise.kube.config import load_config
 from corewise.kube.resources import EVENTS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, SECRETS
 from corewise.kube.transport import HTTPTransport, Request
 from corewise.scheduler.binding import Wanted
@@ -34,9 +35,10 @@ from corewise.vocabulary.names import (
 from corewise.vocabulary.owned_cpus import read_owned_cpus
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import arrangement
+from identities import kubeconfig_of
 from kubedouble import LocalAPIServer
 from kubedouble.authentication import User
-from manager.world import LOOPBACK, QUICK_TERMS, MovableClock, eventually, program
+from manager.world import LOOPBACK, PODS_NAMESPACE, QUICK_TERMS, MovableClock, eventually, program
 
 READER = "token-of-an-administrator"
 PLAIN_NODES = NODES.typed(dict[str, Any])
@@ -95,10 +97,11 @@ class SchedulerWorld:
 
     server: LocalAPIServer
     client: Client
-    config: ClusterConfig
+    administrator: Path
+    """An administrator's kubeconfig."""
     clock: MovableClock = field(default_factory=MovableClock)
     running: list[Scheduler] = field(default_factory=list)
-    namespace: str = "default"
+    namespace: str = PODS_NAMESPACE
     """Where pods are."""
 
     @asynccontextmanager
@@ -114,8 +117,9 @@ class SchedulerWorld:
         }
         options = SchedulerOptions(**(defaults | changes))
         self.server.cluster.authenticator.tokens.add(READER, User("reader", ("system:masters",)))
+        config = load_config(str(await kubeconfig_of("scheduler", self.administrator)))
         start = partial(
-            run_scheduler, options, self.config, clock=self.clock, terms=QUICK_TERMS, lifetimes=lifetimes
+            run_scheduler, options, config, clock=self.clock, terms=QUICK_TERMS, lifetimes=lifetimes
         )
         async with program(Scheduler, start, wait=wait) as scheduler:
             self.running.append(scheduler)

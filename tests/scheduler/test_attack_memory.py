@@ -12,16 +12,16 @@ import gzip
 import re
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from api_process import local_api_server
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.service.doors import EXTENDER, MIB
+from identities import command_of
 from scheduler.program_world import shown_by
 from service.doors_world import PATIENCE, Caller
 
@@ -32,19 +32,10 @@ SLACK = 48 * MIB
 
 
 @contextmanager
-def scheduler(directory: Path, kubeconfig: Path) -> Iterator[tuple[int, int]]:
+def scheduler(directory: Path, started: list[str]) -> Iterator[tuple[int, int]]:
     """Run ``corewise scheduler``; yield its process ID and its port."""
     log = directory / "scheduler.log"
-    command = [sys.executable, "-m", "corewise", "scheduler", "--kubeconfig", str(kubeconfig)]
-    options = [
-        "--namespace",
-        "default",
-        "--listen",
-        "127.0.0.1:0",
-        "--manage-webhooks",
-        "--no-leader-elect",
-    ]
-    with log.open("w") as file, subprocess.Popen([*command, *options], stderr=file) as process:
+    with log.open("w") as file, subprocess.Popen(started, stderr=file) as process:
         try:
             end = time.monotonic() + 60
             while not (found := re.search(r"extender: listens on \S+:(\d+)", log.read_text())):
@@ -67,7 +58,7 @@ def memory(pid: int, field: str) -> int:
 
 async def certified(kubeconfig: Path) -> ssl.SSLContext:
     async with Client(load_config(str(kubeconfig))) as client:
-        return await shown_by(client, "default")
+        return await shown_by(client)
 
 
 async def connect(port: int, context: ssl.SSLContext) -> Caller:
@@ -108,7 +99,11 @@ async def attack(port: int, context: ssl.SSLContext) -> set[int]:
 
 
 async def test_after_an_attack_the_memory_comes_back(tmp_path: Path) -> None:
-    with local_api_server(tmp_path) as kubeconfig, scheduler(tmp_path, kubeconfig) as (pid, port):
+    options = ("--listen", "127.0.0.1:0", "--manage-webhooks", "--no-leader-elect")
+    with ExitStack() as stack:
+        kubeconfig = stack.enter_context(local_api_server(tmp_path))
+        started = await command_of("scheduler", kubeconfig, *options)
+        pid, port = stack.enter_context(scheduler(tmp_path, started))
         context = await certified(kubeconfig)
         first = await connect(port, context)
         first.end()

@@ -10,7 +10,7 @@ from corewise.engine import Placement, PodFacts
 from corewise.kube.cache import STALE_AFTER
 from corewise.kube.resources import PODS
 from corewise.scheduler.program import Scheduler
-from manager.world import until
+from manager.world import PODS_NAMESPACE, until
 from scheduler.program_world import PLAIN_PODS, Interrupted, SchedulerWorld, caller
 
 
@@ -35,9 +35,11 @@ async def test_a_pod_is_watched_from_its_binding_until_it_finishes(world: Schedu
         await until(lambda: set(shown(scheduler)) == {"finishes", "goes", "stays"})
         assert requested(scheduler) == 3000
         status = {"status": {"phase": "Succeeded"}}
-        await world.client.patch(PLAIN_PODS, "finishes", status, namespace="default", subresource="status")
-        await world.client.delete(PODS, "goes", "default", grace_period=0)
-        await world.client.delete(PODS, "unbound", "default", grace_period=0)
+        await world.client.patch(
+            PLAIN_PODS, "finishes", status, namespace=PODS_NAMESPACE, subresource="status"
+        )
+        await world.client.delete(PODS, "goes", PODS_NAMESPACE, grace_period=0)
+        await world.client.delete(PODS, "unbound", PODS_NAMESPACE, grace_period=0)
         await until(lambda: set(shown(scheduler)) == {"stays"})
         assert requested(scheduler) == 1000
 
@@ -54,10 +56,10 @@ async def test_a_pod_that_owns_nothing_is_bound_as_it_was_asked_about(
         reads.append("p")
 
     interrupted = Interrupted(monkeypatch)
-    interrupted.before["GET /api/v1/namespaces/default/pods/p"] = note
+    interrupted.before["GET /api/v1/namespaces/apps/pods/p"] = note
     async with world.scheduler() as scheduler, caller(scheduler) as call:
         await call("filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1"]})
-        names = {"PodName": "p", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"]}
+        names = {"PodName": "p", "PodNamespace": PODS_NAMESPACE, "PodUID": pod["metadata"]["uid"]}
         assert await call("bind", {**names, "Node": "n1"}) == (200, {"Error": ""})
         assert (reads, scheduler.state.asked) == ([], {})
         assert requested(scheduler) == 1000
@@ -69,7 +71,7 @@ async def test_a_pod_that_the_watch_never_shows_bound_is_forgotten_in_time(world
     await world.add_node("n1", 8)
     async with world.scheduler() as scheduler:
         for uid in ("refused", "answered"):
-            facts = PodFacts(f"default/{uid}", {"cpu": 1000}, uid=uid)
+            facts = PodFacts(f"apps/{uid}", {"cpu": 1000}, uid=uid)
             scheduler.state.assume(facts, Placement("n1"))
         scheduler.state.keep_assumed("answered")
         for uid in ("refused", "answered"):

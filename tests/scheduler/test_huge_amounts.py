@@ -28,7 +28,7 @@ from corewise.vocabulary.metrics import LOOP_RESTARTS
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import bind, cluster_of, cpuset, decide, node, numa_node, share
-from manager.world import until
+from manager.world import PODS_NAMESPACE, until
 from node_records import recorded
 from scheduler.program_world import PLAIN_PODS, NotBoundError, SchedulerWorld, pod_document
 
@@ -197,19 +197,19 @@ async def test_such_a_pod_never_costs_the_scheduler_its_view_nor_binding_its_ans
 ) -> None:
     await world.add_node("n1", 8)
     await world.add_node("n2", 8)
+    bound = pod_document("huge", cpu="9300000000000000", qos="LSR")
+    bound["spec"]["nodeName"] = "n1"
+    await world.client.create(PLAIN_PODS, bound, PODS_NAMESPACE)
+    for name in ("wanting", "next", "small"):
+        cpu = "9300000000000000" if name == "wanting" else "1"
+        await world.add_pod(name, cpu=cpu, qos="LSR")
     async with world.scheduler() as scheduler:
-        bound = pod_document("huge", cpu="9300000000000000", qos="LSR")
-        bound["spec"]["nodeName"] = "n1"
-        await world.client.create(PLAIN_PODS, bound, "default")
-        await until(lambda: scheduler.state.cluster.node_of("default/huge") == "n1")
-        for name in ("wanting", "next", "small"):
-            cpu = "9300000000000000" if name == "wanting" else "1"
-            await world.add_pod(name, cpu=cpu, qos="LSR")
+        assert scheduler.state.cluster.node_of("apps/huge") == "n1"
         with pytest.raises(NotBoundError, match="more than any machine has"):
             await world.bind("wanting", "n2")
         with pytest.raises(NotBoundError, match="does not suit the pod"):
             await world.bind("next", "n1")
         await world.bind("small", "n2")
-        await until(lambda: scheduler.state.cluster.node_of("default/small") == "n2")
+        await until(lambda: scheduler.state.cluster.node_of("apps/small") == "n2")
         assert scheduler.metrics.value(LOOP_RESTARTS, "caches") == 0
         assert not list(scheduler.program.problems())

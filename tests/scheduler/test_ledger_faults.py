@@ -28,7 +28,7 @@ from corewise.vocabulary.owned_cpus import CPUOwner, Owners, print_owned_cpus
 from corewise.vocabulary.reasons import Reason
 from engine import scenes
 from engine.scenes import arrangement
-from manager.world import MovableClock, until
+from manager.world import PODS_NAMESPACE, MovableClock, until
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, Interrupted, NotBoundError, SchedulerWorld
 
 READ_N1 = "GET /api/v1/nodes/n1"
@@ -47,7 +47,7 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def is_bound(scheduler: Scheduler, name: str, node: str) -> bool:
     """Whether the watch has shown a pod on a node."""
-    pod = scheduler.state.pods.get(name, "default")
+    pod = scheduler.state.pods.get(name, PODS_NAMESPACE)
     return pod is not None and pod.spec.node_name == node
 
 
@@ -73,8 +73,8 @@ async def test_a_pod_that_is_deleted_while_it_is_entered_late_counts_no_more(
         await bound_past(world, scheduler, "p", "n1")
 
         async def delete() -> None:
-            await world.client.delete(PLAIN_PODS, "p", "default", grace_period=0)
-            await until(lambda: scheduler.state.pods.get("p", "default") is None)
+            await world.client.delete(PLAIN_PODS, "p", PODS_NAMESPACE, grace_period=0)
+            await until(lambda: scheduler.state.pods.get("p", PODS_NAMESPACE) is None)
 
         interrupted.before[READ_N1] = delete
         await scheduler.collector.look()
@@ -115,11 +115,11 @@ async def test_a_pod_that_was_bound_elsewhere_meanwhile_is_entered_late_there_al
         async def bind_elsewhere() -> None:
             await bound_past(world, scheduler, "p", "n2")
 
-        interrupted.after["GET /api/v1/namespaces/default/pods/p"] = bind_elsewhere
+        interrupted.after["GET /api/v1/namespaces/apps/pods/p"] = bind_elsewhere
         interrupted.before["/pods/p/binding"] = scheduler.collector.look
         with pytest.raises(NotBoundError, match="is bound to node n2 already"):
             await world.bind("p", "n1")
-        assert scheduler.state.cluster.node_of("default/p") == "n2"
+        assert scheduler.state.cluster.node_of("apps/p") == "n2"
         await scheduler.collector.look()
         assert list(await world.ledger("n2")) == ["p"]
         assert await world.ledger("n1") == {}
@@ -211,15 +211,15 @@ async def test_an_entry_that_cannot_be_removed_holds_up_no_other(
 
     async with world.scheduler() as scheduler:
         owners = {
-            refused: CPUOwner("default/refused", CPUSet.parse("0-1"), "1"),
-            waiting: CPUOwner("default/waiting", CPUSet.parse("2-3"), "2"),
+            refused: CPUOwner("apps/refused", CPUSet.parse("0-1"), "1"),
+            waiting: CPUOwner("apps/waiting", CPUSet.parse("2-3"), "2"),
         }
         await write_ledger(world, scheduler, owners)
         await scheduler.collector.look()
         await refuse()
         world.clock.skip(EXPIRY + 1)
         for _ in range(2):
-            gone = {"gone": CPUOwner("default/gone", CPUSet.parse("4-5"), "3")}
+            gone = {"gone": CPUOwner("apps/gone", CPUSet.parse("4-5"), "3")}
             await write_ledger(world, scheduler, {**scheduler.state.owners("n1"), **gone})
             await scheduler.collector.look()
             assert await world.ledger("n1") == {"refused": "0-1"}
@@ -259,8 +259,8 @@ async def test_a_node_with_many_forged_entries_keeps_no_other_node_waiting(
     for node in ("n1", "n2"):
         await world.add_node(node, 128)
     async with world.scheduler() as scheduler:
-        forged = {f"u{cpu:03}": CPUOwner(f"default/p{cpu}", CPUSet.of([cpu]), "f") for cpu in range(120)}
-        body = {"metadata": {"annotations": print_owned_cpus({"u": CPUOwner("default/p", CPUSet.of([0]))})}}
+        forged = {f"u{cpu:03}": CPUOwner(f"apps/p{cpu}", CPUSet.of([cpu]), "f") for cpu in range(120)}
+        body = {"metadata": {"annotations": print_owned_cpus({"u": CPUOwner("apps/p", CPUSet.of([0]))})}}
         await world.client.patch(PLAIN_NODES, "n2", body)
         await until(lambda: len(scheduler.state.owners("n2")) == 1)
         await write_ledger(world, scheduler, forged)
@@ -285,9 +285,9 @@ async def test_entries_that_stay_keep_no_later_entry_from_its_turn(world: Schedu
     owners = {}
     for number in range(_ASKED_AT_ONCE):
         pod = await world.add_pod(f"w{number:02}", cpu="1", qos="LSR")
-        owners[pod["metadata"]["uid"]] = CPUOwner(f"default/w{number:02}", CPUSet.of([number]), "w")
+        owners[pod["metadata"]["uid"]] = CPUOwner(f"apps/w{number:02}", CPUSet.of([number]), "w")
     async with world.scheduler() as scheduler:
-        gone = {"z": CPUOwner("default/gone", CPUSet.of([100]), "z")}
+        gone = {"z": CPUOwner("apps/gone", CPUSet.of([100]), "z")}
         await write_ledger(world, scheduler, {**owners, **gone})
         for _ in range(3):
             await scheduler.collector.look()
@@ -315,7 +315,7 @@ async def test_pods_that_own_nothing_are_not_looked_at(
         await bound_past(world, scheduler, "plain", "n1")
         await bound_past(world, scheduler, "pinned", "static")
         await scheduler.collector.look()
-        assert followed == ["default/pinned"]
+        assert followed == ["apps/pinned"]
 
 
 async def test_bindings_are_answered_while_many_nodes_are_looked_at(world: SchedulerWorld) -> None:
@@ -366,7 +366,7 @@ async def test_a_claim_beside_an_entry_takes_nothing_and_is_corrected(world: Sch
         await world.bind("p", "n1")
         owned = await world.cpus("p")
         forged = {"metadata": {"annotations": {RESOURCE_STATUS: json.dumps({"cpuset": "2-3,6-7"})}}}
-        await world.client.patch(PLAIN_PODS, "p", forged, namespace="default")
+        await world.client.patch(PLAIN_PODS, "p", forged, namespace=PODS_NAMESPACE)
         await until(lambda: _claims(scheduler, "p", "2-3,6-7"))
         snapshot = scheduler.state.cluster.snapshot()
         row = snapshot.index["n1"]
@@ -378,7 +378,7 @@ async def test_a_claim_beside_an_entry_takes_nothing_and_is_corrected(world: Sch
 
 
 def _claims(scheduler: Scheduler, name: str, cpus: str) -> bool:
-    pod = scheduler.state.pods.get(name, "default")
+    pod = scheduler.state.pods.get(name, PODS_NAMESPACE)
     return pod is not None and cpus in pod.metadata.annotations.get(RESOURCE_STATUS, "")
 
 
@@ -389,7 +389,7 @@ async def test_a_node_that_waits_for_something_is_looked_at_though_nothing_chang
     await world.add_node("n1", 8)
     pod = await world.add_pod("slow", cpu="4", qos="LSR")
     async with world.scheduler() as scheduler:
-        owner = CPUOwner("default/slow", CPUSet.parse("0-1,4-5"))
+        owner = CPUOwner("apps/slow", CPUSet.parse("0-1,4-5"))
         await write_ledger(world, scheduler, {pod["metadata"]["uid"]: owner})
         for seconds, kept in ((0.0, ["slow"]), (61.0, ["slow"]), (31.0, [])):
             world.clock.skip(seconds)

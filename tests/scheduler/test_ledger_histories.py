@@ -3,13 +3,14 @@
 The API server is a dictionary with versions and preconditions; it folds owned CPUs into allocatable as the
 policy does. Two replicas talk to it over a network of the test's own: every request waits there until the
 test delivers it, delivers it twice, loses it, or loses its answer. A replica that ends leaves its requests in
-the network, and they may arrive long after. Each replica's watch lags as far behind as the test wants.
+the network, and they may arrive long after. Each replica's watch lags as far behind as the test wants. Any
+replica may be asked again to filter, bind or preempt for any pod that ever was.
 
 Invariants at every moment: a CPU is one pod's, by ledgers and by annotations together; a bound pod with
 CPUs is in the ledger of its node with the same CPUs; the ledger is intact, owns no more CPUs than the node
 has, and the fold is in allocatable. When everything has settled, no entry stays whose pod is not bound there,
 and every bound pod that owns CPUs has them, if the node has as many and allocatable then still covers what
-its pods request.
+its pods request. Each replica then counts exactly the bound pods, each on its node.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from corewise.engine import AmplifiedCPU, CPUPlacement, Engine
+from corewise.engine.objects import PlacedPod
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import TransportError, api_error
@@ -38,6 +41,9 @@ from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.binding import Binder, Wanted
 from corewise.scheduler.collector import EXPIRY, LedgerCollector
 from corewise.scheduler.decisions import Decisions
+from corewise.scheduler.extender import Arguments, Extender, Filtered
+from corewise.scheduler.node_names import SentNames
+from corewise.scheduler.preemption import PreemptionArguments, Preemptor
 from corewise.scheduler.state import BOUND, ClusterState
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import print_cpu_topology, stated_cpus
@@ -46,6 +52,7 @@ from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CPU_TOPOLOGY,
     OWNED_MILLI_CPU,
+    QOS_CLASS,
     RESOURCE_STATUS,
     recorded_applied,
     recorded_raw,
@@ -61,6 +68,7 @@ T = TypeVar("T")
 CPUS = {"n1": 8, "n2": 4}
 RATIOS = {"n1": Fraction(2), "n2": Fraction(3, 2)}
 _NODES, _PODS = "/api/v1/nodes", "/api/v1/pods"
+_BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 _TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies"
 _FATES = ("delivered", "delivered", "delivered", "delivered twice", "lost", "answer lost")
 _TURNS = 60
@@ -92,7 +100,7 @@ class Server:
     """The API server: objects by path and name, and for each replica the watch events it has not seen."""
 
     objects: dict[str, dict[str, dict[str, Any]]] = field(
-        default_factory=lambda: {_NODES: {}, _PODS: {}, _TOPOLOGIES: {}}
+        default_factory=lambda: {_NODES: {}, _PODS: {}, _TOPOLOGIES: {}, _BUDGETS: {}}
     )
     ports: list[Port] = field(default_factory=list)
     version: int = 1
@@ -237,7 +245,10 @@ class Replica:
         engine = Engine.of(AmplifiedCPU(), CPUPlacement())
         metrics = Exposition(exported_by(SCHEDULER))
         events = EventRecorder(client, component="test", instance="test", clock=clock)
-        self.binder = Binder(client, self.state, lambda: engine, Decisions(0, clock), metrics)
+        decisions = Decisions(0, clock)
+        self.binder = Binder(client, self.state, lambda: engine, decisions, metrics)
+        self.extender = Extender(self.state, lambda: engine, decisions, lambda *_: None)
+        self.preemptor = Preemptor(client, self.state, lambda: engine, clock)
         self.collector = LedgerCollector(
             client, self.state, lambda: engine, events=events, exposition=metrics, clock=clock
         )
@@ -260,7 +271,8 @@ class Histories(RuleBasedStateMachine):
         asyncio.set_event_loop(self.loop)
         self.server = Server()
         self.held: list[Held] = []
-        self.created = 0
+        self.created: list[dict[str, Any]] = []
+        """Every pod that ever was, as it was created."""
         for name, cpus in CPUS.items():
             text = print_cpu_topology(arrangement(cpus))
             metadata = {"name": name, "annotations": {CPU_TOPOLOGY: text}}
@@ -310,14 +322,13 @@ class Histories(RuleBasedStateMachine):
         assert not ledger.problem
         return ledger.owners
 
-    @rule(cpus=st.sampled_from([1, 2, 4, 4]), name=st.integers(1, 5))
-    def create(self, cpus: int, name: int) -> None:
+    @rule(cpus=st.sampled_from([1, 2, 4, 4]), name=st.integers(1, 5), qos=st.sampled_from(["LSR", "LS"]))
+    def create(self, cpus: int, name: int, qos: str = "LSR") -> None:
         """Create a pod; one of a name that was there before is another pod."""
         if f"p{name}" not in self.server.objects[_PODS]:
-            self.created += 1
-            pod = pod_document(f"p{name}", cpu=str(cpus), qos="LSR")
-            pod["metadata"] |= {"namespace": "default", "uid": f"u{self.created}"}
-            self.server.put(_PODS, pod, "ADDED")
+            pod = pod_document(f"p{name}", cpu=str(cpus), qos=qos)
+            pod["metadata"] |= {"namespace": "default", "uid": f"u{len(self.created) + 1}"}
+            self.created.append(self.server.put(_PODS, pod, "ADDED"))
 
     @precondition(lambda self: self.pods(bound=False))
     @rule(data=st.data(), node=st.sampled_from(sorted(CPUS)), replica=st.integers(0, 1))
@@ -330,6 +341,34 @@ class Histories(RuleBasedStateMachine):
         task = chosen.start(chosen.binder.bind(wanted))
         self.turn()
         return task
+
+    @rule(data=st.data(), node=st.sampled_from(sorted(CPUS)), replica=st.integers(0, 1))
+    def bind_again(self, data: st.DataObject, node: str, replica: int) -> None:
+        """Ask for any pod that ever was: one that is bound by now, or gone, or whose name another pod has."""
+        self.ask(data.draw(st.sampled_from(self.created)), node, replica)
+
+    @rule(data=st.data(), replica=st.integers(0, 1))
+    def filter_again(self, data: st.DataObject, replica: int) -> None:
+        """Ask for the nodes of any pod that ever was: the answer is the same at once after."""
+        pod = placed(data.draw(st.sampled_from(self.created)))
+        extender = self.replicas[replica].extender
+
+        async def filtered() -> Filtered:
+            return extender.filter(Arguments(pod, SentNames.of(sorted(CPUS))))
+
+        first, second = self.run(filtered()), self.run(filtered())
+        assert (first.suits.tolist(), first.failed) == (second.suits.tolist(), second.failed)
+
+    @rule(data=st.data(), node=st.sampled_from(sorted(CPUS)), replica=st.integers(0, 1))
+    def preempt_again(self, data: st.DataObject, node: str, replica: int) -> None:
+        """Ask whom any pod that ever was evicts: each victim once, and always the same."""
+        pod = placed(data.draw(st.sampled_from(self.created)), priority=100)
+        preemptor = self.replicas[replica].preemptor
+        asked = PreemptionArguments(pod, {node: frozenset()})
+        first, second = self.run(preemptor.preempt(asked)), self.run(preemptor.preempt(asked))
+        assert first == second
+        uids = [uid for victims in first.values() for uid in victims.uids]
+        assert len(uids) == len(set(uids))
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), fate=st.sampled_from(_FATES))
@@ -428,13 +467,20 @@ class Histories(RuleBasedStateMachine):
             assert owners.keys() <= bound.keys(), "an entry stays whose pod is not bound there"
             owned = sum(len(owner.cpus) for owner in owners.values())
             requested = sum(map(wanted, bound.values()))
-            for uid in bound.keys() - owners.keys():
+            for uid in {uid for uid, pod in bound.items() if owns(pod)} - owners.keys():
                 after = owned + wanted(bound[uid])
                 left = cpus * RATIOS[node] - after * (RATIOS[node] - 1) - requested
                 assert after > cpus or left < 0, "a bound pod has no CPUs, though the node has as many"
             assert {uid: stated(bound[uid]) for uid in owners} == {
                 uid: owner.cpus for uid, owner in owners.items()
             }
+        bound_to = {
+            f"default/{pod['metadata']['name']}": pod["spec"]["nodeName"] for pod in self.pods(bound=True)
+        }
+        for replica in self.replicas:
+            self.run(expire(replica.state))
+            counted = {key: node for node in CPUS for key in replica.state.cluster.pods_on(node)}
+            assert counted == bound_to
 
     @invariant()
     def a_cpu_is_one_pods(self) -> None:
@@ -456,6 +502,19 @@ class Histories(RuleBasedStateMachine):
             allocatable = self.server.objects[_NODES][node]["status"]["allocatable"]["cpu"]
             whole = int(cpus * 1000 * RATIOS[node])
             assert allocatable == f"{whole - ceil(owned * 1000 * (RATIOS[node] - 1))}m"
+
+
+async def expire(state: ClusterState) -> None:
+    state.expire()
+
+
+def placed(pod: dict[str, Any], **spec: int) -> PlacedPod:
+    """Return a pod as kube-scheduler sends it."""
+    return msgspec.convert(merged(pod, {"spec": spec}), PlacedPod)
+
+
+def owns(pod: dict[str, Any]) -> bool:
+    return bool(pod["metadata"]["labels"][QOS_CLASS] == "LSR")
 
 
 def wanted(pod: dict[str, Any]) -> int:

@@ -28,7 +28,7 @@ from corewise.vocabulary.names import (
 )
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import arrangement
-from manager.world import eventually, until
+from manager.world import PODS_NAMESPACE, eventually, until
 from scheduler.program_world import (
     PLAIN_NODES,
     PLAIN_PODS,
@@ -45,7 +45,7 @@ FIRST_HALF, SECOND_HALF = "0-1,4-5", "2-3,6-7"
 
 def bound(scheduler: Scheduler, name: str) -> bool:
     """Whether the watch has shown a pod bound."""
-    pod = scheduler.state.pods.get(name, "default")
+    pod = scheduler.state.pods.get(name, PODS_NAMESPACE)
     return pod is not None and bool(pod.spec.node_name)
 
 
@@ -106,7 +106,7 @@ async def test_a_refusal_is_written_for_the_pods_owner(world: SchedulerWorld) ->
         assert text in str(refusal.value)
         assert "nodeName" not in (await world.pod("late"))["spec"]
         assert scheduler.metrics.value(BIND_REFUSALS, "NotEnoughCPUs") == 1
-        _, explained = await call("explain?pod=default/late")
+        _, explained = await call("explain?pod=apps/late")
         assert explained["decisions"][0]["outcome"].startswith("refused, NotEnoughCPUs: node n1")
 
 
@@ -138,12 +138,14 @@ async def test_two_hundred_binds_raced_at_one_node_by_two_replicas_bind_exactly_
         async def bind_it(name: str, scheduler: Scheduler) -> Refused | None:
             """Try again as kube-scheduler does, while the Node changes too often."""
             while True:
-                answer = await scheduler.binder.bind(Wanted("default", name, "n1"))
+                answer = await scheduler.binder.bind(Wanted(PODS_NAMESPACE, name, "n1"))
                 if answer is None or answer.reason not in {Reason.NODE_CHANGING, Reason.BINDING_FAILED}:
                     return answer
 
         results = await asyncio.gather(*map(bind_it, names, replicas))
-        pods = {each["metadata"]["name"]: each for each in await world.client.list(PLAIN_PODS, "default")}
+        pods = {
+            each["metadata"]["name"]: each for each in await world.client.list(PLAIN_PODS, PODS_NAMESPACE)
+        }
         in_place = [name for name in names if pods[name]["spec"].get("nodeName") == "n1"]
         assert [name for name, each in zip(names, results, strict=True) if each is None] == in_place
         assert len(in_place) == 16
@@ -168,8 +170,8 @@ async def test_what_cannot_be_bound_leaves_no_entry(world: SchedulerWorld) -> No
     async with world.scheduler():
         for name, node, uid, text in (
             ("p", "n2", "", "corewise does not know node n2 yet; the pod will be tried again"),
-            ("p", "n1", "0000", "pod default/p was deleted, and another has its name"),
-            ("nobody", "n1", "", "pod default/nobody does not exist any more"),
+            ("p", "n1", "0000", "pod apps/p was deleted, and another has its name"),
+            ("nobody", "n1", "", "pod apps/nobody does not exist any more"),
         ):
             with pytest.raises(NotBoundError, match=text):
                 await world.bind(name, node, uid=uid)
@@ -182,13 +184,13 @@ async def test_a_pod_that_is_bound_or_being_deleted_is_not_bound_again(world: Sc
     for name in ("bound", "leaving"):
         await world.add_pod(name, cpu="2", qos="LSR")
     meta = {"metadata": {"finalizers": ["test.corewise.io/stay"]}}
-    await world.client.patch(PLAIN_PODS, "leaving", meta, namespace="default")
+    await world.client.patch(PLAIN_PODS, "leaving", meta, namespace=PODS_NAMESPACE)
     async with world.scheduler():
         await world.bind("bound", "n1")
         await world.bind("bound", "n1")
         with pytest.raises(NotBoundError, match="is bound to node n1 already"):
             await world.bind("bound", "n2")
-        await world.client.delete(PLAIN_PODS, "leaving", "default", grace_period=0)
+        await world.client.delete(PLAIN_PODS, "leaving", PODS_NAMESPACE, grace_period=0)
         with pytest.raises(NotBoundError, match="is being deleted"):
             await world.bind("leaving", "n1")
         assert list(await world.ledger("n1")) == ["bound"]
@@ -222,7 +224,7 @@ async def test_a_pod_that_changes_before_its_binding_is_read_again_and_keeps_its
 
         async def label() -> None:
             body = {"metadata": {"labels": {"changed": "yes"}}}
-            await world.client.patch(PLAIN_PODS, "p", body, namespace="default")
+            await world.client.patch(PLAIN_PODS, "p", body, namespace=PODS_NAMESPACE)
 
         interrupted.before["/pods/p/binding"] = label
         await world.bind("p", "n1")
@@ -240,7 +242,7 @@ async def test_an_entry_goes_when_the_pod_is_deleted_or_bound_elsewhere_meanwhil
     async with world.scheduler():
 
         async def delete() -> None:
-            await world.client.delete(PLAIN_PODS, "deleted", "default", grace_period=0)
+            await world.client.delete(PLAIN_PODS, "deleted", PODS_NAMESPACE, grace_period=0)
 
         async def bind_elsewhere() -> None:
             await world.bind_past("elsewhere", "n2")
@@ -326,7 +328,7 @@ async def test_the_request_for_owned_cpus_is_no_obstacle(world: SchedulerWorld) 
     document = pod_document("p", cpu="2", qos="LSR")
     for kind in ("requests", "limits"):
         document["spec"]["containers"][0]["resources"][kind][OWNED_CPUS_RESOURCE] = "2"
-    pod = await world.client.create(PLAIN_PODS, document, "default")
+    pod = await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
     async with world.scheduler() as scheduler, caller(scheduler) as call:
         _, answer = await call("filter", {"Pod": pod, "NodeNames": ["n1"]})
         assert answer["NodeNames"] == ["n1"]
@@ -355,7 +357,7 @@ async def test_cpus_that_do_not_exist_or_are_taken_are_counted_as_conflicts(worl
         claim = {RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
         document = pod_document(name, cpu=count, qos="LSR" if name != "d" else "", annotations=claim)
         document["spec"]["nodeName"] = "n1"
-        await world.client.create(PLAIN_PODS, document, "default")
+        await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
     async with world.scheduler(leader_elect=True, identity="follower") as scheduler:
         await until(lambda: all(bound(scheduler, name) for name in "abcd"))
         assert scheduler.state.conflicts == 2
@@ -417,7 +419,7 @@ async def test_a_pod_that_is_deleted_gives_its_cpus_back(world: SchedulerWorld) 
         await world.add_pod(name, cpu="8", qos="LSR")
     async with world.scheduler():
         await world.bind("a", "n1")
-        await world.client.delete(PLAIN_PODS, "a", "default", grace_period=0)
+        await world.client.delete(PLAIN_PODS, "a", PODS_NAMESPACE, grace_period=0)
 
         async def takes_it() -> bool:
             try:
@@ -473,7 +475,7 @@ async def test_a_bind_under_way_is_finished_when_the_scheduler_ends(
         await go_on.wait()
 
     interrupted.before["/pods/p/binding"] = hold
-    names = {"PodName": "p", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "n1"}
+    names = {"PodName": "p", "PodNamespace": PODS_NAMESPACE, "PodUID": pod["metadata"]["uid"], "Node": "n1"}
     async with asyncio.TaskGroup() as group, world.scheduler() as scheduler, caller(scheduler) as call:
         answer = group.create_task(call("bind", names))
         await reached.wait()

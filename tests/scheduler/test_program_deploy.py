@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from corewise.cli.scheduler import command
-from corewise.kube.config import load_config
 from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.scheduler.installation import CLIENT_SECRET_NAME, FORMER_GATE, SECRET_NAME, SERVICE_URL
 from corewise.scheduler.policy import NAME as POLICY
@@ -22,15 +21,14 @@ from corewise.service.certificates import Lifetimes
 from corewise.vocabulary.metrics import LEDGER_LATE, OWNED_CPUS_PATH
 from corewise.vocabulary.qos import DEFAULT_RULES
 from corewise.vocabulary.reasons import Reason
-from kubedouble.authentication import service_account
+from identities import account
 from kubedouble.rbac import Access, Rule
 from kubedouble.server import NEW_IN_1_36, serve
-from manager.world import PODS_NAMESPACE, eventually, small_cluster, until
+from manager.world import eventually, small_cluster, until
 from scheduler.program_world import NotBoundError, SchedulerWorld, caller
 from simulation.test_deploy import Recorder, apply
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "scheduler"
-ACCOUNT = service_account("corewise-system", COMPONENT)
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -124,13 +122,11 @@ def unused(*recorders: Recorder) -> list[str]:
     ]
 
 
-async def as_its_account(world: SchedulerWorld, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    """Install the manifests, and have schedulers run under their account from now on."""
+async def recorded(world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """Install the manifests, and record from now on what schedulers want."""
     for manifest in [*documents("rbac.yaml"), *documents("service.yaml"), *documents("deployment.yaml")]:
         await apply(world.client, manifest)
-    world.server.write_kubeconfig(directory / "scheduler", ACCOUNT.name, ACCOUNT.groups[:2])
-    world.config = load_config(str(directory / "scheduler"))
-    recorder = Recorder(world.server, user=ACCOUNT.name)
+    recorder = Recorder(world.server, user=account("scheduler").name)
     monkeypatch.setattr(world.server.cluster.authorizer, "require", recorder.require)
     return recorder
 
@@ -138,8 +134,8 @@ async def as_its_account(world: SchedulerWorld, directory: Path, monkeypatch: py
 async def before_1_36(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """Run against an API server without policies until the webhook is installed."""
     async with serve(without=NEW_IN_1_36) as server, small_cluster(server, directory) as cluster:
-        world = SchedulerWorld(cluster.server, cluster.client, cluster.config)
-        recorder = await as_its_account(world, directory, monkeypatch)
+        world = SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
+        recorder = await recorded(world, monkeypatch)
         async with world.scheduler() as scheduler:
             await until(lambda: scheduler.metrics.value(OWNED_CPUS_PATH, "webhook") == 1)
     return recorder
@@ -184,9 +180,9 @@ async def live(world: SchedulerWorld, *recorders: Recorder) -> None:
 async def test_the_scheduler_uses_exactly_what_its_roles_grant(
     world: SchedulerWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older = await before_1_36(tmp_path, monkeypatch)
-    recorder = await as_its_account(world, tmp_path, monkeypatch)
-    world.namespace = PODS_NAMESPACE
+    (tmp_path / "older").mkdir()
+    older = await before_1_36(tmp_path / "older", monkeypatch)
+    recorder = await recorded(world, monkeypatch)
     await world.add_node("n1", 8)
     await live(world, older, recorder)
     assert older.refused == recorder.refused == []

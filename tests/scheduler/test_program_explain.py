@@ -15,7 +15,7 @@ from corewise.scheduler.listing import read_rules
 from corewise.vocabulary.metrics import OWNED_CPUS_PATH
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.qos import QoSRules
-from manager.world import until
+from manager.world import PODS_NAMESPACE, until
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
 
 
@@ -34,7 +34,7 @@ async def add_bound(world: SchedulerWorld, name: str, cpus: str, cpu: str = "4",
     status = {RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
     document = pod_document(name, cpu=cpu, qos=qos, annotations=status)
     document["spec"]["nodeName"] = "n1"
-    await world.client.create(PLAIN_PODS, document, "default")
+    await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
 
 
 async def test_a_pending_pod_is_told_node_by_node(world: SchedulerWorld, kubeconfig: str) -> None:
@@ -42,16 +42,16 @@ async def test_a_pending_pod_is_told_node_by_node(world: SchedulerWorld, kubecon
     await world.add_node("n2", 8)
     await add_bound(world, "owner", "0-3")
     await world.add_pod("p", cpu="6", qos="LSR")
-    answer = await explain(kubeconfig, "default/p")
+    answer = await explain(kubeconfig, "apps/p")
     assert answer.exit_code == 0
     assert answer.stdout.splitlines() == [
-        "default/p: not bound",
+        "apps/p: not bound",
         "  requests       6 CPUs of its own (FullPCPUs, preferred)",
         "  nodes          1 of 2 suit it; not the others: 1 not enough free CPUs",
         "  n1             AmplifiedCPU: needs 6 CPUs of its own, 4 are free (NotEnoughCPUs)",
         "  n2             suits it, score 62",
     ]
-    document = json.loads((await explain(kubeconfig, "p", "--node", "n1", "-o", "json")).stdout)
+    document = json.loads((await explain(kubeconfig, "apps/p", "--node", "n1", "-o", "json")).stdout)
     assert document["nodesSuiting"] == 1
     assert document["node"] is None
     (node,) = document["nodes"]
@@ -64,9 +64,9 @@ async def test_a_bound_pod_is_told_with_its_cpus_and_what_it_lost(
     await world.add_node("n1", 8)
     await add_bound(world, "first", "0-3")
     await add_bound(world, "second", "2-5")
-    answer = await explain(kubeconfig, "default/second")
-    assert "default/second: on node n1 with CPUs 4-5\n" in answer.stdout
-    assert "default/second claims CPUs 2-3, which default/first holds" in answer.stdout
+    answer = await explain(kubeconfig, "apps/second")
+    assert "apps/second: on node n1 with CPUs 4-5\n" in answer.stdout
+    assert "apps/second claims CPUs 2-3, which apps/first holds" in answer.stdout
     assert "if not bound" in answer.stdout
 
 
@@ -74,14 +74,14 @@ async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str)
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="2500m", qos="LSR")
     for arguments, wrong in (
-        (["default/nobody"], "no pod default/nobody"),
-        (["p", "--node", "n9"], "no node n9"),
+        (["apps/nobody"], "no pod apps/nobody"),
+        (["apps/p", "--node", "n9"], "no node n9"),
     ):
         answer = await explain(kubeconfig, *arguments)
         assert isinstance(answer.exception, Failure)
         assert answer.exception.exit_code == ExitCode.NOT_FOUND
         assert wrong in str(answer.exception)
-    answer = await explain(kubeconfig, "default/p")
+    answer = await explain(kubeconfig, "apps/p")
     assert "  problem        the requested CPUs must be integer: 2500m" in answer.stdout
     assert "no node suits it as it is" in answer.stdout
     assert "n1" not in answer.stdout
@@ -93,12 +93,12 @@ async def test_names_of_nodes_stand_apart_from_what_is_said_of_them(
     await world.add_node("n1", 8)
     await world.add_node("a-node-with-a-long-name", 8)
     await world.add_pod("p")
-    answer = await explain(kubeconfig, "default/p")
+    answer = await explain(kubeconfig, "apps/p")
     texts = [line.split("suits it, ")[0] for line in answer.stdout.splitlines() if "suits it, " in line]
     assert texts == ["  a-node-with-a-long-name ", "  n1                      "]
 
 
-REFUSED = "problem        QoS class LSE is not allowed in namespace default: use another class, or add it to"
+REFUSED = "problem        QoS class LSE is not allowed in namespace apps: use another class, or add it to"
 NOT_STATED = (
     "namespaces of LSE pods: no corewise-owned-cpus is installed that states them (corewise scheduler "
     "--manage-webhooks); assuming kube-system"
@@ -108,7 +108,7 @@ NOT_STATED = (
 @pytest.mark.parametrize(
     ("namespaces", "shown", "said"),
     [
-        ({"default"}, "default/p: on node n1 with CPUs 0-3", ""),
+        ({"apps"}, "apps/p: on node n1 with CPUs 0-3", ""),
         ({"kube-system"}, REFUSED, ""),
         (None, REFUSED, NOT_STATED),
     ],
@@ -122,7 +122,7 @@ async def test_lse_is_judged_as_the_scheduler_does(
     if namespaces:
         async with world.scheduler(rules=QoSRules(frozenset(namespaces))) as scheduler:
             await until(lambda: scheduler.metrics.value(OWNED_CPUS_PATH, "policy") == 1)
-    answer = await explain(kubeconfig, "p")
+    answer = await explain(kubeconfig, "apps/p")
     assert shown in answer.stdout
     assert ("1 of 1 suit it" in answer.stdout) == (shown != REFUSED)
     assert answer.stderr.strip() == said

@@ -35,7 +35,7 @@ from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import BIND_REFUSALS
 from corewise.vocabulary.reasons import Reason
 from loop_steps import FEW, counted
-from manager.world import eventually, until
+from manager.world import PODS_NAMESPACE, eventually, until
 from prometheus.fake_prometheus import Answers, fake_prometheus, said
 from scheduler.program_world import (
     PLAIN_NODES,
@@ -120,7 +120,7 @@ def a_stream(name: str) -> dict[str, Any]:
 
 
 async def add_stream(world: SchedulerWorld, name: str) -> dict[str, Any]:
-    return await world.client.create(PLAIN_PODS, a_stream(name), "default")
+    return await world.client.create(PLAIN_PODS, a_stream(name), PODS_NAMESPACE)
 
 
 async def suiting(call: Any, name: str = "p") -> list[str]:
@@ -170,7 +170,7 @@ async def test_binding_checks_again_and_weighs_what_it_binds(
         assert "needs more than 10 GB/s of free memory bandwidth" in str(refusal.value)
         assert scheduler.metrics.value(BIND_REFUSALS, Reason.MEMORY_BANDWIDTH_INSUFFICIENT) == 1
         assert scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 3
-        await world.client.delete(PLAIN_PODS, "p0", "default", grace_period=0)
+        await world.client.delete(PLAIN_PODS, "p0", PODS_NAMESPACE, grace_period=0)
         await until(lambda: scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 2)
         await world.bind("p3", "n1")
 
@@ -187,11 +187,11 @@ async def test_after_a_restart_pods_weigh_by_the_time_they_were_scheduled(
         "old",
         {"status": {"conditions": [condition]}},
         type=PatchType.STRATEGIC,
-        namespace="default",
+        namespace=PODS_NAMESPACE,
         subresource="status",
     )
     async with scheduling(world, known, tmp_path) as scheduler:
-        assert scheduler.state.cluster.node_of("default/old") == "n1"
+        assert scheduler.state.cluster.node_of("apps/old") == "n1"
         assert scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 1
         text = scheduler.program.metrics_text().decode()
         assert "corewise_interference_counterweights 1.0" in text
@@ -407,7 +407,7 @@ async def test_explain_pod_tells_both_sides_and_what_prometheus_does_not_tell(
     world.server.write_kubeconfig(tmp_path / "user")
     (tmp_path / "scheduler.yaml").write_text(FILE)
     await add_stream(world, "p")
-    arguments = ["p", "--config", str(tmp_path / "scheduler.yaml")]
+    arguments = ["apps/p", "--config", str(tmp_path / "scheduler.yaml")]
     known.values.pop("available")
     async with fake_prometheus(known) as server:
         with_url = [*arguments, "--prometheus", server.url]

@@ -33,7 +33,7 @@ from corewise.vocabulary.names import (
 from corewise.vocabulary.owned_cpus import CPUOwner, print_owned_cpus
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import arrangement
-from manager.world import eventually, until
+from manager.world import PODS_NAMESPACE, eventually, until
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, pod_document
 
 FIRST_HALF, SECOND_HALF = "0-1,4-5", "2-3,6-7"
@@ -51,7 +51,7 @@ async def ledger_becomes(world: SchedulerWorld, owned: dict[str, str], *, skip: 
 
 async def enter(world: SchedulerWorld, **owners: tuple[str, str]) -> None:
     """Write a ledger: the uid and the CPUs of each pod, by its name."""
-    entries = {uid: CPUOwner(f"default/{name}", CPUSet.parse(cpus)) for name, (uid, cpus) in owners.items()}
+    entries = {uid: CPUOwner(f"apps/{name}", CPUSet.parse(cpus)) for name, (uid, cpus) in owners.items()}
     await annotate(world, print_owned_cpus(entries))
 
 
@@ -99,7 +99,7 @@ async def test_an_entry_of_a_finished_pod_goes(world: SchedulerWorld) -> None:
     async with world.scheduler():
         await world.bind("done", "n1")
         status = {"status": {"phase": "Succeeded"}}
-        await world.client.patch(PLAIN_PODS, "done", status, namespace="default", subresource="status")
+        await world.client.patch(PLAIN_PODS, "done", status, namespace=PODS_NAMESPACE, subresource="status")
         await ledger_becomes(world, {})
 
 
@@ -137,7 +137,7 @@ async def test_a_pod_that_was_bound_by_others_gets_cpus_of_its_own_late(world: S
         assert await world.cpus("late") == FIRST_HALF
         (message,) = await events(world, Reason.OWNED_LATE)
         assert message == (f"bound without the scheduler; it owns CPUs {FIRST_HALF} of node n1 from now on")
-        await world.client.delete(PLAIN_PODS, "share", "default", grace_period=0)
+        await world.client.delete(PLAIN_PODS, "share", PODS_NAMESPACE, grace_period=0)
 
         async def bound() -> bool:
             await world.bind("ours", "n1")
@@ -156,7 +156,7 @@ async def test_a_late_pod_keeps_the_cpus_that_it_states_if_they_are_free_and_as_
             name, cpu="2", qos="LSR", annotations={RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
         )
         document["spec"]["nodeName"] = "n1"
-        created = await world.client.create(PLAIN_PODS, document, "default")
+        created = await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
         if name == "right":
             await enter(world, right=(created["metadata"]["uid"], "2-3"))
     async with world.scheduler():
@@ -207,7 +207,7 @@ async def test_a_late_pod_for_which_no_cpus_or_no_room_are_left_is_told_once(wor
             await until(lambda: True)
         assert scheduler.metrics.value(LEDGER_LATE, Reason.NOT_ENOUGH_CPUS) == 1
         assert await world.ledger("n1") == {}
-        await world.client.delete(PLAIN_PODS, "rest", "default", grace_period=0)
+        await world.client.delete(PLAIN_PODS, "rest", PODS_NAMESPACE, grace_period=0)
         await ledger_becomes(world, {"no-room": FIRST_HALF})
 
 
@@ -236,7 +236,7 @@ async def test_a_pod_that_kubelet_gives_cpus_is_entered_with_those(world: Schedu
     await world.add_node("n1", 8)
     pod = await world.add_pod("static", cpu="2", memory="1Gi")
     await world.bind_past("static", "n1")
-    owner = {"namespace": "default", "name": "static", "uid": pod["metadata"]["uid"], "cpuset": "1,5"}
+    owner = {"namespace": PODS_NAMESPACE, "name": "static", "uid": pod["metadata"]["uid"], "cpuset": "1,5"}
     reported = {
         CPU_TOPOLOGY: print_cpu_topology(arrangement(8)),
         CPU_MANAGER_POLICY: '{"policy":"static"}',
@@ -261,7 +261,7 @@ async def test_a_resource_status_that_somebody_else_writes_is_put_right(world: S
     async with world.scheduler():
         await world.bind("p", "n1")
         other = {"metadata": {"annotations": {RESOURCE_STATUS: json.dumps({"cpuset": SECOND_HALF})}}}
-        await world.client.patch(PLAIN_PODS, "p", other, namespace="default")
+        await world.client.patch(PLAIN_PODS, "p", other, namespace=PODS_NAMESPACE)
 
         async def right() -> bool:
             world.clock.skip(5.0)

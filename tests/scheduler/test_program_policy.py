@@ -23,7 +23,7 @@ from corewise.vocabulary.metrics import OWNED_CPUS_PATH
 from corewise.vocabulary.names import OWNED_CPUS_RESOURCE
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from kubedouble.server import NEW_IN_1_36, serve
-from manager.world import eventually, small_cluster, until
+from manager.world import PODS_NAMESPACE, eventually, small_cluster, until
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, caller, pod_document
 
 
@@ -37,7 +37,7 @@ async def has(world: SchedulerWorld, resource: Resource[Any]) -> bool:
 
 async def requested(world: SchedulerWorld, name: str, qos: str = "LSR") -> str | None:
     """Create a pod of 2 CPUs; return what it requests of the resource."""
-    made = await world.client.create(PLAIN_PODS, pod_document(name, cpu="2", qos=qos), "default")
+    made = await world.client.create(PLAIN_PODS, pod_document(name, cpu="2", qos=qos), PODS_NAMESPACE)
     text: str | None = made["spec"]["containers"][0]["resources"]["requests"].get(OWNED_CPUS_RESOURCE)
     return text
 
@@ -95,7 +95,7 @@ async def test_the_webhook_of_an_older_server_goes_once_the_policy_has_been_ther
 async def older(tmp_path: FilePath) -> AsyncIterator[SchedulerWorld]:
     """An API server as of Kubernetes 1.35: it serves no mutating admission policies."""
     async with serve(without=NEW_IN_1_36) as server, small_cluster(server, tmp_path) as cluster:
-        yield SchedulerWorld(cluster.server, cluster.client, cluster.config)
+        yield SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
 
 
 async def test_before_1_36_a_webhook_does_the_same_and_fails_closed(older: SchedulerWorld) -> None:

@@ -21,7 +21,7 @@ from corewise.scheduler.preemption import (
 )
 from corewise.scheduler.program import Scheduler
 from corewise.vocabulary.names import QOS_CLASS
-from manager.world import eventually
+from manager.world import PODS_NAMESPACE, eventually
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, caller, pod_document
 
 
@@ -33,7 +33,7 @@ def ranked(name: str, priority: int, **form: Any) -> dict[str, Any]:
 
 async def put(world: SchedulerWorld, document: dict[str, Any], node: str = "") -> str:
     """Create a pod, bind it if a node is named; return its uid."""
-    made = await world.client.create(PLAIN_PODS, document, "default")
+    made = await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
     if node:
         await world.bind(document["metadata"]["name"], node)
     uid: str = made["metadata"]["uid"]
@@ -51,7 +51,7 @@ async def filled(world: SchedulerWorld) -> AsyncIterator[tuple[Scheduler, Any, d
         }
 
         async def seen() -> bool:
-            bound = (scheduler.state.pods.get(each, "default") for each in uids)
+            bound = (scheduler.state.pods.get(each, PODS_NAMESPACE) for each in uids)
             return all(each is not None and each.spec.node_name for each in bound)
 
         await eventually(seen)
@@ -64,7 +64,7 @@ def asked(pod: dict[str, Any], **victims: list[str]) -> dict[str, Any]:
         node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
         for node, uids in victims.items()
     }
-    pod = {**pod, "metadata": {**pod["metadata"], "namespace": "default", "uid": "preemptor"}}
+    pod = {**pod, "metadata": {**pod["metadata"], "namespace": PODS_NAMESPACE, "uid": "preemptor"}}
     return {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": nodes}
 
 
@@ -119,7 +119,7 @@ async def test_violations_of_budgets_are_counted_for_all_victims(world: Schedule
             "metadata": {"name": "b"},
             "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {QOS_CLASS: "LSR"}}},
         }
-        path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+        path = "/apis/policy/v1/namespaces/apps/poddisruptionbudgets"
         await world.client.request("POST", path, body=budget)
         _, answer = await call("preempt", asked(ranked("p", 10, cpu="16", qos="LSR"), n1=[uids["shares"]]))
         assert answer["NodeNameToMetaVictims"]["n1"]["NumPDBViolations"] == 1
@@ -148,7 +148,7 @@ async def test_what_cannot_be_answered_fails_the_call(
             assert (status, "corewise scheduler:" in answer["Error"]) == (400, True)
 
         async def broken(*_: object, **__: object) -> object:
-            return await Client.get(world.client, PLAIN_PODS, "nobody", "default")
+            return await Client.get(world.client, PLAIN_PODS, "nobody", PODS_NAMESPACE)
 
         monkeypatch.setattr(scheduler.client, "list", broken)
         status, answer = await call("preempt", asked(ranked("p", 10), n1=[uids["owns"]]))

@@ -12,10 +12,10 @@ import pytest
 
 from corewise.engine import Cluster, Placement, PodFacts
 from corewise.vocabulary.metrics import LOOP_RESTARTS
-from manager.world import eventually
+from manager.world import PODS_NAMESPACE, eventually
 from scheduler.program_world import PLAIN_PODS, NotBoundError, SchedulerWorld, caller, pod_document
 
-STALE = "the view of pods is stale: a change of default/poison could not be taken in (see the log)"
+STALE = "the view of pods is stale: a change of apps/poison could not be taken in (see the log)"
 
 
 async def test_a_pod_that_crashes_the_view_makes_the_scheduler_unready_until_it_is_counted(
@@ -25,7 +25,7 @@ async def test_a_pod_that_crashes_the_view_makes_the_scheduler_unready_until_it_
     put_pod = Cluster.put_pod
 
     def counted(cluster: Cluster, pod: PodFacts, placement: Placement) -> None:
-        if poison and pod.key == "default/poison":
+        if poison and pod.key == "apps/poison":
             raise ZeroDivisionError
         put_pod(cluster, pod, placement)
 
@@ -48,10 +48,10 @@ async def test_a_pod_that_crashes_the_view_makes_the_scheduler_unready_until_it_
         assert await current()
         bound: dict[str, Any] = pod_document("poison", cpu="6", qos="LSR")
         bound["spec"]["nodeName"] = "n1"
-        await world.client.create(PLAIN_PODS, bound, "default")
+        await world.client.create(PLAIN_PODS, bound, PODS_NAMESPACE)
         await eventually(stale)
         pod = await world.add_pod("next", cpu="3", qos="LSR")
-        names = {"PodName": "next", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"]}
+        names = {"PodName": "next", "PodNamespace": PODS_NAMESPACE, "PodUID": pod["metadata"]["uid"]}
         async with caller(scheduler) as call:
             status, answer = await call("bind", {**names, "Node": "n1"})
             assert (status, STALE in answer["Error"]) == (200, True)

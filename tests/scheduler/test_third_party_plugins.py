@@ -23,6 +23,7 @@ from corewise.engine import Allocation, assemble
 from corewise.engine.assembly import BUILT_IN, kube_scheduler
 from corewise.scheduler.plugins import GROUP, PluginError, load_plugins
 from engine.interference_scenes import Scene
+from manager.world import PODS_NAMESPACE
 from scheduler.program_world import (
     PLAIN_NODES,
     PLAIN_PODS,
@@ -71,7 +72,7 @@ async def nodes(world: SchedulerWorld) -> None:
 async def add_pod(world: SchedulerWorld, name: str, *, ssd: bool) -> dict[str, Any]:
     document = pod_document(name)
     document["metadata"]["labels"] = {"disk": "ssd"} if ssd else {}
-    return await world.client.create(PLAIN_PODS, document, "default")
+    return await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
 
 
 def arguments(pod: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +101,7 @@ async def test_the_extender_filters_and_scores_and_binds_by_it(world: SchedulerW
 async def test_explain_says_what_it_refuses(world: SchedulerWorld, tmp_path: Path) -> None:
     world.server.write_kubeconfig(tmp_path / "user")
     await add_pod(world, "needs", ssd=True)
-    called = ["pod", "needs", "--kubeconfig", str(tmp_path / "user")]
+    called = ["pod", "apps/needs", "--kubeconfig", str(tmp_path / "user")]
     text = (await asyncio.to_thread(CliRunner().invoke, corewise, ["explain", *called])).stdout
     assert "slow           PreferSSD: node has no SSD (PluginRefused)" in text
 

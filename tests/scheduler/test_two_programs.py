@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +15,8 @@ import aiohttp
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import RESOURCE_STATUS
-from manager.world import eventually
+from identities import command_of
+from manager.world import PODS_NAMESPACE, eventually
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, shown_by
 
 PODS, CPUS = 24, 64
@@ -29,15 +29,13 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def program(kubeconfig: Path, log: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+async def program(administrator: Path, log: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """A scheduler in a process of its own, ready, and its address; killed on the way out."""
     listen, health = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     options = ("--listen", listen, "--webhook-url", f"https://{listen}", "--metrics-listen", health)
-    command = ("corewise", "scheduler", "--kubeconfig", str(kubeconfig), "--manage-webhooks", *options)
+    started = await command_of("scheduler", administrator, "--manage-webhooks", *options)
     with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", *command, stdout=output, stderr=output
-        )
+        process = await asyncio.create_subprocess_exec(*started, stdout=output, stderr=output)
     try:
         async with aiohttp.ClientSession() as session:
 
@@ -62,17 +60,16 @@ async def test_a_replica_that_is_killed_while_it_binds_loses_and_doubles_nothing
 ) -> None:
     await world.add_node("n1", CPUS)
     pods = [await world.add_pod(f"p{number}", cpu="4", qos="LSR") for number in range(PODS)]
-    kubeconfig = tmp_path / "kubeconfig"
     async with (
-        program(kubeconfig, tmp_path / "one.log") as (doomed, one),
-        program(kubeconfig, tmp_path / "other.log") as (_, other),
+        program(world.administrator, tmp_path / "one.log") as (doomed, one),
+        program(world.administrator, tmp_path / "other.log") as (_, other),
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=await shown_by(world.client))) as session,
     ):
 
         async def bind(pod: dict[str, Any], base: str) -> str:
             meta = pod["metadata"]
-            names = {"PodName": meta["name"], "PodNamespace": "default", "PodUID": meta["uid"], "Node": "n1"}
-            async with session.post(f"{base}/bind", data=json.dumps(names)) as answer:
+            names = {"PodName": meta["name"], "PodNamespace": PODS_NAMESPACE, "PodUID": meta["uid"]}
+            async with session.post(f"{base}/bind", data=json.dumps({**names, "Node": "n1"})) as answer:
                 text: str = json.loads(await answer.read())["Error"]
                 return text
 
@@ -94,7 +91,7 @@ async def test_a_replica_that_is_killed_while_it_binds_loses_and_doubles_nothing
             doomed.kill()
 
         *said, _ = await asyncio.gather(*map(tried, range(PODS)), kill())
-    found = {pod["metadata"]["name"]: pod for pod in await world.client.list(PLAIN_PODS, "default")}
+    found = {pod["metadata"]["name"]: pod for pod in await world.client.list(PLAIN_PODS, PODS_NAMESPACE)}
     bound = {name: pod for name, pod in found.items() if pod["spec"].get("nodeName")}
     assert len(bound) == CPUS // 4
     assert {f"p{number}" for number, text in enumerate(said) if not text} == bound.keys()

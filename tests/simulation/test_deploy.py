@@ -39,8 +39,9 @@ from corewise.vocabulary.names import (
     NORMALIZATION_KEY,
     QOS_CLASS,
 )
+from identities import account
 from kubedouble import LocalAPIServer
-from kubedouble.authentication import User, service_account
+from kubedouble.authentication import User
 from kubedouble.errors import StatusError
 from kubedouble.rbac import Access, Rule
 from manager.world import (
@@ -54,7 +55,6 @@ from manager.world import (
 )
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-ACCOUNT = service_account("corewise-system", "corewise-manager")
 PLURALS = {
     "NetworkPolicy": "networkpolicies",
     "PodDisruptionBudget": "poddisruptionbudgets",
@@ -210,7 +210,7 @@ class Recorder:
     """Stands before the authorizer, and keeps what one user wants to do."""
 
     server: LocalAPIServer
-    user: str = ACCOUNT.name
+    user: str = account("manager").name
     wanted: list[Access] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
@@ -239,8 +239,7 @@ def recorder(api_server: LocalAPIServer, monkeypatch: pytest.MonkeyPatch) -> Rec
 @pytest.fixture
 def world(installed: Client, recorder: Recorder, tmp_path: Path) -> World:
     """The installed cluster, in which the manager has the identity of its manifest."""
-    recorder.server.write_kubeconfig(tmp_path / "manager", ACCOUNT.name, ACCOUNT.groups[:2])
-    return World(recorder.server, installed, load_config(str(tmp_path / "manager")))
+    return World(recorder.server, installed, tmp_path / "admin")
 
 
 async def prepare(world: World) -> None:

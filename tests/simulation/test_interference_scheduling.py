@@ -30,7 +30,7 @@ from corewise.simulation.planner_inputs import plan_from_dump
 from corewise.vocabulary.names import MEMORY_BANDWIDTH
 from corewise.vocabulary.reasons import Reason
 from kubedouble import LocalAPIServer
-from manager.world import small_cluster, until
+from manager.world import PODS_NAMESPACE, small_cluster, until
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
 from simulation.test_local_scheduler import extended
 
@@ -55,7 +55,7 @@ def stream(name: str) -> dict[str, Any]:
 @pytest.fixture
 async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[SchedulerWorld]:
     async with small_cluster(api_server, tmp_path) as cluster:
-        yield SchedulerWorld(cluster.server, cluster.client, cluster.config)
+        yield SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
 
 
 async def test_the_extender_of_all_pods_keeps_those_of_one_moment_apart(
@@ -78,9 +78,9 @@ async def test_the_extender_of_all_pods_keeps_those_of_one_moment_apart(
             (real,) = world.running
             await until(lambda: has_metrics(real))
             for number in range(PODS):
-                await world.client.create(PLAIN_PODS, stream(f"p{number}"), "default")
+                await world.client.create(PLAIN_PODS, stream(f"p{number}"), PODS_NAMESPACE)
             await until(lambda: scheduler.pending == 1 and scheduler.is_idle)
-            pods = await world.client.list(PLAIN_PODS, "default")
+            pods = await world.client.list(PLAIN_PODS, PODS_NAMESPACE)
     homes = Counter(pod["spec"].get("nodeName", "") for pod in pods)
     assert homes == {"n1": 2, "n2": 2, "": 1}
 

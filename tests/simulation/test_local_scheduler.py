@@ -21,7 +21,7 @@ from corewise.simulation.extender_calls import ExtenderCalls
 from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from kubedouble import LocalAPIServer
-from manager.world import eventually, small_cluster
+from manager.world import PODS_NAMESPACE, eventually, small_cluster
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, pod_document
 
 WITHIN = 60.0
@@ -30,7 +30,7 @@ WITHIN = 60.0
 @pytest.fixture
 async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[SchedulerWorld]:
     async with small_cluster(api_server, tmp_path) as cluster:
-        yield SchedulerWorld(cluster.server, cluster.client, cluster.config)
+        yield SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ async def test_a_pod_goes_to_the_node_with_the_largest_share_left(world: Schedul
     async with scheduling(world):
         taken = pod_document("taken", cpu="4")
         taken["spec"]["nodeName"] = "half-full"
-        await world.client.create(PLAIN_PODS, taken, "default")
+        await world.client.create(PLAIN_PODS, taken, PODS_NAMESPACE)
         await world.add_pod("first", cpu="1")
         assert await node_of(world, "first") == "empty"
         condition = await condition_of(world, "first", lambda _: True)
@@ -124,7 +124,7 @@ async def test_nodes_fill_up_and_the_pod_too_many_is_told_why_with_counts(world:
         assert "1 Insufficient cpu" in condition["message"]
         assert "1 node is unschedulable" in condition["message"]
         assert await world.told("FailedScheduling") == condition["message"]
-        assert scheduler.has_refused(("default", "too-many"))
+        assert scheduler.has_refused((PODS_NAMESPACE, "too-many"))
         assert (scheduler.pending, scheduler.is_idle) == (1, True)
 
 
@@ -135,7 +135,7 @@ async def test_a_refused_pod_is_scheduled_when_another_goes(world: SchedulerWorl
         await node_of(world, "first")
         await world.add_pod("second", cpu="2")
         await condition_of(world, "second")
-        await world.client.delete(PLAIN_PODS, "first", "default", grace_period=0)
+        await world.client.delete(PLAIN_PODS, "first", PODS_NAMESPACE, grace_period=0)
         assert await node_of(world, "second") == "only"
 
 
@@ -159,11 +159,11 @@ async def test_offline_pods_go_by_what_is_offered_to_them_and_spread_by_it(world
     async with scheduling(world):
         nodes = []
         for number in range(3):
-            await world.client.create(PLAIN_PODS, offline(f"batch-{number}", "4000"), "default")
+            await world.client.create(PLAIN_PODS, offline(f"batch-{number}", "4000"), PODS_NAMESPACE)
             nodes.append(await node_of(world, f"batch-{number}"))
         assert sorted(nodes) == ["offers-4", "offers-8", "offers-8"]
         assert nodes[0] != nodes[1], "an empty offer is a larger share than one that is used in part"
-        await world.client.create(PLAIN_PODS, offline("batch-3", "4000"), "default")
+        await world.client.create(PLAIN_PODS, offline("batch-3", "4000"), PODS_NAMESPACE)
         condition = await condition_of(world, "batch-3")
         assert condition["message"] == f"0/3 nodes are available: 3 Insufficient {BATCH_CPU}"
 
@@ -191,7 +191,7 @@ async def test_a_pod_that_asks_for_half_a_cpu_of_its_own_is_told_so(world: Sched
         condition = await condition_of(world, "half")
         assert condition["message"].startswith("0/1 nodes are available: 1 ")
         assert "the requested CPUs must be integer" in condition["message"]
-        assert scheduler.has_refused(("default", "half"))
+        assert scheduler.has_refused((PODS_NAMESPACE, "half"))
 
 
 async def test_what_refuses_nodes_before_and_in_the_extender_is_counted_together(
@@ -236,7 +236,7 @@ async def test_pods_of_another_scheduler_gated_ones_and_bound_ones_are_left_alon
     gated["spec"]["schedulingGates"] = [{"name": "not-yet"}]
     async with scheduling(world):
         for document in (foreign, gated):
-            await world.client.create(PLAIN_PODS, document, "default")
+            await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
         await world.add_pod("ours")
         await node_of(world, "ours")
         for name in ("foreign", "gated"):
@@ -248,7 +248,7 @@ async def test_pods_of_another_scheduler_gated_ones_and_bound_ones_are_left_alon
                 if each.get("reason") == "Unschedulable"
             ]
         await world.client.patch(
-            PLAIN_PODS, "gated", {"spec": {"schedulingGates": None}}, namespace="default"
+            PLAIN_PODS, "gated", {"spec": {"schedulingGates": None}}, namespace=PODS_NAMESPACE
         )
         assert await node_of(world, "gated") == "only"
 
@@ -283,7 +283,7 @@ async def test_what_waits_when_the_scheduler_starts_is_scheduled_by_priority_fir
     urgent["spec"]["priority"] = 10
     for name in ("first", "second"):
         await world.add_pod(name, cpu="1")
-    await world.client.create(PLAIN_PODS, urgent, "default")
+    await world.client.create(PLAIN_PODS, urgent, PODS_NAMESPACE)
     async with scheduling(world) as scheduler:
         assert [await node_of(world, name) for name in ("urgent", "first")] == ["only", "only"]
         await condition_of(world, "second")
@@ -293,10 +293,10 @@ async def test_what_waits_when_the_scheduler_starts_is_scheduled_by_priority_fir
 async def test_pods_that_are_held_are_scheduled_together_in_the_order_given(world: SchedulerWorld) -> None:
     await world.add_node("only", 2)
     async with scheduling(world) as scheduler:
-        keys = [("default", f"pod-{number}") for number in (3, 1, 2)]
+        keys = [(PODS_NAMESPACE, f"pod-{number}") for number in (3, 1, 2)]
         scheduler.hold(keys)
         created = [
-            await world.client.create(PLACED_PODS, pod_document(f"pod-{number}"), "default")
+            await world.client.create(PLACED_PODS, pod_document(f"pod-{number}"), PODS_NAMESPACE)
             for number in (1, 2, 3)
         ]
         await scheduler.release(keys, created)

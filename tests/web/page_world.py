@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from playwright.sync_api import Page
 
+from identities import command_of
 from tools.web import ASSETS
 
 T = TypeVar("T")
@@ -40,12 +40,10 @@ def errors_of(page: Page) -> list[str]:
 
 
 @contextlib.contextmanager
-def page_of(kubeconfig: Path, *options: str) -> Iterator[str]:
+def page_of(kubeconfig: Path) -> Iterator[str]:
     """Serve the page of a cluster by ``corewise web`` as a program; yields its address."""
-    command = [sys.executable, "-m", "corewise", "web", "--listen", "127.0.0.1:0", *options]
-    with subprocess.Popen(
-        [*command, "--kubeconfig", str(kubeconfig)], stderr=subprocess.PIPE, text=True
-    ) as served:
+    started = aside(lambda: asyncio.run(command_of("web", kubeconfig, "--listen", "127.0.0.1:0")))
+    with subprocess.Popen(started, stderr=subprocess.PIPE, text=True) as served:
         try:
             assert served.stderr is not None
             yield next(line.split()[-1] for line in served.stderr if "the page is at" in line)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,6 +16,7 @@ from aiohttp import ClientConnectorCertificateError, ClientSession, TCPConnector
 
 from corewise.kube.certificates import Authority
 from corewise.kube.resources import NODES
+from identities import command_of
 from kubedouble.authentication import User, service_account
 from service.test_service_access import scene
 from web.test_web_server import next_event
@@ -25,11 +25,10 @@ WITHIN = 60
 
 
 @asynccontextmanager
-async def program(*arguments: str) -> AsyncIterator[tuple[Process, str]]:
+async def program(administrator: Path, *arguments: str) -> AsyncIterator[tuple[Process, str]]:
     """Run it until the block ends; yields it and the address of its page."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "corewise", "web", "--listen", "127.0.0.1:0", *arguments, stderr=PIPE
-    )
+    started = await command_of("web", administrator, "--listen", "127.0.0.1:0", *arguments)
+    process = await asyncio.create_subprocess_exec(*started, stderr=PIPE)
     assert process.stderr
     try:
         said = b""
@@ -54,7 +53,7 @@ async def test_behind_tls_only_tokens_that_may_list_are_answered(tmp_path: Path)
     async with (
         scene(tmp_path) as world,
         program(
-            *("--kubeconfig", str(tmp_path / "admin"), "--auth", "token"),
+            *(tmp_path / "admin", "--auth", "token"),
             *("--tls-cert", str(tmp_path / "tls.crt"), "--tls-key", str(tmp_path / "tls.key")),
         ) as (_, url),
         ClientSession(url, connector=TCPConnector(ssl=trust)) as session,
@@ -83,7 +82,7 @@ async def test_behind_tls_only_tokens_that_may_list_are_answered(tmp_path: Path)
 async def test_it_ends_in_order_while_pages_are_open(tmp_path: Path) -> None:
     async with (
         scene(tmp_path),
-        program("--kubeconfig", str(tmp_path / "admin")) as (process, url),
+        program(tmp_path / "admin") as (process, url),
         ClientSession(url) as session,
         AsyncExitStack() as pages,
     ):

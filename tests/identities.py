@@ -1,0 +1,94 @@
+"""How a test starts a program: as its ServiceAccount, with the Roles that the chart ships.
+
+The test itself is an administrator. Only the worlds and this module give a program its kubeconfig
+(``test_identities.py``), so that a permission that is missing fails the suite in which it is needed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.simulation.control_plane import account_identity, acting_as, apply, ensure_namespace
+from corewise.vocabulary.names import CONFIG_NAMESPACE
+from kubedouble import LocalAPIServer
+from kubedouble.authentication import User, service_account
+from kubedouble.errors import StatusError
+from kubedouble.rbac import Access
+from tools import chart
+
+PROGRAMS = ("agent", "manager", "scheduler", "web")
+_ALL = {"web": {"enabled": True, "tlsSecret": "tls"}}
+_AUTH_DELEGATOR = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "system:auth-delegator"},
+    "rules": [
+        {"apiGroups": [group], "resources": [resource], "verbs": ["create"]}
+        for group, resource in (
+            ("authentication.k8s.io", "tokenreviews"),
+            ("authorization.k8s.io", "subjectaccessreviews"),
+        )
+    ],
+}
+"""A role that every real cluster has; the page is bound to it."""
+
+
+def account(program: str) -> User:
+    """Return who a program is for the API server."""
+    return service_account(CONFIG_NAMESPACE, f"corewise-{program}")
+
+
+@cache
+def roles(program: str) -> tuple[dict[str, Any], ...]:
+    """Return a program's ServiceAccount, its Roles and their bindings, as the chart ships them."""
+    return tuple(yaml.safe_load_all(chart.render(_ALL)[f"{program}/rbac.yaml"]))
+
+
+async def kubeconfig_of(program: str, administrator: Path) -> Path:
+    """Return the kubeconfig of a program beside an administrator's; the first call installs its Roles."""
+    target = administrator.with_name(f"{program}.kubeconfig")
+    if not target.exists():
+        async with Client(load_config(str(administrator))) as client:
+            await ensure_namespace(client, CONFIG_NAMESPACE)
+            for manifest in (_AUTH_DELEGATOR, *roles(program)):
+                await apply(client, manifest)
+        acting_as(administrator, *account_identity(CONFIG_NAMESPACE, f"corewise-{program}"), target)
+    return target
+
+
+async def command_of(program: str, administrator: Path, *options: str) -> list[str]:
+    """Return the command line that starts a program with its identity."""
+    kubeconfig = await kubeconfig_of(program, administrator)
+    return [sys.executable, "-m", "corewise", program, "--kubeconfig", str(kubeconfig), *options]
+
+
+@contextmanager
+def nothing_refused(server: LocalAPIServer) -> Iterator[list[str]]:
+    """Fail at the end of the block if a program wanted what its Roles do not grant.
+
+    Yields what was refused, for a test that expects it to clear.
+    """
+    programs = {account(program).name for program in PROGRAMS}
+    refused: list[str] = []
+    require = server.cluster.authorizer.require
+
+    def recorded(user: User, access: Access) -> None:
+        try:
+            require(user, access)
+        except StatusError as refusal:
+            if user.name in programs:
+                refused.append(refusal.message)
+            raise
+
+    server.cluster.authorizer.require = recorded  # type: ignore[method-assign]
+    yield refused
+    assert refused == [], "the Roles in deploy/ do not grant what a program does"
