@@ -617,5 +617,32 @@ def test_who_has_an_entry_keeps_it_while_another_gives_up(cluster: Histories) ->
     assert stated(pods["p1"]) == cluster.owners("n2")["u1"].cpus
 
 
+def test_a_bind_replayed_elsewhere_moves_no_pod(cluster: Histories) -> None:
+    """The pod counts where its Binding was answered, before the watch shows it there."""
+    cluster.create(1, 5, "LS")
+    pod, state = cluster.server.objects[_PODS]["p5"], cluster.replicas[0].state
+    state.remember(placed(pod))
+    cluster.ask(pod, "n1", 0)
+    cluster.carry()
+    state.remember(placed(pod))
+    replayed = cluster.ask(pod, "n2", 0)
+    while cluster.held:
+        cluster.carry()
+    assert replayed.result().message == "pod default/p5 is bound to node n1 already"
+    assert state.cluster.node_of("default/p5") == "n1"
+
+
+def test_binds_at_once_count_a_pod_where_it_is(cluster: Histories) -> None:
+    cluster.create(1, 5, "LS")
+    pod, state = cluster.server.objects[_PODS]["p5"], cluster.replicas[0].state
+    for node in ("n1", "n2"):
+        state.remember(placed(pod))
+        cluster.ask(pod, node, 0)
+    while cluster.held:
+        cluster.carry()
+    bound = cluster.server.objects[_PODS]["p5"]["spec"]["nodeName"]
+    assert state.cluster.node_of("default/p5") == bound
+
+
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

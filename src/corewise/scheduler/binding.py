@@ -96,7 +96,10 @@ class Binder:
     async def bind(self, wanted: Wanted) -> Refused | None:
         """Bind a pod; return why it is not bound, None if it is."""
         try:
-            async with asyncio.timeout(DEADLINE):
+            # One call for a pod after the other: what a later one assumes must not hide what an earlier did.
+            # No node's name has a slash.
+            pod = self._locks.setdefault(f"{wanted.namespace}/{wanted.name}", asyncio.Lock())
+            async with asyncio.timeout(DEADLINE), pod:
                 await self._state.catch_up()
                 refused = await self._bind(wanted)
         except TimeoutError:
@@ -137,9 +140,14 @@ class Binder:
         return await self._given_up(wanted.node, uid, mine, refused)
 
     def _known(self, wanted: Wanted) -> PlacedPod | None:
-        """Return the pod as it was asked about if that will do: what owns nothing needs no exact version."""
+        """Return the pod as it was asked about if that will do: what owns nothing needs no exact version.
+
+        What counts on a node already may be bound there: then the call is an old one.
+        """
         pod = self._state.asked.pop(wanted.uid, None) if wanted.uid else None
-        return None if pod is None or pod_facts(pod, self._state.rules).owned_by_class else pod
+        if pod is None or self._state.cluster.node_of(key_of(pod)) is not None:
+            return None
+        return None if pod_facts(pod, self._state.rules).owned_by_class else pod
 
     async def _read(self, wanted: Wanted) -> PlacedPod | Refused | None:
         """Return the pod as the API server has it; None if it is bound to the wanted node already."""
