@@ -202,6 +202,8 @@ async def test_an_agent_without_the_permission_evicts_nobody_and_says_what_to_do
         verdict = agent.offline.controller.evictor.verdict
         assert verdict is not None
         assert "pods/eviction" in verdict.why or "eviction" in verdict.why
+    assert world.cluster.refused
+    world.cluster.refused.clear()
     assert await leaving(world) == set()
     assert "agent.eviction.enabled=true" in Reason.EVICTION_REFUSED.fix
 
