@@ -23,6 +23,7 @@ WITHOUT_A_CLUSTER = {
     "agent/test_offline_program.py": "starts once more with the configuration of its world",
     "agent/test_pinning_program.py": "starts once more with the configuration of its world",
     "cli/test_hostile_inputs.py": "its files are refused before anything is asked",
+    "cli/test_cli_agent.py": "its kubeconfig does not exist",
     "cli/test_cli_manager.py": "its kubeconfig is empty: options are refused before anything is asked",
     "cli/test_web_hosts.py": "puts a stand-in in the place of run_page",
     "golden/cases.py": "its kubeconfig does not exist",

@@ -229,6 +229,8 @@ async def test_without_leave_to_read_the_configmap_quotas_are_divided_all_the_sa
         )
         assert any("configmaps" in problem for problem in agent.program.problems())
         assert await world.report() is None
+    assert world.cluster.refused
+    world.cluster.refused.clear()
 
 
 async def test_a_single_run_takes_one_sample_and_acts_on_it(world: AgentWorld) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -207,7 +208,9 @@ def test_a_second_agent_says_who_holds_the_journal(divided: FakeNode, tmp_path: 
 
 
 def test_a_wrong_kubeconfig_is_one_line_and_a_hint(tmp_path: Path) -> None:
-    with running(tmp_path / "none", tmp_path) as process:
-        _, talk = process.communicate(timeout=WITHIN)
-    assert process.returncode == 5
+    options = ["--kubeconfig", str(tmp_path / "none"), "--node-name", NODE, "--root", str(tmp_path)]
+    command = [sys.executable, "-m", "corewise", "agent", *options]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN, check=False)
+    talk = ended.stderr
+    assert ended.returncode == 5
     assert "Traceback" not in talk
