@@ -220,7 +220,7 @@ async def test_a_bound_lse_pod_that_may_not_is_told(world: SchedulerWorld) -> No
         await world.bind_past(name, "n1")
     message = (
         "bound without the scheduler, and owns no CPUs of node n1: QoS class LSE is not allowed in namespace "
-        "default: use another class, or add it to --restricted-qos-namespace"
+        "apps: use another class, or add it to --restricted-qos-namespace"
     )
     async with world.scheduler() as scheduler:
         await until(lambda: scheduler.metrics.value(LEDGER_LATE, Reason.QOS_CLASS_NOT_ALLOWED) == 2)
