@@ -57,6 +57,8 @@ class WebhookServer:
     answers: dict[str, Answer] = field(default_factory=dict)
     requests: list[tuple[str, Object]] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
+    connections: set[asyncio.Transport] = field(default_factory=set)
+    """Those that a request came by."""
     raw: Callable[[web.Request, Object], web.Response] | None = None
     answering: asyncio.Event = field(default_factory=_set_event)
     """While this is cleared, nobody gets an answer."""
@@ -72,6 +74,8 @@ class WebhookServer:
         review = await http.json()
         self.requests.append((http.path, review["request"]))
         self.queries.append(http.query_string)
+        if http.transport:
+            self.connections.add(http.transport)
         await self.answering.wait()
         if self.raw is not None:
             return self.raw(http, review)

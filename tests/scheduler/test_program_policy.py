@@ -71,7 +71,7 @@ async def test_lse_elsewhere_is_refused_with_an_event(world: SchedulerWorld) -> 
         question = {"Pod": await world.pod("exclusive"), "NodeNames": ["n1"]}
         _, answer = await call("filter", question)
         refused = answer["FailedAndUnresolvableNodes"]["n1"]
-        assert refused.startswith("QoS class LSE is not allowed in namespace default: use another class")
+        assert refused.startswith("QoS class LSE is not allowed in namespace apps: use another class")
         assert refused in await world.told("NoNodeSuits")
 
 

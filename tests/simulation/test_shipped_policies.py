@@ -195,9 +195,11 @@ async def test_whoever_leaves_the_annotation_as_it_is_is_not_hindered(
 
 def sized(cpu: str, claim: str = CLAIM, *, where: str = "containers", memory: str = "1Gi") -> dict[str, Any]:
     """A pod with a request in one place."""
-    resources = {"resources": {"requests": {"cpu": cpu, "memory": memory}}}
-    spec = {where: resources["resources"] if where == "resources" else [{"name": "main", **resources}]}
-    return pod(claim, nodeName="n1", **spec)
+    resources = {"requests": {"cpu": cpu, "memory": memory}}
+    stated: Any = resources if where == "resources" else [{"name": "main", "resources": resources}]
+    made = pod(claim, nodeName="n1")
+    made["spec"][where] = stated
+    return made
 
 
 @pytest.mark.parametrize(
