@@ -87,6 +87,36 @@ async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str)
     assert "n1" not in answer.stdout
 
 
+@pytest.mark.parametrize(
+    ("priority", "guarded", "shown"),
+    [
+        (10, False, "has room without apps/low (priority 5)"),
+        (10, True, "has room without apps/low (priority 5); a PodDisruptionBudget forbids it"),
+        (5, False, ""),
+    ],
+)
+async def test_pods_whose_eviction_helps_are_named(
+    world: SchedulerWorld, kubeconfig: str, priority: int, guarded: bool, shown: str
+) -> None:
+    """kube-scheduler sees room for 8 CPUs beside 0.8, and evicts nobody; with its ratio the pod needs 16."""
+    await world.add_node("n1", 8, "2.00")
+    low, high = pod_document("low", cpu="800m"), pod_document("high", cpu="8", qos="LSR")
+    low["spec"] |= {"nodeName": "n1", "priority": 5}
+    low["metadata"]["labels"] = {"app": "low"}
+    high["spec"]["priority"] = priority
+    for each in (low, high):
+        await world.client.create(PLAIN_PODS, each, PODS_NAMESPACE)
+    if guarded:
+        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "low"}}}
+        body = {"metadata": {"name": "keep"}, "spec": spec}
+        path = f"/apis/policy/v1/namespaces/{PODS_NAMESPACE}/poddisruptionbudgets"
+        await world.client.request("POST", path, body=body)
+    answer = await explain(kubeconfig, "apps/high")
+    assert [line.strip() for line in answer.stdout.splitlines()[4:]] == ([shown] if shown else [])
+    document = json.loads((await explain(kubeconfig, "apps/high", "-o", "json")).stdout)
+    assert document["victims"] == ({"n1": ["apps/low"]} if shown else {})
+
+
 async def test_names_of_nodes_stand_apart_from_what_is_said_of_them(
     world: SchedulerWorld, kubeconfig: str
 ) -> None:

@@ -224,6 +224,7 @@ def explain_pod(listed: ListedPod, node: str) -> Explanation:
         "requests": dict(listed.facts.requests),
         "findings": list(listed.findings),
         "nodes": list(node_records(listed.decision, node)),
+        "victims": {name: [each.pod.key for each in victims] for name, victims in listed.victims.items()},
     }
     return Explanation(f"{listed.facts.key}: {heading}", [Part(record, list(_lines(listed, node)))])
 
@@ -263,6 +264,10 @@ def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
     rows = [row for row in rows if wanted in {"", decision.names[row]}]
     for row in rows[:_SHOWN_NODES]:
         yield Line(decision.names[row], _verdict(listed, row))
+        if victims := listed.victims.get(decision.names[row]):
+            named = ", ".join(f"{each.pod.key} (priority {each.priority})" for each in victims)
+            guarded = "; a PodDisruptionBudget forbids it" if any(each.guarded for each in victims) else ""
+            yield Line(decision.names[row], f"has room without {named}{guarded}")
         if wanted:
             for account in decision.accounts.values():
                 yield from (Line(heading, text) for heading, text in account.lines(row))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from corewise.config.interference.model import InterferenceConfiguration
-from corewise.engine import Cluster, Decision, Interference, Placement, PodFacts, assemble
+from corewise.engine import Cluster, Decision, Engine, Interference, Placement, PodFacts, assemble
 from corewise.engine.objects import (
+    DISRUPTION_BUDGETS,
     PLACED_PODS,
     SCHEDULABLE_NODES,
     TOPOLOGIES,
+    DisruptionBudget,
     PlacedPod,
     ReportedTopology,
     SchedulableNode,
 )
+from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts, read_node_facts
 from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
@@ -28,8 +31,12 @@ from corewise.scheduler.observing.readings import NodeNames, complaint, observe
 from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.policy import NAME, published_rules
+from corewise.scheduler.preemption import lower_pods, published_amounts
 from corewise.scheduler.state import UNFINISHED
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES, DEFAULT_RULES, QoSRules
+
+_EVICTABLE = 100
+"""How many nodes are looked at for pods to evict: each takes a millisecond or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,8 @@ class ListedPod:
     """A pod, where it is if it is bound, and what would be decided about it if it was not.
 
     ``findings``: what is wrong with what it states, or with its claim to CPUs; ``missing``: what could not be
-    read, in words.
+    read, in words. ``victims``: of a pod that waits and fits no node, the pods of lower priority whose
+    eviction makes room for it, by node; of the first hundred nodes where that can help.
     """
 
     facts: PodFacts
@@ -45,6 +53,7 @@ class ListedPod:
     decision: Decision
     findings: tuple[str, ...]
     missing: tuple[str, ...]
+    victims: Mapping[str, Sequence[Victim]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +125,45 @@ async def list_pod(
         plugin = Interference(interference, time.time)
         cluster.estimate(plugin.estimates())
         missing += await _measure(cluster, nodes, interference, prometheus)
-    return decide_about(pod, cluster, published.rules, plugin, missing)
+    listed = decide_about(pod, cluster, published.rules, plugin, missing)
+    if listed.placement is not None or listed.decision.feasible.any() or listed.facts.problem is not None:
+        return listed
+    budgets = await _budgets(client)
+    engine = _engine(plugin)
+    by_key = {key_of(each): each for each in pods}
+    victims: dict[str, Sequence[Victim]] = {}
+    for node in _evictable(listed.decision, nodes)[:_EVICTABLE]:
+        alone = cluster.alone(node.metadata.name)
+        lower = lower_pods(node.metadata.name, alone, pod.spec.priority or 0, by_key.get, time.time())
+        guarded = with_budgets(lower, budgets)
+        chosen = cheapest_victims(engine, alone, listed.facts, guarded, published_amounts(node))
+        if chosen:
+            victims[node.metadata.name] = chosen
+    return replace(listed, victims=victims)
+
+
+def _evictable(decision: Decision, nodes: Iterable[SchedulableNode]) -> list[SchedulableNode]:
+    """Return the nodes that no cause refuses which stays when pods are evicted, by name."""
+    rows = {name: row for row, name in enumerate(decision.names) if decision.asked[row]}
+    found = []
+    for node in sorted(nodes, key=lambda each: each.metadata.name):
+        row = rows[node.metadata.name]
+        causes = [each.cause(row) for each in decision.verdicts.values()]
+        if not any(cause is not None and cause.unresolvable for cause in causes):
+            found.append(node)
+    return found
+
+
+async def _budgets(client: Client) -> Sequence[DisruptionBudget]:
+    """Read the PodDisruptionBudgets; none if the user may not, or the dump has none."""
+    try:
+        return list(await client.list(DISRUPTION_BUDGETS))
+    except (Forbidden, NotFound):
+        return ()
+
+
+def _engine(plugin: Interference | None) -> Engine:
+    return assemble(interference=plugin, plugins=load_plugins(), kube_checks=True)
 
 
 def decide_about(
@@ -130,8 +177,7 @@ def decide_about(
     facts = pod_facts(pod, rules)
     where, findings = _bound(pod, facts, cluster, rules)
     cluster.remove_pod(key_of(pod))
-    engine = assemble(interference=plugin, plugins=load_plugins(), kube_checks=True)
-    decision = engine.decide(facts, cluster.snapshot())
+    decision = _engine(plugin).decide(facts, cluster.snapshot())
     return ListedPod(facts, where, decision, findings, tuple(missing))
 
 

@@ -24,12 +24,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from corewise.engine import Cluster, Engine
-from corewise.engine.objects import DISRUPTION_BUDGETS, DisruptionBudget, PlacedPod
+from corewise.engine.objects import DISRUPTION_BUDGETS, DisruptionBudget, PlacedPod, SchedulableNode
 from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
 from corewise.engine.reading import amount_of, pod_facts, scheduled_at
 from corewise.kube.client import Client
@@ -156,13 +156,9 @@ class Preemptor:
         victims = list(self._victims(name, alone, asked.pod.spec.priority or 0, proposed))
         if proposed - {each.uid for each in victims}:
             return None
-        published = {
-            resource: amount_of(resource, amount)
-            for resource, amount in offered_amounts(node.status.allocatable).items()
-        }
         facts = pod_facts(asked.pod, self.state.rules)
         guarded = with_budgets(victims, budgets)
-        chosen = cheapest_victims(self.engine(), alone, facts, guarded, published)
+        chosen = cheapest_victims(self.engine(), alone, facts, guarded, published_amounts(node))
         if not chosen:
             return None
         return Preempted(tuple(each.uid for each in chosen), sum(each.guarded for each in chosen))
@@ -171,16 +167,28 @@ class Preemptor:
         self, node: str, alone: Cluster, priority: int, proposed: AbstractSet[str]
     ) -> Iterator[Victim]:
         """Yield the pods of the node that have a lower priority."""
-        for key, (facts, placement) in alone.pods_on(node).items():
+
+        def pod_of(key: str) -> PlacedPod | None:
             namespace, _, name = key.partition("/")
-            pod = self.state.pods.get(name, namespace)
-            if pod is None or pod.spec.node_name != node or (pod.spec.priority or 0) >= priority:
-                continue
-            yield Victim(
-                facts,
-                placement,
-                uid=pod.metadata.uid,
-                priority=pod.spec.priority or 0,
-                started=scheduled_at(pod) or self.clock.now().timestamp(),
-                proposed=pod.metadata.uid in proposed,
-            )
+            return self.state.pods.get(name, namespace)
+
+        for each in lower_pods(node, alone, priority, pod_of, self.clock.now().timestamp()):
+            yield replace(each, proposed=each.uid in proposed)
+
+
+def lower_pods(
+    node: str, alone: Cluster, priority: int, pod_of: Callable[[str], PlacedPod | None], now: float
+) -> Iterator[Victim]:
+    """Yield the pods of a node that have a lower priority; ``pod_of`` finds one by ``namespace/name``."""
+    for key, (facts, placement) in alone.pods_on(node).items():
+        pod = pod_of(key)
+        if pod is None or pod.spec.node_name != node or (pod.spec.priority or 0) >= priority:
+            continue
+        started = scheduled_at(pod) or now
+        yield Victim(facts, placement, uid=pod.metadata.uid, priority=pod.spec.priority or 0, started=started)
+
+
+def published_amounts(node: SchedulableNode) -> dict[str, int]:
+    """Return a node's allocatable amounts, by which kube-scheduler counts."""
+    offered = offered_amounts(node.status.allocatable)
+    return {resource: amount_of(resource, amount) for resource, amount in offered.items()}
