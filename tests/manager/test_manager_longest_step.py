@@ -6,18 +6,27 @@
 | a profile | 1 MiB of selector and labels |
 | a profile with a patch | the first one, with which the fields of pods are loaded |
 | profiles that contradict each other | 200, stored while no webhook refused them |
+| nodes that a reviewed configuration may raise | 5,000 |
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 
+from corewise.amplification.amounts import FIELDS
+from corewise.assessment.cluster import ClusterContext, read_configuration
+from corewise.assessment.nodes import ManagedNode, view_of
 from corewise.config import pod_patch
+from corewise.kube.objects import ConfigMap
+from corewise.manager.busy_nodes import raised_on_busy_nodes
+from corewise.vocabulary.names import AMPLIFICATION_KEY
 from kubedouble.schema.kinds import all_types
 from kubedouble.schema.structure import Schema
 from loop_steps import FEW, counted
@@ -78,3 +87,22 @@ async def test_the_fields_of_pods_are_loaded_in_a_thread(
         await until(lambda: "p" in manager.profiles.good)
     assert threads
     assert threading.get_ident() not in threads
+
+
+async def test_five_thousand_nodes_are_short_steps() -> None:
+    body = {"status": {each: {"cpu": "10", "memory": "32Gi"} for each in FIELDS}}
+    nodes = [
+        view_of(msgspec.convert({**body, "metadata": {"name": f"n{at}"}}, ManagedNode), None, tuple)
+        for at in range(5000)
+    ]
+    text = '{"enable":true,"resourceAmplificationRatio":{"cpu":1.70}}'
+    reading = read_configuration(ConfigMap(data={AMPLIFICATION_KEY: text}))
+
+    async def usages() -> dict[str, int]:
+        return {node.name: 7000 for node in nodes}
+
+    with counted() as steps:
+        context = ClusterContext(reading.configuration)
+        warnings = await asyncio.create_task(raised_on_busy_nodes(nodes, context, usages))
+    assert warnings[-1] == "4997 more busy nodes get a higher cpu ratio, too"
+    assert 0 < steps.most < FEW, steps.where

@@ -7,8 +7,8 @@ lists, and the tables of the pages docs/coming-from-*.md. Extra specs of flavors
 A name that ends in ``*`` stands for all that begin so. A name of these projects that the table does not have
 is not read either.
 
-Sources: Koordinator 1.8 (apis/extension, apis/slo/v1alpha1, apis/configuration, pkg/scheduler/apis/config),
-Volcano 1.14 (pkg/agent/apis, pkg/agent/config/api, staging/src/volcano.sh/apis), Nova 34 (nova/conf,
+Sources: Koordinator (apis/extension, apis/slo/v1alpha1, apis/configuration, pkg/scheduler/apis/config),
+Volcano (pkg/agent/apis, pkg/agent/config/api, staging/src/volcano.sh/apis), Nova (nova/conf,
 nova/scheduler).
 """
 
