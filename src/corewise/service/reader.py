@@ -22,6 +22,6 @@ def in_reader(read: Callable[[], T]) -> asyncio.Future[T]:
     return asyncio.get_running_loop().run_in_executor(_READER, read)
 
 
-async def off_loop(size: int, read: Callable[[], T]) -> T:
-    """Read a text of this size: a long one in the thread."""
-    return read() if size <= MOST_AT_ONCE else await in_reader(read)
+async def off_loop(size: int, read: Callable[[], T], *, most: int = MOST_AT_ONCE) -> T:
+    """Read a text of this size: one longer than ``most`` in the thread."""
+    return read() if size <= most else await in_reader(read)
