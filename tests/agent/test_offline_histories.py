@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.fake_node import FakeNode
+from agent.mortal import Fate, Killed, MortalFiles, MortalLog
 from agent.offline_node import GIB, batch_container, offline_pod
 from corewise.actions import QuotaOwner
 from corewise.agent.cgroups import NodeCgroups
@@ -26,12 +27,9 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_controller import OfflineController, Tick
 from corewise.agent.sampler import Miss, Missed, PinnedPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
-from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import QOSClass, Version
 from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandwidth
 from corewise.kernel.errors import KernelError
-from corewise.kernel.writing.entries import Entry
-from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import Microseconds, Ratio, Share
 from corewise.suppression.batch_limits import quota
 from corewise.suppression.offer import OfflineAmounts, Usage
@@ -84,51 +82,6 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("restart"), st.none()),
     st.tuples(st.just("die"), st.integers(0, 30)),
 )
-
-
-class Killed(BaseException):
-    """The agent is gone from one moment to the next."""
-
-
-class Fate:
-    """Counts down to the death of the agent; each write, and each one announced, may be the last thing it
-    does."""
-
-    def __init__(self) -> None:
-        self.left: int | None = None
-
-    def strike(self) -> None:
-        if self.left is not None:
-            self.left -= 1
-            if self.left < 0:
-                raise Killed
-
-
-class MortalFiles:
-    """Files before and after each write to which the agent may die."""
-
-    def __init__(self, files: Files, fate: Fate) -> None:
-        self._files = files
-        self._fate = fate
-        self.version = files.version
-        self.read, self.exists, self.children = files.read, files.exists, files.children
-
-    def write(self, cgroup: str, file: str, text: str) -> None:
-        self._fate.strike()
-        self._files.write(cgroup, file, text)
-        self._fate.strike()
-
-
-class MortalLog(MemoryLog):
-    """A journal after each entry of which the agent may die."""
-
-    def __init__(self, fate: Fate) -> None:
-        super().__init__()
-        self._fate = fate
-
-    def append(self, entries: Iterable[Entry]) -> None:
-        super().append(entries)
-        self._fate.strike()
 
 
 class StatedSampler:

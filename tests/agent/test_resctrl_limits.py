@@ -15,92 +15,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from agent.fake_node import container, pod
-from agent.offline_node import GIB, OfflineNode, batch_container, offline_pod
-from corewise.agent.cgroups import NodeCgroups
-from corewise.agent.local_node import LocalNode
-from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_controller import OfflineController, Tick
-from corewise.config.colocation import OversubscriptionSettings, ResctrlSettings, SuppressionSettings
+from agent.mortal import Killed
+from agent.resctrl_node import JOB, ON, OTHER, Scene
+from corewise.config.colocation import ResctrlSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.host_files import Absent
 from corewise.kernel.writing.entries import HeldGroup, still_held
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.journaled_writer import Point
 from corewise.kernel.writing.resctrl_writer import DIRECTORY, GROUP, MADE, ResctrlWriter
-from corewise.suppression.offer import OfflineAmounts
-from corewise.vocabulary.names import OVERSUBSCRIPTION, QOS_CLASS
-from corewise.vocabulary.offline_report import ResctrlReport
+from corewise.vocabulary.names import QOS_CLASS
+from corewise.vocabulary.offline_report import decode
 from corewise.vocabulary.reasons import Reason
 from kernel.resctrl_kernel import ResctrlKernel
 
-ON = ResctrlSettings(enabled=True, cat_start=0, cat_end=30, mba=20)
-JOB = offline_pod("job", batch_container("a", limit=1000))
-OTHER = offline_pod("other", batch_container("a", limit=1000))
 LIMITS = {"L3": {0: 0x3F, 1: 0x3F}, "MB": {0: 20, 1: 20}}
-
-
-class Scene:
-    """A node, its resctrl, and an agent's controller. Task 1 is kubelet's, 2 an online pod's."""
-
-    def __init__(
-        self, root: Path, kernel: ResctrlKernel | None = None, version: Version = Version.V2
-    ) -> None:
-        self.node = OfflineNode(root, version)
-        self.kernel = kernel or ResctrlKernel()
-        self.log = MemoryLog()
-        self.pods: list[QuotaPod] = []
-        self.settings: ResctrlSettings | None = None
-        self.label = "true"
-        self.kernel.tasks |= {1: "", 2: ""}
-        self.restart()
-        self.settings = ON
-
-    def restart(self) -> None:
-        cgroups = NodeCgroups(self.node.root, "/", self.log, now=lambda: 1.0, groups=self.kernel)
-        self.local = LocalNode("n1", self.node.root, cgroups)
-        self.controller = OfflineController(self.local, self.node.root)
-        self.tick(0)
-
-    def start(self, started: QuotaPod, *tasks: int) -> None:
-        self.node.start(started)
-        self.run_in(self.node.machine.cgroup(started))
-        self.pods.append(started)
-        self.kernel.tasks |= dict.fromkeys(tasks, "")
-        self.run_in(self.node.machine.cgroup(started, "a"), *tasks)
-
-    def run_in(self, cgroup: str, *tasks: int) -> None:
-        file = "cgroup.threads" if self.node.machine.version is Version.V2 else "tasks"
-        path = self.node.path("cpu", cgroup, file)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{task}\n" for task in tasks))
-
-    def tick(self, seconds: float = 10) -> Tick:
-        self.local.see({})
-        self.controller.configure(
-            OversubscriptionSettings(), SuppressionSettings(enabled=False), self.settings
-        )
-        self.controller.observe(
-            {OVERSUBSCRIPTION: self.label}, OfflineAmounts(16000, 60 * GIB), self.local.ratio
-        )
-        return self.controller.tick(now := self.node.pass_time(seconds), now, self.pods)
-
-    @property
-    def report(self) -> ResctrlReport:
-        """What the agent would show on the Node."""
-        tick = self.tick()
-        assert tick.report is not None
-        assert tick.report.resctrl is not None
-        return tick.report.resctrl
-
-    def assert_undone(self) -> None:
-        assert self.kernel.groups() == set()
-        assert self.kernel.inside("") == self.kernel.tasks.keys()
-        assert not [each for each in still_held(self.log.entries()) if isinstance(each, HeldGroup)]
 
 
 @pytest.mark.parametrize("version", Version)
@@ -207,19 +142,8 @@ def test_unknown_settings_change_nothing(tmp_path: Path) -> None:
     assert scene.kernel.schemata[GROUP] == LIMITS
 
 
-class Killed(BaseException):
-    """Stands for kill -9."""
-
-
-@pytest.mark.parametrize("goes_on", [True, False])
-@pytest.mark.parametrize("deadly", range(9))
-def test_after_a_kill_at_any_point_the_next_agent_goes_on_or_undoes(
-    tmp_path: Path,
-    deadly: int,
-    goes_on: bool,
-) -> None:
-    scene = Scene(tmp_path)
-    scene.start(JOB, 10)
+def tick_and_die(scene: Scene, deadly: int) -> bool:
+    """Let the agent die at a point of its next tick; return whether there are so many."""
     points = iter(range(100))
 
     def die(_point: Point, _cgroup: str) -> None:
@@ -232,9 +156,20 @@ def test_after_a_kill_at_any_point_the_next_agent_goes_on_or_undoes(
     try:
         scene.tick()
     except Killed:
-        pass
-    else:
-        assert deadly == 8, "the agent must die at this point"
+        return True
+    return False
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("deadly", range(9))
+def test_after_a_kill_at_any_point_the_next_agent_goes_on_or_undoes(
+    tmp_path: Path,
+    deadly: int,
+    goes_on: bool,
+) -> None:
+    scene = Scene(tmp_path)
+    scene.start(JOB, 10)
+    assert tick_and_die(scene, deadly) or deadly == 8, "the agent must die at this point"
     scene.restart()
     if goes_on:
         assert scene.kernel.schemata[GROUP] == LIMITS
@@ -242,6 +177,114 @@ def test_after_a_kill_at_any_point_the_next_agent_goes_on_or_undoes(
     else:
         assert ResctrlWriter(scene.kernel, scene.log, now=lambda: 1.0).restore().failed == {}
         scene.assert_undone()
+
+
+def test_no_kill_makes_an_old_offer_count(tmp_path: Path) -> None:
+    """Resctrl is mounted anew, another way, and the agent dies while it makes its group again."""
+    for deadly in count():
+        scene = Scene(tmp_path / str(deadly))
+        scene.start(JOB, 10)
+        scene.tick()
+        scene.kernel.remove(GROUP)
+        scene.kernel.bandwidth = (2000, 1, 1)
+        died = tick_and_die(scene, deadly)
+        scene.restart()
+        scene.tick()
+        assert scene.kernel.schemata[GROUP]["MB"] == {0: 400, 1: 400}
+        if not died:
+            break
+    assert deadly > 5
+
+
+def test_each_cache_has_its_own_free_ways(tmp_path: Path) -> None:
+    """Where none of the range is free, that cache is left as it is, and written once at most."""
+    kernel = ResctrlKernel()
+    kernel.taken = {0: 0xFF, 1: 0x3}
+    scene = Scene(tmp_path, kernel)
+    scene.start(JOB, 10)
+    scene.tick()
+    assert kernel.schemata[GROUP]["L3"] == {0: 0xFFF00, 1: 0x3C}
+    kernel.schemata[GROUP]["L3"][0] = 0x100
+    scene.tick()
+    assert kernel.schemata[GROUP]["L3"] == {0: 0xFFF00, 1: 0x3C}
+    writes = kernel.writes
+    assert scene.report.reason == Reason.RESCTRL_CACHE_TAKEN
+    assert "L3 of cache 0 is not limited" in scene.report.why
+    assert kernel.writes == writes
+
+
+def test_a_group_that_vanishes_while_removed_is_gone(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.start(JOB, 10)
+    scene.tick()
+
+    groups = scene.kernel.groups()
+    scene.kernel.remove(GROUP)
+    scene.kernel.groups = lambda: groups  # type: ignore[method-assign]
+    assert ResctrlWriter(scene.kernel, scene.log, now=lambda: 1.0).restore().failed == {}
+    assert not [each for each in still_held(scene.log.entries()) if isinstance(each, HeldGroup)]
+
+
+def test_a_group_out_of_sight_stays_journaled(tmp_path: Path) -> None:
+    """As for an agent that the chart no longer gives resctrl, after a kill of the one before."""
+    scene = Scene(tmp_path)
+    scene.start(JOB, 10)
+    scene.tick()
+    kernel, scene.kernel = scene.kernel, ResctrlKernel()
+    scene.kernel.absent = Absent(Reason.RESCTRL_UNSUPPORTED, "there is no sys/fs/resctrl")
+    scene.restart()
+    assert any("corewise agent restore on the node" in each for each in scene.tick().problems.values())
+    blind = ResctrlWriter(scene.kernel, scene.log, now=lambda: 1.0).restore()
+    assert list(blind.failed) == ["sys/fs/resctrl"]
+    scene.kernel = kernel
+    assert ResctrlWriter(kernel, scene.log, now=lambda: 1.0).restore().failed == {}
+    scene.assert_undone()
+
+
+@pytest.mark.parametrize("name", ["\udcff\udcfe", "a\nb", "\x1b[2J", f"{GROUP}-2", f"../{GROUP}", "g" * 255])
+def test_a_foreign_group_of_any_name_is_reported(tmp_path: Path, name: str) -> None:
+    scene = Scene(tmp_path)
+    scene.start(JOB, 10)
+    scene.tick()
+    scene.kernel.schemata[name] = {}
+    scene.tick()
+    assert scene.kernel.groups() == {name}
+    tick = scene.tick()
+    assert tick.report is not None
+    assert scene.report.reason == Reason.RESCTRL_FOREIGN_GROUPS
+    assert scene.report.why.isprintable()
+    assert decode(tick.report.encode()) == tick.report
+
+
+LINES = {
+    "no value": "L3:0",
+    "empty": "L3:\nMB:",
+    "no number": "MB:0=lots;1=20",
+    "long": "L3:" + ";".join(f"{each}=x" for each in range(100_000)),
+    "many digits": f"MB:0={'9' * 5000}",
+    "neither": "ok",
+}
+
+
+@pytest.mark.parametrize("text", LINES.values(), ids=LINES)
+def test_strange_schemata_limit_nothing_and_are_quoted(tmp_path: Path, text: str) -> None:
+    scene = Scene(tmp_path)
+    scene.start(JOB, 10)
+    scene.kernel.read = lambda _group, _file: text  # type: ignore[method-assign]
+    scene.tick()
+    assert scene.report.reason in {Reason.RESCTRL_REFUSED, Reason.RESCTRL_CAT_MISSING}
+    assert len(scene.report.why) < 200
+    assert scene.kernel.inside("") == scene.kernel.tasks.keys()
+    assert ResctrlWriter(scene.kernel, scene.log, now=lambda: 1.0).restore().failed == {}
+    scene.assert_undone()
+
+
+def test_a_pod_of_twenty_thousand_threads_is_moved(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.start(JOB, *range(10, 20_010))
+    scene.tick()
+    assert scene.kernel.inside(GROUP) == set(range(10, 20_010))
+    assert scene.report.tasks == 20_000
 
 
 def absent(kernel: ResctrlKernel) -> None:

@@ -374,6 +374,15 @@ def test_a_bad_value_of_resource_qos_is_told_at_its_place(text: str, problems: l
     assert told(parse_resource_qos(text)) == problems
 
 
+@pytest.mark.parametrize("member", ["catRangeStartPercent", "catRangeEndPercent", "mbaPercent"])
+@pytest.mark.parametrize("value", ["-1", "101", "1e9", "1e400", "-1e-400", "0.5", "true", '"30"', "[]"])
+def test_extreme_percentages_of_resctrl_are_refused(member: str, value: str) -> None:
+    text = f'{{"clusterStrategy": {{"beClass": {{"resctrlQOS": {{"enable": true, "{member}": {value}}}}}}}}}'
+    parsed = parse_resource_qos(text)
+    assert parsed.value is None
+    assert parsed.problems[0].path == f"clusterStrategy.beClass.resctrlQOS.{member}"
+
+
 def test_limits_of_cache_and_bandwidth_are_koordinators_merged_for_a_node() -> None:
     text = """{"clusterStrategy": {"beClass": {"resctrlQOS": {"enable": true, "mbaPercent": 20}}},
       "nodeStrategies": [{"nodeSelector": {"matchLabels": {"pool": "a"}},

@@ -3,7 +3,7 @@
 The rules and the sentences in ``last_cmd_status`` are those of fs/resctrl (rdtgroup.c, ctrlmondata.c) and of
 Documentation/filesystems/resctrl.rst: a mask is contiguous, has the fewest bits and no others than the cache;
 a bandwidth is within its bounds and rounded up; a task is in one group, its children begin in the same; a
-group that is removed leaves its tasks to the root. Sharing with exclusive groups is not modelled.
+group that is removed leaves its tasks to the root. What exclusive groups have to themselves is ``taken``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ LARGEST_ON_INTEL, LARGEST_ON_AMD = 100, 2048
 
 
 class ResctrlKernel:
-    """A machine with two caches. ``tasks`` are all threads alive, with the group that each is in."""
+    """A machine with two caches. ``tasks`` are all threads alive, with the group that each is in.
+
+    ``taken`` has by cache the ways that nobody else may have; ``failing`` the errno of each next write.
+    """
 
     def __init__(
         self,
@@ -36,6 +39,8 @@ class ResctrlKernel:
         self.bandwidth = bandwidth
         self.caches, self.domains = caches, domains
         self.usable = self.full
+        self.taken: dict[int, int] = {}
+        self.failing: list[int] = []
         self.absent: Absent | None = None
         self.read_only = False
         self.status = "ok"
@@ -50,6 +55,15 @@ class ResctrlKernel:
 
     def inside(self, group: str) -> set[int]:
         return {task for task, its in self.tasks.items() if its == group}
+
+    def remove(self, group: str) -> None:
+        self.schemata.pop(group, None)
+        self.tasks = {task: "" if its == group else its for task, its in self.tasks.items()}
+
+    def free(self, cache: int) -> int:
+        """The ways that a new group gets: of those that nobody has to himself, the first in a row."""
+        ways = self.usable & ~self.taken.get(cache, 0)
+        return ways & ~(ways + (ways & -ways))
 
     def allocation(self) -> AllocationInfo | Absent:
         if self.absent is not None:
@@ -78,18 +92,23 @@ class ResctrlKernel:
         if self.read_only:
             raise writing_error(f"{cgroup}/{file}", OSError(errno.EROFS, ""), value=text)
         self.status = "ok"
+        if self.failing:
+            self._refuse(text, "drawn", self.failing.pop())
+        if (file, text) != (DIRECTORY, MADE) and cgroup not in self.schemata:
+            raise Missing(f"{cgroup}/{file}", "ENOENT")
         if file != DIRECTORY:
             self._set(cgroup, text)
         elif text == MADE:
             self._make(cgroup)
         else:
-            del self.schemata[cgroup]
-            self.tasks = {task: "" if its == cgroup else its for task, its in self.tasks.items()}
+            self.remove(cgroup)
 
     def move(self, group: str, tasks: Iterable[int]) -> int:
         moved = 0
         for task in tasks:
             self.before_move(task)
+            if group not in self.schemata:
+                raise Missing(f"{group}/tasks", "ENODEV")
             if task in self.tasks:
                 self.tasks[task] = group
                 moved += 1
@@ -98,9 +117,10 @@ class ResctrlKernel:
     def _make(self, group: str) -> None:
         if len(self.schemata) == self.closids:
             self._refuse(group, "Out of CLOSIDs", errno.ENOSPC)
-        if not self.usable:
-            self._refuse(group, "No space on L3:0", errno.ENOSPC)
-        made = {resource: dict.fromkeys(self.domains, self.usable) for resource in self.caches}
+        for cache in self.domains:
+            if self.free(cache).bit_count() < self.fewest:
+                self._refuse(group, f"No space on L3:{cache}", errno.ENOSPC)
+        made = {resource: {cache: self.free(cache) for cache in self.domains} for resource in self.caches}
         if self.bandwidth:
             made["MB"] = dict.fromkeys(self.domains, self.bandwidth[0])
         self.schemata[group] = made
@@ -114,11 +134,13 @@ class ResctrlKernel:
             domain, _, value = each.partition("=")
             if int(domain) not in self.domains:
                 self._refuse(line, "Unknown domain")
-            taken = self._bandwidth if resource == "MB" else self._mask
-            staged[int(domain)] = taken(line, value)
+            if resource == "MB":
+                staged[int(domain)] = self._bandwidth(line, value)
+            else:
+                staged[int(domain)] = self._mask(line, value, self.taken.get(int(domain), 0))
         self.schemata[group][resource] |= staged
 
-    def _mask(self, line: str, text: str) -> int:
+    def _mask(self, line: str, text: str, taken: int) -> int:
         mask = int(text, 16)
         bits = f"{mask:b}".strip("0")
         if not mask or mask & ~self.full:
@@ -127,7 +149,7 @@ class ResctrlKernel:
             self._refuse(line, f"The mask {mask:x} has non-consecutive 1-bits")
         if len(bits) < self.fewest:
             self._refuse(line, f"Need at least {self.fewest} bits in the mask")
-        if mask & ~self.usable:
+        if mask & (taken | ~self.usable):
             self._refuse(line, "Overlaps with exclusive group")
         return mask
 

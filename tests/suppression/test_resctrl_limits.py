@@ -60,8 +60,8 @@ def kernels(draw: st.DrawFn) -> ResctrlKernel:
         bandwidth=bandwidth,
         domains=draw(st.sampled_from([(0,), (0, 1), (1, 8)])),
     )
-    low = draw(st.integers(0, ways - 1))
-    kernel.usable = kernel.full >> low << low
+    for cache in kernel.domains:
+        kernel.taken[cache] = (1 << draw(st.integers(0, ways - kernel.fewest))) - 1
     return kernel
 
 
@@ -87,7 +87,7 @@ def test_what_is_planned_is_what_the_kernel_takes_as_it_is(
     plan = plan_limits(settings, info.caches, info.bandwidth, parse_schemata(kernel.read("g", "schemata")))
     for resource, values in plan.schemata.items():
         kernel.write("g", "schemata", print_line(resource, values))
-        assert parse_schemata(kernel.read("g", "schemata"))[resource] == values
+        assert parse_schemata(kernel.read("g", "schemata"))[resource].items() >= values.items()
     assert settings.limits_cache <= (plan.schemata.keys() - {"MB"} != set() or bool(plan.lacking))
     assert settings.limits_bandwidth <= ("MB" in plan.schemata or Reason.RESCTRL_MBA_MISSING in plan.lacking)
 

@@ -107,7 +107,8 @@ class ResctrlLimits:
         plan = plan_limits(settings, info.caches, info.bandwidth, offered)
         if not plan.schemata:
             raise _RefusedError(*next(iter(plan.lacking.items())))
-        for resource, values in {**offered, **plan.schemata}.items():
+        for resource, rest in offered.items():
+            values = {**rest, **plan.schemata.get(resource, {})}
             if values != present[resource]:
                 old, new = print_line(resource, present[resource]), print_line(resource, values)
                 writer.set_line(old, new, cause, report)
@@ -123,7 +124,8 @@ def _usable(writer: ResctrlWriter, settings: ResctrlSettings) -> AllocationInfo:
     info = writer.files.allocation()
     if isinstance(info, Absent):
         raise _RefusedError(info.reason, info.why)
-    others = sorted(writer.files.groups() - {GROUP})
+    # A name may hold any bytes, and the report is JSON.
+    others = sorted(ascii(each)[1:-1] for each in writer.files.groups() - {GROUP})
     if others:
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         raise _RefusedError(Reason.RESCTRL_FOREIGN_GROUPS, f"groups: {', '.join(others[:_SHOWN])}{more}")

@@ -18,11 +18,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from corewise.kernel.errors import KernelError, reading_error, writing_error
+from corewise.kernel.errors import KernelError, Missing, reading_error, writing_error
 from corewise.kernel.host_files import Absent, HostFiles
 from corewise.kernel.resctrl import MOUNT_POINT, NO_GROUPS, ROOT_GROUP, AllocationInfo, read_allocation
 from corewise.kernel.writing.entries import HeldGroup, still_held
@@ -41,6 +42,7 @@ GROUP = "corewise-offline"
 SCHEMATA = "schemata"
 DIRECTORY, MADE, NONE = "directory", "made", "none"
 """The group itself in the journal, as a file with two contents."""
+_HIDDEN = f"cannot be seen, and {GROUP} may be in it: run corewise agent restore on the node itself"
 
 Cause = tuple[Reason, str]
 
@@ -180,8 +182,8 @@ class ResctrlWriter:
                 if claim.base:
                     return claim.base
                 self._put(DIRECTORY, MADE, NONE, (cause[0], "made anew: its offer is unknown"), report)
-            claim.base = ""
-            if not claim.entered:
+            if claim.base or not claim.entered:
+                claim.base = ""
                 self._journaled.enter({GROUP: claim})
             self._put(DIRECTORY, NONE, MADE, cause, report)
             claim.base = self.files.read(GROUP, SCHEMATA)
@@ -204,10 +206,17 @@ class ResctrlWriter:
         return self.files.move(ROOT_GROUP, tasks)
 
     def remove(self, why: str, report: WriteReport) -> None:
-        """Remove the group, if it is there, and forget it; the kernel moves its tasks to the root group."""
+        """Remove the group, if it is there, and forget it; the kernel moves its tasks to the root group.
+
+        Raises:
+            Missing: if the group was made in this boot and no resctrl is visible, so it may still be there.
+        """
         with self._journaled.turn:
             if GROUP in self.files.groups():
-                self._put(DIRECTORY, MADE, NONE, (Reason.RESCTRL_RELEASED, why), report)
+                with suppress(Missing):
+                    self._put(DIRECTORY, MADE, NONE, (Reason.RESCTRL_RELEASED, why), report)
+            elif self._claim is not None and self._claim.entered and self._is_hidden():
+                raise Missing(MOUNT_POINT, _HIDDEN)
             if self._claim is not None and self._claim.entered:
                 self._journaled.release([(GROUP, "")])
             self._claim = None
@@ -222,6 +231,11 @@ class ResctrlWriter:
         except KernelError as error:
             report.failed[error.path] = error
         return report
+
+    def _is_hidden(self) -> bool:
+        """Whether this process sees none of resctrl: where it is only not mounted, its directory is there."""
+        absent = self.files.allocation()
+        return isinstance(absent, Absent) and absent.reason is Reason.RESCTRL_UNSUPPORTED
 
     def _put(self, file: str, old: str, new: str, cause: Cause, report: WriteReport) -> None:
         claim = self._claim or GroupClaim()
