@@ -21,6 +21,7 @@ from agent.offline_node import batch_container, offline_manifest
 from corewise.agent.eviction import EvictionResult, evict, protection_of
 from corewise.agent.objects import QuotaPod
 from corewise.agent.program import Agent
+from corewise.kernel.errors import JournalHeld
 from corewise.kube.client import Client
 from corewise.kube.resources import EVENTS, PODS, Resource
 from corewise.simulation.control_plane import apply
@@ -171,6 +172,34 @@ async def test_the_cooldown_begins_with_the_agent_so_a_restart_evicts_nobody(wor
             assert (report.pressure, report.next) == ("memory", "apps/low")
             assert report.order.startswith("priority 5000, created ")
     assert await leaving(world) == set()
+
+
+async def test_a_second_agent_of_a_node_evicts_nobody(world: AgentWorld) -> None:
+    """As in a rollout by surge: it cannot start while the first one runs, and then the cooldown holds."""
+    await may_evict(world)
+    await configure(world)
+    async with world.agent() as agent:
+        await until(lambda: count(agent, EvictionResult.EVICTED) == 1)
+        with pytest.raises(JournalHeld):
+            async with world.agent():
+                pass
+    await end(world, "low")
+    await configure(world, cooldown=3600)
+    async with world.agent() as agent:
+        await until(lambda: decided(agent, Reason.EVICTION_COOLING_DOWN))
+    assert await leaving(world) == set()
+
+
+async def test_pods_with_two_budgets_are_passed_over_at_once(world: AgentWorld) -> None:
+    for name in ("one", "two"):
+        spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "low"}}}
+        await world.client.create(BUDGETS, {"metadata": {"name": name}, "spec": spec}, "default")
+    await may_evict(world)
+    await configure(world, interval=60)
+    async with world.agent() as agent:
+        await until(lambda: count(agent, EvictionResult.EVICTED) == 1)
+        assert await leaving(world) == {"high"}
+        assert count(agent, EvictionResult.BLOCKED) == 1
 
 
 async def test_a_dry_run_names_who_would_go_and_evicts_nobody(world: AgentWorld) -> None:

@@ -213,14 +213,14 @@ def test_each_cache_has_its_own_free_ways(tmp_path: Path) -> None:
     assert kernel.writes == writes
 
 
-def test_a_group_that_vanishes_while_removed_is_gone(tmp_path: Path) -> None:
+def test_a_group_that_vanishes_while_removed_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(tmp_path)
     scene.start(JOB, 10)
     scene.tick()
 
     groups = scene.kernel.groups()
     scene.kernel.remove(GROUP)
-    scene.kernel.groups = lambda: groups  # type: ignore[method-assign]
+    monkeypatch.setattr(scene.kernel, "groups", lambda: groups)
     assert ResctrlWriter(scene.kernel, scene.log, now=lambda: 1.0).restore().failed == {}
     assert not [each for each in still_held(scene.log.entries()) if isinstance(each, HeldGroup)]
 
@@ -267,10 +267,12 @@ LINES = {
 
 
 @pytest.mark.parametrize("text", LINES.values(), ids=LINES)
-def test_strange_schemata_limit_nothing_and_are_quoted(tmp_path: Path, text: str) -> None:
+def test_strange_schemata_limit_nothing_and_are_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     scene = Scene(tmp_path)
     scene.start(JOB, 10)
-    scene.kernel.read = lambda _group, _file: text  # type: ignore[method-assign]
+    monkeypatch.setattr(scene.kernel, "read", lambda _group, _file: text)
     scene.tick()
     assert scene.report.reason in {Reason.RESCTRL_REFUSED, Reason.RESCTRL_CAT_MISSING}
     assert len(scene.report.why) < 200

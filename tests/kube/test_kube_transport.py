@@ -140,6 +140,16 @@ async def test_what_a_disruption_budget_forbids_is_the_callers_to_decide(
     assert (len(api.seen), clock.slept) == (1, [])
 
 
+@pytest.mark.parametrize("code", [429, 503])
+async def test_an_eviction_is_never_sent_again(
+    api: FakeAPI, client: Client, clock: InstantClock, code: int
+) -> None:
+    api.answers(refusal(code, headers={"Retry-After": "3"}), GOOD)
+    with pytest.raises(APIError):
+        await client.evict("a", "default", uid="u1")
+    assert (len(api.seen), clock.slept) == (1, [])
+
+
 async def test_a_wait_that_is_too_long_is_the_callers_to_decide(
     api: FakeAPI, client: Client, clock: InstantClock
 ) -> None:

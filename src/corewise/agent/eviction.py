@@ -7,12 +7,14 @@ eviction goes by the Eviction API, with the UID of the pod that was decided on:
 | answer | result | what follows |
 |---|---|---|
 | accepted | evicted | the cooldown; no other eviction while this pod is shown, two minutes at most |
-| 429 of a PodDisruptionBudget | blocked | the next pod at once; this one again after a minute |
+| 429 of a PodDisruptionBudget, 500: it has several | blocked | the next pod at once; this one in a minute |
+| any other 4xx | failed | the next pod at once; this one in a minute |
 | 404, or 409: another pod has the name | gone | no eviction while this pod is shown, two minutes at most |
-| none, after the request was sent | unknown | the cooldown |
-| any other | failed | the next pod at the next sample; this one again after a minute |
+| 5xx, or none after it was sent | unknown | the cooldown, then the next pod; this one a minute later |
+| 429 or 503 of overload (Retry-After), no connection | unavailable | the same pod at the next sample |
 
-In a dry run nobody goes, and all else is as if the pod had gone and come back.
+Who answers that it cannot be evicted must not keep the others; an API server that is away must not make a pod
+of higher priority go. In a dry run nobody goes, and all else is as if the pod had gone and come back.
 """
 
 from __future__ import annotations
@@ -27,7 +29,15 @@ from corewise.agent.offline_pods import MarkedPod
 from corewise.config.eviction import NO_EVICTION
 from corewise.kube.client import Client
 from corewise.kube.clock import rfc3339
-from corewise.kube.errors import Conflict, KubeError, NotFound, TooManyRequests, TransportError
+from corewise.kube.errors import (
+    APIError,
+    Conflict,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
 from corewise.quantities import Ratio, deamplified_ceil
 from corewise.service.logs import fields
 from corewise.suppression.eviction import (
@@ -45,18 +55,30 @@ from corewise.vocabulary.offline_report import EvictionReport
 
 log = logging.getLogger(__name__)
 _TIMEOUT = 5.0
+_OVERLOAD = 503
+_SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
+"""Of the API server's words, which has no reason for it: registry/core/pod/storage/eviction.go."""
 _SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 class EvictionResult(StrEnum):
-    """What became of an eviction, as the metric has it."""
+    """What became of an eviction, as the metric has it. ``passes_over``: the next pod may go at once."""
 
     EVICTED = "evicted"
     BLOCKED = "blocked"
     GONE = "gone"
     UNKNOWN = "unknown"
     FAILED = "failed"
+    UNAVAILABLE = "unavailable"
     DRY_RUN = "dry-run"
+
+    @property
+    def passes_over(self) -> bool:
+        return self in {EvictionResult.BLOCKED, EvictionResult.FAILED}
+
+    @property
+    def is_bad(self) -> bool:
+        return self in {EvictionResult.FAILED, EvictionResult.UNKNOWN, EvictionResult.UNAVAILABLE}
 
 
 def protection_of(pod: QuotaPod) -> str:
@@ -172,15 +194,19 @@ class Evictor:
             case EvictionResult.EVICTED:
                 self._state = self._state.with_eviction(now, pod.uid)
                 self._last = f"{pod.label} at {rfc3339(datetime.fromtimestamp(wall, UTC))}: {verdict.reason}"
-            case EvictionResult.DRY_RUN | EvictionResult.UNKNOWN:
+            case EvictionResult.DRY_RUN:
                 self._state = self._state.with_eviction(now)
+            case EvictionResult.UNKNOWN:
+                cooled = now + self.settings.cooldown_seconds
+                self._state = self._state.with_eviction(now).with_refusal(cooled, pod.uid, why)
             case EvictionResult.GONE:
                 self._state = self._state.with_pod_gone(pod.uid)
             case EvictionResult.BLOCKED | EvictionResult.FAILED:
                 self._state = self._state.with_refusal(now, pod.uid, why)
-        is_bad = result in {EvictionResult.FAILED, EvictionResult.UNKNOWN}
+            case EvictionResult.UNAVAILABLE:
+                pass
         log.log(
-            logging.WARNING if is_bad else logging.INFO,
+            logging.WARNING if result.is_bad else logging.INFO,
             "eviction of offline pod %s: %s (%s)",
             pod.label,
             result,
@@ -193,14 +219,26 @@ async def evict(client: Client, pod: OfflineCandidate) -> tuple[EvictionResult, 
     """Evict a pod; return what became of it, and what the API server answered if it is not evicted."""
     try:
         await client.evict(pod.name, pod.namespace, uid=pod.uid, timeout=_TIMEOUT)
-    except (NotFound, Conflict) as error:
-        return EvictionResult.GONE, str(error)
     except TooManyRequests as error:
-        budget = error.is_disruption_budget
-        why = "; ".join(each.message for each in error.causes) if budget else str(error)
-        return EvictionResult.BLOCKED if budget else EvictionResult.FAILED, why
-    except TransportError as error:
-        return EvictionResult.UNKNOWN if error.sent else EvictionResult.FAILED, str(error)
+        if error.is_disruption_budget:
+            return EvictionResult.BLOCKED, "; ".join(each.message for each in error.causes)
+        return EvictionResult.UNAVAILABLE, str(error)
     except KubeError as error:
-        return EvictionResult.FAILED, str(error)
+        return _result_of(error), str(error)
     return EvictionResult.EVICTED, ""
+
+
+def _result_of(error: KubeError) -> EvictionResult:
+    match error:
+        case NotFound() | Conflict():
+            return EvictionResult.GONE
+        case ServerError() if _SEVERAL_BUDGETS in error.message:
+            return EvictionResult.BLOCKED
+        case ServerError(code=code, retry_after=wait) if code != _OVERLOAD or wait is None:
+            return EvictionResult.UNKNOWN
+        case TransportError(sent=True):
+            return EvictionResult.UNKNOWN
+        case APIError() if not isinstance(error, ServerError):
+            return EvictionResult.FAILED
+        case _:
+            return EvictionResult.UNAVAILABLE

@@ -338,7 +338,7 @@ class OfflineLoop:
                 async with asyncio.timeout(_LONGEST_PUBLISHING / _LONG_SILENCE):
                     await self._to_evict.wait()
             self._to_evict.clear()
-            while await self._evict_one() is EvictionResult.BLOCKED:
+            while (result := await self._evict_one()) is not None and result.passes_over:
                 heartbeats.beat(EVICTING, _LONGEST_PUBLISHING)
 
     async def once(self) -> bool:
@@ -447,8 +447,7 @@ class OfflineLoop:
             about = ObjectReference("Pod", pod.name, pod.namespace, pod.uid)
             message = f"evicted by the agent of node {self._options.node}: {verdict.why}; {pod.order}"
             self.events.emit(about, verdict.reason, message, warning=True)
-        is_bad = result in {EvictionResult.FAILED, EvictionResult.UNKNOWN}
-        self._local.problem_log.update("eviction", {pod.label: why} if is_bad else {})
+        self._local.problem_log.update("eviction", {pod.label: why} if result.is_bad else {})
         return result
 
     async def _publish(self, tick: Tick, now: float) -> bool:

@@ -280,7 +280,10 @@ class Client:
         await self.request("DELETE", resource.path(name, namespace=namespace), body=options)
 
     async def evict(self, name: str, namespace: str, *, uid: str, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as of request
-        """Evict that very pod; ``TooManyRequests`` if a PodDisruptionBudget forbids it, now."""
+        """Evict that very pod; ``TooManyRequests`` if a PodDisruptionBudget forbids it, now.
+
+        It is sent once: whether the pod is still to go after a wait is for the caller to decide.
+        """
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -288,7 +291,10 @@ class Client:
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
         path = PODS.path(name, namespace=namespace, subresource="eviction")
-        await self.request("POST", path, body=body, timeout=timeout)
+        encoded, headers = msgspec.json.encode(body), self._headers
+        await self._transport.send(
+            Request("POST", path, body=encoded, headers=headers, repeatable=False, timeout=timeout, once=True)
+        )
 
     def watch(
         self,

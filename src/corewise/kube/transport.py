@@ -138,7 +138,7 @@ class WarningLog:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; ``repeatable`` says that sending it twice does no harm."""
+    """One request; ``repeatable`` says that sending it twice does no harm, ``once`` that it is never done."""
 
     method: str
     path: str
@@ -148,6 +148,7 @@ class Request:
     headers: tuple[tuple[str, str], ...] = ()
     repeatable: bool = True
     timeout: float | None = None
+    once: bool = False
 
     @property
     def label(self) -> str:
@@ -258,7 +259,7 @@ class HTTPTransport:
             except (TransportError, APIError) as error:
                 failures += 1
                 delay = retry_delay(error, repeatable=request.repeatable, failures=failures, rng=self._rng)
-                if delay is None or failures >= self._attempts:
+                if delay is None or request.once or failures >= self._attempts:
                     raise
             await self._clock.sleep(delay)
 

@@ -370,7 +370,7 @@ OFFLINE_EVICTIONS = counter(
     AGENT,
     "corewise_offline_evictions_total",
     "Evictions of offline pods, by what was short (memory, cpu) and result (evicted, blocked by a "
-    "PodDisruptionBudget, gone already, unknown, failed, dry-run).",
+    "PodDisruptionBudget, gone already, unknown, failed, unavailable, dry-run).",
     "shortage",
     "result",
 )
