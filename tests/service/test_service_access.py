@@ -2,10 +2,11 @@
 
 | the caller shows | is answered |
 |---|---|
-| nothing, another scheme, no token, a token beyond 8 KB | 401, and the API server is not asked |
+| nothing, another scheme, no token, one beyond 8 KB or of other bytes | 400 or 401, not asked |
 | a token the API server does not know, or one that has expired | 401 |
 | a token of a user who may not get the path | 403 |
 | a token of a user who may get this path, and no other | 200 |
+| an unknown token, after 48 rejected ones of the same address or 64 in all within 10 s | 429, not asked |
 | any token, while reviews are refused or the API server is away | 503 |
 """
 
@@ -28,8 +29,9 @@ from corewise.kube.resources import Resource
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import HEALTH, RefusalCause, RefusedError
 from corewise.service.health import (
+    AT_A_TIME,
+    REJECTED_OF_ONE_ADDRESS,
     REMEMBERED_SECONDS,
-    REMEMBERED_TOKENS,
     HealthServer,
     PathAccess,
     TokenAccess,
@@ -136,9 +138,20 @@ async def test_answers_are_remembered_for_seconds_refusals_too(
     assert await world.status(token) == 403
 
 
-async def test_random_tokens_are_remembered_up_to_a_bound(world: Scene) -> None:
-    await asyncio.gather(*(world.status(f"random-{number}") for number in range(REMEMBERED_TOKENS + 20)))
-    assert len(world.access._remembered) == REMEMBERED_TOKENS
+async def test_random_tokens_cost_a_bounded_number_of_reviews(
+    world: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = world.token()
+    assert await world.status(token) == 200
+    asked = count_reviews(world, monkeypatch)
+    found = await asyncio.gather(*(world.status(f"random-{number}") for number in range(2000)))
+    assert set(found) == {401, 429}
+    assert len(asked) < REJECTED_OF_ONE_ADDRESS + AT_A_TIME
+    assert len(world.access._rejected) == len(asked)
+    assert await world.status("yet-another") == 429
+    world.clock.skip(REMEMBERED_SECONDS)
+    assert await world.status("yet-another") == 401
+    assert await world.status(token) == 200
 
 
 async def test_the_same_token_at_the_same_time_is_reviewed_once_for_each_turn(
@@ -156,13 +169,9 @@ async def test_without_the_permission_to_review_the_answer_names_the_role(tmp_pa
         assert (refusal.value.status, refusal.value.cause) == (503, RefusalCause.UNAVAILABLE)
 
 
-@pytest.mark.parametrize(
-    ("header", "status"),
-    [(None, 401), ("Basic cm9vdDpyb290", 401), ("Bearer", 401), ("Bearer  ", 401), ("Bearer bad", 401)],
-)
-async def test_metrics_need_a_token_and_probes_need_none(
-    world: Scene, header: str | None, status: int
-) -> None:
+@asynccontextmanager
+async def served(world: Scene) -> AsyncIterator[HealthServer]:
+    """Serve metrics to who has a token."""
     exposition = Exposition(METRICS)
     health = HealthServer(
         Address("127.0.0.1", 0),
@@ -174,7 +183,50 @@ async def test_metrics_need_a_token_and_probes_need_none(
     )
     task = asyncio.create_task(health.run())
     await health.listening.wait()
-    async with ClientSession(f"http://{health.address}") as session:
+    try:
+        yield health
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+STRANGE = {
+    "a MiB": (b"x" * 2**20, 400),
+    "8 KiB and a byte": (b"x" * 8193, 400),
+    "a NUL": (b"a\0b", 400),
+    "a line": (b"a\r\n b", 400),
+    "not UTF-8": (b"\xff\xfe", 401),
+    "letters beyond ASCII": ("t\u00f6ken".encode(), 401),
+    "a tab": (b"a\tb", 401),
+    "two words": (b"a b", 401),
+    "nothing": (b"", 401),
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+async def test_strange_tokens_are_refused_without_a_review(
+    world: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    token, status = STRANGE[what]
+    asked = count_reviews(world, monkeypatch)
+    async with served(world) as health:
+        reading, writing = await asyncio.open_connection(health.address.host, health.address.port)
+        writing.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + b"\r\n\r\n")
+        assert int((await reading.readline()).split()[1]) == status
+        writing.close()
+    assert asked == []
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [(None, 401), ("Basic cm9vdDpyb290", 401), ("Bearer", 401), ("Bearer  ", 401), ("Bearer bad", 401)],
+)
+async def test_metrics_need_a_token_and_probes_need_none(
+    world: Scene, header: str | None, status: int
+) -> None:
+    async with served(world) as health, ClientSession(f"http://{health.address}") as session:
         answer = await session.get("/metrics", headers={"Authorization": header} if header else {})
         assert answer.status == status
         assert answer.headers["WWW-Authenticate"] == "Bearer"
@@ -184,6 +236,3 @@ async def test_metrics_need_a_token_and_probes_need_none(
         assert (await session.get("/livez")).status == 200
         assert (await session.get("/readyz")).status == 503
         assert (await session.head("/livez")).status == 200
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task

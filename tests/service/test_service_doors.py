@@ -16,14 +16,16 @@ import asyncio
 import gzip
 import socket
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from aiohttp import web
 
 from corewise.prometheus.exposition import Exposition
-from corewise.service.doors import DOORS, Door, Listener, RefusalCause, RefusedError, Route
+from corewise.service.doors import DOORS, Certified, Door, Listener, RefusalCause, RefusedError, Route
 from corewise.service.options import Address, OptionsError
 from corewise.vocabulary.metrics import HTTP_CONNECTIONS, HTTP_REFUSED, METRICS
 from service.doors_world import (
@@ -177,6 +179,18 @@ async def test_a_handshake_that_does_not_come_is_given_up(metrics: Exposition) -
         await caller.closed()
         await refused(metrics, SMALL, RefusalCause.HANDSHAKE)
         await gone(metrics)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+async def test_certificates_that_expire_while_connected_are_refused(is_old: bool) -> None:
+    shown = {"notAfter": f"Jan  1 00:00:00 {2020 if is_old else 2120} GMT"}
+    connection = SimpleNamespace(get_extra_info=lambda _name: shown)
+    request = cast("web.BaseRequest", SimpleNamespace(transport=connection))
+    told: list[float] = []
+    expired = pytest.raises(RefusedError, match="renew it, and connect again") if is_old else nullcontext()
+    with expired:
+        await Certified(on_expiry=told.append)(request)
+    assert len(told) == 1
 
 
 async def test_connections_over_the_cap_are_closed_as_they_are_accepted(metrics: Exposition) -> None:

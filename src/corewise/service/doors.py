@@ -23,6 +23,7 @@ import ctypes
 import logging
 import socket
 import ssl
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -180,13 +181,17 @@ class Certified:
         """Check the caller.
 
         Raises:
-            RefusedError: if it showed no certificate.
+            RefusedError: if it showed no certificate, or one that has expired since it connected.
         """
         transport = request.transport
         shown = transport.get_extra_info("peercert") if transport else None
         if not shown:
             raise RefusedError(401, RefusalCause.UNAUTHENTICATED, self.refusal)
-        self.on_expiry(ssl.cert_time_to_seconds(shown["notAfter"]))
+        expires = ssl.cert_time_to_seconds(shown["notAfter"])
+        self.on_expiry(expires)
+        if expires <= time.time():
+            why = f"the client certificate expired at {shown['notAfter']}: renew it, and connect again"
+            raise RefusedError(401, RefusalCause.UNAUTHENTICATED, why)
 
 
 certified = Certified()

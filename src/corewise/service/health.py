@@ -7,8 +7,12 @@ both are open to every caller; /metrics takes a token where ``access`` is given.
 
 ``TokenAccess`` does as controller-runtime does for metrics: a TokenReview says whose token it is, a
 SubjectAccessReview whether that user may ``get`` the path as a non-resource URL. Answers, refusals too, are
-remembered for ten seconds, and at most four tokens are reviewed at a time, so that random tokens do not load
-the API server.
+remembered for ten seconds: a token that is revoked or expires counts for so long. While the API server does
+not answer, nobody is let in.
+
+Random tokens do not load the API server: four tokens are reviewed at a time, and after 64 rejected ones
+within ten seconds, 48 of them from one address, only tokens that were accepted before are reviewed. What is
+remembered are digests, never tokens.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/webhook/,
 https://kubernetes.io/docs/reference/access-authn-authz/authorization/
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -37,9 +42,19 @@ from corewise.service.doors import HEALTH, Guard, Listener, RefusalCause, Refuse
 from corewise.service.options import Address
 
 REMEMBERED_SECONDS = 10.0
-REMEMBERED_TOKENS = 256
-_AT_A_TIME = 4
-_LONGEST_TOKEN = 8192
+REMEMBERED_ANSWERS = 256
+"""About tokens that are somebody's; an answer that is forgotten costs another review."""
+REJECTED_TOKENS = 64
+"""How many unknown tokens are reviewed within ``REMEMBERED_SECONDS``."""
+REJECTED_OF_ONE_ADDRESS = REJECTED_TOKENS - REJECTED_TOKENS // 4
+AT_A_TIME = 4
+_TOKEN = re.compile("[!-~]{1,8192}")
+_SHOWN = 300
+_TOO_MANY = RefusedError(
+    429,
+    RefusalCause.UNAUTHENTICATED,
+    f"too many tokens were rejected, so no unknown one is reviewed: try again in {REMEMBERED_SECONDS:.0f} s",
+)
 
 
 class _UserInfo(msgspec.Struct, frozen=True):
@@ -130,8 +145,11 @@ class TokenAccess:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._turns = asyncio.Semaphore(_AT_A_TIME)
-        self._remembered: OrderedDict[tuple[bytes, Access], tuple[float, RefusedError | None]] = OrderedDict()
+        self._turns = asyncio.Semaphore(AT_A_TIME)
+        self._remembered: OrderedDict[tuple[bytes, bytes], tuple[float, RefusedError | None]] = OrderedDict()
+        """By token and access. What is too old stays until it is pushed out: its token was accepted once."""
+        self._rejected: OrderedDict[bytes, tuple[float, RefusedError, str]] = OrderedDict()
+        """By token, with the address that showed it."""
 
     def guard(self, path: str) -> Guard:
         """Return what lets callers in that may ``get`` the path."""
@@ -145,34 +163,58 @@ class TokenAccess:
         """
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
+        if scheme.lower() != "bearer" or not _TOKEN.fullmatch(token):
             why = f"{request.path} needs a token: send Authorization: Bearer TOKEN (kubectl create token)"
             raise RefusedError(401, RefusalCause.UNAUTHENTICATED, why)
-        await self.require(token, needed)
+        await self.require(token, needed, address=request.remote or "")
 
-    async def require(self, token: str, needed: Access) -> None:
-        """Return if the token's user has this leave.
+    async def require(self, token: str, needed: Access, *, address: str = "") -> None:
+        """Return if the token's user has this leave; ``address`` is that of the caller.
 
         Raises:
-            RefusedError: 401 for a token that is not valid, 403 for a user who may not, 503 if the API server
-                does not answer.
+            RefusedError: 401 for a token that is not valid, 403 for a user who may not, 429 for an unknown
+                token after too many, 503 if the API server does not answer.
         """
-        key = (hashlib.sha256(token.encode()).digest(), needed)
-        if (known := self._known(key)) is None:
+        key = (_digest(token), _digest(repr(needed)))
+        if not (known := self._known(key)):
             async with self._turns:
-                if (known := self._known(key)) is None:
-                    known = (self._clock.monotonic() + REMEMBERED_SECONDS, await self._review(token, needed))
-                    self._remembered[key] = known
-                    while len(self._remembered) > REMEMBERED_TOKENS:
-                        self._remembered.popitem(last=False)
-        if refused := known[1]:
+                if not (known := self._known(key)):
+                    known = (await self._answer(key, token, needed, address),)
+        if refused := known[0]:
             raise RefusedError(refused.status, refused.cause, str(refused))
 
-    def _known(self, key: tuple[bytes, Access]) -> tuple[float, RefusedError | None] | None:
+    def _known(self, key: tuple[bytes, bytes]) -> tuple[RefusedError | None] | None:
+        """Return the remembered answer, which None is too, in a tuple."""
+        now = self._clock.monotonic()
+        while self._rejected and next(iter(self._rejected.values()))[0] <= now:
+            self._rejected.popitem(last=False)
+        if rejected := self._rejected.get(key[0]):
+            return (rejected[1],)
         known = self._remembered.get(key)
-        return known if known and self._clock.monotonic() < known[0] else None
+        return (known[1],) if known and now < known[0] else None
+
+    async def _answer(
+        self, key: tuple[bytes, bytes], token: str, needed: Access, address: str
+    ) -> RefusedError | None:
+        """Review a token unless too many were rejected, and remember the answer."""
+        was_accepted = any(each == key[0] for each, _ in self._remembered)
+        of_address = sum(each[2] == address for each in self._rejected.values())
+        full = len(self._rejected) >= REJECTED_TOKENS or of_address >= REJECTED_OF_ONE_ADDRESS
+        if full and not was_accepted:
+            return _TOO_MANY
+        until = self._clock.monotonic() + REMEMBERED_SECONDS
+        refused = await self._review(token, needed)
+        if refused is None or refused.status == 403:
+            self._remembered[key] = until, refused
+            self._remembered.move_to_end(key)
+            while len(self._remembered) > REMEMBERED_ANSWERS:
+                self._remembered.popitem(last=False)
+        elif refused.status == 401 or not was_accepted:
+            self._rejected[key[0]] = until, refused, address
+        return refused
 
     async def _review(self, token: str, needed: Access) -> RefusedError | None:
+        """Ask the API server; None if the token's user has this leave."""
         try:
             asked = await self._client.create(_TOKEN_REVIEWS, {"spec": {"token": token}})
             if not asked.status.authenticated:
@@ -190,15 +232,17 @@ class TokenAccess:
             answer = await self._client.create(_ACCESS_REVIEWS, {"spec": spec})
         except Forbidden as error:
             why = f"tokens cannot be reviewed: bind the ClusterRole system:auth-delegator: {error}"
-            raise RefusedError(503, RefusalCause.UNAVAILABLE, why) from error
+            return RefusedError(503, RefusalCause.UNAVAILABLE, why)
         except KubeError as error:
-            raise RefusedError(
-                503, RefusalCause.UNAVAILABLE, f"tokens cannot be reviewed now: {error}"
-            ) from error
+            return RefusedError(503, RefusalCause.UNAVAILABLE, f"tokens cannot be reviewed now: {error}")
         if answer.status.allowed:
             return None
-        why = f"{user.username} may not {needed}: {needed.hint}"
+        why = f"{user.username[:_SHOWN]} may not {str(needed)[:_SHOWN]}: {needed.hint}"
         return RefusedError(403, RefusalCause.FORBIDDEN, why)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).digest()
 
 
 _METRICS = "/metrics"
