@@ -94,7 +94,7 @@ def test_the_ledger_knows_what_moved_guests_hold(upgrade: Upgrade) -> None:
     (done,) = upgrade.reporter().report(upgrade.offering())
     assert isinstance(done, Reshape)
     host = upgrade.world.hosts.known[HOST]
-    note_moves(host.ledger, done)
+    note_moves(host.ledger, upgrade.uuid, done.consumers)
     assert {uuid: record.resources.get(PCPU, 0) for uuid, record in host.guests().items()} == {
         guest(PINNED): 4,
         guest(ISOLATED): 4,

@@ -112,7 +112,7 @@ def _against_placement(
         return use, planned(offering, use, given.compat)
     done = Reporter(client, given.compat).reshape(offering, provider)
     if done is not None:
-        note_moves(host.ledger, done.action)
+        note_moves(host.ledger, provider.uuid, done.action.consumers)
     return use, done
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 
-from corewise.actions import Reshape
 from corewise.compute.adoption import LedgerChange, LedgerChangeKind, follow
 from corewise.compute.applying import ApplyJournal, apply_locked, journal_of
 from corewise.compute.beside_nova import MARK, refuse_cpus_of_nova
@@ -49,7 +48,7 @@ from corewise.openstack.nova_conf import NovaConf, read_nova_conf
 from corewise.pinning.ledger import ClaimConflict
 from corewise.topology import CPUSet, Host
 from corewise.tracking import HostFacts, HostOptions, HostSettings, OptionProblem, check_options
-from corewise.vocabulary.placement import DISK_GB, MEMORY_MB, Inventory
+from corewise.vocabulary.placement import DISK_GB, MEMORY_MB, Consumer, Inventory
 from corewise.vocabulary.reasons import Reason
 
 _MIB = 1 << 20
@@ -178,14 +177,14 @@ class HostReader:
         except OSError as error:
             raise FileUnusable(f"{folder / REPORTED} cannot be written: {error.strerror}") from error
 
-    def note(self, done: Reshape) -> None:
-        """Record in the ledger what guests hold after a reshape.
+    def note(self, provider: str, consumers: Iterable[Consumer]) -> None:
+        """Record in the ledger which guests hold PCPU after an upgrade, as these consumers do.
 
         Raises:
             LedgerUnusable: if it cannot be written.
         """
         if self._ledger is not None:
-            note_moves(self._ledger, done)
+            note_moves(self._ledger, provider, consumers)
 
     def _machine(self) -> Host:
         options = self._options

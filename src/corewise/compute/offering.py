@@ -6,7 +6,7 @@ out). What guests hold after a reshape goes into the host's ledger too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -28,7 +28,7 @@ from corewise.tracking import (
     offer,
     plan_reshape,
 )
-from corewise.vocabulary.placement import Inventory, Provider, ProviderUse
+from corewise.vocabulary.placement import PCPU, Consumer, Inventory, Provider, ProviderUse
 
 PlacementWrite = Reshape | WriteInventories | WriteTraits
 
@@ -89,22 +89,18 @@ def rehearsed(host: Offering, provider: Provider) -> Sequence[PlacementWrite]:
     return written
 
 
-def note_moves(ledger: LedgerStore, done: Reshape) -> None:
-    """Record in a host's ledger what its moved guests hold.
+def note_moves(ledger: LedgerStore, provider: str, consumers: Iterable[Consumer]) -> None:
+    """Record in a host's ledger which of its guests hold PCPU now, as these consumers of its provider do.
 
     Raises:
-        LedgerUnusable: if the ledger cannot be written; Placement has been changed.
+        LedgerUnusable: if the ledger cannot be written.
     """
-    held = {
-        consumer.uuid: dict(consumer.allocations.get(provider.uuid, {}))
-        for provider in done.providers
-        for consumer in done.consumers
-    }
+    held = {each.uuid: dict(each.allocations.get(provider, {})) for each in consumers}
     with ledger.changing() as change:
         guests = change.host.guests
         moved = {
             uuid: msgspec.structs.replace(guest, resources=held[uuid])
             for uuid, guest in guests.items()
-            if uuid in held
+            if PCPU in held.get(uuid, ()) and PCPU not in guest.resources
         }
         change.write({**guests, **moved})

@@ -70,6 +70,8 @@ class Reporter:
         self._patience = patience
         self._settled: dict[str, tuple[HostSettings, tuple[HostedGuest, ...]]] = {}
         """Each host when nothing was left to move: asking again would cost a request per guest."""
+        self.upgraded: tuple[str, Sequence[Consumer]] | None = None
+        """The provider of the last report, and who holds what of it; None where nobody had to be asked."""
 
     def report(self, host: Offering) -> Sequence[PlacementWrite]:
         """Write what differs, and return what was written; beside Nova return what differs.
@@ -93,12 +95,14 @@ class Reporter:
     def reshape(self, host: Offering, provider: Provider) -> ReshapePlan | None:
         """Upgrade the host if that is due; None if there is nothing to move."""
         state = host.settings, host.guests
+        self.upgraded = None
         if not reshape_due(host) or self._settled.get(host.name) == state:
             return None
         made: list[ReshapePlan] = []
 
         def decide(use: ProviderUse) -> Reshape | None:
             made.clear()
+            self.upgraded = use.provider.uuid, use.consumers
             plan = planned(host, use, self._compat)
             if plan is None:
                 return None
@@ -107,6 +111,8 @@ class Reporter:
 
         done = reshape(self._client, provider.uuid, decide, self._patience)
         self._settled[host.name] = state
+        if done is not None:
+            self.upgraded = provider.uuid, done.consumers
         return made[0] if done is not None else None
 
     def rehearse(self, host: Offering) -> Sequence[PlacementWrite]:

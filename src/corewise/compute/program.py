@@ -119,9 +119,8 @@ class HostAgent:
             return Passed(state, self._reporter.rehearse(state.offering))
         state = self._reader.read(self._offers, self._reporter, now=now)
         writes = self._reporter.report(state.offering)
-        for write in () if self.options.checks_only else writes:
-            if isinstance(write, Reshape):
-                self._reader.note(write)
+        if self._reporter.upgraded is not None:  # by this pass, or by one that was killed before it was noted
+            self._reader.note(*self._reporter.upgraded)
         self._reader.mark_reported()
         return Passed(state, writes)
 
