@@ -125,7 +125,7 @@ def test_what_may_not_be_listed_is_named(kubeconfig: Path, monkeypatch: pytest.M
     assert result.exit_code == 0
     assert f"Koordinator's {STRATEGY}" in result.stdout
     for kind in ("Pods", "ConfigMaps"):
-        assert f"names on {kind} are missing: this account may not list {kind}" in result.stderr
+        assert f"{kind} were not checked: this account may not list {kind}" in result.stderr
 
 
 def test_without_a_cluster_a_file_is_needed() -> None:

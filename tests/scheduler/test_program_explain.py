@@ -90,8 +90,12 @@ async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str)
 @pytest.mark.parametrize(
     ("priority", "guarded", "shown"),
     [
-        (10, False, "has room without apps/low (priority 5)"),
-        (10, True, "has room without apps/low (priority 5); a PodDisruptionBudget forbids it"),
+        (10, False, "would have room after evicting apps/low (priority 5)"),
+        (
+            10,
+            True,
+            "would have room after evicting apps/low (priority 5); a PodDisruptionBudget forbids this",
+        ),
         (5, False, ""),
     ],
 )

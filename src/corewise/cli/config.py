@@ -115,10 +115,10 @@ def check(
     that FILE does not have stay as the cluster has them. It needs metrics.k8s.io, or in a dump NodeMetrics:
     kubectl get nodes,noderesourcetopologies,nodes.metrics.k8s.io -o json.
 
-    With --cluster, each label, annotation and ConfigMap key of Koordinator and Volcano on the cluster's
-    objects that corewise does not honour is listed, with what it does instead. Without FILE only these names
-    are. The account must be able to list nodes, noderesourcetopologies, pods and configmaps; what it may
-    not list is said to be missing.
+    With --cluster, the command also lists each label, annotation and ConfigMap key of Koordinator and
+    Volcano that the cluster's objects have and corewise does not honour, and what corewise does instead.
+    Without FILE it lists only these names. The account must be able to list nodes, noderesourcetopologies,
+    pods and configmaps; Pods or ConfigMaps that it may not list are reported as not checked.
 
     Exit codes: 0 no errors, 1 errors, 2 wrong call, 3 no answer from the cluster, 5 a file cannot be read or
     holds no configuration.
@@ -126,7 +126,7 @@ def check(
     found = nodes.names if nodes else None
     if file is None:
         if found is None:
-            raise click.UsageError("Missing argument 'FILE': only with --cluster it may be absent.")
+            raise click.UsageError("Missing argument 'FILE': it can be left out only with --cluster.")
         _print_names(found, form)
         return
     checked = check_contents(_contents(file, key), nodes, largest_amplification)

@@ -168,8 +168,8 @@ def pod_command(
     --prometheus also by what the pod's type does to memory and cache: both sides of the filter, every
     metric's value, age, position and points (--node shows them).
 
-    The namespaces whose pods may be LSE are read from what the scheduler has installed: that takes the
-    permission to list mutatingadmissionpolicybindings and mutatingwebhookconfigurations, or a dump with them.
+    The namespaces that allow LSE pods are read from the scheduler's MutatingAdmissionPolicyBinding or
+    MutatingWebhookConfiguration: the account must be able to list both kinds, or the dump must have them.
 
     With --file, of a pod that does not exist yet: which ClusterColocationProfiles of the cluster select it,
     what each changes, whether it is offline and why, and what becomes of its cpu and memory. A dump for
@@ -266,8 +266,8 @@ def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
         yield Line(decision.names[row], _verdict(listed, row))
         if victims := listed.victims.get(decision.names[row]):
             named = ", ".join(f"{each.pod.key} (priority {each.priority})" for each in victims)
-            guarded = "; a PodDisruptionBudget forbids it" if any(each.guarded for each in victims) else ""
-            yield Line(decision.names[row], f"has room without {named}{guarded}")
+            guarded = "; a PodDisruptionBudget forbids this" if any(each.guarded for each in victims) else ""
+            yield Line(decision.names[row], f"would have room after evicting {named}{guarded}")
         if wanted:
             for account in decision.accounts.values():
                 yield from (Line(heading, text) for heading, text in account.lines(row))

@@ -2,7 +2,7 @@
 
 Looked at are the labels and annotations of Nodes, NodeResourceTopologies and Pods, and the keys of the two
 projects' ConfigMaps, in every namespace. Nova has no names on Kubernetes' objects. What the account may not
-list is said to be missing.
+list is reported as not checked.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def remarks(names: FoundNames) -> Iterator[str]:
     found = output.count(len(names.found), "name")
     yield f"{found} of Koordinator and Volcano on the cluster's objects that corewise does not honour"
     for kind in names.unread:
-        yield f"names on {kind} are missing: this account may not list {kind} in all namespaces"
+        yield f"{kind} were not checked: this account may not list {kind} in all namespaces"
 
 
 def names_record(names: FoundNames) -> Mapping[str, Any]:

@@ -115,7 +115,7 @@ class ForeignName:
 
 _DOMAINS: Final = {"koordinator.sh": Project.KOORDINATOR, "volcano.sh": Project.VOLCANO}
 _ELSEWHERE: Final = (
-    f"corewise reads that of {CONFIG_NAMESPACE}, or of the namespace in the chart's config.namespace"
+    f"corewise reads the ConfigMap in {CONFIG_NAMESPACE}, or in the chart's config.namespace if that is set"
 )
 _UNKNOWN: Final = "corewise does not read it here"
 
@@ -135,9 +135,9 @@ _KOORDINATOR_NODE: Final = (
         {
             NORMALIZATION_ENABLED: "switches normalization on or off for the node",
             NORMALIZATION_RATIO: "the manager writes it",
-            AMPLIFICATION_RATIO: "the manager writes it; what is there first is the node's own ratio",
-            RAW_CAPACITY: "written with amplified status",
-            RAW_ALLOCATABLE: "written with amplified status",
+            AMPLIFICATION_RATIO: "the manager writes it, and keeps an earlier ratio as the original",
+            RAW_CAPACITY: "written together with the amplified status",
+            RAW_ALLOCATABLE: "written together with the amplified status",
             NUMA_POLICY: "for pods that own CPUs; for all pods with `--pods all`",
         },
     ),
@@ -146,7 +146,7 @@ _KOORDINATOR_NODE: Final = (
         Project.KOORDINATOR,
         NamePlace.NODE,
         Fate.IN_PART,
-        "no pod gets the CPUs as its own. Allocatable stays as it is, and shared pods run on these CPUs: "
+        "no pod can own these CPUs. Allocatable stays as it is, and pods that share CPUs run on them: "
         "reserve amounts with kubelet's systemReserved",
         differs=lambda value: "ReservedCPUsOnly" not in value,
     ),
@@ -171,7 +171,7 @@ _KOORDINATOR_NODE: Final = (
     *_unread(
         Project.KOORDINATOR,
         NamePlace.NODE,
-        "oversubscription-config sets `ratio`, by nodeConfigs for some nodes",
+        "set `ratio` in oversubscription-config; its nodeConfigs set it for some nodes",
         "node.koordinator.sh/colocation-strategy",
         "node.koordinator.sh/cpu-reclaim-ratio",
         "node.koordinator.sh/memory-reclaim-ratio",
@@ -198,14 +198,14 @@ _KOORDINATOR_NODE: Final = (
     *_unread(
         Project.KOORDINATOR,
         NamePlace.NODE,
-        "the whole offer is for Kubernetes' offline pods",
+        "the whole offer goes to offline pods in Kubernetes",
         "node.koordinator.sh/originExtendedAllocatable",
         "node.koordinator.sh/thirdPartyAllocations",
     ),
     *_unread(
         Project.KOORDINATOR,
         NamePlace.NODE,
-        "nodes are filtered by requests, and by memory bandwidth and cache (interference); not by CPU use",
+        "nodes are filtered by requests, memory bandwidth and cache, not by CPU use",
         "scheduling.koordinator.sh/usage-thresholds",
     ),
     *_unread(
@@ -235,11 +235,11 @@ _KOORDINATOR_NODE: Final = (
     *_unread(
         Project.KOORDINATOR,
         NamePlace.TOPOLOGY,
-        "the agent itself finds which CPUs nobody owns",
+        "the agent works out which CPUs no pod owns",
         "node.koordinator.sh/cpu-shared-pools",
         "node.koordinator.sh/be-cpu-shared-pools",
     ),
-    *_unread(Project.KOORDINATOR, NamePlace.TOPOLOGY, "it is read on the Node", RESERVATION),
+    *_unread(Project.KOORDINATOR, NamePlace.TOPOLOGY, "set it on the Node, where it is read", RESERVATION),
 )
 
 _KOORDINATOR_POD: Final = (
@@ -264,8 +264,8 @@ _KOORDINATOR_POD: Final = (
         Project.KOORDINATOR,
         NamePlace.POD,
         Fate.IN_PART,
-        "`ConstrainedBurst` is refused where the pod owns CPUs (`ConstrainedBurstNotServed`), else not read: "
-        "the pod runs on all shared CPUs. `Default` is FullPCPUs",
+        "`ConstrainedBurst` is refused if the pod owns CPUs (`ConstrainedBurstNotServed`). Otherwise it is "
+        "not read, and the pod runs on all shared CPUs. `Default` means FullPCPUs",
         differs=lambda value: "ConstrainedBurst" in value,
     ),
     ForeignName(
@@ -273,8 +273,8 @@ _KOORDINATOR_POD: Final = (
         Project.KOORDINATOR,
         NamePlace.POD,
         Fate.IN_PART,
-        "`numaTopologyPolicy` is honoured. `singleNUMANodeExclusive` is not read: pods of one and of several "
-        "NUMA nodes share them",
+        "`numaTopologyPolicy` is honoured. `singleNUMANodeExclusive` is not read: pods on one "
+        "NUMA node and pods on several can share a node",
         differs=lambda value: "singleNUMANodeExclusive" in value,
     ),
     *_honoured(
@@ -295,13 +295,13 @@ _KOORDINATOR_POD: Final = (
     *_unread(
         Project.KOORDINATOR,
         NamePlace.POD,
-        "no burst is set; one that is there is scaled with the quota",
+        "no burst is set; an existing one is scaled with the quota",
         "koordinator.sh/cpuBurst",
     ),
     *_unread(
         Project.KOORDINATOR,
         NamePlace.POD,
-        "offline pods are held by quotas (cpu-suppression-config), weights and memory limits",
+        "quotas (cpu-suppression-config), weights and memory limits hold offline pods back",
         "koordinator.sh/cpuQOS",
         "koordinator.sh/memoryQOS",
         "koordinator.sh/core-sched-*",
@@ -309,7 +309,7 @@ _KOORDINATOR_POD: Final = (
     *_unread(
         Project.KOORDINATOR,
         NamePlace.POD,
-        "resource-qos-config limits cache and bandwidth of all offline pods together",
+        "resource-qos-config limits cache and memory bandwidth of all offline pods together",
         "node.koordinator.sh/resctrl",
     ),
     *_unread(
@@ -358,7 +358,7 @@ _KOORDINATOR_POD: Final = (
     *_unread(
         Project.KOORDINATOR,
         NamePlace.POD,
-        "nothing is reserved for pods to come",
+        "nothing is reserved for future pods",
         "scheduling.koordinator.sh/reservation-*",
         "scheduling.koordinator.sh/exact-match-reservation",
         "scheduling.koordinator.sh/operating-mode",
@@ -383,7 +383,7 @@ _KOORDINATOR_POD: Final = (
     *_unread(
         Project.KOORDINATOR,
         NamePlace.POD,
-        "preemption is kube-scheduler's: set preemptionPolicy of a PriorityClass",
+        "kube-scheduler decides on preemption: set preemptionPolicy in a PriorityClass",
         "scheduling.koordinator.sh/preemption-policy",
         "scheduling.koordinator.sh/disable-preemptible",
     ),
@@ -441,7 +441,7 @@ _KOORDINATOR_OTHER: Final = (
     *_unread(
         Project.KOORDINATOR,
         NamePlace.CONFIG,
-        "no burst is set; one that is there is scaled with the quota",
+        "no burst is set; an existing one is scaled with the quota",
         f"{CONFIG_NAME}/cpu-burst-config",
     ),
     *_unread(
@@ -473,13 +473,13 @@ _KOORDINATOR_OTHER: Final = (
         Project.KOORDINATOR,
         NamePlace.OBJECT,
         Fate.IN_PART,
-        "every field of its spec is honoured. Its annotation config.koordinator.sh/skip-update-resources and "
-        "label config.koordinator.sh/controller-managed are not, and are warned of",
+        "every field of its spec is honoured. Not honoured, with a warning: the annotation "
+        "config.koordinator.sh/skip-update-resources and the label config.koordinator.sh/controller-managed",
     ),
     *_unread(
         Project.KOORDINATOR,
         NamePlace.OBJECT,
-        "settings reach the agents through the ConfigMap; use is in `metrics` of the agents",
+        "agents read their settings from the ConfigMap, and report usage in their metrics",
         "NodeSLO",
         "NodeMetric",
     ),
@@ -501,7 +501,7 @@ _KOORDINATOR_OTHER: Final = (
         Project.KOORDINATOR,
         NamePlace.SCHEDULER,
         Fate.IN_PART,
-        "`corewise scheduler` does this. Of its args: `defaultCPUBindPolicy` is FullPCPUs, and "
+        "`corewise scheduler` does this. Of its args, `defaultCPUBindPolicy` is always FullPCPUs, and "
         "`scoringStrategy` is `scoring` in the file of `--config`",
     ),
     ForeignName(
@@ -509,18 +509,18 @@ _KOORDINATOR_OTHER: Final = (
         Project.KOORDINATOR,
         NamePlace.SCHEDULER,
         Fate.NOT_READ,
-        "kube-scheduler's NodeResourcesFit scores; `corewise scheduler config` prints its weights",
+        "kube-scheduler's plugin NodeResourcesFit does this; `corewise scheduler config` prints its weights",
     ),
     *_unread(
         Project.KOORDINATOR,
         NamePlace.SCHEDULER,
-        "the plugin Interference goes by memory bandwidth, cache and latency",
+        "corewise's plugin Interference places pods by memory bandwidth, cache and latency",
         "LoadAwareScheduling",
     ),
     *_unread(
         Project.KOORDINATOR,
         NamePlace.SCHEDULER,
-        "no counterpart: kube-scheduler's own plugins go on working",
+        "no counterpart; kube-scheduler's own plugins keep working",
         "Reservation",
         "ElasticQuota",
         "Coscheduling",
@@ -541,7 +541,7 @@ _VOLCANO: Final = (
         Project.VOLCANO,
         NamePlace.NODE,
         Fate.NOT_READ,
-        "CPU and memory are both offered; only `ratio` of oversubscription-config makes the offers smaller",
+        "CPU and memory are both offered; to offer less, lower `ratio` in oversubscription-config",
         warned=True,
     ),
     *_unread(
@@ -573,7 +573,7 @@ _VOLCANO: Final = (
     *_unread(
         Project.VOLCANO,
         NamePlace.NODE,
-        "nodeConfigs of each key select nodes by any label",
+        "in each key of the ConfigMap, nodeConfigs select nodes by any label",
         "colocation-policy",
         "volcano.sh/colocation-config*",
     ),
@@ -612,20 +612,20 @@ _VOLCANO: Final = (
     *_unread(
         Project.VOLCANO,
         NamePlace.POD,
-        "no burst is set; one that is there is scaled with the quota",
+        "no burst is set; an existing one is scaled with the quota",
         "volcano.sh/enable-quota-burst",
         "volcano.sh/quota-burst-time",
     ),
     *_unread(
         Project.VOLCANO,
         NamePlace.POD,
-        "the ConfigMap alone has settings",
+        "settings come from the ConfigMap only",
         "volcano.sh/colocation-config*",
     ),
     *_unread(
         Project.VOLCANO,
         NamePlace.POD,
-        f"state it in `{NUMA_SPEC}`",
+        f"use `{NUMA_SPEC}`",
         "volcano.sh/numa-topology-policy",
         "volcano.sh/topology-decision",
     ),
@@ -640,7 +640,7 @@ _VOLCANO: Final = (
     *_unread(
         Project.VOLCANO,
         NamePlace.POD,
-        "they are for Volcano's own scheduler and controllers, which may run beside corewise",
+        "Volcano's own scheduler and controllers read these, and can run beside corewise",
         "volcano.sh/job-*",
         "volcano.sh/task-*",
         "volcano.sh/queue-name",
@@ -662,8 +662,8 @@ _VOLCANO: Final = (
     *_unread(
         Project.VOLCANO,
         NamePlace.CONFIG,
-        f"{CONFIG_NAME} of namespace {CONFIG_NAMESPACE} has the settings. Of this one only "
-        "`cpuThrottlingConfig.enable` is honoured, copied into its key cpu-suppression-config",
+        f"settings belong in {CONFIG_NAME} of namespace {CONFIG_NAMESPACE}. If you copy "
+        "`cpuThrottlingConfig` into its key cpu-suppression-config, only `enable` is honoured",
         "volcano-agent-configuration/colocation-config",
     ),
     *_unread(
@@ -675,7 +675,7 @@ _VOLCANO: Final = (
     *_unread(
         Project.VOLCANO,
         NamePlace.OBJECT,
-        "oversubscription-config and cpu-suppression-config of the ConfigMap",
+        f"use oversubscription-config and cpu-suppression-config in {CONFIG_NAME}",
         "ColocationConfiguration",
     ),
     *_unread(
@@ -687,7 +687,7 @@ _VOLCANO: Final = (
     *_unread(
         Project.VOLCANO,
         NamePlace.OBJECT,
-        "no counterpart; they work on beside corewise",
+        "no counterpart; they keep working beside corewise",
         "Job",
         "Queue",
         "PodGroup",
@@ -696,13 +696,13 @@ _VOLCANO: Final = (
     *_unread(
         Project.VOLCANO,
         NamePlace.SCHEDULER,
-        f"`corewise scheduler`, with `{NUMA_SPEC}`",
+        f"`corewise scheduler` does this, with `{NUMA_SPEC}`",
         "numaaware",
     ),
     *_unread(
         Project.VOLCANO,
         NamePlace.SCHEDULER,
-        "the plugin Interference goes by memory bandwidth, cache and latency",
+        "corewise's plugin Interference places pods by memory bandwidth, cache and latency",
         "usage",
     ),
     *_unread(
@@ -724,11 +724,11 @@ _NOVA: Final = (
         NamePlace.OPTION,
         {
             "[compute] cpu_dedicated_set": "these CPUs are PCPU",
-            "[compute] cpu_shared_set": "these CPUs are VCPU, and serve emulator threads",
-            "[DEFAULT] cpu_allocation_ratio": "of VCPU; 0.0 is unset",
-            "[DEFAULT] initial_cpu_allocation_ratio": "of VCPU, for a host that is new to Placement",
-            "[DEFAULT] reserved_host_memory_mb": "reserved, with `--standalone`",
-            "[DEFAULT] host": "the name of the provider, if `--host` is absent",
+            "[compute] cpu_shared_set": "these CPUs are VCPU, and run emulator threads",
+            "[DEFAULT] cpu_allocation_ratio": "ratio of VCPU; 0.0 means unset",
+            "[DEFAULT] initial_cpu_allocation_ratio": "ratio of VCPU, for a host that is new to Placement",
+            "[DEFAULT] reserved_host_memory_mb": "this memory is reserved, with `--standalone`",
+            "[DEFAULT] host": "the name of the resource provider, unless `--host` is given",
             "[libvirt] cpu_power_management": "dedicated CPUs may be offline",
         },
     ),
@@ -737,19 +737,19 @@ _NOVA: Final = (
         Project.NOVA,
         NamePlace.OPTION,
         Fate.IN_PART,
-        "deprecated: PCPU and VCPU, until a new option is set",
+        "deprecated: its CPUs are PCPU and VCPU; ignored once both new options are set",
     ),
     ForeignName(
         "[DEFAULT] reserved_host_cpus",
         Project.NOVA,
         NamePlace.OPTION,
         Fate.IN_PART,
-        "deprecated: counts while no new option is set",
+        "deprecated: counts only while neither new option is set",
     ),
     *_unread(
         Project.NOVA,
         NamePlace.OPTION,
-        "memory is offered once, disk as `--disk-gb` says",
+        "memory is not overcommitted; `--disk-gb` says how much disk is offered",
         "[DEFAULT] ram_allocation_ratio",
         "[DEFAULT] initial_ram_allocation_ratio",
         "[DEFAULT] disk_allocation_ratio",
@@ -774,14 +774,14 @@ _NOVA: Final = (
     *_unread(
         Project.NOVA,
         NamePlace.OPTION,
-        "the model of guests' CPUs stays as their domains have it",
+        "a guest's CPU model stays as its libvirt domain has it",
         "[libvirt] cpu_mode",
         "[libvirt] cpu_models",
     ),
     *_unread(
         Project.NOVA,
         NamePlace.SCHEDULER,
-        "hosts are weighed by free CPUs of the requested kind: `--pack`, `--scores`",
+        "hosts are weighed by free CPUs of the requested kind (`--pack` fills hosts up), and by `--scores`",
         "CPUWeigher",
         "RAMWeigher",
         "DiskWeigher",
@@ -818,7 +818,7 @@ _NOVA: Final = (
     *_unread(
         Project.NOVA,
         NamePlace.AGGREGATE,
-        "tenants are not kept apart, and ratios are the host's own",
+        "tenants share hosts, and each host sets its own ratio",
         "filter_tenant_id",
         "cpu_allocation_ratio",
         "cpu_weight_multiplier",

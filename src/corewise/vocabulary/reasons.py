@@ -598,10 +598,10 @@ class Reason(StrEnum):
     QOS_CLASS_NOT_ALLOWED = _warning(
         "QoSClassNotAllowed",
         "The pod states QoS class LSE or SYSTEM in a namespace where it is not allowed. An LSE pod is not "
-        "placed (Event NoNodeSuits); one that runs counts as a pod without a class, and an Event on it has "
-        "this reason.",
-        "Use QoS class LSR, or allow the namespace with --restricted-qos-namespace, of the agents and of the "
-        "scheduler alike.",
+        "placed (Event NoNodeSuits). If the pod already runs, it counts as a pod without a class and gets an "
+        "Event with this reason.",
+        "Use QoS class LSR, or allow the namespace with --restricted-qos-namespace, on the agents and on the "
+        "scheduler.",
     )
     CLAIM_WITHOUT_CLASS = _warning(
         "ClaimWithoutClass",
@@ -721,10 +721,10 @@ class Reason(StrEnum):
     )
     CONSTRAINED_BURST_NOT_SERVED = _warning(
         "ConstrainedBurstNotServed",
-        "The pod owns CPUs and states Koordinator's CPU bind policy ConstrainedBurst, which corewise does "
-        "not have; the pod fits nowhere.",
-        "State FullPCPUs or SpreadByPCPUs in scheduling.koordinator.sh/resource-spec, or use QoS class LS: "
-        "its pods share the CPUs that nobody owns.",
+        "The pod owns CPUs and requests Koordinator's CPU bind policy ConstrainedBurst, which corewise does "
+        "not have, so no node fits.",
+        "Use FullPCPUs or SpreadByPCPUs in scheduling.koordinator.sh/resource-spec, or QoS class LS, whose "
+        "pods share the CPUs that no pod owns.",
     )
     BIND_POLICY_CONFLICT = _warning(
         "BindPolicyConflict",
@@ -743,15 +743,15 @@ class Reason(StrEnum):
     )
     NODE_RESERVATION_INVALID = _warning(
         "NodeReservationInvalid",
-        "The annotation that reserves CPUs of a node cannot be read, so it is unknown which ones: pods that "
-        "own CPUs are not placed on the node. Those that are there stay.",
+        "The Node's annotation that reserves CPUs cannot be read, so corewise does not know which CPUs are "
+        "reserved, and places no pods that own CPUs on the node. Those already there stay.",
         "Correct node.koordinator.sh/reservation on the Node, or remove it.",
     )
     NAME_NOT_SERVED = _warning(
         "NameNotServed",
         "A Node has a label or an annotation of Koordinator or Volcano that corewise does not honour; the "
-        "message says what it does instead.",
-        "Remove the label or the annotation. corewise config check --cluster lists all of them.",
+        "message says what corewise does instead.",
+        "Remove the label or the annotation. corewise config check --cluster lists all such names.",
     )
     AMOUNT_TOO_LARGE = _warning(
         "AmountTooLarge",
