@@ -394,7 +394,8 @@ def monitoring_page() -> str:
 WHERE = {
     NamePlace.NODE: "On Nodes",
     NamePlace.TOPOLOGY: "On NodeResourceTopologies",
-    NamePlace.POD: "On Pods",
+    NamePlace.POD: "On Pods and Namespaces",
+    NamePlace.NAMESPACE: "On Pods and Namespaces",
     NamePlace.RESOURCE: "Resources",
     NamePlace.CONFIG: "Keys of ConfigMaps",
     NamePlace.OBJECT: "Custom resources",
@@ -406,18 +407,19 @@ WHERE = {
 
 def coming_from(project: Project) -> str:
     """Return the page for those who know a project, written by hand but for the tables of its names."""
-    found: dict[NamePlace, dict[tuple[Fate, str], list[str]]] = {}
+    found: dict[str, dict[tuple[Fate, str], dict[str, None]]] = {}
+    where = WHERE | ({NamePlace.SCHEDULER: "Filters and weighers"} if project is Project.NOVA else {})
     for row in FOREIGN_NAMES:
         if row.project is project:
-            found.setdefault(row.place, {}).setdefault((row.fate, row.instead), []).append(f"`{row.name}`")
-    where = WHERE | ({NamePlace.SCHEDULER: "Filters and weighers"} if project is Project.NOVA else {})
+            rows = found.setdefault(where[row.place], {})
+            rows.setdefault((row.fate, row.instead), {})[f"`{row.name}`"] = None
     parts = [
-        f"### {where[place]}\n\n"
+        f"### {heading}\n\n"
         + table(
             ("name", "", "with corewise"),
             ((", ".join(each), fate.value, instead) for (fate, instead), each in rows.items()),
         )
-        for place, rows in found.items()
+        for heading, rows in found.items()
     ]
     path = ROOT / "docs" / f"coming-from-{project.value.lower()}.md"
     return between(path.read_text(encoding="utf-8"), "names", "\n\n".join(parts))

@@ -6,15 +6,19 @@ honoured in part                        its place   a value that is    no
 honoured in part                        its place   one that is not    yes
 known and not read                      its place   any                yes
 unknown, of one of the domains          anywhere    any                yes
+unknown key of one of their ConfigMaps  anywhere                       yes
 of nobody's domain                      anywhere    any                no
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from corewise.openstack.nova_conf import OPTIONS
 from corewise.vocabulary.foreign_names import (
+    COLOCATION_SWITCH,
     CONFIG_MAPS,
     FOREIGN_NAMES,
     UNREAD_KEYS,
@@ -27,6 +31,8 @@ from corewise.vocabulary.foreign_names import (
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, TABLE, NameKind
 
 DOMAINS = ("koordinator.sh/", "volcano.sh/")
+UPSTREAM = Path(__file__).with_name("upstream_names.txt").read_text(encoding="utf-8").split()
+"""Labels and annotations in the constants of Koordinator (commit a7a1b76) and Volcano (commit ed72c7c)."""
 PLACES = {"Node": NamePlace.NODE, "Pod": NamePlace.POD, "NodeResourceTopology": NamePlace.TOPOLOGY}
 
 
@@ -50,7 +56,7 @@ def test_what_is_called_honoured_is_read() -> None:
         for each in FOREIGN_NAMES
         if each.fate is not Fate.NOT_READ and each.place in kubernetes
     }
-    assert called - read == set()
+    assert called - read == {COLOCATION_SWITCH}
 
 
 def test_options_called_honoured_are_those_read() -> None:
@@ -102,6 +108,12 @@ def test_no_name_stands_twice_in_one_place() -> None:
         ("volcano.sh/preemptable", "true", NamePlace.POD, True),
         ("volcano.sh/oversubscription", "true", NamePlace.NODE, False),
         ("volcano.sh/oversubscription-types", "cpu", NamePlace.NODE, True),
+        ("node.koordinator.sh/reservation", "{}", NamePlace.NODE, False),
+        ("pod-group.scheduling.sigs.k8s.io", "g", NamePlace.POD, True),
+        ("pod-group.scheduling.sigs.k8s.io/name", "g", NamePlace.POD, True),
+        ("sla-waiting-time", "1h", NamePlace.POD, True),
+        ("koordinator.sh/enable-colocation", "true", NamePlace.NAMESPACE, False),
+        ("scheduling.volcano.sh/queue-name", "q", NamePlace.NAMESPACE, True),
         ("koordinator.sh/never-heard-of", "x", NamePlace.NODE, True),
         ("batch.volcano.sh/never-heard-of", "x", NamePlace.POD, True),
         ("node.corewise.io/owned-cpus", "x", NamePlace.NODE, False),
@@ -124,13 +136,42 @@ def test_names_on_objects_that_are_listed(name: str, value: str, place: NamePlac
         (CONFIG_NAME, CONFIG_NAMESPACE, "colocation-config", "oversubscription-config"),
         (CONFIG_NAME, CONFIG_NAMESPACE, "cpu-burst-config", "burst"),
         (CONFIG_NAME, "koordinator-system", "cpu-normalization-config", CONFIG_NAMESPACE),
+        (CONFIG_NAME, CONFIG_NAMESPACE, "foo-config", "does not know this key"),
+        ("koord-scheduler-config", "koordinator-system", "x", "does not know this key"),
+        ("koord-descheduler-config", "koordinator-system", "x", "does not know this key"),
+        ("koordlet-config", "koordinator-system", "x", "no counterpart"),
+        ("pod-enhanced-validator-config", "koordinator-system", "x", "no counterpart"),
         ("volcano-agent-configuration", "volcano-system", "colocation-config", "cpuThrottlingConfig"),
+        ("volcano-agent-configuration", "volcano-system", "other", "does not know this key"),
+        ("volcano-agent-configuration", "volcano-system", "oversubscription-config", "does not know"),
+        ("volcano-scheduler-configmap", "volcano-system", "x", "does not know this key"),
+        ("volcano-sharding-configmap", "volcano-system", "sharding.yaml", "Volcano's own controllers"),
     ],
 )
 def test_keys_that_are_listed(config_map: str, namespace: str, key: str, said: str | None) -> None:
     assert config_map in CONFIG_MAPS
     row = unserved_key(config_map, namespace, key)
     assert (row is None) if said is None else (row is not None and said in row.instead)
+
+
+@pytest.mark.parametrize("config_map", CONFIG_MAPS)
+def test_unknown_keys_are_their_projects(config_map: str) -> None:
+    row = unserved_key(config_map, CONFIG_NAMESPACE, "never-heard-of")
+    assert row is not None
+    assert row.fate is Fate.NOT_READ
+    assert (row.project is Project.VOLCANO) is config_map.startswith("volcano-")
+
+
+def test_the_config_map_may_be_elsewhere() -> None:
+    key = "cpu-normalization-config"
+    assert unserved_key(CONFIG_NAME, "mine", key, "mine") is None
+    row = unserved_key(CONFIG_NAME, CONFIG_NAMESPACE, key, "mine")
+    assert row is not None
+    assert "namespace mine" in row.instead
+
+
+def test_every_upstream_constant_is_in_the_table() -> None:
+    assert [name for name in UPSTREAM if not any(each.names(name) for each in FOREIGN_NAMES)] == []
 
 
 def test_the_agents_are_told_of_every_unread_key() -> None:

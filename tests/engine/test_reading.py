@@ -308,20 +308,24 @@ def test_the_cpu_manager_and_the_arrangement_of_cpus_are_read_from_the_topology(
 
 
 @pytest.mark.parametrize(
-    ("text", "reserved"),
+    ("text", "reserved", "told"),
     [
-        ('{"reservedCPUs":"1-2,5"}', "0-2,5"),
-        ('{"reservedCPUs":"3","resources":{"cpu":"4"},"applyPolicy":"ReservedCPUsOnly"}', "0,3"),
-        ('{"resources":{"cpu":"2"}}', "0,4"),
-        ('{"resources":{"cpu":"2500m"}}', "0-1,4"),
-        ('{"resources":{"cpu":3},"applyPolicy":"Default"}', "0-1,4"),
-        ('{"resources":{"cpu":"100"}}', "0-7"),
-        ('{"resources":{"memory":"2Gi"}}', "0"),
-        ("{}", "0"),
-        ("", "0"),
+        ('{"reservedCPUs":"1-2,5"}', "0-2,5", True),
+        (
+            '{"reservedCPUs":"3","resources":{"cpu":"4"},"applyPolicy":"ReservedCPUsOnly"}',
+            "0,3",
+            False,
+        ),
+        ('{"resources":{"cpu":"2"}}', "0,4", True),
+        ('{"resources":{"cpu":"2500m"}}', "0-1,4", True),
+        ('{"resources":{"cpu":3},"applyPolicy":"Default"}', "0-1,4", True),
+        ('{"resources":{"cpu":"100"}}', "0-7", True),
+        ('{"resources":{"memory":"2Gi"}}', "0", True),
+        ("{}", "0", False),
+        ("", "0", False),
     ],
 )
-def test_cpus_that_the_annotation_reserves_join_kubelets(text: str, reserved: str) -> None:
+def test_cpus_that_the_annotation_reserves_join_kubelets(text: str, reserved: str, told: bool) -> None:
     topology = nrt(
         {
             "kubelet.koordinator.sh/cpu-manager-policy": '{"policy":"none","reservedCPUs":"0"}',
@@ -329,7 +333,8 @@ def test_cpus_that_the_annotation_reserves_join_kubelets(text: str, reserved: st
         }
     )
     reading = read(annotations={RESERVATION: text}, topology=topology)
-    assert (reading.facts.reserved, reading.findings) == (CPUSet.parse(reserved), ())
+    assert reading.facts.reserved == CPUSet.parse(reserved)
+    assert [each.reason for each in reading.findings] == [Reason.NAME_NOT_SERVED] * told
     assert reading.facts.reservation_known
 
 
@@ -374,6 +379,8 @@ def test_the_nodes_cpu_bind_policy(value: str, whole_cores: bool, told: bool) ->
     [
         ({"node.koordinator.sh/numa-allocate-strategy": "MostAllocated"}, {}),
         ({}, {"volcano.sh/oversubscription-types": "cpu"}),
+        ({}, {"node.koordinator.sh/reservation": '{"resources":{"cpu":"4"}}'}),
+        ({}, {"node.koordinator.sh/reservation": '{"reservedCPUs":"0-3"}'}),
     ],
 )
 def test_names_on_nodes_that_mean_nothing_are_told(

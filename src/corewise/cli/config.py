@@ -27,7 +27,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import TEXT_FILE, text_of
 from corewise.cli.foreign_names import FoundNames, lines, names_record
 from corewise.cli.foreign_names import remarks as foreign_remarks
-from corewise.cli.options import examples, read
+from corewise.cli.options import CONFIG_NAMESPACE_OPTION, examples, read
 from corewise.cli.output import Form
 from corewise.config.colocation import parse_oversubscription, parse_resource_qos, parse_suppression
 from corewise.config.colocation_profile import KIND, profiles_in
@@ -90,6 +90,7 @@ def command() -> None:
     help=f"The only key to check, or the key whose JSON FILE is: {', '.join(KEYS)}.",
 )
 @node_options(names=True)
+@CONFIG_NAMESPACE_OPTION
 @click.option(
     "--largest-amplification",
     metavar="RATIO",
@@ -117,8 +118,9 @@ def check(
 
     With --cluster, the command also lists each label, annotation and ConfigMap key of Koordinator and
     Volcano that the cluster's objects have and corewise does not honour, and what corewise does instead.
-    Without FILE it lists only these names. The account must be able to list nodes, noderesourcetopologies,
-    pods and configmaps; Pods or ConfigMaps that it may not list are reported as not checked.
+    Without FILE it lists only these names. It reads nodes, noderesourcetopologies, pods, pod templates of
+    workloads, namespaces, priorityclasses, clustercolocationprofiles and configmaps. The account must be able
+    to list nodes; other kinds that it may not list are reported as not checked.
 
     Exit codes: 0 no errors, 1 errors, 2 wrong call, 3 no answer from the cluster, 5 a file cannot be read or
     holds no configuration.

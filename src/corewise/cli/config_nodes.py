@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from corewise.amplification.amounts import CPU
 from corewise.assessment.cluster import ClusterContext, interfering_webhook, read_configuration
@@ -119,7 +120,8 @@ class ComparedNodes:
 def node_options(*, names: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options that name nodes; the command gets them as ``nodes``, None if no option is given.
 
-    ``names``: with a cluster, the names of other projects on its objects are looked for too.
+    ``names``: with a cluster, the names of other projects on its objects are looked for too. A command that
+    has CONFIG_NAMESPACE_OPTION says where the cluster's ConfigMap is.
     """
     return partial(_with_nodes, names=names)
 
@@ -138,16 +140,27 @@ def _with_nodes(command: Callable[..., None], *, names: bool) -> Callable[..., N
     )
     @wraps(command)
     def with_nodes(
-        *, dump: str | None, cluster: bool, kubeconfig: str | None, context: str | None, **others: Any
+        *,
+        dump: str | None,
+        cluster: bool,
+        kubeconfig: str | None,
+        context: str | None,
+        config_namespace: str = CONFIG_NAMESPACE,
+        **others: Any,
     ) -> None:
         if dump is not None and cluster:
             raise click.UsageError("--nodes and --cluster: name one of them")
         if not cluster and (kubeconfig is not None or context is not None):
             raise click.UsageError("--kubeconfig and --context say which cluster: add --cluster")
+        source = click.get_current_context().get_parameter_source("config_namespace")
+        if not cluster and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--config-namespace is a namespace of the cluster: add --cluster")
         if dump == "-" and others.get("file") == "-":
             raise click.UsageError("only one of FILE and --nodes can be stdin")
         nodes = None if dump is None else _of_dump(dump)
-        command(nodes=_of_cluster(kubeconfig, context, names=names) if cluster else nodes, **others)
+        if cluster:
+            nodes = _of_cluster(kubeconfig, context, config_namespace, names=names)
+        command(nodes=nodes, **others)
 
     return with_nodes
 
@@ -177,7 +190,9 @@ def _of_dump(file: str) -> ComparedNodes:
     )
 
 
-def _of_cluster(kubeconfig: str | None, context: str | None, *, names: bool) -> ComparedNodes:
+def _of_cluster(
+    kubeconfig: str | None, context: str | None, config_namespace: str, *, names: bool
+) -> ComparedNodes:
     # The HTTP client is slow to import, and a file needs none.
     from corewise.cli.foreign_names import foreign_names  # noqa: PLC0415
     from corewise.kube.client import Client  # noqa: PLC0415
@@ -193,7 +208,7 @@ def _of_cluster(kubeconfig: str | None, context: str | None, *, names: bool) -> 
             except NotFound:  # a cluster without the CRD, which the agents need
                 topologies = ()
             try:
-                stored = (await client.get(CONFIG_MAPS, CONFIG_NAME, CONFIG_NAMESPACE)).data
+                stored = (await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)).data
             except (Forbidden, NotFound):
                 stored = {}
             try:
@@ -209,8 +224,10 @@ def _of_cluster(kubeconfig: str | None, context: str | None, *, names: bool) -> 
             )
             if not names:
                 return compared
-            metadata = ((each.metadata for each in objects) for objects in (nodes, topologies))
-            return replace(compared, names=await foreign_names(client, *metadata))
+            of_nodes = [each.metadata for each in nodes]
+            of_topologies = [each.metadata for each in topologies]
+            found = await foreign_names(client, of_nodes, of_topologies, config_namespace)
+            return replace(compared, names=found)
 
     return asyncio.run(read())
 

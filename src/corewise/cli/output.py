@@ -248,7 +248,12 @@ def say(message: str) -> None:
 
 def count(number: int, noun: str) -> str:
     """Return "1 node" or "2 nodes"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """Return the noun for several: "nodes", "PriorityClasses"."""
+    return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
 def some(names: Sequence[str], shown: int = 5) -> str:

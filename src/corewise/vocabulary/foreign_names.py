@@ -5,7 +5,7 @@ lists, and the tables of the pages docs/coming-from-*.md. Extra specs of flavors
 :mod:`corewise.tracking.extra_specs`.
 
 A name that ends in ``*`` stands for all that begin so. A name of these projects that the table does not have
-is not read either.
+is not read either, nor is a key of one of their ConfigMaps.
 
 Sources: Koordinator (apis/extension, apis/slo/v1alpha1, apis/configuration, pkg/scheduler/apis/config),
 Volcano (pkg/agent/apis, pkg/agent/config/api, staging/src/volcano.sh/apis), Nova (nova/conf,
@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Final
 
+from corewise.vocabulary.cpu_annotations import Reservation, parse_reservation
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_RATIO,
@@ -50,6 +52,8 @@ from corewise.vocabulary.names import (
     RESOURCE_STATUS,
     RESOURCE_THRESHOLD_KEY,
     SUB_PRIORITY,
+    TABLE,
+    NameKind,
 )
 
 
@@ -67,10 +71,14 @@ class NamePlace(Enum):
     NODE = "Node"
     TOPOLOGY = "NodeResourceTopology"
     POD = "Pod"
+    """The name stands on Pods and in their templates."""
+    NAMESPACE = "Namespace"
+    PRIORITY_CLASS = "PriorityClass"
     RESOURCE = "resource"
     CONFIG = "ConfigMap"
     """The name is the ConfigMap's name and the key: ``slo-controller-config/colocation-config``."""
     OBJECT = "custom resource"
+    """A kind, or a name on objects of one."""
     SCHEDULER = "scheduler"
     OPTION = "nova.conf"
     AGGREGATE = "host aggregate"
@@ -114,10 +122,17 @@ class ForeignName:
 
 
 _DOMAINS: Final = {"koordinator.sh": Project.KOORDINATOR, "volcano.sh": Project.VOLCANO}
-_ELSEWHERE: Final = (
-    f"corewise reads the ConfigMap in {CONFIG_NAMESPACE}, or in the chart's config.namespace if that is set"
-)
+COLOCATION_SWITCH: Final = "koordinator.sh/enable-colocation"
+"""A label like any other, which Koordinator's example profiles select."""
 _UNKNOWN: Final = "corewise does not read it here"
+_UNKNOWN_KEY: Final = "corewise does not know this key"
+
+
+def _lowers_allocatable(reservation: str) -> bool:
+    """Say whether Koordinator would take what is reserved from the node's allocatable; not if unreadable."""
+    reserves = any(f'"{member}"' in reservation for member in ("resources", "reservedCPUs"))
+    readable = isinstance(parse_reservation(reservation), Reservation)
+    return reserves and readable and "ReservedCPUsOnly" not in reservation
 
 
 def _honoured(project: Project, place: NamePlace, rows: Mapping[str, str]) -> tuple[ForeignName, ...]:
@@ -148,7 +163,8 @@ _KOORDINATOR_NODE: Final = (
         Fate.IN_PART,
         "no pod can own these CPUs. Allocatable stays as it is, and pods that share CPUs run on them: "
         "reserve amounts with kubelet's systemReserved",
-        differs=lambda value: "ReservedCPUsOnly" not in value,
+        differs=_lowers_allocatable,
+        warned=True,
     ),
     ForeignName(
         CPU_BIND_POLICY,
@@ -289,6 +305,8 @@ _KOORDINATOR_POD: Final = (
         "the offline pod with the lowest priority goes first, then the youngest",
         "koordinator.sh/eviction-*",
         "koordinator.sh/evict-*",
+        "koordinator.sh/job-created-by",
+        "descheduler.koordinator.sh/*",
         "scheduling.koordinator.sh/eviction-cost",
         "scheduling.koordinator.sh/soft-eviction",
     ),
@@ -348,6 +366,7 @@ _KOORDINATOR_POD: Final = (
         "gang.scheduling.koordinator.sh/*",
         "scheduling.koordinator.sh/bind-gang-*",
         "scheduling.koordinator.sh/network-topology-selector",
+        "pod-group.scheduling.sigs.k8s.io*",
     ),
     *_unread(
         Project.KOORDINATOR,
@@ -359,10 +378,11 @@ _KOORDINATOR_POD: Final = (
         Project.KOORDINATOR,
         NamePlace.POD,
         "nothing is reserved for future pods",
-        "scheduling.koordinator.sh/reservation-*",
+        "scheduling.koordinator.sh/reserv*",
         "scheduling.koordinator.sh/exact-match-reservation",
         "scheduling.koordinator.sh/operating-mode",
         "scheduling.koordinator.sh/pre-allocation-required",
+        "scheduling.koordinator.sh/is-pre-allocation",
         "pod.koordinator.sh/is-pre-allocatable",
         "pod.koordinator.sh/pre-allocatable-priority",
     ),
@@ -372,6 +392,7 @@ _KOORDINATOR_POD: Final = (
         "devices are left to device plugins and DRA",
         "scheduling.koordinator.sh/device-*",
         "scheduling.koordinator.sh/gpu-*",
+        "scheduling.koordinator.sh/bind-timestamp",
         "koordinator.sh/gpu-isolation-provider",
     ),
     *_unread(
@@ -392,11 +413,42 @@ _KOORDINATOR_POD: Final = (
         NamePlace.POD,
         "spec.schedulerName decides",
         "scheduling.koordinator.sh/scheduler-name",
+        "scheduling.koordinator.sh/scheduling-hint",
         "internal.scheduling.koordinator.sh/*",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        NamePlace.POD,
+        "`corewise explain pod` says why a pod is pending",
+        "scheduling.koordinator.sh/questioned-object-key",
+        "scheduling.koordinator.sh/topology-key-to-explain",
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        NamePlace.POD,
+        "no counterpart",
+        "koordinator.sh/binding-admission-bypass",
+        "runtimeproxy.koordinator.sh/skip-hookserver",
+    ),
+    *_honoured(
+        Project.KOORDINATOR,
+        NamePlace.POD,
+        {COLOCATION_SWITCH: "where a ClusterColocationProfile selects it"},
     ),
 )
 
 _KOORDINATOR_OTHER: Final = (
+    *_honoured(
+        Project.KOORDINATOR,
+        NamePlace.NAMESPACE,
+        {COLOCATION_SWITCH: "where a ClusterColocationProfile selects it"},
+    ),
+    *_unread(
+        Project.KOORDINATOR,
+        NamePlace.OBJECT,
+        "the profile is applied all the same, with a warning",
+        "config.koordinator.sh/*",
+    ),
     *_honoured(
         Project.KOORDINATOR,
         NamePlace.RESOURCE,
@@ -468,13 +520,19 @@ _KOORDINATOR_OTHER: Final = (
         "nothing is descheduled; the agents evict offline pods",
         "koord-descheduler-config/koord-descheduler-config",
     ),
+    *_unread(
+        Project.KOORDINATOR,
+        NamePlace.CONFIG,
+        "no counterpart",
+        "koordlet-config/*",
+        "pod-enhanced-validator-config/*",
+    ),
     ForeignName(
         "ClusterColocationProfile",
         Project.KOORDINATOR,
         NamePlace.OBJECT,
         Fate.IN_PART,
-        "every field of its spec is honoured. Not honoured, with a warning: the annotation "
-        "config.koordinator.sh/skip-update-resources and the label config.koordinator.sh/controller-managed",
+        "every field of its spec is honoured",
     ),
     *_unread(
         Project.KOORDINATOR,
@@ -596,6 +654,9 @@ _VOLCANO: Final = (
         "kube-scheduler places pods: use node labels and affinity",
         "volcano.sh/nodegroup-name",
         "volcano.sh/revocable-zone",
+        "volcano.sh/hypernode",
+        "volcano.sh/hypercluster",
+        "volcano.sh/tor",
         "node.volcano.sh/warmup",
     ),
     *_honoured(
@@ -644,8 +705,32 @@ _VOLCANO: Final = (
         "volcano.sh/job-*",
         "volcano.sh/task-*",
         "volcano.sh/queue-name",
+        "volcano.sh/resource-group",
+        "volcano.sh/resource-strategy-*",
+        "volcano.sh/scheduling-priority*",
+        "volcano.sh/sla-waiting-time",
+        "sla-waiting-time",
+        "volcano.sh/partition-id",
+        "volcano.sh/template-uid",
+        "volcano.sh/createdBy*",
+        "volcano.sh/cronjob-scheduled-timestamp",
+        "volcano.sh/controller-out-of-sync",
         "scheduling.volcano.sh/*",
         "scheduling.k8s.io/group-name",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        NamePlace.POD,
+        "kube-scheduler places pods: use node labels and affinity",
+        "volcano.sh/network-topology-*",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        NamePlace.POD,
+        "jobs are not forwarded to other clusters",
+        "volcano.sh/forward-cluster",
+        "volcano.sh/burst-name",
+        "volcano.sh/silo-resource",
     ),
     *_unread(
         Project.VOLCANO,
@@ -653,6 +738,15 @@ _VOLCANO: Final = (
         "devices are left to device plugins and DRA",
         "volcano.sh/vgpu-*",
         "volcano.sh/gpu-*",
+        "volcano.sh/devices-to-allocate",
+        "volcano.sh/predicate-time",
+        "volcano.sh/bind-*",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        NamePlace.NAMESPACE,
+        "queues are for Volcano's own scheduler, which may run beside corewise",
+        "scheduling.volcano.sh/queue-name",
     ),
     *_honoured(
         Project.VOLCANO,
@@ -671,6 +765,15 @@ _VOLCANO: Final = (
         NamePlace.CONFIG,
         "kube-scheduler is configured as before",
         "volcano-scheduler-configmap/volcano-scheduler.conf",
+        "volcano-agent-scheduler-configmap/agent-scheduler.conf",
+    ),
+    *_unread(
+        Project.VOLCANO,
+        NamePlace.CONFIG,
+        "they are for Volcano's own controllers, which may run beside corewise",
+        "volcano-admission-configmap/volcano-admission.conf",
+        "volcano-controller-configmap/volcano-controller.conf",
+        "volcano-sharding-configmap/sharding.yaml",
     ),
     *_unread(
         Project.VOLCANO,
@@ -692,6 +795,10 @@ _VOLCANO: Final = (
         "Queue",
         "PodGroup",
         "HyperNode",
+        "volcano.sh/hierarchy*",
+        "volcano.sh/nodegroup-resource-limits",
+        "volcano.sh/closed-by-parent",
+        "volcano.sh/network-topology-source",
     ),
     *_unread(
         Project.VOLCANO,
@@ -833,9 +940,11 @@ _FAMILIES: Final = sorted(
 )
 _WARNED: Final = tuple(each for each in FOREIGN_NAMES if each.warned)
 
-CONFIG_MAPS: Final = tuple(
-    dict.fromkeys(each.name.partition("/")[0] for each in FOREIGN_NAMES if each.place is NamePlace.CONFIG)
-)
+_OWNERS: Final = {
+    each.name.partition("/")[0]: each.project for each in FOREIGN_NAMES if each.place is NamePlace.CONFIG
+}
+_OWN_KEYS: Final = frozenset(each.name for each in TABLE if each.kind is NameKind.CONFIG_KEY)
+CONFIG_MAPS: Final = tuple(_OWNERS)
 """The names of their ConfigMaps."""
 UNREAD_KEYS: Final = {
     each.name.partition("/")[2]: each.instead
@@ -851,13 +960,24 @@ def unserved_name(name: str, value: str, place: NamePlace) -> ForeignName | None
     return row if row is not None and row.is_unserved(value) else None
 
 
-def unserved_key(config_map: str, namespace: str, key: str) -> ForeignName | None:
-    """Return the row of a key of one of CONFIG_MAPS, if it is not honoured there."""
+def unserved_key(
+    config_map: str, namespace: str, key: str, config_namespace: str = CONFIG_NAMESPACE
+) -> ForeignName | None:
+    """Return the row of a key of one of CONFIG_MAPS, if it is not honoured there.
+
+    ``config_namespace``: that of the ConfigMap which corewise reads.
+    """
     name = f"{config_map}/{key}"
-    row = _EXACT.get((NamePlace.CONFIG, name))
-    if config_map == CONFIG_NAME and namespace != CONFIG_NAMESPACE:
-        return ForeignName(name, Project.KOORDINATOR, NamePlace.CONFIG, Fate.NOT_READ, _ELSEWHERE)
-    return row if row is not None and row.is_unserved("") else None
+    unread = partial(ForeignName, name, _OWNERS[config_map], NamePlace.CONFIG, Fate.NOT_READ)
+    if config_map == CONFIG_NAME and namespace != config_namespace:
+        return unread(
+            f"corewise reads the {CONFIG_NAME} of namespace {config_namespace}, which --config-namespace and "
+            "the chart's config.namespace change"
+        )
+    row = _EXACT.get((NamePlace.CONFIG, name)) or _row_of_family(name, NamePlace.CONFIG)
+    if row is None:
+        return None if config_map == CONFIG_NAME and key in _OWN_KEYS else unread(_UNKNOWN_KEY)
+    return row if row.is_unserved("") else None
 
 
 def unserved_on_node(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[str]:
