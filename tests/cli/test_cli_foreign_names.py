@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from api_process import local_api_server
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode
-from corewise.cli.foreign_names import SHOWN, TEMPLATED, Workload
+from corewise.cli.foreign_names import SHOWN, TEMPLATED, TemplatedObject
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.errors import api_error
@@ -185,7 +185,7 @@ def test_the_config_map_may_be_elsewhere(
 )
 def test_names_that_workloads_give_to_pods(spec: dict[str, Any]) -> None:
     document = {"metadata": {"name": "w", "namespace": "n"}, "spec": spec}
-    found = [each for each in msgspec.convert(document, Workload).templates if GANG in each.labels]
+    found = [each for each in msgspec.convert(document, TemplatedObject).templates if GANG in each.labels]
     assert [(each.namespace, each.name) for each in found] == [("n", "w")]
 
 

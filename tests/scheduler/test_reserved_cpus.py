@@ -35,6 +35,20 @@ async def test_reserved_cpus_are_given_to_nobody(world: SchedulerWorld, text: st
             await world.bind("late", "n1")
 
 
+async def test_a_reservation_beyond_owners_warns_once(
+    world: SchedulerWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.add_node("n1", 8)
+    await reserve(world, '{"resources":{"cpu":"2"}}')
+    async with world.scheduler() as scheduler:
+        await until(lambda: reserved(scheduler) == "0,4")
+        await world.client.patch(PLAIN_NODES, "n1", {"metadata": {"labels": {"seen": "yes"}}})
+        await until(lambda: "seen" in scheduler.state.cluster.nodes["n1"].labels)
+    [warning] = [each for each in caplog.messages if RESERVATION in each]
+    assert "n1: " in warning
+    assert "Allocatable stays as it is" in warning
+
+
 async def test_unreadable_reservation_binds_no_owner(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("before", cpu="2", qos="LSR")

@@ -54,7 +54,7 @@ class _PodSource(Struct, frozen=True):
     annotations: Mapping[str, str] = EMPTY
 
 
-class Workload(Struct, frozen=True):
+class TemplatedObject(Struct, frozen=True):
     """An object whose pods get the names in its spec: a Deployment, a CronJob, a ClusterColocationProfile."""
 
     metadata: ObjectMeta = NO_META
@@ -81,14 +81,14 @@ _PLAIN: Final[Sequence[tuple[Resource[Any], NamePlace]]] = (
 )
 TEMPLATED: Final = (
     *(
-        Resource("apps", "v1", f"{kind.lower()}s", kind, namespaced=True, type=Workload)
+        Resource("apps", "v1", f"{kind.lower()}s", kind, namespaced=True, type=TemplatedObject)
         for kind in ("Deployment", "StatefulSet", "DaemonSet")
     ),
     *(
-        Resource("batch", "v1", f"{kind.lower()}s", kind, namespaced=True, type=Workload)
+        Resource("batch", "v1", f"{kind.lower()}s", kind, namespaced=True, type=TemplatedObject)
         for kind in ("Job", "CronJob")
     ),
-    COLOCATION_PROFILES.typed(Workload),
+    COLOCATION_PROFILES.typed(TemplatedObject),
 )
 
 
