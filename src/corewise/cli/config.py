@@ -347,7 +347,7 @@ def _print(file: str, checked: CheckedConfig, form: Form, foreign: FoundNames | 
     output.say(f"{Path(name).name}: {keys}: {found if findings else 'no problems'}")
     for line in () if coverage is None else remarks(coverage):
         output.say(line)
-    if foreign is not None:
+    if foreign is not None and (foreign.found or foreign.unread):
         _print_names(foreign, form)
 
 
