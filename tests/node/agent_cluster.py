@@ -34,6 +34,7 @@ from corewise.vocabulary.names import (
     RESOURCE_STATUS,
 )
 from identities import command_of
+from manager.world import PODS_NAMESPACE
 
 NODE = "n1"
 PATIENCE = 600.0
@@ -62,7 +63,8 @@ class AgentCluster:
         """Install the CRDs that are shipped, and create the node."""
 
         async def prepared(client: Client) -> None:
-            await ensure_namespace(client, CONFIG_NAMESPACE)
+            for each in (CONFIG_NAMESPACE, PODS_NAMESPACE):
+                await ensure_namespace(client, each)
             definitions = [each for each in shipped_manifests() if "CustomResource" in each["kind"]]
             await install(client, definitions)
             await client.create(NODES.typed(dict), {"metadata": {"name": NODE}})
@@ -93,18 +95,18 @@ class AgentCluster:
         labels = {QOS_CLASS: "LSR"} if cpus else {}
         metadata = {"name": name, "labels": labels, "annotations": annotations}
         body = {"metadata": metadata, "spec": {"nodeName": NODE, "containers": containers}}
-        created = self._with_client(lambda client: client.create(PODS.typed(dict), body, "default"))
+        created = self._with_client(lambda client: client.create(PODS.typed(dict), body, PODS_NAMESPACE))
         return str(created["metadata"]["uid"])
 
     def own(self, name: str, cpus: str) -> None:
         """Have a pod own these CPUs from now on; "": none."""
         status = json.dumps({"cpuset": cpus}) if cpus else None
         body = {"metadata": {"annotations": {RESOURCE_STATUS: status}}}
-        self._with_client(lambda client: client.patch(PODS.typed(dict), name, body, namespace="default"))
+        self._with_client(lambda client: client.patch(PODS.typed(dict), name, body, namespace=PODS_NAMESPACE))
 
     def remove_pod(self, name: str) -> None:
         """Delete a pod at once."""
-        self._with_client(lambda client: client.delete(PODS, name, "default", grace_period=0))
+        self._with_client(lambda client: client.delete(PODS, name, PODS_NAMESPACE, grace_period=0))
 
     def run_pod(self, name: str, container_ids: Mapping[str, str]) -> None:
         """Have these containers of a pod run, as kubelet states it."""
@@ -123,7 +125,12 @@ class AgentCluster:
         body = {"status": {"phase": "Running", "containerStatuses": statuses}}
         self._with_client(
             lambda client: client.patch(
-                PODS.typed(dict), name, body, namespace="default", subresource="status", type=PatchType.MERGE
+                PODS.typed(dict),
+                name,
+                body,
+                namespace=PODS_NAMESPACE,
+                subresource="status",
+                type=PatchType.MERGE,
             )
         )
 

@@ -69,6 +69,9 @@ def running(state: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             )
             assert process.poll() is None, (state.parent / "stderr").read_text()
             yield process
+            logs = [*state.glob("*.log")]
+            assert logs
+            assert not [each for each in logs if "is forbidden: User" in each.read_text()]
         finally:
             process.kill()
             process.communicate()
