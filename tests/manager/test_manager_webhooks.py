@@ -349,6 +349,15 @@ async def test_a_key_that_was_bad_before_does_not_stop_other_changes() -> None:
     assert NORMALIZATION_KEY in response["warnings"][0]
 
 
+async def test_an_offline_pod_with_volcanos_preemptable_is_warned_about() -> None:
+    pod: dict[str, Any] = copy.deepcopy(OFFLINE_POD)
+    pod["metadata"]["annotations"] = {"volcano.sh/preemptable": "false"}
+    answer = await ask(OFFLINE_PODS, body(review(OFFLINE_PODS, pod, None, operation="CREATE")))
+    assert answer
+    (warning,) = response_of(answer.body)["warnings"]
+    assert warning.startswith("volcano.sh/preemptable of Volcano is not honoured: kube-scheduler preempts")
+
+
 @pytest.mark.parametrize("depth", [150, 450, 900, 5000])
 @pytest.mark.parametrize("webhook", [APPLY_PROFILE, OFFLINE_PODS])
 async def test_a_pod_nested_too_deep_is_malformed(webhook: str, depth: int) -> None:

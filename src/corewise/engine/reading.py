@@ -87,7 +87,7 @@ from corewise.vocabulary.cpu_annotations import (
     parse_resource_status,
 )
 from corewise.vocabulary.errors import UNREADABLE
-from corewise.vocabulary.foreign_names import unserved_on_node
+from corewise.vocabulary.foreign_names import NamePlace, unserved_on
 from corewise.vocabulary.names import (
     CPU_BIND_POLICY,
     CPU_MANAGER_POLICY,
@@ -171,7 +171,7 @@ def read_node_facts(
     reservation = _reservation(node.metadata.name, annotations.get(RESERVATION, ""), findings)
     findings += [
         ReadProblem(Reason.NAME_NOT_SERVED, f"{node.metadata.name}: {each}")
-        for each in unserved_on_node(labels, annotations)
+        for each in unserved_on(NamePlace.NODE, labels, annotations)
     ]
     allocatable = {name: amount_of(name, each) for name, each in amounts.items()}
     if CPU in allocatable:

@@ -16,7 +16,7 @@ stays as it was written, and is online.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,7 @@ from corewise.quantities import QuantityError
 from corewise.service.installation import ClientConfig
 from corewise.service.reader import off_loop
 from corewise.service.webhooks import Answer, allowed, refused, rule, webhook
+from corewise.vocabulary.foreign_names import NamePlace, unserved_on
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, STATIC_POD
 
 PROFILE_PATH = "/apply-profile/"
@@ -183,9 +184,8 @@ class PodWebhooks:
             return refused(request, refusal(mark, asked), code=422, reason="Invalid")
         await self.listed()
         if not self.is_offered():
-            return allowed(
-                request, warnings=[f"the pod is offline ({mark}) and keeps {', '.join(asked)}: {NOT_OFFERED}"]
-            )
+            kept = f"the pod is offline ({mark}) and keeps {', '.join(asked)}: {NOT_OFFERED}"
+            return allowed(request, warnings=[kept, *_unserved(pod)])
 
         def moved() -> tuple[TranslatedPod, list[Operation]]:
             result = translated(pod)
@@ -199,7 +199,7 @@ class PodWebhooks:
             problem = f"the pod is offline ({mark}): {result.problem}"
             return refused(request, problem, code=422, reason="Invalid")
         warnings = [f"left out, since the batch resource is stated too: {each}" for each in result.dropped]
-        return allowed(request, patch=patch, warnings=warnings)
+        return allowed(request, patch=patch, warnings=[*warnings, *_unserved(pod)])
 
     async def validate_profile(self, request: AdmissionRequest) -> Answer:
         """Answer the review of a profile: errors refuse it, unless it had them before and keeps its spec.
@@ -235,6 +235,12 @@ def refusal(mark: str, asked: Iterable[str]) -> str:
         f"the pod is offline ({mark}) and asks for {', '.join(asked)}. Offline pods request {BATCH_CPU} "
         f"(thousandths of a CPU) and {BATCH_MEMORY} instead: cpu 2 is {BATCH_CPU} 2000"
     )
+
+
+def _unserved(pod: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a warning for each name on a pod that means something to Volcano or Koordinator alone."""
+    metadata = pod.get("metadata") or {}
+    return unserved_on(NamePlace.POD, metadata.get("labels") or {}, metadata.get("annotations") or {})
 
 
 def _pod(request: AdmissionRequest) -> dict[str, Any]:

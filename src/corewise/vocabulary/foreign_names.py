@@ -101,7 +101,8 @@ class ForeignName:
     """A name, and what corewise does with it.
 
     ``instead``: what it does instead, or of an honoured one what it means here. ``differs`` says for a value
-    of a name that is honoured in part whether it is one that is not. ``warned``: a Node with it is warned of.
+    of a name that is honoured in part whether it is one that is not. ``warned``: corewise warns of it where
+    it reads the object.
     """
 
     name: str
@@ -664,11 +665,13 @@ _VOLCANO: Final = (
         NamePlace.POD,
         {QOS_LEVEL: "below 0, or `BE`, marks the pod as offline; all other levels are online alike"},
     ),
-    *_unread(
+    ForeignName(
+        "volcano.sh/preemptable",
         Project.VOLCANO,
         NamePlace.POD,
+        Fate.NOT_READ,
         "kube-scheduler preempts by priority: `false` protects no pod, `true` offers none",
-        "volcano.sh/preemptable",
+        warned=True,
     ),
     *_unread(
         Project.VOLCANO,
@@ -980,11 +983,11 @@ def unserved_key(
     return row if row.is_unserved("") else None
 
 
-def unserved_on_node(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each name on a Node that would silently mean nothing."""
+def unserved_on(place: NamePlace, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each name on a Node or a new pod that would silently mean nothing."""
     for row in _WARNED:
         value = labels.get(row.name, annotations.get(row.name))
-        if value is not None and row.is_unserved(value):
+        if row.place is place and value is not None and row.is_unserved(value):
             yield f"{row.name} of {row.project.value} is not honoured: {row.instead}"
 
 
