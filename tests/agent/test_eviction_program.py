@@ -193,7 +193,7 @@ async def test_a_second_agent_of_a_node_evicts_nobody(world: AgentWorld) -> None
 async def test_pods_with_two_budgets_are_passed_over_at_once(world: AgentWorld) -> None:
     for name in ("one", "two"):
         spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "low"}}}
-        await world.client.create(BUDGETS, {"metadata": {"name": name}, "spec": spec}, "default")
+        await world.client.create(BUDGETS, {"metadata": {"name": name}, "spec": spec}, "apps")
     await may_evict(world)
     await configure(world, interval=60)
     async with world.agent() as agent:

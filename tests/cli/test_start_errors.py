@@ -82,7 +82,7 @@ def _of_a_kubeconfig() -> Iterator[Case]:
             command,
             "--context nosuch",
             ExitCode.BAD_INPUT,
-            "{good}: no context 'nosuch'\n  known: kubedouble",
+            "kubeconfig: no context 'nosuch'\n  known: kubedouble",
         )
         for name, wrong in (
             ("bad_ca", "the certificate authority is not a PEM certificate"),
@@ -94,7 +94,7 @@ def _of_a_kubeconfig() -> Iterator[Case]:
         refused = GOES_ON if waits else ExitCode.UNAUTHORIZED
         unreachable = GOES_ON if waits else ExitCode.CONNECTION
         yield command, "--kubeconfig {unreachable}", unreachable, "at https://127.0.0.1:1: cannot connect: "
-        yield command, "--kubeconfig {unknown}", refused, "GET /api/v1/nodes: Unauthorized"
+        yield command, "--kubeconfig {unknown}", refused, ": Unauthorized"
         yield (
             command,
             "--kubeconfig {nobody}",
