@@ -61,7 +61,7 @@ class ResctrlKernel:
         self.tasks = {task: "" if its == group else its for task, its in self.tasks.items()}
 
     def free(self, cache: int) -> int:
-        """The ways that a new group gets: of those that nobody has to himself, the first in a row."""
+        """The ways of a new group: the first contiguous ones that no exclusive group holds."""
         ways = self.usable & ~self.taken.get(cache, 0)
         return ways & ~(ways + (ways & -ways))
 

@@ -361,7 +361,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(data=st.data(), node=st.sampled_from(sorted(CPUS)), replica=st.integers(0, 1))
     def preempt_again(self, data: st.DataObject, node: str, replica: int) -> None:
-        """Ask whom any pod that ever was evicts: each victim once, and always the same."""
+        """Ask /preempt about any pod that ever was: each victim is named once, and always the same."""
         pod = placed(data.draw(st.sampled_from(self.created)), priority=100)
         preemptor = self.replicas[replica].preemptor
         asked = PreemptionArguments(pod, {node: frozenset()})

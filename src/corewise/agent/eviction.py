@@ -13,8 +13,8 @@ eviction goes by the Eviction API, with the UID of the pod that was decided on:
 | 5xx, or none after it was sent | unknown | the cooldown, then the next pod; this one a minute later |
 | 429 or 503 of overload (Retry-After), no connection | unavailable | the same pod at the next sample |
 
-Who answers that it cannot be evicted must not keep the others; an API server that is away must not make a pod
-of higher priority go. In a dry run nobody goes, and all else is as if the pod had gone and come back.
+A pod that cannot be evicted must not protect the others; an API server that is away must not make a pod of
+higher priority go. In a dry run no pod is evicted; the agent goes on as if it had been, and had come back.
 """
 
 from __future__ import annotations

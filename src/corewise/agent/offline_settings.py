@@ -78,7 +78,7 @@ class ColocationConfiguration:
         self.warnings: list[str] = []
 
     def after(self, config_map: ConfigMap | None) -> ColocationConfiguration:
-        """Return what follows from the ConfigMap, and leave this as it is."""
+        """Return the settings that the ConfigMap gives, without changing these."""
         following = copy(self)
         following.read(config_map)
         return following

@@ -191,7 +191,7 @@ def lines(names: FoundNames) -> Iterator[str]:
 
 
 def remarks(names: FoundNames) -> Iterator[str]:
-    """Yield what the lines do not show."""
+    """Yield how many names were found, and which kinds were not checked."""
     found = output.count(len({(each.row.place, each.name) for each in names.found.values()}), "name")
     yield f"{found} of Koordinator and Volcano on the cluster's objects that corewise does not honour"
     for kinds in names.unread:
@@ -199,7 +199,7 @@ def remarks(names: FoundNames) -> Iterator[str]:
 
 
 def names_record(names: FoundNames) -> Mapping[str, Any]:
-    """Return what programs read."""
+    """Return the names for -o json."""
     return {
         "found": [
             {

@@ -71,7 +71,7 @@ class Reporter:
         self._settled: dict[str, tuple[HostSettings, tuple[HostedGuest, ...]]] = {}
         """Each host when nothing was left to move: asking again would cost a request per guest."""
         self.upgraded: tuple[str, Sequence[Consumer]] | None = None
-        """The provider of the last report, and who holds what of it; None where nobody had to be asked."""
+        """The provider of the last report and its allocations; None if Placement was not asked."""
 
     def report(self, host: Offering) -> Sequence[PlacementWrite]:
         """Write what differs, and return what was written; beside Nova return what differs.

@@ -99,7 +99,7 @@ class Profiles:
             self._on_effect()
 
     def remarks(self, profile: ColocationProfile, conflicts: Iterable[ProfileContradiction]) -> Iterator[str]:
-        """Say what is doubtful about a profile, stored or not, that has these conflicts with others."""
+        """Return warnings about a profile, stored or not, that has these conflicts with others."""
         of_class = profile.settings().get("spec.priorityClassName")
         if of_class and self.classes.get(str(of_class)) is None:
             yield (

@@ -8,7 +8,7 @@ both are open to every caller; /metrics takes a token where ``access`` is given.
 ``TokenAccess`` does as controller-runtime does for metrics: a TokenReview says whose token it is, a
 SubjectAccessReview whether that user may ``get`` the path as a non-resource URL. Answers, refusals too, are
 remembered for ten seconds: a token that is revoked or expires counts for so long. While the API server does
-not answer, nobody is let in.
+not answer, every token is refused.
 
 Random tokens do not load the API server: four tokens are reviewed at a time, and after 64 rejected ones
 within ten seconds, 48 of them from one address, only tokens that were accepted before are reviewed. What is
