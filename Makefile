@@ -28,21 +28,25 @@ define install
 	echo "installed in $$(($$(date +%s) - start)) s; $(VENV) takes $$(du -sm $(VENV) | cut -f1) MB" >&2
 endef
 
-COMPILED := hatch_build.py src/corewise/kernel/chase.c
+P      := packages
+COMPILED := $(P)/corewise/hatch_build.py $(P)/corewise/src/corewise/kernel/chase.c
+OURS   := $(PIP) --no-deps --no-build-isolation
 
 # CEL is by itself: on a system that it has no wheel for (musl), everything else works, and says so.
 NO_CEL := cel-expr-python has no wheel for this Python: the local cluster has no admission policies, and amplifies by webhook
 
-$(VENV)/run.stamp: requirements/build.txt requirements/run.txt requirements/cel.txt pyproject.toml $(COMPILED) | $(BIN)/python
+$(VENV)/run.stamp: requirements/build.txt requirements/run.txt requirements/cel.txt $(P)/kubedouble/pyproject.toml $(P)/corewise/pyproject.toml \
+  $(P)/corewise-lab/pyproject.toml $(COMPILED) | $(BIN)/python
 	$(call install,requirements/build.txt requirements/run.txt)
 	@$(PIP) --require-hashes -r requirements/cel.txt 2>$(VENV)/cel.log || { \
 	  grep -q 'No matching distribution' $(VENV)/cel.log && echo "$(NO_CEL)" >&2; } || \
 	  { cat $(VENV)/cel.log >&2; exit 1; }
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(OURS) --editable $(P)/kubedouble --editable $(P)/corewise --editable $(P)/corewise-lab
 	@touch $@
 
-$(VENV)/openstack.stamp: requirements/openstack.txt $(VENV)/run.stamp
+$(VENV)/openstack.stamp: requirements/openstack.txt $(P)/corewise-openstack/pyproject.toml $(VENV)/run.stamp
 	$(call install,requirements/openstack.txt)
+	$(OURS) --editable $(P)/corewise-openstack
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/openstack.stamp
@@ -54,7 +58,7 @@ $(VENV)/libvirt.stamp: requirements/libvirt-build.txt requirements/libvirt.txt $
 	$(PIP) --require-hashes --no-build-isolation -r requirements/libvirt.txt
 	@touch $@
 
-openstack: $(VENV)/openstack.stamp ## Install what corewise compute needs (the extra openstack)
+openstack: $(VENV)/openstack.stamp ## Install corewise compute and what it needs
 
 libvirt: $(VENV)/libvirt.stamp ## Install libvirt's Python package (needs libvirt-dev, pkg-config and a C compiler)
 
@@ -79,7 +83,7 @@ check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files and the we
 generate: $(VENV)/dev.stamp ## Write the files that are generated from the code
 	$(BIN)/python tools/generate.py
 
-web: $(VENV)/dev.stamp ## Build the web page from web/ (src/corewise/web/assets)
+web: $(VENV)/dev.stamp ## Build the web page from web/ (packages/corewise/src/corewise/web/assets)
 	$(BIN)/python -m tools.web build
 
 image: $(VENV)/dev.stamp ## Build the container image (BASE=debian where no registry can be reached; docs/image.md)
@@ -88,8 +92,8 @@ image: $(VENV)/dev.stamp ## Build the container image (BASE=debian where no regi
 dist: $(VENV)/dev.stamp ## Make all files of a release in dist/: sdist, wheels, image, chart, checksums (BASE= as for image)
 	$(BIN)/python -m tools.dist $(if $(BASE),--base $(BASE)) $(IMAGE)
 
-man: $(VENV)/run.stamp ## Write the man pages, one for each command, from the commands' help (man/man1)
-	$(BIN)/python tools/generate.py --only man/
+man: $(VENV)/run.stamp ## Write the man pages, one for each command, from the commands' help (packages/*/man)
+	$(BIN)/python tools/generate.py --only packages/
 
 golden: $(VENV)/dev.stamp ## Keep what commands and programs say now as what they have to say (tests/golden)
 	COREWISE_GOLDEN=write $(BIN)/pytest -q tests/golden
@@ -98,7 +102,7 @@ bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks*.m
 	$(BIN)/python -m tools.bench
 
 scale: $(VENV)/dev.stamp ## Run manager and scheduler on a cluster of N nodes and PODS pods, and measure them (N=1000; SOAK=60m)
-	@$(BIN)/python -m tools.scale --nodes $(or $(N),1000) $(if $(PODS),--pods $(PODS)) $(if $(SOAK),--soak $(SOAK)) $(if $(OUT),--out "$(OUT)")
+	@$(BIN)/python -m experiments.scale --nodes $(or $(N),1000) $(if $(PODS),--pods $(PODS)) $(if $(SOAK),--soak $(SOAK)) $(if $(OUT),--out "$(OUT)")
 
 docs: $(VENV)/dev.stamp ## Build the docs as a site, which needs no network (site/index.html)
 	$(MKDOCS) build --strict
@@ -116,7 +120,7 @@ size: $(VENV)/dev.stamp ## Count lines, files and functions by package (REV=main
 	@$(BIN)/python -m tools.size $(REV)
 
 test-kube: $(VENV)/dev.stamp ## Run the contract tests, against COREWISE_TEST_KUBECONFIG if it is set
-	$(BIN)/pytest tests/kube_contract $(T)
+	$(BIN)/pytest packages/kubedouble/tests/kube_contract $(T)
 
 $(VENV)/node.stamp: requirements/node.txt $(VENV)/dev.stamp
 	$(PIP) --retries 10 --require-hashes -r requirements/node.txt && touch $@ || \
@@ -125,15 +129,18 @@ $(VENV)/node.stamp: requirements/node.txt $(VENV)/dev.stamp
 test-node: $(VENV)/node.stamp ## Run the tests on real kernels, in virtual machines (docs/testing-on-kernels.md)
 	COREWISE_TEST_NODE=1 $(BIN)/pytest -o faulthandler_timeout=1800 tests/node $(T)
 
+LOCK := uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header
+NOT_OURS := $(addprefix --no-emit-package ,cel-expr-python corewise corewise-lab corewise-openstack kubedouble)
+
 lock: ## Resolve the locked requirements again (needs uv)
-	echo 'hatch-vcs>=0.5 hatchling>=1.25 editables' | tr ' ' '\n' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/build.txt
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package cel-expr-python pyproject.toml -o requirements/run.txt
-	echo cel-expr-python | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -c requirements/run.txt -o requirements/cel.txt
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package cel-expr-python --extra openstack pyproject.toml -c requirements/run.txt -o requirements/openstack.txt
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package cel-expr-python --group dev pyproject.toml -c requirements/openstack.txt -o requirements/dev.txt
-	echo setuptools | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -c requirements/openstack.txt -o requirements/libvirt-build.txt
-	echo 'libvirt-python>=9' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/libvirt.txt
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group node -c requirements/dev.txt -o requirements/node.txt
+	echo 'hatch-vcs>=0.5 hatchling>=1.25 editables' | tr ' ' '\n' | $(LOCK) - -o requirements/build.txt
+	$(LOCK) $(NOT_OURS) $(P)/kubedouble/pyproject.toml $(P)/corewise/pyproject.toml $(P)/corewise-lab/pyproject.toml -o requirements/run.txt
+	echo cel-expr-python | $(LOCK) - -c requirements/run.txt -o requirements/cel.txt
+	$(LOCK) $(NOT_OURS) $(P)/*/pyproject.toml -c requirements/run.txt -o requirements/openstack.txt
+	$(LOCK) $(NOT_OURS) --group dev $(P)/*/pyproject.toml -c requirements/openstack.txt -o requirements/dev.txt
+	echo setuptools | $(LOCK) - -c requirements/openstack.txt -o requirements/libvirt-build.txt
+	echo 'libvirt-python>=9' | $(LOCK) - -o requirements/libvirt.txt
+	$(LOCK) --group node -c requirements/dev.txt -o requirements/node.txt
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

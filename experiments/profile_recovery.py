@@ -1,4 +1,6 @@
-"""How well ``corewise profile`` recovers planted affinities: ``python -m tools.profile_recovery [--print]``.
+"""Measure how well ``corewise profile`` recovers planted affinities.
+
+``python -m experiments.profile_recovery [--print]``.
 
 Histories are those of the tests (``interference.simulated_history``). Fills its part of docs/profile.md.
 """

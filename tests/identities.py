@@ -17,8 +17,8 @@ import yaml
 
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from corewise.simulation.control_plane import account_identity, acting_as, apply, ensure_namespace
 from corewise.vocabulary.names import CONFIG_NAMESPACE
+from corewise_lab.control_plane import account_identity, acting_as, apply, ensure_namespace
 from kubedouble import LocalAPIServer
 from kubedouble.authentication import User, service_account
 from kubedouble.errors import StatusError

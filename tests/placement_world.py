@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from uuid import uuid4
 
-from corewise.openstack.embedded import in_process_client, start
-from corewise.openstack.placement_client import PlacementClient
-from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Inventory, Provider
+from corewise_openstack.openstack.embedded import in_process_client, start
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.vocabulary.placement import PCPU, VCPU, Consumer, Inventory, Provider
 
 PROJECT, USER = "project-of-tests", "user-of-tests"
 

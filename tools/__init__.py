@@ -6,4 +6,5 @@ Measurements with real processes use the same cgroups and processes as the tests
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+_ROOT = Path(__file__).parents[1]
+sys.path[:0] = map(str, (_ROOT / "tests", *sorted(_ROOT.glob("packages/*/tests"))))

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import sys
 from pathlib import Path
 
 from tools import chart, image
 
 WITHOUT_COMPILER = {"HATCH_BUILD_NO_HOOKS": "true"}
 CHECKSUMS = "SHA256SUMS"
+DISTRIBUTIONS = ("kubedouble", "corewise", "corewise-openstack", "corewise-lab")
 
 
 def main() -> None:
-    """Make all files anew, and print their checksums."""
+    """Make all files again, and print their checksums."""
     parser = image.options("python -m tools.dist", __doc__)
     parser.add_argument("--no-image", action="store_true", help="leave out image and bill of materials")
     given = parser.parse_args()
     shutil.rmtree(given.directory, ignore_errors=True)
     epoch = image.source_date_epoch()
-    hatch = (sys.executable, "-m", "hatchling", "build", "--directory", str(given.directory), "--target")
-    image.run(*hatch, "sdist")
-    image.run(*hatch, "wheel", **WITHOUT_COMPILER)
-    image.run(*hatch, "wheel")
+    for distribution in DISTRIBUTIONS:
+        image.hatch(distribution, "sdist", given.directory)
+        image.hatch(distribution, "wheel", given.directory)
+    image.hatch("corewise", "wheel", given.directory, **WITHOUT_COMPILER)
     (sdist,) = given.directory.glob("corewise-*.tar.gz")
     chart.package(given.directory, image.version_of(sdist))
     if not given.no_image:

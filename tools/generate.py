@@ -23,14 +23,15 @@ import yaml
 
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode
+from corewise.cli.extensions import PACKAGES
 from corewise.config.interference.metrics import METRICS as METRICS_OF_INTERFERENCE
 from corewise.config.interference.metrics import USABLE_SHARE, Metric
-from corewise.service.doors import DOORS, MIB
-from corewise.tracking.extra_specs import SPECS, Support
+from corewise.service.http_servers import DOORS, MIB
 from corewise.vocabulary.foreign_names import FOREIGN_NAMES, Fate, NamePlace, Project
 from corewise.vocabulary.metrics import AGENT, METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, NameKind
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.tracking.extra_specs import SPECS, Support
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tools import chart
@@ -448,6 +449,14 @@ def between(text: str, name: str, new: str) -> str:
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 MAN = "man/man1"
+
+
+def man_page_path(name: str) -> str:
+    """Return the path of a man page: in the distribution that has the command."""
+    command = name.removesuffix(".1").split("-")[1:2]
+    return f"packages/{PACKAGES.get(''.join(command), 'corewise')}/{MAN}/{name}"
+
+
 GENERATED: list[tuple[str, Callable[[], str]]] = [
     *(
         (f"docs/pictures/{path.stem}.svg", partial(draw, path.read_text(encoding="utf-8")))
@@ -463,7 +472,7 @@ GENERATED: list[tuple[str, Callable[[], str]]] = [
     ("docs/coming-from-koordinator.md", partial(coming_from, Project.KOORDINATOR)),
     ("docs/coming-from-volcano.md", partial(coming_from, Project.VOLCANO)),
     ("docs/coming-from-nova.md", nova_page),
-    *((f"{MAN}/{name}", partial(str, text)) for name, text in man_pages(corewise, "corewise").items()),
+    *((man_page_path(name), partial(str, text)) for name, text in man_pages(corewise, "corewise").items()),
     *chart.generated(),
 ]
 

@@ -102,14 +102,20 @@ class Tool:
             run(*prefix, "rm", "-rf", str(self._scratch / "storage"), str(self._scratch / "run"))
 
 
-def run(*command: str, **environment: str) -> None:
+def run(*command: str, cwd: Path | None = None, **environment: str) -> None:
     """Run a command; its output goes to stderr, since stdout is for the result."""
-    subprocess.run(command, check=True, stdout=sys.stderr, env=os.environ | environment)
+    subprocess.run(command, check=True, stdout=sys.stderr, env=os.environ | environment, cwd=cwd)
+
+
+def hatch(distribution: str, target: str, directory: Path | str, **environment: str) -> None:
+    """Build an sdist or a wheel of a distribution in ``packages``."""
+    build = (sys.executable, "-m", "hatchling", "build", "--target", target, "--directory")
+    run(*build, str(Path(directory).resolve()), cwd=ROOT / "packages" / distribution, **environment)
 
 
 def make_context(context: Path, requirements: Path) -> None:
     """Put together what the Containerfile copies."""
-    run(sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(context))
+    hatch("corewise", "sdist", context)
     shutil.copy(requirements, context / "requirements.txt")
     shutil.copy(ROOT / "requirements/build.txt", context)
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
@@ -124,8 +130,7 @@ def write_bill_of_materials(file: Path, requirements: Path, wheels: Path) -> Non
     with tempfile.TemporaryDirectory() as directory:
         python = f"{directory}/venv/bin/python"
         run(sys.executable, "-m", "venv", "--without-pip", f"{directory}/venv")
-        pure = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", directory)
-        run(*pure, HATCH_BUILD_NO_HOOKS="true")
+        hatch("corewise", "wheel", directory, HATCH_BUILD_NO_HOOKS="true")
         install = (
             sys.executable,
             "-m",
@@ -172,7 +177,7 @@ def make_base(tool: Tool, name: str, packages: tuple[str, ...], scratch: Path, e
 
 
 def finish_archive(made: Path, archive: Path, name: str, epoch: int) -> tuple[str, Sizes]:
-    """Write the archive anew with the image's name and without times; return its digest and sizes.
+    """Write the archive again with the image's name and without times; return its digest and sizes.
 
     ``ctr images import`` takes the name from one annotation, other tools the tag from another.
     """

@@ -28,9 +28,9 @@ from corewise.cli.uninstall_check import removal
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS
-from corewise.simulation import control_plane
-from corewise.simulation.control_plane import Folder
 from corewise.vocabulary.names import CONFIG_NAME
+from corewise_lab import control_plane
+from corewise_lab.control_plane import Folder
 from tools import chart
 from tools.chart import NAMESPACE
 

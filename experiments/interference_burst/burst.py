@@ -18,7 +18,7 @@ from corewise.interference.latency import LatencyHistory
 from corewise.interference.outlook import Counterweights, Weights, outlook
 from corewise.interference.pressure import Pressure
 from corewise.interference.score import score_nodes
-from tools.interference_burst.cluster import CAPACITY, NODES, STEP, Cluster
+from experiments.interference_burst.cluster import CAPACITY, NODES, STEP, Cluster
 
 PODS = 60
 TYPE = "incept-no-leak"

@@ -1,7 +1,7 @@
 """Nodes whose memory is in use, and what Prometheus says of them: averages over the window, a little wrong.
 
 Each node has a load of its own; pods placed add theirs at once. What memory makes of both is what the local
-cluster's plant makes of it (:mod:`corewise.simulation.contention`): latency rises with use, and whoever waits
+cluster's plant makes of it (:mod:`corewise_lab.contention`): latency rises with use, and whoever waits
 for
 memory moves less. Every ``STEP`` seconds the state is noted; the metrics are averages of what was noted over
 the window, with the error of a measurement.
@@ -16,7 +16,7 @@ import numpy as np
 
 from corewise.config.interference.model import Profile
 from corewise.interference.pressure import Pressure, Values
-from corewise.simulation.contention import Contention, Memory, MemoryUse, Stretches, contend
+from corewise_lab.contention import Contention, Memory, MemoryUse, Stretches, contend
 
 NODES = 50
 CAPACITY = 107e9

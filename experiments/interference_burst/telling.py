@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, median
 
+from experiments.interference_burst.burst import AT_ONCE, PODS, SLOW, WAYS, Burst, Run, Way, run
+from experiments.suppression_proof.chart import Curve, Panel, chart
 from tools.bench import table
-from tools.interference_burst.burst import AT_ONCE, PODS, SLOW, WAYS, Burst, Run, Way, run
-from tools.suppression_proof.chart import Curve, Panel, chart
 
 RUNS = 20
 PAGE = "docs/interference-example.md"
 PICTURE = Path("docs/pictures/interference-burst.svg")
-COMMAND = "python -m tools.interference_burst"
+COMMAND = "python -m experiments.interference_burst"
 SECTION = "burst"
 _NANO = 1e9
 

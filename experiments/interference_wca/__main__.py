@@ -1,10 +1,10 @@
-"""``python -m tools.interference_wca [--print] [--quick]``: run, and fill docs/interference-experiments.md.
+"""``python -m experiments.interference_wca [--print] [--quick]``: run, and fill the page of figures.
 
 ``--print`` writes nothing; ``--quick`` has one order of arrival instead of ten.
 """
 
 import sys
 
-from tools.interference_wca.page import main
+from experiments.interference_wca.page import main
 
 main(sys.argv[1:])

@@ -1,7 +1,7 @@
 """One run: pods arrive one after the other on a mixed cluster, and the scheduler's engine places them.
 
 Every ``ARRIVAL`` seconds a pod comes, of a workload drawn evenly; it runs from then on and uses what its
-workload uses, less what it loses to its neighbours (:mod:`corewise.simulation.contention`). Every ``REFRESH``
+workload uses, less what it loses to its neighbours (:mod:`corewise_lab.contention`). Every ``REFRESH``
 seconds the scheduler sees the nodes as means over the last ``WINDOW`` seconds, as Prometheus would say. A pod
 that fits nowhere is not tried again: it is the price.
 
@@ -34,9 +34,9 @@ from corewise.engine import (
     ResourceFit,
 )
 from corewise.engine.facts import CPU, MEMORY, PODS
-from corewise.simulation.contention import Contention, Memory, contend
-from corewise.simulation.node_memory import BACKGROUND, BACKGROUND_LLC, CROWDED
-from tools.interference_wca.workloads import WORKLOADS, Workload
+from corewise_lab.contention import Contention, Memory, contend
+from corewise_lab.node_memory import BACKGROUND, BACKGROUND_LLC, CROWDED
+from experiments.interference_wca.workloads import WORKLOADS, Workload
 
 ARRIVAL = 10.0
 REFRESH = 30.0

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from experiments.interference_wca.experiment import Outcome, Run, arrivals, configuration, machines
+from experiments.suppression_proof.chart import Curve, Panel, chart
 from tools.bench import table
-from tools.interference_wca.experiment import Outcome, Run, arrivals, configuration, machines
-from tools.suppression_proof.chart import Curve, Panel, chart
 
 PAGE = "docs/interference-experiments.md"
 PICTURE = Path("docs/pictures/interference-wca.svg")
-COMMAND = "python -m tools.interference_wca"
+COMMAND = "python -m experiments.interference_wca"
 LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
 _ORDERS = 10
 _FLAGS = {"--print", "--quick"}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corewise.simulation.contention import IDLE_LATENCY, Memory, MemoryUse
+from corewise_lab.contention import IDLE_LATENCY, Memory, MemoryUse
 
 _GIGA = 1e9
 _STEEP = 1.6
-"""How much latency grows from idle to 95 % of the bandwidth (corewise.simulation.contention)."""
+"""How much latency grows from idle to 95 % of the bandwidth (corewise_lab.contention)."""
 
 
 @dataclass(frozen=True, slots=True)

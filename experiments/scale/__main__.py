@@ -2,8 +2,8 @@
 
     make scale N='1000 5000 20000' OUT=scale.json     # a curve, with its exponents
     make scale N=5000 SOAK=60m OUT=soak.json          # does anything grow?
-    python -m tools.scale --nodes 1000 --churn 120    # the same command, with more options
-    python -m tools.scale --fill scale.json soak.json # write what files have into docs/benchmarks-scale.md
+    python -m experiments.scale --nodes 1000 --churn 120    # the same command, with more options
+    python -m experiments.scale --fill scale.json soak.json # write them into the docs
 
 A size that the file has and that is not measured now stays in it, and is replaced when it has been measured.
 The command exits with 1 if a phase failed, and keeps the programs' logs then.
@@ -25,11 +25,11 @@ from tempfile import mkdtemp
 from typing import Any
 
 from corewise.kube.clock import SYSTEM_CLOCK
+from experiments.scale.figures import measure, remarks, table
+from experiments.scale.filling import MOST_PODS
+from experiments.scale.rig import EXPECTED
+from experiments.scale.soak import SoakResult, cause_of, soak
 from tools.bench.table import fill, machine
-from tools.scale.figures import measure, remarks, table
-from tools.scale.filling import MOST_PODS
-from tools.scale.rig import EXPECTED
-from tools.scale.soak import SoakResult, cause_of, soak
 
 _PODS_A_NODE = 10
 _UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
 
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[dict[str, Any]]]:
     """Return the options, and the sizes that the file of results already has."""
-    parser = argparse.ArgumentParser(prog="python -m tools.scale", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m experiments.scale", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "--nodes", type=_count, nargs="+", default=[1000], help="sizes to measure (make: N; default: 1000)"

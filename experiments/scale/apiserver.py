@@ -1,4 +1,4 @@
-"""``python -m tools.scale.apiserver``: the local API server, filled at the start, that can lose a watch.
+"""``python -m experiments.scale.apiserver``: an API server, filled at the start, that can lose a watch.
 
 Commands, one a line, on standard input:
 
@@ -20,11 +20,11 @@ import time
 from pathlib import Path
 
 from corewise.kube.clock import SYSTEM_CLOCK, rfc3339
-from corewise.simulation.control_plane import running
+from corewise_lab.control_plane import running
+from experiments.scale import filling
 from kubedouble.cluster import OpenWatch
 from kubedouble.server import LocalAPIServer, serve
 from kubedouble.store import HISTORY, Store
-from tools.scale import filling
 
 _PROGRAMS = "system:serviceaccount:"
 _TICK = 0.1

@@ -10,12 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corewise.simulation.control_plane import MANAGER, SCHEDULER, ClusterError
-from tools.bench.processes import peak_rss_mib
-from tools.bench.table import exponent, quantile
-from tools.scale import filling
-from tools.scale.filling import RigPod
-from tools.scale.rig import (
+from corewise_lab.control_plane import MANAGER, SCHEDULER, ClusterError
+from experiments.scale import filling
+from experiments.scale.filling import RigPod
+from experiments.scale.rig import (
     EXPECTED,
     Reading,
     Rig,
@@ -25,6 +23,8 @@ from tools.scale.rig import (
     rig,
     start_all,
 )
+from tools.bench.processes import peak_rss_mib
+from tools.bench.table import exponent, quantile
 
 _SETTLED = 45.0
 """Seconds after the ratios have changed: a manager looks again after half a minute at nodes that it wrote."""

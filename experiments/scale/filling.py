@@ -1,7 +1,7 @@
 """The cluster of the rig as objects of the API: nodes, their topologies, and the pods on them.
 
 Sizes of machines are those of the openb trace (cluster-trace-gpu-v2023), in its proportions; CPU models are
-assigned as :mod:`corewise.simulation.openb` does. Nodes state 30 images, pods have environment, probes and
+assigned as :mod:`corewise_lab.openb` does. Nodes state 30 images, pods have environment, probes and
 managedFields, so that both are as large as real ones (8 and 10 KB). One pod in twenty owns CPUs, and stands
 in its node's ledger; one in ten is offline. Online pods request 60 % of a node's raw CPU.
 """
@@ -19,10 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from corewise.kube.clock import SYSTEM_CLOCK, rfc3339
-from corewise.simulation.kubelet_status import compute_status
-from corewise.simulation.machines import Machine
-from corewise.simulation.openb import read_machines
-from corewise.simulation.planner_inputs import arrangement
+from corewise.planner.inputs import arrangement
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import ResourceStatus, print_cpu_topology, print_resource_status
 from corewise.vocabulary.names import (
@@ -35,6 +32,9 @@ from corewise.vocabulary.names import (
     RESOURCE_STATUS,
 )
 from corewise.vocabulary.owned_cpus import CPUOwner, print_owned_cpus
+from corewise_lab.kubelet_status import compute_status
+from corewise_lab.machines import Machine
+from corewise_lab.openb import read_machines
 from tools.bench import fleet, watching
 
 NAMESPACE = "default"

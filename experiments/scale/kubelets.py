@@ -1,4 +1,4 @@
-"""``python -m tools.scale.kubelets``: kubelet stand-ins of the first machines, until standard input ends.
+"""``python -m experiments.scale.kubelets``: kubelets of the first machines, until standard input ends.
 
 They report status and renew leases at a kubelet's times; what they have done goes to standard output.
 """
@@ -14,9 +14,9 @@ import sys
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from corewise.simulation.control_plane import running
-from corewise.simulation.kubelets import SIMULATED_NODES, KubeletFleet
-from tools.scale import filling
+from corewise_lab.control_plane import running
+from corewise_lab.kubelets import SIMULATED_NODES, KubeletFleet
+from experiments.scale import filling
 
 _REPORT = 1.0
 

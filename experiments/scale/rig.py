@@ -25,7 +25,6 @@ from typing import Any
 import msgspec
 
 from corewise.amplification.annotations import read_node
-from corewise.assessment.nodes import MANAGED_NODES, ManagedNode
 from corewise.config.yaml_text import load_documents
 from corewise.engine.objects import PlacedPod
 from corewise.kube.cache import Cache
@@ -34,10 +33,8 @@ from corewise.kube.clock import SYSTEM_CLOCK, rfc3339
 from corewise.kube.config import load_config
 from corewise.kube.errors import KubeError
 from corewise.kube.resources import CONFIG_MAPS, PODS
+from corewise.ratios.nodes import MANAGED_NODES, ManagedNode
 from corewise.scheduler.installation import Pods
-from corewise.simulation import control_plane
-from corewise.simulation.control_plane import MANAGER, SCHEDULER, Child, ClusterError, Folder, LocalProgram
-from corewise.simulation.extender_calls import ExtenderCalls, ExtenderError
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
@@ -46,9 +43,12 @@ from corewise.vocabulary.names import (
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
 )
+from corewise_lab import control_plane
+from corewise_lab.control_plane import MANAGER, SCHEDULER, Child, ClusterError, Folder, LocalProgram
+from corewise_lab.extender_calls import ExtenderCalls, ExtenderError
+from experiments.scale import filling
+from experiments.scale.filling import NAMESPACE, RigPod
 from tools.bench import processes
-from tools.scale import filling
-from tools.scale.filling import NAMESPACE, RigPod
 
 WRITERS = 300
 """How many nodes have a kubelet stand-in that writes."""
@@ -58,7 +58,7 @@ CHURN = 0.01 / 60
 """Of all pods are replaced in a second."""
 EXPECTED = (ClusterError, KubeError, ExtenderError, OSError)
 """What can happen to a run without a bug in it: a program ended, or did not answer in time."""
-_SCENARIO = Path("src/corewise/simulation/scenarios/builtin.yaml")
+_SCENARIO = Path("packages/corewise-lab/src/corewise_lab/scenarios/builtin.yaml")
 _MIB = 1 << 20
 _SERVER_STARTS_WITHIN = 600.0
 _READY_WITHIN = 1200.0
@@ -451,7 +451,9 @@ async def rig(
         arguments = ["--nodes", str(nodes), "--pods", str(pods), "--written", str(writers)]
         arguments += ["--kubeconfig-out", str(folder.kubeconfig)]
         log = folder.log("apiserver")
-        child = control_plane.child_process("the local API server", "tools.scale.apiserver", arguments, log)
+        child = control_plane.child_process(
+            "the local API server", "experiments.scale.apiserver", arguments, log
+        )
         api = (await stack.enter_async_context(child)).process
         async with asyncio.timeout(_SERVER_STARTS_WITHIN):
             while not folder.kubeconfig.exists():
@@ -498,7 +500,7 @@ async def kubelets(made: Rig) -> AsyncIterator[None]:
     arguments = ["--kubeconfig", str(made.folder.kubeconfig), "--nodes", str(made.nodes)]
     arguments += ["--count", str(made.writers)]
     log = made.folder.log("kubelets")
-    async with control_plane.child_process("the kubelets", "tools.scale.kubelets", arguments, log):
+    async with control_plane.child_process("the kubelets", "experiments.scale.kubelets", arguments, log):
         async with asyncio.timeout(_SERVER_STARTS_WITHIN):
             while not kubelet_counters(made.folder):
                 await asyncio.sleep(_POLL)

@@ -26,9 +26,8 @@ from statistics import median
 from typing import Any
 
 from corewise.kube.errors import KubeError
-from corewise.simulation.control_plane import ClusterError
-from tools.bench.table import machine
-from tools.scale.rig import (
+from corewise_lab.control_plane import ClusterError
+from experiments.scale.rig import (
     CHURN,
     EXPECTED,
     Reading,
@@ -39,6 +38,7 @@ from tools.scale.rig import (
     rig,
     start_all,
 )
+from tools.bench.table import machine
 
 SAMPLED_EVERY = 10.0
 _WATCH_LOST_EVERY = 60.0

@@ -1,4 +1,4 @@
-"""``python -m tools.suppression_proof [FLAG ...] [plant|real|virtual|bench ...]``.
+"""``python -m experiments.suppression_proof [FLAG ...] [plant|real|virtual|bench ...]``.
 
 Without names all of them run, about half an hour. ``--print`` writes nothing; ``--quick`` runs the step only,
 each way once. ``--own-load`` counts as the node's usage only what runs in the proof's own cgroups: for a
@@ -9,7 +9,7 @@ machine that others use at the same time.
 
 import sys
 
-from tools.suppression_proof import latency, proof
+from experiments.suppression_proof import latency, proof
 
 if sys.argv[1:2] == ["latency"]:
     latency.main(sys.argv[2:])

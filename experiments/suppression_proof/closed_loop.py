@@ -9,8 +9,8 @@ left out.
     run = run_loop(folder, STEP, suppressed(OPTION_1))
     figures(run)
 
-Something else than the agent may hold back the offline pods (:mod:`tools.suppression_proof.holders`), for
-comparison.
+Something else than the agent may hold back the offline pods (:mod:`experiments.suppression_proof.holders`),
+for comparison.
 
 The same figures are taken of the plant (simulated nodes) and of real kernels, by the same function, so that
 they may be compared. A *phase* is the time between two jumps of the online load; a ramp is one phase. For
@@ -46,17 +46,17 @@ from typing import Any
 import msgspec
 
 from corewise.agent.objects import QuotaPod
-from corewise.assessment.nodes import BoundPod
 from corewise.config.colocation import SuppressionMode, SuppressionSettings
 from corewise.quantities import Bytes
-from corewise.simulation.kubelet_status import running_status
-from corewise.simulation.load import Load, Shape
-from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import CATALOGUE, Machine
-from corewise.simulation.node_cgroups import make_cgroups
-from corewise.simulation.node_simulation import INTERVAL, NodeSimulation
-from corewise.simulation.pods import manifest
-from tools.suppression_proof.holders import Begin, Held
+from corewise.ratios.nodes import BoundPod
+from corewise_lab.kubelet_status import running_status
+from corewise_lab.load import Load, Shape
+from corewise_lab.machine_files import MachineFiles
+from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.node_cgroups import make_cgroups
+from corewise_lab.node_simulation import INTERVAL, NodeSimulation
+from corewise_lab.pods import manifest
+from experiments.suppression_proof.holders import Begin, Held
 
 NOISE = 0.02
 """Turns of the quota that are smaller than this part of the machine are the measured load's own."""

@@ -22,11 +22,11 @@ from corewise.agent.sampler import Missed, Sampler
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import ONE, Share
-from corewise.simulation.machines import Machine
-from corewise.simulation.node_cgroups import BEST_EFFORT, MOUNT, PERIOD, read_quota
 from corewise.suppression.offer import OfferHistory, OfflineAmounts, compute
 from corewise.suppression.quotas import adjust
 from corewise.vocabulary.names import OVERSUBSCRIPTION
+from corewise_lab.machines import Machine
+from corewise_lab.node_cgroups import BEST_EFFORT, MOUNT, PERIOD, read_quota
 
 
 @dataclass(frozen=True, slots=True)

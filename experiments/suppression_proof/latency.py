@@ -19,14 +19,14 @@ from pathlib import Path
 
 import msgspec
 
+from experiments.suppression_proof import requests
+from experiments.suppression_proof.latency_figures import QUANTILES, Trial, quantile, schedule, table
+from experiments.suppression_proof.real import ALONE, Machine, machine
+from experiments.suppression_proof.telling import say, tell_text
 from real_load.agents import OPTION_1, OPTION_2
 from real_load.crew import Crew
 from real_load.runs import Holder, Nobody
 from tools.bench import table as bench_table
-from tools.suppression_proof import requests
-from tools.suppression_proof.latency_figures import QUANTILES, Trial, quantile, schedule, table
-from tools.suppression_proof.real import ALONE, Machine, machine
-from tools.suppression_proof.telling import say, tell_text
 
 WEIGHTS = "weights only"
 ARMS = {
@@ -111,7 +111,7 @@ def stolen() -> float:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure as long as asked, at least one repetition; write after each trial, add to what the file has."""
-    parser = argparse.ArgumentParser(prog="python -m tools.suppression_proof latency")
+    parser = argparse.ArgumentParser(prog="python -m experiments.suppression_proof latency")
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--out", type=Path)
     parser.add_argument(

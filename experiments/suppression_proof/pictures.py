@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tools.suppression_proof.chart import Curve, Panel, chart
-from tools.suppression_proof.closed_loop import Sample
-from tools.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, OPTION_ONE, OPTION_TWO, Run
+from experiments.suppression_proof.chart import Curve, Panel, chart
+from experiments.suppression_proof.closed_loop import Sample
+from experiments.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, OPTION_ONE, OPTION_TWO, Run
 
 FOLDER = Path("docs/pictures")
-COMMAND = "python -m tools.suppression_proof"
+COMMAND = "python -m experiments.suppression_proof"
 _MILLI = 1000
 
 

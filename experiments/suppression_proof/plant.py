@@ -7,9 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tools.suppression_proof.closed_loop import COURSES, OPTION_1, OPTION_2, STEP, Bench, Course, run_loop
-from tools.suppression_proof.holders import Begin, counting_offline, nobody, suppressed
-from tools.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, NOBODY, OPTION_ONE, OPTION_TWO, Run
+from experiments.suppression_proof.closed_loop import (
+    COURSES,
+    OPTION_1,
+    OPTION_2,
+    STEP,
+    Bench,
+    Course,
+    run_loop,
+)
+from experiments.suppression_proof.holders import Begin, counting_offline, nobody, suppressed
+from experiments.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, NOBODY, OPTION_ONE, OPTION_TWO, Run
 
 WAYS: Mapping[str, Begin] = {
     OPTION_ONE: suppressed(OPTION_1),

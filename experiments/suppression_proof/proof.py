@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from experiments.suppression_proof import plant, real, virtual
+from experiments.suppression_proof.run import COUNTING, NOBODY, OPTION_ONE, OPTION_TWO
+from experiments.suppression_proof.telling import say, tell, tell_text
 from real_load.scenarios import RAMP, SQUARE, STEP
 from tools.bench import suppression, table
-from tools.suppression_proof import plant, real, virtual
-from tools.suppression_proof.run import COUNTING, NOBODY, OPTION_ONE, OPTION_TWO
-from tools.suppression_proof.telling import say, tell, tell_text
 
 ROUNDS = 2
 _FLAGS = {"--print", "--quick", "--own-load"}

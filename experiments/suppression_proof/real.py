@@ -20,13 +20,13 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.usage import read_busy_time
 from corewise.suppression.offer import Usage
+from experiments.suppression_proof.run import COUNTING, NOBODY, OPTION_TWO, Run
 from kernel.cgroup_writes import layout_here
 from real_load.agents import OPTION_1, OPTION_2, Agent
 from real_load.kubelet_tree import KubeletTree, offline_pod, online_pod
 from real_load.machine_load import MachineLoad
 from real_load.runs import Holder, Nobody, Node, Second, cpus_here, series
 from real_load.scenarios import Scenario
-from tools.suppression_proof.run import COUNTING, NOBODY, OPTION_TWO, Run
 
 ALONE = "alone"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tools.suppression_proof.closed_loop import Figures, Phase, Series, figures
+from experiments.suppression_proof.closed_loop import Figures, Phase, Series, figures
 
 OPTION_ONE, OPTION_TWO, NOBODY = "option 1", "option 2", "no suppression"
 _NONE = "-"

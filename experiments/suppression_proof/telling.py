@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from experiments.suppression_proof import pictures
+from experiments.suppression_proof.run import Run, summary
+from experiments.suppression_proof.run import table as figures_table
 from tools.bench import table
-from tools.suppression_proof import pictures
-from tools.suppression_proof.run import Run, summary
-from tools.suppression_proof.run import table as figures_table
 
 SUMMARY = "docs/suppression-limits.md"
 FIGURES = "docs/suppression-[pl]*.md"

@@ -6,13 +6,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from experiments.suppression_proof.run import Run
 from node.suppression_machine import LOADED, OPTIONS
 from node.unpacking import Unavailable
 from node.virtual_machines import observed, tools
 from real_load.agents import OPTION_1
 from real_load.runs import Second, series
 from real_load.scenarios import STEP
-from tools.suppression_proof.run import Run
 
 
 def measure(*, told: Callable[[str], None]) -> list[Run]:

@@ -24,10 +24,10 @@ import helm_python
 import pytest
 import yaml
 
-from corewise.assessment.cluster import KEYS, read_configuration
 from corewise.config.json_text import Path as MemberPath
 from corewise.config.json_text import path_text
 from corewise.kube.objects import ConfigMap
+from corewise.ratios.cluster import KEYS, read_configuration
 from corewise.vocabulary.names import NORMALIZATION_KEY, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
 from tools import chart
 

@@ -27,8 +27,8 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import CONFIG_MAPS, PODS
-from corewise.simulation.control_plane import account_identity
 from corewise.vocabulary.names import CONFIG_NAME
+from corewise_lab.control_plane import account_identity
 from kubedouble import LocalAPIServer
 from simulation.test_deploy import apply
 from tools import chart

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.command_tree import contexts
+from commands.command_tree import contexts
 from corewise.cli import main
 from golden.transcripts import INPUTS
 

@@ -19,10 +19,10 @@ import yaml
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from cli.command_tree import contexts
+from commands.command_tree import contexts
 from corewise.cli import COMMANDS, completers, completion, corewise, main
-from corewise.simulation.scenario import packaged_scenarios
 from corewise.vocabulary.reasons import Reason
+from corewise_lab.scenario import packaged_scenarios
 from golden.cluster import running_cluster
 from golden.transcripts import INPUTS
 from kubectl_binary import KUBECTLS

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command_tree import contexts
+from commands.command_tree import contexts
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import TABLE
 from corewise.vocabulary.reasons import Reason

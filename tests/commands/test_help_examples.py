@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.command_tree import contexts
+from commands.command_tree import contexts
 from corewise.cli import corewise
 
 HELP = {each.command_path: each.get_help() for each in contexts() if each.parent}

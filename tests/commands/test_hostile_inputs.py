@@ -21,20 +21,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.agent.kubelet import parse_config, parse_state
-from corewise.assessment.nodes import ManagedNode, view_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
-from corewise.compute.errors import FileUnusable
-from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
 from corewise.manager.node_status_webhook import stored_times
 from corewise.normalization.calibration import decoded as calibrations
-from corewise.simulation.dump import load_dump
-from corewise.simulation.plan import InputError
-from corewise.simulation.planner_inputs import plan_from_dump
+from corewise.ratios.nodes import ManagedNode, view_of
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CPU_BASIC_INFO, MACHINE_RAW_CAPACITY, RAW_CAPACITY
+from corewise_lab.dump import load_dump
+from corewise_lab.plan import InputError
+from corewise_lab.plan_inputs import plan_from_dump
+from corewise_openstack.compute.errors import FileUnusable
+from corewise_openstack.compute.guest_files import parse_guests, parse_provider
 from kubedouble.bodies import decode_json, decode_yaml
 from kubedouble.errors import StatusError
 

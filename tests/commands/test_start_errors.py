@@ -30,8 +30,8 @@ from typing import Any
 import pytest
 
 from api_process import local_api_server
-from cli.command_tree import contexts
-from corewise.service.doors import DOORS
+from commands.command_tree import contexts
+from corewise.service.http_servers import DOORS
 from corewise.vocabulary.exit_codes import ExitCode
 from golden.transcripts import INPUTS
 from identities import PROGRAMS, kubeconfig_of

@@ -52,7 +52,8 @@ def test_a_tutorial_prints_what_it_says_when_its_commands_are_pasted(
     path = os.pathsep.join([*(str(Path(each).parent) for each in KUBECTLS[:1]), os.environ["PATH"]])
     environment = {
         "PATH": path, "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "LANG": "C.UTF-8", "TERM": "dumb",
-        "PYTHONPATH": str(folder / "src"),  # what a page changes is what it runs
+        # What a page changes is what it runs.
+        "PYTHONPATH": os.pathsep.join(map(str, sorted(folder.glob("packages/*/src")))),
     }  # fmt: skip
     done = tutorial.run(folder / name, folder, environment, between=pause)
     assert "".join(each.problem for each in done) == ""

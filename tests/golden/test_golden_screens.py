@@ -21,10 +21,10 @@ import pytest
 
 from corewise.cli import corewise
 from corewise.cli.output import Form
-from corewise.cli.up_report import Teller, print_report
-from corewise.simulation.control_plane import Folder
-from corewise.simulation.run import RunOptions, run
-from corewise.simulation.scenario import load_scenario
+from corewise_lab.cli.report import Teller, print_report
+from corewise_lab.control_plane import Folder
+from corewise_lab.run import RunOptions, run
+from corewise_lab.scenario import load_scenario
 from golden.cases import CASES, Case
 from golden.cluster import running_cluster
 from golden.transcripts import ENVIRONMENT, EXPECTED, INPUTS, compare, longest_line, masked, transcript

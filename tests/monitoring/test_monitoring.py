@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.test_documents import anchors
+from commands.test_documents import anchors
 from corewise.vocabulary.metrics import AGENT, METRICS, ExportedMetric, MetricType
 from corewise.vocabulary.reasons import Reason
 from monitoring.promql import Query, Selector, parse

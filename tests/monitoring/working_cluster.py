@@ -25,14 +25,12 @@ from compute.compute_world import DOCUMENT
 from compute.compute_world import World as Placement
 from compute.ledger_agents import Certificates, agent_options
 from corewise.agent.objects import QuotaPod
-from corewise.compute.program import HostAgent, Passed
 from corewise.kube.errors import KubeError
 from corewise.kube.resources import CONFIG_MAPS, PODS
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.configuration import parse_configuration
 from corewise.scheduler.program import Scheduler
 from corewise.service.options import Address
-from corewise.simulation.control_plane import free_port
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import METRICS, ExportedMetric, MetricType
 from corewise.vocabulary.names import (
@@ -44,6 +42,8 @@ from corewise.vocabulary.names import (
     RESOURCE_THRESHOLD_KEY,
     SUPPRESSION_KEY,
 )
+from corewise_lab.control_plane import free_port
+from corewise_openstack.compute.program import HostAgent, Passed
 from kubedouble import serve
 from manager.world import FAST, MODELS, PODS_NAMESPACE, World, amplification, until
 from placement_world import client_of_placement, emptied

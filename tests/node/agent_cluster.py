@@ -21,17 +21,17 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
-from corewise.simulation.control_plane import (
-    ensure_namespace,
-    install,
-    shipped_manifests,
-)
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CONFIG_NAMESPACE,
     NORMALIZATION_RATIO,
     QOS_CLASS,
     RESOURCE_STATUS,
+)
+from corewise_lab.control_plane import (
+    ensure_namespace,
+    install,
+    shipped_manifests,
 )
 from identities import command_of
 from manager.world import PODS_NAMESPACE

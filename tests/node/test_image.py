@@ -36,7 +36,7 @@ from api_process import local_api_server
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODES
-from corewise.simulation.control_plane import free_port, install, shipped_manifests
+from corewise_lab.control_plane import free_port, install, shipped_manifests
 from golden.cluster import Cluster
 from node.containerd import ContainerdNode, containerd_or_skip
 from node.cri import HOST_NETWORK

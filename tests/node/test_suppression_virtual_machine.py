@@ -2,7 +2,7 @@
 
 One machine is booted once, and everything observed in it (``node.guest.suppression``); the tests judge what
 was seen. Load and time are stated there: how busy processes fare in an emulated machine is measured by hand
-(``tools.suppression_proof``).
+(``experiments.suppression_proof``).
 """
 
 from __future__ import annotations

@@ -15,7 +15,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RELEASE = "9.8.7"
 IDENTITY = ("-c", "user.name=test", "-c", "user.email=test@example.com")
-WHEELS = (f"corewise-{RELEASE}-py3-none-any.whl", f"corewise-{RELEASE}-py3-none-linux_x86_64.whl")
+NAMES = ("corewise", "corewise_lab", "corewise_openstack", "kubedouble")
+SDISTS = tuple(f"{name}-{RELEASE}.tar.gz" for name in NAMES)
+WHEELS = (
+    f"corewise-{RELEASE}-py3-none-linux_x86_64.whl",
+    *(f"{name}-{RELEASE}-py3-none-any.whl" for name in NAMES),
+)
 
 
 def output(directory: Path, *command: str) -> str:
@@ -25,7 +30,9 @@ def output(directory: Path, *command: str) -> str:
 
 
 def version(directory: Path) -> str:
-    return output(directory, sys.executable, "-m", "hatchling", "version").strip()
+    project = directory / "packages/corewise"
+    call = (sys.executable, "-m", "hatchling", "version")
+    return output(project if project.is_dir() else directory, *call).strip()
 
 
 def cloned(directory: Path, *tags: str) -> Path:
@@ -52,7 +59,7 @@ def dist(clone: Path) -> Path:
 def test_a_release_has_sdist_both_wheels_chart_and_their_checksums(dist: Path) -> None:
     lines = (line.split("  ") for line in (dist / "SHA256SUMS").read_text().splitlines())
     checksums = {name: checksum for checksum, name in lines}
-    assert sorted(checksums) == sorted((*WHEELS, f"corewise-{RELEASE}.tar.gz", f"corewise-{RELEASE}.tgz"))
+    assert sorted(checksums) == sorted((*WHEELS, *SDISTS, f"corewise-{RELEASE}.tgz"))
     for name, checksum in checksums.items():
         assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == checksum
 
@@ -60,7 +67,7 @@ def test_a_release_has_sdist_both_wheels_chart_and_their_checksums(dist: Path) -
 def test_a_second_build_gives_the_same_sdist_and_wheels(clone: Path, dist: Path) -> None:
     again = clone.parent / "again"
     output(clone, sys.executable, "-m", "tools.dist", "--no-image", "--directory", str(again))
-    for name in (*WHEELS, f"corewise-{RELEASE}.tar.gz"):
+    for name in (*WHEELS, *SDISTS):
         assert (again / name).read_bytes() == (dist / name).read_bytes(), name
 
 
@@ -68,7 +75,7 @@ def test_the_pure_wheel_runs_in_a_fresh_environment_and_says_its_version(dist: P
     output(tmp_path, sys.executable, "-m", "venv", "--without-pip", "fresh")
     python = str(tmp_path / "fresh/bin/python")
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps")
-    output(tmp_path, *pip, str(dist / WHEELS[0]))
+    output(tmp_path, *pip, str(dist / f"corewise-{RELEASE}-py3-none-any.whl"))
     site = output(tmp_path, python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
     assert not list(Path(site).rglob("chase.so"))
     # Its dependencies are those of this environment; not corewise: its own directory comes first.

@@ -20,8 +20,8 @@ from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, PodCgroups, Version, find_layout, find_pod_cgroups
 from corewise.kernel.cgroups.resources import read_bandwidth
 from corewise.quantities import ONE, Bytes, Microseconds
-from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import CATALOGUE, Machine
+from corewise_lab.machine_files import MachineFiles
+from corewise_lab.machines import CATALOGUE, Machine
 from kernel.cgroup_writes import layout_here, write_quota
 
 PERIOD = Microseconds(100_000)

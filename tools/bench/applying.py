@@ -20,13 +20,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from corewise.compute.applying import apply, journal_of
-from corewise.compute.hosts import ComputeHost, settings_of
-from corewise.compute.ledger import CellRecord, GuestRecord, GuestState, LedgerFile
 from corewise.kernel.machine import read_machine
-from corewise.openstack.libvirt import Libvirt
-from corewise.tracking import Compat, HostOptions
-from corewise.vocabulary.guests import CPUPolicy
+from corewise_openstack.compute.applying import apply, journal_of
+from corewise_openstack.compute.hosts import ComputeHost, settings_of
+from corewise_openstack.compute.ledger import CellRecord, GuestRecord, GuestState, LedgerFile
+from corewise_openstack.openstack.libvirt import Libvirt
+from corewise_openstack.tracking import Compat, HostOptions
+from corewise_openstack.vocabulary.guests import CPUPolicy
 from tools.bench.table import Row, quantile
 
 _ROUNDS = 40

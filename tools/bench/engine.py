@@ -27,8 +27,8 @@ from corewise.engine import (
     assemble,
 )
 from corewise.engine.framework import Filter, Score
+from corewise.planner.inputs import arrangement
 from corewise.quantities import Ratio
-from corewise.simulation.planner_inputs import arrangement
 from tools.bench.table import Row, exponent, quantile
 
 _SIZES, _RATIOS = (32, 64, 96, 128), (100, 150, 200)

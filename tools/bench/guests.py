@@ -16,14 +16,14 @@ from pathlib import Path
 from types import MappingProxyType
 from uuid import UUID
 
-from corewise.compute.hosts import ComputeHost, Hosts, settings_of
-from corewise.compute.ledger import LedgerFile
-from corewise.compute.offers import Candidate, LocalOffers
-from corewise.compute.scheduling import GuestScheduler, WantedGuest
-from corewise.compute.verdicts import NoValidHost
 from corewise.topology import Host, Thread, Topology
-from corewise.tracking import Compat, Flavor, HostOptions, PlacementQuery, RequestRefusal, translate
-from corewise.vocabulary.placement import PCPU
+from corewise_openstack.compute.hosts import ComputeHost, Hosts, settings_of
+from corewise_openstack.compute.ledger import LedgerFile
+from corewise_openstack.compute.offers import Candidate, LocalOffers
+from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
+from corewise_openstack.compute.verdicts import NoValidHost
+from corewise_openstack.tracking import Compat, Flavor, HostOptions, PlacementQuery, RequestRefusal, translate
+from corewise_openstack.vocabulary.placement import PCPU
 from tools.bench.table import Row, quantile
 
 _CORES, _NODES, _GUESTS = 24, 2, 15

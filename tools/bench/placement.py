@@ -17,22 +17,22 @@ from decimal import Decimal
 from pathlib import Path
 from uuid import UUID, uuid4, uuid5
 
-from corewise.compute.hosts import Hosts
-from corewise.compute.moving import GuestMover, WantedMove
-from corewise.compute.placement import PlacementOffers
-from corewise.compute.scheduling import GuestScheduler, WantedGuest
-from corewise.openstack.embedded import (
+from corewise_openstack.compute.hosts import Hosts
+from corewise_openstack.compute.moving import GuestMover, WantedMove
+from corewise_openstack.compute.placement import PlacementOffers
+from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
+from corewise_openstack.openstack.embedded import (
     EmbeddedPlacement,
     Environment,
     StartResponse,
     in_process_client,
     start,
 )
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_writes import Patience, claim
-from corewise.tracking.flavor import Flavor
-from corewise.tracking.request import GuestRequest, translate
-from corewise.vocabulary.placement import (
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_writes import Patience, claim
+from corewise_openstack.tracking.flavor import Flavor
+from corewise_openstack.tracking.request import GuestRequest, translate
+from corewise_openstack.vocabulary.placement import (
     DISK_GB,
     HYPER_THREADING_TRAIT,
     MEMORY_MB,

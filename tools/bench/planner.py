@@ -12,12 +12,12 @@ from functools import partial
 
 import msgspec
 
-from corewise.assessment.nodes import ManagedNode
 from corewise.cli.config_file import configuration_of
 from corewise.engine import Allocation
 from corewise.engine.objects import ReportedTopology, SchedulableNode
-from corewise.simulation.planner import plan
-from corewise.simulation.planner_inputs import PlanInput, PlannedNode, arrangement
+from corewise.planner.inputs import PlanInput, PlannedNode, arrangement
+from corewise.planner.planner import plan
+from corewise.ratios.nodes import ManagedNode
 from corewise.vocabulary.names import AMPLIFICATION_KEY
 from tools.bench import engine
 from tools.bench.shares import Function, shares

@@ -13,11 +13,11 @@ import time
 import msgspec
 
 from corewise.amplification.policy import amplification_policy
-from corewise.assessment.cluster import UNKNOWN, ClusterContext
 from corewise.kube.admission import decode_review
 from corewise.manager.node_status_webhook import NodeStatusWebhook
 from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION
 from corewise.prometheus.exposition import Exposition
+from corewise.ratios.cluster import UNKNOWN, ClusterContext
 from corewise.vocabulary.metrics import MANAGER, exported_by
 from kubedouble.admission_policies import declare_variables
 from kubedouble.expressions import PATCHES, Inputs, Scope

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from corewise.simulation import control_plane as bootstrap
+from corewise_lab import control_plane as bootstrap
 
 _PATIENCE = 30.0
 _MANAGER_PATIENCE = 120.0

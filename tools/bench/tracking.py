@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from corewise.pinning.guest_ledger import GuestLedger, GuestPins, HostCell
-from corewise.pinning.guest_placement import place
 from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
-from corewise.vocabulary.guests import CPUPolicy, GuestCPUs, GuestNode, ThreadPolicy
+from corewise_openstack.guest_pinning.ledger import GuestLedger, GuestPins, HostCell
+from corewise_openstack.guest_pinning.placement import place
+from corewise_openstack.vocabulary.guests import CPUPolicy, GuestCPUs, GuestNode, ThreadPolicy
 from tools.bench.table import Row
 
 _ROUNDS, _TIMES = 30, 50

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from random import Random
 from threading import Lock
@@ -138,7 +138,7 @@ def main() -> int:
 
 def _drawing_files() -> Iterable[str]:
     """Yield the test files that use hypothesis."""
-    for path in (ROOT / "tests").rglob("test_*.py"):
+    for path in chain((ROOT / "tests").rglob("test_*.py"), ROOT.glob("packages/*/tests/**/test_*.py")):
         if "from hypothesis" in path.read_text():
             yield str(path.relative_to(ROOT))
 

@@ -38,7 +38,6 @@ from corewise.agent.offline_loop import Publisher, write_publication
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.agent.problems import ProblemLog
 from corewise.agent.topology_report import TopologyReporter
-from corewise.assessment.nodes import BoundPod
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.cache import Cache
@@ -48,16 +47,17 @@ from corewise.kube.objects import KubeObject
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.queue import WorkQueue
 from corewise.quantities import ONE, Ratio
-from corewise.simulation.kubelets import KubeletFleet
-from corewise.simulation.local_scheduler import is_in
-from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import Machine
-from corewise.simulation.measurement import Colocation, of_account
-from corewise.simulation.node_cgroups import NodeTree, describe, is_offline, read_tree
-from corewise.simulation.node_simulation import UNKNOWN_SPEED, NodeSimulation
-from corewise.simulation.plant import Moment, moment
+from corewise.ratios.nodes import BoundPod
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, OVERSUBSCRIPTION
 from corewise.vocabulary.qos import QoSRules
+from corewise_lab.kubelets import KubeletFleet
+from corewise_lab.local_scheduler import is_in
+from corewise_lab.machine_files import MachineFiles
+from corewise_lab.machine_model import Moment, moment
+from corewise_lab.machines import Machine
+from corewise_lab.measurement import Colocation, of_account
+from corewise_lab.node_cgroups import NodeTree, describe, is_offline, read_tree
+from corewise_lab.node_simulation import UNKNOWN_SPEED, NodeSimulation
 
 PERIOD = 60.0
 _WORKERS = 8

@@ -1,4 +1,4 @@
-"""``python -m corewise.cli.tether ARGUMENTS``: the corewise command, ended when the parent's pipe closes.
+"""``python -m corewise_lab.child ARGUMENTS``: the corewise command, ended when the parent's pipe closes.
 
 A child of the local cluster must not outlive it, not even a parent killed with -9. The kernel closes the
 pipe that is the child's standard input in every case; the end of file is the sign. The child then gets
@@ -26,7 +26,7 @@ def end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    threading.Thread(target=end_with_parent, daemon=True, name="tether").start()
+    threading.Thread(target=end_with_parent, daemon=True, name="parent").start()
     from corewise.cli import main
 
     main(sys.argv[1:])

@@ -19,7 +19,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from corewise.assessment.nodes import BOUND_PODS, BoundPod
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
@@ -37,12 +36,15 @@ from corewise.kube.resources import (
     NODES,
     PODS,
 )
+from corewise.ratios.nodes import BOUND_PODS, BoundPod
 from corewise.scheduler.configuration import parse_configuration
-from corewise.simulation import control_plane
-from corewise.simulation.agents import AgentFleet, NodeSimulations
-from corewise.simulation.control_plane import Child, running
-from corewise.simulation.filling import GroupPods
-from corewise.simulation.kubelets import (
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.vocabulary.qos import QoSRules
+from corewise_lab import control_plane
+from corewise_lab.agents import AgentFleet, NodeSimulations
+from corewise_lab.control_plane import Child, running
+from corewise_lab.filling import GroupPods
+from corewise_lab.kubelets import (
     SIMULATED_NODES,
     SIMULATED_PODS,
     KubeletFleet,
@@ -52,15 +54,13 @@ from corewise.simulation.kubelets import (
     SimulatedPod,
     is_finished,
 )
-from corewise.simulation.local_scheduler import LocalScheduler
-from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.measurement import ClusterMeasurement, Verdict, by_node, is_settled, view_node
-from corewise.simulation.node_memory import MemoryWatch
-from corewise.simulation.plan import Plan
-from corewise.simulation.resource_metrics import DEFINITIONS, ResourceMetrics
-from corewise.simulation.waiting import Stall, Waits
-from corewise.vocabulary.names import AMPLIFICATION_RATIO, CONFIG_NAME, CONFIG_NAMESPACE
-from corewise.vocabulary.qos import QoSRules
+from corewise_lab.local_scheduler import LocalScheduler
+from corewise_lab.machine_files import MachineFiles
+from corewise_lab.measurement import ClusterMeasurement, Verdict, by_node, is_settled, view_node
+from corewise_lab.node_memory import MemoryWatch
+from corewise_lab.plan import Plan
+from corewise_lab.resource_metrics import DEFINITIONS, ResourceMetrics
+from corewise_lab.waiting import Stall, Waits
 
 _POLL = 0.1
 _VERDICT_POLL = 1.0

@@ -49,7 +49,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from corewise.simulation.fair_share import crossing, water_fill
+from corewise_lab.fair_share import crossing, water_fill
 
 LINE = 64
 PARALLEL = 10

@@ -1,7 +1,7 @@
 """The child processes of a local cluster and the files between them: kubeconfigs and logs.
 
 A child runs in a session of its own, so that Ctrl-C reaches the parent alone and the report can still be
-made. Its standard input is a pipe whose end it takes as the sign to go (see :mod:`corewise.cli.tether`).
+made. Its standard input is a pipe whose end it takes as the sign to go (see :mod:`corewise_lab.child`).
 What it prints goes to a log file; if it dies, its last lines are in the error, and what its exit code means
 (a full disk takes no log).
 
@@ -184,12 +184,12 @@ def shipped_manifests() -> list[Manifest]:
 
 
 def _folder() -> Path:
-    """Return where the manifests are: in the package once installed, beside it in a source tree."""
-    package = Path(str(files("corewise")))
-    for folder in (package / "deploy", package.parents[1] / "deploy"):
+    """Return the folder of the manifests: in the package once installed, at the top of a clone."""
+    package = Path(str(files("corewise_lab")))
+    for folder in (package / "deploy", package.parents[3] / "deploy"):
         if folder.is_dir():
             return folder
-    raise ClusterError(f"corewise {corewise.__version__} has no manifests (deploy/): install it again")
+    raise ClusterError(f"corewise-lab {corewise.__version__} has no manifests (deploy/): install it again")
 
 
 def _documents(path: Path) -> list[Manifest]:
@@ -332,7 +332,7 @@ class LocalProgram:
         return await Child.start(self.name, TETHERED, self.arguments, self.log)
 
 
-TETHERED = "corewise.cli.tether"
+TETHERED = "corewise_lab.child"
 
 
 def program(

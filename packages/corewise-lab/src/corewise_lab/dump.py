@@ -5,7 +5,7 @@ and the field.
 
 ``noderesourcetopologies`` and ``configmaps`` may be in the list too: CPU facts and configuration are then the
 cluster's own. Where facts are missing, a table by labels gives them (``cpuFacts`` of a scenario,
-:mod:`corewise.simulation.label_facts`); a node that neither knows stays without, and gets the verdict that
+:mod:`corewise_lab.label_facts`); a node that neither knows stays without, and gets the verdict that
 real ones get. The plan's advice says how to state the facts of these.
 
 The nodes start with corewise off: raw amounts are taken from the raw annotations where a node came amplified,
@@ -27,10 +27,8 @@ import msgspec
 
 from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
 from corewise.normalization.decision import STATED
+from corewise.planner.inputs import FINISHED
 from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
-from corewise.simulation.label_facts import CPUChoice, CPURow, choice_of, table_to_fill_in
-from corewise.simulation.machines import CPUModel, Machine
-from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
@@ -46,6 +44,9 @@ from corewise.vocabulary.names import (
     RAW_CAPACITY,
     NameKind,
 )
+from corewise_lab.label_facts import CPUChoice, CPURow, choice_of, table_to_fill_in
+from corewise_lab.machines import CPUModel, Machine
+from corewise_lab.plan import SWITCHES, InputError, NodeMetadata, Plan
 
 HOW_TO = "make it with: kubectl get nodes,pods -A -o json"
 Texts = dict[str, str]
@@ -225,7 +226,6 @@ _USER_ANNOTATIONS = (
     MEMORY_BANDWIDTH,
     *(each.name for each in STATED if each.kind is NameKind.ANNOTATION),
 )
-FINISHED = frozenset({"Succeeded", "Failed"})
 _SHOWN = 5
 _FACTS_FILE = "facts.yaml"
 _MOST_CPUS = 1_000_000

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from corewise.quantities import Quantity
-from corewise.simulation.kubelets import SimulatedNode
-from corewise.simulation.plan import Plan, PodGroup
-from corewise.simulation.pods import copies_to_fill, of_group
 from corewise.vocabulary.names import BATCH_CPU
+from corewise_lab.kubelets import SimulatedNode
+from corewise_lab.plan import Plan, PodGroup
+from corewise_lab.pods import copies_to_fill, of_group
 
 FillAmounts = tuple[int, ...]
 

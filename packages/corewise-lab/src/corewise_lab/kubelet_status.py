@@ -25,10 +25,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from corewise.assessment.nodes import BoundPod
 from corewise.quantities import Quantity, QuantityError
-from corewise.simulation.machines import Machine
-from corewise.simulation.node_cgroups import container_id
+from corewise.ratios.nodes import BoundPod
+from corewise_lab.machines import Machine
+from corewise_lab.node_cgroups import container_id
 
 StatusPatch = dict[str, Any]
 _HEALTHY = (

@@ -1,7 +1,7 @@
 """Kubelet stand-ins: one for each simulated machine, each under its node's own identity.
 
 Each one does what a kubelet does at the API: registers its Node, renews its Lease, reports status in the
-form and at the times a kubelet does (:mod:`corewise.simulation.kubelet_status`), and admits, runs, rejects
+form and at the times a kubelet does (:mod:`corewise_lab.kubelet_status`), and admits, runs, rejects
 and finishes pods. One queue serves the pods of all nodes: an entry is a pod's key, and what to do follows
 from the pod as it is now, so that entries may be lost or doubled without harm.
 
@@ -29,7 +29,6 @@ from typing import Any
 import msgspec
 
 from corewise.amplification import pod_request
-from corewise.assessment.nodes import BoundPod, BoundPodSpec, demand_of
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
 from corewise.kube.errors import (
@@ -43,7 +42,9 @@ from corewise.kube.errors import (
 )
 from corewise.kube.objects import NO_META, Container, ObjectMeta, Struct
 from corewise.kube.resources import LEASES, NODES, PODS, Resource
-from corewise.simulation.kubelet_status import (
+from corewise.ratios.nodes import BoundPod, BoundPodSpec, demand_of
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise_lab.kubelet_status import (
     Need,
     Rejection,
     StatusPatch,
@@ -55,12 +56,11 @@ from corewise.simulation.kubelet_status import (
     running_status,
     strategic_difference,
 )
-from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import Machine
-from corewise.simulation.node_cgroups import make_cgroups, remove_cgroups, running_containers
-from corewise.simulation.pods import amount_of
-from corewise.simulation.waiting import Failures
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise_lab.machine_files import MachineFiles
+from corewise_lab.machines import Machine
+from corewise_lab.node_cgroups import make_cgroups, remove_cgroups, running_containers
+from corewise_lab.pods import amount_of
+from corewise_lab.waiting import Failures
 
 _WORKERS = 16
 _LASTING = (Unauthorized, Forbidden, Invalid, ServerError)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from corewise.simulation.machines import CPUModel, Machine
+from corewise_lab.machines import CPUModel, Machine
 
 INSTANCE_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 """The label, and its name before Kubernetes 1.17."""

@@ -36,10 +36,10 @@ from corewise.kube.events import EventRecorder
 from corewise.kube.objects import KubeObject, ObjectReference
 from corewise.kube.resources import PODS
 from corewise.scheduler.state import UNFINISHED, ClusterState
-from corewise.simulation.extender_calls import ExtenderCalls, ExtenderError
-from corewise.simulation.scheduling_queue import SchedulingQueue
-from corewise.simulation.waiting import Failures
 from corewise.vocabulary.qos import ANY_NAMESPACE
+from corewise_lab.extender_calls import ExtenderCalls, ExtenderError
+from corewise_lab.scheduling_queue import SchedulingQueue
+from corewise_lab.waiting import Failures
 
 NAME = "default-scheduler"
 _CONCURRENCY = 32

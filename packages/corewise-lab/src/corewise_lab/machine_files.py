@@ -46,8 +46,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from corewise.kernel.cpu_facts import part_name
-from corewise.simulation.machines import KIBI, CPUModel, Machine
-from corewise.simulation.node_cgroups import (
+from corewise_lab.machine_model import Moment
+from corewise_lab.machines import KIBI, CPUModel, Machine
+from corewise_lab.node_cgroups import (
     BEST_EFFORT,
     MOUNT,
     WORKING_SET,
@@ -55,7 +56,6 @@ from corewise.simulation.node_cgroups import (
     make_best_effort_slice,
     write_files,
 )
-from corewise.simulation.plant import Moment
 
 _ARM, _PARTS = 0x41, range(0xC00, 0xE00)
 _CONTROLLERS = "cpuset cpu io memory pids\n"

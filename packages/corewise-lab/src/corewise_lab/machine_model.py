@@ -1,9 +1,9 @@
 """The plant: what the containers of a machine get in a moment, and what they cost each other.
 
-CPU time is divided among the tree of cgroups as :mod:`corewise.simulation.fair_share` says: weights and
+CPU time is divided among the tree of cgroups as :mod:`corewise_lab.fair_share` says: weights and
 quotas at every level, CPU sets. What a container does with its time depends on the speed of the hardware
 threads it runs on, and with hyper-threading that depends on their siblings. With ``lone`` the speed of a
-thread whose sibling idles (core_speed x turbo_gain of :mod:`corewise.simulation.machines`), ``both`` that of
+thread whose sibling idles (core_speed x turbo_gain of :mod:`corewise_lab.machines`), ``both`` that of
 each of two busy ones (x thread_share), and ``u`` the busy part of the threads of a pool of CPUs:
 
     speed(u) = lone                                             u <= 1/2
@@ -29,7 +29,7 @@ machine, is used up) do less. *Slowdown* of a container is, over a window, at th
     1 - compute beside offline pods / compute alone
 
 Where the machine's memory and the containers' use of it are known, work is stretched by what they cost each
-other there (:mod:`corewise.simulation.contention`): with ``stretch_i``, work takes so much more time,
+other there (:mod:`corewise_lab.contention`): with ``stretch_i``, work takes so much more time,
 
     wants_i   = demand_i x stretch_i / speed_i
     compute_i = time_i x speed_i / stretch_i
@@ -47,8 +47,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from corewise.simulation.contention import Contention, Memory, MemoryUse, Stretches, contend
-from corewise.simulation.fair_share import Pool, Tree, added, crossing, divide_pool, refused
+from corewise_lab.contention import Contention, Memory, MemoryUse, Stretches, contend
+from corewise_lab.fair_share import Pool, Tree, added, crossing, divide_pool, refused
 
 _CLOSE = 1e-7
 

@@ -28,8 +28,8 @@ from types import MappingProxyType
 from typing import Any
 
 from corewise.quantities import Bytes, RawMilli
-from corewise.simulation.contention import Memory
-from corewise.simulation.plant import ThreadSpeeds
+from corewise_lab.contention import Memory
+from corewise_lab.machine_model import ThreadSpeeds
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ is worked out with the pods as the API has them and the quotas in the cgroup fil
 where kubelet stand-ins and agents have written them.
 
 The measure of normalization is what a requested CPU is worth on a machine whose threads are all busy. For one
-step, with ``C`` CPUs of the nominal speed ``s`` (:mod:`corewise.simulation.machines`: a thread whose sibling
+step, with ``C`` CPUs of the nominal speed ``s`` (:mod:`corewise_lab.machines`: a thread whose sibling
 is busy), and for container ``i`` a demand ``d`` in baseline CPUs, a quota ``q`` in CPUs (infinite
 without a limit) and a weight ``w``:
 
@@ -21,14 +21,14 @@ CPUShare containers that were held back in the step:
     sum(compute_i) / sum(requested_i)
 
 The speed is what a request can rely on, whoever else is there. It differs from the plant's
-(:mod:`corewise.simulation.plant`), where a thread is faster while its sibling idles, and the tree of cgroups
+(:mod:`corewise_lab.machine_model`), where a thread is faster while its sibling idles, and the tree of cgroups
 counts: that says what happens at a moment, this what is promised. Offline pods do not count.
 
 Online and offline pods beside each other are measured over a window of simulated time. *Slowdown* of an
 online container is the part of its throughput that it lost: 1 - work done beside offline pods / work done
-alone, at the same load, quotas and weights (:mod:`corewise.simulation.plant`). One that gets its work done on
-slower threads loses no throughput, and uses more CPU time for it; *stretch* says how much more:
-CPU time of all online containers beside offline pods / alone, each per work done, less 1.
+alone, at the same load, quotas and weights (:mod:`corewise_lab.machine_model`). One that gets its work done
+on slower threads loses no throughput, and uses more CPU time for it; *stretch* says how much more: CPU time
+of all online containers beside offline pods / alone, each per work done, less 1.
 """
 
 from __future__ import annotations
@@ -45,15 +45,9 @@ import msgspec
 from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.quotas import Sharing, sharing_of
 from corewise.amplification import read_amounts, read_ratios
-from corewise.assessment.nodes import BoundPod
 from corewise.kube.objects import NodeResourceTopology
 from corewise.quantities import ONE, amplify
-from corewise.simulation.fair_share import water_fill
-from corewise.simulation.kubelets import SimulatedNode
-from corewise.simulation.load import Load
-from corewise.simulation.machines import Machine
-from corewise.simulation.node_cgroups import cpu_of, describe, is_offline, read_quota
-from corewise.simulation.node_simulation import PodTotals
+from corewise.ratios.nodes import BoundPod
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
@@ -63,6 +57,12 @@ from corewise.vocabulary.names import (
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
+from corewise_lab.fair_share import water_fill
+from corewise_lab.kubelets import SimulatedNode
+from corewise_lab.load import Load
+from corewise_lab.machines import Machine
+from corewise_lab.node_cgroups import cpu_of, describe, is_offline, read_quota
+from corewise_lab.node_simulation import PodTotals
 
 HELD_BACK = 1e-9
 """A container was held back if its compute is this much (relative) below its demand."""

@@ -20,8 +20,8 @@ from aiohttp import web
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine.table import Measures
 from corewise.scheduler.observing.sources import sources
-from corewise.simulation.control_plane import running
-from corewise.simulation.node_memory import MemoryState, series
+from corewise_lab.control_plane import running
+from corewise_lab.node_memory import MemoryState, series
 
 EVERY = 5.0
 """Seconds between two looks at the nodes."""

@@ -30,18 +30,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from corewise.assessment.nodes import BoundPod
 from corewise.kernel.cgroups.layout import Driver, PodCgroups, QOSClass
 from corewise.kube.objects import Container
 from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, offered
-from corewise.simulation.contention import MemoryUse
-from corewise.simulation.fair_share import Cgroup, Tree
-from corewise.simulation.load import Load
-from corewise.simulation.pods import amount_of, load_of, memory_use_of, phase_of
+from corewise.ratios.nodes import BoundPod
 from corewise.suppression.batch_limits import weight
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
+from corewise_lab.contention import MemoryUse
+from corewise_lab.fair_share import Cgroup, Tree
+from corewise_lab.load import Load
+from corewise_lab.pods import amount_of, load_of, memory_use_of, phase_of
 
 PERIOD = Microseconds(100_000)
 """kubelet's --cpu-cfs-quota-period."""

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from corewise.assessment.nodes import BoundPod
 from corewise.engine.table import Measures
-from corewise.simulation.contention import IDLE_LATENCY
-from corewise.simulation.machine_files import MachineFiles, working_set
-from corewise.simulation.machines import Machine
-from corewise.simulation.measurement import SAMPLED_SECONDS, by_node
-from corewise.simulation.node_cgroups import NodeTree, describe, read_tree
-from corewise.simulation.plant import Moment, moment_with_memory
+from corewise.ratios.nodes import BoundPod
+from corewise_lab.contention import IDLE_LATENCY
+from corewise_lab.machine_files import MachineFiles, working_set
+from corewise_lab.machine_model import Moment, moment_with_memory
+from corewise_lab.machines import Machine
+from corewise_lab.measurement import SAMPLED_SECONDS, by_node
+from corewise_lab.node_cgroups import NodeTree, describe, read_tree
 
 INSTRUCTIONS = 2.5e9
 BACKGROUND = 50e6

@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corewise.assessment.nodes import BoundPod
-from corewise.simulation.machine_files import NodeCounters
-from corewise.simulation.machines import Machine
-from corewise.simulation.node_cgroups import BEST_EFFORT, NodeTree, describe, read_tree
-from corewise.simulation.plant import Moment, ThreadSpeeds, moment, moment_with_memory
+from corewise.ratios.nodes import BoundPod
+from corewise_lab.machine_files import NodeCounters
+from corewise_lab.machine_model import Moment, ThreadSpeeds, moment, moment_with_memory
+from corewise_lab.machines import Machine
+from corewise_lab.node_cgroups import BEST_EFFORT, NodeTree, describe, read_tree
 
 STEP = 5.0
 INTERVAL = 10.0

@@ -2,7 +2,7 @@
 
 Columns used: nodes ``sn, cpu_milli, memory_mib, gpu``; pods ``name, cpu_milli, memory_mib, num_gpu,
 gpu_milli, qos, pod_phase, scheduled_time``. The pods whose phase is Running are loaded, those with GPUs
-first, each kind in the order they were scheduled, and placed by :mod:`corewise.simulation.filling`; the trace
+first, each kind in the order they were scheduled, and placed by :mod:`corewise_lab.filling`; the trace
 does not say where they ran.
 
 The trace does not name CPU models either (``model`` is the GPU's). They are assigned by the machine's
@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corewise.quantities import Bytes
-from corewise.simulation.filling import place
-from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
-from corewise.simulation.plan import InputError, Plan
-from corewise.simulation.pods import manifest
+from corewise_lab.filling import place
+from corewise_lab.machines import CATALOGUE, CPUModel, Machine
+from corewise_lab.plan import InputError, Plan
+from corewise_lab.pods import manifest
 
 MEBI = 1 << 20
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu")

@@ -24,20 +24,20 @@ from pathlib import Path
 from types import MappingProxyType
 from uuid import UUID
 
-from corewise.compute.hosts import OPTIONS, REPORTED, ComputeHost, Hosts, read_hosts
-from corewise.compute.options import ComputeOptions
-from corewise.compute.placement import PlacementOffers
-from corewise.compute.program import Passed, run_pass
-from corewise.compute.scheduling import GuestScheduler, WantedGuest
-from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.openstack.errors import ExtraMissing
-from corewise.openstack.placement_client import PlacementClient
 from corewise.quantities import Bytes
-from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import Machine
-from corewise.simulation.owner import FLAVOR, NUMBER, OwnerReport, own
-from corewise.tracking import Compat, Flavor, RequestRefusal, translate
-from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory
+from corewise_lab.machine_files import MachineFiles
+from corewise_lab.machines import Machine
+from corewise_lab.owned_host import FLAVOR, NUMBER, OwnerReport, own
+from corewise_openstack.compute.hosts import OPTIONS, REPORTED, ComputeHost, Hosts, read_hosts
+from corewise_openstack.compute.options import ComputeOptions
+from corewise_openstack.compute.placement import PlacementOffers
+from corewise_openstack.compute.program import Passed, run_pass
+from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
+from corewise_openstack.compute.verdicts import NoValidHost, Placed
+from corewise_openstack.openstack.errors import ExtraMissing
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.tracking import Compat, Flavor, RequestRefusal, translate
+from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory
 
 _GIB = 1 << 30
 _RAM_MB = 2048

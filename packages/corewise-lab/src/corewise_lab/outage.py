@@ -33,16 +33,16 @@ from corewise.manager.options import MUTATING_NAME
 from corewise.quantities import ONE, Quantity, RawMilli, amplify
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.policy import NAME as OWNED_CPUS
-from corewise.simulation import control_plane
-from corewise.simulation.cluster import LocalCluster, local_cluster
-from corewise.simulation.control_plane import Child, ClusterError, Folder, LocalProgram, running
-from corewise.simulation.extender_calls import ExtenderCalls
-from corewise.simulation.kubelets import SIMULATED_NODES, KubeletCounters, Periods, SimulatedNode
-from corewise.simulation.pods import manifest
-from corewise.simulation.scenario import BUILTIN, load_scenario
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.errors import first_error
 from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise_lab import control_plane
+from corewise_lab.cluster import LocalCluster, local_cluster
+from corewise_lab.control_plane import Child, ClusterError, Folder, LocalProgram, running
+from corewise_lab.extender_calls import ExtenderCalls
+from corewise_lab.kubelets import SIMULATED_NODES, KubeletCounters, Periods, SimulatedNode
+from corewise_lab.pods import manifest
+from corewise_lab.scenario import BUILTIN, load_scenario
 
 NODES = 4
 REPLICAS = ("scheduler-a", "scheduler-b")

@@ -14,16 +14,16 @@ from uuid import UUID
 
 import msgspec
 
-from corewise.compute.adoption import LedgerChange
-from corewise.compute.hosts import OPTIONS, TOPOLOGY, Hosts, read_hosts
-from corewise.compute.machine_file import machine_document
-from corewise.compute.options import GRACE, INTERVAL, ComputeOptions
-from corewise.compute.program import HostAgent
-from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.openstack.libvirt import connected
-from corewise.openstack.placement_client import PlacementClient
-from corewise.tracking import Compat, Flavor
-from corewise.vocabulary.placement import PCPU
+from corewise.config.machine_file import machine_document
+from corewise_openstack.compute.adoption import LedgerChange
+from corewise_openstack.compute.hosts import OPTIONS, TOPOLOGY, Hosts, read_hosts
+from corewise_openstack.compute.options import GRACE, INTERVAL, ComputeOptions
+from corewise_openstack.compute.program import HostAgent
+from corewise_openstack.compute.verdicts import NoValidHost, Placed
+from corewise_openstack.openstack.libvirt import connected
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.tracking import Compat, Flavor
+from corewise_openstack.vocabulary.placement import PCPU
 
 URI = "test:///default"
 OWNED = "owned"

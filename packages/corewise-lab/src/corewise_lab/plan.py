@@ -16,9 +16,6 @@ from corewise.config.eviction import parse_resource_threshold
 from corewise.normalization.decision import STATED
 from corewise.quantities import Bytes
 from corewise.scheduler.configuration import read_configuration
-from corewise.simulation.contention import MemoryUse
-from corewise.simulation.load import Load
-from corewise.simulation.machines import Machine
 from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.exit_codes import ExitCode
 from corewise.vocabulary.names import (
@@ -32,6 +29,9 @@ from corewise.vocabulary.names import (
     NameKind,
 )
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES
+from corewise_lab.contention import MemoryUse
+from corewise_lab.load import Load
+from corewise_lab.machines import Machine
 
 _PARSERS = (
     (NORMALIZATION_KEY, parse_normalization),

@@ -14,90 +14,36 @@ Of the openb trace all pods are placed, in the order in which they were created.
 
 GPUs count in thousandths, as one amount a node. ``gpu_spec`` keeps a pod to nodes with one of these GPU
 models. The trace does not say how much of their CPU online pods leave idle, so nodes offer 60 % of what
-they have not requested. CPU models are assigned as for a local cluster (:mod:`corewise.simulation.openb`).
+they have not requested. CPU models are assigned as for a local cluster (:mod:`corewise_lab.openb`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from corewise.assessment.nodes import ManagedNode
 from corewise.engine import Constraints, NodeRequirement, PodFacts
-from corewise.engine.facts import CPU
 from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
-from corewise.engine.reading import pod_facts
 from corewise.kube.objects import PartialObject
-from corewise.quantities import offered_amounts
+from corewise.planner.inputs import PlanInput, PlannedNode, arrangement, plan_from_objects
+from corewise.ratios.nodes import ManagedNode
 from corewise.scheduler.policy import published_rules
-from corewise.simulation.dump import FINISHED, HOW_TO, objects_of, read_items
-from corewise.simulation.machines import Machine
-from corewise.simulation.openb import TracePod, model_note, read_machines, trace_pods, trace_rows
-from corewise.simulation.plan import InputError
-from corewise.topology import Thread, Topology
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO, CPU_TOPOLOGY
-from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO
+from corewise_lab.dump import HOW_TO, objects_of, read_items
+from corewise_lab.machines import Machine
+from corewise_lab.openb import TracePod, model_note, read_machines, trace_pods, trace_rows
+from corewise_lab.plan import InputError
 
 OFFERED_SHARE = 60
 GPU = "openb/gpu-milli"
 GPU_MODEL = "openb/gpu-model"
 _MOST_CPUS = 4096
 _MILLI = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedNode:
-    """A node as the manager and as the scheduler read it.
-
-    ``assumed``: how its CPUs are arranged where no annotation says it.
-    """
-
-    managed: ManagedNode
-    schedulable: SchedulableNode
-    topology: ReportedTopology
-    assumed: Topology
-
-    @property
-    def name(self) -> str:
-        return self.managed.metadata.name
-
-
-@dataclass(frozen=True, slots=True)
-class PlanInput:
-    """Nodes and pods. ``config``: the texts of the cluster's own configuration, by ConfigMap key.
-
-    ``offered_share``: of the CPU and memory that online pods have not even requested, so many hundredths are
-    offered to offline pods, which are placed last; None where nodes state themselves what they offer.
-    """
-
-    source: str
-    nodes: tuple[PlannedNode, ...]
-    pods: tuple[PodFacts, ...]
-    config: Mapping[str, str] = field(default_factory=dict)
-    offered_share: int | None = None
-    notes: tuple[str, ...] = ()
-
-
-@lru_cache(maxsize=1024)
-def arrangement(cpus: int, threads: int, numa_nodes: int, sockets: int) -> Topology:
-    """Return an arrangement of so many CPUs; cores are spread evenly over NUMA nodes, these over sockets.
-
-    Where CPUs do not divide by the threads of a core, the last cores have fewer.
-    """
-    cores = -(-cpus // threads)
-    return Topology(tuple(_thread(cpu, cpu % cores, cores, numa_nodes, sockets) for cpu in range(cpus)))
-
-
-def _thread(cpu: int, core: int, cores: int, numa_nodes: int, sockets: int) -> Thread:
-    numa_node = core * numa_nodes // cores
-    return Thread(cpu, core, numa_node, numa_node, numa_node * sockets // numa_nodes)
 
 
 def plan_from_dump(path: Path) -> PlanInput:
@@ -120,45 +66,6 @@ def plan_from_dump(path: Path) -> PlanInput:
     return plan_from_objects(
         f"dump {path.name}", pairs, topologies.values(), pods, _config(items), rules=rules
     )
-
-
-def plan_from_objects(
-    source: str,
-    pairs: Iterable[tuple[ManagedNode, SchedulableNode]],
-    topologies: Iterable[ReportedTopology],
-    pods: Iterable[PlacedPod],
-    config: Mapping[str, str],
-    *,
-    rules: QoSRules | None,
-) -> PlanInput:
-    """Return the input of a cluster's objects; each node as the manager and as the scheduler decode it.
-
-    ``rules`` are those of the cluster's scheduler; if they are not known, LSE counts in every namespace.
-    """
-    stated = {each.metadata.name: each for each in topologies}
-    nodes = tuple(
-        PlannedNode(managed, node, stated.get(node.metadata.name, ReportedTopology()), _assumed(node))
-        for managed, node in pairs
-    )
-    unknown = sum(CPU_TOPOLOGY not in node.topology.metadata.annotations for node in nodes)
-    note = (
-        f"nodes that do not state how their CPUs are arranged, assumed to be cores of two threads: {unknown}"
-    )
-    return PlanInput(
-        source=source,
-        nodes=nodes,
-        pods=tuple(
-            pod_facts(pod, rules or ANY_NAMESPACE) for pod in pods if pod.status.phase not in FINISHED
-        ),
-        config=config,
-        notes=(note,) if unknown else (),
-    )
-
-
-def _assumed(node: SchedulableNode) -> Topology:
-    capacity = offered_amounts(node.status.capacity).get(CPU)
-    cpus = min(_MOST_CPUS, max(1, -(-capacity.milli // _MILLI))) if capacity else 1
-    return arrangement(cpus, 1 if cpus % 2 else 2, 1, 1)
 
 
 def _config(items: list[Any]) -> Mapping[str, str]:

@@ -2,11 +2,11 @@
 
 A pod's load stands on the pod, in the annotation ``local.corewise.io/load``: ``SHAPE:LOW-HIGH/SECONDS``,
 for example ``0.5-4/60``, a demand that swings between 0.5 and 4 times the request (in baseline CPUs) once a
-minute, or ``step:0.2-0.7/90`` (:mod:`corewise.simulation.load`). ``1`` alone is a constant. A pod without it
+minute, or ``step:0.2-0.7/90`` (:mod:`corewise_lab.load`). ``1`` alone is a constant. A pod without it
 wants four times its request if it has a CPU limit, so that it runs into the limit on every machine, and just
 its request if not. An offline pod's request is its batch CPU, and it wants four times that.
 
-How each of its containers uses memory (:mod:`corewise.simulation.contention`) stands in the annotation
+How each of its containers uses memory (:mod:`corewise_lab.contention`) stands in the annotation
 ``local.corewise.io/memory-use``: ``bandwidth=3600M,llc=64Mi,cacheSensitivity=0.4,memoryBound=0.2``, of which
 only ``bandwidth`` (bytes per baseline CPU-second of work) is needed.
 """
@@ -21,10 +21,10 @@ from typing import Any
 
 from corewise.kube.objects import Container
 from corewise.quantities import Quantity, QuantityError
-from corewise.simulation.contention import MemoryUse
-from corewise.simulation.load import Load, Shape
-from corewise.simulation.plan import PodGroup
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, SIMULATED_LOAD, SIMULATED_MEMORY_USE
+from corewise_lab.contention import MemoryUse
+from corewise_lab.load import Load, Shape
+from corewise_lab.plan import PodGroup
 
 BUSY = Load(4.0, 4.0)
 STEADY = Load(1.0, 1.0)

@@ -1,7 +1,7 @@
 """The report of a run: what each node offered and delivered with corewise off and on, and what it cost. Pure.
 
 Every number comes from the run. Keys say their unit; CPU is in milli-CPU unless it says otherwise, compute
-in baseline CPUs (:mod:`corewise.simulation.machines`). ``off`` is null in a cluster that was on already
+in baseline CPUs (:mod:`corewise_lab.machines`). ``off`` is null in a cluster that was on already
 when the run began (``--state``).
 """
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from corewise.quantities import Bytes
-from corewise.simulation.agents import WINDOW
-from corewise.simulation.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
-from corewise.simulation.node_memory import MemoryState, mean, summary
+from corewise_lab.agents import WINDOW
+from corewise_lab.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
+from corewise_lab.node_memory import MemoryState, mean, summary
 
 T = TypeVar("T")
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from corewise.assessment.nodes import BoundPod
 from corewise.kube.client import Client
 from corewise.kube.clock import rfc3339
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import Resource
-from corewise.simulation.agents import NodeSimulations, PodsByNode
-from corewise.simulation.kubelets import SimulatedNode
-from corewise.simulation.machine_files import working_set
+from corewise.ratios.nodes import BoundPod
+from corewise_lab.agents import NodeSimulations, PodsByNode
+from corewise_lab.kubelets import SimulatedNode
+from corewise_lab.machine_files import working_set
 
 PERIOD = 15.0
 MOST_NODES = 20

@@ -20,17 +20,17 @@ from corewise.amplification.policy import NAME as AMPLIFICATION
 from corewise.kube.errors import KubeError
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.policy import NAME as OWNED_CPUS
-from corewise.simulation import control_plane
-from corewise.simulation.cluster import LocalCluster, local_cluster
-from corewise.simulation.control_plane import ClusterError, LocalProgram, resident_memory, running
-from corewise.simulation.extender_calls import ExtenderCalls
-from corewise.simulation.kubelets import Periods
-from corewise.simulation.measurement import ClusterMeasurement, Colocation
-from corewise.simulation.metrics_server import metrics_server
-from corewise.simulation.node_memory import MemoryState, MemorySummary, summary
-from corewise.simulation.plan import Plan
-from corewise.simulation.report import Measurement, Rest, RunReport
 from corewise.vocabulary.errors import first_error
+from corewise_lab import control_plane
+from corewise_lab.cluster import LocalCluster, local_cluster
+from corewise_lab.control_plane import ClusterError, LocalProgram, resident_memory, running
+from corewise_lab.extender_calls import ExtenderCalls
+from corewise_lab.kubelets import Periods
+from corewise_lab.measurement import ClusterMeasurement, Colocation
+from corewise_lab.metrics_server import metrics_server
+from corewise_lab.node_memory import MemoryState, MemorySummary, summary
+from corewise_lab.plan import Plan
+from corewise_lab.report import Measurement, Rest, RunReport
 
 _SETTLE_SECONDS = 120.0
 _SHORTEST_REST = 0.5

@@ -20,11 +20,11 @@ from corewise.config.decoding import Decoder, Fields, Parsed, Place, did_you_mea
 from corewise.config.json_text import Items, Members
 from corewise.config.yaml_text import read_yaml
 from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
-from corewise.simulation.contention import MemoryUse
-from corewise.simulation.label_facts import CPURow, NFDModel
-from corewise.simulation.load import Load, Shape
-from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
-from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan, PodGroup
+from corewise_lab.contention import MemoryUse
+from corewise_lab.label_facts import CPURow, NFDModel
+from corewise_lab.load import Load, Shape
+from corewise_lab.machines import CATALOGUE, CPUModel, Machine
+from corewise_lab.plan import SWITCHES, InputError, NodeMetadata, Plan, PodGroup
 
 BUILTIN = "builtin"
 ELSEWHERE = {
@@ -107,7 +107,7 @@ def load_scenario(name_or_path: str, *, has_nodes: bool = True) -> Scenario:
 
 def packaged_scenarios() -> list[str]:
     """Return the names of the scenarios that come with corewise."""
-    folder = files("corewise.simulation").joinpath("scenarios")
+    folder = files("corewise_lab").joinpath("scenarios")
     return sorted(
         entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
     )
@@ -121,11 +121,7 @@ def scenario_descriptions() -> dict[str, str]:
 
 def _text_of(name_or_path: str) -> str:
     if name_or_path in packaged_scenarios():
-        return (
-            files("corewise.simulation")
-            .joinpath("scenarios", f"{name_or_path}.yaml")
-            .read_text(encoding="utf-8")
-        )
+        return files("corewise_lab").joinpath("scenarios", f"{name_or_path}.yaml").read_text(encoding="utf-8")
     try:
         return Path(name_or_path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

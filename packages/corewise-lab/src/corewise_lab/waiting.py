@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from corewise.simulation.control_plane import ClusterError
+from corewise_lab.control_plane import ClusterError
 
 T = TypeVar("T")
 STUCK = 8.0

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from corewise.cli import main, up, up_openstack
-from corewise.cli.up_report import Teller
-from corewise.simulation.run import RunOptions
+from corewise.cli import main
+from corewise_lab.cli import openstack, up
+from corewise_lab.cli.report import Teller
+from corewise_lab.run import RunOptions
 
 
 @pytest.fixture
@@ -80,5 +81,5 @@ def test_the_folder_of_a_cloud_is_named_by_its_absolute_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with up_openstack._folder(Path("state")) as folder:
+    with openstack._folder(Path("state")) as folder:
         assert folder == tmp_path / "state"

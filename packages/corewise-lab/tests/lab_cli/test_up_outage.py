@@ -1,4 +1,4 @@
-"""How ``corewise up --scenario outage`` ends in failure. Its run: tests/simulation/test_outage.py."""
+"""How ``corewise up --scenario outage`` ends in failure. Its run: simulation/test_outage.py."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from corewise.cli import up_outage
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form
-from corewise.simulation.control_plane import Folder
-from corewise.simulation.outage import OutageReport, Phase
+from corewise_lab.cli import outage
+from corewise_lab.control_plane import Folder
+from corewise_lab.outage import OutageReport, Phase
 
 
 def test_without_the_library_that_evaluates_policies_it_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(up_outage, "has_policies", lambda: False)
+    monkeypatch.setattr(outage, "has_policies", lambda: False)
     with pytest.raises(Failure) as refused:
-        up_outage.run_scenario(Folder(tmp_path), None, None, Form.TABLE)
+        outage.run_scenario(Folder(tmp_path), None, None, Form.TABLE)
     assert "pip install cel-expr-python" in refused.value.hint
 
 
@@ -26,8 +26,8 @@ def test_a_cpu_with_two_owners_is_the_answer_no(monkeypatch: pytest.MonkeyPatch,
     async def run_outage(*_: object, **__: object) -> OutageReport:
         return OutageReport(1, ("manager",), (Phase("all run", 1.0, twice=1),), 0)
 
-    monkeypatch.setattr(up_outage, "has_policies", lambda: True)
-    monkeypatch.setattr(up_outage, "run_outage", run_outage)
+    monkeypatch.setattr(outage, "has_policies", lambda: True)
+    monkeypatch.setattr(outage, "run_outage", run_outage)
     with pytest.raises(Failure) as failed:
-        up_outage.run_scenario(Folder(tmp_path), None, None, Form.TABLE)
+        outage.run_scenario(Folder(tmp_path), None, None, Form.TABLE)
     assert failed.value.exit_code == ExitCode.VERDICT

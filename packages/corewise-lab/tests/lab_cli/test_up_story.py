@@ -20,16 +20,16 @@ import click
 import pytest
 
 from corewise.cli.output import Form, Screen
-from corewise.cli.up_report import Teller, print_report
-from corewise.cli.up_story import picture, story
-from corewise.simulation.measurement import (
+from corewise_lab.cli.report import Teller, print_report
+from corewise_lab.cli.story import picture, story
+from corewise_lab.measurement import (
     ClusterMeasurement,
     Colocation,
     Delivered,
     NodeMeasurement,
     Verdict,
 )
-from corewise.simulation.report import Measurement, RunReport
+from corewise_lab.report import Measurement, RunReport
 
 MODELS = {
     "slow": ("Intel(R) Xeon(R) CPU E5-2682 v4 @ 2.50GHz", True, 1.00, 1.00),

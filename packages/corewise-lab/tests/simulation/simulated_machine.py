@@ -11,16 +11,16 @@ from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.topology_report import TopologyReport, topology_change
-from corewise.assessment.nodes import BoundPod
 from corewise.kernel.machine import read_machine
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.objects import NodeResourceTopology
 from corewise.quantities import ONE, Ratio
-from corewise.simulation.kubelet_status import running_status
-from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import Machine
-from corewise.simulation.node_cgroups import make_cgroups
+from corewise.ratios.nodes import BoundPod
 from corewise.vocabulary.names import NORMALIZATION_RATIO
+from corewise_lab.kubelet_status import running_status
+from corewise_lab.machine_files import MachineFiles
+from corewise_lab.machines import Machine
+from corewise_lab.node_cgroups import make_cgroups
 
 
 class SimulatedMachine:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tools.suppression_proof.closed_loop import Phase, Sample, Series, figures
+from experiments.suppression_proof.closed_loop import Phase, Sample, Series, figures
 
 QUIET = Sample(
     at=0.0,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.simulation.contention import (
+from corewise_lab.contention import (
     LINE,
     MISSED,
     Contention,
@@ -19,9 +19,9 @@ from corewise.simulation.contention import (
     contend,
     growth,
 )
-from corewise.simulation.fair_share import Cgroup, Tree
-from corewise.simulation.plant import Moment, ThreadSpeeds, moment, moment_with_memory
-from corewise.simulation.pods import parse_memory_use, print_memory_use
+from corewise_lab.fair_share import Cgroup, Tree
+from corewise_lab.machine_model import Moment, ThreadSpeeds, moment, moment_with_memory
+from corewise_lab.pods import parse_memory_use, print_memory_use
 
 MIB = 2**20
 MEMORY = Memory(bandwidth=100e9, llc=32 * MIB, latency=100e-9)

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from corewise.cli.output import Form
-from corewise.cli.up_report import memory_line, memory_notes, print_report
 from corewise.quantities import Bytes
-from corewise.simulation import control_plane
-from corewise.simulation.kubelets import Periods
-from corewise.simulation.load import Load
-from corewise.simulation.machines import CATALOGUE, Machine
-from corewise.simulation.measurement import ClusterMeasurement, Colocation, NodeMeasurement
-from corewise.simulation.node_memory import BACKGROUND, MemoryState, memory_state, series, summary
-from corewise.simulation.node_simulation import NodeSimulation
-from corewise.simulation.plan import InputError, check_config
-from corewise.simulation.pods import manifest, parse_memory_use
-from corewise.simulation.report import Measurement, RunReport, document
-from corewise.simulation.run import RunOptions, run
-from corewise.simulation.scenario import load_scenario
+from corewise_lab import control_plane
+from corewise_lab.cli.report import memory_line, memory_notes, print_report
+from corewise_lab.kubelets import Periods
+from corewise_lab.load import Load
+from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.measurement import ClusterMeasurement, Colocation, NodeMeasurement
+from corewise_lab.node_memory import BACKGROUND, MemoryState, memory_state, series, summary
+from corewise_lab.node_simulation import NodeSimulation
+from corewise_lab.plan import InputError, check_config
+from corewise_lab.pods import manifest, parse_memory_use
+from corewise_lab.report import Measurement, RunReport, document
+from corewise_lab.run import RunOptions, run
+from corewise_lab.scenario import load_scenario
 from simulation.simulated_machine import SimulatedMachine
 
 SCENARIO = """\

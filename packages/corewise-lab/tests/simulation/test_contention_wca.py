@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from corewise.simulation.contention import growth
-from corewise.simulation.scenario import load_scenario
-from tools.interference_wca.experiment import Outcome, Run, arrivals, configuration, machines
-from tools.interference_wca.workloads import WORKLOADS
+from corewise_lab.contention import growth
+from corewise_lab.scenario import load_scenario
+from experiments.interference_wca.experiment import Outcome, Run, arrivals, configuration, machines
+from experiments.interference_wca.workloads import WORKLOADS
 
 DATA = os.environ.get("COREWISE_TEST_DATA")
 LOAD, SEED = 0.6, 1

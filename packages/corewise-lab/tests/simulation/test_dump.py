@@ -12,12 +12,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corewise.cli import up
 from corewise.cli.errors import Failure
-from corewise.cli.up import make_plan
-from corewise.simulation.dump import load_dump
-from corewise.simulation.plan import InputError, NodeMetadata, Plan
-from corewise.simulation.scenario import load_scenario
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_ORIGINAL,
@@ -30,9 +25,14 @@ from corewise.vocabulary.names import (
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
+from corewise_lab.cli import up
+from corewise_lab.cli.up import make_plan
+from corewise_lab.dump import load_dump
+from corewise_lab.plan import InputError, NodeMetadata, Plan
+from corewise_lab.scenario import load_scenario
 
 Object = dict[str, Any]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 BUILTIN = load_scenario("builtin")
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.simulation.fair_share import Cgroup, Tree, water_fill
-from corewise.simulation.plant import Moment, ThreadSpeeds, moment
+from corewise_lab.fair_share import Cgroup, Tree, water_fill
+from corewise_lab.machine_model import Moment, ThreadSpeeds, moment
 
 amounts = st.floats(min_value=0, max_value=1000)
 weights = st.floats(min_value=0.01, max_value=10_000)

@@ -15,20 +15,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli import corewise
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine.amplified_cpu import Allocation
+from corewise.planner.planner import PlanOutcome, plan
+from corewise.ratios.cluster import ClusterConfiguration
 from corewise.scheduler.configuration import parse_configuration
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.program import Scheduler
-from corewise.simulation.metrics_server import MetricsHistory, metrics_server
-from corewise.simulation.node_memory import MemoryState
-from corewise.simulation.planner import PlanOutcome, plan
-from corewise.simulation.planner_inputs import plan_from_dump
 from corewise.vocabulary.names import MEMORY_BANDWIDTH
 from corewise.vocabulary.reasons import Reason
+from corewise_lab.metrics_server import MetricsHistory, metrics_server
+from corewise_lab.node_memory import MemoryState
+from corewise_lab.plan_inputs import plan_from_dump
 from kubedouble import LocalAPIServer
 from manager.world import PODS_NAMESPACE, small_cluster, until
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from corewise.assessment.nodes import BoundPodStatus
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import load_config
@@ -20,10 +19,18 @@ from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import ObjectMeta, ResourceRequirements
 from corewise.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
 from corewise.quantities import ONE, Bytes, Ratio
-from corewise.simulation import control_plane as bootstrap
-from corewise.simulation.cluster import LocalCluster
-from corewise.simulation.control_plane import running
-from corewise.simulation.kubelets import (
+from corewise.ratios.nodes import BoundPodStatus
+from corewise.vocabulary.names import (
+    AMPLIFICATION_RATIO,
+    CPU_BASIC_INFO,
+    CPU_RATIO_APPLIED,
+    NORMALIZATION_RATIO,
+    SIMULATED_LOAD,
+)
+from corewise_lab import control_plane as bootstrap
+from corewise_lab.cluster import LocalCluster
+from corewise_lab.control_plane import running
+from corewise_lab.kubelets import (
     LEASE_NAMESPACE,
     SIMULATED_NODES,
     Periods,
@@ -33,17 +40,10 @@ from corewise.simulation.kubelets import (
     SimulatedPod,
     SimulatedPodSpec,
 )
-from corewise.simulation.machines import CATALOGUE, Machine
-from corewise.simulation.plan import Plan
-from corewise.simulation.pods import manifest
-from corewise.simulation.resource_metrics import DEFINITIONS, NODE_METRICS, POD_METRICS
-from corewise.vocabulary.names import (
-    AMPLIFICATION_RATIO,
-    CPU_BASIC_INFO,
-    CPU_RATIO_APPLIED,
-    NORMALIZATION_RATIO,
-    SIMULATED_LOAD,
-)
+from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.plan import Plan
+from corewise_lab.pods import manifest
+from corewise_lab.resource_metrics import DEFINITIONS, NODE_METRICS, POD_METRICS
 from kubedouble import LocalAPIServer
 
 SLOW = Periods(status=3600.0, lease=3600.0)

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.quantities import Bytes, RawMilli
-from corewise.simulation.kubelet_status import (
+from corewise.vocabulary.names import BATCH_CPU
+from corewise_lab.kubelet_status import (
     StatusPatch,
     admit,
     compute_status,
     has_changed,
     strategic_difference,
 )
-from corewise.simulation.machines import CATALOGUE, Machine
-from corewise.vocabulary.names import BATCH_CPU
+from corewise_lab.machines import CATALOGUE, Machine
 from kubedouble.patching import strategic_merge_patch
 from kubedouble.schema.kinds import builtin_schema
 

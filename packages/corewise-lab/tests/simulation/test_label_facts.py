@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from corewise.quantities import Bytes
-from corewise.simulation.label_facts import (
+from corewise_lab.label_facts import (
     CPURow,
     NFDModel,
     choice_of,
@@ -24,8 +24,8 @@ from corewise.simulation.label_facts import (
     nfd_model_of,
     table_to_fill_in,
 )
-from corewise.simulation.machines import CATALOGUE, Machine
-from corewise.simulation.scenario import read_scenario
+from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.scenario import read_scenario
 
 GENOA = CATALOGUE["AMD EPYC 9654 96-Core Processor"]
 ICE_LAKE = CATALOGUE["Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz"]

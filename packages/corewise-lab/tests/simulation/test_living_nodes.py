@@ -9,13 +9,6 @@ from pathlib import Path
 
 from corewise.config.colocation import SuppressionMode
 from corewise.kube.resources import CONFIG_MAPS, PODS
-from corewise.simulation import control_plane
-from corewise.simulation.cluster import LocalCluster, local_cluster
-from corewise.simulation.control_plane import running
-from corewise.simulation.kubelets import SIMULATED_NODES, Periods, SimulatedNode
-from corewise.simulation.node_cgroups import BEST_EFFORT, is_offline, read_quota
-from corewise.simulation.pods import manifest
-from corewise.simulation.scenario import load_scenario
 from corewise.vocabulary.names import (
     BATCH_CPU,
     CONFIG_NAME,
@@ -25,6 +18,13 @@ from corewise.vocabulary.names import (
     SUPPRESSION_KEY,
 )
 from corewise.vocabulary.offline_report import OfferState, decode
+from corewise_lab import control_plane
+from corewise_lab.cluster import LocalCluster, local_cluster
+from corewise_lab.control_plane import running
+from corewise_lab.kubelets import SIMULATED_NODES, Periods, SimulatedNode
+from corewise_lab.node_cgroups import BEST_EFFORT, is_offline, read_quota
+from corewise_lab.pods import manifest
+from corewise_lab.scenario import load_scenario
 
 SCENARIO = """\
 name: two

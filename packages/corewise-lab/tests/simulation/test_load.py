@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.simulation.load import Load, Shape
+from corewise_lab.load import Load, Shape
 
 
 def test_a_wave_swings_between_its_ends() -> None:

@@ -16,10 +16,10 @@ from corewise.kube.resources import EVENTS, MUTATING_POLICY_BINDINGS, MUTATING_W
 from corewise.kube.transport import HTTPTransport, Request
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.policy import NAME as OWNED_CPUS
-from corewise.simulation.control_plane import running
-from corewise.simulation.extender_calls import ExtenderCalls
-from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise_lab.control_plane import running
+from corewise_lab.extender_calls import ExtenderCalls
+from corewise_lab.local_scheduler import LocalScheduler
 from kubedouble import LocalAPIServer
 from manager.world import PODS_NAMESPACE, eventually, small_cluster
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, pod_document

@@ -14,10 +14,10 @@ from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.machine import read_machine
 from corewise.quantities import Bytes, Ratio
-from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
-from corewise.simulation.node_cgroups import container_cgroup, make_cgroups, read_quota, remove_cgroups
-from corewise.simulation.pods import manifest
+from corewise_lab.machine_files import MachineFiles
+from corewise_lab.machines import CATALOGUE, CPUModel, Machine
+from corewise_lab.node_cgroups import container_cgroup, make_cgroups, read_quota, remove_cgroups
+from corewise_lab.pods import manifest
 from simulation.simulated_machine import SimulatedMachine
 
 MEMORY = Bytes(64 << 30)

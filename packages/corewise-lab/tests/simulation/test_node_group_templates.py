@@ -34,9 +34,9 @@ from corewise.engine.reading import placement as stated_placement
 from corewise.engine.reading import pod_facts, read_node_facts
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.resources import NODES
-from corewise.simulation.control_plane import running
-from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.vocabulary.names import BATCH_CPU
+from corewise_lab.control_plane import running
+from corewise_lab.local_scheduler import LocalScheduler
 from kubedouble import LocalAPIServer
 from manager.world import FAST, PLAIN_NODES, World, eventually, normalization, small_cluster
 from scheduler.program_world import PLAIN_PODS, pod_document

@@ -14,12 +14,12 @@ from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
 from corewise.kernel.usage import read_busy_time, read_node_memory
 from corewise.quantities import Bytes
-from corewise.simulation.load import Load, Shape
-from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import CATALOGUE, Machine
-from corewise.simulation.node_cgroups import BEST_EFFORT, MOUNT
-from corewise.simulation.node_simulation import NodeSimulation, PodTotals
-from corewise.simulation.pods import manifest
+from corewise_lab.load import Load, Shape
+from corewise_lab.machine_files import MachineFiles
+from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.node_cgroups import BEST_EFFORT, MOUNT
+from corewise_lab.node_simulation import NodeSimulation, PodTotals
+from corewise_lab.pods import manifest
 from simulation.simulated_machine import SimulatedMachine
 
 CPUS = 8

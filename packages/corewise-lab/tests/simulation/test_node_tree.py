@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from corewise.assessment.nodes import BoundPod
 from corewise.quantities import Bytes
-from corewise.simulation.fair_share import Cgroup
-from corewise.simulation.load import Load
-from corewise.simulation.machines import CATALOGUE, Machine
-from corewise.simulation.node_cgroups import (
+from corewise.ratios.nodes import BoundPod
+from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise_lab.fair_share import Cgroup
+from corewise_lab.load import Load
+from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.node_cgroups import (
     BEST_EFFORT,
     BURSTABLE,
     MOUNT,
@@ -24,8 +25,7 @@ from corewise.simulation.node_cgroups import (
     read_tree,
     remove_cgroups,
 )
-from corewise.simulation.pods import manifest
-from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise_lab.pods import manifest
 from simulation.simulated_machine import SimulatedMachine
 
 CPUS = 8

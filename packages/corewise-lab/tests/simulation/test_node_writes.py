@@ -23,10 +23,10 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODES
 from corewise.quantities import ONE, Bytes, Ratio, RawMilli, Share
-from corewise.simulation.kubelets import SIMULATED_NODES, Kubelet, KubeletCounters, Periods
-from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.suppression.offer import OfferHistory, OfflineAmounts, Usage, compute
 from corewise.vocabulary.names import AMPLIFICATION_RATIO
+from corewise_lab.kubelets import SIMULATED_NODES, Kubelet, KubeletCounters, Periods
+from corewise_lab.machines import CATALOGUE, Machine
 from kubedouble import LocalAPIServer
 from kubedouble.expressions import is_available
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from corewise.simulation.load import Load
-from corewise.simulation.measurement import Workload, run, spread
+from corewise_lab.load import Load
+from corewise_lab.measurement import Workload, run, spread
 
 
 def workload(*, quota: float, load: Load, counts: bool = True) -> Workload:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from corewise.simulation.filling import place
-from corewise.simulation.openb import load_openb
-from corewise.simulation.plan import InputError, Plan
 from corewise.vocabulary.names import QOS_CLASS
+from corewise_lab.filling import place
+from corewise_lab.openb import load_openb
+from corewise_lab.plan import InputError, Plan
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,131072,0,\nn1,96000,393216,8,P100\nn2,7000,1024,0,\n"
 PODS = (

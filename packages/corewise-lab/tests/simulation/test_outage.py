@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from corewise.quantities import RawMilli
-from corewise.simulation.outage import offered_milli
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, OWNED_MILLI_CPU
+from corewise_lab.outage import offered_milli
 from kubedouble import expressions
 
 WITHIN = 300.0

@@ -21,24 +21,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from corewise.assessment.cluster import ClusterConfiguration
-from corewise.assessment.nodes import ManagedNode
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine.amplified_cpu import Allocation
 from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.planner.inputs import PlanInput, PlannedNode, arrangement
+from corewise.planner.planner import PlanOutcome, compare, configured, plan
+from corewise.ratios.cluster import ClusterConfiguration
+from corewise.ratios.nodes import ManagedNode
 from corewise.scheduler.policy import policy_binding
-from corewise.simulation.plan import InputError
-from corewise.simulation.planner import PlanOutcome, compare, configured, plan
-from corewise.simulation.planner_inputs import (
-    PlanInput,
-    PlannedNode,
-    arrangement,
-    plan_from_dump,
-    plan_from_openb,
-)
 from corewise.vocabulary.names import CPU_BASIC_INFO
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise_lab.plan import InputError
+from corewise_lab.plan_inputs import plan_from_dump, plan_from_openb
 from node_records import recorded
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,131072,0,\nn1,96000,393216,8,P100\nn2,7000,1024,0,\n"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.simulation.fair_share import Cgroup, Tree
-from corewise.simulation.machines import CATALOGUE
-from corewise.simulation.plant import Moment, ThreadSpeeds, moment
+from corewise_lab.fair_share import Cgroup, Tree
+from corewise_lab.machine_model import Moment, ThreadSpeeds, moment
+from corewise_lab.machines import CATALOGUE
 
 THREADS = ThreadSpeeds(lone=2.0, both=1.25)
 FLAT = ThreadSpeeds(lone=1.5, both=1.5)

@@ -10,8 +10,8 @@ import pytest
 
 from corewise.config.colocation import SuppressionSettings
 from corewise.quantities import Share
-from corewise.simulation.load import Load
-from tools.suppression_proof.closed_loop import (
+from corewise_lab.load import Load
+from experiments.suppression_proof.closed_loop import (
     COURSES,
     OPTION_1,
     OPTION_2,
@@ -26,7 +26,7 @@ from tools.suppression_proof.closed_loop import (
     figures,
     run_loop,
 )
-from tools.suppression_proof.holders import Begin, counting_offline, nobody, suppressed
+from experiments.suppression_proof.holders import Begin, counting_offline, nobody, suppressed
 
 RATIO = 0.60
 OPTIONS = {"option 1": OPTION_1, "option 2": OPTION_2}

@@ -11,14 +11,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from corewise.assessment.nodes import BoundPod
 from corewise.cli.output import Form
-from corewise.cli.up_report import print_report
 from corewise.kube.objects import ObjectMeta
 from corewise.quantities import ONE, Bytes, Ratio
-from corewise.simulation.kubelets import SimulatedNode
-from corewise.simulation.machines import CATALOGUE, Machine
-from corewise.simulation.measurement import (
+from corewise.ratios.nodes import BoundPod
+from corewise.vocabulary.names import (
+    AMPLIFICATION_RATIO,
+    NORMALIZATION_RATIO,
+    QOS_CLASS,
+    RAW_ALLOCATABLE,
+    RAW_CAPACITY,
+    RESOURCE_STATUS,
+)
+from corewise_lab.cli.report import print_report
+from corewise_lab.kubelets import SimulatedNode
+from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.measurement import (
     ClusterMeasurement,
     Colocation,
     NodeMeasurement,
@@ -31,17 +39,9 @@ from corewise.simulation.measurement import (
     view_node,
     workloads_of,
 )
-from corewise.simulation.node_simulation import PodTotals
-from corewise.simulation.pods import manifest
-from corewise.simulation.report import Measurement, Rest, RunReport, document
-from corewise.vocabulary.names import (
-    AMPLIFICATION_RATIO,
-    NORMALIZATION_RATIO,
-    QOS_CLASS,
-    RAW_ALLOCATABLE,
-    RAW_CAPACITY,
-    RESOURCE_STATUS,
-)
+from corewise_lab.node_simulation import PodTotals
+from corewise_lab.pods import manifest
+from corewise_lab.report import Measurement, Rest, RunReport, document
 from simulation.simulated_machine import SimulatedMachine
 
 MODEL = CATALOGUE["Neoverse-N1"]

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from corewise.simulation.control_plane import MANAGER, SCHEDULER, ClusterError
+from corewise_lab.control_plane import MANAGER, SCHEDULER, ClusterError
+from experiments.scale.__main__ import main
+from experiments.scale.figures import event_cost
+from experiments.scale.filling import RigPod
+from experiments.scale.rig import CHURN, STORED_EVERY, Reading, kubelet_counters, kubelets, rig
+from experiments.scale.soak import SoakResult, judge, judge_all
 from kubedouble import expressions
 from tools.bench.table import exponent
-from tools.scale.__main__ import main
-from tools.scale.figures import event_cost
-from tools.scale.filling import RigPod
-from tools.scale.rig import CHURN, STORED_EVERY, Reading, kubelet_counters, kubelets, rig
-from tools.scale.soak import SoakResult, judge, judge_all
 
 NODES, PODS = 20, 100
 REPLACED = 6
@@ -116,7 +116,7 @@ async def test_an_interrupted_run_ends_its_programs_and_keeps_what_it_measured(t
     out = tmp_path / "out.json"
     options = ("--nodes", "5", "--replicas", "1", "--out", str(out), "--logs", str(tmp_path / "logs"))
     background = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
-    command = (*background, sys.executable, "-m", "tools.scale", *options)
+    command = (*background, sys.executable, "-m", "experiments.scale", *options)
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     async with asyncio.timeout(120):
         while not out.exists():  # noqa: ASYNC110 - a file says nothing by itself

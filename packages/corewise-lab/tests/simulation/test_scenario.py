@@ -11,12 +11,6 @@ from corewise.config.colocation import parse_oversubscription, parse_suppression
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.config.decoding import Problem
 from corewise.quantities import Bytes
-from corewise.simulation.load import Load, Shape
-from corewise.simulation.machines import CATALOGUE
-from corewise.simulation.measurement import spread
-from corewise.simulation.plan import InputError, PodGroup, check_config
-from corewise.simulation.pods import copies_to_fill, load_of, of_group, parse_load, print_load
-from corewise.simulation.scenario import load_scenario, packaged_scenarios, read_scenario
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     BATCH_CPU,
@@ -27,6 +21,12 @@ from corewise.vocabulary.names import (
     SIMULATED_LOAD,
     SUPPRESSION_KEY,
 )
+from corewise_lab.load import Load, Shape
+from corewise_lab.machines import CATALOGUE
+from corewise_lab.measurement import spread
+from corewise_lab.plan import InputError, PodGroup, check_config
+from corewise_lab.pods import copies_to_fill, load_of, of_group, parse_load, print_load
+from corewise_lab.scenario import load_scenario, packaged_scenarios, read_scenario
 
 SMALL = """\
 name: small

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.simulation.scheduling_queue import LONGEST_DELAY, LONGEST_REST, SchedulingQueue
+from corewise_lab.scheduling_queue import LONGEST_DELAY, LONGEST_REST, SchedulingQueue
 
 
 def taken(queue: SchedulingQueue, now: float) -> list[str]:

@@ -20,11 +20,11 @@ import pytest
 
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from corewise.simulation.control_plane import ClusterError, copy_private
-from corewise.simulation.pods import manifest
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import CPU_BASIC_INFO, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import read_owned_cpus
+from corewise_lab.control_plane import ClusterError, copy_private
+from corewise_lab.pods import manifest
 from manager.world import eventually
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS
 

@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from corewise.kube.clock import rfc3339
-from corewise.simulation import control_plane
-from corewise.simulation import control_plane as bootstrap
-from corewise.simulation.cluster import LocalCluster, local_cluster
-from corewise.simulation.kubelets import SIMULATED_NODES, Periods
-from corewise.simulation.scenario import load_scenario
 from corewise.vocabulary.names import NORMALIZATION_RATIO
+from corewise_lab import control_plane
+from corewise_lab import control_plane as bootstrap
+from corewise_lab.cluster import LocalCluster, local_cluster
+from corewise_lab.kubelets import SIMULATED_NODES, Periods
+from corewise_lab.scenario import load_scenario
 
 NODES = 3
 PERIODS = Periods(status=0.1, report=300.0, lease=0.5)

@@ -24,11 +24,11 @@ from typing import Any
 import pytest
 
 from corewise.kube.resources import MUTATING_WEBHOOKS
-from corewise.simulation import control_plane
-from corewise.simulation.cluster import LocalCluster
-from corewise.simulation.control_plane import ClusterError, Folder
-from corewise.simulation.run import RunOptions, run
-from corewise.simulation.scenario import BUILTIN, load_scenario
+from corewise_lab import control_plane
+from corewise_lab.cluster import LocalCluster
+from corewise_lab.control_plane import ClusterError, Folder
+from corewise_lab.run import RunOptions, run
+from corewise_lab.scenario import BUILTIN, load_scenario
 
 WITHIN = 120.0
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from corewise.simulation.control_plane import ClusterError
-from corewise.simulation.waiting import GIVE_UP, STUCK, Failures, Waits
+from corewise_lab.control_plane import ClusterError
+from corewise_lab.waiting import GIVE_UP, STUCK, Failures, Waits
 from virtual_time import run_virtual
 
 SLACK = 1.0

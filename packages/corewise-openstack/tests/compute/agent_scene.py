@@ -10,8 +10,8 @@ import pytest
 
 from compute.compute_world import DOCUMENT, IMPATIENT, World, configured
 from compute.faults import Faulty
-from corewise.compute.options import ComputeOptions
-from corewise.compute.program import HostAgent, Passed, run_pass
+from corewise_openstack.compute.options import ComputeOptions
+from corewise_openstack.compute.program import HostAgent, Passed, run_pass
 from kernel.machine_trees import Tree
 from virtual_time import VirtualClock, run_virtual
 

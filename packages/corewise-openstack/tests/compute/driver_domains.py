@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compute.compute_world import guest
-from corewise.openstack.libvirt_pins import DomainChange
+from corewise_openstack.openstack.libvirt_pins import DomainChange
 
 URI = "test:///default"
 
@@ -70,7 +70,7 @@ def dies_after(
     monkeypatch: pytest.MonkeyPatch, calls: int, die: Callable[[], None] = _killed
 ) -> Callable[[], None]:
     """Have the next write die after some calls of live settings; the answer ends that."""
-    from corewise.openstack import libvirt as adapter  # noqa: PLC0415 - what is replaced
+    from corewise_openstack.openstack import libvirt as adapter  # noqa: PLC0415 - what is replaced
 
     real = adapter._write_live
     left = [calls]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from corewise.openstack.errors import (
+from corewise_openstack.openstack.errors import (
     ConcurrentUpdate,
     PlacementDown,
     PlacementError,
     PlacementForbidden,
     PlacementUnauthorized,
 )
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_http import PlacementTransport
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_http import PlacementTransport
 from placement_world import client_of_placement
 
 Fault = Callable[[str, str], PlacementError | None]

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from compute.compute_world import DOCUMENT, IMPATIENT, configured, machine
-from corewise.compute.hosts import Hosts
-from corewise.compute.options import ComputeOptions
-from corewise.compute.program import HostAgent
-from corewise.compute.remote import RemoteAgent, TLSFiles, remote_hosts
 from corewise.kube.certificates import Authority, KeyPair
 from corewise.service.options import Address
+from corewise_openstack.compute.hosts import Hosts
+from corewise_openstack.compute.options import ComputeOptions
+from corewise_openstack.compute.program import HostAgent
+from corewise_openstack.compute.remote import RemoteAgent, TLSFiles, remote_hosts
 from placement_world import client_of_placement
 
 NOW = datetime.now(UTC)

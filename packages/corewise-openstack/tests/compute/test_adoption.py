@@ -25,13 +25,13 @@ import pytest
 from msgspec.structs import replace
 
 from compute.compute_world import guest, machine
-from corewise.compute.adoption import Followed, LedgerChangeKind, follow, record_of_domain
-from corewise.compute.hosts import conflicts_of
-from corewise.compute.ledger import GuestRecord, GuestState
-from corewise.compute.machine_file import parse_machine
-from corewise.openstack.libvirt_xml import Domain, read_domain
+from corewise.config.machine_file import parse_machine
 from corewise.topology import CPUSet, Host
-from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
+from corewise_openstack.compute.adoption import Followed, LedgerChangeKind, follow, record_of_domain
+from corewise_openstack.compute.hosts import conflicts_of
+from corewise_openstack.compute.ledger import GuestRecord, GuestState
+from corewise_openstack.openstack.libvirt_xml import Domain, read_domain
+from corewise_openstack.vocabulary.guests import CPUPolicy, ThreadPolicy
 
 NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
 

@@ -14,14 +14,14 @@ import pytest
 
 from compute.compute_world import guest, hosts_in, put_host
 from compute.driver_domains import URI, Domains, dies_after
-from corewise.compute.applying import ApplyJournal, apply, journal_of, planned_changes, undo
-from corewise.compute.errors import GuestUnknown, JournalUnusable
-from corewise.compute.hosts import ComputeHost
-from corewise.compute.ledger import CellRecord, GuestRecord, GuestState
-from corewise.openstack.errors import DomainGone, LibvirtError
-from corewise.openstack.libvirt import Libvirt, connected
-from corewise.openstack.libvirt_pins import DomainChange, SettingKind, settings_in
-from corewise.vocabulary.guests import CPUPolicy
+from corewise_openstack.compute.applying import ApplyJournal, apply, journal_of, planned_changes, undo
+from corewise_openstack.compute.errors import GuestUnknown, JournalUnusable
+from corewise_openstack.compute.hosts import ComputeHost
+from corewise_openstack.compute.ledger import CellRecord, GuestRecord, GuestState
+from corewise_openstack.openstack.errors import DomainGone, LibvirtError
+from corewise_openstack.openstack.libvirt import Libvirt, connected
+from corewise_openstack.openstack.libvirt_pins import DomainChange, SettingKind, settings_in
+from corewise_openstack.vocabulary.guests import CPUPolicy
 
 OPTIONS = {"cpu_dedicated_set": "2-7", "cpu_shared_set": "0-1"}
 PINNED = {f"vcpupin {own}": f'cpuset="{own + 2}"' for own in range(4)}
@@ -176,7 +176,7 @@ def test_a_write_that_died_is_taken_back_by_undo(
 def test_a_call_that_libvirt_refuses_takes_back_those_before_it(
     applied: Applied, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from corewise.openstack import libvirt as adapter  # noqa: PLC0415 - what is replaced
+    from corewise_openstack.openstack import libvirt as adapter  # noqa: PLC0415 - what is replaced
 
     real = adapter._write_live
 

@@ -22,10 +22,10 @@ from click.testing import CliRunner
 from compute.compute_world import World, guest, request, wanted
 from corewise.cli import corewise
 from corewise.cli.errors import Failure
-from corewise.compute.beside_nova import MARK, NovaGivesCPUs, ProviderOfNova
-from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.vocabulary.placement import NOVA_TRAITS
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.beside_nova import MARK, NovaGivesCPUs, ProviderOfNova
+from corewise_openstack.compute.verdicts import NoValidHost, Placed
+from corewise_openstack.vocabulary.placement import NOVA_TRAITS
 from placement_world import guest as consumer
 
 HOST = "n1"

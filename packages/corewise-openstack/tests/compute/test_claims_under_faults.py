@@ -8,20 +8,20 @@ import pytest
 
 from compute.compute_world import World, guest, request, wanted
 from compute.faults import Fault, Faulty, down, forbidden, on_writes, storm, unauthorized
-from corewise.compute.errors import GuestExists
-from corewise.compute.ledger import GuestState
-from corewise.compute.placement import PlacementOffers
-from corewise.compute.scheduling import GuestScheduler
-from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.openstack.errors import (
+from corewise_openstack.compute.errors import GuestExists
+from corewise_openstack.compute.ledger import GuestState
+from corewise_openstack.compute.placement import PlacementOffers
+from corewise_openstack.compute.scheduling import GuestScheduler
+from corewise_openstack.compute.verdicts import NoValidHost, Placed
+from corewise_openstack.openstack.errors import (
     ConflictStorm,
     PlacementDown,
     PlacementError,
     PlacementForbidden,
     PlacementUnauthorized,
 )
-from corewise.openstack.placement_writes import Patience
-from corewise.vocabulary.placement import PCPU
+from corewise_openstack.openstack.placement_writes import Patience
+from corewise_openstack.vocabulary.placement import PCPU
 from placement_world import client_of_placement
 from placement_world import guest as consumer
 

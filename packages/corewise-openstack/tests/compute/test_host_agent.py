@@ -10,18 +10,18 @@ import pytest
 from compute.agent_scene import HOST, Scene, run_for
 from compute.compute_world import DOCUMENT, IMPATIENT, configured, guest, hosts_in, request, wanted
 from compute.faults import down, storm
-from corewise.compute.adoption import LedgerChangeKind
-from corewise.compute.beside_nova import NovaGivesCPUs, ProviderOfNova
-from corewise.compute.errors import FileUnusable, LedgerDamaged
-from corewise.compute.hosts import OptionsUnusable
-from corewise.compute.placement import PlacementOffers
-from corewise.compute.program import run_pass
-from corewise.compute.scheduling import GuestScheduler, pin
-from corewise.compute.verdicts import Placed
-from corewise.openstack.errors import ConflictStorm, NovaConfError, ProviderAwaited
 from corewise.vocabulary import metrics
-from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.adoption import LedgerChangeKind
+from corewise_openstack.compute.beside_nova import NovaGivesCPUs, ProviderOfNova
+from corewise_openstack.compute.errors import FileUnusable, LedgerDamaged
+from corewise_openstack.compute.hosts import OptionsUnusable
+from corewise_openstack.compute.placement import PlacementOffers
+from corewise_openstack.compute.program import run_pass
+from corewise_openstack.compute.scheduling import GuestScheduler, pin
+from corewise_openstack.compute.verdicts import Placed
+from corewise_openstack.openstack.errors import ConflictStorm, NovaConfError, ProviderAwaited
+from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
 
 
 def test_one_pass_brings_placement_to_the_documents_figures_and_the_next_writes_nothing(scene: Scene) -> None:

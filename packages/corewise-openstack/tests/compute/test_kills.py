@@ -20,13 +20,13 @@ from compute.compute_world import IMPATIENT, World, configured, guest, request, 
 from compute.faults import Faulty
 from compute.test_moves import Killed
 from compute.test_upgrade import DEDICATED, FLOATING, HELD_AFTER, HOST, ISOLATED, PINNED, Upgrade
-from corewise.compute.errors import GuestExists, GuestUnknown
-from corewise.compute.ledger import GuestState
-from corewise.compute.options import ComputeOptions
-from corewise.compute.program import run_pass
-from corewise.openstack.errors import PlacementError
-from corewise.openstack.placement_client import PlacementClient
-from corewise.vocabulary.placement import PCPU
+from corewise_openstack.compute.errors import GuestExists, GuestUnknown
+from corewise_openstack.compute.ledger import GuestState
+from corewise_openstack.compute.options import ComputeOptions
+from corewise_openstack.compute.program import run_pass
+from corewise_openstack.openstack.errors import PlacementError
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.vocabulary.placement import PCPU
 from placement_world import client_of_placement, emptied
 
 UPGRADED = {"cpu_dedicated_set": "0-11", "cpu_shared_set": "12-23"}

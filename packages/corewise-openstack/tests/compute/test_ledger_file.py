@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
-from corewise.compute.ledger import CellRecord, GuestRecord, GuestState, HostRecord, LedgerFile
 from corewise.topology import CPUSet
-from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
+from corewise_openstack.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
+from corewise_openstack.compute.ledger import CellRecord, GuestRecord, GuestState, HostRecord, LedgerFile
+from corewise_openstack.vocabulary.guests import CPUPolicy, ThreadPolicy
 
 GUEST = GuestRecord(
     state=GuestState.HELD,

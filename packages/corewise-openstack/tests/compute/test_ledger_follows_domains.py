@@ -18,20 +18,20 @@ from compute.agent_scene import HOST, Scene, run_for
 from compute.compute_world import DOCUMENT, IMPATIENT, configured, guest, hosts_in, request, wanted
 from compute.driver_domains import URI, Domains, dies_after
 from compute.faults import down, on_writes
-from corewise.compute import host_state
-from corewise.compute.errors import LedgerBusy
-from corewise.compute.ledger import GuestRecord, LedgerFile
-from corewise.compute.options import ComputeOptions
-from corewise.compute.placement import PlacementOffers
-from corewise.compute.program import HostAgent
-from corewise.compute.scheduling import GuestScheduler
-from corewise.compute.verdicts import Placed
-from corewise.openstack.errors import LibvirtError, PlacementDown
-from corewise.openstack.libvirt import Libvirt, connected
-from corewise.openstack.libvirt_xml import Domain
 from corewise.vocabulary import metrics
-from corewise.vocabulary.placement import PCPU, VCPU, Consumer
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute import host_state
+from corewise_openstack.compute.errors import LedgerBusy
+from corewise_openstack.compute.ledger import GuestRecord, LedgerFile
+from corewise_openstack.compute.options import ComputeOptions
+from corewise_openstack.compute.placement import PlacementOffers
+from corewise_openstack.compute.program import HostAgent
+from corewise_openstack.compute.scheduling import GuestScheduler
+from corewise_openstack.compute.verdicts import Placed
+from corewise_openstack.openstack.errors import LibvirtError, PlacementDown
+from corewise_openstack.openstack.libvirt import Libvirt, connected
+from corewise_openstack.openstack.libvirt_xml import Domain
+from corewise_openstack.vocabulary.placement import PCPU, VCPU, Consumer
 
 GRACE = 600.0
 

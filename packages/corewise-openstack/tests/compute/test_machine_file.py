@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from corewise.cli import corewise
-from corewise.compute.machine_file import parse_machine
+from corewise.config.machine_file import parse_machine
 from corewise.kernel.machine import read_machine
 from corewise.topology import CPUSet
 from kernel import machine_trees

@@ -18,20 +18,20 @@ import pytest
 
 from compute.compute_world import IMPATIENT, World, guest, request, wanted
 from compute.faults import Faulty, down, on_writes
-from corewise.compute.adoption import follow
-from corewise.compute.errors import GuestMoving, GuestNotMoving, GuestUnknown, SourceAlive
-from corewise.compute.ledger import GuestState, HostRecord, LedgerFile, MovePhase
-from corewise.compute.moving import GuestMover, WantedMove
-from corewise.compute.placement import PlacementOffers
-from corewise.compute.remote import RemoteAgent
-from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.openstack.errors import PlacementDown
-from corewise.openstack.libvirt_xml import Domain
-from corewise.openstack.placement_client import PlacementClient
 from corewise.pinning.ledger import Refusal
 from corewise.quantities import Bytes
-from corewise.vocabulary.placement import MEMORY_MB, MIGRATION, PCPU, VCPU
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.adoption import follow
+from corewise_openstack.compute.errors import GuestMoving, GuestNotMoving, GuestUnknown, SourceAlive
+from corewise_openstack.compute.ledger import GuestState, HostRecord, LedgerFile, MovePhase
+from corewise_openstack.compute.moving import GuestMover, WantedMove
+from corewise_openstack.compute.placement import PlacementOffers
+from corewise_openstack.compute.remote import RemoteAgent
+from corewise_openstack.compute.verdicts import NoValidHost, Placed
+from corewise_openstack.openstack.errors import PlacementDown
+from corewise_openstack.openstack.libvirt_xml import Domain
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.vocabulary.placement import MEMORY_MB, MIGRATION, PCPU, VCPU
 from placement_world import client_of_placement, emptied
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}

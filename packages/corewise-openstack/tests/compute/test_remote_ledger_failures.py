@@ -34,14 +34,14 @@ import pytest
 
 from compute.compute_world import World, guest, request
 from compute.ledger_agents import ANOTHER, LOOPBACK, NOW, OURS, Certificates, Running, agent_options, running
-from corewise.compute.errors import AgentFailed, AgentIncompatible, AgentUnreachable, AgentUntrusted
-from corewise.compute.ledger import GuestClaim, GuestRecord
-from corewise.compute.remote import RemoteAgent, TLSFiles
 from corewise.pinning.ledger import Refusal
 from corewise.service.options import OptionsError
 from corewise.vocabulary.metrics import HTTP_REFUSED
-from corewise.vocabulary.placement import DISK_GB, PCPU
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.errors import AgentFailed, AgentIncompatible, AgentUnreachable, AgentUntrusted
+from corewise_openstack.compute.ledger import GuestClaim, GuestRecord
+from corewise_openstack.compute.remote import RemoteAgent, TLSFiles
+from corewise_openstack.vocabulary.placement import DISK_GB, PCPU
 from placement_world import host
 
 OLD = timedelta(days=2)

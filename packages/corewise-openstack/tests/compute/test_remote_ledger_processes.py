@@ -22,10 +22,10 @@ from typing import Any, cast
 import pytest
 
 from compute.compute_world import DOCUMENT, World, configured, guest, hosts_in, machine
-from corewise.openstack.embedded import EmbeddedPlacement, served, start
-from corewise.vocabulary.placement import PCPU
+from corewise_openstack.openstack.embedded import EmbeddedPlacement, served, start
+from corewise_openstack.vocabulary.placement import PCPU
 
-DOCS = Path(__file__).parents[2] / "docs" / "ledger.md"
+DOCS = Path(__file__).parents[4] / "docs" / "ledger.md"
 HOST = "localhost"
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")

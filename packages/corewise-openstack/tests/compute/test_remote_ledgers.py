@@ -23,14 +23,14 @@ import pytest
 
 from compute.compute_world import IMPATIENT, World, guest, hosts_in, request, wanted
 from compute.ledger_agents import Certificates, Running, agent_options, running
-from corewise.compute.hosts import Hosts
-from corewise.compute.offers import LocalOffers
-from corewise.compute.placement import PlacementOffers
-from corewise.compute.scheduling import GuestScheduler
-from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.vocabulary.metrics import COMPUTE_CLAIMS
-from corewise.vocabulary.placement import PCPU
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.hosts import Hosts
+from corewise_openstack.compute.offers import LocalOffers
+from corewise_openstack.compute.placement import PlacementOffers
+from corewise_openstack.compute.scheduling import GuestScheduler
+from corewise_openstack.compute.verdicts import NoValidHost, Placed
+from corewise_openstack.vocabulary.placement import PCPU
 from placement_world import client_of_placement
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}

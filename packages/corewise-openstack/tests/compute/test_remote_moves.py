@@ -39,17 +39,17 @@ from compute.test_moves import (
     revert,
     to_b,
 )
-from corewise.compute.errors import AgentFailed, AgentUnreachable, GuestNotMoving
-from corewise.compute.hosts import Hosts
-from corewise.compute.ledger import GuestClaim
-from corewise.compute.ledger_api import LedgerPatch
-from corewise.compute.moving import GuestMover, WantedMove
-from corewise.compute.placement import PlacementOffers
-from corewise.compute.remote import RemoteAgent
-from corewise.openstack.placement_client import PlacementClient
-from corewise.vocabulary.guests import GuestCPUs
 from corewise.vocabulary.metrics import COMPUTE_CLAIMS
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.errors import AgentFailed, AgentUnreachable, GuestNotMoving
+from corewise_openstack.compute.hosts import Hosts
+from corewise_openstack.compute.ledger import GuestClaim
+from corewise_openstack.compute.ledger_api import LedgerPatch
+from corewise_openstack.compute.moving import GuestMover, WantedMove
+from corewise_openstack.compute.placement import PlacementOffers
+from corewise_openstack.compute.remote import RemoteAgent
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.vocabulary.guests import GuestCPUs
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
 

@@ -9,15 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from compute.compute_world import World, guest, request, wanted
-from corewise.compute.errors import GuestExists, GuestUnknown, LedgerDamaged
-from corewise.compute.ledger import GuestState
-from corewise.compute.placement import PlacementOffers
-from corewise.compute.scheduling import GuestScheduler
-from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.topology import CPUSet
-from corewise.tracking import Compat, GuestRequest
-from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.errors import GuestExists, GuestUnknown, LedgerDamaged
+from corewise_openstack.compute.ledger import GuestState
+from corewise_openstack.compute.placement import PlacementOffers
+from corewise_openstack.compute.scheduling import GuestScheduler
+from corewise_openstack.compute.verdicts import NoValidHost, Placed
+from corewise_openstack.tracking import Compat, GuestRequest
+from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
 
 Examples = Mapping[str, Mapping[str, str]]
 SMT, NO_SMT = "smt", "no-smt"

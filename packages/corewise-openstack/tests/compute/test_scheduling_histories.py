@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from compute.compute_world import guest, machine, request, wanted
-from corewise.compute.hosts import ComputeHost, Hosts, settings_of
-from corewise.compute.ledger import MemoryLedger
-from corewise.compute.machine_file import parse_machine
-from corewise.compute.offers import LocalOffers, inventories
-from corewise.compute.scheduling import GuestScheduler
-from corewise.compute.verdicts import Placed, weighed
+from corewise.config.machine_file import parse_machine
 from corewise.topology import Host
-from corewise.tracking import Compat, HostOptions, HostSettings
-from corewise.vocabulary.placement import PCPU, VCPU
+from corewise_openstack.compute.hosts import ComputeHost, Hosts, settings_of
+from corewise_openstack.compute.ledger import MemoryLedger
+from corewise_openstack.compute.offers import LocalOffers, inventories
+from corewise_openstack.compute.scheduling import GuestScheduler
+from corewise_openstack.compute.verdicts import Placed, weighed
+from corewise_openstack.tracking import Compat, HostOptions, HostSettings
+from corewise_openstack.vocabulary.placement import PCPU, VCPU
 
 OPTIONS = {
     "smt": HostOptions(cpu_dedicated_set="2-9,14-21", cpu_shared_set="10-13,22-23"),

@@ -8,15 +8,15 @@ import pytest
 
 from compute.compute_world import IMPATIENT, World, configured, guest, request, wanted
 from compute.faults import Faulty, storm
-from corewise.actions import Reshape
-from corewise.compute.hosts import ComputeHost
-from corewise.compute.offering import Offering, ReshapeImpossible, note_moves
-from corewise.compute.placement import Reporter
-from corewise.compute.verdicts import Placed
-from corewise.openstack.errors import ConflictStorm
-from corewise.tracking import Compat
-from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.actions import Reshape
+from corewise_openstack.compute.hosts import ComputeHost
+from corewise_openstack.compute.offering import Offering, ReshapeImpossible, note_moves
+from corewise_openstack.compute.placement import Reporter
+from corewise_openstack.compute.verdicts import Placed
+from corewise_openstack.openstack.errors import ConflictStorm
+from corewise_openstack.tracking import Compat
+from corewise_openstack.vocabulary.placement import MEMORY_MB, PCPU, VCPU
 
 HOST = "old"
 DEDICATED = {"hw:cpu_policy": "dedicated"}

@@ -20,8 +20,8 @@ from click.testing import CliRunner, Result
 from compute.compute_world import DOCUMENT, World, configured, guest, put_host
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
-from corewise.openstack.embedded import served, start
-from corewise.vocabulary.placement import PCPU
+from corewise_openstack.openstack.embedded import served, start
+from corewise_openstack.vocabulary.placement import PCPU
 from kernel.machine_trees import Tree
 from placement_world import client_of_placement, emptied
 

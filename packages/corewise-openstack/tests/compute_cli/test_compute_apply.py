@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_compute_commands import DEDICATED, ends, run
 from compute.compute_world import configured, guest, machine
 from compute.driver_domains import URI, Domains, driver
+from compute_cli.test_compute_commands import DEDICATED, ends, run
 from corewise.cli.errors import ExitCode
 
 domains = pytest.fixture(driver, name="domains")

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from compute.compute_world import DOCUMENT, configured, guest, machine
 from corewise.cli import corewise
-from corewise.cli.compute_options import host_name, nova_conf
 from corewise.cli.errors import ExitCode, Failure
-from corewise.compute.ledger import LedgerFile
+from corewise_openstack.cli.options import host_name, nova_conf
+from corewise_openstack.compute.ledger import LedgerFile
 from kernel import machine_trees
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}

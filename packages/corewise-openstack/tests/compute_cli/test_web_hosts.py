@@ -13,13 +13,13 @@ from click.testing import CliRunner
 
 from compute.compute_world import hosts_in, put_host, report
 from corewise.cli import corewise, web_page
-from corewise.cli.compute_options import PlacementChoice
-from corewise.cli.web_views.hosts import FlavorNotTried, HostViews
 from corewise.cli.web_views.views import UnknownObject, WebViews
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
-from corewise.tracking import Compat
 from corewise.vocabulary.errors import OperationalError
+from corewise_openstack.cli.options import PlacementChoice
+from corewise_openstack.cli.page import FlavorNotTried, HostViews
+from corewise_openstack.tracking import Compat
 from placement_world import client_of_placement, emptied
 
 FLAVOR = {"name": "f", "vcpus": 8, "ram": 1024, "disk": 0, "extra_specs": {"hw:cpu_policy": "dedicated"}}
@@ -149,6 +149,7 @@ def test_the_placement_of_the_options_says_what_an_upgrade_would_move(
     where = ["--compute-hosts", str(folder), "--placement-url", "http://127.0.0.1:1"]
     result = CliRunner().invoke(corewise, ["web", "--kubeconfig", str(kubeconfig), *where])
     assert result.exit_code == 0, result.output
-    shown = HostViews(lambda: hosts_in(folder), Compat.SPEC, given[0].placement)
+    shown = given[0].compute_hosts
+    assert shown is not None
     with pytest.raises(OperationalError, match=r"127\.0\.0\.1:1"):
         shown.document("h1")

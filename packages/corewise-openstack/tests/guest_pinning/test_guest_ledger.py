@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, HostCell
 from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.guest_pinning.ledger import CellPins, GuestLedger, GuestPins, HostCell
 
 
 def cpus(text: str) -> CPUSet:

@@ -10,13 +10,19 @@ from dataclasses import replace
 
 import pytest
 
-from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, HostCell, host_cells
-from corewise.pinning.guest_placement import place
 from corewise.pinning.ledger import Refusal
 from corewise.quantities import Bytes
 from corewise.topology import CPUSet, Host, NumaMemory, Thread, Topology
-from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.guest_pinning.ledger import CellPins, GuestLedger, GuestPins, HostCell, host_cells
+from corewise_openstack.guest_pinning.placement import place
+from corewise_openstack.vocabulary.guests import (
+    CPUPolicy,
+    EmulatorThreads,
+    GuestCPUs,
+    GuestNode,
+    ThreadPolicy,
+)
 
 PREFER, REQUIRE, ISOLATE = ThreadPolicy.PREFER, ThreadPolicy.REQUIRE, ThreadPolicy.ISOLATE
 GIB = 1 << 30

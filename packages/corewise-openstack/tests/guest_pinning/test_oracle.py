@@ -18,11 +18,17 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from corewise.pinning.guest_ledger import GuestLedger, GuestPins, HostCell, mask_of
-from corewise.pinning.guest_placement import _Matching, assign, place
 from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
-from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
+from corewise_openstack.guest_pinning.ledger import GuestLedger, GuestPins, HostCell, mask_of
+from corewise_openstack.guest_pinning.placement import _Matching, assign, place
+from corewise_openstack.vocabulary.guests import (
+    CPUPolicy,
+    EmulatorThreads,
+    GuestCPUs,
+    GuestNode,
+    ThreadPolicy,
+)
 
 POLICIES = (None, ThreadPolicy.PREFER, ThreadPolicy.REQUIRE, ThreadPolicy.ISOLATE)
 

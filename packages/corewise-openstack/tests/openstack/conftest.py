@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from corewise.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_client import PlacementClient
 from placement_world import client_of_placement, emptied
 
 

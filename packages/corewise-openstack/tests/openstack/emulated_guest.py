@@ -23,10 +23,10 @@ from typing import Any
 from click.testing import CliRunner
 
 from corewise.cli import corewise
-from corewise.compute.ledger import CellRecord, GuestRecord, GuestState, LedgerFile
-from corewise.openstack.libvirt import connected
 from corewise.topology import Host
-from corewise.vocabulary.guests import CPUPolicy
+from corewise_openstack.compute.ledger import CellRecord, GuestRecord, GuestState, LedgerFile
+from corewise_openstack.openstack.libvirt import connected
+from corewise_openstack.vocabulary.guests import CPUPolicy
 
 UUID = "8a2f6c6e-0f0e-4c47-9f0d-0a2c1a2b3c4d"
 GUEST = f"""

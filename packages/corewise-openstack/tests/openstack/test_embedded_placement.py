@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from corewise.openstack.embedded import served, start
-from corewise.openstack.errors import EmbeddedError
-from corewise.openstack.placement_access import endpoint_client
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_writes import claim
-from corewise.vocabulary.placement import PCPU
+from corewise_openstack.openstack.embedded import served, start
+from corewise_openstack.openstack.errors import EmbeddedError
+from corewise_openstack.openstack.placement_access import endpoint_client
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_writes import claim
+from corewise_openstack.vocabulary.placement import PCPU
 from placement_world import client_of_placement, host, pinned_guest
 
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from corewise.openstack.embedded import start
-from corewise.openstack.embedded import in_process_client
-from corewise.openstack.errors import EmbeddedError
-from corewise.openstack.placement_writes import claim, ensure_provider
-from corewise.vocabulary.placement import Consumer, Inventory
+from corewise_openstack.openstack.embedded import start
+from corewise_openstack.openstack.embedded import in_process_client
+from corewise_openstack.openstack.errors import EmbeddedError
+from corewise_openstack.openstack.placement_writes import claim, ensure_provider
+from corewise_openstack.vocabulary.placement import Consumer, Inventory
 try:
     client = in_process_client(start(Path(sys.argv[1]), patience=float(sys.argv[3])))
 except EmbeddedError as error:

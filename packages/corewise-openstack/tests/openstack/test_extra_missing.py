@@ -1,47 +1,29 @@
-"""Without the extra, every way into the adapter says which package is missing and how to get it."""
+"""libvirt's Python package is an extra: what needs it says how to get it, and nothing else imports it."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-import pytest
-
-from corewise.vocabulary.errors import install_hint
-
-WAYS = {
-    "oslo_config": ("corewise.openstack.nova_conf", "", "openstack"),
-    "keystoneauth1": ("corewise.openstack.placement_http", "", "openstack"),
-    "placement": ("corewise.openstack.embedded", ".start()", "openstack"),
-    "openstack": ("corewise.openstack.placement_access", ".cloud_client()", "openstack"),
-    "libvirt": ("corewise.openstack.libvirt", ".connected().__enter__()", "libvirt"),
-}
+WITHOUT = "import sys; sys.modules['libvirt'] = None\n"
 
 
-@pytest.mark.parametrize("package", WAYS)
-def test_a_missing_package_is_named_with_the_extra_that_has_it(package: str) -> None:
-    module, call, extra = WAYS[package]
-    program = f"""
-import importlib, sys
-from corewise.openstack.errors import ExtraMissing
-sys.modules[{package!r}] = None
-try:
-    importlib.import_module({module!r}){call}
-except ExtraMissing as error:
-    print(error.extra, error.hint)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.stderr, done.stdout) == (
-        "",
-        f"{extra} {install_hint(extra)}\n",
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT + program], capture_output=True, text=True, check=False
     )
 
 
-def test_errors_and_documents_need_no_package_of_either_extra() -> None:
-    program = f"""
-import sys
-sys.modules |= dict.fromkeys({list(WAYS)!r})
-import corewise.openstack.errors, corewise.openstack.libvirt_xml, corewise.openstack.libvirt
-import corewise.vocabulary.placement, corewise.actions
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
+def test_missing_libvirt_package_is_named() -> None:
+    done = run("from corewise.cli import main; main(['topology', '--libvirt', 'test:///default'])")
+    assert done.returncode == 5
+    assert "the Python package libvirt-python is not installed" in done.stderr
+    assert "make libvirt" in done.stderr
+
+
+def test_documents_and_errors_need_no_libvirt() -> None:
+    done = run(
+        "import corewise_openstack.openstack.errors, corewise_openstack.openstack.libvirt_xml, "
+        "corewise_openstack.openstack.libvirt, corewise_openstack.cli.page"
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -22,22 +22,27 @@ from pathlib import Path
 
 import pytest
 
-from corewise.compute.options import ComputeOptions
-from corewise.compute.program import HostAgent, Passed
 from corewise.kube.certificates import Authority
-from corewise.openstack import placement_http
-from corewise.openstack.embedded import served, start
-from corewise.openstack.errors import (
+from corewise.vocabulary import metrics
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.options import ComputeOptions
+from corewise_openstack.compute.program import HostAgent, Passed
+from corewise_openstack.openstack import placement_http
+from corewise_openstack.openstack.embedded import served, start
+from corewise_openstack.openstack.errors import (
     CredentialsError,
     PlacementDown,
     PlacementUnauthorized,
     PlacementUntrusted,
 )
-from corewise.openstack.nova_conf import read_nova_conf
-from corewise.openstack.placement_access import cloud_client, endpoint_client, nova_conf_client, quietly
-from corewise.openstack.placement_client import PlacementClient
-from corewise.vocabulary import metrics
-from corewise.vocabulary.reasons import Reason
+from corewise_openstack.openstack.nova_conf import read_nova_conf
+from corewise_openstack.openstack.placement_access import (
+    cloud_client,
+    endpoint_client,
+    nova_conf_client,
+    quietly,
+)
+from corewise_openstack.openstack.placement_client import PlacementClient
 from keystone_server import CREDENTIAL, PASSWORD, SECRET, Keystone, running_identity
 from virtual_time import VirtualClock, run_virtual
 

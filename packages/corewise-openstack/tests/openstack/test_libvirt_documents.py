@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.openstack.errors import LibvirtXMLError
-from corewise.openstack.libvirt_xml import CPUTuning, read_domain, read_host, tuned
 from corewise.quantities import Bytes
 from corewise.topology import LARGEST_CPU, CPUSet, LastLevelCache, NumaMemory
+from corewise_openstack.openstack.errors import LibvirtXMLError
+from corewise_openstack.openstack.libvirt_xml import CPUTuning, read_domain, read_host, tuned
 
 GIB = 2**30
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from corewise.kernel.machine import read_machine
-from corewise.openstack.errors import LibvirtError
-from corewise.openstack.libvirt import connected
-from corewise.openstack.libvirt_xml import CPUTuning
 from corewise.topology import CPUSet
+from corewise_openstack.openstack.errors import LibvirtError
+from corewise_openstack.openstack.libvirt import connected
+from corewise_openstack.openstack.libvirt_xml import CPUTuning
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("libvirt") is None,

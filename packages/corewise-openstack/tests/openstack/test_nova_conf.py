@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corewise.openstack.errors import NovaConfError
-from corewise.openstack.nova_conf import NovaConf, read_nova_conf
+from corewise_openstack.openstack.errors import NovaConfError
+from corewise_openstack.openstack.nova_conf import NovaConf, read_nova_conf
 
 DOCUMENT = """
 [DEFAULT]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from corewise.openstack.embedded import served, start
-from corewise.openstack.errors import CredentialsError, PlacementDown, PlacementUnauthorized
-from corewise.openstack.nova_conf import read_nova_conf
-from corewise.openstack.placement_access import cloud_client, nova_conf_client, quietly
-from corewise.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.embedded import served, start
+from corewise_openstack.openstack.errors import CredentialsError, PlacementDown, PlacementUnauthorized
+from corewise_openstack.openstack.nova_conf import read_nova_conf
+from corewise_openstack.openstack.placement_access import cloud_client, nova_conf_client, quietly
+from corewise_openstack.openstack.placement_client import PlacementClient
 from keystone_server import PASSWORD, running_keystone
 
 

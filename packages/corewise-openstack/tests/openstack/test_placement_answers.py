@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.openstack.errors import ConflictStorm, UnexpectedAnswer
-from corewise.openstack.placement_client import (
+from corewise_openstack.openstack.errors import ConflictStorm, UnexpectedAnswer
+from corewise_openstack.openstack.placement_client import (
     PlacementClient,
     consumer_body,
     encoded,
     inventories_body,
     version_for,
 )
-from corewise.openstack.placement_http import NEWEST, PlacementTransport
-from corewise.vocabulary.placement import PCPU, Consumer, Inventory
+from corewise_openstack.openstack.placement_http import NEWEST, PlacementTransport
+from corewise_openstack.vocabulary.placement import PCPU, Consumer, Inventory
 
 CALLS: tuple[Callable[[PlacementClient], object], ...] = (
     lambda client: client.providers(),

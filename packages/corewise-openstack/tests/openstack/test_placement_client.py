@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from corewise.openstack.errors import (
+from corewise_openstack.openstack.errors import (
     ConcurrentUpdate,
     DoesNotFit,
     InventoryInUse,
@@ -16,9 +16,9 @@ from corewise.openstack.errors import (
     PlacementNotFound,
     UnknownTraits,
 )
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_http import NEWEST
-from corewise.vocabulary.placement import (
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_http import NEWEST
+from corewise_openstack.vocabulary.placement import (
     HYPER_THREADING_TRAIT,
     MEMORY_MB,
     PCPU,

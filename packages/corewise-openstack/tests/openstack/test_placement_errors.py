@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from keystoneauth1 import session
 from keystoneauth1.token_endpoint import Token
 
-from corewise.openstack.embedded import served, start
-from corewise.openstack.errors import (
+from corewise_openstack.openstack.embedded import served, start
+from corewise_openstack.openstack.errors import (
     AnswerRefusing,
     PlacementDown,
     PlacementError,
@@ -22,9 +22,9 @@ from corewise.openstack.errors import (
     UnexpectedAnswer,
     VersionTooOld,
 )
-from corewise.openstack.placement_access import UncheckedAdmin, adapter_client, endpoint_client
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_http import negotiate, refusal
+from corewise_openstack.openstack.placement_access import UncheckedAdmin, adapter_client, endpoint_client
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_http import negotiate, refusal
 from keystone_server import running_server
 from placement_world import host
 

@@ -17,10 +17,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from corewise.actions import Reshape, WriteInventories
-from corewise.openstack.placement_writes import claim, keep_provider, reshape
-from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Provider, ProviderUse
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.actions import Reshape, WriteInventories
+from corewise_openstack.openstack.placement_writes import claim, keep_provider, reshape
+from corewise_openstack.vocabulary.placement import PCPU, VCPU, Consumer, Provider, ProviderUse
 from placement_world import client_of_placement, emptied, host, offering, pinned_guest
 
 AMOUNTS = st.integers(1, 6)

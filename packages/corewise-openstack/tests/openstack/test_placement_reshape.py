@@ -8,12 +8,20 @@ from random import Random
 
 import pytest
 
-from corewise.actions import Reshape
-from corewise.openstack.errors import ConcurrentUpdate, ConflictStorm, DoesNotFit, PlacementError
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_writes import Patience, reshape
-from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Consumer, Inventory, Provider, ProviderUse
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.actions import Reshape
+from corewise_openstack.openstack.errors import ConcurrentUpdate, ConflictStorm, DoesNotFit, PlacementError
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_writes import Patience, reshape
+from corewise_openstack.vocabulary.placement import (
+    MEMORY_MB,
+    PCPU,
+    VCPU,
+    Consumer,
+    Inventory,
+    Provider,
+    ProviderUse,
+)
 from placement_world import client_of_placement, guest, host, offering
 
 NOW = Patience(attempts=4, sleep=lambda _: None)

@@ -8,10 +8,11 @@ from uuid import uuid4
 
 import pytest
 
-from corewise.actions import WriteInventories, WriteTraits
-from corewise.openstack.errors import ConflictStorm, PlacementConflict, UnknownTraits
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_writes import (
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.actions import WriteInventories, WriteTraits
+from corewise_openstack.openstack.errors import ConflictStorm, PlacementConflict, UnknownTraits
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_writes import (
     ATTEMPTS,
     Patience,
     ProviderWrite,
@@ -19,8 +20,7 @@ from corewise.openstack.placement_writes import (
     ensure_provider,
     keep_provider,
 )
-from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, Inventory, Provider
-from corewise.vocabulary.reasons import Reason
+from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, Inventory, Provider
 from placement_world import client_of_placement, guest, host, offering, pinned_guest
 
 WHY = Reason.RATIOS_WRITTEN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os_resource_classes
 import os_traits
 
-from corewise.vocabulary.placement import DISK_GB, HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU
+from corewise_openstack.vocabulary.placement import DISK_GB, HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU
 
 
 def test_our_classes_are_standard_ones() -> None:

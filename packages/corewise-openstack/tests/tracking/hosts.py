@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corewise.topology import CPUSet, Host, Thread, Topology
-from corewise.tracking import HostFacts
+from corewise_openstack.tracking import HostFacts
 
 
 def topology(cores: int = 24, threads: int = 2, nodes: int = 2) -> Topology:

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from corewise.tracking import Flavor, GuestRequest, Image, RequestRefusal, translate
-from corewise.tracking.extra_specs import SPECS, SpecRow, Support
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.tracking import Flavor, GuestRequest, Image, RequestRefusal, translate
+from corewise_openstack.tracking.extra_specs import SPECS, SpecRow, Support
 
 VALUES = {
     "hw:cpu_policy": "dedicated",

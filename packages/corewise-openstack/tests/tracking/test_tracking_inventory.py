@@ -7,10 +7,18 @@ from decimal import Decimal
 
 import pytest
 
-from corewise.actions import WriteInventories, WriteTraits
 from corewise.topology import CPUSet
-from corewise.tracking import Compat, HostFacts, HostOffer, HostOptions, check_options, next_write, offer
-from corewise.vocabulary.placement import Inventory, Provider
+from corewise_openstack.actions import WriteInventories, WriteTraits
+from corewise_openstack.tracking import (
+    Compat,
+    HostFacts,
+    HostOffer,
+    HostOptions,
+    check_options,
+    next_write,
+    offer,
+)
+from corewise_openstack.vocabulary.placement import Inventory, Provider
 from tracking.hosts import DOCUMENT, facts, facts_of, topology
 
 NEW = Provider("p-1", "n1", 0)

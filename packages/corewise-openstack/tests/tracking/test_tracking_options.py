@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.topology import CPUSet
-from corewise.tracking import Checked, Compat, HostedGuest, HostOptions, HostSettings, check_options
-from corewise.vocabulary.guests import CPUPolicy
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.tracking import Checked, Compat, HostedGuest, HostOptions, HostSettings, check_options
+from corewise_openstack.vocabulary.guests import CPUPolicy
 from tracking.hosts import facts
 
 SPEC, NOVA = Compat.SPEC, Compat.NOVA

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.topology import CPUSet
-from corewise.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
-from corewise.tracking.request import STANDARD_CLASSES
-from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
+from corewise_openstack.tracking.request import STANDARD_CLASSES
+from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
 
 SMT = "HW_CPU_HYPERTHREADING"
 

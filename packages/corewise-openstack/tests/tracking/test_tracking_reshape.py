@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.topology import CPUSet
-from corewise.tracking import (
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.tracking import (
     Compat,
     HostedGuest,
     HostOptions,
@@ -22,9 +23,8 @@ from corewise.tracking import (
     offer,
     plan_reshape,
 )
-from corewise.vocabulary.guests import ThreadPolicy
-from corewise.vocabulary.placement import Consumer, Inventory, Provider, ProviderUse
-from corewise.vocabulary.reasons import Reason
+from corewise_openstack.vocabulary.guests import ThreadPolicy
+from corewise_openstack.vocabulary.placement import Consumer, Inventory, Provider, ProviderUse
 from tracking.hosts import DOCUMENT, facts_of
 
 NEW = {"cpu_dedicated_set": "2-17", "cpu_shared_set": "18-47", "cpu_allocation_ratio": "8.0"}

@@ -8,8 +8,6 @@ executor.
   ``base`` is what kubelet computes from the pod's spec; it comes back when the owner releases the cgroup.
 - **Other cgroup settings** (weight, CPU set, memory limit): one owner at a time. ``base`` is written back
   when the owner releases it; None means the value found there, or what somebody else has written since.
-- **OpenStack Placement**: one write each, with the generations of the snapshot that was decided on. A
-  provider that has changed since is a conflict: it is read again, and decided anew.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from corewise.quantities import Microseconds, Quantity
-from corewise.vocabulary.placement import Consumer, Inventory, Provider
 from corewise.vocabulary.reasons import Reason
 
 
@@ -146,42 +143,5 @@ class WriteSetting:
     owner: SettingOwner
     value: str
     base: str | None
-    reason: Reason
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class WriteInventories:
-    """Replace all inventories of a provider."""
-
-    provider: str
-    generation: int
-    inventories: Mapping[str, Inventory]
-    reason: Reason
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTraits:
-    """Replace all traits of a provider."""
-
-    provider: str
-    generation: int
-    traits: frozenset[str]
-    reason: Reason
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reshape:
-    """Replace inventories of providers and allocations of consumers in one request, or change nothing.
-
-    ``providers`` have the wanted inventories and the generations that were read (their traits do not
-    count); ``consumers`` have the wanted allocations, all of them, and the generations that were read.
-    Consumers that are not named keep what they have.
-    """
-
-    providers: tuple[Provider, ...]
-    consumers: tuple[Consumer, ...]
     reason: Reason
     why: str

@@ -39,7 +39,7 @@ from kernel import machine_trees
 from kubedouble import LocalAPIServer
 from manager.world import PODS_NAMESPACE, World, eventually, small_cluster, until
 
-DEPLOY = Path(__file__).parents[2] / "deploy" / "agent"
+DEPLOY = Path(__file__).parents[4] / "deploy" / "agent"
 ACCOUNT = account("agent")
 NODE = "n1"
 BOOT = "11111111-2222-3333-4444-555555555555"

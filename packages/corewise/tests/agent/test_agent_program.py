@@ -314,5 +314,5 @@ print(*[name for name in sys.modules if name.startswith("corewise.pinning.")])
         "keystoneauth1",
         "libvirt",
         "corewise.pinning.choice",
-        "corewise.pinning.guest_placement",
+        "corewise_openstack.guest_pinning.placement",
     }

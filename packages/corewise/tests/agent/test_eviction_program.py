@@ -24,11 +24,11 @@ from corewise.agent.program import Agent
 from corewise.kernel.errors import JournalHeld
 from corewise.kube.client import Client
 from corewise.kube.resources import EVENTS, PODS, Resource
-from corewise.simulation.control_plane import apply
 from corewise.suppression.eviction import OfflineCandidate, Shortage
 from corewise.vocabulary.metrics import OFFLINE_EVICTION_SHORTAGE, OFFLINE_EVICTIONS
 from corewise.vocabulary.offline_report import EvictionReport
 from corewise.vocabulary.reasons import Reason
+from corewise_lab.control_plane import apply
 from kubedouble import LocalAPIServer
 from manager.world import PODS_NAMESPACE
 from tools import chart

@@ -20,13 +20,13 @@ from corewise.agent.cgroups import restore
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
+from experiments.suppression_proof.closed_loop import Sample, Series, figures
 from kernel.cgroup_writes import layout_here
 from real_load.agents import OPTION_1, OPTION_2, Agent
 from real_load.crew import Crew
 from real_load.kubelet_tree import marked_pod
 from real_load.runs import cpus_here
 from real_load.stated_node import BUSY, CPUS, FLOOR, FULL, QUIET, ROOMY, STEP, TIGHT, StatedNode, stated_node
-from tools.suppression_proof.closed_loop import Sample, Series, figures
 
 LAYOUT = layout_here(Version.V1)
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup v1 cpu controller")

@@ -21,7 +21,6 @@ from corewise.kube.config import load_config
 from corewise.kube.errors import Conflict
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.quantities import ONE, AmplifiedMilli, Bytes, Quantity, Ratio
-from corewise.simulation.control_plane import apply
 from corewise.topology import Topology
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
@@ -29,6 +28,7 @@ from corewise.vocabulary.names import (
     MACHINE_RAW_ALLOCATABLE,
     MACHINE_RAW_CAPACITY,
 )
+from corewise_lab.control_plane import apply
 from kernel import machine_trees
 from kubedouble import LocalAPIServer
 from kubedouble.patching.json_patch import merge_patch
@@ -316,7 +316,7 @@ def test_whatever_zones_there_are_one_change_is_enough_and_keeps_what_others_own
 async def test_an_api_server_takes_it_and_tells_of_a_conflict(
     api_server: LocalAPIServer, tmp_path: Path, intel: MachineReading
 ) -> None:
-    manifest = Path(__file__).parents[2] / "deploy/prerequisites/noderesourcetopology-crd.yaml"
+    manifest = Path(__file__).parents[4] / "deploy/prerequisites/noderesourcetopology-crd.yaml"
     resource = NODE_RESOURCE_TOPOLOGIES.typed(dict)
     api_server.write_kubeconfig(tmp_path / "kubeconfig")
     async with Client(load_config(str(tmp_path / "kubeconfig"))) as client:

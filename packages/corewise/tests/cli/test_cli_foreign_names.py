@@ -52,7 +52,7 @@ KINDS: dict[str, Resource[Any]] = {
     "CustomResourceDefinition": CRDS,
     **{each.kind: each for each in TEMPLATED},
 }
-CRD = Path(__file__).parents[2] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
+CRD = Path(__file__).parents[4] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
 GANG = "gang.scheduling.koordinator.sh/name"
 POD_SPEC = {"containers": [{"name": "c", "image": "i"}]}
 KEPT = "config.koordinator.sh/skip-update-resources"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from corewise.cli import corewise, svg
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.topology_drawing import cache_size
-from corewise.compute.machine_file import parse_machine
+from corewise.config.machine_file import parse_machine
 from kernel import machine_trees
 from kernel.machine_trees import CPUS
 

@@ -22,8 +22,6 @@ from click.testing import CliRunner
 
 from api_process import local_api_server
 from cli.offline_world import NOW, REPORT, aged, changed, labelled
-from corewise.assessment.cluster import ClusterContext
-from corewise.assessment.nodes import ManagedNode
 from corewise.cli import corewise, top_view
 from corewise.cli.config_file import KEYS, NOTHING_CONFIGURED
 from corewise.cli.offline_reports import node_report
@@ -45,14 +43,16 @@ from corewise.kube.resources import (
     NODES,
     PODS,
 )
+from corewise.planner.inputs import arrangement
+from corewise.ratios.cluster import ClusterContext
+from corewise.ratios.nodes import ManagedNode
 from corewise.scheduler.policy import policy_binding
-from corewise.simulation.control_plane import account_identity, acting_as, apply
-from corewise.simulation.planner_inputs import arrangement
 from corewise.vocabulary import names
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
 from corewise.vocabulary.offline_report import OfferState
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise_lab.control_plane import account_identity, acting_as, apply
 from manager.world import CRD, FAST, SLOW, normalization
 from node_records import recorded
 from tools import chart

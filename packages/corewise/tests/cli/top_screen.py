@@ -11,7 +11,6 @@ import msgspec
 from rich.console import Console
 
 from cli.offline_world import NOW
-from corewise.assessment.nodes import BoundPod, ManagedNode
 from corewise.cli.top_app import TopApp
 from corewise.cli.top_data import TopData
 from corewise.cli.top_view import PLAIN
@@ -20,6 +19,7 @@ from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SystemClock
 from corewise.kube.config import ClusterConfig
+from corewise.ratios.nodes import BoundPod, ManagedNode
 
 
 class StoppedClock(SystemClock):

@@ -9,15 +9,15 @@ import pytest
 
 from corewise.cli import completion, corewise, main
 from corewise.cli.errors import Failure
-from corewise.compute.errors import GuestExists
 from corewise.kernel import errors as kernel
 from corewise.kube import errors as kube
-from corewise.openstack import errors as openstack
 from corewise.prometheus import client as prometheus
 from corewise.service.options import OptionsError
 from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.exit_codes import ExitCode
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.errors import GuestExists
+from corewise_openstack.openstack import errors as openstack
 
 
 def kube_answer(code: int) -> OperationalError:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from corewise.openstack.nova_conf import OPTIONS
 from corewise.vocabulary.foreign_names import (
     COLOCATION_SWITCH,
     CONFIG_MAPS,
@@ -29,6 +28,7 @@ from corewise.vocabulary.foreign_names import (
     unserved_name,
 )
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, TABLE, NameKind
+from corewise_openstack.openstack.nova_conf import OPTIONS
 
 DOMAINS = ("koordinator.sh/", "volcano.sh/")
 UPSTREAM = Path(__file__).with_name("upstream_names.txt").read_text(encoding="utf-8").split()

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from corewise.amplification import unfolded
 from corewise.amplification.annotations import read_node
-from corewise.assessment.nodes import BoundPod, ManagedNode, view_of
 from corewise.engine import Cluster, Placement
 from corewise.engine.objects import PlacedPod, SchedulableNode
 from corewise.engine.reading import placement, pod_facts, read_node_facts
+from corewise.ratios.nodes import BoundPod, ManagedNode, view_of
 from corewise.topology import CPUSet
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,

@@ -10,7 +10,7 @@ import pytest
 from corewise.config.interference.metrics import Metric
 from corewise.interference.analysis import TypeFinding, analyse
 from corewise.interference.history import History, PodRecord, TimeSeries
-from corewise.simulation.contention import Contention, Memory, MemoryUse, contend
+from corewise_lab.contention import Contention, Memory, MemoryUse, contend
 from interference.simulated_history import DEFAULT
 
 MEMORY = Memory(bandwidth=100e9, llc=float(32 << 20))

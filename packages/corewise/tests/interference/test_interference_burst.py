@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tools.interference_burst import burst
-from tools.interference_burst.burst import AT_ONCE, PODS, WAYS, run
+from experiments.interference_burst import burst
+from experiments.interference_burst.burst import AT_ONCE, PODS, WAYS, run
 
 
 def test_sixty_pods_in_a_minute_spread_the_more_the_more_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 LIBRARY = "corewise/kernel/chase.so"
-NEEDED = ("pyproject.toml", "README.md", "LICENSE", "hatch_build.py", ".gitignore")
+NEEDED = ("pyproject.toml", "README.md", "LICENSE", "hatch_build.py")
 CODE = "src/corewise/kernel"
 needs_hatchling = pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed here")
 needs_compiler = pytest.mark.skipif(
@@ -30,7 +30,8 @@ def project(tmp_path: Path) -> Path:
     copy = tmp_path / "project"
     ignore = shutil.ignore_patterns("__pycache__", "*.so")
     shutil.copytree(PROJECT / CODE, copy / CODE, ignore=ignore)
-    shutil.copytree(PROJECT / "deploy", copy / "deploy")
+    shutil.copytree(PROJECT / "man", copy / "man")
+    shutil.copy(PROJECT.parents[1] / ".gitignore", copy)
     for path in ("src/corewise/__init__.py", *NEEDED):
         shutil.copy(PROJECT / path, copy / path)
     return copy

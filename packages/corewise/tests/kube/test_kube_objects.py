@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.assessment.nodes import BOUND_PODS
 from corewise.engine.objects import PLACED_PODS, TOPOLOGIES
 from corewise.kube import objects as sharing
 from corewise.kube.decoding import decode_object
 from corewise.kube.objects import EMPTY, ObjectMeta, Pod, PodStatus, ResourceRequirements
 from corewise.kube.resources import PODS, Resource
+from corewise.ratios.nodes import BOUND_PODS
 from corewise.vocabulary.names import CPU_TOPOLOGY, RESOURCE_STATUS
 
 POD = (

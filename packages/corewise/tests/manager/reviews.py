@@ -10,8 +10,6 @@ from typing import Any, cast
 import msgspec
 
 from corewise.amplification.amounts import FIELDS
-from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
-from corewise.assessment.nodes import BoundPod, ManagedNode, NodeView, view_of
 from corewise.config.colocation_profile import ColocationProfile
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.kube.client import Client
@@ -31,6 +29,8 @@ from corewise.manager.webhooks import (
     ConfigMapWebhook,
 )
 from corewise.prometheus.exposition import Exposition
+from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
+from corewise.ratios.nodes import BoundPod, ManagedNode, NodeView, view_of
 from corewise.service.webhooks import Review
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from corewise.assessment.cluster import interfering_webhook
 from corewise.kube.resources import ConfiguredWebhook, RuleWithOperations, WebhookConfiguration
 from corewise.manager.webhooks import mutating_configuration, validating_configuration
+from corewise.ratios.cluster import interfering_webhook
 from corewise.service.installation import client_config, includes
 from corewise.service.options import ServiceAddress
 

@@ -22,14 +22,14 @@ import msgspec
 import pytest
 
 from corewise.amplification.amounts import FIELDS
-from corewise.assessment.cluster import ClusterContext, read_configuration
-from corewise.assessment.nodes import ManagedNode, view_of
 from corewise.config import pod_patch
 from corewise.kube.admission import decode_review
 from corewise.kube.objects import ConfigMap
 from corewise.manager.busy_nodes import raised_on_busy_nodes
 from corewise.manager.pod_webhooks import PROFILE_PATH
 from corewise.manager.webhooks import APPLY_PROFILE, OFFLINE_PODS
+from corewise.ratios.cluster import ClusterContext, read_configuration
+from corewise.ratios.nodes import ManagedNode, view_of
 from corewise.service.webhooks import Answer
 from corewise.vocabulary.names import AMPLIFICATION_KEY, QOS_CLASS
 from kubedouble.schema.kinds import all_types

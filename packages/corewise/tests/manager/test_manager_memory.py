@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from assessment.test_assessment_decision import SETTLED, configured, view
 from corewise.actions import PatchNode, TouchNodeStatus
-from corewise.assessment.decision import assess
 from corewise.manager.reconciler import JUST_NOW, STALE_FOR, NodeMemory
+from corewise.ratios.decision import assess
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     recorded_applied,
 )
 from corewise.vocabulary.reasons import Reason
+from ratios.test_assessment_decision import SETTLED, configured, view
 
 
 def test_the_cache_is_stale_until_it_shows_what_was_written() -> None:

@@ -35,14 +35,14 @@ from corewise.manager.options import PODS_NAME, VALIDATING_NAME, OfflinePods
 from corewise.manager.webhooks import validating_configuration
 from corewise.service.installation import client_config
 from corewise.service.options import Address
-from corewise.simulation.control_plane import free_port
 from corewise.vocabulary.metrics import WEBHOOK_REQUESTS
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS
 from corewise.vocabulary.reasons import Reason
+from corewise_lab.control_plane import free_port
 from manager.test_manager_replicas import write_pair
 from manager.world import World, eventually
 
-CRD = Path(__file__).parents[2] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
+CRD = Path(__file__).parents[4] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
 PLAIN_PODS = PODS.typed(dict)
 PLAIN_PROFILES = COLOCATION_PROFILES.typed(dict)
 REQUESTS = {"cpu": "1500m", "memory": "1Gi"}

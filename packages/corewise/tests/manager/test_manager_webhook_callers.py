@@ -16,7 +16,7 @@ import pytest
 
 from corewise.kube.certificates import Authority
 from corewise.kube.errors import Invalid
-from corewise.service.doors import RefusalCause
+from corewise.service.http_servers import RefusalCause
 from corewise.vocabulary.metrics import HTTP_REFUSED
 from manager.world import World, until
 

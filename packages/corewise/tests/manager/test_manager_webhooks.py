@@ -15,8 +15,6 @@ from aiohttp import ClientSession, TCPConnector
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corewise.assessment.cluster import read_configuration
-from corewise.assessment.nodes import BoundPod
 from corewise.kube.admission import AdmissionRequest, decode_review
 from corewise.kube.errors import DecodeError
 from corewise.manager.webhooks import (
@@ -29,7 +27,9 @@ from corewise.manager.webhooks import (
     PROFILE,
 )
 from corewise.prometheus.exposition import Exposition
-from corewise.service.doors import WEBHOOKS
+from corewise.ratios.cluster import read_configuration
+from corewise.ratios.nodes import BoundPod
+from corewise.service.http_servers import WEBHOOKS
 from corewise.service.options import Address
 from corewise.service.webhooks import Answer, ReviewOutcome, Webhook, WebhookServer
 from corewise.vocabulary import metrics

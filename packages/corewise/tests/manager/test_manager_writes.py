@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from corewise.actions import NodeAction, PatchNode, TouchNodeStatus
-from corewise.assessment.nodes import MANAGED_NODES, ManagedNode
 from corewise.kube.cache import Cache
 from corewise.kube.resources import CONFIG_MAPS, PODS
 from corewise.manager.executor import body_of
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import Reconciler
 from corewise.manager.snapshot import Listeners, Snapshot
+from corewise.ratios.nodes import MANAGED_NODES, ManagedNode
 from corewise.service.program import Heartbeats
 from corewise.vocabulary import metrics
 from corewise.vocabulary.names import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from corewise.assessment.cluster import UNKNOWN, conflicts, read_configuration
 from corewise.config.colocation import NO_SUPPRESSION
 from corewise.kube.objects import ConfigMap
+from corewise.ratios.cluster import UNKNOWN, conflicts, read_configuration
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     NORMALIZATION_KEY,

@@ -35,11 +35,11 @@ import pytest
 
 from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
 from corewise.amplification import NodeAmounts, NodeDemand, StatusState
-from corewise.assessment.cluster import UNKNOWN, ClusterContext, read_configuration
-from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
-from corewise.assessment.nodes import ManagedNode, NodeView, quantities, view_of
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import Quantity
+from corewise.ratios.cluster import UNKNOWN, ClusterContext, read_configuration
+from corewise.ratios.decision import NodeAssessment, StatusHistory, assess
+from corewise.ratios.nodes import ManagedNode, NodeView, quantities, view_of
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_KEY,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from corewise.assessment.nodes import (
+from corewise.kube.objects import Container, ResourceRequirements
+from corewise.ratios.nodes import (
     BoundPod,
     BoundPodSpec,
     ManagedNode,
@@ -13,7 +14,6 @@ from corewise.assessment.nodes import (
     demand_of_node,
     view_of,
 )
-from corewise.kube.objects import Container, ResourceRequirements
 from corewise.vocabulary.names import (
     CPU_MANAGER_POLICY,
     RESOURCE_STATUS,

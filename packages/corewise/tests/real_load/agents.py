@@ -24,8 +24,8 @@ from corewise.kernel.writing.journal import Journal
 from corewise.quantities import Seconds
 from corewise.suppression.offer import OfflineAmounts
 from corewise.vocabulary.names import NORMALIZATION_RATIO, OVERSUBSCRIPTION
+from experiments.suppression_proof.holders import Held
 from real_load.kubelet_tree import KubeletTree
-from tools.suppression_proof.holders import Held
 
 _HERE = Path("/")
 _MEMORY = 8 << 30

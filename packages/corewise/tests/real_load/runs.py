@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from corewise.agent.objects import QuotaPod
+from experiments.suppression_proof.closed_loop import Sample, Series
+from experiments.suppression_proof.holders import Held
 from real_load.crew import Crew, Curve, Worker
 from real_load.kubelet_tree import KubeletTree
 from real_load.scenarios import WARM_UP, Scenario
 from real_load.spinner import SLOT
-from tools.suppression_proof.closed_loop import Sample, Series
-from tools.suppression_proof.holders import Held
 
 _NANO = 1_000_000_000
 _FULL = ((0.0, 1.0),)

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from corewise.kernel.cgroups.layout import Version
+from experiments.suppression_proof import latency, requests
+from experiments.suppression_proof.latency_figures import Trial, interval, quantile, schedule, table
+from experiments.suppression_proof.real import ALONE, machine
 from kernel.cgroup_writes import layout_here
-from tools.suppression_proof import latency, requests
-from tools.suppression_proof.latency_figures import Trial, interval, quantile, schedule, table
-from tools.suppression_proof.real import ALONE, machine
 
 
 @pytest.mark.parametrize("shape", ["steady", "square"])

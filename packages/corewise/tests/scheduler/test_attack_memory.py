@@ -20,7 +20,7 @@ from pathlib import Path
 from api_process import local_api_server
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from corewise.service.doors import EXTENDER, MIB
+from corewise.service.http_servers import EXTENDER, MIB
 from identities import command_of
 from scheduler.program_world import shown_by
 from service.doors_world import PATIENCE, Caller

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from corewise.amplification import annotations as amplification
-from corewise.assessment import nodes as assessment
 from corewise.engine import reading
 from corewise.quantities import offered, requested
+from corewise.ratios import nodes as assessment
 from corewise.scheduler import collector
 from corewise.vocabulary import cpu_annotations, owned_cpus
 from corewise.vocabulary.names import OWNED_CPUS, OWNED_MILLI_CPU, RECORD_GENERATION

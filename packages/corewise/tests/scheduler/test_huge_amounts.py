@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.assessment.cluster import ClusterConfiguration
-from corewise.assessment.nodes import BoundPod, demand_of_node
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine import Cluster, Placement
 from corewise.engine.amplified_cpu import Allocation
 from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
 from corewise.engine.reading import placement, pod_facts, read_node_facts
+from corewise.planner.planner import plan
 from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
-from corewise.simulation.planner import plan
-from corewise.simulation.planner_inputs import plan_from_dump
+from corewise.ratios.cluster import ClusterConfiguration
+from corewise.ratios.nodes import BoundPod, demand_of_node
 from corewise.vocabulary.metrics import LOOP_RESTARTS
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
+from corewise_lab.plan_inputs import plan_from_dump
 from engine.scenes import bind, cluster_of, cpuset, decide, node, numa_node, share
 from manager.world import PODS_NAMESPACE, until
 from node_records import recorded

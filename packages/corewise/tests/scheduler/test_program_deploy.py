@@ -28,7 +28,7 @@ from manager.world import eventually, small_cluster, until
 from scheduler.program_world import NotBoundError, SchedulerWorld, caller
 from simulation.test_deploy import Recorder, apply
 
-DEPLOY = Path(__file__).parents[2] / "deploy" / "scheduler"
+DEPLOY = Path(__file__).parents[4] / "deploy" / "scheduler"
 
 
 def documents(name: str) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from aiohttp import web
 from corewise.kube.certificates import Authority
 from corewise.prometheus.exposition import Exposition
 from corewise.service.certificates import ServingContext
-from corewise.service.doors import WEBHOOKS, Door, Listener, RefusalCause, Route, read_body
+from corewise.service.http_servers import WEBHOOKS, Door, Listener, RefusalCause, Route, read_body
 from corewise.service.options import Address
 from corewise.vocabulary.metrics import HTTP_REFUSED, METRICS
 

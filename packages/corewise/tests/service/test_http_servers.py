@@ -25,7 +25,7 @@ import pytest
 from aiohttp import web
 
 from corewise.prometheus.exposition import Exposition
-from corewise.service.doors import DOORS, Certified, Door, Listener, RefusalCause, RefusedError, Route
+from corewise.service.http_servers import DOORS, Certified, Door, Listener, RefusalCause, RefusedError, Route
 from corewise.service.options import Address, OptionsError
 from corewise.vocabulary.metrics import HTTP_CONNECTIONS, HTTP_REFUSED, METRICS
 from service.doors_world import (

@@ -27,7 +27,6 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import Resource
 from corewise.prometheus.exposition import Exposition
-from corewise.service.doors import HEALTH, RefusalCause, RefusedError
 from corewise.service.health import (
     AT_A_TIME,
     REJECTED_OF_ONE_ADDRESS,
@@ -36,6 +35,7 @@ from corewise.service.health import (
     PathAccess,
     TokenAccess,
 )
+from corewise.service.http_servers import HEALTH, RefusalCause, RefusedError
 from corewise.service.options import Address
 from corewise.vocabulary.metrics import HTTP_REFUSED, METRICS
 from kubedouble import LocalAPIServer, serve

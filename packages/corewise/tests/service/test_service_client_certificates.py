@@ -13,7 +13,7 @@ from corewise.kube.certificates import Authority, CertificateError
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.prometheus.exposition import Exposition
 from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
-from corewise.service.doors import Listener, RefusalCause, Route, certified
+from corewise.service.http_servers import Listener, RefusalCause, Route, certified
 from corewise.service.program import Heartbeats
 from corewise.vocabulary.metrics import METRICS
 from service.doors_world import AUTHORITY, SMALL, calling, opened, refused, serving, size, trusting

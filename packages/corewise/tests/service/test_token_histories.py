@@ -20,7 +20,6 @@ from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.errors import TransportError
 from corewise.kube.resources import Resource
-from corewise.service.doors import RefusedError
 from corewise.service.health import (
     AT_A_TIME,
     REJECTED_OF_ONE_ADDRESS,
@@ -32,6 +31,7 @@ from corewise.service.health import (
     ResourceAccess,
     TokenAccess,
 )
+from corewise.service.http_servers import RefusedError
 
 METRICS = PathAccess("/metrics")
 TOKENS = st.sampled_from(["scraper", "user"])

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_guests import pins_record, pins_text
-from corewise.cli.compute_inventory import ratio_text
-from corewise.cli.compute_reshape import held_table
-from corewise.cli.compute_status import status_record, status_table
 from corewise.cli.errors import Failure
 from corewise.cli.files import make_folder
 from corewise.cli.output import Column, Form, say
-from corewise.compute.verdicts import NoValidHost
 from corewise.service.program import on_stop_signals
-from corewise.vocabulary.placement import PCPU, VCPU, Inventory
+from corewise_openstack.cli.guests import pins_record, pins_text
+from corewise_openstack.cli.inventory import ratio_text
+from corewise_openstack.cli.reshape import held_table
+from corewise_openstack.cli.status import status_record, status_table
+from corewise_openstack.compute.verdicts import NoValidHost
+from corewise_openstack.vocabulary.placement import PCPU, VCPU, Inventory
 
 if TYPE_CHECKING:
-    from corewise.simulation.openstack import CloudReport, GuestReport, HostReport, UpgradeReport
-    from corewise.simulation.owner import OwnerReport
+    from corewise_lab.openstack import CloudReport, GuestReport, HostReport, UpgradeReport
+    from corewise_lab.owned_host import OwnerReport
 
 NAME = "openstack"
 
@@ -61,14 +61,14 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
         Failure: if it cannot be run here.
     """
     with _folder(state) as folder:
-        from corewise.openstack.embedded import in_process_client, served, start  # noqa: PLC0415
-        from corewise.simulation.openstack import (  # noqa: PLC0415 - needs the extra openstack
+        from corewise_lab.openstack import (  # noqa: PLC0415 - needs the extra openstack
             FLAVOR_FILE,
             HOSTS,
             is_complete,
             kept,
             run,
         )
+        from corewise_openstack.openstack.embedded import in_process_client, served, start  # noqa: PLC0415
 
         goes_on = is_complete(folder)
         if not goes_on and (folder / HOSTS).exists():

@@ -11,8 +11,8 @@ from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import CellSeverity, Column, Form, say
 from corewise.kube.errors import KubeError
-from corewise.simulation.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
-from corewise.simulation.outage import OWNER, PLAIN, OutageReport, Phase, Phases, run_outage
+from corewise_lab.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
+from corewise_lab.outage import OWNER, PLAIN, OutageReport, Phase, Phases, run_outage
 
 NAME = "outage"
 _SHARES = (0.2, 0.4, 0.4)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.choice import Choice
 from corewise.cli.completers import file_names, of_names
 from corewise.cli.config_file import NOTHING_CONFIGURED, configuration_of, read_policy
@@ -32,9 +29,12 @@ from corewise.cli.output import (
     tell,
 )
 from corewise.engine import Allocation
+from corewise.planner.inputs import PlanInput
+from corewise.planner.planner import Comparison, PlanOutcome, compare, plan
+from corewise.planner.records import Planned, percent_of, record_of
+from corewise.ratios.cluster import ClusterConfiguration
 from corewise.scheduler.plugins import load_plugins
-from corewise.simulation.planner import Comparison, PlanOutcome, compare, plan
-from corewise.simulation.planner_inputs import PlanInput, plan_from_dump, plan_from_openb
+from corewise_lab.plan_inputs import plan_from_dump, plan_from_openb
 
 _NONE = "none"
 _SHOWN_PODS = 5
@@ -46,20 +46,6 @@ def _file_or_none(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
     return of_names([_NONE] if incomplete else [], incomplete) or file_names(context, parameter, incomplete)
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """An outcome, what its configuration is called, and how long it took."""
-
-    name: str
-    outcome: PlanOutcome
-    seconds: float
-
-    @property
-    def pods_a_second(self) -> int:
-        pods = len(self.outcome.placed) + len(self.outcome.unplaced)
-        return round(pods / self.seconds) if self.seconds > 0 else 0
 
 
 @click.command(
@@ -198,7 +184,7 @@ _PACKING: tuple[tuple[str, Callable[[PlanOutcome], str]], ...] = (
         "requested, owned CPUs amplified",
         lambda each: cpus(each.requested) + percent(each.requested, each.schedulable),
     ),
-    ("  of the nodes used", lambda each: f"{_percent(each.requested, each.schedulable_used)}%"),
+    ("  of the nodes used", lambda each: f"{percent_of(each.requested, each.schedulable_used)}%"),
     ("CPUs owned by CPUSet pods", lambda each: cpus(each.owned)),
     ("raw overcommit", lambda each: f"{_ratio(each.promised, each.raw)}"),
     ("  nodes above 1.00", lambda each: str(each.overcommitted)),
@@ -219,61 +205,11 @@ def _rows(outcomes: Sequence[PlanOutcome]) -> Iterable[_Row]:
         yield name, [text(each) for each in outcomes]
 
 
-def _percent(part: int, whole: int) -> int:
-    return part * _HUNDRED // whole if whole else 0
-
-
 def _ratio(part: int, whole: int) -> str:
-    return f"{_percent(part, whole) / _HUNDRED:.2f}"
+    return f"{percent_of(part, whole) / _HUNDRED:.2f}"
 
 
 def _some(pods: Sequence[str]) -> str:
     if not pods:
         return "0"
     return f"{len(pods)} ({', '.join(pods[:_SHOWN_PODS])}{', …' if len(pods) > _SHOWN_PODS else ''})"
-
-
-def record_of(given: PlanInput, planned: Sequence[Planned], difference: Comparison | None) -> dict[str, Any]:
-    """Return plans, and what differs between two of them, for programs."""
-    record: dict[str, Any] = {
-        "source": given.source,
-        "nodes": len(given.nodes),
-        "pods": len(given.pods),
-        "plans": [plan_record(each) for each in planned],
-        "notes": list(given.notes),
-    }
-    if difference is not None:
-        record["difference"] = {
-            "differs": difference.differs,
-            "nodesWithAnotherRatio": difference.ratios_changed,
-            "podsMoved": difference.moved,
-            "podsGained": list(difference.gained),
-            "podsLost": list(difference.lost),
-        }
-    return record
-
-
-def plan_record(planned: Planned) -> dict[str, Any]:
-    """Return one plan for programs."""
-    each = planned.outcome
-    return {
-        "configuration": planned.name,
-        "scheduled": len(each.placed),
-        "unscheduled": len(each.unplaced),
-        "unscheduledByReason": dict(each.by_reason),
-        "nodesUsed": each.nodes_used,
-        "rawMilliCPU": each.raw,
-        "schedulableMilliCPU": each.schedulable,
-        "requestedMilliCPU": each.requested,
-        "requestedPercentOfNodesUsed": _percent(each.requested, each.schedulable_used),
-        "ownedMilliCPU": each.owned,
-        "rawOvercommitPercent": _percent(each.promised, each.raw),
-        "nodesOvercommitted": each.overcommitted,
-        "largestOvercommitPercent": each.worst[1] if each.worst else 0,
-        "podsPerSecond": planned.pods_a_second,
-        "placements": dict(sorted(each.placed.items())),
-        "unplaced": {
-            pod: {"reason": str(why.reason), "summary": why.summary}
-            for pod, why in sorted(each.unplaced.items())
-        },
-    }

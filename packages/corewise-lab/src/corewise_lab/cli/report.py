@@ -1,7 +1,7 @@
 """What ``corewise up`` prints: lines as they become known, and tables at the end.
 
 Three tables: every node; nodes with offline pods, side by side with online ones; memory bandwidth and cache.
-A picture and the story (:mod:`corewise.cli.up_story`) come last.
+A picture and the story (:mod:`corewise_lab.cli.story`) come last.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from corewise.cli.output import (
     table,
     tell,
 )
-from corewise.cli.up_story import picture, story
-from corewise.simulation.agents import SPEED_UP, WINDOW
-from corewise.simulation.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
-from corewise.simulation.node_memory import CROWDED, MemoryState, MemorySummary, mean, summary
-from corewise.simulation.plan import Plan
-from corewise.simulation.report import Rest, RunReport, document
+from corewise_lab.agents import SPEED_UP, WINDOW
+from corewise_lab.cli.story import picture, story
+from corewise_lab.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
+from corewise_lab.node_memory import CROWDED, MemoryState, MemorySummary, mean, summary
+from corewise_lab.plan import Plan
+from corewise_lab.report import Rest, RunReport, document
 
 MOST_ROWS = 40
 _MEBI = 1 << 20

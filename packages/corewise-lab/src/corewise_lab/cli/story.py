@@ -18,9 +18,9 @@ from statistics import fmean
 import click
 
 from corewise.cli.output import CellSeverity, Screen, count, cpus, some
-from corewise.simulation.measurement import ClusterMeasurement, NodeMeasurement, spread, total
-from corewise.simulation.node_memory import CROWDED, summary
-from corewise.simulation.report import RunReport
+from corewise_lab.measurement import ClusterMeasurement, NodeMeasurement, spread, total
+from corewise_lab.node_memory import CROWDED, summary
+from corewise_lab.report import RunReport
 
 _WIDTH = 80
 _MOST_BARS = 12

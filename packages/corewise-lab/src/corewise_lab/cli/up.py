@@ -9,31 +9,46 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
-from corewise.cli.completers import file_names, scenario_names
+from corewise.cli.completers import file_names
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.extensions import not_installed
 from corewise.cli.files import FILE, FOLDER, make_folder
 from corewise.cli.options import duration, examples
 from corewise.cli.output import Form, option, say
-from corewise.cli.up_report import Teller, print_report, refuse_unsound
 from corewise.kube.errors import KubeError
 from corewise.service.program import on_stop_signals
-from corewise.simulation.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
-from corewise.simulation.dump import load_dump
-from corewise.simulation.openb import load_openb
-from corewise.simulation.plan import Plan, check_config
-from corewise.simulation.report import RunReport
-from corewise.simulation.run import RunOptions, run
-from corewise.simulation.scenario import BUILTIN, load_scenario, scenario_descriptions
+from corewise_lab.cli.report import Teller, print_report, refuse_unsound
+from corewise_lab.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
+from corewise_lab.dump import load_dump
+from corewise_lab.openb import load_openb
+from corewise_lab.plan import Plan, check_config
+from corewise_lab.report import RunReport
+from corewise_lab.run import RunOptions, run
+from corewise_lab.scenario import BUILTIN, load_scenario, scenario_descriptions
 
 _INTERRUPTED = 130
 _MEMORY = "/dev/shm"  # noqa: S108 - TemporaryDirectory makes a private directory in it
 _PLENTY = 2 << 30
 OPENSTACK, OUTAGE = "openstack", "outage"
 """Scenarios with a run and a report of their own: a cloud of OpenStack hosts; corewise killed under load."""
+
+
+def scenario_names(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Complete the name of a scenario, or of a file."""
+    found = [
+        CompletionItem(name, help=description)
+        for name, description in scenario_descriptions().items()
+        if name.startswith(incomplete)
+    ]
+    return found or file_names(context, parameter, incomplete)
 
 
 @click.command(
@@ -95,14 +110,16 @@ def command(
     if scenario == OPENSTACK:
         if nodes or dump or openb or kubeconfig_out:
             raise click.UsageError(f"--scenario {OPENSTACK} goes with --for, --state and -o only")
-        from corewise.cli.up_openstack import run_scenario  # noqa: PLC0415 - few want it
+        if find_spec("corewise_openstack") is None:
+            raise not_installed("the scenario openstack", "corewise-openstack")
+        from corewise_lab.cli.openstack import run_scenario  # noqa: PLC0415 - few want it
 
         run_scenario(state, duration, form)
         return
     if scenario == OUTAGE:
         if dump or openb or kubeconfig_out or state:
             raise click.UsageError(f"--scenario {OUTAGE} goes with --nodes, --for and -o only")
-        from corewise.cli.up_outage import run_scenario as run_outage  # noqa: PLC0415 - few want it
+        from corewise_lab.cli.outage import run_scenario as run_outage  # noqa: PLC0415 - few want it
 
         with _folder(None) as folder:
             run_outage(folder, nodes, duration, form)

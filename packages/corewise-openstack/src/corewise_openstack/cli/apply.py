@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_options import GivenHosts, given_hosts, guest_names, text_of
 from corewise.cli.files import FILE
 from corewise.cli.options import examples
 from corewise.cli.output import Column, Form, count, say
-from corewise.compute.errors import DomainChanged, FileUnusable, GuestUnknown
-from corewise.compute.hosts import ComputeHost, Hosts, tuning_of
-from corewise.compute.ledger import LedgerFile
-from corewise.openstack.libvirt_xml import tuned, uuid_of
+from corewise_openstack.cli.options import GivenHosts, given_hosts, guest_names, text_of
+from corewise_openstack.compute.errors import DomainChanged, FileUnusable, GuestUnknown
+from corewise_openstack.compute.hosts import ComputeHost, Hosts, tuning_of
+from corewise_openstack.compute.ledger import LedgerFile
+from corewise_openstack.openstack.libvirt_xml import tuned, uuid_of
 
 if TYPE_CHECKING:
-    from corewise.compute.applying import ApplyJournal
-    from corewise.openstack.libvirt import Libvirt
-    from corewise.openstack.libvirt_pins import DomainChange
+    from corewise_openstack.compute.applying import ApplyJournal
+    from corewise_openstack.openstack.libvirt import Libvirt
+    from corewise_openstack.openstack.libvirt_pins import DomainChange
 
 _Row = tuple[str, "DomainChange"]
 
@@ -86,7 +86,7 @@ def command(
     if domain is not None:
         click.echo(_printed(hosts, guests[0], domain))
         return
-    from corewise.openstack.libvirt import connected  # noqa: PLC0415 - needs an extra
+    from corewise_openstack.openstack.libvirt import connected  # noqa: PLC0415 - slow to import
 
     with connected(libvirt or "") as connection:
         if undo:
@@ -105,7 +105,7 @@ def _host_of(hosts: Hosts, guest: str) -> ComputeHost:
 
 
 def _journal(host: ComputeHost) -> ApplyJournal:
-    from corewise.compute.applying import journal_of  # noqa: PLC0415 - few need it
+    from corewise_openstack.compute.applying import journal_of  # noqa: PLC0415 - few need it
 
     if not isinstance(host.ledger, LedgerFile):
         raise click.UsageError("say which ledger: --hosts DIR or --ledger FILE")
@@ -123,7 +123,7 @@ def _printed(hosts: Hosts, guest: str, domain: Path) -> str:
 
 
 def _apply(libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, *, write: bool) -> None:
-    from corewise.compute.applying import apply, planned_changes  # noqa: PLC0415 - few need it
+    from corewise_openstack.compute.applying import apply, planned_changes  # noqa: PLC0415 - few need it
 
     done = []
     for guest in guests:
@@ -148,7 +148,7 @@ def _apply(libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, *,
 
 
 def _undo(libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, *, dry_run: bool) -> None:
-    from corewise.compute.applying import planned_undo, undo  # noqa: PLC0415 - few need it
+    from corewise_openstack.compute.applying import planned_undo, undo  # noqa: PLC0415 - few need it
 
     done = []
     for guest in guests:

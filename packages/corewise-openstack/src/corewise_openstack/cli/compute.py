@@ -8,51 +8,54 @@ from corewise.cli import LazyGroup
 from corewise.cli.options import examples
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("corewise.cli.compute_run", "Report what this host offers to Placement: the host agent."),
+    "run": ("corewise_openstack.cli.run", "Report what this host offers to Placement: the host agent."),
     "inventory": (
-        "corewise.cli.compute_inventory",
+        "corewise_openstack.cli.inventory",
         "Show what a host offers to Placement, or why it cannot.",
     ),
     "request": (
-        "corewise.cli.compute_guests:request_command",
+        "corewise_openstack.cli.guests:request_command",
         "Turn a flavor and an image into Placement's query.",
     ),
     "schedule": (
-        "corewise.cli.compute_guests:schedule_command",
+        "corewise_openstack.cli.guests:schedule_command",
         "Find a host for a guest, claim it and pin the guest.",
     ),
-    "pin": ("corewise.cli.compute_guests:pin_command", "Choose a host's CPUs for a guest."),
+    "pin": ("corewise_openstack.cli.guests:pin_command", "Choose a host's CPUs for a guest."),
     "apply": (
-        "corewise.cli.compute_apply",
+        "corewise_openstack.cli.apply",
         "Write guests' CPUs into their domains, or undo that.",
     ),
     "move": (
-        "corewise.cli.compute_moves:move_command",
+        "corewise_openstack.cli.moves:move_command",
         "Claim another host for a guest, and keep the old claim until confirmed.",
     ),
     "resize": (
-        "corewise.cli.compute_moves:resize_command",
+        "corewise_openstack.cli.moves:resize_command",
         "Claim the CPUs of another flavor for a guest, until confirmed.",
     ),
     "evacuate": (
-        "corewise.cli.compute_moves:evacuate_command",
+        "corewise_openstack.cli.moves:evacuate_command",
         "Move a guest away from a host that is down.",
     ),
     "rebuild": (
-        "corewise.cli.compute_moves:rebuild_command",
+        "corewise_openstack.cli.moves:rebuild_command",
         "Check that a guest keeps its claim with another image.",
     ),
     "confirm": (
-        "corewise.cli.compute_moves:confirm_command",
+        "corewise_openstack.cli.moves:confirm_command",
         "Finish a move or a resize: the old claim is released.",
     ),
     "revert": (
-        "corewise.cli.compute_moves:revert_command",
+        "corewise_openstack.cli.moves:revert_command",
         "Undo a move or a resize: the new claim is released.",
     ),
-    "delete": ("corewise.cli.compute_guests:delete_command", "Release all that a guest holds."),
-    "reshape": ("corewise.cli.compute_reshape", "Upgrade a legacy host: pinned guests hold PCPU, not VCPU."),
-    "status": ("corewise.cli.compute_status", "Show who holds which CPU, as a table or a drawing."),
+    "delete": ("corewise_openstack.cli.guests:delete_command", "Release all that a guest holds."),
+    "reshape": (
+        "corewise_openstack.cli.reshape",
+        "Upgrade a legacy host: pinned guests hold PCPU, not VCPU.",
+    ),
+    "status": ("corewise_openstack.cli.status", "Show who holds which CPU, as a table or a drawing."),
 }
 """Subcommand -> where its command is, and its one line of help."""
 

@@ -12,7 +12,15 @@ import click
 import msgspec
 
 from corewise.cli import output
-from corewise.cli.compute_options import (
+from corewise.cli.errors import ExitCode
+from corewise.cli.files import FILE
+from corewise.cli.options import duration, examples, together
+from corewise.cli.output import Column, Form, count, say
+from corewise.pinning.ledger import Refusal
+from corewise.topology import Host
+from corewise.vocabulary.errors import UNREADABLE, unreadable_text
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.cli.options import (
     COMPAT,
     CONFIG,
     GivenHosts,
@@ -25,31 +33,23 @@ from corewise.cli.compute_options import (
     placement_options,
     text_of,
 )
-from corewise.cli.errors import ExitCode
-from corewise.cli.files import FILE
-from corewise.cli.options import duration, examples, together
-from corewise.cli.output import Column, Form, count, say
-from corewise.compute.aggregates import Aggregate, memberships, parse_aggregates
-from corewise.compute.errors import FileUnusable, GuestExists
-from corewise.compute.guest_files import parse_flavor, parse_image
-from corewise.compute.hosts import Hosts, tuning_of
-from corewise.compute.ledger import HostDemands
-from corewise.compute.offers import LocalOffers, Offers
-from corewise.compute.scheduling import HOST_TIMEOUT, GuestScheduler, WantedGuest, pin
-from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.openstack.libvirt_xml import tuned, uuid_of
-from corewise.pinning.guest_ledger import GuestPins
-from corewise.pinning.ledger import Refusal
-from corewise.topology import Host
-from corewise.tracking.flavor import NO_IMAGE, Flavor, RequestRefusal
-from corewise.tracking.options import Compat
-from corewise.tracking.request import GuestRequest, translate
-from corewise.vocabulary.errors import UNREADABLE, unreadable_text
-from corewise.vocabulary.guests import GuestCPUs
-from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.aggregates import Aggregate, memberships, parse_aggregates
+from corewise_openstack.compute.errors import FileUnusable, GuestExists
+from corewise_openstack.compute.guest_files import parse_flavor, parse_image
+from corewise_openstack.compute.hosts import Hosts, tuning_of
+from corewise_openstack.compute.ledger import HostDemands
+from corewise_openstack.compute.offers import LocalOffers, Offers
+from corewise_openstack.compute.scheduling import HOST_TIMEOUT, GuestScheduler, WantedGuest, pin
+from corewise_openstack.compute.verdicts import NoValidHost, Placed
+from corewise_openstack.guest_pinning.ledger import GuestPins
+from corewise_openstack.openstack.libvirt_xml import tuned, uuid_of
+from corewise_openstack.tracking.flavor import NO_IMAGE, Flavor, RequestRefusal
+from corewise_openstack.tracking.options import Compat
+from corewise_openstack.tracking.request import GuestRequest, translate
+from corewise_openstack.vocabulary.guests import GuestCPUs
 
 if TYPE_CHECKING:
-    from corewise.openstack.placement_client import PlacementClient
+    from corewise_openstack.openstack.placement_client import PlacementClient
 
 XML = "xml"
 QUERY = "query"
@@ -431,7 +431,7 @@ def offers_of(
     """Return what offers hosts: a Placement, or the hosts' files."""
     if not placement.is_given:
         return LocalOffers(hosts)
-    from corewise.compute.placement import NOBODY, PlacementOffers  # noqa: PLC0415 - needs an extra
+    from corewise_openstack.compute.placement import NOBODY, PlacementOffers  # noqa: PLC0415 - slow to import
 
     return PlacementOffers(placement.client(given.conf), project=project or NOBODY, user=user or NOBODY)
 

@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_options import (
+from corewise.cli.options import examples
+from corewise.cli.output import Column, Form
+from corewise_openstack.cli.options import (
     HOST,
     PlacementChoice,
     checked_settings,
@@ -20,11 +22,9 @@ from corewise.cli.compute_options import (
     placement_options,
     provider_of,
 )
-from corewise.cli.options import examples
-from corewise.cli.output import Column, Form
-from corewise.tracking.inventory import offer
-from corewise.tracking.options import Compat, HostFacts
-from corewise.vocabulary.placement import Inventory, Provider
+from corewise_openstack.tracking.inventory import offer
+from corewise_openstack.tracking.options import Compat, HostFacts
+from corewise_openstack.vocabulary.placement import Inventory, Provider
 
 _Row = tuple[str, Inventory]
 

@@ -9,7 +9,12 @@ from pathlib import Path
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_guests import (
+from corewise.cli.errors import ExitCode
+from corewise.cli.options import duration, examples
+from corewise.cli.output import Form, say
+from corewise.pinning.ledger import Refusal
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.cli.guests import (
     AGGREGATES,
     REQUEST_OPTIONS,
     guest_request,
@@ -18,17 +23,18 @@ from corewise.cli.compute_guests import (
     pins_record,
     pins_text,
 )
-from corewise.cli.compute_options import GivenHosts, PlacementChoice, failure, given_hosts, placement_options
-from corewise.cli.errors import ExitCode
-from corewise.cli.options import duration, examples
-from corewise.cli.output import Form, say
-from corewise.compute.errors import GuestUnknown
-from corewise.compute.hosts import Hosts
-from corewise.compute.ledger import NO_DEMANDS, MoveRecord
-from corewise.compute.moving import GuestMover, WantedMove
-from corewise.compute.scheduling import HOST_TIMEOUT
-from corewise.pinning.ledger import Refusal
-from corewise.vocabulary.reasons import Reason
+from corewise_openstack.cli.options import (
+    GivenHosts,
+    PlacementChoice,
+    failure,
+    given_hosts,
+    placement_options,
+)
+from corewise_openstack.compute.errors import GuestUnknown
+from corewise_openstack.compute.hosts import Hosts
+from corewise_openstack.compute.ledger import NO_DEMANDS, MoveRecord
+from corewise_openstack.compute.moving import GuestMover, WantedMove
+from corewise_openstack.compute.scheduling import HOST_TIMEOUT
 
 _GUEST = click.argument("guest")
 _TO = click.option("--to", "destination", required=True, metavar="HOST", help="The host that it goes to.")

@@ -30,18 +30,20 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import EXISTING_FOLDER, FILE
 from corewise.cli.options import Decorated, Decorator, together
 from corewise.cli.output import say
-from corewise.compute.errors import (
+from corewise.config.decoding import Parsed
+from corewise.config.machine_file import parse_machine
+from corewise.kernel.machine import read_machine
+from corewise.topology import Host
+from corewise.vocabulary.errors import OperationalError
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.errors import (
     FileUnusable,
     HostUnknown,
 )
-from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, nova_cpus_in, options_in, read_hosts
-from corewise.compute.ledger import LedgerFile, MemoryLedger
-from corewise.compute.machine_file import parse_machine
-from corewise.config.decoding import Parsed
-from corewise.kernel.machine import read_machine
-from corewise.openstack.errors import CredentialsError, PlacementNotFound
-from corewise.topology import Host
-from corewise.tracking import (
+from corewise_openstack.compute.hosts import OPTIONS, ComputeHost, Hosts, nova_cpus_in, options_in, read_hosts
+from corewise_openstack.compute.ledger import LedgerFile, MemoryLedger
+from corewise_openstack.openstack.errors import CredentialsError, PlacementNotFound
+from corewise_openstack.tracking import (
     Checked,
     Compat,
     HostedGuest,
@@ -51,13 +53,11 @@ from corewise.tracking import (
     OptionProblem,
     check_options,
 )
-from corewise.vocabulary.errors import OperationalError
-from corewise.vocabulary.placement import Provider
-from corewise.vocabulary.reasons import Reason
+from corewise_openstack.vocabulary.placement import Provider
 
 if TYPE_CHECKING:
-    from corewise.openstack.nova_conf import NovaConf
-    from corewise.openstack.placement_client import PlacementClient
+    from corewise_openstack.openstack.nova_conf import NovaConf
+    from corewise_openstack.openstack.placement_client import PlacementClient
 
 T = TypeVar("T")
 
@@ -260,7 +260,7 @@ def nova_conf(config: Sequence[Path]) -> NovaConf | None:
     """Return what the files of configuration say; None without any."""
     if not config:
         return None
-    from corewise.openstack.nova_conf import read_nova_conf  # noqa: PLC0415 - it needs oslo.config
+    from corewise_openstack.openstack.nova_conf import read_nova_conf  # noqa: PLC0415 - it needs oslo.config
 
     return read_nova_conf(config)
 
@@ -281,7 +281,7 @@ def host_name(
     if beside_nova:
         if libvirt is None:
             return socket.gethostname()
-        from corewise.openstack.libvirt import connected  # noqa: PLC0415 - needs an extra
+        from corewise_openstack.openstack.libvirt import connected  # noqa: PLC0415 - slow to import
 
         with connected(libvirt) as connection:
             return connection.host_name()
@@ -426,7 +426,7 @@ class GivenHosts:
         """Return the hosts of the directory, and those of agents."""
         found = [read_hosts(self.folder, self.compat)] if self.folder is not None else []
         if self.agents:
-            from corewise.compute.remote import TLSFiles, remote_hosts  # noqa: PLC0415 - few need it
+            from corewise_openstack.compute.remote import TLSFiles, remote_hosts  # noqa: PLC0415 - few need it
 
             found.append(remote_hosts(self.agents, TLSFiles(self.cacert, self.cert, self.key)))
         names = Counter(name for hosts in found for name in (*hosts.known, *hosts.unusable))
@@ -497,14 +497,14 @@ class PlacementChoice:
         Raises:
             OpenStackError: if something is missing to make it.
         """
-        from corewise.openstack import placement_access as access  # noqa: PLC0415
+        from corewise_openstack.openstack import placement_access as access  # noqa: PLC0415
 
         if self.placement_url:
             return access.endpoint_client(self.placement_url.rstrip("/"))
         if self.os_cloud:
             return access.cloud_client(self.os_cloud)
         if self.placement_db:
-            from corewise.openstack.embedded import in_process_client, start  # noqa: PLC0415
+            from corewise_openstack.openstack.embedded import in_process_client, start  # noqa: PLC0415
 
             return in_process_client(start(self.placement_db))
         if conf is None:

@@ -12,28 +12,58 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
 import msgspec
 
-from corewise.cli.compute_guests import placed_document, refusal_document
-from corewise.cli.compute_reshape import reshape_record
-from corewise.cli.compute_status import status_record
-from corewise.compute.errors import LedgerUnusable
-from corewise.compute.guest_files import parse_flavor, parse_image
-from corewise.compute.hosts import ComputeHost, Hosts, conflicts_of
-from corewise.compute.ledger import MemoryLedger
-from corewise.compute.machine_file import machine_document
-from corewise.compute.offering import Offering, planned
-from corewise.compute.offers import LocalOffers
-from corewise.compute.scheduling import GuestScheduler, WantedGuest
-from corewise.compute.verdicts import NoValidHost
+from corewise.cli.files import EXISTING_FOLDER
 from corewise.config.decoding import Parsed
-from corewise.tracking import NO_IMAGE, Compat, RequestRefusal, translate
+from corewise.config.machine_file import machine_document
 from corewise.vocabulary.errors import OperationalError
+from corewise_openstack.cli.guests import placed_document, refusal_document
+from corewise_openstack.cli.options import PlacementChoice, running_placement
+from corewise_openstack.cli.reshape import reshape_record
+from corewise_openstack.cli.status import status_record
+from corewise_openstack.compute.errors import LedgerUnusable
+from corewise_openstack.compute.guest_files import parse_flavor, parse_image
+from corewise_openstack.compute.hosts import ComputeHost, Hosts, conflicts_of, read_hosts
+from corewise_openstack.compute.ledger import MemoryLedger
+from corewise_openstack.compute.offering import Offering, planned
+from corewise_openstack.compute.offers import LocalOffers
+from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
+from corewise_openstack.compute.verdicts import NoValidHost
+from corewise_openstack.tracking import NO_IMAGE, Compat, RequestRefusal, translate
 
 if TYPE_CHECKING:
-    from corewise.openstack.placement_client import PlacementClient
+    from corewise_openstack.openstack.placement_client import PlacementClient
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(function: F) -> F:
+    """Add the options that name compute hosts and a Placement to ``corewise web``."""
+    folder = click.option(
+        "--compute-hosts",
+        type=EXISTING_FOLDER,
+        metavar="DIR",
+        help="Show these OpenStack hosts too: DIR/NAME has topology.json, nova.conf and ledger.json of each.",
+    )
+    decorated: F = folder(running_placement(function))  # type: ignore[assignment]  # click keeps the function
+    return decorated
+
+
+def views(options: dict[str, Any]) -> HostViews | None:
+    """Take the three options out of all that were given; return the views of the hosts they name, if any."""
+    folder = options.pop("compute_hosts")
+    placement = PlacementChoice(options.pop("placement_url"), options.pop("os_cloud"))
+    if placement.is_given and not folder:
+        raise click.UsageError("a Placement needs --compute-hosts: it shows what their upgrade would move")
+    if not folder:
+        return None
+    client = placement.client() if placement.is_given else None
+    return HostViews(lambda: read_hosts(folder, Compat.SPEC), Compat.SPEC, client)
 
 
 class TriedFlavor(msgspec.Struct, forbid_unknown_fields=True):

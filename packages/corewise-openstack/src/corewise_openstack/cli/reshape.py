@@ -10,8 +10,11 @@ from typing import Any
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_inventory import inventory_records
-from corewise.cli.compute_options import (
+from corewise.cli.files import FILE
+from corewise.cli.options import examples
+from corewise.cli.output import Column, Form, count, say
+from corewise_openstack.cli.inventory import inventory_records
+from corewise_openstack.cli.options import (
     GivenHosts,
     PlacementChoice,
     given_hosts,
@@ -20,15 +23,12 @@ from corewise.cli.compute_options import (
     text_of,
     usable,
 )
-from corewise.cli.files import FILE
-from corewise.cli.options import examples
-from corewise.cli.output import Column, Form, count, say
-from corewise.compute.beside_nova import refuse_provider_of_nova
-from corewise.compute.guest_files import parse_guests, parse_provider
-from corewise.compute.hosts import ComputeHost
-from corewise.compute.offering import Offering, note_moves, planned
-from corewise.tracking import GuestMove, HostedGuest, ReshapePlan
-from corewise.vocabulary.placement import PCPU, VCPU, Inventory, ProviderUse
+from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
+from corewise_openstack.compute.guest_files import parse_guests, parse_provider
+from corewise_openstack.compute.hosts import ComputeHost
+from corewise_openstack.compute.offering import Offering, note_moves, planned
+from corewise_openstack.tracking import GuestMove, HostedGuest, ReshapePlan
+from corewise_openstack.vocabulary.placement import PCPU, VCPU, Inventory, ProviderUse
 
 ClassUses = Mapping[str, tuple[int, int]]
 """Resource class -> the provider's total, and how much of it is held."""
@@ -92,7 +92,7 @@ def _guests(host: ComputeHost, file: Path | None, libvirt: str | None) -> tuple[
     if file is not None:
         return parse_guests(text_of(file), str(file))
     if libvirt is not None:
-        from corewise.compute.adoption import guests_of  # noqa: PLC0415 - few need it
+        from corewise_openstack.compute.adoption import guests_of  # noqa: PLC0415 - few need it
 
         return guests_of(libvirt, host.machine)
     return tuple(record.hosted(uuid) for uuid, record in host.guests().items())
@@ -102,7 +102,7 @@ def _against_placement(
     host: ComputeHost, offering: Offering, given: GivenHosts, placement: PlacementChoice, *, dry_run: bool
 ) -> tuple[ProviderUse, ReshapePlan | None]:
     client = placement.client(given.conf)
-    from corewise.compute.placement import Reporter  # noqa: PLC0415 - needs an extra
+    from corewise_openstack.compute.placement import Reporter  # noqa: PLC0415 - slow to import
 
     provider = provider_of(client, host.name)
     if host.nova_cpus is None:

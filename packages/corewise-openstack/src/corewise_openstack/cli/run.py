@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.cli import output
-from corewise.cli.compute_inventory import inventory_records
-from corewise.cli.compute_options import (
-    BESIDE_NOVA,
-    HOST,
-    PlacementChoice,
-    host_name,
-    host_options,
-    nova_conf,
-    placement_options,
-    warning_records,
-)
 from corewise.cli.files import FOLDER
 from corewise.cli.options import (
     ADDRESS,
@@ -34,13 +22,25 @@ from corewise.cli.options import (
     run_program,
 )
 from corewise.cli.output import Form, count, say
-from corewise.compute.options import GRACE, INTERVAL, ComputeOptions, Grace
 from corewise.service.logs import LogFormat, configure
-from corewise.tracking import Compat
+from corewise_openstack.actions import Reshape, WriteInventories, WriteTraits
+from corewise_openstack.cli.inventory import inventory_records
+from corewise_openstack.cli.options import (
+    BESIDE_NOVA,
+    HOST,
+    PlacementChoice,
+    host_name,
+    host_options,
+    nova_conf,
+    placement_options,
+    warning_records,
+)
+from corewise_openstack.compute.options import GRACE, INTERVAL, ComputeOptions, Grace
+from corewise_openstack.tracking import Compat
 
 if TYPE_CHECKING:
-    from corewise.compute.offering import PlacementWrite
-    from corewise.compute.program import Passed
+    from corewise_openstack.compute.offering import PlacementWrite
+    from corewise_openstack.compute.program import Passed
 
 
 @click.command(
@@ -208,7 +208,7 @@ def _names_placement(file: Path) -> bool:
 
 
 def _run(options: ComputeOptions, placement: PlacementChoice, form: Form, port: int) -> None:
-    from corewise.compute import program  # noqa: PLC0415 - needs an extra
+    from corewise_openstack.compute import program  # noqa: PLC0415 - slow to import
 
     if not placement.is_given:
         _print(program.rehearse_alone(options), options, form)
@@ -228,7 +228,7 @@ def _served(placement: PlacementChoice, port: int) -> Iterator[None]:
     if placement.placement_db is None:
         yield
         return
-    from corewise.openstack.embedded import served, start  # noqa: PLC0415 - needs an extra
+    from corewise_openstack.openstack.embedded import served, start  # noqa: PLC0415 - slow to import
 
     with served(start(placement.placement_db), port) as endpoint:
         say(f"the embedded Placement is served: --placement-url {endpoint}")

@@ -10,16 +10,16 @@ from typing import Any
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_options import GivenHosts, given_hosts
 from corewise.cli.errors import ExitCode
 from corewise.cli.options import examples
 from corewise.cli.output import Column, Form, count, say
 from corewise.cli.topology_drawing import drawing
-from corewise.compute.hosts import ComputeHost, CPUUse, UseKind, conflicts_of, cpu_uses
-from corewise.compute.ledger import GuestState
-from corewise.pinning.guest_ledger import GuestLedger, HostCell, cpus_of
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.cli.options import GivenHosts, given_hosts
+from corewise_openstack.compute.hosts import ComputeHost, CPUUse, UseKind, conflicts_of, cpu_uses
+from corewise_openstack.compute.ledger import GuestState
+from corewise_openstack.guest_pinning.ledger import GuestLedger, HostCell, cpus_of
 
 SVG = "svg"
 

@@ -27,14 +27,14 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from corewise.compute.ledger import CellRecord, GuestRecord, Guests, GuestState
-from corewise.compute.options import GRACE, Grace
-from corewise.openstack.libvirt import connected
-from corewise.openstack.libvirt_xml import Domain
 from corewise.topology import CPUSet, Host
-from corewise.tracking import HostedGuest
-from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.ledger import CellRecord, GuestRecord, Guests, GuestState
+from corewise_openstack.compute.options import GRACE, Grace
+from corewise_openstack.openstack.libvirt import connected
+from corewise_openstack.openstack.libvirt_xml import Domain
+from corewise_openstack.tracking import HostedGuest
+from corewise_openstack.vocabulary.guests import CPUPolicy, ThreadPolicy
 
 _MIB = 1 << 20
 _NO_CPUS = CPUSet()

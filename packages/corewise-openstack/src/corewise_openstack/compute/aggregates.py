@@ -23,12 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from corewise.compute.errors import AggregateUnknown
-from corewise.compute.ledger import HostDemands
 from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean
 from corewise.config.json_text import Items, read_json
-from corewise.openstack.errors import ExtraMissing
-from corewise.tracking import Membership
+from corewise_openstack.compute.errors import AggregateUnknown
+from corewise_openstack.compute.ledger import HostDemands
+from corewise_openstack.tracking import Membership
 
 DEFAULT_ZONE = "nova"
 _KEYS = ("id", "uuid", "name", "availability_zone", "properties", "hosts")
@@ -95,10 +94,8 @@ def _membership(demand: str, meant: Sequence[Aggregate], *, excluded: bool = Fal
 
 def _matches(value: str, wanted: str) -> bool:
     """Say whether a value of a property is what an extra spec asks for; one that is no number is none."""
-    try:
-        from oslo_utils.specs_matcher import match  # noqa: PLC0415 - slow to import, and an extra
-    except ImportError as error:
-        raise ExtraMissing("openstack", "oslo.utils") from error
+    from oslo_utils.specs_matcher import match  # noqa: PLC0415 - slow to import
+
     try:
         return bool(match(value, wanted))
     except (ValueError, TypeError, SyntaxError):

@@ -22,14 +22,14 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from corewise.compute.errors import GuestUnknown, JournalUnusable
-from corewise.compute.hosts import ComputeHost, tuning_of
-from corewise.compute.ledger import Change, GuestState, put
-from corewise.openstack.errors import LibvirtError
-from corewise.openstack.libvirt import Libvirt
-from corewise.openstack.libvirt_pins import DomainChange, DomainSettings
 from corewise.topology import CPUSet
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
+from corewise_openstack.compute.errors import GuestUnknown, JournalUnusable
+from corewise_openstack.compute.hosts import ComputeHost, tuning_of
+from corewise_openstack.compute.ledger import Change, GuestState, put
+from corewise_openstack.openstack.errors import LibvirtError
+from corewise_openstack.openstack.libvirt import Libvirt
+from corewise_openstack.openstack.libvirt_pins import DomainChange, DomainSettings
 
 JOURNAL = "applied.json"
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from corewise.compute.errors import ComputeError
 from corewise.topology import CPUSet
-from corewise.tracking import HostSettings
-from corewise.vocabulary.placement import NOVA_TRAITS
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.errors import ComputeError
+from corewise_openstack.tracking import HostSettings
+from corewise_openstack.vocabulary.placement import NOVA_TRAITS
 
 MARK = "beside-nova"
 """The file in a host's directory; it holds Nova's CPUs, as a set."""

@@ -24,15 +24,15 @@ from typing import Annotated
 
 import msgspec
 
-from corewise.compute.errors import FileUnusable
 from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean
 from corewise.config.json_text import Items, Members, read_json
 from corewise.topology import CPUSet, CPUSetError
-from corewise.tracking import HostedGuest
-from corewise.tracking.flavor import Flavor, Image
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
-from corewise.vocabulary.guests import ThreadPolicy
-from corewise.vocabulary.placement import Consumer, Inventory, Provider, ProviderUse
+from corewise_openstack.compute.errors import FileUnusable
+from corewise_openstack.tracking import HostedGuest
+from corewise_openstack.tracking.flavor import Flavor, Image
+from corewise_openstack.vocabulary.guests import ThreadPolicy
+from corewise_openstack.vocabulary.placement import Consumer, Inventory, Provider, ProviderUse
 
 _EPHEMERAL = "OS-FLV-EXT-DATA:ephemeral"
 _FLAVOR_KEYS = ("name", "vcpus", "ram", "disk", "swap", "ephemeral", _EPHEMERAL, "extra_specs", "properties")

@@ -18,11 +18,16 @@ from typing import Any
 
 import msgspec
 
-from corewise.compute.adoption import LedgerChange, LedgerChangeKind, follow
-from corewise.compute.applying import ApplyJournal, apply_locked, journal_of
-from corewise.compute.beside_nova import MARK, refuse_cpus_of_nova
-from corewise.compute.errors import FileUnusable
-from corewise.compute.hosts import (
+from corewise.config.machine_file import machine_document
+from corewise.kernel.machine import read_machine
+from corewise.pinning.ledger import ClaimConflict
+from corewise.topology import CPUSet, Host
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.adoption import LedgerChange, LedgerChangeKind, follow
+from corewise_openstack.compute.applying import ApplyJournal, apply_locked, journal_of
+from corewise_openstack.compute.beside_nova import MARK, refuse_cpus_of_nova
+from corewise_openstack.compute.errors import FileUnusable
+from corewise_openstack.compute.hosts import (
     LEDGER,
     OPTIONS,
     REPORTED,
@@ -33,23 +38,18 @@ from corewise.compute.hosts import (
     nova_cpus_in,
     read_machine_file,
 )
-from corewise.compute.ledger import Change, Guests, GuestState, LedgerFile, put
-from corewise.compute.machine_file import machine_document
-from corewise.compute.offering import Offering, note_moves
-from corewise.compute.offers import Offers
-from corewise.compute.options import ComputeOptions
-from corewise.compute.placement import Reporter
-from corewise.compute.scheduling import settle
-from corewise.kernel.machine import read_machine
-from corewise.openstack.errors import LibvirtError
-from corewise.openstack.libvirt import Libvirt, connected
-from corewise.openstack.libvirt_xml import Domain
-from corewise.openstack.nova_conf import NovaConf, read_nova_conf
-from corewise.pinning.ledger import ClaimConflict
-from corewise.topology import CPUSet, Host
-from corewise.tracking import HostFacts, HostOptions, HostSettings, OptionProblem, check_options
-from corewise.vocabulary.placement import DISK_GB, MEMORY_MB, Consumer, Inventory
-from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.ledger import Change, Guests, GuestState, LedgerFile, put
+from corewise_openstack.compute.offering import Offering, note_moves
+from corewise_openstack.compute.offers import Offers
+from corewise_openstack.compute.options import ComputeOptions
+from corewise_openstack.compute.placement import Reporter
+from corewise_openstack.compute.scheduling import settle
+from corewise_openstack.openstack.errors import LibvirtError
+from corewise_openstack.openstack.libvirt import Libvirt, connected
+from corewise_openstack.openstack.libvirt_xml import Domain
+from corewise_openstack.openstack.nova_conf import NovaConf, read_nova_conf
+from corewise_openstack.tracking import HostFacts, HostOptions, HostSettings, OptionProblem, check_options
+from corewise_openstack.vocabulary.placement import DISK_GB, MEMORY_MB, Consumer, Inventory
 
 _MIB = 1 << 20
 

@@ -10,7 +10,8 @@ A host is a directory, which its agent keeps (``corewise compute run --state-dir
 ``beside-nova``    only where nova-compute runs: the CPUs that it gives to its guests
 ================== =====================================================================
 
-Or a host is the address of its agent, which serves the same over HTTPS (:mod:`corewise.compute.remote`).
+Or a host is the address of its agent, which serves the same over HTTPS
+(:mod:`corewise_openstack.compute.remote`).
 
 A host whose files cannot be used is left out and reported with the reason; nothing is guessed. A host also
 says what each of its CPUs is used for, and where the domain of a guest may run.
@@ -27,18 +28,33 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from corewise.compute.beside_nova import MARK, given_cpus, refuse_cpus_of_nova
-from corewise.compute.errors import ComputeError, FileUnusable, GuestMoving, LedgerUnusable
-from corewise.compute.ledger import GuestClaim, GuestRecord, Guests, LedgerFile, LedgerStore, MoveRecord
-from corewise.compute.machine_file import parse_machine
-from corewise.openstack.errors import NovaConfError
-from corewise.openstack.libvirt_xml import CPUTuning
-from corewise.pinning.guest_ledger import GuestLedger, GuestPins, HostCell, host_cells
+from corewise.config.machine_file import parse_machine
 from corewise.pinning.ledger import ClaimConflict, Refusal
 from corewise.topology import CPUSet, CPUSetError, Host
-from corewise.tracking import Compat, HostFacts, HostOffer, HostOptions, HostSettings, check_options, offer
-from corewise.vocabulary.guests import EmulatorThreads, GuestCPUs
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.beside_nova import MARK, given_cpus, refuse_cpus_of_nova
+from corewise_openstack.compute.errors import ComputeError, FileUnusable, GuestMoving, LedgerUnusable
+from corewise_openstack.compute.ledger import (
+    GuestClaim,
+    GuestRecord,
+    Guests,
+    LedgerFile,
+    LedgerStore,
+    MoveRecord,
+)
+from corewise_openstack.guest_pinning.ledger import GuestLedger, GuestPins, HostCell, host_cells
+from corewise_openstack.openstack.errors import NovaConfError
+from corewise_openstack.openstack.libvirt_xml import CPUTuning
+from corewise_openstack.tracking import (
+    Compat,
+    HostFacts,
+    HostOffer,
+    HostOptions,
+    HostSettings,
+    check_options,
+    offer,
+)
+from corewise_openstack.vocabulary.guests import EmulatorThreads, GuestCPUs
 
 TOPOLOGY, OPTIONS, LEDGER, REPORTED = "topology.json", "nova.conf", "ledger.json", "reported"
 
@@ -262,7 +278,7 @@ def options_in(*files: Path) -> HostOptions:
     Raises:
         FileUnusable: if it is not written as nova.conf is.
     """
-    from corewise.openstack.nova_conf import read_nova_conf  # noqa: PLC0415 - it needs oslo.config
+    from corewise_openstack.openstack.nova_conf import read_nova_conf  # noqa: PLC0415 - it needs oslo.config
 
     there = [file for file in files if file.exists()]
     if not there:

@@ -27,12 +27,18 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
-from corewise.pinning.guest_ledger import CellPins, GuestPins
 from corewise.topology import LARGEST_CPU, CPUSet
-from corewise.tracking import HostedGuest
 from corewise.vocabulary.errors import UNREADABLE
-from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
+from corewise_openstack.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
+from corewise_openstack.guest_pinning.ledger import CellPins, GuestPins
+from corewise_openstack.tracking import HostedGuest
+from corewise_openstack.vocabulary.guests import (
+    CPUPolicy,
+    EmulatorThreads,
+    GuestCPUs,
+    GuestNode,
+    ThreadPolicy,
+)
 
 LARGEST_AMOUNT: Final = 2**31 - 1
 """Placement's largest amount of a resource."""
@@ -58,7 +64,7 @@ class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MovePhase(StrEnum):
-    """How far a move has come (:mod:`corewise.compute.moving`)."""
+    """How far a move has come (:mod:`corewise_openstack.compute.moving`)."""
 
     CLAIMED = "claimed"
     MOVED = "moved"
@@ -181,7 +187,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GuestClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a guest is to get of one host: CPUs, and its allocations; ``provider`` is the host's own.
 
-    An agent is sent it as JSON (:mod:`corewise.compute.ledger_server`).
+    An agent is sent it as JSON (:mod:`corewise_openstack.compute.ledger_server`).
     """
 
     guest: str

@@ -27,10 +27,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from corewise.compute.ledger import GuestRecord
-from corewise.tracking import Compat, HostOptions
 from corewise.vocabulary.exit_codes import ExitCode
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.ledger import GuestRecord
+from corewise_openstack.tracking import Compat, HostOptions
 
 HOST, CLAIMS, GUESTS, LOCK = "/v1/host", "/v1/claims", "/v1/guests/", "/v1/lock"
 

@@ -1,16 +1,16 @@
 """The agent serves its host's ledger over HTTPS, so that schedulers need no shared directory.
 
 A claim is decided here: under the lock of the ledger, on its current state, by the function that a scheduler
-runs on a ledger of its own (:func:`~corewise.compute.scheduling.take`); and the agent, not the scheduler,
-asks Placement. So a scheduler that dies after its request leaves nothing behind: the claim is finished, or,
-if the agent dies too, settled by its next pass.
+runs on a ledger of its own (:func:`~corewise_openstack.compute.scheduling.take`); and the agent, not the
+scheduler, asks Placement. So a scheduler that dies after its request leaves nothing behind: the claim is
+finished, or, if the agent dies too, settled by its next pass.
 
 Callers show a certificate that an authority of ``--client-ca`` has signed. Whoever has one may claim and
 release every CPU of this host, but none of other hosts: a claim names this host's provider, and beside it at
 most one that hosts share, of disk.
 
-A move (:mod:`corewise.compute.moving`) needs two ledgers at a time, so its scheduler runs it, with the locks
-of both: it may record steps of one guest's move, and each is checked here against what others hold.
+A move (:mod:`corewise_openstack.compute.moving`) needs two ledgers at a time, so its scheduler runs it, with
+the locks of both: it may record steps of one guest's move, and each is checked here against what others hold.
 
 Claims and releases run one at a time, in a thread of their own with a Placement client of its own; requests
 that wait for the lock have threads of their own, and a limit. Reading waits for neither.
@@ -33,39 +33,10 @@ import msgspec
 from aiohttp import web
 
 import corewise
-from corewise.compute.beside_nova import MARK
-from corewise.compute.errors import FileUnusable, GuestExists, LedgerBusy
-from corewise.compute.hosts import (
-    OPTIONS,
-    TOPOLOGY,
-    ComputeHost,
-    Hosts,
-    options_in,
-    read_host,
-)
-from corewise.compute.ledger import Change, GuestClaim, HostRecord
-from corewise.compute.ledger_api import (
-    CLAIMS,
-    GUESTS,
-    HOST,
-    LOCK,
-    ClaimAnswer,
-    FailureAnswer,
-    HostAnswer,
-    LedgerPatch,
-    RefusalAnswer,
-)
-from corewise.compute.moving import refuse_other_changes
-from corewise.compute.offers import CPU_CLASSES
-from corewise.compute.options import ComputeOptions
-from corewise.compute.placement import NOBODY, PlacementOffers
-from corewise.compute.scheduling import is_unsettled, refusal_of, release, settle, take
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_writes import Patience
 from corewise.pinning.ledger import Refusal
-from corewise.service import doors
+from corewise.service import http_servers
 from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
-from corewise.service.doors import (
+from corewise.service.http_servers import (
     Certified,
     Listener,
     RefusalCause,
@@ -78,12 +49,41 @@ from corewise.service.logs import fields
 from corewise.service.options import Address, OptionsError
 from corewise.service.program import Loop, Program
 from corewise.topology import LARGEST_CPU
-from corewise.tracking import HostOptions
 from corewise.vocabulary import metrics
 from corewise.vocabulary.errors import UNREADABLE, OperationalError, unreadable_text
 from corewise.vocabulary.exit_codes import ExitCode
-from corewise.vocabulary.placement import MEMORY_MB
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.beside_nova import MARK
+from corewise_openstack.compute.errors import FileUnusable, GuestExists, LedgerBusy
+from corewise_openstack.compute.hosts import (
+    OPTIONS,
+    TOPOLOGY,
+    ComputeHost,
+    Hosts,
+    options_in,
+    read_host,
+)
+from corewise_openstack.compute.ledger import Change, GuestClaim, HostRecord
+from corewise_openstack.compute.ledger_api import (
+    CLAIMS,
+    GUESTS,
+    HOST,
+    LOCK,
+    ClaimAnswer,
+    FailureAnswer,
+    HostAnswer,
+    LedgerPatch,
+    RefusalAnswer,
+)
+from corewise_openstack.compute.moving import refuse_other_changes
+from corewise_openstack.compute.offers import CPU_CLASSES
+from corewise_openstack.compute.options import ComputeOptions
+from corewise_openstack.compute.placement import NOBODY, PlacementOffers
+from corewise_openstack.compute.scheduling import is_unsettled, refusal_of, release, settle, take
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_writes import Patience
+from corewise_openstack.tracking import HostOptions
+from corewise_openstack.vocabulary.placement import MEMORY_MB
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ class LedgerServer:
         )
         guard = Certified("show a client certificate that an authority of the agent's --client-ca has signed")
         self.listener = Listener(
-            doors.LEDGER,
+            http_servers.LEDGER,
             options.listen,
             [
                 Route("GET", HOST, self._answering(self._read), guard),
@@ -198,7 +198,7 @@ class LedgerServer:
         if problem := self._serving.problem(self._clock.now()):
             yield problem
 
-    def _answering(self, work: Callable[[web.BaseRequest, bytes], Awaitable[object]]) -> doors.Handler:
+    def _answering(self, work: Callable[[web.BaseRequest, bytes], Awaitable[object]]) -> http_servers.Handler:
         """Return a handler that answers with what ``work`` returns, or with the error that prevents it."""
 
         async def handle(request: web.BaseRequest) -> web.Response:

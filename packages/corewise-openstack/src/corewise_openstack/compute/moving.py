@@ -35,10 +35,18 @@ from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
-from corewise.compute.aggregates import Aggregate, memberships
-from corewise.compute.errors import GuestNotMoving, GuestUnknown, HostUnknown, MoveRefused, SourceAlive
-from corewise.compute.hosts import ComputeHost, Hosts
-from corewise.compute.ledger import (
+from corewise.pinning.ledger import Refusal
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.aggregates import Aggregate, memberships
+from corewise_openstack.compute.errors import (
+    GuestNotMoving,
+    GuestUnknown,
+    HostUnknown,
+    MoveRefused,
+    SourceAlive,
+)
+from corewise_openstack.compute.hosts import ComputeHost, Hosts
+from corewise_openstack.compute.ledger import (
     Change,
     GuestRecord,
     Guests,
@@ -48,15 +56,13 @@ from corewise.compute.ledger import (
     MoveRecord,
     record_of,
 )
-from corewise.compute.offers import Offers
-from corewise.compute.scheduling import HOST_TIMEOUT, UNCERTAIN, refusal_of, settle, silence
-from corewise.openstack.errors import OpenStackError
-from corewise.pinning.guest_placement import place
-from corewise.pinning.ledger import Refusal
-from corewise.tracking import GuestRequest
-from corewise.vocabulary.guests import GuestCPUs
-from corewise.vocabulary.placement import PCPU, VCPU, Provider
-from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.offers import Offers
+from corewise_openstack.compute.scheduling import HOST_TIMEOUT, UNCERTAIN, refusal_of, settle, silence
+from corewise_openstack.guest_pinning.placement import place
+from corewise_openstack.openstack.errors import OpenStackError
+from corewise_openstack.tracking import GuestRequest
+from corewise_openstack.vocabulary.guests import GuestCPUs
+from corewise_openstack.vocabulary.placement import PCPU, VCPU, Provider
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from types import MappingProxyType
 
 import msgspec
 
-from corewise.actions import Reshape, WriteInventories, WriteTraits
-from corewise.compute.errors import ComputeError
-from corewise.compute.ledger import LedgerStore
 from corewise.topology import Host
-from corewise.tracking import (
+from corewise_openstack.actions import Reshape, WriteInventories, WriteTraits
+from corewise_openstack.compute.errors import ComputeError
+from corewise_openstack.compute.ledger import LedgerStore
+from corewise_openstack.tracking import (
     Compat,
     HostedGuest,
     HostFacts,
@@ -28,7 +28,7 @@ from corewise.tracking import (
     offer,
     plan_reshape,
 )
-from corewise.vocabulary.placement import PCPU, Consumer, Inventory, Provider, ProviderUse
+from corewise_openstack.vocabulary.placement import PCPU, Consumer, Inventory, Provider, ProviderUse
 
 PlacementWrite = Reshape | WriteInventories | WriteTraits
 

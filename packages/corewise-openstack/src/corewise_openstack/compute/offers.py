@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from corewise.compute.hosts import ComputeHost, Hosts
-from corewise.compute.ledger import MoveRecord
-from corewise.tracking import Membership, PlacementQuery, RequestGroup
-from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Inventory, Provider
+from corewise_openstack.compute.hosts import ComputeHost, Hosts
+from corewise_openstack.compute.ledger import MoveRecord
+from corewise_openstack.tracking import Membership, PlacementQuery, RequestGroup
+from corewise_openstack.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Inventory, Provider
 
 CPU_CLASSES = frozenset({VCPU, PCPU})
 

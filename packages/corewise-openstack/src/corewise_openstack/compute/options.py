@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corewise.service.options import Address
-from corewise.tracking import Compat
+from corewise_openstack.tracking import Compat
 
 INTERVAL = 60.0
 """Seconds between two passes, as in Nova's own periodic task."""
@@ -31,13 +31,13 @@ class ComputeOptions:
     """The options of the agent of one host.
 
     ``topology``: the machine as a file has it, instead of the one below ``root``. ``state_dir`` is the host's
-    directory (:mod:`corewise.compute.hosts`); None keeps nothing on disk. ``libvirt``: URI of the libvirt
-    whose domains the ledger follows, with ``grace``; None: only commands change the ledger. ``apply``: write
-    the CPUs that were chosen into domains that do not have them. ``beside_nova``: the options of the
-    nova-compute that runs on the host too; without ``config`` the agent only checks.
+    directory (:mod:`corewise_openstack.compute.hosts`); None keeps nothing on disk. ``libvirt``: URI of the
+    libvirt whose domains the ledger follows, with ``grace``; None: only commands change the ledger.
+    ``apply``: write the CPUs that were chosen into domains that do not have them. ``beside_nova``: the
+    options of the nova-compute that runs on the host too; without ``config`` the agent only checks.
     ``listen``: serve the ledger there over HTTPS, with ``tls_cert`` and ``tls_key``, to callers whose
-    certificates the authorities of ``client_ca`` have signed; these are files.
-    ``standalone``: report MEMORY_MB too, and DISK_GB if ``disk_gb`` is set, on a host without nova-compute.
+    certificates the authorities of ``client_ca`` have signed; these are files. ``standalone``: report
+    MEMORY_MB too, and DISK_GB if ``disk_gb`` is set, on a host without nova-compute.
     """
 
     name: str

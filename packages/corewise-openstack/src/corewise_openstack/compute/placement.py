@@ -2,9 +2,9 @@
 
 A host is reported whenever Placement has something else. First the upgrade: where
 ``cpu_dedicated_set`` is set and pinned guests still hold VCPU, inventories and allocations change together,
-in one request (:mod:`corewise.tracking.reshape`). Then inventories, then traits, one write at a time, each
-under the generation that was read. Nothing is written where nothing differs, and a write that loses a race is
-decided anew.
+in one request (:mod:`corewise_openstack.tracking.reshape`). Then inventories, then traits, one write at a
+time, each under the generation that was read. Nothing is written where nothing differs, and a write that
+loses a race is decided anew.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from corewise.actions import Reshape
-from corewise.compute.beside_nova import refuse_provider_of_nova
-from corewise.compute.errors import GuestUnknown
-from corewise.compute.ledger import MoveRecord
-from corewise.compute.offering import Offering, PlacementWrite, planned, rehearsed, reshape_due
-from corewise.compute.offers import CPU_CLASSES, Allocations, Candidate, Stage, narrowed
-from corewise.openstack.errors import DoesNotFit, ProviderAwaited
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_writes import (
+from corewise_openstack.actions import Reshape
+from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
+from corewise_openstack.compute.errors import GuestUnknown
+from corewise_openstack.compute.ledger import MoveRecord
+from corewise_openstack.compute.offering import Offering, PlacementWrite, planned, rehearsed, reshape_due
+from corewise_openstack.compute.offers import CPU_CLASSES, Allocations, Candidate, Stage, narrowed
+from corewise_openstack.openstack.errors import DoesNotFit, ProviderAwaited
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_writes import (
     PATIENCE,
     Patience,
     again,
@@ -29,7 +29,7 @@ from corewise.openstack.placement_writes import (
     keep_provider,
     reshape,
 )
-from corewise.tracking import (
+from corewise_openstack.tracking import (
     Compat,
     HostedGuest,
     HostSettings,
@@ -38,7 +38,7 @@ from corewise.tracking import (
     ReshapePlan,
     next_write,
 )
-from corewise.vocabulary.placement import (
+from corewise_openstack.vocabulary.placement import (
     INSTANCE,
     MIGRATION,
     NOVA_TRAITS,

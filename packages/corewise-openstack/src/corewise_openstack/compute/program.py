@@ -15,25 +15,25 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import corewise
-from corewise.actions import Reshape, WriteInventories, WriteTraits
-from corewise.compute.adoption import LedgerChangeKind
-from corewise.compute.errors import ComputeError
-from corewise.compute.host_state import HostReader, HostState
-from corewise.compute.ledger_server import LedgerServer
-from corewise.compute.offering import PlacementWrite, rehearsed
-from corewise.compute.options import ComputeOptions
-from corewise.compute.placement import PlacementOffers, Reporter
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
-from corewise.openstack.errors import LibvirtError, OpenStackError, PlacementError
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_writes import PATIENCE, Patience
 from corewise.service.logs import fields
 from corewise.service.program import Program
 from corewise.topology import CPUSet
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import COMPUTE
-from corewise.vocabulary.placement import PCPU, VCPU, Provider
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.actions import Reshape, WriteInventories, WriteTraits
+from corewise_openstack.compute.adoption import LedgerChangeKind
+from corewise_openstack.compute.errors import ComputeError
+from corewise_openstack.compute.host_state import HostReader, HostState
+from corewise_openstack.compute.ledger_server import LedgerServer
+from corewise_openstack.compute.offering import PlacementWrite, rehearsed
+from corewise_openstack.compute.options import ComputeOptions
+from corewise_openstack.compute.placement import PlacementOffers, Reporter
+from corewise_openstack.openstack.errors import LibvirtError, OpenStackError, PlacementError
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_writes import PATIENCE, Patience
+from corewise_openstack.vocabulary.placement import PCPU, VCPU, Provider
 
 _log = logging.getLogger(__name__)
 _LONG_SILENCE = 6

@@ -1,9 +1,9 @@
 """Hosts whose ledgers are read and claimed over their agents' HTTPS API, and not in a shared directory.
 
-The agent decides (:mod:`corewise.compute.ledger_server`); what was read here is only where a scheduler looks
-first. An agent that does not answer before a claim is sent costs nothing: the next host is tried. A request
-whose answer is lost is sent once more, which changes nothing if it was carried out. If that answer is lost
-too, nobody knows, and that is an error: another host might give the guest a second claim.
+The agent decides (:mod:`corewise_openstack.compute.ledger_server`); what was read here is only where a
+scheduler looks first. An agent that does not answer before a claim is sent costs nothing: the next host is
+tried. A request whose answer is lost is sent once more, which changes nothing if it was carried out. If that
+answer is lost too, nobody knows, and that is an error: another host might give the guest a second claim.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 import corewise
-from corewise.compute.errors import (
+from corewise.config.machine_file import parse_machine
+from corewise.kube.auth import Identity, client_context
+from corewise.kube.certificates import CertificateError, not_after
+from corewise.kube.config import ClusterConfig
+from corewise.kube.errors import ConfigError
+from corewise.pinning.ledger import Refusal
+from corewise.topology import CPUSet, CPUSetError
+from corewise.vocabulary.errors import UNREADABLE, unreadable_text
+from corewise_openstack.compute.errors import (
     AgentFailed,
     AgentIncompatible,
     AgentUnreachable,
@@ -32,9 +40,9 @@ from corewise.compute.errors import (
     ComputeError,
     FileUnusable,
 )
-from corewise.compute.hosts import ComputeHost, Hosts, settings_of
-from corewise.compute.ledger import Change, GuestClaim, GuestRecord, HostRecord
-from corewise.compute.ledger_api import (
+from corewise_openstack.compute.hosts import ComputeHost, Hosts, settings_of
+from corewise_openstack.compute.ledger import Change, GuestClaim, GuestRecord, HostRecord
+from corewise_openstack.compute.ledger_api import (
     CLAIMS,
     GUESTS,
     HOST,
@@ -44,15 +52,7 @@ from corewise.compute.ledger_api import (
     HostAnswer,
     LedgerPatch,
 )
-from corewise.compute.machine_file import parse_machine
-from corewise.kube.auth import Identity, client_context
-from corewise.kube.certificates import CertificateError, not_after
-from corewise.kube.config import ClusterConfig
-from corewise.kube.errors import ConfigError
-from corewise.pinning.ledger import Refusal
-from corewise.topology import CPUSet, CPUSetError
-from corewise.tracking import Compat, HostOptions
-from corewise.vocabulary.errors import UNREADABLE, unreadable_text
+from corewise_openstack.tracking import Compat, HostOptions
 
 T = TypeVar("T")
 

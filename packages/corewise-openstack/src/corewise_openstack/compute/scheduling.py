@@ -17,8 +17,8 @@ made.
 
 A guest is deleted from Placement first: repeating a delete that broke off finishes it.
 
-A host that is known by the address of its agent (:mod:`corewise.compute.remote`) does step 4, and the delete,
-itself: its agent runs the same functions, under its own lock and with its own Placement client.
+A host that is known by the address of its agent (:mod:`corewise_openstack.compute.remote`) does step 4, and
+the delete, itself: its agent runs the same functions, under its own lock and with its own Placement client.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from corewise.compute.beside_nova import refuse_provider_of_nova
-from corewise.compute.errors import ComputeError, GuestExists, GuestUnknown, LedgerUnusable
-from corewise.compute.hosts import ComputeHost, Hosts
-from corewise.compute.ledger import (
+from corewise.pinning.ledger import Refusal
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
+from corewise_openstack.compute.errors import ComputeError, GuestExists, GuestUnknown, LedgerUnusable
+from corewise_openstack.compute.hosts import ComputeHost, Hosts
+from corewise_openstack.compute.ledger import (
     NO_DEMANDS,
     Change,
     GuestClaim,
@@ -44,8 +46,8 @@ from corewise.compute.ledger import (
     HostDemands,
     record_of,
 )
-from corewise.compute.offers import Candidate, Offers
-from corewise.compute.verdicts import (
+from corewise_openstack.compute.offers import Candidate, Offers
+from corewise_openstack.compute.verdicts import (
     HostScores,
     NoValidHost,
     Placed,
@@ -54,14 +56,17 @@ from corewise.compute.verdicts import (
     eliminated_by_query,
     weighed,
 )
-from corewise.openstack.errors import OpenStackError, PlacementDown, PlacementServerError, UnexpectedAnswer
-from corewise.pinning.guest_ledger import GuestLedger, GuestPins
-from corewise.pinning.guest_placement import place
-from corewise.pinning.ledger import Refusal
-from corewise.tracking import GuestRequest, PlacementQuery
-from corewise.vocabulary.guests import GuestCPUs
-from corewise.vocabulary.placement import DISABLED_TRAIT, VCPU
-from corewise.vocabulary.reasons import Reason
+from corewise_openstack.guest_pinning.ledger import GuestLedger, GuestPins
+from corewise_openstack.guest_pinning.placement import place
+from corewise_openstack.openstack.errors import (
+    OpenStackError,
+    PlacementDown,
+    PlacementServerError,
+    UnexpectedAnswer,
+)
+from corewise_openstack.tracking import GuestRequest, PlacementQuery
+from corewise_openstack.vocabulary.guests import GuestCPUs
+from corewise_openstack.vocabulary.placement import DISABLED_TRAIT, VCPU
 
 
 def settle(change: Change, offers: Offers) -> Mapping[str, bool]:

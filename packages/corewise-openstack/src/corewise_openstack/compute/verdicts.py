@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from corewise.compute.ledger import GuestRecord
-from corewise.compute.offers import Stage
 from corewise.pinning.ledger import Refusal
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.ledger import GuestRecord
+from corewise_openstack.compute.offers import Stage
 
 HostScores = Mapping[str, int]
 """Host -> 0 to 100: 100 is the least interference."""

@@ -49,11 +49,18 @@ from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
-from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, HostCell, cpus_of, mask_of
 from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
-from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.guest_pinning.ledger import (
+    CellPins,
+    GuestLedger,
+    GuestPins,
+    HostCell,
+    cpus_of,
+    mask_of,
+)
+from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
 
 _FLOATING = GuestPins()
 _Why = tuple[Reason, str]

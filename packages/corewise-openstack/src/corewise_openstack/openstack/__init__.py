@@ -8,7 +8,7 @@
 - :mod:`libvirt`, :mod:`libvirt_xml`: the machine and the guests of one host.
 
 Arguments and results are values of ``vocabulary.placement``, ``actions.placement`` or ``topology``, or
-structs of the module itself. Every failure is an :class:`corewise.openstack.errors.OpenStackError`. Calls
-block: a program with an event loop makes them in a thread. Nothing is exported from here: a reader of
+structs of the module itself. Every failure is an :class:`corewise_openstack.openstack.errors.OpenStackError`.
+Calls block: a program with an event loop makes them in a thread. Nothing is exported from here: a reader of
 libvirt's domains need not import Placement.
 """

@@ -27,25 +27,22 @@ from pathlib import Path
 from typing import IO, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from corewise.openstack.errors import EmbeddedError, ExtraMissing
-from corewise.openstack.placement_access import (
+from corewise_openstack.openstack.errors import EmbeddedError
+from corewise_openstack.openstack.placement_access import (
     UncheckedAdmin,
     adapter_client,
     logging_as_it_was,
     quietly,
     silent_without_logging,
 )
-from corewise.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_client import PlacementClient
 
-try:
-    with quietly():
-        import requests
-        from keystoneauth1 import session
-        from requests.adapters import BaseAdapter
-        from requests.structures import CaseInsensitiveDict
-        from webob import Request
-except ImportError as error:
-    raise ExtraMissing("openstack", "openstack-placement") from error
+with quietly():
+    import requests
+    from keystoneauth1 import session
+    from requests.adapters import BaseAdapter
+    from requests.structures import CaseInsensitiveDict
+    from webob import Request
 
 LOOPBACK = "127.0.0.1"
 LONGEST_WAIT = 10.0
@@ -86,7 +83,6 @@ def start(path: Path | None = None, *, patience: float = LONGEST_WAIT) -> Embedd
     Raises:
         EmbeddedError: if this process has another one already, another process has the file, or the file is
             no database that can be used.
-        ExtraMissing: if openstack-placement is not installed.
     """
     wanted = path.resolve() if path is not None else None
     with _STARTING:
@@ -155,13 +151,10 @@ def _load(path: Path | None) -> Application:
 
 def _imported() -> tuple[Any, type[Exception], dict[str, Any]]:
     """Import Placement late, because it takes longer than all of corewise, and quietly."""
-    try:
-        with quietly():
-            modules = {name: importlib.import_module(f"placement.{name}") for name in _MODULES}
-            database_error: type[Exception] = importlib.import_module("oslo_db.exception").DBError
-            return importlib.import_module("oslo_config.cfg"), database_error, modules
-    except ImportError as error:
-        raise ExtraMissing("openstack", "openstack-placement") from error
+    with quietly():
+        modules = {name: importlib.import_module(f"placement.{name}") for name in _MODULES}
+        database_error: type[Exception] = importlib.import_module("oslo_db.exception").DBError
+        return importlib.import_module("oslo_config.cfg"), database_error, modules
 
 
 def in_process_client(placement: Application) -> PlacementClient:

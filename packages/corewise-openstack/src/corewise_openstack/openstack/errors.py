@@ -3,7 +3,7 @@
 ::
 
     OpenStackError                message, hint, retryable
-    ├── ExtraMissing              a Python package of the extra is not installed
+    ├── ExtraMissing              libvirt-python is not installed
     ├── NovaConfError             nova.conf cannot be read
     ├── CredentialsError          clouds.yaml, OS_* or [placement] cannot be used: the user must correct it
     ├── EmbeddedError             the embedded Placement cannot be started
@@ -35,7 +35,7 @@ Each class picks the reason and the exit code of a command that it ends.
 
 from __future__ import annotations
 
-from corewise.vocabulary.errors import OperationalError, install_hint
+from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.exit_codes import ExitCode
 from corewise.vocabulary.reasons import Reason
 
@@ -48,15 +48,12 @@ class OpenStackError(OperationalError):
 
 
 class ExtraMissing(OpenStackError):
-    """A package is not installed."""
+    """libvirt's Python package, the extra ``libvirt``, is not installed."""
 
-    def __init__(self, extra: str, package: str) -> None:
-        super().__init__(
-            f"the Python package {package} is not installed",
-            hint=install_hint(extra),
-        )
-        self.extra = extra
-        self.package = package
+    default_hint = "it needs libvirt's headers: pip install 'libvirt-python>=9', or in a clone: make libvirt"
+
+    def __init__(self) -> None:
+        super().__init__("the Python package libvirt-python is not installed")
 
 
 class NovaConfError(OpenStackError):

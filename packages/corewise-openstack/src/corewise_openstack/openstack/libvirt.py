@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from corewise.openstack.errors import DomainGone, ExtraMissing, LibvirtError
-from corewise.openstack.libvirt_pins import (
+from corewise.topology import CPUSet, Host
+from corewise_openstack.openstack.errors import DomainGone, ExtraMissing, LibvirtError
+from corewise_openstack.openstack.libvirt_pins import (
     MEMORY,
     DomainChange,
     DomainSettings,
@@ -25,8 +26,7 @@ from corewise.openstack.libvirt_pins import (
     tuned_settings,
     with_settings,
 )
-from corewise.openstack.libvirt_xml import CPUTuning, Domain, read_domain, read_host
-from corewise.topology import CPUSet, Host
+from corewise_openstack.openstack.libvirt_xml import CPUTuning, Domain, read_domain, read_host
 
 T = TypeVar("T")
 
@@ -200,7 +200,7 @@ def connected(uri: str = SYSTEM) -> Iterator[Libvirt]:
     try:
         library = importlib.import_module("libvirt")
     except ImportError as error:
-        raise ExtraMissing("libvirt", "libvirt-python") from error
+        raise ExtraMissing from error
     library.registerErrorHandler(lambda *_: None, None)
     try:
         connection = library.open(uri)

@@ -19,7 +19,13 @@ from enum import StrEnum
 from typing import TypeAlias
 from xml.etree import ElementTree as ET
 
-from corewise.openstack.libvirt_xml import CPUTuning, parsed_domain, section_of, text_of_domain, tuned
+from corewise_openstack.openstack.libvirt_xml import (
+    CPUTuning,
+    parsed_domain,
+    section_of,
+    text_of_domain,
+    tuned,
+)
 
 Settings: TypeAlias = Mapping[str, str]
 """Setting -> its value."""

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from xml.etree import ElementTree as ET
 
-from corewise.openstack.errors import LibvirtXMLError
 from corewise.quantities import Bytes
 from corewise.topology import (
     LARGEST_CPU,
@@ -39,6 +38,7 @@ from corewise.topology import (
     Thread,
     Topology,
 )
+from corewise_openstack.openstack.errors import LibvirtXMLError
 
 _UNITS = {
     "b": 1,

@@ -1,7 +1,8 @@
 """nova.conf, as the compute service of Nova reads it: the options that say what a host's CPUs are for.
 
-Values are the texts of the files, or None where no file sets an option; ``corewise.tracking`` decides what
-they mean. Files are read in order, and a later one overrides an earlier one, as oslo.config does.
+Values are the texts of the files, or None where no file sets an option; ``corewise_openstack.tracking``
+decides what they mean. Files are read in order, and a later one overrides an earlier one, as oslo.config
+does.
 """
 
 from __future__ import annotations
@@ -11,12 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from corewise.openstack.errors import ExtraMissing, NovaConfError
+from oslo_config import cfg
 
-try:
-    from oslo_config import cfg
-except ImportError as error:
-    raise ExtraMissing("openstack", "oslo.config") from error
+from corewise_openstack.openstack.errors import NovaConfError
 
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

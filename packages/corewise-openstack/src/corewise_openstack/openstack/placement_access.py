@@ -22,19 +22,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from corewise.openstack.errors import CredentialsError, ExtraMissing
+from keystoneauth1 import adapter, loading, plugin, session
+from keystoneauth1 import exceptions as refusals
 
-try:
-    from keystoneauth1 import adapter, loading, plugin, session
-    from keystoneauth1 import exceptions as refusals
-except ImportError as error:
-    raise ExtraMissing("openstack", "keystoneauth1") from error
-
-from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_http import SERVICE_TYPE, PlacementTransport
+from corewise_openstack.openstack.errors import CredentialsError
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.openstack.placement_http import SERVICE_TYPE, PlacementTransport
 
 if TYPE_CHECKING:
-    from corewise.openstack.nova_conf import NovaConf
+    from corewise_openstack.openstack.nova_conf import NovaConf
 
 TIMEOUT = 60.0
 """Seconds until a request without an answer is given up; a query of 5,000 hosts takes less than one."""
@@ -95,12 +91,9 @@ def cloud_client(cloud: str | None = None) -> PlacementClient:
     Raises:
         CredentialsError: if there is no such cloud, or something is missing in it.
     """
-    try:
-        with quietly():
-            from openstack import config  # noqa: PLC0415 - it takes long to import, and few need it
-            from openstack import exceptions as broken  # noqa: PLC0415
-    except ImportError as error:
-        raise ExtraMissing("openstack", "openstacksdk") from error
+    with quietly():
+        from openstack import config  # noqa: PLC0415 - it takes long to import, and few need it
+        from openstack import exceptions as broken  # noqa: PLC0415
     try:
         with quietly():
             region = config.OpenStackConfig().get_one(cloud=cloud)

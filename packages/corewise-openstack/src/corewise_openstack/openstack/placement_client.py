@@ -19,11 +19,11 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from corewise.actions import Reshape
-from corewise.openstack.errors import ConflictStorm, PlacementNotFound, UnexpectedAnswer
-from corewise.openstack.placement_http import PlacementTransport
 from corewise.vocabulary.errors import UNREADABLE
-from corewise.vocabulary.placement import (
+from corewise_openstack.actions import Reshape
+from corewise_openstack.openstack.errors import ConflictStorm, PlacementNotFound, UnexpectedAnswer
+from corewise_openstack.openstack.placement_http import PlacementTransport
+from corewise_openstack.vocabulary.placement import (
     Candidates,
     Consumer,
     Inventory,

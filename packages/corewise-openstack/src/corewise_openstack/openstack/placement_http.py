@@ -13,13 +13,16 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import msgspec
+import requests
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as refusals
 
-from corewise.openstack.errors import (
+from corewise.vocabulary.errors import UNREADABLE
+from corewise_openstack.openstack.errors import (
     AnswerRefusing,
     ConcurrentUpdate,
     CredentialsError,
     DoesNotFit,
-    ExtraMissing,
     InventoryInUse,
     PlacementBadRequest,
     PlacementConflict,
@@ -34,14 +37,6 @@ from corewise.openstack.errors import (
     UnknownTraits,
     VersionTooOld,
 )
-from corewise.vocabulary.errors import UNREADABLE
-
-try:
-    import requests
-    from keystoneauth1 import adapter
-    from keystoneauth1 import exceptions as refusals
-except ImportError as error:
-    raise ExtraMissing("openstack", "keystoneauth1") from error
 
 NEWEST = (1, 39)
 """The newest microversion whose answers this client knows."""

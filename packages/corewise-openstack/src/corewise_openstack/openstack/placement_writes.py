@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from corewise.actions import Reshape, WriteInventories, WriteTraits
-from corewise.openstack.errors import ConcurrentUpdate, ConflictStorm, DoesNotFit, PlacementConflict
-from corewise.openstack.placement_client import PlacementClient
-from corewise.vocabulary.placement import Consumer, Provider, ProviderUse
+from corewise_openstack.actions import Reshape, WriteInventories, WriteTraits
+from corewise_openstack.openstack.errors import ConcurrentUpdate, ConflictStorm, DoesNotFit, PlacementConflict
+from corewise_openstack.openstack.placement_client import PlacementClient
+from corewise_openstack.vocabulary.placement import Consumer, Provider, ProviderUse
 
 T = TypeVar("T")
 

@@ -6,16 +6,16 @@
   ``next_write(provider, offer) -> WriteInventories | WriteTraits | None``;
 - :mod:`flavor`, :mod:`request`: ``translate(flavor, image, compat=...) -> GuestRequest | RequestRefusal``;
   ``str(request.query)`` is sent to Placement, ``request.cpus``
-  (:class:`corewise.vocabulary.guests.GuestCPUs`) is placed by ``pinning``;
+  (:class:`corewise_openstack.vocabulary.guests.GuestCPUs`) is placed by ``pinning``;
 - :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology, compat)`` gives a ReshapePlan, a
   ReshapeRefusal, or None if there is nothing to do.
 
 Everything is a value, and nothing here knows Placement's HTTP, libvirt or a file.
 """
 
-from corewise.tracking.flavor import NO_IMAGE, Flavor, Image, RequestRefusal, RequestWarning
-from corewise.tracking.inventory import HostOffer, next_write, offer
-from corewise.tracking.options import (
+from corewise_openstack.tracking.flavor import NO_IMAGE, Flavor, Image, RequestRefusal, RequestWarning
+from corewise_openstack.tracking.inventory import HostOffer, next_write, offer
+from corewise_openstack.tracking.options import (
     Checked,
     Compat,
     HostedGuest,
@@ -25,7 +25,7 @@ from corewise.tracking.options import (
     OptionProblem,
     check_options,
 )
-from corewise.tracking.request import (
+from corewise_openstack.tracking.request import (
     DEFAULT_LIMIT,
     GuestRequest,
     Membership,
@@ -33,7 +33,13 @@ from corewise.tracking.request import (
     RequestGroup,
     translate,
 )
-from corewise.tracking.reshape import GuestMove, ReshapePlan, ReshapeRefusal, ReshapeWarning, plan_reshape
+from corewise_openstack.tracking.reshape import (
+    GuestMove,
+    ReshapePlan,
+    ReshapeRefusal,
+    ReshapeWarning,
+    plan_reshape,
+)
 
 __all__ = [
     "DEFAULT_LIMIT",

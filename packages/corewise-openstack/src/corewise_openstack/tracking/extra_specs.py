@@ -17,8 +17,8 @@ from enum import StrEnum
 from typing import Final
 
 from corewise.config.decoding import did_you_mean
-from corewise.tracking.flavor import Flavor, Image, RequestWarning, StatedValue
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.tracking.flavor import Flavor, Image, RequestWarning, StatedValue
 
 
 class Support(StrEnum):

@@ -1,7 +1,8 @@
 """Flavors and images as users write them, and the CPUs of a guest that they describe.
 
-A refusal travels as :class:`FlavorRefused` within this package; :func:`corewise.tracking.translate` returns
-it as the value :class:`RequestRefusal`. Flavors write ``hw:cpu_policy`` where images write ``hw_cpu_policy``.
+A refusal travels as :class:`FlavorRefused` within this package; :func:`corewise_openstack.tracking.translate`
+returns it as the value :class:`RequestRefusal`. Flavors write ``hw:cpu_policy`` where images write
+``hw_cpu_policy``.
 
 CPU policy, flavor against image:
 
@@ -39,9 +40,9 @@ from typing import Literal, TypeVar
 
 from corewise.config.decoding import did_you_mean
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, NoCPULeftError
-from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestNode, ThreadPolicy
-from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestNode, ThreadPolicy
+from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)

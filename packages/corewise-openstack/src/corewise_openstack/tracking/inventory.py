@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
 
-from corewise.actions import WriteInventories, WriteTraits
-from corewise.tracking.options import HostFacts, HostSettings
-from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory, Provider
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.actions import WriteInventories, WriteTraits
+from corewise_openstack.tracking.options import HostFacts, HostSettings
+from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory, Provider
 
 CPU_CLASSES = (VCPU, PCPU)
 _ONCE = Decimal("1.0")

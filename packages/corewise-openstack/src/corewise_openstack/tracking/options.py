@@ -40,8 +40,8 @@ from decimal import Decimal
 from enum import StrEnum
 
 from corewise.topology import CPUSet, CPUSetError, Host, NoCPULeftError
-from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.vocabulary.guests import CPUPolicy, ThreadPolicy
 
 UNSET = "(unset)"
 

@@ -37,8 +37,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from corewise.config.decoding import did_you_mean
-from corewise.tracking.extra_specs import AGGREGATES, unserved
-from corewise.tracking.flavor import (
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.tracking.extra_specs import AGGREGATES, unserved
+from corewise_openstack.tracking.flavor import (
     LARGEST_AMOUNT,
     NO_IMAGE,
     UNNAMED,
@@ -57,10 +58,9 @@ from corewise.tracking.flavor import (
     realtime_cpus,
     shown,
 )
-from corewise.tracking.options import Compat
-from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
-from corewise.vocabulary.placement import DISK_GB, HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU
-from corewise.vocabulary.reasons import Reason
+from corewise_openstack.tracking.options import Compat
+from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
+from corewise_openstack.vocabulary.placement import DISK_GB, HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU
 
 DEFAULT_LIMIT = 1000
 _KEY = re.compile(r"(resources|trait)([A-Za-z0-9_-]{1,64})?:(.+)")

@@ -17,13 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from corewise.actions import Reshape
 from corewise.topology import CPUSet, Topology
-from corewise.tracking.inventory import HostOffer
-from corewise.tracking.options import Compat, HostedGuest, HostSettings
-from corewise.vocabulary.guests import ThreadPolicy
-from corewise.vocabulary.placement import PCPU, VCPU, Inventory, ProviderUse
 from corewise.vocabulary.reasons import Reason
+from corewise_openstack.actions import Reshape
+from corewise_openstack.tracking.inventory import HostOffer
+from corewise_openstack.tracking.options import Compat, HostedGuest, HostSettings
+from corewise_openstack.vocabulary.guests import ThreadPolicy
+from corewise_openstack.vocabulary.placement import PCPU, VCPU, Inventory, ProviderUse
 
 _MOST_NAMED = 5
 

@@ -10,12 +10,14 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.extensions import PACKAGES, added_commands, not_installed
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -24,7 +26,6 @@ KUBECTL_PLUGIN = "kubectl-corewise"
 
 _CANNOT_HOLD_MORE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 COMMANDS: dict[str, tuple[str, str]] = {
-    "up": ("corewise.cli.up", "Run a local cluster of simulated machines, and report."),
     "nodes": ("corewise.cli.nodes", "List nodes: raw, normalized, amplified, requested and free."),
     "top": ("corewise.cli.top", "Watch nodes, pods and offline pods: what CPU they have, and why."),
     "web": ("corewise.cli.web", "Serve a page that shows nodes, pods and offline work as they change."),
@@ -38,14 +39,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "corewise.cli.agent",
         "Divide this node's CPU quotas by its ratio; report its CPUs.",
     ),
-    "compute": (
-        "corewise.cli.compute",
-        "Track dedicated and shared CPUs of OpenStack hosts; place and pin guests.",
-    ),
     "audit": ("corewise.cli.audit", "Show what was written to this node's cgroups, and why."),
     "topology": ("corewise.cli.topology", "Show what this machine is made of, from sockets to CPUs."),
     "calibrate": ("corewise.cli.calibrate", "Measure this machine's CPU; turn measurements into ratios."),
-    "plan": ("corewise.cli.plan", "Place all pods of a dump offline; compare two configurations."),
     "profile": (
         "corewise.cli.profile",
         "Show what types of workload use and what slows them down, from a history.",
@@ -68,19 +64,33 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands' names and help lines (a table as COMMANDS) without importing them."""
+    """A group that knows its commands' names and help lines (a table as COMMANDS) without importing them.
 
-    def __init__(self, *arguments: Any, table: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+    ``added`` returns the rows that other distributions add.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        table: Mapping[str, tuple[str, str]],
+        added: Callable[[], Mapping[str, tuple[str, str]]] = dict,
+        **settings: Any,
+    ) -> None:
         super().__init__(*arguments, **settings)
-        self._table = table
+        self._own, self._added = table, added
+
+    @cached_property
+    def _table(self) -> Mapping[str, tuple[str, str]]:
+        return {**self._own, **self._added()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._table:
+        found = self._own.get(cmd_name) or self._table.get(cmd_name)
+        if found is None:
             return None
-        module, _, attribute = self._table[cmd_name][0].partition(":")
+        module, _, attribute = found[0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute or "command")
         return command
 
@@ -88,9 +98,12 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in self._table and not name.startswith("-") and not ctx.resilient_parsing:
+        known = name in self._own or name in self._table
+        if not known and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches  # noqa: PLC0415 - for a misspelt command only
 
+            if package := PACKAGES.get(name):
+                raise not_installed(f"corewise {name}", package)
             near = [f"'{each}'" for each in get_close_matches(name, self._table)]
             meant = f" Did you mean {' or '.join(near)}?" if near else ""
             ctx.fail(f"No such command '{name}'.{meant}")
@@ -134,6 +147,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     table=COMMANDS,
+    added=added_commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 success; 1 the answer is no; 2 wrong call; 3 no answer from a server; 4 not found; "
     "5 bad input; 6 refused; 7 stdout is full; 8 credentials not accepted (401) or not allowed (403); "

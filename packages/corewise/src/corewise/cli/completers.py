@@ -1,4 +1,4 @@
-"""The values that a shell completes: of nodes and pods, contexts, guests and scenarios.
+"""The values that a shell completes: of nodes and pods, and contexts.
 
 Node and pod names come from the cluster or the dump that the command line names. A user waits at a prompt, so
 a cluster has two seconds to answer; an error completes nothing and prints nothing.
@@ -55,20 +55,6 @@ def context_names(
         return of_names(config.context_names(context.params.get("kubeconfig")), incomplete)
     except ConfigError:
         return []
-
-
-def scenario_names(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem[str]]:
-    """Complete the name of a scenario, or of a file."""
-    from corewise.simulation.scenario import scenario_descriptions  # noqa: PLC0415 - slow to import
-
-    found = [
-        CompletionItem(name, help=description)
-        for name, description in scenario_descriptions().items()
-        if name.startswith(incomplete)
-    ]
-    return found or file_names(context, parameter, incomplete)
 
 
 def _objects(context: click.Context, plural: str) -> list[tuple[str, str]]:

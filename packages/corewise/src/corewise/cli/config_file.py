@@ -14,7 +14,6 @@ from itertools import chain
 
 import yaml
 
-from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.errors import Failure
 from corewise.cli.files import text_of
 from corewise.config.colocation import (
@@ -35,6 +34,7 @@ from corewise.config.decoding import Problem, Severity, did_you_mean
 from corewise.config.eviction import RESOURCE_THRESHOLD_MEMBERS
 from corewise.config.json_text import BROKEN, Items, Located, Members, Positions, read_json
 from corewise.config.yaml_text import NotYAMLError, json_string, read_texts, yaml_scalar
+from corewise.ratios.cluster import ClusterConfiguration
 from corewise.vocabulary.foreign_names import UNREAD_KEYS
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,

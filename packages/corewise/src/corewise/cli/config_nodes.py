@@ -13,15 +13,6 @@ import msgspec
 from click.core import ParameterSource
 
 from corewise.amplification.amounts import CPU
-from corewise.assessment.cluster import ClusterContext, interfering_webhook, read_configuration
-from corewise.assessment.nodes import (
-    MANAGED_NODES,
-    ManagedNode,
-    ManagedNodeStatus,
-    NodeView,
-    quantities,
-    view_of,
-)
 from corewise.cli import output
 from corewise.cli.files import TEXT_FILE, decoded
 from corewise.cli.options import connection_options, together
@@ -31,6 +22,15 @@ from corewise.kube.objects import ConfigMap, ObjectMeta, PartialObject
 from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES
 from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
 from corewise.quantities import Ratio
+from corewise.ratios.cluster import ClusterContext, interfering_webhook, read_configuration
+from corewise.ratios.nodes import (
+    MANAGED_NODES,
+    ManagedNode,
+    ManagedNodeStatus,
+    NodeView,
+    quantities,
+    view_of,
+)
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 if TYPE_CHECKING:

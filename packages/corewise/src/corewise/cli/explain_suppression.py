@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 
-from corewise.assessment.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, ManagedNode, running_on
 from corewise.cli import output
 from corewise.cli.completers import node_names
 from corewise.cli.dump_client import client_of, from_option, no_node
@@ -26,6 +25,7 @@ from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.quantities import Quantity, QuantityError
+from corewise.ratios.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, ManagedNode, running_on
 from corewise.suppression.batch_limits import BatchContainer
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
 

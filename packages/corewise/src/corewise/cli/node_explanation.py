@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from corewise.amplification import Ratios, ResourceList, StatusState
-from corewise.assessment.decision import NodeAssessment
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.node_listing import amplified_by, state_of
 from corewise.cli.offline_reports import eviction_lines, resctrl_lines
 from corewise.cli.output import cpus, gibibytes
 from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.kube.objects import Event
+from corewise.ratios.decision import NodeAssessment
 from corewise.service.installation import Path
 from corewise.vocabulary.names import NORMALIZATION_RATIO, OFFLINE_REPORT
 from corewise.vocabulary.offline_report import decode

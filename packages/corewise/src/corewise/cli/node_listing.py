@@ -11,22 +11,6 @@ from typing import TypeVar
 from corewise.actions import PatchNode
 from corewise.amplification import StatusState
 from corewise.amplification.policy import NAME as POLICY_NAME
-from corewise.assessment.cluster import (
-    ClusterContext,
-    ConfigurationReading,
-    interfering_webhook,
-    read_configuration,
-)
-from corewise.assessment.decision import NodeAssessment, assess
-from corewise.assessment.nodes import (
-    BOUND_PODS,
-    MANAGED_NODES,
-    RUNNING_ON_A_NODE,
-    BoundPod,
-    ManagedNode,
-    running_on,
-    view_of,
-)
 from corewise.cli.offline_reports import SUPPRESSING, NodeReport, offer_problem, suppression_state
 from corewise.kube.client import Client
 from corewise.kube.errors import APIError, Forbidden, NotFound
@@ -40,6 +24,22 @@ from corewise.kube.resources import (
     WebhookConfiguration,
 )
 from corewise.manager.options import MUTATING_NAME
+from corewise.ratios.cluster import (
+    ClusterContext,
+    ConfigurationReading,
+    interfering_webhook,
+    read_configuration,
+)
+from corewise.ratios.decision import NodeAssessment, assess
+from corewise.ratios.nodes import (
+    BOUND_PODS,
+    MANAGED_NODES,
+    RUNNING_ON_A_NODE,
+    BoundPod,
+    ManagedNode,
+    running_on,
+    view_of,
+)
 from corewise.service.installation import Path
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.reasons import Reason

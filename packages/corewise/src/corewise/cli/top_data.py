@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from corewise.assessment.decision import assess
 from corewise.cli import node_table, top_pods, top_view
 from corewise.cli.explain import explain_pod, read_node, read_pod
 from corewise.cli.explain_suppression import read_suppression
@@ -34,6 +33,7 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.manager.options import ManagerOptions
 from corewise.manager.snapshot import Listeners, Snapshot
+from corewise.ratios.decision import assess
 from corewise.scheduler.listing import PublishedRules, read_rules
 from corewise.scheduler.state import UNFINISHED
 from corewise.vocabulary.reasons import Reason

@@ -16,10 +16,11 @@ import click
 
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.extensions import not_installed, part
 from corewise.cli.options import examples
 from corewise.cli.output import Column, Form, count, gibibytes
 from corewise.cli.topology_drawing import CachePart, cache_size, drawing, nodes_elsewhere, sockets_of
-from corewise.compute.machine_file import machine_document
+from corewise.config.machine_file import machine_document
 from corewise.kernel.cpu_facts import UNKNOWN, ObservedCPU
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.topology import CPUSet, Host, NumaMemory
@@ -64,10 +65,10 @@ def command(root: str, libvirt: str | None, form: str) -> None:
 
 def _reading_of(uri: str) -> MachineReading:
     """Return the machine that a libvirt reports; of the CPU facts it knows hyper-threading only."""
-    from corewise.openstack.libvirt import connected  # noqa: PLC0415 - few need it
-
-    with connected(uri) as libvirt:
-        host = libvirt.host()
+    host_of = part("libvirt-host")
+    if host_of is None:
+        raise not_installed("--libvirt", "corewise-openstack")
+    host: Host = host_of(uri)
     return MachineReading(ObservedCPU(None, None, host.topology.hyper_threading, None, None), host)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from corewise.amplification.amounts import Ratios
 from corewise.amplification.demand import misfits
 from corewise.amplification.policy import NAME as AMPLIFICATION_POLICY
-from corewise.assessment.nodes import BOUND_PODS, RUNNING_ON_A_NODE, BoundPod, NodeView
 from corewise.cli.node_listing import ListedNode, list_cluster
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
@@ -29,6 +28,7 @@ from corewise.kube.resources import (
 )
 from corewise.manager.options import MUTATING_NAME, PODS_NAME, VALIDATING_NAME
 from corewise.quantities import ONE
+from corewise.ratios.nodes import BOUND_PODS, RUNNING_ON_A_NODE, BoundPod, NodeView
 from corewise.scheduler.policy import NAME as OWNED_CPUS_POLICY
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import (

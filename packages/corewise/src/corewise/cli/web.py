@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 import click
 
 from corewise.cli.choice import Choice
-from corewise.cli.compute_options import PlacementChoice, running_placement
-from corewise.cli.files import EXISTING_FOLDER, TEXT_FILE
+from corewise.cli.extensions import part
+from corewise.cli.files import TEXT_FILE
 from corewise.cli.options import (
     ADDRESS,
     LOG_OPTIONS,
@@ -19,12 +20,37 @@ from corewise.cli.options import (
     run_program,
 )
 from corewise.cli.output import say
+from corewise.cli.web_views.hosts import HostTable
 from corewise.config.interference.metrics import Preset
 from corewise.kube.config import load_config
 from corewise.prometheus.client import ServerURLError, checked_url
 from corewise.service.logs import LogFormat, configure
 from corewise.service.options import Address
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class HostsPart(Protocol):
+    """The options and the views of OpenStack hosts, which corewise-openstack adds."""
+
+    def options(self, function: F) -> F:
+        """Add the options to the command."""
+
+    def views(self, options: dict[str, Any]) -> HostTable | None:
+        """Take the options out of all that were given; return what the page shows, None without hosts."""
+
+
+class NoHosts:
+    """Where corewise-openstack is not installed: no option, and no host."""
+
+    def options(self, function: F) -> F:
+        return function
+
+    def views(self, _options: dict[str, Any]) -> None:
+        return None
+
+
+_HOSTS: HostsPart = part("hosts-page") or NoHosts()
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -54,13 +80,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
     show_default=True,
     help="token: show only what the API server lets the caller's bearer token list.",
 )
-@click.option(
-    "--compute-hosts",
-    type=EXISTING_FOLDER,
-    metavar="DIR",
-    help="Show these OpenStack hosts too: DIR/NAME has topology.json, nova.conf and ledger.json of each.",
-)
-@running_placement
+@_HOSTS.options
 @click.option(
     "--prometheus",
     metavar="URL",
@@ -86,8 +106,6 @@ def command(
     auth: str,
     log_format: str,
     verbose: bool,
-    placement_url: str | None,
-    os_cloud: str | None,
     prometheus: str,
     preset: str,
     **options: Any,
@@ -105,9 +123,7 @@ def command(
             f"{listen} can be reached from other machines: add --tls-cert, --tls-key and --auth token, "
             "or listen on 127.0.0.1"
         )
-    placement = PlacementChoice(placement_url, os_cloud)
-    if placement.is_given and not options["compute_hosts"]:
-        raise click.UsageError("a Placement needs --compute-hosts: it shows what their upgrade would move")
+    shown = _HOSTS.views(options)
     if prometheus:
         try:
             checked_url(prometheus)
@@ -123,7 +139,7 @@ def command(
         tls_cert=tls_cert,
         tls_key=tls_key,
         auth=auth == "token",
-        placement=placement.client() if placement.is_given else None,
+        compute_hosts=shown,
         prometheus=prometheus,
         preset=Preset(preset),
         **options,

@@ -7,29 +7,22 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import corewise
-from corewise.cli.web_views.hosts import HostViews
+from corewise.cli.web_views.hosts import HostTable
 from corewise.cli.web_views.views import WebViews
-from corewise.compute.hosts import read_hosts
 from corewise.config.interference.metrics import Preset
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.prometheus.client import PrometheusClient
 from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
-from corewise.service.doors import WEB, Listener
 from corewise.service.health import TokenAccess
+from corewise.service.http_servers import WEB, Listener
 from corewise.service.options import Address
 from corewise.service.program import Loop, Program
-from corewise.tracking import Compat
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.web.server import HEADERS, LOOPBACK, PageServer
-
-if TYPE_CHECKING:
-    from corewise.openstack.placement_client import PlacementClient
 
 log = logging.getLogger(__name__)
 _PATIENCE = 5.0
@@ -48,8 +41,7 @@ class WebOptions:
     listen: Address
     config_namespace: str
     hosts: tuple[str, ...] = ()
-    compute_hosts: Path | None = None
-    placement: PlacementClient | None = None
+    compute_hosts: HostTable | None = None
     prometheus: str = ""
     preset: Preset = Preset.COREWISE
     tls_cert: str = ""
@@ -71,10 +63,6 @@ async def run_page(
         ExceptionGroup: of a KubeError if the nodes cannot be listed; of an OptionsError if the address cannot
             be listened on, or the certificate cannot be used.
     """
-    folder = options.compute_hosts
-    shown = None
-    if folder is not None:
-        shown = HostViews(lambda: read_hosts(folder, Compat.SPEC), Compat.SPEC, options.placement)
     clock, program = SYSTEM_CLOCK, Program("web", SYSTEM_CLOCK, stopping)
     # The client ends first, and aborts its connections: a watch that is cancelled leaves its own half closed.
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as group, Client(cluster) as client:
@@ -86,14 +74,14 @@ async def run_page(
             cluster,
             client,
             config_namespace=options.config_namespace,
-            hosts=shown,
+            hosts=options.compute_hosts,
             prometheus=measures,
             on_change=lambda: page.feeds.changed(),  # noqa: PLW0108 - it is made below
         )
         session = {
             "version": corewise.__version__,
             "cluster": cluster.server,
-            "placement": folder is not None,
+            "placement": options.compute_hosts is not None,
         }
         page = PageServer(
             views,

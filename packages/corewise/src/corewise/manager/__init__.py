@@ -1,6 +1,6 @@
 """``corewise manager``: brings every node to its normalization and amplification ratios, and keeps it there.
 
-- :mod:`snapshot`: the caches. :mod:`reconciler`: which node is assessed when; :mod:`corewise.assessment`
+- :mod:`snapshot`: the caches. :mod:`reconciler`: which node is assessed when; :mod:`corewise.ratios`
   decides, :mod:`executor` carries the actions out, :mod:`reporting` has the gauges and the Events about the
   configuration.
 - :mod:`node_status_webhook`, :mod:`node_webhook`, :mod:`webhooks`: the reviews that the API server asks for.

@@ -18,13 +18,13 @@ from itertools import islice
 
 from corewise.amplification.amounts import AMPLIFIABLE
 from corewise.amplification.policy import amplification_policy
-from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, quantities
 from corewise.kube.client import Client
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.manager.options import AmplifyBy, ManagerOptions
 from corewise.manager.snapshot import Snapshot
 from corewise.manager.webhooks import mutating_configuration
 from corewise.prometheus.exposition import Exposition
+from corewise.ratios.nodes import MANAGED_NODES, ManagedNode, quantities
 from corewise.service.installation import Alternative, Objects, Path
 from corewise.vocabulary.metrics import AMPLIFICATION_PATH
 from corewise.vocabulary.names import AMPLIFICATION_PROBE, recorded_applied, recorded_raw

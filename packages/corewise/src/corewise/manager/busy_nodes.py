@@ -18,12 +18,12 @@ import msgspec
 from corewise.amplification import Finding, Ratios, busy_raise
 from corewise.amplification.amounts import CPU, ratio_of
 from corewise.amplification.annotations import effective_ratios, raw_amounts
-from corewise.assessment.cluster import ClusterContext
-from corewise.assessment.decision import normalization_of, wanted_ratio
-from corewise.assessment.nodes import NodeView
 from corewise.kube.client import Client
 from corewise.kube.errors import KubeError
 from corewise.quantities import Quantity, QuantityError
+from corewise.ratios.cluster import ClusterContext
+from corewise.ratios.decision import normalization_of, wanted_ratio
+from corewise.ratios.nodes import NodeView
 from corewise.vocabulary.errors import UNREADABLE
 
 T = TypeVar("T")

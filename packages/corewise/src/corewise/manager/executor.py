@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import msgspec
 
 from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
-from corewise.assessment.nodes import MANAGED_NODES
 from corewise.kube.client import Client
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
+from corewise.ratios.nodes import MANAGED_NODES
 from corewise.service.logs import fields
 from corewise.vocabulary.metrics import EVENTS, WRITES
 from corewise.vocabulary.names import MANAGER_COMPONENT

@@ -22,13 +22,13 @@ import msgspec
 
 from corewise.amplification import NodeAmounts, StatusVerdict, StatusWrite, decide_status, keeps_stored_times
 from corewise.amplification.amounts import FIELDS
-from corewise.assessment.cluster import ClusterContext
-from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, quantities
 from corewise.kube.admission import AdmissionRequest, Operation, merge_operations, pointer, replace
 from corewise.kube.decoding import decode_object
 from corewise.kube.errors import DecodeError
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
+from corewise.ratios.cluster import ClusterContext
+from corewise.ratios.nodes import MANAGED_NODES, ManagedNode, quantities
 from corewise.service.webhooks import Answer, allowed
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.metrics import CHANGES_UNDONE, HEARTBEATS_QUIETED

@@ -26,15 +26,15 @@ from corewise.amplification import (
 )
 from corewise.amplification import assess as assess_status
 from corewise.amplification.annotations import effective_ratios
-from corewise.assessment.cluster import ClusterContext
-from corewise.assessment.decision import lowered, normalization_of, unsafe_decreases, wanted_ratio
-from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, NodeView
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.kube.admission import AdmissionRequest
 from corewise.kube.decoding import decode_object
 from corewise.manager.busy_nodes import ReadUsage, busy_node_raise, wanted_ratios
 from corewise.normalization.decision import STATED
 from corewise.quantities import ONE, Ratio, RatioError
+from corewise.ratios.cluster import ClusterContext
+from corewise.ratios.decision import lowered, normalization_of, unsafe_decreases, wanted_ratio
+from corewise.ratios.nodes import MANAGED_NODES, ManagedNode, NodeView
 from corewise.service.webhooks import Answer, allowed, refused
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,

@@ -16,7 +16,6 @@ from typing import Any
 
 import corewise
 from corewise.actions import EmitEvent
-from corewise.assessment.nodes import BoundPod
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
@@ -36,9 +35,10 @@ from corewise.manager.reporting import validity
 from corewise.manager.snapshot import Listeners, Snapshot
 from corewise.manager.untranslated_pods import UntranslatedPods
 from corewise.manager.webhooks import SECRET_NAME, validating_configuration, webhooks
+from corewise.ratios.nodes import BoundPod
 from corewise.service.certificates import Lifetimes
-from corewise.service.doors import WEBHOOKS
 from corewise.service.health import TokenAccess
+from corewise.service.http_servers import WEBHOOKS
 from corewise.service.installation import ClientConfig
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program

@@ -28,14 +28,14 @@ from functools import partial
 from corewise.actions import NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
 from corewise.amplification import StatusState
 from corewise.amplification.annotations import RECORD
-from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
-from corewise.assessment.nodes import NodeView
 from corewise.kube.clock import Clock
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.manager.executor import Executor
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reporting import AssessedNode, event_about_koordinator, events_about, report_on
 from corewise.manager.snapshot import Snapshot
+from corewise.ratios.decision import NodeAssessment, StatusHistory, assess
+from corewise.ratios.nodes import NodeView
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
 from corewise.service.reader import in_reader

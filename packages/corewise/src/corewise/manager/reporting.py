@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from corewise.actions import EmitEvent
 from corewise.amplification.amounts import CPU, ResourceList
-from corewise.assessment.cluster import KEYS, ConfigurationReading, conflicts
-from corewise.assessment.decision import NodeAssessment
 from corewise.config.decoding import Problem
 from corewise.kube.objects import ConfigMap, ObjectMeta
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio, RatioError
+from corewise.ratios.cluster import KEYS, ConfigurationReading, conflicts
+from corewise.ratios.decision import NodeAssessment
 from corewise.vocabulary import metrics
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 from corewise.vocabulary.reasons import Reason

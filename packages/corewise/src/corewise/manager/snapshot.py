@@ -13,24 +13,6 @@ from functools import partial
 from typing import Any
 
 from corewise.amplification.amounts import CPU
-from corewise.assessment.cluster import (
-    UNKNOWN,
-    ClusterContext,
-    ConfigurationReading,
-    interfering_webhook,
-    read_configuration,
-)
-from corewise.assessment.nodes import (
-    BOUND_PODS,
-    MANAGED_NODES,
-    RUNNING_ON_A_NODE,
-    BoundPod,
-    ManagedNode,
-    NodeView,
-    demand_of_node,
-    running_on,
-    view_of,
-)
 from corewise.kube.cache import Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
@@ -42,6 +24,24 @@ from corewise.kube.resources import (
     VALIDATING_WEBHOOKS,
 )
 from corewise.manager.options import VALIDATING_NAME, ManagerOptions
+from corewise.ratios.cluster import (
+    UNKNOWN,
+    ClusterContext,
+    ConfigurationReading,
+    interfering_webhook,
+    read_configuration,
+)
+from corewise.ratios.nodes import (
+    BOUND_PODS,
+    MANAGED_NODES,
+    RUNNING_ON_A_NODE,
+    BoundPod,
+    ManagedNode,
+    NodeView,
+    demand_of_node,
+    running_on,
+    view_of,
+)
 from corewise.service.reader import in_reader
 
 

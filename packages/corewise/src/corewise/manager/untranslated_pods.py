@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from corewise.actions import EmitEvent
-from corewise.assessment.nodes import BoundPod
 from corewise.colocation.offline import is_offered
 from corewise.colocation.profiles import PriorityOfClass, why_not_online
 from corewise.kube.clock import Clock, sleep_unless
@@ -27,6 +26,7 @@ from corewise.kube.objects import Container, ObjectMeta
 from corewise.manager.pod_webhooks import SPARED_NAMESPACES
 from corewise.manager.profiles import Profiles
 from corewise.manager.snapshot import Snapshot
+from corewise.ratios.nodes import BoundPod
 from corewise.vocabulary.names import STATIC_POD
 from corewise.vocabulary.reasons import Reason
 

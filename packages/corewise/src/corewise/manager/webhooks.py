@@ -15,15 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from corewise.amplification.status import CONCERNED
-from corewise.assessment.cluster import (
-    KEYS,
-    ClusterContext,
-    ConfigurationReading,
-    config_map_text,
-    conflicts,
-    read_configuration,
-)
-from corewise.assessment.nodes import NodeView
 from corewise.colocation.offline import is_offered
 from corewise.config.decoding import Problem, Severity
 from corewise.kube.admission import AdmissionRequest, OperationType
@@ -46,6 +37,15 @@ from corewise.manager.pod_webhooks import OFFLINE_PATH, PROFILE_PATH, PodWebhook
 from corewise.manager.profiles import Profiles
 from corewise.manager.snapshot import Snapshot
 from corewise.prometheus.exposition import Exposition
+from corewise.ratios.cluster import (
+    KEYS,
+    ClusterContext,
+    ConfigurationReading,
+    config_map_text,
+    conflicts,
+    read_configuration,
+)
+from corewise.ratios.nodes import NodeView
 from corewise.service.installation import ClientConfig
 from corewise.service.reader import off_loop
 from corewise.service.webhooks import Answer, Webhook, allowed, refused, rule, webhook

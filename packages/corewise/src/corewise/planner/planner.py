@@ -24,9 +24,6 @@ import msgspec
 import numpy as np
 
 from corewise.amplification import AMPLIFIABLE, amplified, raw_amounts
-from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
-from corewise.assessment.decision import normalization_of, wanted_ratio
-from corewise.assessment.nodes import NodeView, view_of
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import (
     Allocation,
@@ -44,8 +41,11 @@ from corewise.engine import (
 )
 from corewise.engine.facts import CPU, MEMORY
 from corewise.engine.reading import amount_of, read_node_facts
+from corewise.planner.inputs import PlanInput, PlannedNode
 from corewise.quantities import ONE, Ratio, amplify, deamplified_ceil
-from corewise.simulation.planner_inputs import PlanInput, PlannedNode
+from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
+from corewise.ratios.decision import normalization_of, wanted_ratio
+from corewise.ratios.nodes import NodeView, view_of
 from corewise.vocabulary.names import (
     BATCH_CPU,
     BATCH_MEMORY,

@@ -40,10 +40,10 @@ from corewise.amplification import (
 from corewise.amplification.amounts import count
 from corewise.amplification.annotations import effective_ratios, read_node
 from corewise.amplification.repair import PATIENCE
-from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
-from corewise.assessment.nodes import NodeView
 from corewise.normalization.decision import NormalizationVerdict, decide
 from corewise.quantities import ONE
+from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
+from corewise.ratios.nodes import NodeView
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_RATIO,

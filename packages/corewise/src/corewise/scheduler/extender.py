@@ -52,7 +52,7 @@ from corewise.scheduler.preemption import (
     encode_preempted,
 )
 from corewise.scheduler.state import ClusterState
-from corewise.service.doors import Guard, Handler, Route, read_body
+from corewise.service.http_servers import Guard, Handler, Route, read_body
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.metrics import EXTENDER_REQUESTS, EXTENDER_SECONDS
 

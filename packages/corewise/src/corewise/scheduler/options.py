@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
-from corewise.service.doors import EXTENDER
+from corewise.service.http_servers import EXTENDER
 from corewise.service.options import Address, ReplicaOptions
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 

@@ -35,8 +35,8 @@ from corewise.scheduler.policy import NAME, WEBHOOK_PATH, add_owned_cpus, altern
 from corewise.scheduler.preemption import Preemptor
 from corewise.scheduler.state import ClusterState
 from corewise.service.certificates import Lifetimes
-from corewise.service.doors import EXTENDER, Certified
 from corewise.service.health import TokenAccess
+from corewise.service.http_servers import EXTENDER, Certified
 from corewise.service.installation import Path
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program

@@ -38,7 +38,7 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import Forbidden, KubeError
 from corewise.kube.resources import Resource
 from corewise.prometheus.exposition import CONTENT_TYPE, Exposition
-from corewise.service.doors import HEALTH, Guard, Listener, RefusalCause, RefusedError, Route, anyone
+from corewise.service.http_servers import HEALTH, Guard, Listener, RefusalCause, RefusedError, Route, anyone
 from corewise.service.options import Address
 
 REMEMBERED_SECONDS = 10.0

@@ -33,7 +33,7 @@ from corewise.service.certificates import (
     SharedCertificates,
     certificate_source,
 )
-from corewise.service.doors import (
+from corewise.service.http_servers import (
     Door,
     Guard,
     Handler,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-import corewise
 from corewise.vocabulary.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -26,12 +25,6 @@ def unreadable_text(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     return "it is empty or breaks off" if str(error) == "Input data was truncated" else str(error)
-
-
-def install_hint(extra: str) -> str:
-    """Say how to install an extra of corewise, which is on no package index."""
-    wheel = f"./corewise-{corewise.__version__}-py3-none-any.whl[{extra}]"
-    return f"install it from the release's wheel: pip install '{wheel}', or in a clone: make {extra}"
 
 
 class OperationalError(Exception):

@@ -2,7 +2,7 @@
 
 From it come the warnings about names on Nodes and in the ConfigMap, what ``corewise config check --cluster``
 lists, and the tables of the pages docs/coming-from-*.md. Extra specs of flavors are in
-:mod:`corewise.tracking.extra_specs`.
+:mod:`corewise_openstack.tracking.extra_specs`.
 
 A name that ends in ``*`` stands for all that begin so. A name of these projects that the table does not have
 is not read either, nor is a key of one of their ConfigMaps.

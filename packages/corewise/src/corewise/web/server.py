@@ -35,8 +35,8 @@ from aiohttp import web
 from corewise.kube.clock import Clock
 from corewise.kube.decoding import decode_document
 from corewise.kube.errors import DecodeError
-from corewise.service.doors import RefusalCause, RefusedError, Route, read_body, when_lost
 from corewise.service.health import Access, ResourceAccess, TokenAccess
+from corewise.service.http_servers import RefusalCause, RefusedError, Route, read_body, when_lost
 from corewise.vocabulary.errors import OperationalError
 from corewise.web.streams import Feeds, Read
 

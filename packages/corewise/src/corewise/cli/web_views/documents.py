@@ -18,7 +18,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import Sharing, sharing_of
 from corewise.cli.explanation import Explanation
 from corewise.cli.node_explanation import event_record
-from corewise.compute.machine_file import machine_document
+from corewise.config.machine_file import machine_document
 from corewise.engine import Cluster
 from corewise.kube.objects import Container, Event
 from corewise.normalization.quota import container_quota

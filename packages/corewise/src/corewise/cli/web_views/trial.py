@@ -27,9 +27,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from corewise.assessment.nodes import BoundPod, ManagedNode
 from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
 from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
+from corewise.ratios.nodes import BoundPod, ManagedNode
 from corewise.vocabulary.errors import OperationalError
 
 LIMIT = 120.0

@@ -16,8 +16,6 @@ from typing import Any, TypedDict
 import msgspec
 
 from corewise.agent.objects import QuotaPod
-from corewise.assessment.decision import assess
-from corewise.assessment.nodes import ManagedNode
 from corewise.cli.config_file import KEYS
 from corewise.cli.explain import explain_pod, shown_events
 from corewise.cli.explain_suppression import subject_of
@@ -30,7 +28,7 @@ from corewise.cli.top_view import PLAIN, TOTAL
 from corewise.cli.web_views import problems
 from corewise.cli.web_views.documents import event_records, explained, quota_record, topology_record
 from corewise.cli.web_views.history import EVERY, OfflineHistory, PastHours
-from corewise.cli.web_views.hosts import HostViews
+from corewise.cli.web_views.hosts import HostTable
 from corewise.cli.web_views.interference import NOT_ASKED, InterferenceViews
 from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
 from corewise.cli.web_views.trial import tried
@@ -46,6 +44,8 @@ from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS, PODS
 from corewise.manager.busy_nodes import cpu_usages
 from corewise.prometheus.client import PrometheusClient
+from corewise.ratios.decision import assess
+from corewise.ratios.nodes import ManagedNode
 from corewise.scheduler.listing import decide_about
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.vocabulary.errors import OperationalError
@@ -80,7 +80,7 @@ class WebViews:
         config_namespace: str,
         on_change: Callable[[], None] = lambda: None,
         clock: Clock = SYSTEM_CLOCK,
-        hosts: HostViews | None = None,
+        hosts: HostTable | None = None,
         prometheus: tuple[PrometheusClient, Preset] | None = None,
     ) -> None:
         self.hosts, self._host_rows = hosts, list[dict[str, Any]]()
@@ -185,7 +185,7 @@ class WebViews:
         for name in self._data.tables:
             self.table(name)
 
-    async def _look_at_hosts(self, hosts: HostViews) -> None:
+    async def _look_at_hosts(self, hosts: HostTable) -> None:
         """Read the hosts again and again: nobody says when their files change."""
         while True:
             try:
@@ -330,7 +330,7 @@ class WebViews:
         Raises:
             ChangeRefused: if the body is no change that can be tried.
             ChangeNotTried: if trying it takes too long.
-            FlavorNotTried: if it is no flavor that the hosts can be asked for.
+            ValueError: if it is no flavor that the hosts can be asked for.
         """
         if body.get("change") == "flavor":
             if self.hosts is None:

@@ -28,21 +28,21 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from corewise.amplification.annotations import read_ratios
-from corewise.assessment.cluster import ClusterConfiguration, ClusterContext, read_configuration
-from corewise.assessment.decision import assess
-from corewise.assessment.nodes import BoundPod, ManagedNode, view_of
 from corewise.cli.config import check_contents, check_record
 from corewise.cli.config_file import KEYS, Contents, KeyText
 from corewise.cli.config_nodes import ComparedNodes
-from corewise.cli.plan import Planned, record_of
 from corewise.config.configuration import RatioField
 from corewise.engine import Allocation
 from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
 from corewise.kube.objects import ConfigMap
+from corewise.planner.inputs import PlanInput, plan_from_objects
+from corewise.planner.planner import compare, plan
+from corewise.planner.records import Planned, record_of
 from corewise.quantities import Ratio, RatioError
+from corewise.ratios.cluster import ClusterConfiguration, ClusterContext, read_configuration
+from corewise.ratios.decision import assess
+from corewise.ratios.nodes import BoundPod, ManagedNode, view_of
 from corewise.scheduler.plugins import load_plugins
-from corewise.simulation.planner import compare, plan
-from corewise.simulation.planner_inputs import PlanInput, plan_from_objects
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,

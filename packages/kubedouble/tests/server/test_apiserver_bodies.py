@@ -53,7 +53,7 @@ async def test_bodies_nested_too_deep_are_refused_and_nothing_is_stored() -> Non
             assert (await session.get(f"{url}/as.x.io")).status == 404
 
 
-CRD = Path(__file__).parents[2] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
+CRD = Path(__file__).parents[4] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
 DEEP = {
     "create": ("POST", "application/json", '{"metadata": {"generateName": "new"}, "spec": {"patch": %s}}'),
     "merge patch": ("PATCH", "application/merge-patch+json", '{"spec": {"patch": %s}}'),

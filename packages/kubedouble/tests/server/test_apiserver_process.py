@@ -20,7 +20,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.errors import KubeError
 from corewise.kube.resources import NODES
-from corewise.simulation.control_plane import ClusterError, Folder, api_server
+from corewise_lab.control_plane import ClusterError, Folder, api_server
 from kubedouble import serve
 
 COMMAND = [sys.executable, "-m", "kubedouble"]

@@ -504,7 +504,7 @@ def test_each_metric_scales_up_above_its_target_and_not_on_it(
 
 
 SHIPPED: dict[str, Any] = yaml.safe_load(
-    (Path(__file__).parents[2] / "deploy/autoscaling/hpa.yaml").read_text()
+    (Path(__file__).parents[4] / "deploy/autoscaling/hpa.yaml").read_text()
 )["spec"]["metrics"][0]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kubectl_binary import PATIENCE, Kubectl, a_map, until
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[4] / "deploy"
 
 
 def test_wait_for_a_condition_and_a_value(kubectl: Kubectl, node: str) -> None:

@@ -1,0 +1,1 @@
+"""corewise for OpenStack: dedicated and shared CPUs of compute hosts, tracked in Placement."""

@@ -1,0 +1,1 @@
+"""Which CPUs of a compute host a guest owns, and who holds which."""

@@ -1,0 +1,1 @@
+"""The words of Nova and Placement: guests, resource providers, inventories, allocations."""

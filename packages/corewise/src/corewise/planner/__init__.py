@@ -1,0 +1,1 @@
+"""The offline planner: all pods placed again, under one configuration or two."""

@@ -1,0 +1,113 @@
+"""The nodes and pods that a plan places, and how they are made of a cluster's objects.
+
+Where no topology says how a node's CPUs are arranged, cores of two threads in one NUMA node are assumed, and
+a note says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from corewise.engine import PodFacts
+from corewise.engine.facts import CPU
+from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
+from corewise.engine.reading import pod_facts
+from corewise.quantities import offered_amounts
+from corewise.ratios.nodes import ManagedNode
+from corewise.topology import Thread, Topology
+from corewise.vocabulary.names import CPU_TOPOLOGY
+from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
+
+FINISHED = frozenset({"Succeeded", "Failed"})
+"""Phases of pods that hold nothing any more."""
+_MOST_CPUS = 4096
+_MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node as the manager and as the scheduler read it.
+
+    ``assumed``: how its CPUs are arranged where no annotation says it.
+    """
+
+    managed: ManagedNode
+    schedulable: SchedulableNode
+    topology: ReportedTopology
+    assumed: Topology
+
+    @property
+    def name(self) -> str:
+        return self.managed.metadata.name
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInput:
+    """Nodes and pods. ``config``: the texts of the cluster's own configuration, by ConfigMap key.
+
+    ``offered_share``: of the CPU and memory that online pods have not even requested, so many hundredths are
+    offered to offline pods, which are placed last; None where nodes state themselves what they offer.
+    """
+
+    source: str
+    nodes: tuple[PlannedNode, ...]
+    pods: tuple[PodFacts, ...]
+    config: Mapping[str, str] = field(default_factory=dict)
+    offered_share: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=1024)
+def arrangement(cpus: int, threads: int, numa_nodes: int, sockets: int) -> Topology:
+    """Return an arrangement of so many CPUs; cores are spread evenly over NUMA nodes, these over sockets.
+
+    Where CPUs do not divide by the threads of a core, the last cores have fewer.
+    """
+    cores = -(-cpus // threads)
+    return Topology(tuple(_thread(cpu, cpu % cores, cores, numa_nodes, sockets) for cpu in range(cpus)))
+
+
+def _thread(cpu: int, core: int, cores: int, numa_nodes: int, sockets: int) -> Thread:
+    numa_node = core * numa_nodes // cores
+    return Thread(cpu, core, numa_node, numa_node, numa_node * sockets // numa_nodes)
+
+
+def plan_from_objects(
+    source: str,
+    pairs: Iterable[tuple[ManagedNode, SchedulableNode]],
+    topologies: Iterable[ReportedTopology],
+    pods: Iterable[PlacedPod],
+    config: Mapping[str, str],
+    *,
+    rules: QoSRules | None,
+) -> PlanInput:
+    """Return the input of a cluster's objects; each node as the manager and as the scheduler decode it.
+
+    ``rules`` are those of the cluster's scheduler; if they are not known, LSE counts in every namespace.
+    """
+    stated = {each.metadata.name: each for each in topologies}
+    nodes = tuple(
+        PlannedNode(managed, node, stated.get(node.metadata.name, ReportedTopology()), _assumed(node))
+        for managed, node in pairs
+    )
+    unknown = sum(CPU_TOPOLOGY not in node.topology.metadata.annotations for node in nodes)
+    note = (
+        f"nodes that do not state how their CPUs are arranged, assumed to be cores of two threads: {unknown}"
+    )
+    return PlanInput(
+        source=source,
+        nodes=nodes,
+        pods=tuple(
+            pod_facts(pod, rules or ANY_NAMESPACE) for pod in pods if pod.status.phase not in FINISHED
+        ),
+        config=config,
+        notes=(note,) if unknown else (),
+    )
+
+
+def _assumed(node: SchedulableNode) -> Topology:
+    capacity = offered_amounts(node.status.capacity).get(CPU)
+    cpus = min(_MOST_CPUS, max(1, -(-capacity.milli // _MILLI))) if capacity else 1
+    return arrangement(cpus, 1 if cpus % 2 else 2, 1, 1)

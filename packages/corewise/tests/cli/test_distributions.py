@@ -1,0 +1,71 @@
+"""corewise by itself: commands of other distributions name the one to install, and nothing imports these."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from corewise.cli.errors import ExitCode
+
+ALONE = """
+import importlib.metadata, sys
+for absent in ("corewise_lab", "corewise_openstack", "kubedouble"):
+    sys.modules[absent] = None
+found = importlib.metadata.entry_points
+importlib.metadata.entry_points = lambda **_: found(group="none")
+"""
+MAIN = "from corewise.cli import main; main(sys.argv[1:])"
+
+
+def run(*arguments: str, program: str = MAIN) -> subprocess.CompletedProcess[str]:
+    call = [sys.executable, "-c", ALONE + program, *arguments]
+    return subprocess.run(call, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "package", "target"),
+    [
+        ("compute", "corewise-openstack", "openstack"),
+        ("up", "corewise-lab", "up"),
+        ("plan", "corewise-lab", "up"),
+    ],
+)
+def test_absent_commands_name_their_distribution(command: str, package: str, target: str) -> None:
+    told = run(command)
+    assert told.returncode == ExitCode.BAD_INPUT
+    assert f"corewise {command} is part of {package}, which is not installed" in told.stderr
+    assert f"make {target}" in told.stderr
+
+
+def test_absent_commands_are_not_listed() -> None:
+    listed = run("--help").stdout
+    assert "\n  nodes " in listed
+    assert not any(f"\n  {command} " in listed for command in ("compute", "up", "plan"))
+
+
+def test_misspelt_commands_are_still_named() -> None:
+    assert "Did you mean 'nodes'" in run("node").stderr
+
+
+def test_libvirt_option_names_its_distribution() -> None:
+    told = run("topology", "--libvirt", "test:///default")
+    assert told.returncode == ExitCode.BAD_INPUT
+    assert "--libvirt is part of corewise-openstack, which is not installed" in told.stderr
+
+
+def test_web_page_needs_no_other_distribution() -> None:
+    told = run("web", "--help")
+    assert (told.returncode, "--compute-hosts" in told.stdout) == (0, False)
+
+
+def test_every_module_imports_by_itself() -> None:
+    program = """
+import importlib, pkgutil, corewise
+for module in pkgutil.walk_packages(corewise.__path__, "corewise."):
+    if module.name != "corewise.__main__":
+        importlib.import_module(module.name)
+"""
+    done = run(program=program)
+    assert (done.returncode, done.stderr) == (0, "")
