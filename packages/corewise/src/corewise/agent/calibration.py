@@ -59,19 +59,19 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementPlan:
-    """How long and how often. ``duration`` is of one kernel in one situation, in nanoseconds."""
+    """The number of repeats, and the time of one kernel in one situation (``duration``), in nanoseconds."""
 
     repeats: int = 5
     duration: int = 200_000_000
 
     @property
     def most(self) -> int:
-        """How many repeats there may be, counted or not."""
+        """The most repeats that may run, counted or not."""
         return 3 * self.repeats
 
 
 def situations(topology: Topology) -> dict[str, Situation]:
-    """Return what to measure on these CPUs. The last core is the quiet one: CPU 0 serves interrupts."""
+    """Return the situations to measure. The last core is the quiet one: CPU 0 serves interrupts."""
     cores = list(topology.cores.values())
     threaded = [core for core in cores if len(core) > 1]
     single = CPUSet.of(list(cores[-1])[:1])

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Cycle:
-    """What one cycle did to cgroups.
+    """The result of one cycle of writes to cgroups.
 
     ``problems`` are sentences by what they are about; ``bound`` counts the cgroups that normalization bounds.
     """
@@ -85,7 +85,7 @@ class CgroupSetup:
         return self.files.version is Version.V1
 
     def held(self, cgroup: str) -> WriteQuota | None:
-        """Return how normalization bounds a cgroup, be it since before a restart; None if it does not."""
+        """Return the normalization bound of a cgroup, including across restarts; None without one."""
         claim = self.writer.held.get(cgroup)
         bound = claim.bounds.get(QuotaOwner.NORMALIZATION) if claim else None
         if claim is None or bound is None:

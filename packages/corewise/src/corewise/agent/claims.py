@@ -1,4 +1,4 @@
-"""Who owns which CPUs of a node, and which CPUs all others share. Pure.
+"""The CPUs of a node that pods own, and the CPUs that all other pods share. Pure.
 
 A pod claims CPUs by the annotation ``scheduling.koordinator.sh/resource-status``. The scheduler writes it,
 but so may anybody who may write pods, so a claim is believed by the rules of :mod:`corewise.vocabulary.qos`.
@@ -81,13 +81,13 @@ class CPUDivision:
         return None if pod.uid not in self.refused and claimed(pod) else False
 
     def cpus_of(self, uid: str) -> CPUSet:
-        """Return what a pod runs on; empty where no CPU is left to share."""
+        """Return the CPUs that a pod runs on; empty where no CPU is left to share."""
         owner = self.owners.get(uid)
         return (owner.online if owner else _NO_CPUS) or self.shared
 
 
 def claimants(pods: Iterable[QuotaPod]) -> list[QuotaPod]:
-    """Return the pods that claim CPUs, or may claim some: nobody can read it. The earliest first."""
+    """Return the pods that claim CPUs, or whose claim is unreadable. The earliest first."""
     claiming = (pod for pod in pods if not pod.has_ended and claimed(pod))
     return sorted(claiming, key=lambda pod: (pod.bound_at or _LATEST, pod.uid))
 
@@ -146,7 +146,7 @@ def divide(
 
 
 def _refusal(pod: QuotaPod, cpus: CPUSet, ledger: Ledger, owners: Mapping[str, Owner], *, owned: bool) -> str:
-    """Return why a ledger cannot grant the last claim in it, "" if it can."""
+    """Return the reason that a ledger cannot grant its last claim; "" if it can."""
     reserved = cpus & ledger.reserved
     if reserved:
         return f"CPUs {reserved}, which kubelet reserves for the system ({Reason.CPUS_RESERVED})"

@@ -62,7 +62,7 @@ _SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 class EvictionResult(StrEnum):
-    """What became of an eviction, as the metric has it. ``passes_over``: the next pod may go at once."""
+    """The result of an eviction, as the metric labels it. ``passes_over``: the next pod may go at once."""
 
     EVICTED = "evicted"
     BLOCKED = "blocked"
@@ -82,7 +82,7 @@ class EvictionResult(StrEnum):
 
 
 def protection_of(pod: QuotaPod) -> str:
-    """Say why an offline pod is never evicted; "" if it may be."""
+    """Return the reason that an offline pod is never evicted; "" if it may be."""
     if STATIC_POD in pod.metadata.annotations:
         return "the mirror of a static pod"
     owners = [each.name for each in pod.metadata.owner_references if each.kind == "DaemonSet"]
@@ -141,7 +141,7 @@ class Evictor:
         return self._state.shortage if self._state else Shortage.NONE
 
     def forget(self) -> None:
-        """Begin anew, as an agent that starts."""
+        """Start over, like an agent that starts."""
         self._state, self._pods, self.verdict = None, (), None
 
     def observe(
@@ -176,7 +176,7 @@ class Evictor:
         self.verdict = decide(settings, self._state, self._pods, now)
 
     def due(self, now: float, pods: Iterable[MarkedPod], normalization: Ratio) -> EvictionVerdict | None:
-        """Return what is decided now, if a pod is to go: one that is still there, and still offline."""
+        """Return the current verdict if it evicts a pod that still exists and is still offline."""
         if self._state is None:
             return None
         self._pods = tuple(candidate(each, normalization) for each in pods)

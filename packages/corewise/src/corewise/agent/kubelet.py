@@ -1,4 +1,4 @@
-"""What kubelet keeps on the node's disk: the CPUs it reserves, and the pods its CPU manager has pinned.
+"""Kubelet's files on the node's disk: the CPUs it reserves, and the pods its CPU manager has pinned.
 
 ``/var/lib/kubelet/config.yaml`` has ``reservedSystemCPUs``; kubeadm and most distributions keep kubelet's
 configuration there. From it follows what kubelet leaves as allocatable: capacity less kubeReserved,
@@ -43,14 +43,14 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class KubeletConfig:
-    """What kubelet keeps back from pods: CPUs by their numbers, and amounts; None is unknown."""
+    """The resources that kubelet reserves: CPUs by number, and amounts; None is unknown."""
 
     reserved_cpus: CPUSet = field(default_factory=CPUSet)
     cpu: Quantity | None = None
     memory: Quantity | None = None
 
     def allocatable(self, host: Host) -> dict[str, str]:
-        """Return what kubelet leaves of a machine, as it writes it; what is not known is left out."""
+        """Return kubelet's allocatable for a machine, in kubelet's format; unknown amounts are left out."""
         amounts: dict[str, str] = {}
         if self.cpu is not None:
             amounts["cpu"] = str(Quantity(max(0, len(host.topology.cpus) * NANO - self.cpu.nano)))
@@ -169,7 +169,7 @@ class KubeletFile(Generic[T]):
         self.problem: KernelError | None = None
 
     def read(self) -> T:
-        """Return what the file says, or said when it could last be read."""
+        """Return the content of the file, or its last readable content."""
         try:
             status = self._path.stat()
             # kubelet replaces the file: the inode tells two writes within one tick of the clock apart.

@@ -155,7 +155,7 @@ class LocalNode:
         return bound is not None and bound.quota is None
 
     def bounds(self, pods: Collection[QuotaPod]) -> Mapping[str, WriteQuota]:
-        """Return what is held of running containers, by the runtime's ID ("containerd://…")."""
+        """Return the bounds of running containers, by the runtime's ID ("containerd://…")."""
         found = self.cgroups.found
         if found is None:
             return {}

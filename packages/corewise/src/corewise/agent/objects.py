@@ -1,4 +1,4 @@
-"""The own Node and the pods on it, as far as the agent reads them.
+"""The agent's own Node and the pods on it, with only the fields that the agent reads.
 
 A pod of 10 KB comes down to its limits, who runs where, and how far a resize has come.
 """
@@ -142,7 +142,7 @@ class QuotaPod(Struct, frozen=True):
         return self.metadata.annotations[STATIC_POD]
 
     def mirror_problem(self, node_uid: str = "") -> str:
-        """Return why the pod is not the mirror of a static pod although it says so; "" if it is, or is none.
+        """Return the reason that a pod claims falsely to mirror a static pod; "" if it does not.
 
         Whoever may create pods can write annotations. kubelet writes the UID, 32 hexadecimal digits, in two
         of them, and a source that is not the API; and it has its Node control the pod. ``node_uid``: that of
@@ -171,7 +171,7 @@ class QuotaPod(Struct, frozen=True):
 
     @property
     def bound_at(self) -> str:
-        """When it was bound, else when it was created; in UTC, so that texts compare as times do."""
+        """The time it was bound, else created; in UTC, so that texts compare as times do."""
         bound = (each for each in self.status.conditions if each.type == "PodScheduled" and each.since)
         return next((each.since or "" for each in bound), self.metadata.creation_timestamp or "")
 
@@ -181,7 +181,7 @@ class QuotaPod(Struct, frozen=True):
         return self.request(CPU).milli if self.spec.containers else None
 
     def request(self, resource: str) -> Quantity:
-        """Return what it requests of a resource, as scheduler and kubelet count it."""
+        """Return the pod's request for a resource, as scheduler and kubelet count it."""
         spec, status = self.spec, self.status
         demand = PodDemand(
             name=self.name,

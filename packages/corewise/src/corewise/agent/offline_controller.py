@@ -131,7 +131,7 @@ def report_of(
 
 @dataclass(slots=True)
 class Tick(Cycle):
-    """What an interval brought.
+    """The result of one interval.
 
     ``on``: whether the node offers at all; None if that is not known; then nothing is reported. ``wall``:
     when it was, in seconds since 1970. ``running`` and ``requested``: the batch resources that pods of the
@@ -180,7 +180,7 @@ class OfflineController:
 
     @property
     def sampled_at(self) -> float | None:
-        """When the last sample since oversubscription was turned on was taken, in seconds since 1970."""
+        """The time of the last sample since oversubscription was turned on, in seconds since 1970."""
         return self._measured.wall if self._measured.usage else None
 
     @property
@@ -214,7 +214,7 @@ class OfflineController:
         resctrl: ResctrlSettings | None = None,
         eviction: EvictionSettings | None = NO_EVICTION,
     ) -> None:
-        """Take the settings that apply; None is unknown, and evicts nobody."""
+        """Take the settings that apply; None is unknown and evicts no pod."""
         self.evictor.settings = eviction or NO_EVICTION
         self._oversubscription, self.suppression = oversubscription, suppression
         self._resctrl_settings = resctrl

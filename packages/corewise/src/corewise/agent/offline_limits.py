@@ -93,7 +93,7 @@ def batch_cgroups(pod: OfflinePod) -> Iterator[BatchCgroup]:
 
 
 def native_limit(found: CgroupSetup, pod: NativePod, ratio: Ratio) -> LimitedPod | None:
-    """Return what bounds an offline pod that has limits of kubelet's; None if nothing does, or nothing yet.
+    """Return the limits of an offline pod that kubelet limits; None if there are none, or none yet.
 
     Raises:
         KernelError: if a cgroup cannot be read.

@@ -101,7 +101,7 @@ _NOTHING = Publication(None, None)
 
 
 class Publisher:
-    """What one Node shows of its offer. ``rehearses``: nothing is written, so the Node never shows it."""
+    """The offer shown on one Node. ``rehearses``: nothing is written, so the Node never shows it."""
 
     def __init__(self, *, rehearses: bool = False) -> None:
         self._rehearses = rehearses
@@ -110,7 +110,7 @@ class Publisher:
 
     @property
     def published(self) -> OfflineAmounts | None:
-        """What was written last; None if nothing was, or if it was removed."""
+        """The amounts written last; None if none were, or if they were removed."""
         return self._last.amounts
 
     @property
@@ -119,7 +119,7 @@ class Publisher:
         return self._last.shortfall is not None
 
     def change(self, tick: Tick, node: AgentNode, normalization: Ratio, now: float) -> Publication | None:
-        """Return what is to be written, if anything is. ``now`` is monotonic, in seconds."""
+        """Return the publication to write, if any. ``now`` is monotonic, in seconds."""
         shown = _shown(node.status.allocatable) or NO_AMOUNTS
         held = tick.running.at_least(shown.at_most(tick.requested))
         if tick.on is False:
@@ -144,7 +144,7 @@ class Publisher:
     def _withdrawal(
         self, tick: Tick, node: AgentNode, held: OfflineAmounts, now: float
     ) -> Publication | None:
-        """Return what takes the offer back, but for what offline pods request that still run."""
+        """Return the withdrawal of the offer; it keeps the requests of offline pods that still run."""
         condition = _condition(node)
         if OFFLINE_REPORT not in node.metadata.annotations and condition is None:
             return None
@@ -318,7 +318,7 @@ class OfflineLoop:
                     await self._due.wait()
 
     async def publish(self, heartbeats: Heartbeats) -> None:
-        """Write to the Node what came of the latest round, until cancelled.
+        """Write to the Node what came of the latest round, until canceled.
 
         A loop of its own: an API server that does not answer must not delay suppression.
         """
@@ -331,7 +331,7 @@ class OfflineLoop:
             await self._publish(*self._latest)
 
     async def evict(self, heartbeats: Heartbeats) -> None:
-        """Evict who is to go, until cancelled. A loop of its own, as publishing is."""
+        """Evict who is to go, until canceled. A loop of its own, as publishing is."""
         while True:
             heartbeats.beat(EVICTING, _LONGEST_PUBLISHING)
             with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Which pods on the node are offline, which are native best-effort ones, and which own CPUs. Pure.
+"""The kinds of pods on the node: offline ones, native best-effort ones, and ones that own CPUs. Pure.
 
 Which pods are offline, :mod:`corewise.colocation.offline` decides. Most of them request
 ``kubernetes.io/batch-cpu``; kubelet knows nothing of that resource, so a pod that requests nothing else is
@@ -66,7 +66,7 @@ class NativePod:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What one pod is. ``cgroup`` is empty if it cannot be named. ``spec``: what kubelet goes by.
+    """The kind of one pod. ``cgroup`` is empty if it cannot be named. ``spec``: the one kubelet uses.
 
     ``mark`` says what marks it as offline, whatever becomes of it.
     """

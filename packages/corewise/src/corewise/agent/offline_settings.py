@@ -1,4 +1,4 @@
-"""What the ConfigMap and the Node say about offline pods on this node. Pure.
+"""The settings for offline pods on this node, from the ConfigMap and the Node. Pure.
 
 *The ConfigMap*: the last good of each key, merged for the node's labels. An absent ConfigMap or key is a
 configuration too: the one with the defaults, which suppresses nothing. A bad key that was never good (the
@@ -123,22 +123,22 @@ class ColocationConfiguration:
         return last_good
 
     def oversubscription(self, labels: Mapping[str, str]) -> OversubscriptionSettings | None:
-        """Return what applies to a node with these labels; None if that is not known."""
+        """Return the oversubscription settings of a node with these labels; None if they are not known."""
         good = self._oversubscription
         return good.strategy_for(labels)[0] if good else None
 
     def suppression(self, labels: Mapping[str, str]) -> SuppressionSettings | None:
-        """Return what applies to a node with these labels; None if that is not known."""
+        """Return the suppression settings of a node with these labels; None if they are not known."""
         good = self._suppression
         return good.strategy_for(labels)[0] if good else None
 
     def resctrl(self, labels: Mapping[str, str]) -> ResctrlSettings | None:
-        """Return what applies to a node with these labels; None if that is not known."""
+        """Return the resctrl settings of a node with these labels; None if they are not known."""
         good = self._resource_qos
         return good.strategy_for(labels)[0] if good else None
 
     def eviction(self, labels: Mapping[str, str]) -> EvictionSettings | None:
-        """Return what applies to a node with these labels; None if that is not known."""
+        """Return the eviction settings of a node with these labels; None if they are not known."""
         good = self._eviction
         return good.strategy_for(labels)[0] if good else None
 

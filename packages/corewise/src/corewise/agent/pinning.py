@@ -39,7 +39,7 @@ from corewise.vocabulary.reasons import Reason
 def cpu_sets(
     division: CPUDivision, pods: Iterable[QuotaPod], found: CgroupSetup, problems: dict[str, str]
 ) -> Iterator[WriteSetting]:
-    """Yield what is to be set, for the cgroups that are there. What goes wrong is added to ``problems``."""
+    """Yield the CPU sets to write, for existing cgroups. Errors are added to ``problems``."""
     for pod in pods:
         if pod.has_ended or not pod.status.qos_class or not division.cpus_of(pod.uid):
             continue
@@ -64,7 +64,7 @@ def cpu_sets(
 
 
 def _base(found: CgroupSetup, cgroup: str, pod_cgroup: str) -> str | None:
-    """Return what a cgroup gets back one day; None is what was found there."""
+    """Return the CPU set to restore to a cgroup later; None for the one that was found there."""
     if not found.is_v1 or cgroup == pod_cgroup:
         return None
     file = setting_file(found.files.version, Setting.CPUSET)
@@ -92,12 +92,12 @@ class CPUSetReconciler:
 
     @property
     def reserved(self) -> CPUSet:
-        """The CPUs that kubelet reserves for the system, as far as its configuration file tells."""
+        """The CPUs that kubelet reserves for the system, if its configuration file states them."""
         return self.kubelet.reserved_cpus
 
     @property
     def kubelet(self) -> KubeletConfig:
-        """What kubelet keeps back, as far as its configuration file tells."""
+        """The resources that kubelet reserves, if its configuration file states them."""
         return self._kubelet.read()
 
     def cycle(self, pods: Collection[QuotaPod], manager: CPUManager) -> Cycle:
@@ -130,7 +130,7 @@ class CPUSetReconciler:
     def _divide(
         self, claims: Collection[QuotaPod], found: CgroupSetup, manager: CPUManager, result: Cycle
     ) -> CPUDivision | None:
-        """Return who owns what; None if that is not known, since the node does not tell its CPUs."""
+        """Return the division of the CPUs; None if the node's CPUs cannot be read."""
         if not claims:
             return CPUDivision()
         if manager.writes_cpu_sets:
@@ -167,7 +167,7 @@ def _usable(found: CgroupSetup, online: CPUSet) -> CPUSet:
 
 
 def _recorded(claims: Iterable[QuotaPod], found: CgroupSetup, node_cpus: NodeCPUs) -> Mapping[str, CPUSet]:
-    """Return what pods owned when the last agent ended: their claims, where the journal has those CPUs."""
+    """Return the CPUs that pods owned when the last agent ended: claims that the journal confirms."""
     held = {}
     for pod in claims:
         cpus = claimed(pod)

@@ -1,4 +1,4 @@
-"""The agent as one program: everything wired together, one TaskGroup, ended by cancelling it.
+"""The agent as one program: everything wired together, one TaskGroup, ended by canceling it.
 
 Its end changes no quota, and the next agent goes on from the journal; unless suppression is configured to
 give back at the end what it bounds. The resctrl group of offline pods is removed. Until the Node and its pods
@@ -73,7 +73,7 @@ async def run_agent(
     started: Callable[[Agent], None] | None = None,
     write: Write = sys.stdout.write,
 ) -> bool:
-    """Run the agent until cancelled, or with ``once`` until it is done; return whether all went well.
+    """Run the agent until canceled, or with ``once`` until it is done; return whether all went well.
 
     ``started`` is called with it before its loops run; ``write`` takes what a dry run prints.
 
@@ -158,7 +158,7 @@ class Agent:
         )
 
     async def run(self) -> bool:
-        """Run every loop until cancelled; with ``once`` until each has run once."""
+        """Run every loop until canceled; with ``once`` until each has run once."""
         try:
             if self.options.once:
                 loops = self.watched.caches.loops()

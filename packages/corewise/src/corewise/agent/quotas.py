@@ -233,12 +233,12 @@ Owns = Callable[[QuotaPod], bool | None]
 
 
 _Action: TypeAlias = tuple[Target, tuple[Microseconds, Ratio, bool, bool], WriteQuota]
-"""What bounds a cgroup, and what it was made of."""
+"""The target, the inputs and the resulting bound of a cgroup."""
 
 
 @dataclass(slots=True)
 class QuotaPlan:
-    """What one cycle is to do: first the actions ``back``, then ``bound``, which are all that stays held.
+    """The plan of one cycle: first the actions ``back``, then ``bound``, which are all that stays held.
 
     ``known`` are the periods of cgroups that the last cycle knew, ``periods`` those that this one knows;
     likewise ``before`` and ``actions``. ``owners``: the cgroups of pods that own CPUs.
@@ -283,7 +283,7 @@ class QuotaPlan:
             self.back.append(undivided(target, period, why))
 
     def action(self, target: Target, period: Microseconds) -> WriteQuota:
-        """Return what bounds a cgroup: what the last cycle made of the same target, or else a new action."""
+        """Return the bound of a cgroup: that of the last cycle if the target is the same, else a new one."""
         owns = target.cgroup in self.owners
         made_of = period, self.ratio, owns, self.found.is_v1
         before = self.before.get(target.cgroup)

@@ -120,7 +120,7 @@ class ResctrlLimits:
 
 
 def _usable(writer: ResctrlWriter, settings: ResctrlSettings) -> AllocationInfo:
-    """Return what can be limited, if anything of what was asked for can be."""
+    """Return the resources that resctrl can limit; refuse if none of the requested limits are possible."""
     info = writer.files.allocation()
     if isinstance(info, Absent):
         raise _RefusedError(info.reason, info.why)

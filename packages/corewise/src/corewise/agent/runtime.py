@@ -121,7 +121,7 @@ class RuntimeHook:
 
 
 def _as_reported(pod: PodSandbox) -> QuotaPod:
-    """Return a pod as far as the runtime knows it."""
+    """Return a pod with the fields that the runtime knows."""
     return QuotaPod(
         PodMeta(
             name=pod.name,
@@ -134,7 +134,7 @@ def _as_reported(pod: PodSandbox) -> QuotaPod:
 
 
 async def serve_runtime(socket: Path, hook: RuntimeHook) -> Never:
-    """Be the plugin of the runtime that listens on a socket, until cancelled."""
+    """Be the plugin of the runtime that listens on a socket, until canceled."""
     from corewise.nri.plugin import NRIPlugin, PluginOptions  # noqa: PLC0415 - protobuf only where it is needed
 
     plugin = NRIPlugin(hook, PluginOptions(socket=str(socket)), observer=hook)

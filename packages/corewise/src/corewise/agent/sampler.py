@@ -1,4 +1,4 @@
-"""What the node and its best-effort pods have used between two readings of the kernel's counters.
+"""The usage of the node and its best-effort pods between two readings of the kernel's counters.
 
 A sample is a difference of counters over monotonic time, so it needs an earlier reading. What cannot be
 believed is *missed*, with the reason, and never zero: a counter that ran backwards, more CPU time than the
@@ -47,7 +47,7 @@ class PinnedPod:
 
 
 class Miss(StrEnum):
-    """What kind of thing was wrong, as the metric has it."""
+    """The kind of a missed sample, as the metric labels it."""
 
     FIRST = "first"
     UNREADABLE = "unreadable"
@@ -78,7 +78,7 @@ class _Counters:
 
 
 class Samples(Protocol):
-    """What a controller asks for the usage of its node."""
+    """The interface through which a controller samples the usage of its node."""
 
     @property
     def cpus(self) -> int: ...
@@ -98,11 +98,11 @@ class Sampler:
 
     @property
     def cpus(self) -> int:
-        """How many CPUs were online at the last reading; 0 if there was none."""
+        """The number of CPUs online at the last reading; 0 before the first."""
         return self._before.node.cpus if self._before else 0
 
     def forget(self) -> None:
-        """Begin anew: the next reading is the first."""
+        """Start over: the next reading is the first."""
         self._before = None
 
     def sample(self, now: float, pinned: Iterable[PinnedPod] = ()) -> Usage | Missed:
@@ -153,7 +153,7 @@ def _memory(files: Files, cgroup: str) -> int:
 
 
 def _implausible(before: _Counters, after: _Counters) -> Missed | None:
-    """Say why a difference cannot be believed, if it cannot."""
+    """Return the reason that a difference is implausible; None if it is plausible."""
     elapsed = after.at - before.at
     if elapsed <= 0:
         return Missed(Miss.CLOCK, f"the clock went from {before.at:.3f} to {after.at:.3f} s")

@@ -313,7 +313,7 @@ class Suppressor:
         )
 
     def _pod_quota(self, found: CgroupSetup, pod: LimitedPod) -> PodQuota:
-        """Return what a pod has: what this owner bounds it to, else its limit."""
+        """Return the quota of a pod: the bound that suppression set, else its limit."""
         limit, shares = pod.limit, []
         for each in pod.cgroups:
             claim = found.writer.held.get(each.cgroup)

@@ -78,7 +78,7 @@ Read = Callable[[Path], MachineReading]
 
 @dataclass(frozen=True, slots=True)
 class ZoneDemand:
-    """What is taken of one NUMA node."""
+    """The amounts that pods use of one NUMA node."""
 
     cpu: AmplifiedMilli
     memory: Bytes
@@ -88,7 +88,7 @@ NO_DEMAND = ZoneDemand(AmplifiedMilli(0), Bytes(0))
 
 
 def zone_demand(statuses: Iterable[str], topology: Topology, ratio: Ratio) -> Mapping[int, ZoneDemand]:
-    """Return what is taken of each NUMA node.
+    """Return the amounts that pods use of each NUMA node.
 
     ``statuses`` are the texts of the annotation on the pods that hold resources: neither ended nor pending.
     """
@@ -109,7 +109,7 @@ def zone_demand(statuses: Iterable[str], topology: Topology, ratio: Ratio) -> Ma
 
 @dataclass(frozen=True, slots=True)
 class TopologyReport:
-    """What an agent knows about its node.
+    """The agent's knowledge of its node.
 
     ``ratio`` is the CPU amplification ratio in use, ``boot_id`` the boot in which all this was read,
     ``cpu_manager`` kubelet's policy, ``reserved`` the CPUs that kubelet reserves, and ``pod_cpus`` who owns
@@ -336,7 +336,7 @@ class TopologyReporter:
         return change
 
     async def change(self, node: AgentNode, pods: Collection[QuotaPod]) -> TopologyChange | None:
-        """Return what has to be changed for the report to be up to date."""
+        """Return the change that brings the report up to date; None if it is."""
         reading = await asyncio.to_thread(self._read, self._root)
         problems = {problem.path: f"left out: {problem}" for problem in reading.problems}
         self._local.problem_log.update("topology", problems)
@@ -378,5 +378,5 @@ class TopologyReporter:
 
 
 def result_of(error: KubeError) -> str:
-    """Return how a failed write counts; somebody else's write in between is no error."""
+    """Return the metric label of a failed write; a concurrent write by another client is no error."""
     return "conflict" if isinstance(error, Conflict | AlreadyExists) else "error"

@@ -1,4 +1,4 @@
-"""What the agent follows in the API: its own Node, the pods on it, and the ConfigMap with the settings."""
+"""The agent's caches of the API: its own Node, the pods on it, and the ConfigMap with the settings."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Watched:
                 await self._clock.sleep(_POLL)
 
     def problems(self) -> Iterator[str]:
-        """Say what is missing in the cluster, once it has been listed."""
+        """Yield the objects missing from the cluster, once they have been listed."""
         if self._nodes.synced.is_set() and self.node is None:
             yield f"there is no Node {self._name}"
 

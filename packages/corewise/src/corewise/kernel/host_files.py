@@ -92,7 +92,7 @@ class HostFiles:
         return any(problem.path == str(self._root / path) for problem in self.problems)
 
     def parsed(self, path: str, parse: Callable[[str], T], *, longest: int = LONGEST_READ) -> T | None:
-        """Return what ``parse`` makes of a file; its ValueError means that the content is wrong."""
+        """Return a file's content as ``parse`` reads it; its ValueError means that the content is wrong."""
         where = self._root / path
         content = self.content(path, longest=longest)
         if content is None:

@@ -54,7 +54,7 @@ class _FoundCache:
 
 @dataclass(frozen=True, slots=True)
 class MachineReading:
-    """What a machine is, and what of it could not be read. Two readings are equal if the machine is."""
+    """A machine, and the problems in reading it. Two readings are equal if the machine is the same."""
 
     cpu: ObservedCPU
     host: Host

@@ -1,4 +1,4 @@
-"""What all memory channels of a machine could move: channels x transfers a second x bytes a transfer.
+"""The peak of all memory channels of a machine: channels x transfers a second x bytes a transfer.
 
 EDAC drivers list the channels that have modules, and the firmware's table (SMBIOS structures of type 17) says
 how fast those run; the slowest counts for all. Two modules on a channel share it. This is a theoretical peak,

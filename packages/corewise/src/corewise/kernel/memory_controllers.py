@@ -36,7 +36,7 @@ _WORD_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Which bits of which word a name fills, the lowest bit of its value first."""
+    """The word and bits that a name fills, the lowest bit of its value first."""
 
     word: str
     bits: tuple[int, ...]

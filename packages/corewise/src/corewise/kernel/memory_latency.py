@@ -1,4 +1,4 @@
-"""How long one read from memory takes, by NUMA node: on CPUs of the node, with memory of the node.
+"""The latency of one memory read, by NUMA node: on CPUs of the node, with memory of the node.
 
 No counter has this, so it is measured. It needs no privilege, in a virtual machine neither. The helper in C,
 ``chase.c``, is compiled by ``hatch_build.py`` where the package is built. Where there was no compiler, or the

@@ -67,7 +67,7 @@ class PerfEvent:
 
 INSTRUCTIONS = PerfEvent(_HARDWARE, 1)
 CACHE_MISSES = PerfEvent(_HARDWARE, 3)
-"""What that counts is the processor's affair: on AMD's Zen it is misses of the second level."""
+"""The event counted here depends on the processor: on AMD's Zen it is misses of the second level."""
 LAST_LEVEL_READ_MISSES = PerfEvent(_HARDWARE_CACHE, _LAST_LEVEL | _READ << 8 | _MISS << 16)
 
 
@@ -166,7 +166,7 @@ class KernelPerf:
 
 
 def absence(error: OSError, what: str) -> Absent:
-    """Return what a failed call says about counting."""
+    """Return the reason code and text for a failed call."""
     code = error.errno or 0
     name = errno.errorcode.get(code, str(code))
     if code in _NOT_PERMITTED:
@@ -207,7 +207,7 @@ class CounterGroup:
         self._before = self._read()
 
     def grown(self) -> tuple[int, ...] | None:
-        """Return what was counted since the last answer, scaled.
+        """Return the scaled counts since the last answer.
 
         None: the group did not run, and the next answer has all since the last one; or there is nothing to
         compare with, and the next answer begins here.
@@ -276,7 +276,7 @@ LAST_LEVEL, SECOND_LEVEL = "LL", "L2"
 
 @dataclass(frozen=True, slots=True)
 class MissTotals:
-    """What all CPUs have counted since the first reading; ``level``: which cache was missed."""
+    """The counts of all CPUs since the first reading; ``level``: the cache that was missed."""
 
     instructions: int
     misses: int
@@ -284,7 +284,7 @@ class MissTotals:
 
 
 class MissCounters:
-    """The groups of one machine: opened at the first reading, and anew when other CPUs are online."""
+    """The groups of one machine: opened at the first reading, and reopened when other CPUs are online."""
 
     def __init__(self, perf: Perf, files: HostFiles) -> None:
         self._perf = perf

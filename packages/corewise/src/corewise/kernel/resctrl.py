@@ -1,4 +1,4 @@
-"""What resctrl counts of a whole machine and can limit: memory traffic and last-level cache. Read only.
+"""The counters and limits of resctrl for a whole machine: memory traffic and last-level cache. Read only.
 
 The root and every other top-level group are summed up over the caches. A group's file already holds the sum
 over its ``mon_groups``, and a cache's (``mon_L3_XX``) the sum over its sub-NUMA nodes (``mon_sub_L3_YY``), so
@@ -50,7 +50,7 @@ GroupCache = tuple[str, str]
 
 
 class MonitoringEvent(StrEnum):
-    """What can be monitored, as the kernel names it."""
+    """The events that can be monitored, as the kernel names them."""
 
     TRAFFIC = "mbm_total_bytes"
     OCCUPANCY = "llc_occupancy"
@@ -75,7 +75,7 @@ def read_counts(files: HostFiles, event: MonitoringEvent) -> Mapping[GroupCache,
 
 @dataclass(frozen=True, slots=True)
 class AllocationInfo:
-    """What resctrl can limit.
+    """The resources that resctrl can limit.
 
     ``caches``: by kind the mask of all ways and the fewest bits of a mask. ``bandwidth``: smallest value and
     step; None if it cannot be limited.
@@ -86,7 +86,7 @@ class AllocationInfo:
 
 
 def read_allocation(files: HostFiles) -> AllocationInfo | Absent:
-    """Return what can be limited; Absent if there is no resctrl."""
+    """Return the resources that can be limited; Absent if there is no resctrl."""
     absent = mount_absence(files)
     if absent is not None:
         return absent
@@ -101,7 +101,7 @@ def read_allocation(files: HostFiles) -> AllocationInfo | Absent:
 
 
 def mount_absence(files: HostFiles) -> Absent | None:
-    """Return why there is no resctrl; None if it is mounted."""
+    """Return the reason that resctrl is absent; None if it is mounted."""
     if files.entries(MOUNT_POINT):
         return None
     folder, _, name = MOUNT_POINT.rpartition("/")

@@ -55,7 +55,7 @@ class CPUTime:
 
 @dataclass(frozen=True, slots=True)
 class BusyTime:
-    """What all CPUs have used since boot, in nanoseconds (steps of 10 ms), and how many are online."""
+    """The time all CPUs have used since boot, in nanoseconds (steps of 10 ms), and the number online."""
 
     busy: int
     cpus: int
@@ -178,7 +178,8 @@ def busiest(
     own: Collection[int] = (),
     most: int = 3,
 ) -> list[ProcessUsage]:
-    """Return who used CPU time between two readings, the busiest first; not ``own`` and their children."""
+    """Return the processes that used CPU time between two readings, the busiest first; not ``own`` and their
+    children."""
     used = [
         ProcessUsage(pid, time.name, time.used - (before[pid].used if pid in before else 0))
         for pid, time in after.items()
@@ -188,7 +189,7 @@ def busiest(
 
 
 def read_node_memory(files: HostFiles) -> MemoryInUse | None:
-    """Return how much memory the machine has and uses, or None if the kernel's account cannot be read."""
+    """Return the machine's total and used memory; None if the kernel's account cannot be read."""
     return files.parsed(MEMINFO, node_memory)
 
 

@@ -2,7 +2,7 @@
 
 Every answer is given in time: within ``patience`` seconds, and within half of what the runtime allows if
 that is less. The runtime stops a pod's start if a plugin answers with an error, and closes the connection if
-it does not answer at all (2 s by default). So a handler that is late is cancelled, one that raises is logged,
+it does not answer at all (2 s by default). So a handler that is late is canceled, one that raises is logged,
 and the answer is the empty one, which changes nothing. An empty answer is an empty payload in every method.
 
 Up to NRI 0.10 events come by ``StateChange``, later each by a method of its own; both are served. Only events

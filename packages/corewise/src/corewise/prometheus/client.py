@@ -285,7 +285,7 @@ def _refused(url: str, status: int, body: bytes) -> PrometheusError:
 
 
 def _failed(url: str, status: int, answer: Body) -> PrometheusError:
-    """Return the error that the API states. A query that timed out or was cancelled may succeed later."""
+    """Return the error that the API states. A query that timed out or was canceled may succeed later."""
     message = f"{answer.error_type or 'error'}: {answer.error[:_LONGEST_TEXT]}"
     if answer.error_type in {"timeout", "canceled", "unavailable", "internal"}:
         return OverloadedError(f"{url}: {message}")

@@ -477,7 +477,7 @@ class CertificateKeeper:
         self._told = ""
 
     async def run(self) -> None:
-        """Look for a new certificate every ten seconds, until cancelled."""
+        """Look for a new certificate every ten seconds, until canceled."""
         while True:
             self._heartbeats.beat(LOOP, _BEAT_LIMIT)
             await self.look()

@@ -262,7 +262,7 @@ class Listener:
         self._next_line = 0.0
 
     async def run(self) -> None:
-        """Serve until cancelled.
+        """Serve until canceled.
 
         Raises:
             OptionsError: if the address cannot be listened on.

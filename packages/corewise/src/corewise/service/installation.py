@@ -121,7 +121,7 @@ class Installer:
         self._ownership: dict[str, Any] = {}
 
     async def run(self) -> None:
-        """Look every ten seconds, sooner when something is outdated, until cancelled."""
+        """Look every ten seconds, sooner when something is outdated, until canceled."""
         while True:
             self.outdated.clear()
             base, bundle = self._base(), self._bundle()

@@ -1,6 +1,6 @@
 """What every program has: supervised loops with heartbeats, a health server, leadership, and an orderly end.
 
-A loop is a coroutine function that runs until cancelled. An operational error is the loop's own business; a
+A loop is a coroutine function that runs until canceled. An operational error is the loop's own business; a
 bug crashes the loop, and the supervisor logs the traceback, counts, waits a little longer each time, and
 starts the loop again. A wrong option (an address that is taken) ends the program. This is the only place of a
 program that catches every exception.
@@ -10,7 +10,7 @@ A program owns one ``Program``, makes its parts with its clock, metrics and hear
     async def run(self):
         await self.program.run(self._loops(), main=self._lead())
 
-A signal ends it by cancelling that. A program behind a Service first says that it is not ready and goes on
+A signal ends it by canceling that. A program behind a Service first says that it is not ready and goes on
 answering for a while, until every node of the cluster has heard of it.
 """
 
@@ -80,7 +80,7 @@ class Supervisor:
     metrics: Exposition
 
     async def run(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
-        """Run the loop until it returns or is cancelled."""
+        """Run the loop until it returns or is canceled."""
         self.metrics.count(metrics.LOOP_RESTARTS, name, by=0)  # increase() misses what begins at 1
         wait = _FIRST_WAIT
         while True:
@@ -171,7 +171,7 @@ class Program:
         return await self.supervise([*health, *loops], main)
 
     async def supervise(self, loops: Iterable[Loop], main: Coroutine[Any, Any, T] | None = None) -> T | None:
-        """Run supervised loops until cancelled, or until ``main`` has returned; return what it returns.
+        """Run supervised loops until canceled, or until ``main`` has returned; return what it returns.
 
         Raises:
             OptionsError: if an option turns out to be wrong.

@@ -1,4 +1,4 @@
-"""What an offline pod's batch resources mean to the kernel.
+"""The kernel settings for an offline pod's batch resources.
 
 Kubelet knows none of them: it gives the pod's cgroups the least weight and no limit.
 
@@ -66,7 +66,7 @@ class BatchContainer:
 
 @dataclass(frozen=True, slots=True)
 class BatchPod:
-    """What of an offline pod's spec counts here. Init containers stand in the order of the spec."""
+    """The parts of an offline pod's spec that count here. Init containers are in the order of the spec."""
 
     containers: tuple[BatchContainer, ...]
     init_containers: tuple[BatchContainer, ...] = ()

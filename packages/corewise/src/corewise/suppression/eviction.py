@@ -1,4 +1,4 @@
-"""Which offline pod of a node is evicted, if any: one at a time, and only while something is short.
+"""The choice of the offline pod to evict, if any: one at a time, and only during a shortage.
 
 *Memory* is short from the sample in which the node uses more than the threshold until one in which it uses
 less than the lower one (by default 2 % of the node's memory less):
@@ -54,7 +54,7 @@ _SHOWN = 3
 
 
 class Shortage(StrEnum):
-    """What is short on a node."""
+    """The resource that is short on a node."""
 
     NONE = ""
     MEMORY = "memory"
@@ -63,7 +63,7 @@ class Shortage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EvictionSample:
-    """What was measured at a time (monotonic seconds): bytes and physical milli-CPU.
+    """The measurements at one time (monotonic seconds): bytes and physical milli-CPU.
 
     ``quota_milli`` is None where it is not known, or unlimited; ``memory_total`` is 0 where it is not known.
     """
@@ -79,7 +79,7 @@ class EvictionSample:
 
 @dataclass(frozen=True, slots=True)
 class OfflineCandidate:
-    """An offline pod of the node, as far as eviction is concerned.
+    """An offline pod of the node, with the facts that eviction needs.
 
     ``created`` is RFC 3339 in UTC, so texts compare as times. ``requested_milli`` is what it adds to the
     sample's. ``protection`` says why it never goes; "" if it may.
@@ -117,7 +117,7 @@ class EvictionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class EvictionState:
-    """What the samples and evictions so far came to, as a value: each event makes another one.
+    """The state after the samples and evictions so far, as a value: each event makes another one.
 
     ``last_at`` is when the last pod was evicted, at first when the agent started. ``evicted`` is the UID of a
     pod that should be gone soon. ``waiting_since`` is since when there has always been a pod that leaves.
@@ -243,7 +243,7 @@ def _obstacle(
     queue: Sequence[OfflineCandidate],
     now: float,
 ) -> tuple[Reason, str] | None:
-    """Say why nobody goes now although something is short."""
+    """Return the reason that no pod is evicted now although something is short."""
     leaving = state.leaving(pods)
     if leaving and (state.waiting_since is None or now - state.waiting_since < GONE_WITHIN):
         return Reason.EVICTION_POD_TERMINATING, f"pod {leaving[0].label} is being deleted"

@@ -1,4 +1,4 @@
-"""How much of a node offline pods may use: a share of what online work leaves idle.
+"""The offer of a node to offline pods: a share of the resources that online work leaves idle.
 
     online      = node usage - offline usage                      (daemons outside of pods are online)
     pinned      = sum over CPUSet pods of max(0, requested - used)  (their CPUs cannot be lent)
@@ -57,7 +57,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a node used in one interval, on average. Offline is all that runs in the BestEffort slice.
+    """The average usage of a node in one interval. Offline is all that runs in the BestEffort slice.
 
     ``memory_total`` is what the node could use; 0 where that is not known.
     """
@@ -100,7 +100,7 @@ class Computed:
 
 
 def compute(usage: Usage, allocatable: OfflineAmounts, ratio: Share) -> Computed:
-    """Return what the usage of one interval leaves for offline pods; all amounts physical."""
+    """Return the amounts that the usage of one interval leaves for offline pods, all physical."""
     online = max(0, usage.node_milli - usage.offline_milli)
     pinned = sum(max(0, each.requested_milli - each.used_milli) for each in usage.pinned)
     online_memory = max(0, usage.node_memory - usage.offline_memory)
@@ -130,7 +130,7 @@ WITHDRAWN_AFTER = 15 * 60
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What is offered, physical, and how far it can be relied on.
+    """The physical amounts offered, and their reliability.
 
     ``age`` is the seconds since the last sample, or since the first miss if there was none.
     """
@@ -220,7 +220,7 @@ def due(
     held: OfflineAmounts,
     now: float,
 ) -> OfflineAmounts | None:
-    """Return what is to be published, or None if what is published may stay.
+    """Return the amounts to publish, or None if the published ones may stay.
 
     ``published`` is None where nothing is. ``published_at`` and ``now`` are monotonic seconds.
     """

@@ -1,4 +1,4 @@
-"""How the quotas of offline pods move: one quota for all of them, or one for each.
+"""The movement of offline pods' quotas: one quota for all of them, or one for each.
 
 Option 1: one quota for all offline pods, moved towards the offer in steps.
 
@@ -57,7 +57,7 @@ _TENTHS_OF_PERCENT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """What the quota of the slice is to be. All quotas are in microseconds of the period.
+    """The new quota of the slice. All quotas are in microseconds of the period.
 
     ``start`` is what the step was taken from and ``target`` what is stepped towards. ``repaired``: somebody
     else had changed the quota that was applied last.
@@ -77,7 +77,7 @@ def quota_of(milli: int, period: int) -> int:
 
 
 def largest_step(allocatable_milli: int, period: int, step: Share) -> int:
-    """Return by how many microseconds one adjustment moves at most; at least one."""
+    """Return the largest change of one adjustment in microseconds; at least one."""
     return max(1, step.of(quota_of(allocatable_milli, period)))
 
 
@@ -134,7 +134,7 @@ def _explain(start: int, quota: int, target: int, largest: int, period: int) -> 
 
 
 class Task(StrEnum):
-    """What goes on over several cycles."""
+    """The task that runs over several cycles."""
 
     NONE = ""
     SUPPRESSING = "suppressing"
@@ -161,12 +161,12 @@ class PodQuota:
 
     @property
     def quota(self) -> int:
-        """What the pod may use; never more than its limit, whatever the file says."""
+        """The CPU time that the pod may use; never more than its limit, whatever the file says."""
         return self.top if self.present is None else min(self.present, self.top)
 
     @property
     def rank(self) -> tuple[Fraction, Fraction]:
-        """How little the pod is suppressed, and how many CPUs its limit is."""
+        """The order of pods: by the part of the limit they have, then by their limit in CPUs."""
         return Fraction(self.quota, self.limit), Fraction(self.limit, self.period)
 
 
@@ -181,7 +181,7 @@ class PodQuotaChange:
 
 @dataclass(frozen=True, slots=True)
 class PodQuotaPlan:
-    """What goes on after a cycle, and what it changes. Pods that are not named keep what they have."""
+    """The task after a cycle, and the quotas it changes. Pods that are not named keep theirs."""
 
     task: Task
     changes: tuple[PodQuotaChange, ...]
@@ -191,7 +191,7 @@ class PodQuotaPlan:
 def cycle(
     task: Task, utilization: Fraction, pods: Sequence[PodQuota], settings: SuppressionSettings
 ) -> PodQuotaPlan:
-    """Return what one cycle does. Utilization is node usage by raw CPU over the last interval."""
+    """Return the plan of one cycle. Utilization is node usage by raw CPU over the last interval."""
     following = _following(task, utilization, settings)
     if following is Task.NONE:
         return PodQuotaPlan(Task.NONE, (), Reason.UTILIZATION_BETWEEN)

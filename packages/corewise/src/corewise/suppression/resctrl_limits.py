@@ -1,4 +1,4 @@
-"""How much last-level cache and memory bandwidth offline pods get: from percentages to resctrl's schemata.
+"""The cache and memory bandwidth of offline pods: from percentages to resctrl's schemata.
 
 *Cache.* A mask of ``ways`` bits, one for each way of the cache. The range start..end in percent becomes the
 ways from ceil(ways x start / 100) up to ceil(ways x end / 100), as Koordinator computes it, widened to the
@@ -31,7 +31,7 @@ from corewise.vocabulary.reasons import Reason
 BANDWIDTH = "MB"
 CACHES = ("L3", "L3CODE", "L3DATA")
 _NO_MAXIMUM = (1 << 32) - 1
-"""What the kernel gives a new group where it is mounted with mba_MBps: MB/s, and no limit."""
+"""The kernel's value for a new group when mounted with mba_MBps: MB/s, and no limit."""
 
 Schemata: TypeAlias = Mapping[str, Mapping[int, int]]
 """By resource ("L3", "MB"), the value of each domain: a mask of ways, or a bandwidth."""
@@ -65,7 +65,7 @@ def print_line(resource: str, values: Mapping[int, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ResctrlPlan:
-    """What the group of offline pods is to have, and why some of what was asked for cannot be had."""
+    """The limits of the group of offline pods, and the reasons for those that are impossible."""
 
     schemata: Schemata = field(default_factory=dict)
     lacking: Mapping[Reason, str] = field(default_factory=dict)

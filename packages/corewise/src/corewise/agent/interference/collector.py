@@ -120,7 +120,7 @@ class Collector:
         self._capacity: int | Absent | None = None
 
     def read(self, latency: Mapping[int, float] | Absent) -> dict[Metric, CollectedSeries]:
-        """Return what is known now of each metric that is measured; the latency is probed by another."""
+        """Return the current value of each metric measured here; the latency comes from its own prober."""
         self._files.problems.clear()
         if not isinstance(self._capacity, int):  # the memory channels' driver may be loaded later
             self._capacity = read_peak_bandwidth(self._files)

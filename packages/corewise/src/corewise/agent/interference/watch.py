@@ -35,7 +35,7 @@ _OFF = Absent(Reason.LATENCY_PROBE_OFF, "--no-latency-probe")
 
 
 class InterferenceWatch:
-    """What one agent measures of its node. ``latency_interval`` is None if memory is not to be probed."""
+    """The measurements of one agent on its node. Without ``latency_interval``, memory is not probed."""
 
     def __init__(
         self, node: str, root: Path, *, latency_interval: float | None, metrics: Exposition, clock: Clock
@@ -48,7 +48,7 @@ class InterferenceWatch:
         self._probe = self._make_probe(root, latency_interval, clock)
 
     async def run(self, heartbeats: Heartbeats) -> None:
-        """Begin to count, and probe until cancelled, if there is anything to probe with."""
+        """Begin to count, and probe until canceled, if there is anything to probe with."""
         self.read()
         if not isinstance(self._probe, Absent):
             await self._probe.run(heartbeats)

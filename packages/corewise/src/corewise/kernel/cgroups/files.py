@@ -48,7 +48,7 @@ def ancestors(cgroup: str) -> Iterator[str]:
 
 
 def depth(cgroup: str) -> int:
-    """Return how far a cgroup stands below "/"."""
+    """Return the depth of a cgroup below "/"."""
     return 0 if cgroup == "/" else cgroup.count("/")
 
 
@@ -61,7 +61,7 @@ _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 4096
 _OF_NO_CONTROLLER = frozenset({"", "cgroup", "tasks"})
 _REMOVED = " (deleted)"
-"""How /proc shows that what a descriptor refers to was removed."""
+"""The suffix that /proc adds to the path of a removed file."""
 
 T = TypeVar("T")
 
@@ -183,7 +183,7 @@ class CgroupFiles:
         self._unused = set(self._directories)
 
     def close(self) -> None:
-        """Close all descriptors; the object can still be used, and opens them anew."""
+        """Close all descriptors; the object can still be used, and reopens them."""
         _close_all(self._directories)
 
     def __enter__(self) -> Self:
@@ -276,6 +276,6 @@ def _directories_in(descriptor: int) -> list[str]:
 
 
 def _as_shown(file: str, before: str, text: str) -> str:
-    """Return what a kernel would show after ``text`` is written to a file that showed ``before``."""
+    """Return the text that a kernel would show after ``text`` is written to a file that showed ``before``."""
     kept_period = before.partition(" ")[2] if file == "cpu.max" and " " not in text else ""
     return f"{text} {kept_period}".rstrip() + "\n"

@@ -1,4 +1,4 @@
-"""Where kubelet's cgroups are: the version that serves the CPU, the mounts, the names of pods' cgroups.
+"""The location of kubelet's cgroups: the version that serves the CPU, the mounts, the names of pods' cgroups.
 
 v2 serves the CPU if the unified hierarchy has the cpu controller; else v1 does, whether or not a unified
 hierarchy is mounted beside it (hybrid). Two sources, in this order, each believed only where the files are:
@@ -58,7 +58,7 @@ class Version(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where each controller is mounted. ``hybrid``: v1 for the CPU with a unified hierarchy beside it."""
+    """The mount of each controller. ``hybrid``: v1 for the CPU with a unified hierarchy beside it."""
 
     version: Version
     mounts: Mapping[str, Path]
@@ -161,7 +161,7 @@ _CGROUPFS_PREFIXES = {"containerd": "", "cri-o": "crio-", "docker": ""}
 
 
 class Driver(Enum):
-    """Who makes kubelet's cgroups, and so how they are named."""
+    """Kubelet's cgroup driver, which decides how cgroups are named."""
 
     SYSTEMD = "systemd"
     CGROUPFS = "cgroupfs"

@@ -87,7 +87,7 @@ def weight_file(version: Version) -> str:
 
 
 def quota_text(version: Version, quota: Microseconds | None) -> str:
-    """Return what is written for a quota."""
+    """Return the text to write for a quota."""
     if quota is None:
         return "max" if version is Version.V2 else "-1"
     return str(quota)

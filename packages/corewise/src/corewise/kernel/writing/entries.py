@@ -152,7 +152,7 @@ JournalLine: TypeAlias = Entry | Damaged
 
 
 def still_held(entries: Iterable[JournalLine]) -> Iterator[Kept]:
-    """Yield what is held at the end, as one entry each, its ``wrote`` filled in."""
+    """Yield the claims held at the end, one entry each, with ``wrote`` filled in."""
     replay = _Replay()
     for entry in entries:
         if not (isinstance(entry, Damaged) and entry.cut_off):

@@ -40,13 +40,13 @@ LONGEST_LINE = 256 << 10
 JOURNAL, FORMER, NEXT, LOCK = "journal", "journal.1", "journal.next", "lock"
 _MODE = 0o640
 _TRUNCATED = "Input data was truncated"
-"""What msgspec says of the beginning of a document."""
+"""The msgspec error for a truncated document."""
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
 
 class Log(Protocol):
-    """Where the writer enters what it does."""
+    """The log in which the writer records its claims and writes."""
 
     @property
     def turn(self) -> AbstractContextManager[object]: ...

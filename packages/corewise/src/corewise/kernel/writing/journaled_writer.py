@@ -19,7 +19,7 @@ from corewise.quantities import Microseconds
 from corewise.vocabulary.reasons import Reason
 
 ROUNDS = 3
-"""How often the order of writes is worked out in one call. Two suffice unless somebody writes meanwhile."""
+"""The most times one call computes the order of writes. Two suffice unless somebody writes meanwhile."""
 
 
 class Writing(NamedTuple):
@@ -68,7 +68,7 @@ class WriteReport:
         self.refused += other.refused
 
     def counts(self) -> dict[str, int]:
-        """Return how much there is of each, for totals; ``refused`` counts EINVAL, put right or not."""
+        """Return the number of entries of each kind, for totals; ``refused`` counts EINVAL, resolved or not."""
         return {
             "written": len(self.written),
             "drifted": len(self.drifted),
@@ -79,7 +79,7 @@ class WriteReport:
 
 
 class Point(StrEnum):
-    """Where a fault may strike: a hook is called at each of these, with the cgroup concerned if it is one."""
+    """The points at which tests inject faults: a hook is called at each, with the cgroup if there is one."""
 
     READ = "read"
     HELD = "held"
@@ -101,7 +101,7 @@ K_contra = TypeVar("K_contra", contravariant=True)
 
 
 class JournaledClaim(Protocol[K_contra]):
-    """What the journal has to know of a claim to a cgroup's quota or setting.
+    """The parts of a claim to a cgroup's quota or setting that the journal needs.
 
     ``wrote`` has the texts of each file that are ours: what we wrote last, and while it is not known whether
     that happened, what was there before. ``refused`` is the write that failed last. ``entered``: the claim is
@@ -117,7 +117,7 @@ class JournaledClaim(Protocol[K_contra]):
 
 
 class WritableFiles(Protocol):
-    """Where the writer writes: cgroups, or resctrl groups; errors are :class:`KernelError`."""
+    """The files that the writer writes: of cgroups or of resctrl groups; errors are :class:`KernelError`."""
 
     def write(self, cgroup: str, file: str, text: str) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Who bounds the quota of which cgroup, what comes back, and in which order quotas are written. Pure.
+"""The bounds of cgroups' quotas, the values to restore, and the order in which quotas are written. Pure.
 
 A cgroup's wanted quota is the smallest of its bounds, or its base once nobody bounds it. Its base comes from
 whoever bounds it. A cgroup that was *found*, because a parent could not shrink below it, has the value it was
@@ -83,7 +83,7 @@ class QuotaClaim:
         self.found = False
 
     def adopt(self, base: Bandwidth) -> None:
-        """Take what was found in a cgroup that nobody bounds as its base."""
+        """Take the value found in a cgroup without an owner as its base."""
         self.base = base
         self.changed = True
 
@@ -118,7 +118,7 @@ class QuotaClaim:
         self.changed = True
 
     def at_rest(self, bandwidth: Bandwidth) -> bool:
-        """Whether nobody bounds the cgroup and its base is what it has."""
+        """Whether no owner bounds the cgroup and it has its base."""
         return not self.bounds and bandwidth.quota == self.wanted(bandwidth.period)
 
     def entry(self, cgroup: str, time: float) -> Held:
@@ -145,7 +145,7 @@ class QuotaClaims(dict[str, QuotaClaim]):
                 claim.release(owner)
 
     def due(self, written: Iterable[str]) -> dict[str, QuotaClaim]:
-        """Return what is to be entered: what has changed of these cgroups, and of those entered before.
+        """Return the claims to journal: those of these cgroups, and of journaled ones, that have changed.
 
         And of those where nothing is written since they have their bound already: the runtime made them so
         (NRI), and they too must find the way back.
@@ -182,7 +182,7 @@ def _bandwidth(amount: Amount) -> Bandwidth:
 
 @dataclass(frozen=True, slots=True)
 class QuotaStep:
-    """What is to be written to one cgroup. A burst of None is left alone."""
+    """The write to make to one cgroup. A burst of None is left alone."""
 
     cgroup: str
     before: Bandwidth
@@ -210,7 +210,7 @@ class QuotaStep:
 def within_parents(
     present: Mapping[str, Bandwidth], wanted: Mapping[str, Microseconds | None]
 ) -> dict[str, Microseconds | None]:
-    """Return what is wanted, none of it above the nearest bounded ancestor.
+    """Return the wanted quotas, capped at the nearest bounded ancestor.
 
     ``present`` are the wanted cgroups and those above them; what is not wanted keeps its present value.
     """

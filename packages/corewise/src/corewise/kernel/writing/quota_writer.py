@@ -90,7 +90,7 @@ class QuotaWriter:
         self._burst_file = burst_file(files.version)
         self._bursts = True
         self.totals: Counter[str] = Counter()
-        """What all calls together did: :meth:`WriteReport.counts`."""
+        """Totals over all calls: :meth:`WriteReport.counts`."""
         self.untouched: frozenset[str] = frozenset()
         """No call writes to these cgroups or to those below them; the claims to them stay."""
 
@@ -270,7 +270,7 @@ class QuotaWriter:
             report.drifted.append(step.cgroup)
 
     def _find_below(self, refused: Iterable[str]) -> set[str]:
-        """Find the bounded cgroups that nobody named below those that the kernel refused to change (v1)."""
+        """Find the unnamed bounded cgroups below those that the kernel refused to change (v1)."""
         if self._files.version is Version.V2:
             return set()
         found = set()
@@ -294,7 +294,7 @@ class QuotaWriter:
             self._journaled.release([(cgroup, "")])
 
     def _release(self, aims: Mapping[str, Bandwidth], report: WriteReport) -> None:
-        """Forget what nobody bounds any more and what is back at its base."""
+        """Forget the claims that have no bound left and are back at their base."""
         done = [
             cgroup
             for cgroup, aim in aims.items()

@@ -69,7 +69,7 @@ class ResctrlFiles:
         self._mount = root / MOUNT_POINT
 
     def allocation(self) -> AllocationInfo | Absent:
-        """Return what can be limited; Absent if there is no resctrl."""
+        """Return the resources that can be limited; Absent if there is no resctrl."""
         return read_allocation(HostFiles(self._root))
 
     def groups(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Who sets what of which cgroup, what comes back, and the files and values of settings in one normal form.
+"""The owners of cgroups' settings, the values to restore, and settings' files and values in normal form.
 
 =============  ======================  ======================================================================
 setting        file (v1, v2)           form
@@ -171,11 +171,11 @@ class SettingClaim:
 
     @property
     def wanted(self) -> str | None:
-        """What the file is to show; None while the base is not known."""
+        """The value the file should have; None while the base is not known."""
         return self.base if self.value is None else self.value
 
     def at_rest(self, aim: str) -> bool:
-        """Whether nobody sets this any more and the base is what it has."""
+        """Whether no owner sets this any more and it has its base."""
         return self.value is None and aim == self.base
 
     def entry(self, place: SettingFile, time: float) -> HeldSetting:
@@ -198,7 +198,7 @@ class SettingClaims(dict[SettingFile, SettingClaim]):
                 claim.release()
 
     def due(self, written: Container[SettingFile]) -> dict[SettingFile, SettingClaim]:
-        """Return what is to be entered: what has changed of these, and of what was entered before.
+        """Return the claims to journal: the changed ones among these and those journaled before.
 
         And what somebody made as it is wanted, but that has another base: it too must find the way back.
         """

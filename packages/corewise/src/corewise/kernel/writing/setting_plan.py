@@ -1,4 +1,4 @@
-"""What each setting is to show, by which writes it gets there, in which order, and why. Pure.
+"""The target of each setting, the writes that lead there, their order, and the reasons. Pure.
 
 ``nested`` are the files whose sets must be within the parent's: those of CPUs and memory nodes on v1. Where
 they are not nested, whoever only gives up CPUs does so before others get them: so that on its way from one
@@ -46,7 +46,7 @@ class Move(NamedTuple):
 def nested_aims(
     present: Mapping[str, CPUSet], wanted: Mapping[str, CPUSet], firm: Container[str]
 ) -> tuple[dict[str, CPUSet], dict[str, CPUSet]]:
-    """Return what each cgroup is to have, and for those that cannot have it, what their parents have.
+    """Return the target of each cgroup and, where a cgroup cannot have it, its parent's set.
 
     ``present`` are the wanted cgroups and their parents; what is not wanted keeps its present set. One that
     is not ``firm`` gets what of it the parent has, or all that the parent has if that is nothing.
@@ -108,7 +108,7 @@ def aims_of(
     claims: Mapping[SettingFile, SettingClaim],
     nested: Mapping[str, Mapping[str, CPUSet]],
 ) -> tuple[dict[SettingFile, str], dict[SettingFile, CPUSet]]:
-    """Return what each file is to show, and of those that cannot, what their parents have.
+    """Return the target of each file and, where it is impossible, the parent's set.
 
     ``nested`` has the sets that are present in each nested file, those of the parents among them.
     """
@@ -161,7 +161,7 @@ def in_line(one: SettingFile, other: SettingFile) -> bool:
 
 
 def cause_of(claim: SettingClaim, step: SettingStep, *, drifted: bool) -> tuple[Reason, str]:
-    """Return why a step is taken."""
+    """Return the reason for a step."""
     on_the_way = "" if step.after == step.aim else f"; on the way to {step.aim}"
     if claim.value is None:
         if step.aim != claim.base:

@@ -71,7 +71,7 @@ class SettingWriter:
         self._at = at
         self._claims = SettingClaims.of(log.entries())
         self.totals: Counter[str] = Counter()
-        """What all calls together did: :meth:`WriteReport.counts`."""
+        """Totals over all calls: :meth:`WriteReport.counts`."""
         self.untouched: frozenset[str] = frozenset()
         """No call writes to these cgroups or to those below them; the claims to them stay."""
         nested = LISTS if files.version is Version.V1 else ()
@@ -83,7 +83,7 @@ class SettingWriter:
         return self._claims
 
     def applied(self, cgroup: str, setting: Setting) -> str | None:
-        """Return what an owner wants of a cgroup, also since before a restart; None if nobody does."""
+        """Return the value an owner wants in a cgroup, including across restarts; None without an owner."""
         claim = self._claims.get(SettingFile(cgroup, setting_file(self._files.version, setting)))
         return None if claim is None else claim.value
 
@@ -179,7 +179,7 @@ class SettingWriter:
         return present
 
     def _aims(self, present: Mapping[SettingFile, str], report: WriteReport) -> dict[SettingFile, str]:
-        """Return what each file is to show; what it cannot, since the parent has less, is a failure."""
+        """Return the target of each file; a target beyond the parent's set is reported as a failure."""
         around = {file: self._with_parents(sets_in(present, file), file) for file in self._nested}
         aims, beyond = aims_of(present, self._claims, around)
         for place, limit in beyond.items():
@@ -231,7 +231,7 @@ class SettingWriter:
             report.drifted.append(str(place))
 
     def _in_use_beyond(self, step: SettingStep) -> int | None:
-        """Return how much memory is in use, if a step would set a limit below that."""
+        """Return the memory in use, if a step would set a limit below it."""
         if setting_in(self._files.version, step.place.file) is not Setting.MEMORY_LIMIT:
             return None
         limit = bytes_of(step.after)
@@ -243,7 +243,7 @@ class SettingWriter:
     def _find_below(
         self, refused: Iterable[SettingFile], aims: Mapping[SettingFile, str]
     ) -> set[SettingFile]:
-        """Find the sets that nobody named below those that the kernel refused to narrow (v1)."""
+        """Find the unnamed sets below those that the kernel refused to narrow (v1)."""
         found: set[SettingFile] = set()
         below = [(place, CPUSet.parse(aims[place])) for place in refused if place.file in self._nested]
         while below:
@@ -271,7 +271,7 @@ class SettingWriter:
             self._journaled.release([place])
 
     def _release(self, aims: Mapping[SettingFile, str], report: WriteReport) -> None:
-        """Forget what nobody sets any more and what is back at its base."""
+        """Forget the claims that have no owner left and are back at their base."""
         done = [
             place
             for place, aim in aims.items()
