@@ -3,7 +3,7 @@
 A ledger is a value. ``pin`` and ``unpin`` return another one, completely or not at all: a guest whose CPUs
 are not all dedicated and free is refused. Guests that already run are facts, which cannot be refused:
 ``found`` takes them as they are, and ``conflicts`` has the CPUs that are held twice. So a ledger that is
-folded anew from what a host reports is the ledger from before.
+folded again from a host's reports is the same ledger.
 
 Each set of CPUs has a mask beside it (bit n is CPU n) for the choice of CPUs: the dedicated and free threads
 of a core are one ``and``, their number one count of bits. The kernel does not say which core an offline CPU
@@ -72,7 +72,7 @@ class HostCell:
 
     @cached_property
     def most_threads(self) -> int:
-        """How many dedicated threads the largest core has."""
+        """The number of dedicated threads on the largest core."""
         return max((mask.bit_count() for mask in self.core_masks), default=0)
 
     @cached_property
@@ -127,10 +127,10 @@ class CellPins:
 
 @dataclass(frozen=True, slots=True)
 class GuestPins:
-    """Where a guest lies on its host. Without ``cells`` it floats over all shared CPUs.
+    """The CPUs of a guest on its host. Without ``cells`` it floats over all shared CPUs.
 
     ``cells`` are in the order of the guest's NUMA nodes. ``emulator``: the CPU of its own that the emulator's
-    threads run on. ``withheld``: threads beside its own that nobody may get.
+    threads run on. ``withheld``: threads beside its own that no other guest may get.
     """
 
     cells: tuple[CellPins, ...] = ()
@@ -144,7 +144,7 @@ class GuestPins:
 
     @property
     def held_mask(self) -> int:
-        """All CPUs that nobody else may get, as a mask."""
+        """All CPUs that no other guest may get, as a mask."""
         mask = mask_of(self.withheld.cpus)
         for cell in self.cells:
             for cpu in cell.pins.values():
@@ -153,7 +153,7 @@ class GuestPins:
 
     @property
     def held(self) -> CPUSet:
-        """All CPUs that nobody else may get."""
+        """All CPUs that no other guest may get."""
         return CPUSet.of(cpus_of(self.held_mask))
 
     @property
@@ -218,7 +218,7 @@ class GuestLedger:
 
     @cached_property
     def floating(self) -> Mapping[int, int]:
-        """How many CPUs of guests with NUMA nodes float over each of the host's."""
+        """The number of CPUs of guests with NUMA nodes that float over each NUMA node of the host."""
         floating = dict.fromkeys((cell.number for cell in self.cells), 0)
         for pins in self.guests.values():
             for cell in pins.cells:
@@ -236,7 +236,7 @@ class GuestLedger:
 
     @property
     def free(self) -> CPUSet:
-        """The dedicated CPUs that nobody holds."""
+        """The dedicated CPUs that no guest holds."""
         return CPUSet.of(cpus_of(self.dedicated_mask & ~self.taken))
 
     @cached_property

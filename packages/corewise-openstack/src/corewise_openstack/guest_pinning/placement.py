@@ -1,4 +1,4 @@
-"""Which CPUs of a host a guest gets, or why it gets none: fit and claim are this one function.
+"""The choice of a guest's CPUs on a host, or the refusal: fit and claim are this one function.
 
 A guest without NUMA nodes floats over the shared CPUs. Otherwise each of its NUMA nodes lies within one of
 the host's, no two within the same: its dedicated CPUs are chosen by the thread policy, the host's node has at
@@ -25,9 +25,9 @@ A guest that does not fit is refused for the first of these reasons:
 6. it would fit with another thread policy: cores are missing;
 7. the free CPUs are not distributed as its NUMA nodes need them.
 
-Within a NUMA node, the thread policy chooses among the free threads of a core: its dedicated siblings that
-nobody holds. G(k) is the cores with at least k of them; cores and threads are taken in ascending order, and n
-CPUs are wanted.
+Within a NUMA node, the thread policy chooses among the free threads of a core: its dedicated siblings
+that are free. G(k) is the cores with at least k of them; cores and threads are taken in ascending order,
+and n CPUs are wanted.
 
 ======= =============================================================================================
 prefer  k threads of each core in G(k), for the largest k for which k x |G(k)| >= n; if there is none,
@@ -65,7 +65,7 @@ from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, Gue
 _FLOATING = GuestPins()
 _Why = tuple[Reason, str]
 _Need = tuple[int, int, int, bool]
-"""What a guest node needs of a host node: dedicated CPUs, CPUs that float, memory, the emulator's CPU."""
+"""The needs of a guest node: dedicated CPUs, CPUs that float, memory, the emulator's CPU."""
 
 
 def place(ledger: GuestLedger, guest: GuestCPUs, *, pack: bool = False) -> GuestPins | Refusal:
@@ -132,7 +132,7 @@ def _has_room(ledger: GuestLedger, cell: HostCell, need: _Need, guest: GuestCPUs
 
 
 def _most_floating(ledger: GuestLedger, cell: HostCell, guest: GuestCPUs) -> int:
-    """Return how many CPUs of a guest node may float over a host's node."""
+    """Return the most CPUs of a guest node that may float over a host's node."""
     shared = len(cell.shared if guest.policy is CPUPolicy.SHARED else cell.shared_only)
     return max(min(shared, int(shared * cell.ratio) - ledger.floating[cell.number]), 0)
 
@@ -176,7 +176,7 @@ def _joined(guest: GuestCPUs, chosen: list[tuple[HostCell, ThreadPick]]) -> Gues
 
 
 def _unsuitable(ledger: GuestLedger, guest: GuestCPUs) -> _Why | None:
-    """Say why the host can never take the guest, whoever runs there."""
+    """Return the reason that the host can never take the guest, whatever else runs there; None if it can."""
     if len(guest.nodes) > len(ledger.cells):
         message = f"the guest has {len(guest.nodes)} NUMA nodes, the host {len(ledger.cells)}"
         return Reason.NUMA_NODES_INSUFFICIENT, message
@@ -294,7 +294,7 @@ class _Matching:
 
 
 class ThreadPick(NamedTuple):
-    """What a guest gets of a NUMA node: CPUs core by core, the emulator's, and a mask of those withheld."""
+    """A guest's share of a NUMA node: CPUs core by core, the emulator's, and a mask of those withheld."""
 
     cpus: list[int]
     emulator: int | None = None
@@ -436,4 +436,4 @@ _CHOICES: dict[ThreadPolicy | None, Callable[[HostCell, int, int], _Chosen | Non
     ThreadPolicy.REQUIRE: _required,
     ThreadPolicy.ISOLATE: _isolated,
 }
-"""What is not here is chosen as preferred."""
+"""The chooser of each thread policy; other policies are chosen as preferred."""

@@ -111,7 +111,7 @@ class CgroupSetup:
     def concerns(self, owner: QuotaOwner) -> bool:
         """Whether an owner that wants nothing has something to see to: its own bounds, or an unfinished end.
 
-        Of an end that was cut short nothing is left but a cgroup that is held and that nobody bounds.
+        An end that was cut short leaves nothing but cgroups that are held without a bound.
         """
         return any(owner in claim.bounds or not claim.bounds for claim in self.writer.held.values())
 
@@ -167,12 +167,12 @@ class NodeCgroups:
         return self._found
 
     def close_vanished(self) -> None:
-        """Close what is open of cgroups that were removed, also of those that nobody reads any more."""
+        """Close the files of cgroups that were removed, also of those that are no longer read."""
         if self._kernel_files is not None:
             self._kernel_files.close_vanished()
 
     def close(self) -> None:
-        """Close what is open; the next use opens it anew."""
+        """Close all files; the next use opens them again."""
         if self._kernel_files is not None:
             self._kernel_files.close()
 

@@ -1,6 +1,6 @@
-"""Evicts offline pods of one node; :mod:`corewise.suppression.eviction` decides who goes, if anybody.
+"""Evicts offline pods of one node; :mod:`corewise.suppression.eviction` decides which pod goes, if any.
 
-``observe`` takes each sample, and what is decided then is reported; it waits for nobody. ``due`` decides
+``observe`` takes each sample, and what is decided then is reported; it waits for no write. ``due`` decides
 again in the moment of the action: the API server may have been slow, and another pod refused, since then. An
 eviction goes by the Eviction API, with the UID of the pod that was decided on:
 

@@ -329,7 +329,7 @@ class OfflineController:
     def stop(self) -> Tick:
         """Do what is to be done at the end of the agent.
 
-        The resctrl group is removed: nobody else would move tasks that start meanwhile. What suppression
+        The resctrl group is removed: nothing else would move tasks that start meanwhile. What suppression
         bounds is given back if that is configured.
         """
         result = Tick(on=self.on)

@@ -7,7 +7,7 @@ memory limit is the batch-memory limit, in a container and, where every containe
 
 What comes back is what kubelet gives everything in its BestEffort class, whatever is found: no quota, the
 least weight and no memory limit. So the way back is known without a journal, too. The period of a cgroup is
-read when it is seen for the first time; one that is not there has ended, or has not begun.
+read when it is seen for the first time; one that is not there has ended, or will start later.
 
 Source: kubelet's pkg/kubelet/cm/helpers_linux.go (ResourceConfigForPod) for pods,
 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (calculateLinuxResources) for containers.
@@ -126,7 +126,7 @@ class BatchLimits:
     ``limited`` are the pods that have a limit and a cgroup, as the last call found them.
 
     As long as pods and ratio are the same, nothing is read again but once in ``AGAIN_AFTER`` calls: drift of
-    quotas is mended by every round of whoever writes quotas, and nobody changes weights all the time.
+    quotas is mended by every round of whoever writes quotas, and weights are rarely changed.
     """
 
     def __init__(self) -> None:

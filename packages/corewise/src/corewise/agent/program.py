@@ -73,7 +73,7 @@ async def run_agent(
     started: Callable[[Agent], None] | None = None,
     write: Write = sys.stdout.write,
 ) -> bool:
-    """Run the agent until canceled, or with ``once`` until it is done; return whether all went well.
+    """Run the agent until canceled, or with ``once`` until it is done; return whether it succeeded.
 
     ``started`` is called with it before its loops run; ``write`` takes what a dry run prints.
 

@@ -4,10 +4,10 @@ Each cycle is computed from the whole state: which cgroups each pod has (:func:`
 have (:class:`QuotaPlan`), and what the one writer has to write for that (:class:`QuotaReconciler`).
 
 *Whose.* The quota of a CPUShare pod is divided. That of a pod that owns CPUs by a claim is lifted, on the pod
-and its containers: otherwise the kernel throttles it on CPUs that nobody else may use. That of every other
+and its containers: otherwise the kernel throttles it on CPUs that no other pod may use. That of every other
 pod is kubelet's own. CPUShare is every pod but those that are SYSTEM (in a namespace that may have such pods)
 or BE, and those that own CPUs: by kubelet's static policy, or, if LSR or LSE, by a claim that is believed
-(:mod:`corewise.agent.claims`). The labels LSR and LSE alone exempt nobody: whoever creates a pod writes them.
+(:mod:`corewise.agent.claims`). The labels LSR and LSE alone exempt no pod: whoever creates a pod writes them.
 
 *Of what.* The limits come from the spec that kubelet applies. While a resize waits for room, or kubelet
 has not seen the latest spec yet, that is the one before (:func:`spec_in_force`).
@@ -24,7 +24,7 @@ has not seen the latest spec yet, that is the one before (:func:`spec_in_force`)
 A cgroup that is seen for the first time and is unlimited although its pod has a limit is left alone: kubelet
 does not enforce limits here (``--cpu-cfs-quota=false``), or a runtime is about to. But in a pod whose own
 quota is lifted such a container was created so (NRI), and is held as one that was lifted here. A cgroup that
-is not there is no error: its container has ended, or has not begun. The period of a held cgroup is known;
+is not there is no error: its container has ended, or will start later. The period of a held cgroup is known;
 that of any other is read once. If it has changed, the writer reports it, and the quota is computed again in
 the same cycle. What goes wrong with one cgroup is one of the cycle's problems; the others go on.
 

@@ -134,7 +134,7 @@ def _as_reported(pod: PodSandbox) -> QuotaPod:
 
 
 async def serve_runtime(socket: Path, hook: RuntimeHook) -> Never:
-    """Be the plugin of the runtime that listens on a socket, until canceled."""
+    """Serve as the plugin of the runtime that listens on a socket, until canceled."""
     from corewise.nri.plugin import NRIPlugin, PluginOptions  # noqa: PLC0415 - protobuf only where it is needed
 
     plugin = NRIPlugin(hook, PluginOptions(socket=str(socket)), observer=hook)

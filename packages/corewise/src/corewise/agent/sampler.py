@@ -137,7 +137,7 @@ class Sampler:
 
 
 def _times(files: Files, pinned: Iterable[PinnedPod]) -> Iterable[tuple[str, int]]:
-    """Yield the CPU time of each pod that is there: one has just ended, another has not begun."""
+    """Yield the CPU time of each pod that is there: one has just ended, another will start later."""
     for pod in pinned:
         try:
             yield pod.key, read_usage(files, pod.cgroup)

@@ -160,7 +160,7 @@ class Suppressor:
     def record_repairs(self, found: CgroupSetup, written: Iterable[Written], drifted: Iterable[str]) -> None:
         """Count what somebody else's round has put right of ours: the writer mends every owner's bounds.
 
-        Nobody but suppression bounds the BestEffort cgroup, so every write there has mended it.
+        Only suppression bounds the BestEffort cgroup, so every write there has mended it.
         """
         ours = found.bounded_by(QuotaOwner.SUPPRESSION)
         cgroup = found.names.qos(QOSClass.BEST_EFFORT)

@@ -212,7 +212,7 @@ def _annotations(report: TopologyReport, stated: Mapping[str, str]) -> dict[str,
     if report.cpu_manager:
         reserved = {"reservedCPUs": str(report.reserved)} if report.reserved else {}
         annotations[CPU_MANAGER_POLICY] = json.dumps({"policy": report.cpu_manager, **reserved})
-    # That nobody owns CPUs is shown only where somebody did.
+    # An empty list of owners is shown only where pods owned CPUs before.
     if report.pod_cpus and (report.pod_cpus != NOBODY or POD_CPUS in stated):
         annotations[POD_CPUS] = report.pod_cpus
     return annotations

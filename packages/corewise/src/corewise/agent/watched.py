@@ -86,7 +86,7 @@ class Watched:
         await self._pods.synced.wait()
 
     async def listed(self, *, config: bool = False) -> None:
-        """Wait until the Node and its pods have been listed, or with ``config`` the ConfigMap; not for ever.
+        """Wait until the Node and its pods have been listed, or with ``config`` the ConfigMap.
 
         Raises:
             KubeError: if the API server does not allow it, or does not answer in time.

@@ -5,7 +5,7 @@
 The rule of amplification (status.py) counts in whole numbers, milli-CPU and bytes, as the policy in the API
 server does. An amount that is negative, or more than any machine has, is not counted, and never amplified.
 
-Only cpu and memory are amplified. kubelet computes these anew from the machine each time; of extended
+Only cpu and memory are amplified. kubelet computes these again from the machine each time; of extended
 resources, and of storage in some settings, it copies the stored, amplified capacity back into allocatable,
 which would double.
 """
@@ -57,7 +57,7 @@ class NodeAmounts:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Why a resource (or, with an empty ``resource``, a whole node) is not treated as was asked."""
+    """The reason that a resource (a whole node, if ``resource`` is empty) is not treated as requested."""
 
     reason: Reason
     message: str

@@ -70,7 +70,7 @@ _SHOWN: Final = 80
 _LARGEST_RECORDED: Final = Ratio(10**6)
 _REMEMBERED: Final = 4 * MIB
 _NODES_REMEMBERED: Final = 24 * MIB
-"""What the annotations of a node state takes 4 to 5 KB."""
+"""The memory for the annotations read lately; those of one node take 4 to 5 KB."""
 _ENTRY_BYTES: Final = 256
 _FINDING_BYTES: Final = 512
 _READING_BYTES: Final = 400
@@ -84,7 +84,7 @@ _ENTRIES = re.compile(rf'"(?P<name>[^"\\]*)"{SPACE}:{SPACE}(?P<value>{SCALAR})')
 
 @dataclass(frozen=True, slots=True)
 class RatioReading:
-    """What a ratio annotation says.
+    """The content of a ratio annotation.
 
     ``ratios`` are the good entries, 1.00 among them. ``texts`` are all entries as they stand there, so that
     one can be kept as it is. ``readable`` is false if the text is not a flat JSON object at all.
@@ -215,7 +215,7 @@ def print_count(resource: str, counted: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the annotations know of one amount, in milli-CPU or bytes.
+    """The annotations' knowledge of one amount, in milli-CPU or bytes.
 
     ``raw`` and ``applied``: the record, both or neither. ``broken`` says what is wrong with a record that
     contradicts itself. ``named`` is the amount in Koordinator's raw annotation; ``named_badly``: something
@@ -256,7 +256,7 @@ class Stated:
         return self.ratio(resource) if field == "allocatable" or self.amplify_capacity else ONE
 
     def folded(self, cell: Cell, ratio: Ratio) -> int:
-        """Return by how much an amount is lower for the CPUs that pods own: they take more than they request.
+        """Return the surcharge of an amount for owned CPUs, which take more than their pods request.
 
         ceil(owned x (ratio - 1)) of allocatable cpu, 0 of the others.
         """
@@ -325,7 +325,7 @@ def _known(annotations: Mapping[str, str], cell: Cell) -> Known:
 
 @remembered(most=_REMEMBERED, weigh=_amounts_bytes)
 def _named(text: str | None, resource: str) -> tuple[int | None, bool]:
-    """Return what Koordinator's raw annotation says of a resource, and whether that cannot be read."""
+    """Return the amount that Koordinator's raw annotation states, and whether it is unreadable."""
     if text is None:
         return None, False
     entries = _entries(text)
@@ -345,7 +345,7 @@ def effective_ratios(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM
 
 
 def raw_amounts(amounts: NodeAmounts, annotations: Mapping[str, str]) -> NodeAmounts:
-    """Return the raw cpu and memory behind the amounts in status, as far as the annotations tell."""
+    """Return the raw cpu and memory behind the amounts in status, if the annotations state them."""
     known = read_node(annotations).known
     return NodeAmounts(*(_raw_of(field, amounts, known) for field in FIELDS))
 

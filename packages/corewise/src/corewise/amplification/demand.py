@@ -1,4 +1,4 @@
-"""What the pods of a node request, which CPUs they own, and whether they still fit after a change of ratio.
+"""The requests of a node's pods, the CPUs they own, and whether they still fit after a change of ratio.
 
 Requests are counted as kube-scheduler and kubelet count them: containers and sidecars run together; an init
 container runs alone but for the sidecars started before it, and the largest such moment counts; a request at
@@ -66,7 +66,7 @@ class ContainerDemand:
 
 @dataclass(frozen=True, slots=True)
 class PodDemand:
-    """What is needed of a pod to know what it takes of its node.
+    """The parts of a pod that decide its demand on its node.
 
     ``requests`` are those of the pod level, where it has any. ``exclusive_cpus``: the CPUs that its
     resource-status annotation names. ``qos_class``: that of its status, ``Guaranteed`` for instance.
@@ -212,7 +212,7 @@ def misfits(
     raw_allocatable: ResourceList,
     demand: NodeDemand,
 ) -> tuple[Misfit, ...]:
-    """Return what makes a change of ratios unsafe. The override is for the caller to look at.
+    """Return the misfits that make a change of ratios unsafe. The caller handles the override.
 
     ``raw_allocatable``: the amounts that are known to be raw. Where one is not, no decrease is safe for pods
     that request the resource.

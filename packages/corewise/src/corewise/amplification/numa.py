@@ -1,4 +1,4 @@
-"""Which of a node's NUMA nodes a pod may be placed on, as kubelet's topology manager decides it.
+"""The NUMA nodes of a node that a pod may be placed on, by the rules of kubelet's topology manager.
 
     policy            admits
     None, BestEffort  whatever the node as a whole has room for
@@ -68,7 +68,7 @@ def affinity(policy: NumaPolicy, resources: Sequence[ZoneAmounts]) -> IntColumn:
 
 
 def _smallest_size(resource: ZoneAmounts) -> IntColumn:
-    """Return how many zones the pod would need on each empty node; if it never fits, one too many."""
+    """Return the number of zones the pod would need on each empty node; if it never fits, one too many."""
     largest_first = -np.sort(-resource.allocatable, axis=0)
     short: BoolColumn = np.cumsum(largest_first, axis=0) < resource.needed
     sizes: IntColumn = short.sum(axis=0) + 1

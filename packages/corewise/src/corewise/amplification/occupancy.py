@@ -1,4 +1,4 @@
-"""How much of a node's amplified CPU is taken, and whether a pod fits.
+"""The amplified CPU of a node that is taken, and whether a pod fits.
 
 A CPUSet pod owns physical CPUs, and an owned CPU takes its ratio of the node's amplified CPU. All amounts are
 milli-CPU, r is the node's CPU amplification ratio:
@@ -60,7 +60,7 @@ def occupied(requested: int | IntColumn, owned: int | IntColumn, hundredths: Int
 def occupied(
     requested: int | IntColumn, owned: int | IntColumn, hundredths: int | IntColumn
 ) -> int | IntColumn:
-    """Return how much amplified CPU requests take, of which ``owned`` are for CPUs that are owned."""
+    """Return the amplified CPU that requests take, of which ``owned`` are for CPUs that are owned."""
     return _occupied(requested, owned, hundredths)
 
 
@@ -110,5 +110,5 @@ def unfolded(allocatable: int, stated: Stated) -> int:
 
 
 def left(allocatable: int, requested: int, owned: int, hundredths: int) -> int:
-    """Return how much amplified CPU of a node is left; ``allocatable`` is unfolded."""
+    """Return the amplified CPU of a node that is left; ``allocatable`` is unfolded."""
     return allocatable - occupied(requested, owned, hundredths)

@@ -116,7 +116,7 @@ def _entry(name: str, value: str) -> str:
 
 
 def _counted(resource: str, text: str) -> str:
-    """Return what counts a quantity: ABSENT where it is none, or more than any machine has."""
+    """Return CEL that counts a quantity: ABSENT if it is not one, or more than any machine has."""
     return (
         f"[{text}].map(t,\n"
         f"t.matches({_pattern(AMOUNT)}) && quantity(t).isLessThan(quantity('{_UNCOUNTED[resource]}')) ?\n"
@@ -125,7 +125,7 @@ def _counted(resource: str, text: str) -> str:
 
 
 def _decoded(maximum: Ratio, kubelet_users: Iterable[str]) -> dict[str, str]:
-    """Return what is read of the write and of the annotations as a whole."""
+    """Return the variables that read the write and the annotations as a whole."""
     users = ", ".join(map(_text, kubelet_users))
     ratio, flat = _annotation(names.AMPLIFICATION_RATIO), _pattern(FLAT_OBJECT)
     variables = {
@@ -168,7 +168,7 @@ def _decoded(maximum: Ratio, kubelet_users: Iterable[str]) -> dict[str, str]:
 
 
 def _decided(cell: Cell) -> dict[str, str]:
-    """Return what is read of one amount, and what is decided: :func:`status.decide_amount`."""
+    """Return the variables that read and decide one amount: :func:`status.decide_amount`."""
     (field, resource), key = cell, _key(cell)
     notes = (names.recorded_raw(*cell), names.recorded_applied(*cell))
     names_of_field, folds = _annotation(RAW_ANNOTATIONS[field]), cell == ("allocatable", CPU)
@@ -255,7 +255,7 @@ _ASKED: Final = (
 
 
 def _printed(resource: str, count: str) -> str:
-    """Return what prints a count as :func:`annotations.print_count` does."""
+    """Return CEL that prints a count as :func:`annotations.print_count` does."""
     if resource == CPU:
         return f"{count} % 1000 == 0 ? string({count} / 1000) : string({count}) + 'm'"
     steps = [
@@ -266,7 +266,7 @@ def _printed(resource: str, count: str) -> str:
 
 
 def _encoded() -> dict[str, str]:
-    """Return what is to be written, for each amount and as a whole: :func:`status._annotations`."""
+    """Return the variables to write, for each amount and as a whole: :func:`status._annotations`."""
     variables: dict[str, str] = {}
     for cell in CELLS:
         key = _key(cell)

@@ -1,4 +1,4 @@
-"""Which amplification ratio a node is to have, and who wrote the one that is there.
+"""The amplification ratio that a node should have, and the author of the present one.
 
     cpu            = original(cpu) x normalization ratio      half-even to hundredths
     other resource = original
@@ -29,7 +29,7 @@ from corewise.vocabulary.reasons import Reason
 
 
 class StatedBy(StrEnum):
-    """Who states an original ratio."""
+    """The source of an original ratio."""
 
     ANNOTATION = "annotation"
     CONFIGURATION = "configuration"
@@ -38,7 +38,7 @@ class StatedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RatioSource:
-    """Where a resource's ratio comes from.
+    """The origin of a resource's ratio.
 
     ``original`` is None if it is bad, ``normalization`` if it could not be decided, ``ratio`` if for any
     reason the entry stays as it is.
@@ -144,7 +144,7 @@ def _stated(resource: str, users: RatioReading, configured: Ratios, factor: Rati
 
 
 def _obstacle(resource: str, source: RatioSource, maximum: Ratio) -> Finding | None:
-    """Say why a ratio that can be read must not be written. The findings of unreadable ones exist already."""
+    """Return the reason not to write a readable ratio. Unreadable ones have their findings already."""
     if source.original is None:
         return None
     if source.original < ONE:

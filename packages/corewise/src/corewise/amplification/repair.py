@@ -78,10 +78,11 @@ class ReportedMachine:
 
 @dataclass(frozen=True, slots=True)
 class StatusObservation:
-    """What is seen of a node.
+    """The observed state of a node.
 
-    ``mismatch_seconds``: for how long assess() has not said SETTLED. ``record_seconds``: for how long the
-    record has been as it is, or absent. ``ratio_written``: the manager has just written the ratio annotation.
+    ``mismatch_seconds``: for how long assess() has returned a state other than SETTLED. ``record_seconds``:
+    for how long the record has been as it is, or absent. ``ratio_written``: the manager has just written the
+    ratio annotation.
     """
 
     amounts: NodeAmounts
@@ -93,7 +94,7 @@ class StatusObservation:
 
 
 class StatusState(Enum):
-    """How a node's status relates to its ratio."""
+    """The relation of a node's status to its ratio."""
 
     SETTLED = "settled"
     PENDING = "pending"
@@ -111,9 +112,9 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class StatusAssessment:
-    """What the manager makes of a node's status.
+    """The manager's assessment of a node's status.
 
-    ``raw``: the raw amounts of cpu and memory, as far as they are known.
+    ``raw``: the raw amounts of cpu and memory, where known.
     ``ratios``: by which the amounts in status are amplified, as the record says.
     ``touch``: an empty status patch would apply the ratio now.
     ``unproven``: resources whose amounts may be amplified though nothing is recorded of them.
@@ -173,7 +174,7 @@ class _Amount:
 
     @property
     def known_raw(self) -> int | None:
-        """The raw amount, as far as the node tells."""
+        """The raw amount, if the node states it."""
         if self.raw is not None or self.named is not None:
             return self.named if self.raw is None else self.raw
         return None if self.touched.undecided or self.exceeds_report else self.counted
@@ -236,7 +237,7 @@ def _is_proven(seen: StatusObservation, amount: _Amount) -> bool:
 def _fault(
     seen: StatusObservation, stated: Stated, resource: str, amounts: Mapping[Cell, _Amount], *, patient: bool
 ) -> Finding | None:
-    """Say why a resource has to be repaired; None if it has not, or not yet.
+    """Return the reason to repair a resource; None if there is no need, or not yet.
 
     ``patient``: wait for a proof that its amounts are raw, if that is all that is missing.
     """

@@ -36,7 +36,7 @@ until then; any other change of the amount asks as well.
 
 ``record-generation`` grows in every write that changes the record or leaves other amounts than were stored.
 It tells the webhook that the policy has already done the work in this write (both run while a cluster is
-switched over), and the manager whether the agent has measured the machine since. It stays for ever.
+switched over), and the manager whether the agent has measured the machine since. It stays forever.
 
 The MutatingAdmissionPolicy of :mod:`policy` states the same rule in CEL; a test holds the two together.
 
@@ -110,7 +110,7 @@ class StatusWrite:
 
 @dataclass(frozen=True, slots=True)
 class StatusVerdict:
-    """What to change in the object before it is stored. None removes an amount or an annotation.
+    """The changes to make to the object before it is stored. None removes an amount or an annotation.
 
     ``put_back``: the write stated other amounts, and all of them are now again what is stored: the one
     condition for a quiet heartbeat that only this decision knows.
@@ -133,7 +133,7 @@ UNTOUCHED: Final = StatusVerdict({}, {}, {}, (), put_back=False)
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What becomes of one amount, in milli-CPU or bytes; None: it is absent.
+    """The decision on one amount, in milli-CPU or bytes; None: it is absent.
 
     ``raw`` is None where it is undecided, too. ``recorded`` says whether the amount has a record afterwards;
     None: its annotations stay as they are, and so does the stored amount if it is ``undecided``.
@@ -214,7 +214,7 @@ def _undecided(old: int | None) -> Decided:
 def _annotations(
     write: StatusWrite, stated: Stated, decided: Mapping[Cell, Decided], *, as_stored: bool
 ) -> dict[str, str | None]:
-    """Return what to change so that the annotations say what was decided."""
+    """Return the changes after which the annotations state the decision."""
     aims: dict[str, str | None] = {names.AMPLIFIED: None}
     for (field, resource), cell in decided.items():
         if cell.recorded is None:
@@ -273,7 +273,7 @@ def _findings(write: StatusWrite, stated: Stated, decided: Mapping[Cell, Decided
 
 
 def doubt_about(known: Known, cell: Cell) -> Finding | None:
-    """Say why what the annotations know of an amount cannot be used; None if it can, or if it is nothing."""
+    """Return the reason that an amount's annotations are unusable; None if they are usable, or absent."""
     field, resource = cell
     if known.broken:
         message = f"the record of {field} {resource} contradicts itself: {known.broken}"

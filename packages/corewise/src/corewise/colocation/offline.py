@@ -1,4 +1,4 @@
-"""Which pods are offline, and what their requests of cpu and memory become.
+"""The rules for offline pods: their marks, and the translation of their cpu and memory requests.
 
 Offline pods live on what online pods leave idle. To kubelet they are BestEffort: they request
 ``kubernetes.io/batch-cpu`` and ``kubernetes.io/batch-memory``, and no cpu and no memory.
@@ -11,7 +11,7 @@ Offline pods live on what online pods leave idle. To kubelet they are BestEffort
 | a container that requests ``kubernetes.io/batch-cpu`` | what the agent goes by |
 
 One mark is enough. :func:`offline_mark` decides; :data:`IS_OFFLINE` says the same in CEL, so that the API
-server asks nobody about other pods.
+server calls no webhook for other pods.
 
 **Translation**, container by container, init containers and sidecars too: cpu becomes batch-cpu in
 thousandths, memory becomes batch-memory in bytes, in requests and in limits, both rounded up. A batch amount
@@ -114,7 +114,7 @@ class TranslatedPod:
     pod: Mapping[str, Any]
     problem: str = ""
     dropped: tuple[str, ...] = ()
-    """Where cpu or memory was left out, since the container states the batch resource itself."""
+    """The places where cpu or memory was dropped, since the container states the batch resource itself."""
 
 
 def is_offered(allocatable: Collection[Mapping[str, str]]) -> bool:

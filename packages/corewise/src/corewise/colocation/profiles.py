@@ -1,4 +1,4 @@
-"""What a ClusterColocationProfile makes of a new pod.
+"""The changes that a ClusterColocationProfile makes to a new pod.
 
 The order within a profile is Koordinator's: labels, annotations, copied keys, suffixes, schedulerName,
 qosClass, priorityClassName, koordinatorPriority, and the patch last. Unlike there, a key that a pod does not
@@ -23,7 +23,7 @@ from corewise.config.colocation_profile import CONTROLLER_LABELS, ColocationProf
 
 @dataclass(frozen=True, slots=True)
 class PriorityOfClass:
-    """What a PriorityClass gives to a pod."""
+    """The values that a PriorityClass gives to a pod."""
 
     value: int
     preemption_policy: str = "PreemptLowerPriority"
@@ -114,7 +114,7 @@ def why_not_online(
     profiles: Iterable[ColocationProfile],
     priorities: Mapping[str, PriorityOfClass],
 ) -> str:
-    """Say why a pod that exists should be offline though it counts as online; "" of any other pod.
+    """Return the warning for a pod that should be offline but counts as online; "" for any other pod.
 
     ``namespace`` are the labels of its namespace. Profiles for a part of the pods say nothing of one pod.
     """

@@ -57,7 +57,7 @@ from corewise.interference.history import (
 from corewise.vocabulary.reasons import Reason
 
 AMOUNTS = ("memoryBandwidth", "memory", "cpu", "llc")
-"""What a profile holds, by the names it has there: bytes/s, bytes, CPUs, bytes."""
+"""The amounts in a profile, by their names there: bytes/s, bytes, CPUs, bytes."""
 
 BANDWIDTH = AMOUNTS[0]
 FEW = 10
@@ -78,14 +78,14 @@ _REWEIGHTED = 2
 
 
 class Pace(StrEnum):
-    """What a type's runs were timed by."""
+    """The measure that times a type's runs."""
 
     CPI = "cycles per instruction"
     DURATION = "run time"
 
 
 class Confidence(StrEnum):
-    """How far an affinity may be off: within ``SURE`` points, within ``LIKELY``, or more."""
+    """The accuracy of an affinity: within ``SURE`` points, within ``LIKELY``, or worse."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -95,7 +95,7 @@ class Confidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TypeUse:
-    """What pods of a type used of something. ``spread`` is the standard deviation of the pods' own means.
+    """The use of a resource by pods of a type. ``spread``: the standard deviation of the pods' own means.
 
     Where it was not counted by pod, it is ``estimated`` from what nodes used: ``p95`` is the mean then, and
     ``spread`` half of its 95 % interval.
@@ -110,7 +110,7 @@ class TypeUse:
 
 @dataclass(frozen=True, slots=True)
 class AffinityEstimate:
-    """What was found about a metric. ``spread`` is half of the 95 % interval of ``value``, in points.
+    """The estimate for a metric. ``spread`` is half of the 95 % interval of ``value``, in points.
 
     ``why_default`` says why nothing was measured and ``value`` is the default; empty if it was measured.
     """
@@ -126,7 +126,7 @@ class AffinityEstimate:
 
 @dataclass(frozen=True, slots=True)
 class TypeRefusal:
-    """Why a type has no affinities."""
+    """The reason that a type has no affinities."""
 
     reason: Reason
     message: str
@@ -134,7 +134,7 @@ class TypeRefusal:
 
 @dataclass(frozen=True, slots=True)
 class TypeFinding:
-    """What was found about a type. ``odd`` runs are left out; ``affinity`` is empty where it is refused."""
+    """The findings for a type. ``odd`` runs are left out; ``affinity`` is empty where it is refused."""
 
     type: str
     pods: int
@@ -147,7 +147,7 @@ class TypeFinding:
     refusal: TypeRefusal | None = None
 
     def confidence(self, metric: str) -> Confidence:
-        """Return how much the affinity to a metric is to be trusted."""
+        """Return the confidence in the affinity to a metric."""
         found = self.affinity.get(metric)
         if found is None or found.why_default:
             return Confidence.NONE
@@ -181,7 +181,7 @@ class MetricRange:
 def analyse(
     history: History, default: Mapping[str, int], slicing: Slicing | None = None
 ) -> tuple[TypeFinding, ...]:
-    """Return what the history says about each type, by name. ``default``: the affinity to every metric."""
+    """Return the findings for each type, by name. ``default``: the affinity to every metric."""
     slicing, history = slicing or Slicing(), history.comparable()
     scales = {metric: _scale(history, metric) for metric in default}
     by_type: dict[str, list[PodRecord]] = {}
@@ -275,7 +275,7 @@ def _refusal(
 def affinities(
     runs: Sequence[Run], scales: Mapping[str, MetricRange], default: Mapping[str, int]
 ) -> dict[str, AffinityEstimate]:
-    """Return what these runs of one type say about every metric of ``default``.
+    """Return the estimates from these runs of one type for every metric of ``default``.
 
     A metric that most runs lack is left out; of the others, runs that lack one are. Fewer than ``FEWEST``
     runs say nothing.

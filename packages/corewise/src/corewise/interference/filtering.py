@@ -1,4 +1,4 @@
-"""Which profile a pod has, and which nodes have room for it.
+"""The choice of a pod's profile, and the nodes that have room for it.
 
 A pod's profile is chosen by the value of its type label, or by a profile's selector; otherwise it has the
 default profile, with memory and CPU from its requests. Two profiles that match one pod are a conflict, which
@@ -36,7 +36,7 @@ _MILLI = 1000
 
 @dataclass(frozen=True, slots=True)
 class PodRequests:
-    """What a pod requests: milli-CPU and bytes."""
+    """The requests of a pod: milli-CPU and bytes."""
 
     cpu: int = 0
     memory: int = 0
@@ -44,7 +44,7 @@ class PodRequests:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """What a pod uses and how heavily each metric weighs on it; ``name`` is that of the profile."""
+    """The use of a pod, and its sensitivity to each metric; ``name`` is that of the profile."""
 
     name: str
     profile: Profile

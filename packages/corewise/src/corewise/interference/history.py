@@ -1,4 +1,4 @@
-"""What is known of the past: pods, what they used, and the load of their nodes, for the analysis. Pure.
+"""Records of the past: pods, their use, and the load of their nodes, for the analysis. Pure.
 
 A history holds series of time (seconds) and value: the pressures of each node; of each pod its use and, where
 counted, its cycles per instruction. From it come *runs*, the samples of the analysis:
@@ -99,7 +99,7 @@ class PodRecord:
 
     @property
     def until(self) -> float | None:
-        """When it stopped running; None if it still runs."""
+        """The time it stopped running; None if it still runs."""
         return self.end if self.gone is None else self.gone
 
 
@@ -132,7 +132,7 @@ class History:
         return replace(self, against=against)
 
     def reference(self, node: str, metric: str) -> float:
-        """Return what a node's values are divided by."""
+        """Return the divisor of a node's values."""
         return self.against.get(node, {}).get(metric, 1.0)
 
     def pressure(self, pod: PodRecord, start: float, end: float) -> dict[str, float]:
@@ -160,7 +160,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """How histories are cut, in seconds: warm-up, episodes of pods that run on, what values average."""
+    """The slicing of histories, in seconds: warm-up, episodes of pods that run on, window of averages."""
 
     warm_up: float = 300.0
     episode: float = 1800.0
@@ -237,7 +237,7 @@ def bandwidth_shares(history: History, window: float) -> dict[str, BandwidthShar
 def _less_background(
     series: TimeSeries, pods: Sequence[PodRecord], types: Sequence[str], window: float
 ) -> tuple[Numbers, Numbers]:
-    """Return how many pods of each type ran, and what the node used, both less their means on the node."""
+    """Return the pods of each type that ran, and the node's use, both less their means on the node."""
     taken: list[int] = []
     for index, at in enumerate(series.times.tolist()):
         if not taken or at - series.times[taken[-1]] >= APART:

@@ -21,7 +21,7 @@ from corewise.interference.pressure import Pressure, Values
 
 _STEEPEST = 0.95
 _FADING = 0.999
-"""What is left of a sample's weight at the next snapshot: half of it after 693, which are hours."""
+"""The weight left to a sample at the next snapshot: half of it after 693, which are hours."""
 
 _LEAST_SAMPLES = 5.0
 _LEAST_SPREAD = 0.02

@@ -139,7 +139,7 @@ class Counterweights:
 
 
 def shares(ages: Values, settings: CounterweightSettings) -> Values:
-    """Return how much pods of these ages, in seconds, still weigh, 0..1; a time to come is age 0."""
+    """Return the weight of pods of these ages, in seconds, 0..1; a time to come is age 0."""
     alive = ages < settings.expiry
     if settings.decay is Decay.STEP or not settings.expiry:
         return alive.astype(np.float64)
@@ -171,7 +171,7 @@ class Outlook:
         return len(self.free_memory)
 
     def ranked_together(self, metric: Metric, among: Flags) -> Iterator[Values]:
-        """Yield what nodes are ranked by, NaN for all that are not ranked: a column for each ranking."""
+        """Yield the values that rank nodes, NaN for all that are not ranked: a column for each ranking."""
         apart = metric is Metric.LLC_MPKI and self.levels
         for each in [among & level for level in self.levels] if apart else [among]:
             yield np.where(each, self.best_high[metric], np.nan)

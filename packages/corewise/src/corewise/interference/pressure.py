@@ -1,4 +1,4 @@
-"""What was measured of every node: one column per quantity, one row per node, NaN where nothing is known.
+"""The measurements of every node: one column per quantity, one row per node, NaN where nothing is known.
 
 Missing is what was not stated and what is too old; also NaN, infinite and negative values, and a 0 from
 a source of bandwidth, latency, occupancy or capacity, since exporters print 0 for "not supported". So is what

@@ -74,7 +74,7 @@ def event_of(unit: int, text: str, fields: Mapping[str, Field]) -> PerfEvent:
     """Return the event of the unit of this type that a file of ``events`` states.
 
     Raises:
-        ValueError: if it is not written as the kernel does, or names what ``fields`` has not.
+        ValueError: if it is not written as the kernel does, or names a field missing from ``fields``.
     """
     words = dict.fromkeys(_WORDS, 0)
     for term in text.split(","):

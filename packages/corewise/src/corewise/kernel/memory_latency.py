@@ -112,5 +112,5 @@ def bound_to(cpus: CPUSet) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # its CPU set has changed meanwhile: the next probe binds it anew
+        with suppress(OSError):  # its CPU set has changed meanwhile: the next probe binds it again
             os.sched_setaffinity(0, before)

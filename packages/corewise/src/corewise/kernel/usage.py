@@ -10,7 +10,7 @@ That line has all CPUs that there ever were since boot: it only grows, whichever
 Processes are compared between two readings of /proc/<pid>/stat: one that has ended in between is not seen,
 and one that has begun counts with all it has used.
 
-Memory in use is the working set: all that is neither free nor in pages of files that nobody has used lately
+Memory in use is the working set: all that is neither free nor in pages of files not used lately
 (``Inactive(file)``), which the kernel gives back first. Hugepages (``Hugetlb``, since Linux 4.16) are not in
 it, used or not: allocatable memory is without them already.
 """
@@ -178,8 +178,7 @@ def busiest(
     own: Collection[int] = (),
     most: int = 3,
 ) -> list[ProcessUsage]:
-    """Return the processes that used CPU time between two readings, the busiest first; not ``own`` and their
-    children."""
+    """Return the processes that used CPU time in between, busiest first; not ``own`` and their children."""
     used = [
         ProcessUsage(pid, time.name, time.used - (before[pid].used if pid in before else 0))
         for pid, time in after.items()

@@ -1,4 +1,4 @@
-"""What the calibration of machines finds, in exact integers, and the ``ratioModel`` that follows. Pure.
+"""The results of calibrating machines, in exact integers, and the ``ratioModel`` that follows. Pure.
 
 A rate is passes in 1000 seconds; a score is the geometric mean of the rates of some kernels, rounded down. So
 a score is a whole number of which only the ratio to another score of the same mix means anything.
@@ -32,7 +32,7 @@ _TEN_THOUSAND = 10_000
 
 
 class CalibrationScore(msgspec.Struct, frozen=True, rename="camel"):
-    """How fast one CPU is while a set of CPUs is busy: the median of several runs.
+    """The speed of one CPU while a set of CPUs is busy: the median of several runs.
 
     ``spread`` is the width of the middle half of the runs' scores over their median, in basis points.
     """
@@ -116,7 +116,7 @@ def geometric_mean(numbers: Sequence[int]) -> int:
 
 ModelSetting = tuple[str, RatioField]
 UNKNOWN_MODEL = "unknown"
-"""What the agent reports of a CPU whose model it cannot read."""
+"""The model that the agent reports for a CPU whose model it cannot read."""
 
 
 class IncomparableError(Exception):

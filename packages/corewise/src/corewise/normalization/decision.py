@@ -1,4 +1,4 @@
-"""Which normalization ratio a node has.
+"""The normalization ratio of a node.
 
 1. The node's strategy is the cluster's with the first matching nodeConfigs entry over it.
 2. Enabled is what the node's label says, else the strategy, else no. An unreadable label is an error verdict.
@@ -40,7 +40,7 @@ DEFAULT_FIELD = "defaultRatio"
 
 
 class RatioNode(Protocol):
-    """What of a node decides its ratio. ``facts`` is None where the node has reported none."""
+    """The parts of a node that decide its ratio. ``facts`` is None where the node has reported none."""
 
     @property
     def labels(self) -> Mapping[str, str]: ...
@@ -67,7 +67,7 @@ class UserText:
 
 @dataclass(frozen=True, slots=True)
 class NormalizationVerdict:
-    """What was decided for one node, and from what.
+    """The decision for one node, and its inputs.
 
     ``ratio`` is None where things are left as they are. ``ratio_field`` is the key the ratio comes from, or
     was looked for under; ``nearest_model`` is the known model most like an unknown one.
@@ -167,7 +167,7 @@ def _in_range(verdict: NormalizationVerdict) -> NormalizationVerdict:
 def nearest_model(model: str, known: tuple[str, ...]) -> str | None:
     """Return the known name of the same product, else the known model spelled most like this one, if any is.
 
-    Cached, since the nodes of a cluster share few models and every pass asks anew.
+    Cached, since the nodes of a cluster share few models and every pass asks again.
     """
     return same_product(model, known) or next(iter(nearest_words(model, known, closeness=0.5)), None)
 

@@ -46,7 +46,7 @@ _GATHERED = 1 << 16
 
 
 class Work(StrEnum):
-    """What a kernel stands for."""
+    """The kind of work that a kernel stands for."""
 
     INTEGER = "integer"
     FLOAT = "float"
@@ -63,7 +63,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What one worker did: ``elapsed`` and ``cpu`` in nanoseconds."""
+    """The result of one worker: ``elapsed`` and ``cpu`` in nanoseconds."""
 
     passes: int
     elapsed: int

@@ -23,7 +23,7 @@ from corewise.vocabulary.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """A node as far as its ratio is concerned: name, labels, and the CPU facts it reports, if any."""
+    """A node with the parts that decide its ratio: name, labels, and the CPU facts it reports, if any."""
 
     name: str
     labels: Mapping[str, str]
@@ -60,7 +60,7 @@ class ModelInUse:
 
 @dataclass(frozen=True, slots=True)
 class ModelCoverage:
-    """Which models in use a configuration gives a ratio; names of nodes in their order.
+    """The models in use that have a ratio in a configuration; names of nodes in their order.
 
     ``without_facts`` have no CPU facts, or facts that cannot be read; ``off`` need none.
     """

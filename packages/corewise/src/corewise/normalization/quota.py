@@ -41,7 +41,7 @@ class ContainerLimit:
 
 @dataclass(frozen=True, slots=True)
 class PodLimits:
-    """What of a pod's spec decides its quota. Init containers stand in the order of the spec."""
+    """The parts of a pod's spec that decide its quota. Init containers are in the order of the spec."""
 
     containers: tuple[ContainerLimit, ...]
     init_containers: tuple[ContainerLimit, ...] = ()
@@ -77,7 +77,7 @@ def pod_quota(pod: PodLimits, *, period: Microseconds, ratio: Ratio) -> Microsec
 
 
 def divided_quota(base: Microseconds, ratio: Ratio) -> Microseconds:
-    """Return what is left of a base, a positive quota that kubelet asked for, under a ratio."""
+    """Return the quota under a ratio, of a base: a positive quota that kubelet set."""
     return Microseconds(max(SMALLEST_QUOTA, deamplified_ceil(base, ratio)))
 
 

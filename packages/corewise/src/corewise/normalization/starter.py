@@ -1,4 +1,4 @@
-"""Starter ratios: what published benchmark results say about CPU models that nobody here has measured yet.
+"""Starter ratios: published benchmark results for CPU models that have not been measured here yet.
 
 The table is ``config/starter-ratios.yaml``, with the source of each row. A ratio is the score of a machine
 over its number of CPUs, over the smallest such quotient of the models taken, half-even to hundredths. So the
@@ -68,7 +68,7 @@ def starter_ratios(scores: Collection[PublishedScore]) -> Mapping[str, ModelRati
 
 @dataclass(frozen=True, slots=True)
 class StarterCPUs:
-    """Which CPUs of some nodes have a published result.
+    """The CPUs of some nodes, with and without a published result.
 
     ``unpublished`` have none, each with the settings that count. ``without_facts`` are names of nodes.
     """

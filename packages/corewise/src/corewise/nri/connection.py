@@ -121,7 +121,7 @@ class TrunkDecoder:
 
     @property
     def pending(self) -> int:
-        """How many bytes wait for the rest of their frame or message: 0 where a connection may well end."""
+        """The number of bytes of an unfinished frame or message: 0 where a connection may end cleanly."""
         return len(self._trunk) + sum(len(buffer) for buffer in self._streams.values())
 
     def _frames(self) -> Iterator[tuple[int, bytes]]:
@@ -177,7 +177,7 @@ class NRIRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a request is answered with; a ``code`` other than 0 is a gRPC error code."""
+    """The answer to a request; a ``code`` other than 0 is a gRPC error code."""
 
     payload: bytes = b""
     code: int = 0
@@ -278,7 +278,7 @@ class Connection:
         raise ConnectionLost("the runtime closed the connection")
 
     def _take_response(self, message: Message) -> None:
-        """Hand the answer to the call that waits for it; nobody may wait any longer."""
+        """Hand the answer to the call that waits for it; no call may be waiting any more."""
         if message.call > self._last_call:
             raise ProtocolViolation(f"an answer to call {message.call}, which was never made")
         waiting = self._calls.get(message.call)

@@ -3,14 +3,14 @@
 ::
 
     NRIError                message, hint
-    ├── Unreachable         nobody listens at the socket (yet), or it may not be opened
+    ├── Unreachable         no process listens at the socket (yet), or it may not be opened
     ├── ConnectionLost      the runtime closed the connection: it restarts, or has dropped the plugin
     ├── ProtocolViolation   what came is not NRI; the connection cannot be trusted any longer
     ├── TooLarge            a message of ours is beyond what may be sent; nothing was sent
     ├── NoAnswer            the runtime did not answer a call in time
     └── CallRefused         the runtime answered a call with an error: code, message
 
-None of these ends the plugin: it closes the connection, waits, and makes it anew.
+None of these ends the plugin: it closes the connection, waits, and reconnects.
 """
 # ruff: noqa: N818 - these errors are named after what happened
 

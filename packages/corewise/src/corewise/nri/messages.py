@@ -1,4 +1,4 @@
-"""What a container runtime sends its NRI plugins, what corewise answers, and who decides: no protobuf.
+"""The requests of container runtimes to NRI plugins, corewise's answers, and the handler: no protobuf.
 
 Messages have only the fields that are used. A number that the runtime did not state is None, never 0, since
 NRI distinguishes the two: a quota of None means "as it is", and of -1 "unlimited".
@@ -25,7 +25,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class LifecycleEvent(IntEnum):
-    """What happens to pods and containers. ``1 << (event - 1)`` is its bit in a subscription.
+    """The lifecycle events of pods and containers. ``1 << (event - 1)`` is an event's bit in a subscription.
 
     One that a later release has added is unknown.
     """
@@ -136,7 +136,7 @@ class NRIHandler(Protocol):
 
 
 class RequestOutcome(StrEnum):
-    """How a request of the runtime was answered."""
+    """The outcome of a request of the runtime."""
 
     ANSWERED = "answered"
     LATE = "late"

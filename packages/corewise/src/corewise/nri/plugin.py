@@ -49,7 +49,7 @@ _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 5.0
 _STEADY = 10.0
 _TICK, _STOPPED = 1.0, 1.0
-"""How often the plugin looks whether it was stopped, and for how long that must be: seconds."""
+"""The interval of checks whether the process was stopped, and the shortest stop that counts: seconds."""
 SUBSCRIPTION = frozenset(LifecycleEvent) - {LifecycleEvent.UNKNOWN}
 _UNIMPLEMENTED = 12
 _EVENT_METHODS: Mapping[str, LifecycleEvent] = MappingProxyType(
@@ -203,7 +203,7 @@ def _log_failure(task: asyncio.Task[Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PluginOptions:
-    """Where the runtime listens, and who we are.
+    """The runtime's socket, and the plugin's identity.
 
     ``index``, two digits, orders the plugins of a runtime: a lower one is asked first. ``patience`` is how
     long a decision may take, in seconds; the runtime's own limit is 2 s by default.
@@ -232,7 +232,7 @@ class NRIPlugin:
         self._logged = ""
 
     async def run(self) -> Never:
-        """Be the runtime's plugin for ever; operational errors are logged and outlived."""
+        """Serve the runtime until canceled; log operational errors and reconnect."""
         failures = 0
         while True:
             started = asyncio.get_running_loop().time()

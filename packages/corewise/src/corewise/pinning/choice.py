@@ -44,7 +44,7 @@ Piece: TypeAlias = tuple[Thread, ...]
 
 
 class Level(IntEnum):
-    """How far apart CPUs are, from near to far. A cache counts within its NUMA node."""
+    """The distance between CPUs, from near to far. A cache counts within its NUMA node."""
 
     CACHE = 0
     NUMA_NODE = 1
@@ -69,7 +69,7 @@ class PieceGroup:
 
     @property
     def size(self) -> int:
-        """How many CPUs there are in it."""
+        """The number of CPUs in it."""
         return sum(map(len, self.pieces))
 
     def take(self, count: int) -> tuple[Piece, ...] | None:
@@ -130,7 +130,7 @@ def _exactly(pieces: tuple[Piece, ...], count: int) -> tuple[Piece, ...] | None:
 
 
 def _numbers(sizes: Sequence[tuple[int, int]], count: int) -> tuple[int, ...] | None:
-    """Return how many of each (size, how many there are) make up ``count``: large ones first."""
+    """Return the number of pieces of each (size, available) that make up ``count``: large ones first."""
     if not sizes:
         return None if count else ()
     (size, there_are), *smaller = sizes
@@ -243,7 +243,7 @@ def _by_numa_node(cores: list[_Core]) -> list[_Core]:
 
 
 def _pieces(cores: Iterable[_Core], use: CoreUse) -> list[Piece]:
-    """Return what a wish that keeps its shape can take: cores, or the first free thread of each core."""
+    """Return the pieces for a wish that keeps its shape: cores, or the first free thread of each core."""
     if use is CoreUse.WHOLE:
         return [core.threads for core in cores if core.whole]
     empty_only = use is CoreUse.ISOLATED
@@ -266,7 +266,7 @@ def _packed(cores: list[_Core], count: int) -> list[Thread]:
 
 
 def _dealt(cores: list[_Core]) -> list[Thread]:
-    """Return a thread of each core, of those that nobody else uses first; then second threads, and so on."""
+    """Return a thread of each core, cores that are otherwise free first; then second threads, and so on."""
     ordered = sorted(cores, key=lambda core: not core.whole)
     most = max(len(core.threads) for core in cores)
     return [core.threads[turn] for turn in range(most) for core in ordered if turn < len(core.threads)]

@@ -1,4 +1,4 @@
-"""What a workload wishes of a machine's CPUs, what it gets, and who holds which CPU.
+"""Workloads' wishes for a machine's CPUs, the CPUs they get, and the holder of each CPU.
 
 ========== ======================== =================================== ======================
 use        Kubernetes               meaning                             Nova's thread policy
@@ -36,7 +36,7 @@ REMEMBERED = 128
 
 
 class CoreUse(Enum):
-    """How the CPUs lie on cores."""
+    """The arrangement of CPUs on cores."""
 
     WHOLE = "whole"
     SPREAD = "spread"
@@ -44,7 +44,7 @@ class CoreUse(Enum):
 
 
 class Exclusivity(Enum):
-    """What a workload prefers not to share with others that wish the same."""
+    """The unit that a workload prefers not to share with others of the same wish."""
 
     NONE = "none"
     CORE = "core"
@@ -72,7 +72,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The CPUs chosen. ``withheld``: other threads of their cores, which nobody else may get."""
+    """The CPUs chosen. ``withheld``: other threads of their cores, which no other workload may get."""
 
     cpus: CPUSet
     withheld: CPUSet = field(default_factory=CPUSet)
@@ -80,7 +80,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why no CPUs were chosen. ``unresolvable``: not even the empty machine could grant the wish."""
+    """A refusal to choose CPUs. ``unresolvable``: not even the empty machine could grant the wish."""
 
     reason: Reason
     message: str
@@ -121,7 +121,7 @@ class ClaimConflict:
 
 @dataclass(frozen=True, slots=True)
 class FreeCores:
-    """How much of a machine, or of a part of it, is free, core by core.
+    """The free part of a machine, or of a part of it, core by core.
 
     ``cpus``: all free CPUs; ``whole_cpus``: CPUs in wholly free cores; ``cores``: cores with a free thread;
     ``threads``: wholly free cores together always have a multiple of this many CPUs: the threads per core, or
@@ -195,23 +195,23 @@ class Ledger:
 
     @cached_property
     def shared(self) -> CPUSet:
-        """The CPUs online for workloads without CPUs of their own: all that nobody holds."""
+        """The CPUs online for workloads without CPUs of their own: all without a holder."""
         return CPUSet.of(self.topology.cpus.cpus - self.holder.keys())
 
     @cached_property
     def free_cores(self) -> FreeCores:
-        """What is free of the machine, core by core."""
+        """The free part of the machine, core by core."""
         return _free_of(self.topology, self.free, None)
 
     @cached_property
     def free_by_numa_node(self) -> Mapping[int, FreeCores]:
-        """What is free of each NUMA node, core by core."""
+        """The free part of each NUMA node, core by core."""
         nodes = self.topology.numa_nodes
         return MappingProxyType({node: _free_of(self.topology, self.free, node) for node in nodes})
 
     @cached_property
     def conflicts(self) -> tuple[ClaimConflict, ...]:
-        """What is claimed and not held, in the order of the claims."""
+        """The claims to CPUs that another owner holds or that do not exist, in the order of the claims."""
         return tuple(conflict for owner in self.claims for conflict in self._conflicts_of(owner))
 
     def _conflicts_of(self, owner: str) -> Iterable[ClaimConflict]:

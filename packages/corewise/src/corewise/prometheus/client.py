@@ -77,7 +77,7 @@ class OverloadedError(PrometheusError):
 
 
 class NotPrometheusError(PrometheusError):
-    """What answered is neither a Prometheus server nor a proxy of one."""
+    """The server that answered is neither Prometheus nor a proxy of it."""
 
     default_hint = "check that the URL leads to Prometheus itself, with the right path"
 
@@ -102,7 +102,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What a query returned. ``at``: Unix seconds of the server; ``warnings``: what the server adds."""
+    """The result of a query. ``at``: Unix seconds of the server; ``warnings``: those of the server."""
 
     at: float
     samples: tuple[Sample, ...]
@@ -140,7 +140,7 @@ class _Text(msgspec.Struct, frozen=True, tag_field="resultType", tag="string"):
 
 
 class Body(msgspec.Struct, frozen=True, rename="camel"):
-    """What every answer of the API is."""
+    """The common form of the API's answers."""
 
     status: str
     data: _Vector | _Scalar | Matrix | _Text | None = None
@@ -247,7 +247,7 @@ def without_secrets(url: str) -> str:
 
 
 def _words(error: Exception) -> str:
-    """Say what went wrong; aiohttp mentions ssl for a refused connection even where none is used."""
+    """Return the error in words; aiohttp mentions ssl for a refused connection even where none is used."""
     certificate = isinstance(error, aiohttp.ClientConnectorCertificateError)
     if isinstance(error, aiohttp.ClientConnectorError) and not certificate:
         return f"cannot connect: {error.os_error.strerror or error.os_error}"

@@ -75,7 +75,7 @@ class Exposition:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Family]:
-        """Yield what is set rather than counted, from plain dicts: cheap for thousands of series."""
+        """Yield the series that are set, not counted, from plain dicts: cheap for thousands of series."""
         for metric, series in self._stated.items():
             kind = CounterMetricFamily if metric.tallied else GaugeMetricFamily
             family = kind(metric.name, metric.meaning, labels=self._names(metric))

@@ -1,4 +1,4 @@
-"""What applies to all nodes: the configuration, and whether Koordinator's own webhook is in the way.
+"""The facts that apply to all nodes: the configuration, and whether Koordinator's webhook is in the way.
 
 Each key of the ConfigMap is read by itself. Of amplification and normalization, the entries without errors
 are applied, and nodes keep what they have where an entry with errors may be meant for them. Of a text that is
@@ -81,7 +81,7 @@ class ClusterConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class ClusterContext:
-    """What the assessment of every node depends on.
+    """The facts that the assessment of every node depends on.
 
     ``koordinator`` is the name of Koordinator's webhook on node status; empty if there is none.
     """

@@ -2,7 +2,7 @@
 
 1. The normalization verdict, from labels, CPU facts and configuration.
 2. The amplification verdict, from the user's original ratio, configuration and normalization.
-3. If the node's pods would not fit after a decrease, it is held back, and 2 is decided anew without it.
+3. If the node's pods would not fit after a decrease, it is held back, and 2 is decided again without it.
 4. What changed goes into **one** PatchNode, through nodes/status, where the webhook amplifies in the same
    write: a node is never divided but not amplified, nor the reverse. The patch waits for a status that needs
    repair, and for amounts that are not proven raw: kubelet settles these within seconds, or half a minute
@@ -59,12 +59,12 @@ LONGEST_RETRY = 60
 REPAIR_RETRY = 60
 _EVERYTHING = frozenset(AMPLIFIABLE)
 _REPORTED_ELSEWHERE = frozenset({Reason.CONFIG_INVALID, Reason.KOORDINATOR_WEBHOOK_PRESENT})
-"""What is the same on every node becomes one Event on the object at fault, not one on every node."""
+"""Problems that are the same on every node: one Event on the object at fault, not one on every node."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusHistory:
-    """What the manager has seen of a node over time, in seconds; the assessment has no clock.
+    """The manager's observations of a node over time, in seconds; the assessment has no clock.
 
     ``since_touch`` and ``since_repair`` are None if there was none since the status last showed the ratio.
     ``record``: for how long the record has been as it is, or absent. ``ratio_written``: the manager has just
@@ -86,7 +86,7 @@ NO_HISTORY = StatusHistory()
 
 @dataclass(frozen=True, slots=True)
 class NodeAssessment:
-    """What was decided for a node, from what, and what to do about it.
+    """The decision for a node, its inputs, and the actions that follow.
 
     ``effective`` are the ratios annotated now, ``wanted`` those after the actions; ``problems`` are the
     warning verdicts. ``recheck`` is in how many seconds to look again though nothing changes.

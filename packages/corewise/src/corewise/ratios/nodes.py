@@ -186,7 +186,7 @@ class NodeView:
         return None if text is None else _read_facts(text)
 
     def free_cpu(self) -> int | None:
-        """Return how much of its amplified CPU is left, in milli-CPU, as the scheduler counts it."""
+        """Return the amplified CPU that is left, in milli-CPU, as the scheduler counts it."""
         cpu = self.amounts.allocatable.get(CPU)
         if cpu is None:
             return None
@@ -283,12 +283,12 @@ def demand_of_node(
 
 
 def _not_bound(owner: CPUOwner) -> PodDemand:
-    """Return what counts for an entry of the ledger whose pod is not known on the node."""
+    """Return the demand of a ledger entry whose pod is not known on the node."""
     return PodDemand(owner.pod, (ContainerDemand({CPU: Quantity.of_milli(len(owner.cpus) * _MILLI)}),))
 
 
 def demand_of(pod: BoundPod) -> PodDemand:
-    """Return what one pod requests."""
+    """Return the demand of one pod."""
     granted = {each.name: each for each in pod.status.container_statuses}
     granted_init = {each.name: each for each in pod.status.init_container_statuses}
     demand = PodDemand(

@@ -1,4 +1,4 @@
-"""What the programs have in common, whatever they do.
+"""The parts that all programs share, whatever they do.
 
 - :mod:`program`: supervised loops with heartbeats, leadership, health, and an end in order.
 - :mod:`options`: options that programs share. :mod:`logs`: one line per event.

@@ -72,7 +72,7 @@ class UnusableFilesError(OptionsError):
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """How long certificates are valid.
+    """The validity of certificates.
 
     ``settle``: how long an authority's successor is trusted before it signs.
     """
@@ -85,7 +85,7 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What the replicas share: who signs, who signs next, which authorities to trust, and what is served."""
+    """The certificates that replicas share: authority, serving pair, trusted bundle, next authority."""
 
     authority: KeyPair
     serving: KeyPair
@@ -128,7 +128,7 @@ def renewed(
     now: datetime,
     lifetimes: Lifetimes,
 ) -> Certificates:
-    """Return what should be stored now; the very same value if nothing is due."""
+    """Return the certificates to store now; the very same value if nothing is due."""
     hosts = tuple(hosts)
     if stored is None or stored.authority.not_after <= now:
         return _fresh(hosts, now, lifetimes)
@@ -251,7 +251,7 @@ class ServingContext:
         return True
 
     def problem(self, now: datetime) -> str:
-        """Say why webhooks cannot be served with this certificate; empty if they can."""
+        """Return the reason that webhooks cannot be served with this certificate; empty if they can."""
         if self.expires is None:
             return "there is no serving certificate yet"
         if self.expires <= now:
@@ -300,7 +300,7 @@ class _Stored:
         return self._read.data if self._read else {}
 
     def unusable(self, error: CertificateError) -> None:
-        """Log that what was read is made anew, unless nothing was there."""
+        """Log that the unusable value is replaced, unless there was none."""
         if self._read is not None:
             log.warning("Secret is unusable and is replaced", extra=fields(secret=self._name, error=error))
 

@@ -45,7 +45,7 @@ REMEMBERED_SECONDS = 10.0
 REMEMBERED_ANSWERS = 256
 """About tokens that are somebody's; an answer that is forgotten costs another review."""
 REJECTED_TOKENS = 64
-"""How many unknown tokens are reviewed within ``REMEMBERED_SECONDS``."""
+"""The most unknown tokens reviewed within ``REMEMBERED_SECONDS``."""
 REJECTED_OF_ONE_ADDRESS = REJECTED_TOKENS - REJECTED_TOKENS // 4
 AT_A_TIME = 4
 _TOKEN = re.compile("[!-~]{1,8192}")
@@ -152,7 +152,7 @@ class TokenAccess:
         """By token, with the address that showed it."""
 
     def guard(self, path: str) -> Guard:
-        """Return what lets callers in that may ``get`` the path."""
+        """Return a guard that admits callers that may ``get`` the path."""
         return partial(self.check, needed=PathAccess(path))
 
     async def check(self, request: BaseRequest, needed: Access) -> None:

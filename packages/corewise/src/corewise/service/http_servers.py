@@ -75,7 +75,7 @@ class Door:
 
     @property
     def of_one_address(self) -> int:
-        """How many of the connections one address gets at most."""
+        """The most connections that one address gets."""
         return self.connections - self.connections // 4
 
     def with_body(self, limit: int) -> Door:
@@ -133,7 +133,7 @@ DOORS: tuple[Door, ...] = (WEBHOOKS, EXTENDER, LEDGER, WEB, HEALTH)
 
 
 class RefusalCause(StrEnum):
-    """Why a connection or a request was refused, as the metric has it."""
+    """The cause of a refused connection or request, as the metric labels it."""
 
     CONNECTIONS = "connections"
     HANDSHAKE = "handshake"

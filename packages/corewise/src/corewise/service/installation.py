@@ -1,4 +1,4 @@
-"""What a program installs in the API server: its webhook configurations, and policies instead of webhooks.
+"""The installation of a program in the API server: webhook configurations, and policies in their place.
 
 The installer runs on the leader. It checks once in a while whether everything is as it should be, and applies
 it (server-side) if not; another manager's fields (labels, annotations) stay. What is installed belongs to the
@@ -48,7 +48,7 @@ Configurations: TypeAlias = Callable[[ClientConfig], Objects]
 
 
 def client_config(base: str | ServiceAddress, bundle: str) -> ClientConfig:
-    """Return what makes a webhook's clientConfig from its path."""
+    """Return a function that makes a webhook's clientConfig from its path."""
 
     def of(path: str) -> dict[str, Any]:
         if isinstance(base, ServiceAddress):
@@ -62,7 +62,7 @@ def client_config(base: str | ServiceAddress, bundle: str) -> ClientConfig:
 
 
 class Path(StrEnum):
-    """What changes objects: a policy in the API server, or a webhook that it calls."""
+    """The mechanism that changes objects: a policy in the API server, or a webhook that it calls."""
 
     POLICY = "policy"
     WEBHOOK = "webhook"

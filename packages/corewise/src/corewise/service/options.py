@@ -24,7 +24,7 @@ class OptionsError(OperationalError):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen. An empty host is every interface; port 0 is any free port."""
+    """An address to listen on. An empty host is every interface; port 0 is any free port."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""What every program has: supervised loops with heartbeats, a health server, leadership, and an orderly end.
+"""The common frame of programs: supervised loops with heartbeats, health server, leadership, orderly end.
 
 A loop is a coroutine function that runs until canceled. An operational error is the loop's own business; a
 bug crashes the loop, and the supervisor logs the traceback, counts, waits a little longer each time, and
@@ -50,7 +50,7 @@ _LONGEST_WAIT = 60.0
 
 @dataclass(slots=True)
 class Heartbeats:
-    """When each named loop last showed that it lives, and after how long silence it counts as stuck."""
+    """The last heartbeat of each named loop, and the silence after which it counts as stuck."""
 
     clock: Clock
     _beats: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Program:
         caches: Caches | None = None,
         access: TokenAccess | None = None,
     ) -> None:
-        """Say what health and metrics show, and serve them at ``listen`` if there is an address.
+        """Set the content of health and metrics, and serve them at ``listen`` if there is an address.
 
         ``ready`` says what else stands in the way of work; ``publish`` sets the metrics that are computed
         when somebody reads them. ``access``: who reads metrics needs a token that it accepts.
@@ -149,7 +149,7 @@ class Program:
             )
 
     def problems(self) -> Iterator[str]:
-        """Say why the program is not ready, if it is not."""
+        """Yield the reasons that the program is not ready."""
         if self.stopping.is_set():
             yield "this replica is stopping"
         yield from self._caches.problems()

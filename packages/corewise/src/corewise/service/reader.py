@@ -13,7 +13,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 MOST_AT_ONCE = 4096
-"""How many characters of a text are read in the event loop."""
+"""The most characters of a text that are read in the event loop."""
 _READER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reader")
 
 

@@ -54,7 +54,7 @@ _TIMEOUT_SECONDS = 5
 
 
 class ReviewOutcome(StrEnum):
-    """How a review ended, as the metric has it."""
+    """The outcome of a review, as the metric labels it."""
 
     ALLOWED = "allowed"
     CHANGED = "changed"
@@ -156,7 +156,7 @@ def _handler(webhook: Webhook, metrics: Exposition) -> Handler:
 def webhook(
     name: str, config: dict[str, Any], *rules: dict[str, Any], failure_policy: str = "Ignore"
 ) -> dict[str, Any]:
-    """Return one webhook of a configuration: without side effects, and ignored while nobody answers."""
+    """Return one webhook of a configuration: without side effects, and ignored while it does not answer."""
     return {
         "name": name,
         "clientConfig": config,
@@ -197,7 +197,7 @@ class WebhookService:
     ``client_secret``: callers of routes need a client certificate: one of ``--client-ca``, or, without that
     option, the one that is then kept in this Secret.
     ``routes`` are served beside the webhooks, each with its own guard.
-    ``changing`` is what nobody else can install, since it changes while the program runs. Without
+    ``changing`` is what no manifest can install, since it changes while the program runs. Without
     ``manage_webhooks`` that alone is installed, with the authorities that the installed configuration trusts.
     """
 
@@ -308,7 +308,7 @@ class WebhookService:
         yield "webhooks", self._server.run
 
     def problems(self) -> Iterator[str]:
-        """Say why reviews are not answered, if they are not."""
+        """Yield the reasons that reviews are not answered."""
         problem = self._serving.problem(self._clock.now())
         if problem:
             yield problem
@@ -316,7 +316,7 @@ class WebhookService:
             yield "the webhooks do not listen yet"
 
     def _base(self) -> str | ServiceAddress | None:
-        """Return how the API server reaches the webhooks; None until they listen."""
+        """Return the address at which the API server reaches the webhooks; None until they listen."""
         if not self.listening:
             return None
         return self._options.webhook_service or self._options.webhook_url or f"https://{self._server.address}"

@@ -17,7 +17,7 @@ of batch-cpu divided by the normalization ratio. Where the quota is not known, C
 *Who goes*: the lowest priority, among those the youngest, then the first by name. The youngest has the least
 work to lose, and most likely caused the shortage; a pod that uses much memory may be about to finish.
 
-Nobody goes
+No pod goes
 
 - without a sample, or with one older than ``FRESH_FOR`` seconds;
 - while an offline pod is being deleted, or one that was evicted is still shown, but for ``GONE_WITHIN``

@@ -115,7 +115,7 @@ class NumaMemory:
 
     @property
     def usable(self) -> Bytes:
-        """What is left for pods that ask for memory: the hugepages are taken off."""
+        """The memory left for pods that request memory: without hugepages."""
         return Bytes(max(0, self.total - self.hugepages))
 
 

@@ -169,7 +169,7 @@ class CgroupFiles:
         return tuple(f"{cgroup.rstrip('/')}/{name}" for name in sorted(names))
 
     def close_vanished(self) -> None:
-        """Close the descriptors of cgroups that were removed and that nobody has used since the last call.
+        """Close the descriptors of cgroups that were removed and not used since the last call.
 
         A use finds out by itself, and most cgroups are used in each cycle; readlink(2) for each takes 3 ms.
         On v1 a cgroup leaves all hierarchies together, so a use in one of them counts for all.

@@ -15,10 +15,10 @@ inactive   memory.stat: total_inactive_file             memory.stat: inactive_fi
 =========  ===========================================  =============================
 
 A period is only ever read. On v2 a quota is written alone, which by the kernel's rule keeps the period, so
-nobody's change of it is lost. Rules the kernel enforces: quota >= 1000 us; burst <= quota; on v1 a quota,
+no change of it is lost. Rules the kernel enforces: quota >= 1000 us; burst <= quota; on v1 a quota,
 taken relative to its period, at most the nearest ancestor's.
 
-Memory usage includes the page cache. The working set is usage without the pages of files that nobody has used
+Memory usage includes the page cache. The working set is usage without the pages of files not used
 lately, which the kernel gives back first: what kubelet and ``kubectl top`` show.
 
 Source: Documentation/scheduler/sched-bwc.rst, admin-guide/cgroup-v2.rst, admin-guide/cgroup-v1/memory.rst;

@@ -52,7 +52,7 @@ class Held(msgspec.Struct, frozen=True, tag_field="kind", tag="held"):
     """A cgroup whose quota was or will be written.
 
     ``base`` and ``base_burst`` are what comes back (no burst: none was read yet); ``bounds`` what each owner
-    wants. ``found`` marks a cgroup that nobody named: it was in the way of a narrower parent. At the
+    wants. ``found`` marks a cgroup that no call named: it was in the way of a narrower parent. At the
     beginning of a file, ``wrote`` repeats what was last written to each file (old, new), and ``unsure`` that
     a damaged line may have been a write: whatever another file of the cgroup shows may be ours.
     """
@@ -71,7 +71,7 @@ class HeldSetting(msgspec.Struct, frozen=True, tag_field="kind", tag="held-setti
     """A file of a cgroup, holding one setting, that was or will be written.
 
     ``base`` is what comes back; ``stated`` if its owner said so, else it was found there. ``value`` is what
-    ``owner`` wants, for ``reason``; null if nobody wants anything any more.
+    ``owner`` wants, for ``reason``; null if there is no owner any more.
     ``wrote`` and ``unsure`` are as in ``Held``.
     """
 

@@ -2,7 +2,7 @@
 
 - Every entry is in the file (one write(2)) before what it announces happens. Nothing is synced to disk:
   what write(2) has taken survives kill -9, and what a loss of power takes from the file it takes from the
-  cgroups too, which are made anew at each boot. The boot's id at the head of a file tells: what a former boot
+  cgroups too, which are recreated at each boot. The boot's id at the head of a file tells: what a former boot
   held counts as released.
 - A line that cannot be read, wherever it stands (half of one at the end after a kill or a full disk), is
   skipped and reported as ``Damaged``; the next entry starts on a line of its own.

@@ -68,7 +68,7 @@ class WriteReport:
         self.refused += other.refused
 
     def counts(self) -> dict[str, int]:
-        """Return the number of entries of each kind, for totals; ``refused`` counts EINVAL, resolved or not."""
+        """Return the number of entries of each kind, for totals. ``refused``: EINVAL, resolved or not."""
         return {
             "written": len(self.written),
             "drifted": len(self.drifted),

@@ -1,6 +1,6 @@
 """The bounds of cgroups' quotas, the values to restore, and the order in which quotas are written. Pure.
 
-A cgroup's wanted quota is the smallest of its bounds, or its base once nobody bounds it. Its base comes from
+A cgroup's wanted quota is the smallest of its bounds, or its base if no owner bounds it. Its base comes from
 whoever bounds it. A cgroup that was *found*, because a parent could not shrink below it, has the value it was
 found with as its base.
 

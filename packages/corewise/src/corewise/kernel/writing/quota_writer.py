@@ -9,8 +9,8 @@ written. The smallest bound of a cgroup counts; on v1 it is never above the near
 4. writes in the order of :func:`in_order`; a burst that would not fit goes first.
 
 If the kernel says EINVAL, the world was not as it was read: a runtime or kubelet wrote between, or on v1 a
-cgroup below that nobody named is in the way. Then the cgroups are read again, those in the way are *found*
-(narrowed with their parent, widened with it again), and the order is worked out anew, three times at most.
+cgroup below that no call named is in the way. Then the cgroups are read again, those in the way are *found*
+(narrowed with their parent, widened with it again), and the order is computed again, three times at most.
 
 If the process is killed at any point, the next one reads the claims from the journal and goes on: nothing
 depends on what was in memory. Calls are synchronous and take turns, so several loops in one process are one

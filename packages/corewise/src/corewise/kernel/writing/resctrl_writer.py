@@ -5,7 +5,7 @@ The group's name, ``corewise-offline``, says whose it is. Groups of others are n
 What comes back is that the group is not there: when it is removed, the kernel moves its tasks to the root
 group. So what is entered in the journal is the group, with what the kernel offered it when it was new, and
 each change of its schemata; not each task. A group that is there and not in the journal, or whose offer was
-not entered any more (a kill in between), is removed and made anew: its offer cannot be read again.
+not entered any more (a kill in between), is removed and made again: its offer cannot be read again.
 
 A task is a thread; what it forks is in its group from the start. One that has ended meanwhile is no error.
 The kernel's own words about a refusal stand in ``info/last_cmd_status``, and become part of the error.

@@ -9,7 +9,7 @@ What is particular:
 
 - A setting of a cgroup has one owner, and at most one action.
 - On v1 the CPUs and memory nodes of a cgroup are within its parent's. Writes are ordered so that this holds
-  after each (:mod:`corewise.kernel.writing.setting_plan`). A cgroup below that nobody named is narrowed with
+  after each (:mod:`corewise.kernel.writing.setting_plan`). A cgroup below that no call named is narrowed with
   its parent and widened with it again; one that its owner wants beyond the parent's is a failure, not less.
 - A memory limit is never set below what is in use, page cache included: the kernel would have to reclaim, or
   kill. It is a failure until less is in use; the next call tries again.
