@@ -76,7 +76,7 @@ def test_without_threads_that_share_a_core_there_is_nothing_to_say_about_them(tm
 
 def test_time_that_others_take_while_measuring_is_refused(tmp_path: Path) -> None:
     root = machine_trees.intel(tmp_path).root
-    with pytest.raises(Unmeasurable, match=r"did not get 10\.0 % of their CPUs' time"):
+    with pytest.raises(Unmeasurable, match=r"the workers lost 10\.0 % of their CPUs' time"):
         measured(root, FakeRun(cpu_shares=(Fraction(9, 10),)))
     assert measured(root, FakeRun(cpu_shares=(Fraction(98, 100),)))
 

@@ -136,7 +136,7 @@ def test_few_runs_are_refused_with_their_number(runs: int) -> None:
     (finding,) = analyse(replace(history, pods=[*history.pods[:runs], *unfinished]), DEFAULT)
     assert finding.refusal is not None
     assert finding.refusal.reason is Reason.TOO_FEW_RUNS
-    assert finding.refusal.message.startswith(f"{runs} runs" if runs else "no pod of it finished")
+    assert finding.refusal.message.startswith(f"{runs} runs" if runs else "no pod finished")
 
 
 def test_few_runs_are_believed_less_than_many() -> None:

@@ -171,7 +171,9 @@ def perf() -> FakePerf:
 
 def counters(perf: FakePerf, root: Path) -> MissCounters:
     counting = MissCounters(perf, HostFiles(root))
-    assert counting.read() == Absent(Reason.PERF_NO_VALUE, "the counters ran on no CPU since the last look")
+    assert counting.read() == Absent(
+        Reason.PERF_NO_VALUE, "the counters ran on no CPU since the last reading"
+    )
     return counting
 
 

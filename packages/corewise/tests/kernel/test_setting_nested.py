@@ -98,7 +98,7 @@ def test_a_narrowed_container_says_in_the_journal_who_narrowed_it(node: Node) ->
     entry = next(each for each in node.log.entries() if isinstance(each, Wrote) and each.cgroup == ONE)
     assert (entry.reason, entry.why) == (
         Reason.SETTING_BOUNDED_BY_PARENT,
-        "0-3 is what its parent has of 0-7",
+        "0-3 is the part of 0-7 that its parent has",
     )
 
 

@@ -160,7 +160,7 @@ def test_no_period_is_a_mistake_of_the_caller(period: int) -> None:
         (
             adjusted(None, 4000, applied=640_000),
             (
-                "somebody set it to max instead of 640000 us, which goes back; "
+                "somebody set it to max instead of 640000 us, which is restored; "
                 "quota 480000 us of 100000 us (4.8 CPUs), one step down from 6.4 CPUs towards 4 CPUs"
             ),
         ),

@@ -220,7 +220,7 @@ def _misplaced(ledger: GuestLedger, guest: GuestCPUs) -> _Why:
         message = f"the CPUs are free, but not on cores as thread policy {guest.thread_policy} demands"
         return Reason.THREAD_POLICY_UNMET, message
     parts = ", ".join(str(len(node.dedicated)) for node in guest.nodes)
-    message = f"the CPUs are free, but no NUMA nodes have them together as the guest's need them ({parts})"
+    message = f"the CPUs are free, but not grouped as the guest's NUMA nodes need them ({parts})"
     return Reason.NUMA_NODES_UNFIT, message
 
 

@@ -160,8 +160,7 @@ def _calibration(
         if score.spread > LARGEST_SPREAD:
             name = measured[key].name
             raise Unmeasurable(
-                f"the repeats differ by {percent(score.spread)} with {name} busy: "
-                "no ratio can be made of that",
+                f"the repeats differ by {percent(score.spread)} with {name} busy: too much for a ratio",
                 f"drain the node and let it cool down; up to {percent(LARGEST_SPREAD)} is tolerated",
             )
     facts = machine.cpu.facts
@@ -190,8 +189,8 @@ def percent(basis_points: int) -> str:
 def _too_much_lost(lost: Sequence[int]) -> Unmeasurable:
     disturbed = sum(each > LARGEST_LOST for each in lost)
     return Unmeasurable(
-        f"the workers did not get {percent(median_high(lost))} of their CPUs' time in the middle one of "
-        f"{len(lost)} repeats, and too much was lost in {disturbed} of them: "
+        f"the workers lost {percent(median_high(lost))} of their CPUs' time in the median of {len(lost)} "
+        f"repeats, and too much in {disturbed} of them: "
         "other work, a hypervisor, or a CPU quota took it",
         f"measure on a drained node, outside of containers; up to {percent(LARGEST_LOST)} is tolerated",
     )

@@ -189,9 +189,9 @@ class LocalNode:
         return cycle
 
     def _refused_classes(self, pods: Collection[QuotaPod]) -> Mapping[str, str]:
-        """Say which pods state a QoS class that their namespace is not allowed."""
+        """Report the pods that state a QoS class that their namespace does not allow."""
         problems = {
-            pod.name: f"pod {pod.name} counts as one without a class: {refused.message} ({refused.reason})"
+            pod.name: f"pod {pod.name} counts as having no QoS class: {refused.message} ({refused.reason})"
             for pod in pods
             if not pod.has_ended
             and (refused := self.rules.class_problem(pod.metadata.labels, pod.metadata.namespace))

@@ -323,7 +323,7 @@ class OfflineController:
         return result
 
     def eviction_due(self, now: float) -> EvictionVerdict | None:
-        """Return which pod is to be evicted now, by the last sample and the pods as they are now."""
+        """Return the pod to evict now, by the last sample and the present pods."""
         return self.evictor.due(now, self.pods.marked, self._ratio)
 
     def stop(self) -> Tick:

@@ -389,7 +389,7 @@ class OfflineLoop:
             self.controller.stop()
 
     def _next(self, tick: Tick, tick_at: float, now: float) -> float:
-        """Return when the next tick is due: on time, unless a tick has been missed."""
+        """Wait until the next tick is due: on time, unless a tick has been missed."""
         if self.controller.on and self.controller.sampled_at is None and "sample" not in tick.problems:
             return now + min(FIRST_PAUSE, self.controller.interval)
         following = tick_at + self.controller.interval
@@ -419,7 +419,7 @@ class OfflineLoop:
         self.controller.observe(labels, raw_allocatable(node), self._local.ratio)
 
     def _warn(self) -> None:
-        """Tell the users of pods, once, what is probably meant otherwise."""
+        """Warn the users of pods, once, of probable mistakes."""
         warnings = frozenset(self.controller.pods.warnings)
         if not self._options.dry_run:
             for each in warnings - self._warned:

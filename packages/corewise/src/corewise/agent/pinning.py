@@ -57,7 +57,7 @@ def cpu_sets(
         owner = division.owners.get(pod.uid)
         owns = owner is not None and bool(owner.online)
         value, reason = list_of(division.cpus_of(pod.uid)), Reason.CPUS_OWNED if owns else Reason.CPUS_SHARED
-        why = f"pod {pod.name} owns these CPUs" if owns else f"pod {pod.name} shares what no pod owns"
+        why = f"pod {pod.name} owns these CPUs" if owns else f"pod {pod.name} shares CPUs that no pod owns"
         bases = {each: _base(found, each, cgroup) for each in (cgroup, *below)}
         for each, base in bases.items():
             yield WriteSetting(each, Setting.CPUSET, SettingOwner.PINNING, value, base, reason, why)

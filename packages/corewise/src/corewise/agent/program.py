@@ -90,7 +90,7 @@ async def run_agent(
             if started:
                 started(agent)
             _log.info(
-                "corewise agent %s begins",
+                "corewise agent %s starts",
                 corewise.__version__,
                 extra=fields(server=f"{config.server} ({config.source})", node=options.node),
             )

@@ -114,7 +114,7 @@ class Sampler:
             return Missed(Miss.UNREADABLE, str(error))
         before, self._before = self._before, after
         if before is None:
-            return Missed(Miss.FIRST, "this was the first look: a sample needs two")
+            return Missed(Miss.FIRST, "this was the first reading: a sample needs two")
         return _implausible(before, after) or _usage(before, after, owners)
 
     def _read(self, now: float, pinned: Iterable[PinnedPod]) -> _Counters:
@@ -159,7 +159,7 @@ def _implausible(before: _Counters, after: _Counters) -> Missed | None:
         return Missed(Miss.CLOCK, f"the clock went from {before.at:.3f} to {after.at:.3f} s")
     if elapsed > LONGEST:
         return Missed(
-            Miss.STALE, f"the last look was {elapsed:.0f} s ago: no sample spans more than {LONGEST:.0f} s"
+            Miss.STALE, f"the last reading is {elapsed:.0f} s old: no sample spans more than {LONGEST:.0f} s"
         )
     most = after.node.cpus * (int(elapsed * _NANO) * _TOLERANCE // 100 + _TICKS)
     deltas = {"the node": after.node.busy - before.node.busy, "offline pods": after.offline - before.offline}

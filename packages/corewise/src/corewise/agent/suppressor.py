@@ -154,7 +154,7 @@ class Suppressor:
             with result.noting_errors():
                 result.add(found.writer.reconcile(QuotaOwner.SUPPRESSION, ()))
         if result.written:
-            log.info("suppression ends: what it bounded is given back", extra=fields(node=self._node))
+            log.info("suppression ends: its bounds are removed", extra=fields(node=self._node))
         return result
 
     def record_repairs(self, found: CgroupSetup, written: Iterable[Written], drifted: Iterable[str]) -> None:

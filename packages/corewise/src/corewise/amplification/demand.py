@@ -191,7 +191,7 @@ class Misfit:
             return (
                 f"{self.resource}: the node's pods request {requested}{owned}; allocatable at ratio "
                 f"{self.ratio} is not known, because the amount in status has no usable record and may be "
-                "amplified already; try again in 30 seconds, when kubelet has had the time to state the raw "
+                "amplified already; try again in 30 seconds, when kubelet has had time to state the raw "
                 "one"
             )
         advice = (

@@ -132,7 +132,7 @@ def _sources(
 
 
 def _stated(resource: str, users: RatioReading, configured: Ratios, factor: Ratio | None) -> RatioSource:
-    """Return where a resource's ratio comes from, before any limit is looked at."""
+    """Return the origin of a resource's ratio, before any limit is checked."""
     if users.is_bad(resource):
         return RatioSource(None, StatedBy.ANNOTATION, factor, None)
     original, by = ONE, StatedBy.DEFAULT

@@ -281,7 +281,7 @@ def _repaired(
     if not repaired:
         resource = min(faults)
         message = (
-            f"{faults[resource].message}; its raw amount is known from nowhere else, so nothing is repaired "
+            f"{faults[resource].message}; no other source has its raw amount, so nothing is repaired "
             "until kubelet states it. If it does not within a minute, remove "
             + ", ".join((*_record(seen, [resource]), *_named(seen)))
         )

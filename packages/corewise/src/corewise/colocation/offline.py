@@ -34,7 +34,7 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, PRIORITY_CLASS, Q
 
 BATCH_CLASS = "koord-batch"
 BATCH_PRIORITIES = range(5000, 6000)
-NOT_OFFERED = f"no node offers {BATCH_CPU} yet, so as an offline pod it would wait for ever"
+NOT_OFFERED = f"no node offers {BATCH_CPU} yet, so as an offline pod it would wait forever"
 _BELOW_ZERO = "^(BE|-0*[1-9][0-9]*)$"
 _BATCH = {"cpu": BATCH_CPU, "memory": BATCH_MEMORY}
 _LISTS = ("requests", "limits")
@@ -63,7 +63,7 @@ ASKS_FOR_ONLINE_RESOURCES = " ||\n".join(
 
 
 def offline_mark(pod: Mapping[str, Any]) -> str:
-    """Say in words what marks a pod as offline; "" if nothing does."""
+    """Return the mark that makes a pod offline, in words; "" without one."""
     metadata = _part(pod, "metadata")
     return mark_of(
         _part(metadata, "labels"),
@@ -80,7 +80,7 @@ def offline_mark(pod: Mapping[str, Any]) -> str:
 def mark_of(
     labels: Mapping[str, str], annotations: Mapping[str, str], priority: int, requesting: Iterable[str]
 ) -> str:
-    """Say in words what marks a pod as offline; ``requesting``: its containers that request batch-cpu."""
+    """Return the mark that makes a pod offline; ``requesting``: its containers that request batch-cpu."""
     if labels.get(QOS_CLASS) == "BE":
         return f"label {QOS_CLASS} is BE"
     level = annotations.get(QOS_LEVEL, "")
@@ -95,7 +95,7 @@ def mark_of(
 
 
 def online_requests(pod: Mapping[str, Any]) -> list[str]:
-    """Return where a pod asks for cpu or memory: "container c: requests.cpu"."""
+    """Return the places where a pod requests cpu or memory: "container c: requests.cpu"."""
     places = [(f"container {each.get('name')}", each) for each in _containers(pod)]
     places.append(("the pod's own resources", _part(pod, "spec")))
     return [

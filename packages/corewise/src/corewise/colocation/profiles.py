@@ -135,7 +135,7 @@ def why_not_online(
     return (
         f"the pod {found}, and counts as online on its node, where nothing suppresses it: it asks for "
         f"{', '.join(asked)}. It was created before the profile, or while corewise manager did not answer or "
-        "might not change it. Delete it, and have it created again"
+        "was not allowed to change it. Delete it, so that its controller creates it again"
     )
 
 

@@ -173,7 +173,7 @@ class MetricRange:
         return self.high - self.low > LEAST_MOVED * abs(self.high)
 
     def place(self, values: Numbers) -> Numbers:
-        """Return where values lie on the scale: 0 to 1."""
+        """Return the positions of values on the scale: 0 to 1."""
         placed: Numbers = np.clip((values - self.low) / (self.high - self.low), 0.0, 1.0)
         return placed
 
@@ -261,7 +261,7 @@ def _refusal(
     pace: Pace, every: Sequence[Run], runs: Sequence[Run], found: Mapping[str, AffinityEstimate]
 ) -> TypeRefusal | None:
     if not every:
-        text = "no pod of it finished as a Job's pod does, and none had its cycles per instruction counted"
+        text = "no pod finished as a Job's pod does, and none had its cycles per instruction counted"
         return TypeRefusal(Reason.TOO_FEW_RUNS, text)
     if len(runs) < FEWEST:
         kind = "runs" if pace is Pace.DURATION else "episodes"

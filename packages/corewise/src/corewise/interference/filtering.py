@@ -121,7 +121,7 @@ class FilterVerdicts:
 
 
 def filter_nodes(nodes: Outlook, profile: Profile, config: InterferenceConfiguration) -> FilterVerdicts:
-    """Return which nodes have the room that a profile requires."""
+    """Return the nodes with the room that a profile requires."""
 
     def inequality(left: Values, amount: int) -> Inequality:
         missing = np.isnan(left)

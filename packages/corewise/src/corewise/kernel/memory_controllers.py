@@ -87,7 +87,7 @@ def event_of(unit: int, text: str, fields: Mapping[str, Field]) -> PerfEvent:
         elif name in words:
             words[name] |= value
         else:
-            raise ValueError(f"no format says where {name!r} goes")
+            raise ValueError(f"the PMU has no format for field {name!r}")
     return PerfEvent(unit, *(words[word] for word in _WORDS))
 
 

@@ -304,7 +304,7 @@ class MissCounters:
                 return absent
         grown = self._groups.grown() if self._groups else {}
         if not grown:
-            return Absent(Reason.PERF_NO_VALUE, "the counters ran on no CPU since the last look")
+            return Absent(Reason.PERF_NO_VALUE, "the counters ran on no CPU since the last reading")
         instructions, misses = (sum(counts) for counts in zip(*grown.values(), strict=True))
         self._instructions += instructions
         self._misses += misses

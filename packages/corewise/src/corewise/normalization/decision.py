@@ -94,7 +94,7 @@ def decide(node: RatioNode, config: NormalizationConfig) -> NormalizationVerdict
         enabled, enabled_by = strategy.enable, f"strategy says enable: {str(strategy.enable).lower()}"
     draft = NormalizationVerdict(None, Reason.NORMALIZATION_DISABLED, "", enabled_by, source)
     if strategy.is_unreadable or config.is_undecided(node.labels):
-        message = f"the key {NORMALIZATION_KEY} has errors in what may apply to the node"
+        message = f"the key {NORMALIZATION_KEY} has errors in entries that may apply to the node"
         return replace(draft, reason=Reason.CONFIG_INVALID, message=message)
     problem = "" if label is None else _label_problem(label)
     if problem:

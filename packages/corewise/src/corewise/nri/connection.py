@@ -141,7 +141,7 @@ def _messages(stream: Stream, buffer: bytearray) -> Iterator[Message]:
             raise ProtocolViolation(f"a message of {length} bytes exceeds the limit of {LARGEST_PAYLOAD}")
         expected = NRIMessageType.REQUEST if stream is Stream.PLUGIN else NRIMessageType.RESPONSE
         if kind != expected:
-            raise ProtocolViolation(f"a message of type {kind} on stream {stream}, where {expected} is due")
+            raise ProtocolViolation(f"a message of type {kind} on stream {stream}: expected {expected}")
         if call % 2 == 0:
             raise ProtocolViolation(f"call number {call} on stream {stream}, where only odd ones are used")
         if (payload := _taken(buffer, _MESSAGE.size, length)) is None:

@@ -280,5 +280,5 @@ class NRIPlugin:
             stopped = loop.time() - before - _TICK
             if stopped > _STOPPED:
                 raise ConnectionLost(
-                    f"this process was stopped for {stopped:.1f} s: the runtime may have given the plugin up"
+                    f"this process was stopped for {stopped:.1f} s: the runtime may have dropped the plugin"
                 )

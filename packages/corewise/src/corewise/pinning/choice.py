@@ -280,7 +280,7 @@ def _grant(ledger: Ledger, wish: Wish, cpus: CPUSet) -> Grant:
 
 
 def _refusal(ledger: Ledger, wish: Wish, free: CPUSet) -> Refusal:
-    """Say which limit was met: CPUs, or cores in the shape that is required."""
+    """Return the refusal by the limit that was met: CPUs, or cores in the required shape."""
     machine = ledger.topology.cpus - ledger.reserved
     within = machine if wish.within is None else machine & wish.within
     if len(free) < wish.count:

@@ -259,7 +259,8 @@ def _unknown_or_in_the_way(
         yield Finding(Reason.CONFIG_INVALID, _unknown_key(AMPLIFICATION_KEY))
     elif config.is_undecided(node.labels) or config.strategy_for(node.labels)[0].unreadable:
         message = (
-            f"the key {AMPLIFICATION_KEY} has errors in what may apply to the node; ratios stay as they are"
+            f"the key {AMPLIFICATION_KEY} has errors in entries that may apply to the node; "
+            "ratios stay as they are"
         )
         yield Finding(Reason.CONFIG_INVALID, message)
 

@@ -432,7 +432,7 @@ def certificate_source(
     lifetimes: Lifetimes | None,
     owner: str,
 ) -> CertificateSource:
-    """Return where the serving certificate comes from; ``secret`` is the namespace and name of our own.
+    """Return the source of the serving certificate; ``secret`` is the namespace and name of our own.
     ``listen``: where webhooks are served.
 
     Raises:

@@ -498,13 +498,13 @@ class _Connection(RequestHandler):
             why = f"the body did not arrive within {door.body_timeout:g} s"
             raise RefusedError(408, RefusalCause.BODY, why) from error
         except (ConnectionError, RequestPayloadError, PayloadAccessError) as error:
-            raise RefusedError(400, RefusalCause.BODY, "the body breaks off") from error
+            raise RefusedError(400, RefusalCause.BODY, "the body is cut off") from error
         return bytes(body)
 
     def _hold(self, size: int) -> None:
         listener = self._listener
         if listener.held + size > listener.door.all_bodies:
-            raise RefusedError(503, RefusalCause.ALL_BODIES, "too many large requests at a time: try again")
+            raise RefusedError(503, RefusalCause.ALL_BODIES, "too many large requests at once: try again")
         listener.held += size
         self._held += size
 

@@ -216,7 +216,7 @@ def _stays_starved(settings: EvictionSettings, sample: EvictionSample) -> bool:
 def decide(
     settings: EvictionSettings, state: EvictionState, pods: Iterable[OfflineCandidate], now: float
 ) -> EvictionVerdict:
-    """Say whether an offline pod is evicted now, which one, and who would be next. ``now`` is monotonic."""
+    """Return the verdict on eviction now: the pod to evict, if any, and the next. ``now`` is monotonic."""
     pods = tuple(pods)
     sample, shortage = state.sample, state.shortage
     if sample is None or not 0 <= now - sample.at <= FRESH_FOR:

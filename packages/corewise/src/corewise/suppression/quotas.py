@@ -114,7 +114,7 @@ def adjust(
     reason, why = _explain(start, quota, target, largest, period)
     if repaired:
         texts = ("max" if each is None else f"{each} us" for each in (present, applied))
-        why = "somebody set it to {} instead of {}, which goes back; {}".format(*texts, why)
+        why = "somebody set it to {} instead of {}, which is restored; {}".format(*texts, why)
     return Adjustment(quota, start, target, repaired, reason, why)
 
 

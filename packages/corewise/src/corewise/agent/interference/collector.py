@@ -164,7 +164,7 @@ class Collector:
         if value is not None:
             return value
         problems = [str(problem) for problem in self._files.problems if problem.path.endswith(path)]
-        return Absent(Reason.HOST_FILE_UNREADABLE, "; ".join(problems) or f"{path} does not tell it")
+        return Absent(Reason.HOST_FILE_UNREADABLE, "; ".join(problems) or f"{path} does not state it")
 
 
 def _reading(value: int | Absent, *labels: str) -> CollectedSeries:

@@ -311,7 +311,7 @@ class QuotaWriter:
 def _cause(claim: QuotaClaim, step: QuotaStep, *, drifted: bool) -> tuple[Reason, str]:
     asked = claim.wanted(step.before.period)
     if step.quota != asked:
-        return Reason.QUOTA_BOUNDED_BY_PARENT, f"{step.after} is what its parent has; {asked} was wanted"
+        return Reason.QUOTA_BOUNDED_BY_PARENT, f"wanted {asked}, but its parent has only {step.after}"
     if not claim.bounds:
         return Reason.QUOTA_RESTORED, f"restored to its base, {claim.base}"
     action = claim.cause(step.quota, step.before.period)

@@ -181,7 +181,7 @@ class ResctrlWriter:
             if GROUP in self.files.groups():
                 if claim.base:
                     return claim.base
-                self._put(DIRECTORY, MADE, NONE, (cause[0], "made anew: its offer is unknown"), report)
+                self._put(DIRECTORY, MADE, NONE, (cause[0], "made again: its offer is unknown"), report)
             if claim.base or not claim.entered:
                 claim.base = ""
                 self._journaled.enter({GROUP: claim})

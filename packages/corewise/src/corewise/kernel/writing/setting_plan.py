@@ -165,7 +165,7 @@ def cause_of(claim: SettingClaim, step: SettingStep, *, drifted: bool) -> tuple[
     on_the_way = "" if step.after == step.aim else f"; on the way to {step.aim}"
     if claim.value is None:
         if step.aim != claim.base:
-            why = f"{step.aim} is what its parent has of {claim.base}"
+            why = f"{step.aim} is the part of {claim.base} that its parent has"
             return Reason.SETTING_BOUNDED_BY_PARENT, why + on_the_way
         return Reason.SETTING_RESTORED, f"restored to {claim.base!r}{on_the_way}"
     why = claim.cause.why if claim.cause else f"wanted since before the restart by {claim.owner}"
