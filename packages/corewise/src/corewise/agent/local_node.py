@@ -189,7 +189,7 @@ class LocalNode:
         return cycle
 
     def _refused_classes(self, pods: Collection[QuotaPod]) -> Mapping[str, str]:
-        """Report the pods that state a QoS class that their namespace does not allow."""
+        """Report and return the pods that state a QoS class that their namespace does not allow."""
         problems = {
             pod.name: f"pod {pod.name} counts as having no QoS class: {refused.message} ({refused.reason})"
             for pod in pods

@@ -389,7 +389,7 @@ class OfflineLoop:
             self.controller.stop()
 
     def _next(self, tick: Tick, tick_at: float, now: float) -> float:
-        """Wait until the next tick is due: on time, unless a tick has been missed."""
+        """Return the time of the next tick: on schedule, unless a tick has been missed."""
         if self.controller.on and self.controller.sampled_at is None and "sample" not in tick.problems:
             return now + min(FIRST_PAUSE, self.controller.interval)
         following = tick_at + self.controller.interval

@@ -44,7 +44,7 @@ class ZoneAmounts:
 
 
 def admitted(policy: NumaPolicy, resources: Sequence[ZoneAmounts], nodes: int) -> BoolColumn:
-    """Return the nodes on which the policy admits the pod. ``resources``: those that the pod requests at all."""
+    """Return the nodes on which the policy admits the pod. ``resources``: those that the pod requests."""
     if not resources or policy not in {NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE}:
         return np.ones(nodes, dtype=np.bool_)
     return affinity(policy, resources) > 0

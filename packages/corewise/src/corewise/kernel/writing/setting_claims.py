@@ -200,7 +200,7 @@ class SettingClaims(dict[SettingFile, SettingClaim]):
     def due(self, written: Container[SettingFile]) -> dict[SettingFile, SettingClaim]:
         """Return the claims to journal: the changed ones among these and those journaled before.
 
-        And what somebody made as it is wanted, but that has another base: it too must find the way back.
+        A setting that has the wanted value already but another base counts too: the base must be restored.
         """
         return {
             place: claim
