@@ -147,8 +147,8 @@ class QuotaClaims(dict[str, QuotaClaim]):
     def due(self, written: Iterable[str]) -> dict[str, QuotaClaim]:
         """Return the claims to journal: those of these cgroups, and of journaled ones, that have changed.
 
-        Claims whose cgroup has its bound already count too: the runtime created it so (NRI), and its base must
-        be restored later.
+        Claims whose cgroup has its bound already count too: the runtime created it so (NRI), and its base
+        must be restored later.
         """
         about_to_be = set(written)
         return {
