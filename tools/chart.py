@@ -47,7 +47,7 @@ def staged() -> Iterator[Path]:
 
 
 def render(values: dict[str, Any] | None = None) -> dict[str, str]:
-    """Return what Helm renders, by path below templates/."""
+    """Return the templates as Helm renders them, by path below templates/."""
     from helm_python import Chart  # noqa: PLC0415 - the engine is a development dependency, `make man` needs none
 
     with staged() as folder, Chart.load(folder) as chart:
@@ -66,7 +66,7 @@ def _manifest(template: str, values: dict[str, Any]) -> str:
 
 
 def _patch(template: str, values: dict[str, Any]) -> str:
-    """Return what the values change in a Deployment's pod, as a patch; image and replicas are the base's."""
+    """Return the values' changes to a Deployment's pod, as a patch; image and replicas are the base's."""
     manifest = yaml.safe_load(_shipped(json.dumps(values))[template])
     pod = manifest["spec"]["template"]["spec"]
     (container,) = pod["containers"]

@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def write_checksums(directory: Path) -> str:
-    """Write what ``sha256sum --check`` reads, and return it."""
+    """Write the input of ``sha256sum --check``, and return it."""
     files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
     lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
     (directory / CHECKSUMS).write_text("".join(lines))

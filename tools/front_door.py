@@ -30,7 +30,7 @@ _COREWISE = ".venv/bin/corewise"
 
 @dataclass(frozen=True)
 class Step:
-    """What a stranger types, or a tutorial, and what it must print; ``{work}`` is a folder for all steps."""
+    """A command to type, and the output it must print; ``{work}`` is a folder for all steps."""
 
     command: str
     shows: tuple[str, ...] = ()

@@ -128,7 +128,7 @@ def extra_specs() -> str:
     ]
     return (
         "Those of Nova 34 about CPUs, memory pages and NUMA. What is not served gives a warning, which\n"
-        "says what is not guaranteed; `--strict` refuses the guest instead. So does a misspelt name.\n"
+        "says what is not guaranteed; `--strict` refuses the guest instead. So does a misspelled name.\n"
         "`served with --aggregates`: without that option it is warned about, and refused with `--strict`.\n\n"
         + table(("flavor", "image", "", "with `--strict`", "meaning, or what is not guaranteed"), rows)
     )
@@ -232,7 +232,7 @@ def commands() -> dict[str, str]:
         "Results go to stdout, messages to stderr. `-o` prints every table as JSON, YAML, CSV or names.\n\n"
         "On a terminal a table fits the width (`COLUMNS` overrides it): it cuts texts, then leaves\n"
         "out columns, and its last line says which and how to see them. In a pipe or a file it is\n"
-        "complete. `NO_COLOR` turns colours off.\n\n" + table(("command", "what it does"), rows)
+        "complete. `NO_COLOR` turns colors off.\n\n" + table(("command", "what it does"), rows)
     )
     found = {
         f"docs/commands/{name}.md": notice
@@ -430,7 +430,7 @@ def nova_page() -> str:
     """Return Nova's page, with the extra specs of flavors too."""
     found: dict[tuple[str, str], list[str]] = {}
     for row in SPECS:
-        served = "honoured" if row.support is Support.SERVED else row.support.value
+        served = "honored" if row.support is Support.SERVED else row.support.value
         found.setdefault((served, row.about), []).append(f"`{row.flavor or row.image}`")
     rows = ((", ".join(each), support, about) for (support, about), each in found.items())
     return between(
@@ -478,7 +478,7 @@ GENERATED: list[tuple[str, Callable[[], str]]] = [
 
 
 def stale(path: Path, text: str) -> str:
-    """Return how a file differs from what it should be; nothing if it does not."""
+    """Return the difference between a file and its expected text; "" if there is none."""
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     difference = difflib.unified_diff(old.splitlines(), text.splitlines(), "file", "code", lineterm="", n=0)
     return "\n".join(list(difference)[:12])

@@ -64,7 +64,7 @@ _PATIENCE = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What there was beside what was before: after the install, while programs ran, and in the end.
+    """The objects added to those before: after the install, while programs ran, and in the end.
 
     ``hindering`` are the objects that `corewise uninstall --check` named before the uninstall.
     """
@@ -97,7 +97,7 @@ def _key(kind: str, metadata: dict[str, Any]) -> Key:
 
 @contextlib.contextmanager
 def timed(say: Callable[[str], None], what: str) -> Iterator[list[str]]:
-    """Say how long the block took, and what it has put into the list."""
+    """Print the time that the block took, and the results it put into the list."""
     results: list[str] = []
     started = time.monotonic()
     yield results

@@ -34,7 +34,7 @@ def draw(command: list[str], printed: str) -> str:
 
 
 def export(console: Console) -> str:
-    """Return what a console has recorded as an SVG; its text is selectable, and it loads no font."""
+    """Return a console's recording as an SVG; its text is selectable, and it loads no font."""
     template = _COMMENT.sub("", _WEB_FONTS.sub("", CONSOLE_SVG_FORMAT))
     return console.export_svg(title="", code_format=template, unique_id="corewise")
 

@@ -89,7 +89,7 @@ class Size:
 
 
 def lines_of(node: ast.stmt | ast.expr) -> int:
-    """Return how many lines a node takes."""
+    """Return the number of lines of a node."""
     return (node.end_lineno or node.lineno) - node.lineno + 1
 
 

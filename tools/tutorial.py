@@ -26,7 +26,7 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Step:
-    """What is pasted, and what the page says it prints."""
+    """The commands to paste, and the output that the page shows."""
 
     commands: str
     output: str | None
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Done:
-    """What a step printed, and its exit code."""
+    """The output of a step, and its exit code."""
 
     step: Step
     text: str
@@ -42,7 +42,7 @@ class Done:
 
     @property
     def problem(self) -> str:
-        """What differs from the page; empty if nothing does."""
+        """The difference from the page; empty if there is none."""
         said = f"pasted:\n{self.step.commands}\nprinted (exit code {self.code}):\n{self.text}"
         if self.step.output is None:
             return "" if self.code == 0 else said

@@ -27,7 +27,7 @@ LARGEST = 250_000
 
 
 def compressed(files: Iterable[Path]) -> int:
-    """Return how many bytes the files have together when a server compresses them."""
+    """Return the total size of the files in bytes when a server compresses them."""
     return sum(len(gzip.compress(each.read_bytes(), mtime=0)) for each in files)
 
 

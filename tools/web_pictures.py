@@ -55,7 +55,7 @@ PALETTE = """(png) => new Promise((done) => {
     };
     image.src = png;
 })"""
-"""The 256 most frequent colours, and which of them each pixel has or is nearest to."""
+"""The 256 most frequent colors, and which of them each pixel has or is nearest to."""
 
 
 def _png(width: int, height: int, palette: Sequence[int], pixels: Sequence[int]) -> bytes:

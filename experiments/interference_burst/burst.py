@@ -39,7 +39,7 @@ interference:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """How the pods come: one each ``between`` seconds; the metrics are asked every ``refresh`` seconds."""
+    """The arrival of pods: one each ``between`` seconds; the metrics are read every ``refresh`` seconds."""
 
     name: str
     between: float
@@ -56,7 +56,7 @@ SLOW = Burst("within four minutes, metrics refreshed every 15 s", between=4.0, r
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What of the arithmetic is used, and how it is called and drawn."""
+    """The parts of the arithmetic in use, with their name and line style."""
 
     name: str
     style: str
@@ -85,7 +85,7 @@ WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of one burst, once all pods run.
+    """The results of one burst, once all pods run.
 
     ``fullest`` has seconds and the pods on the fullest node; ``latency`` (seconds) and ``lost`` (of their
     throughput, 0..1) are means over the pods; ``busy`` counts nodes above BUSY, ``unplaced`` pods left over.
@@ -104,7 +104,7 @@ class Run:
 
 
 class _Scheduler:
-    """What is kept between decisions."""
+    """The state kept between decisions."""
 
     def __init__(self, way: Way, cluster: Cluster, random: np.random.Generator) -> None:
         self._way, self._random = way, random

@@ -35,7 +35,7 @@ _OWN, _PODS = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What really is on a node: bytes/s, seconds, and what its pods lose of their throughput, 0..1."""
+    """The true state of a node: bytes/s, seconds, and its pods' loss of throughput, 0..1."""
 
     used: float
     latency: float
@@ -67,7 +67,7 @@ class Cluster:
         self._noted = [self._columns()] * _KEPT
 
     def states(self) -> list[State]:
-        """Return what really is, of every node."""
+        """Return the true state of every node."""
         traffic = self._profile.memory_bandwidth
         pairs = zip(self._load.tolist(), self.pods.tolist(), strict=True)
         return [state_of(load, pods, traffic) for load, pods in pairs]
@@ -77,12 +77,12 @@ class Cluster:
         self._noted = [*self._noted[1:], self._columns()]
 
     def measured(self) -> Pressure:
-        """Return what Prometheus says now."""
+        """Return the current values from Prometheus."""
         used, latency, cpu = np.mean(self._noted, axis=0) * self._random.normal(1, NOISE, (3, NODES))
         return _pressure(used, latency, cpu)
 
     def seen_before(self, snapshots: int) -> list[Pressure]:
-        """Return what was measured on days before, when loads came and went: what curves are learned from."""
+        """Return measurements of earlier days, when loads came and went: curves are learned from them."""
         return [self._seen_at(self._random.uniform(*_BEFORE, NODES) * CAPACITY) for _ in range(snapshots)]
 
     def _seen_at(self, loads: Values) -> Pressure:

@@ -99,7 +99,7 @@ CPUS = sum(machine.cpus for machine in machines())
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to: shares of all nodes, mean slowdown of placed pods, pods and CPUs without a node."""
+    """The results of a run: shares of all nodes, mean slowdown of placed pods, unplaced pods and CPUs."""
 
     oversubscribed: float
     crowded: float
@@ -117,7 +117,7 @@ class _Node:
     _now: tuple[int, Contention] | None = None
 
     def contention(self) -> Contention:
-        """Return what goes on; pods come and never go, so their number says whether that is still so."""
+        """Return the contention now; pods come and never go, so their number says whether it has changed."""
         if self._now is None or self._now[0] != len(self.pods):
             self._now = len(self.pods), self._contention()
         return self._now[1]
@@ -152,7 +152,7 @@ def arrivals(load: float, seed: int) -> list[Workload]:
 
 
 def configuration(factor: str) -> InterferenceConfiguration:
-    """Return what an operator would write: the measured profiles, and affinities by what waiting costs."""
+    """Return an operator's configuration: the measured profiles, and affinities by what waiting costs."""
     text = _HEADING.format(factor=factor) + "".join(
         _ENTRY.format(
             name=each.name,

@@ -31,12 +31,12 @@ class Workload:
 
     @property
     def use(self) -> MemoryUse:
-        """How each of its CPUs uses memory; what its work needs of the cache was not measured."""
+        """The memory use of each of its CPUs; its work's need of the cache was not measured."""
         return MemoryUse(bandwidth=self.bandwidth / self.cpus)
 
     @property
     def affinity(self) -> int:
-        """How much longer its work takes at 95 % of the bandwidth than on an idle machine, in hundredths."""
+        """The extra time its work takes at 95 % of the bandwidth, over an idle machine, in hundredths."""
         bound = self.use.bound(Memory(bandwidth=1.0, llc=0.0, latency=IDLE_LATENCY))
         return min(100, round(100 * bound * _STEEP))
 

@@ -108,7 +108,7 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[dict[str, Any
 
 
 def _earlier(out: Path | None, key: str) -> list[dict[str, Any]]:
-    """Return what an earlier run left, and make sure that this run can write: hours would be lost."""
+    """Return the results of an earlier run, and check that this run can write: hours would be lost."""
     if out is None:
         return []
     if not out.exists():

@@ -43,7 +43,7 @@ class Replay:
         self.stored = 0
 
     async def run(self) -> None:
-        """Store them until cancelled."""
+        """Store them until canceled."""
         every = sorted(stored.key[1] for stored in self._store.table("nodes").scan())
         names = every[self._skipped :] or every
         due, last = 0.0, time.monotonic()
@@ -79,7 +79,7 @@ def _cut(server: LocalAPIServer, number: int | None = None) -> None:
 
 
 async def _obey(server: LocalAPIServer, replay: Replay) -> None:
-    """Do what standard input says until it ends."""
+    """Obey standard input until it ends."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

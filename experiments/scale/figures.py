@@ -206,7 +206,7 @@ async def _churn(made: Rig, figures: Figures, notes: list[str], seconds: float) 
 
 
 async def _disturbed(made: Rig, figures: Figures, notes: list[str]) -> None:
-    """Under churn, lose watches, change ratios of nodes and restart all; then list all caches anew."""
+    """Under churn, lose watches, change ratios of nodes and restart all; then relist all caches."""
     replaced, failed = made.replaced, made.failures.copy()
     async with made.churning():
         for program in made.programs:
@@ -220,10 +220,10 @@ async def _disturbed(made: Rig, figures: Figures, notes: list[str]) -> None:
         )
     begin = time.monotonic()
     await made.expire_watches()
-    figures["all caches listed anew at once [s]"] = time.monotonic() - begin
+    figures["all caches relisted at once [s]"] = time.monotonic() - begin
     for kind in (MANAGER, SCHEDULER):
         peaks = [peak_rss_mib(each.child.process) for each in made.of(kind)]
-        figures[f"{kind} RSS peak, all caches listed anew [MiB]"] = max(peaks)
+        figures[f"{kind} RSS peak, all caches relisted [MiB]"] = max(peaks)
     notes.append(
         f"rolling restart of all {len(made.programs)}, and as many lost watches, under churn: "
         f"{made.replaced - replaced} pods replaced, {_counted(made.failures - failed)} failed"
@@ -255,7 +255,7 @@ def table(sizes: list[dict[str, Any]]) -> str:
 
 
 def remarks(sizes: list[dict[str, Any]]) -> str:
-    """Show what was noted beside the figures."""
+    """Print the notes beside the figures."""
     return "\n".join(f"- {each['nodes']:,} nodes: {note}" for each in sizes for note in each["notes"])
 
 

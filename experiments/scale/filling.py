@@ -87,7 +87,7 @@ def machines(count: int) -> tuple[Machine, ...]:
 
 
 def topology_of(machine: Machine) -> Topology:
-    """Return how a machine's CPUs are arranged."""
+    """Return the arrangement of a machine's CPUs."""
     return arrangement(machine.cpus, 2 if machine.hyper_threading else 1, machine.numa_nodes, machine.sockets)
 
 
@@ -147,7 +147,7 @@ def _meta(name: str, uid: str, now: str, annotations: Object | None = None) -> O
 
 @lru_cache(maxsize=1)
 def _registered(now: str) -> Object:
-    """Return what nodes have in common, so that they share their images."""
+    """Return the status that nodes have in common, so that they share their images."""
     return fleet.status(now)
 
 

@@ -123,7 +123,7 @@ class RunningProgram:
         )
 
     def check(self) -> None:
-        """See that it runs.
+        """Check that it runs.
 
         Raises:
             ClusterError: if it has ended.
@@ -189,10 +189,10 @@ class Rig:
     """Replacements of pods that failed, by what was said, without the numbers in it."""
     last_refusal: str = ""
     replayed: float = 0.0
-    """Nodes that the API server stores anew in a second."""
+    """The number of nodes that the API server writes again each second."""
 
     def check_programs(self) -> None:
-        """See that all replicas run, except one that is being restarted.
+        """Check that all replicas run, except one that is being restarted.
 
         Raises:
             ClusterError: if one has ended.
@@ -202,7 +202,7 @@ class Rig:
 
     @contextmanager
     def replaying(self, rate: float) -> Iterator[None]:
-        """Have the API server store so many nodes a second anew, and afterwards as many as before."""
+        """Have the API server rewrite so many nodes a second, and afterwards as many as before."""
         before, self.replayed = self.replayed, rate
         self.tell_server(f"replay {rate}")
         try:
@@ -218,7 +218,7 @@ class Rig:
         self.api.stdin.write(f"{line}\n".encode())
 
     async def server_counts(self) -> tuple[int, int]:
-        """Return how many heartbeats the API server has stored by itself, and how many watches it has."""
+        """Return the number of heartbeats that the API server has stored by itself, and of its watches."""
         begin = len(self.server_said("stored"))
         self.tell_server("count")
         async with asyncio.timeout(_ANSWERS_WITHIN):
@@ -389,7 +389,7 @@ class Rig:
         return pod
 
     async def connect(self) -> None:
-        """Get what kube-scheduler shows to the schedulers."""
+        """Read kube-scheduler's certificate for the schedulers."""
         urls = [each.made.url for each in self.of(SCHEDULER)]
         self.extender = await ExtenderCalls.connect(self.client, urls, Pods.OWNED)
 
@@ -423,7 +423,7 @@ class Rig:
                 node = await self.decide(created)
                 begin = begin or time.perf_counter()
                 await self._connected().bind(msgspec.convert(created, PlacedPod, strict=False), node)
-            except ExtenderError as error:  # kube-scheduler queues the pod, too, while nobody answers
+            except ExtenderError as error:  # kube-scheduler queues the pod, too, while no scheduler answers
                 self.retries += 1
                 self.last_refusal = str(error)
                 await asyncio.sleep(_AGAIN_AFTER)
@@ -516,14 +516,14 @@ async def is_set_within(stop: asyncio.Event, seconds: float) -> bool:
 
 
 def kubelet_counters(folder: Folder) -> dict[str, Any]:
-    """Return what the kubelet stand-ins last said of themselves."""
+    """Return the last counters of the kubelet stand-ins."""
     lines = [line for line in folder.log("kubelets").read_text().splitlines() if line.startswith("{")]
     counters: dict[str, Any] = json.loads(lines[-1]) if lines else {}
     return counters
 
 
 def sampled(nodes: int) -> int:
-    """Return how many feasible nodes kube-scheduler looks for (percentageOfNodesToScore 0: adaptive)."""
+    """Return the number of feasible nodes kube-scheduler looks for (percentageOfNodesToScore 0: adaptive)."""
     share = max(5, 50 - nodes // 125)
     return min(nodes, max(100, nodes * share // 100))
 

@@ -116,7 +116,7 @@ def _slope(times: list[float], values: list[float]) -> float:
 
 @dataclass
 class SoakResult:
-    """What happened, and what was read; ``problems`` is empty if the soak is passed."""
+    """The events and the readings; ``problems`` is empty if the soak is passed."""
 
     nodes: int
     pods: int
@@ -143,7 +143,7 @@ class SoakResult:
 
     @classmethod
     def of(cls, written: dict[str, Any]) -> SoakResult:
-        """Return what ``write`` wrote, without its readings."""
+        """Return the result from the output of ``write``, without its readings."""
         named = {each.name: written[each.name] for each in fields(cls) if each.name != "readings"}
         return cls(**named | {"growth": [Growth(**each) for each in written["growth"]]})
 
@@ -230,7 +230,7 @@ def judge_all(result: SoakResult) -> None:
 
 
 def _missed(late: list[Reading], result: SoakResult) -> str:
-    """Say what is missing of the readings of a program in the second half."""
+    """Describe what is missing from the readings of a program in the second half."""
     if not late:
         return "it was not read in the second half"
     if result.ended - late[-1].at > _SILENT * result.period:

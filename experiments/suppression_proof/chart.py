@@ -103,7 +103,7 @@ def _panel(panel: Panel) -> Box:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Where seconds and amounts are drawn."""
+    """The scale of seconds and amounts in the drawing."""
 
     start: float
     end: float

@@ -95,7 +95,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """How the quota followed one jump: seconds, counts, milli-CPU. ``settling`` is None if it never did."""
+    """The quota's response to one jump: seconds, counts, milli-CPU. ``settling`` is None if it never did."""
 
     settling: float | None
     adjustments: int
@@ -112,7 +112,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a run comes to. CPU is in CPU seconds, ``farthest`` in milli-CPU, the shares are 0 to 1."""
+    """The figures of a run. CPU is in CPU seconds, ``farthest`` in milli-CPU, the shares are 0 to 1."""
 
     phases: tuple[Phase, ...]
     writes: int
@@ -226,7 +226,7 @@ _EPOCH = "2026-01-01T00:00:00Z"
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What online load, a share of the machine, does over ``seconds``; phases begin at ``jumps``."""
+    """The course of online load, a share of the machine, over ``seconds``; phases begin at ``jumps``."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""What may hold back offline pods of a simulated machine in a closed loop: the agent, nobody, a wrong idea.
+"""Limits on offline pods of a simulated machine in a closed loop: the agent's, none, and a wrong idea's.
 
 :class:`Agent` is the agent's own code. :class:`CountingOffline` takes what offline pods use for used up, as
 formulas do that go by the node's usage as a whole. With a ratio ``r`` and ``idle`` what online pods leave,
@@ -31,7 +31,7 @@ from corewise_lab.node_cgroups import BEST_EFFORT, MOUNT, PERIOD, read_quota
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What offline pods are held to after a look, in milli-CPU; None is no bound."""
+    """The bound on offline pods after a look, in milli-CPU; None is no bound."""
 
     quota: int | None = None
     target: int | None = None
@@ -50,7 +50,7 @@ Begin = Callable[[Path, Machine, Sequence[QuotaPod]], Holder]
 
 
 class Nobody:
-    """Holds nobody back."""
+    """Limits no pods."""
 
     def look(self, now: float) -> Held:
         return Held()
@@ -89,13 +89,13 @@ def suppressed(
     suppression: SuppressionSettings,
     oversubscription: OversubscriptionSettings | None = None,
 ) -> Begin:
-    """Return what begins an agent with these settings."""
+    """Return a function that begins an agent with these settings."""
     settings = oversubscription or OversubscriptionSettings()
     return lambda root, machine, pods: Agent(root, machine, pods, suppression, settings)
 
 
 def pods_together(root: Path) -> int | None:
-    """Return what the quotas of the offline pods come to, in milli-CPU; None if one of them has none."""
+    """Return the sum of the offline pods' quotas, in milli-CPU; None if one of them has none."""
     pods = (root / MOUNT / BEST_EFFORT).iterdir()
     quotas = [read_quota(root, f"{BEST_EFFORT}/{each.name}") for each in pods if each.is_dir()]
     return None if None in quotas else round(sum(quota or 0.0 for quota in quotas) * 1000)
@@ -140,7 +140,7 @@ class CountingOffline:
 
 
 def counting_offline(*, gently: bool) -> Begin:
-    """Return what begins such a loop."""
+    """Return a function that begins such a loop."""
     return lambda root, machine, _pods: CountingOffline(root, machine, gently=gently)
 
 

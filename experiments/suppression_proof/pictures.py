@@ -38,7 +38,7 @@ def _first(runs: Sequence[Run], scenarios: Sequence[str], *ways: str) -> list[Ru
 
 
 def _followed(run: Run, where: str) -> Panel:
-    """What online and offline pods got, and the quota and its target."""
+    """Return a panel of the CPU that online and offline pods got, and of the quota and its target."""
     curves = [
         _curve(run, "online pods want", "online", lambda sample: sample.online_wanted),
         _curve(run, "offline pods use", "offline", lambda sample: sample.offline),
@@ -50,7 +50,7 @@ def _followed(run: Run, where: str) -> Panel:
 
 
 def _compared(runs: Sequence[Run], where: str) -> Iterator[Panel]:
-    """What offline pods may use by each formula, and what online pods leave."""
+    """Yield panels of the CPU that offline pods may use by each formula, and that online pods leave."""
     for scenario, load in _COMPARED.items():
         shown = _first(runs, [scenario], *_STYLES)
         if len(shown) > 1:

@@ -20,7 +20,7 @@ _FLAGS = {"--print", "--quick", "--own-load"}
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     write: bool
     quick: bool

@@ -1,7 +1,7 @@
 """Runs on this machine's kernel: real busy processes in kubelet's cgroups, the agent's own code.
 
 Every round of a scenario runs online pods alone, beside offline pods held back in each way, and beside
-offline pods that nobody holds back, one after the other; so what online pods lose is told from one stretch
+offline pods without limits, one after the other; so what online pods lose is told from one stretch
 of time. Work done alone is the mean of all rounds.
 """
 
@@ -106,7 +106,7 @@ def machine(*, own_load: bool) -> Iterator[Machine]:
 
 
 def others() -> float:
-    """Return how many CPUs other work uses, in a few seconds in which nothing of ours runs."""
+    """Return the CPUs that other work uses, in a few seconds in which nothing of ours runs."""
     host = HostFiles(Path("/"))
     before, began = read_busy_time(host), time.monotonic()
     time.sleep(OTHERS_FOR)

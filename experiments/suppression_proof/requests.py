@@ -24,7 +24,7 @@ def work(hashes: int) -> None:
 
 
 def hashes_per_second() -> float:
-    """Return how many hashes a second of CPU time is good for."""
+    """Return the number of hashes that take a second of CPU time."""
     began = thread_time()
     work(100_000)
     return 100_000 / (thread_time() - began)

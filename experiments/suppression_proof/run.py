@@ -15,7 +15,7 @@ COUNTING, COUNTING_AT_ONCE = "offline usage counted", "counted, set at once"
 @dataclass(frozen=True, slots=True)
 class Run:
     """A scenario run in one way. ``writes`` counts files written, ``time_lost`` is the part of their CPU time
-    that online pods lost against being alone; None where nobody counted.
+    that online pods lost against being alone; None if it was not counted.
     """
 
     scenario: str

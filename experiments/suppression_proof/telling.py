@@ -21,7 +21,7 @@ _TITLES = {
 
 
 def say(text: str) -> None:
-    """Tell what goes on."""
+    """Print progress to stderr."""
     print(f"# {text}", file=sys.stderr, flush=True)
 
 

@@ -29,7 +29,7 @@ PERIOD = Microseconds(100_000)
 
 @dataclass(slots=True)
 class BenchMachine:
-    """Where the agent finds its machine, and kubelet's hand on it."""
+    """The agent's machine, and kubelet's part on it."""
 
     kind: str
     root: Path

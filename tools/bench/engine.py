@@ -49,7 +49,7 @@ async def measure(counts: tuple[int, ...]) -> list[Row]:
 
 
 def cpus_of(index: int) -> int:
-    """How many CPUs a node has."""
+    """Return the number of CPUs of a node."""
     return _SIZES[index % len(_SIZES)]
 
 
@@ -107,7 +107,7 @@ def _measure(count: int) -> tuple[float, list[Row]]:
 
 
 def _by_plugin(cluster: Cluster, chooser: Engine) -> str:
-    """Say where the time of a decision goes: each plugin asked alone, about the same pods."""
+    """Describe the time of a decision by plugin: each plugin asked alone, about the same pods."""
     snapshot, pods = cluster.snapshot(), [pod(index) for index in range(500)]
     calls: dict[str, Callable[[PodFacts], object]] = {}
     for plugin in chooser.filters:

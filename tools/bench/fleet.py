@@ -54,7 +54,7 @@ def node(index: int) -> dict[str, Any]:
 
 
 def status(heartbeat: str = HEARTBEAT) -> dict[str, Any]:
-    """What a kubelet states: raw amounts, conditions, and the images that make nodes big."""
+    """Return a kubelet's status: raw amounts, conditions, and the images that make nodes big."""
     return {
         "capacity": dict(_RAW),
         "allocatable": dict(_RAW),
@@ -118,7 +118,7 @@ def normalization_config(ratio: str) -> str:
 
 
 def kubelet_review(index: int, now: str) -> bytes:
-    """The review of an amplified node's kubelet stating its raw amounts anew, with fresh heartbeats."""
+    """Return the review of an amplified node's kubelet restating its raw amounts, with fresh heartbeats."""
     name = node_name(index)
     stored = node(index)
     raw = {key: _RAW[key] for key in ("cpu",)}

@@ -160,7 +160,7 @@ def _bind(cluster: Cluster, chooser: Engine, decision: Decision) -> None:
 
 
 def _remembered(cluster: Cluster, chooser: Engine) -> int:
-    """Return what remembered decisions take, made while pods are placed in between."""
+    """Return the memory of remembered decisions, made while pods are placed in between."""
     decisions = Decisions(_REMEMBERED, SYSTEM_CLOCK)
 
     def remember() -> None:
@@ -198,7 +198,7 @@ async def _refreshes(count: int) -> list[Row]:
 
 
 async def _longest_stall() -> float:
-    """Return for how long the event loop did nothing else, until cancelled."""
+    """Return the longest time in which the event loop did nothing else, until canceled."""
     longest, before = 0.0, time.perf_counter()
     try:
         while True:

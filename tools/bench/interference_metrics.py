@@ -100,7 +100,7 @@ async def _copying() -> AsyncIterator[None]:
 
 
 def _looks() -> list[Row]:
-    """What a look at all counters takes, which each scrape of the agent does."""
+    """Measure one reading of all counters, as each scrape of the agent does."""
     collector = Collector(Path("/"), KernelPerf())
     latency = {0: 1e-7}
     collector.read(latency)
@@ -115,7 +115,7 @@ def _looks() -> list[Row]:
 
 
 def _answers() -> list[Row]:
-    """What this machine says to each source: a value, or why there is none."""
+    """Return this machine's answer for each source: a value, or the reason why there is none."""
     collector = Collector(Path("/"), KernelPerf())
     collector.read({})
     readings = collector.read({})

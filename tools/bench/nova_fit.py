@@ -73,7 +73,7 @@ def microseconds(machine: Any, *counts: int) -> float:
 
 
 def main() -> None:
-    """Measure what the other side measures."""
+    """Run the measurement of Nova's own fit."""
     objects.register_all()
     machine = host(NUMA_NODES, CORES)
     answer = hardware.numa_fit_instance_to_host(machine, guest(8), None)

@@ -1,6 +1,6 @@
 """What the rule of amplification costs for one write of nodes/status: in CEL, and in Python.
 
-The write is the steady state: a kubelet that states its raw amounts anew, with fresh heartbeats. In CEL it is
+The write is the steady state: a kubelet that restates its raw amounts, with fresh heartbeats. In CEL it is
 the policy, evaluated by the library that the local API server uses, in C++; kube-apiserver evaluates it in
 Go, so this figure is not what a write costs there. In Python it is the webhook's work between the bytes of a
 review and its answer; the connection and the API server's part come on top.

@@ -105,7 +105,7 @@ def _connection(url: str, trust: ssl.SSLContext) -> http.client.HTTPSConnection:
 
 @dataclass(slots=True)
 class _Calls:
-    """What calls of one verb took: seconds by the clock, and of the scheduler's CPU nanoseconds."""
+    """The cost of the calls of one verb: seconds by the clock, and the scheduler's CPU nanoseconds."""
 
     verb: str
     seconds: list[float] = field(default_factory=list)
@@ -209,7 +209,7 @@ async def _state_topologies(client: Client) -> None:
 
 
 async def _certificate(client: Client, folder: Path) -> ssl.SSLContext:
-    """Return what kube-scheduler shows and trusts, once the scheduler has made it."""
+    """Return the TLS context of kube-scheduler, once the scheduler has made its certificate."""
     async with asyncio.timeout(_CERTIFICATE_WITHIN):
         while True:
             try:

@@ -3,7 +3,7 @@
 The agent is a process of its own, as a user starts it, on this machine's real cgroups, with 100 online pods
 of two containers each and 10 offline ones. In online pods, busy processes follow a curve that jumps between
 20 % and 70 % of the machine at known times; in offline pods they always want more. The reaction counts from
-the jump to when the best-effort cgroup's quota has moved half a step towards its new target: it has to wait
+the jump to when the best-effort cgroup's quota has moved half a step toward its new target: it has to wait
 for the next look, and what that sees is the mean over an interval.
 """
 
@@ -207,7 +207,7 @@ def _curve(jumps: Sequence[_Jump], began: float) -> Iterator[tuple[float, float]
 
 
 async def _watch(tree: KubeletTree, until: float) -> list[tuple[float, int]]:
-    """Return when the quota of the best-effort cgroup was first seen as what, in milli-CPU."""
+    """Return the quotas of the best-effort cgroup, in milli-CPU, with the time each was first seen."""
     seen: list[tuple[float, int]] = []
     while time.monotonic() < until:
         quota = tree.quota(tree.best_effort)
@@ -219,7 +219,7 @@ async def _watch(tree: KubeletTree, until: float) -> list[tuple[float, int]]:
 
 
 def _answered(jump: _Jump, seen: Sequence[tuple[float, int]], least: int) -> float | None:
-    """Return how long after a jump the quota had moved by so much in the right direction."""
+    """Return the seconds after a jump until the quota had moved by so much in the right direction."""
     before = next((milli for at, milli in reversed(seen) if at <= jump.at), seen[0][1])
     for at, milli in seen:
         moved = before - milli if jump.up else milli - before

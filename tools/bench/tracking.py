@@ -72,7 +72,7 @@ async def _beside_nova() -> list[Row]:
 
 
 async def _nova() -> dict[str, float]:
-    """What Nova takes, by name; nothing where it is not installed."""
+    """Return Nova's times, by name; none where it is not installed."""
     python = os.environ.get("COREWISE_NOVA_PYTHON", sys.executable)
     process = await asyncio.create_subprocess_exec(
         python, str(_NOVA), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL

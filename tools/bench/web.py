@@ -39,7 +39,7 @@ _SETTLED = 5.0
 
 
 async def measure(counts: tuple[int, ...]) -> list[Row]:
-    """What the page's server costs at each number of nodes, with ten pods on each."""
+    """Measure the cost of the page's server at each number of nodes, with ten pods on each."""
     rows = []
     for count in counts:
         with tempfile.TemporaryDirectory() as name:

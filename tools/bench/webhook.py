@@ -2,7 +2,7 @@
 
 Requests start on schedule, whether earlier ones are done or not, and latency counts from the moment a request
 was due, so that a stall shows in every request it delays. Each review is an amplified node's kubelet that
-states its raw amounts anew with fresh heartbeats: the steady state, the whole work, of a manager that follows
+restates its raw amounts with fresh heartbeats: the steady state, the whole work, of a manager that follows
 as many nodes as write so often. The generator shares the machine with it; its own scheduling delay is part
 of the figures.
 """
@@ -67,7 +67,7 @@ def _rows(rate: int, size: int, latencies: list[float]) -> list[Row]:
 
 
 async def _webhook(client: Client) -> tuple[str, ssl.SSLContext]:
-    """Where the API server would send node status writes, and what it would trust."""
+    """Return the address that the API server sends node status writes to, and the certificates it trusts."""
     async with asyncio.timeout(_INSTALLED_WITHIN):
         while True:
             for configuration in await client.list(MUTATING_WEBHOOKS):

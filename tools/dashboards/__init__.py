@@ -60,7 +60,7 @@ class Row(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Dashboard(msgspec.Struct, forbid_unknown_fields=True):
-    """What a dashboard answers; ``nodes`` is the metric whose nodes can be chosen, empty if none can."""
+    """A dashboard and its question; ``nodes`` is the metric whose nodes can be chosen, empty if none can."""
 
     title: str
     question: str

@@ -29,7 +29,7 @@ LONGEST_TEST = 600
 
 @dataclass
 class Findings:
-    """What all processes did so far. ``inputs`` and ``steps`` are by file, ``failures`` by test."""
+    """The results of all processes so far. ``inputs`` and ``steps`` are by file, ``failures`` by test."""
 
     lock: Lock = field(default_factory=Lock)
     rounds: int = 0

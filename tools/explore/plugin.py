@@ -27,7 +27,7 @@ _ARGUMENT = re.compile(r"^ {4}(?=\w+=)", re.MULTILINE)
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """What one test did. ``failure`` is what to paste and the error, empty if it passed."""
+    """The result of one test. ``failure`` is what to paste and the error, empty if it passed."""
 
     test: str
     inputs: int
@@ -37,7 +37,7 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take when to stop and where to write."""
+    """Add the options for the end of the run and for the output."""
     group = parser.getgroup("explore")
     group.addoption(
         "--explore-until", type=float, help="begin no test after this time, in seconds since 1970"

@@ -141,12 +141,12 @@ class AgentFleet:
 
     @property
     def reported(self) -> int:
-        """How many nodes' machines are in the API."""
+        """The number of nodes whose machines are in the API."""
         return sum(agent.reported for agent in self._agents.values())
 
     @property
     def unanswered(self) -> int:
-        """How many nodes have quotas that do not follow yet from all that the agents have seen."""
+        """The number of nodes with quotas that do not yet follow from all that the agents have seen."""
         return len(self._unanswered)
 
     def ratio(self, node: str) -> Ratio:
@@ -196,7 +196,7 @@ class AgentFleet:
                     await self._clock.sleep(_POLL)
 
     async def run(self) -> None:
-        """Run all agents until cancelled."""
+        """Run all agents until canceled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._nodes.run())
             tasks.create_task(self._pods.run())
@@ -336,7 +336,7 @@ class NodeSimulations:
         return found
 
     async def run(self) -> None:
-        """Simulate until cancelled."""
+        """Simulate until canceled."""
         now = asyncio.get_running_loop().time
         while True:
             began, pods = now(), self._pods()
@@ -345,7 +345,7 @@ class NodeSimulations:
             await asyncio.sleep(max(0.0, began + _PERIOD - now()))
 
     def now(self, name: str, pods: Sequence[BoundPod]) -> tuple[NodeTree, Moment]:
-        """Return what the containers of a node get at this moment, also of one that is not simulated."""
+        """Return the CPU that a node's containers get now, even on a node that is not simulated."""
         if running := self._running.get(name):
             simulation = running.simulation
             return simulation.tree, simulation.at(simulation.now).beside

@@ -149,7 +149,7 @@ class LocalCluster:
         return [pod for pod in self._bound_pods() if pod.status.phase == "Failed"]
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """What has to run as long as the cluster does."""
+        """The loops that run as long as the cluster does."""
         kubelets = [self._nodes.run, self._pods.run, self.kubelets.run, self._reconciler.run]
         return [*kubelets, self._run_agents, self.scheduler.run]
 
@@ -213,7 +213,7 @@ class LocalCluster:
         return len(pods)
 
     async def rearrange(self) -> None:
-        """Delete the online pods of the groups; ``fill`` creates and places them anew."""
+        """Delete the online pods of the groups; ``fill`` creates and places them again."""
         groups = {group.name for group in self.plan.groups if not group.offline}
         every = (pod.metadata for pod in self.scheduler.state.pods.items.values())
         await self._delete_pods(
@@ -222,7 +222,7 @@ class LocalCluster:
         self._group_pods = GroupPods(self.plan)
 
     async def try_rejected(self) -> None:
-        """Create the plan's pods anew that kubelets rejected: some fit on amplified nodes only."""
+        """Recreate the plan's pods that kubelets rejected: some fit on amplified nodes only."""
         rejected = {(pod.metadata.namespace, pod.metadata.name) for pod in self.rejected}
         again = [pod for pod in self.plan.pods if _key(pod) in rejected]
         await self._delete_pods([_key(pod) for pod in again])
@@ -334,7 +334,7 @@ class LocalCluster:
         return pending
 
     async def _verdicts(self) -> dict[str, Verdict]:
-        """Return what Warning Events say about the nodes, the last one of each."""
+        """Return the last Warning Event of each node."""
         events = await self.client.list(EVENTS, field_selector="involvedObject.kind=Node,type=Warning")
         ordered = sorted(events.items, key=lambda event: event.last_timestamp or "")
         return {event.involved_object.name: Verdict(event.reason, event.message) for event in ordered}

@@ -10,7 +10,7 @@ undisturbed, that is with the cache it wants and idle memory (:class:`MemoryUse`
     m   the part of its time in which it waits for memory; so much longer it takes when latency doubles
 
 **Cache.** If all want more than ``C``, each is displaced by what the others bring in: shares ``o`` are by
-traffic, nobody above what it wants (water-filling). Of the share that it would have alone it has lost
+traffic, none above what its user wants (water-filling). Of the share that it would have alone it has lost
 
     lost = 1 - o / min(w, C)
 
@@ -28,7 +28,7 @@ on others:
     stretch = 1 + m x (L(u) - 1) + s x lost x L(u)
 
 A stretched container does less and so fetches less: ``u`` follows from the stretches and they from ``u``.
-Traffic falls as ``u`` rises, so the two agree at one ``u``, which is below 1: nobody gets what the machine
+Traffic falls as ``u`` rises, so the two agree at one ``u``, which is below 1: no user gets what the machine
 does not have. *Slowdown* is ``1 - 1 / stretch``, the part of its throughput that a busy container loses.
 
 Where ``m`` is not stated, it is what Little's law makes of the traffic: ``b x l / (P x LINE)``, at most 1.
@@ -80,7 +80,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """How a type of workload uses memory, undisturbed; see the module."""
+    """A type of workload's use of memory, undisturbed; see the module."""
 
     bandwidth: float
     llc: float = 0.0
@@ -104,7 +104,7 @@ class MemoryUse:
         return self.bandwidth + self.cache_sensitivity * lost * MISSED * LINE / memory.latency
 
     def stretch(self, memory: Memory, lost: float, used: float) -> float:
-        """Return how much longer its work takes than undisturbed."""
+        """Return the factor by which its work takes longer than undisturbed."""
         loaded = growth(used)
         return 1 + self.bound(memory) * (loaded - 1) + self.cache_sensitivity * lost * loaded
 
@@ -167,7 +167,7 @@ def contend(
 
 
 def cache_shares(memory: Memory, uses: Mapping[int, MemoryUse], work: WorkByContainer) -> dict[int, float]:
-    """Return how much of the cache each user has; who does no work has none."""
+    """Return each user's share of the cache; a user that does no work has none."""
     users = [user for user in uses if work[user] > 0]
     wants = [uses[user].llc for user in users]
     weights = [max(_LEAST_TRAFFIC, work[user] * uses[user].traffic(memory, 1.0)) for user in users]

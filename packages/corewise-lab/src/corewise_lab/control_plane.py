@@ -251,7 +251,7 @@ async def ensure_namespace(client: Client, name: str) -> None:
 
 
 def acting_as(kubeconfig: Path, user: str, groups: list[str], target: Path) -> None:
-    """Write a kubeconfig that is another one, acting as somebody else (``kubectl --as``)."""
+    """Write a copy of a kubeconfig that acts as another user (``kubectl --as``)."""
     document = msgspec.json.decode(kubeconfig.read_bytes())
     for entry in document["users"]:
         entry["user"] |= {"as": user, "as-groups": groups}
@@ -265,7 +265,7 @@ _POLL = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Where a run keeps its kubeconfigs and logs, and, if it is to be kept, the API server's state."""
+    """The folder of a run's kubeconfigs and logs, and, if it is to be kept, of the API server's state."""
 
     path: Path
     state: Path | None = None

@@ -54,7 +54,7 @@ AmountTexts = dict[str, str | int]
 
 
 class _Struct(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """camelCase on the wire; fields that nobody reads are passed over."""
+    """camelCase on the wire; unknown fields are skipped."""
 
 
 class Metadata(_Struct, frozen=True):
@@ -67,7 +67,7 @@ class Metadata(_Struct, frozen=True):
 
 
 class DumpedNodeStatus(_Struct, frozen=True):
-    """What the node offers."""
+    """The amounts that the node offers."""
 
     capacity: AmountTexts = {}
     allocatable: AmountTexts = {}
@@ -321,7 +321,7 @@ def _raw(node: Item[DumpedNode], annotation: str, in_status: AmountTexts) -> Amo
 
 
 def _user_metadata(node: Item[DumpedNode]) -> NodeMetadata | None:
-    """Return what a user wrote about corewise on a node, or None."""
+    """Return the user's own annotations and labels about corewise on a node, or None."""
     annotations, own = node.object.metadata.annotations, {}
     if AMPLIFICATION_ORIGINAL in annotations:
         if annotations[AMPLIFICATION_ORIGINAL] != "{}":

@@ -2,7 +2,7 @@
 
 What weights, quotas and CPU sets come to over a few periods. Every cgroup has a weight ``w``, a quota ``q``
 (in CPUs; infinite without one) and maybe a CPU set; those without children (*leaves*) want ``d`` CPUs. Where
-nobody is confined to some CPUs, the ``C`` CPUs are one pool, and
+no leaf is confined to some CPUs, the ``C`` CPUs are one pool, and
 
     cap(leaf)  = min(q, d)
     cap(group) = min(q, sum of cap(child))
@@ -10,14 +10,14 @@ nobody is confined to some CPUs, the ``C`` CPUs are one pool, and
     time(child) = min(cap(child), w x level)      one level for the children of a group, such that
     sum of time(child) = time(group)              (water-filling)
 
-So nobody is above its cap, no CPU idles that somebody may use, and where time is short, shares are by weight,
+So no share is above its cap, no CPU idles that a leaf may use, and where time is short, shares are by weight,
 level by level: the children of a slice share what the slice has. *Refused* is what a cgroup's own quota kept
 from it: ``wants - q`` where it has all of ``q``, with ``wants`` the caps below it.
 
 CPU sets make several *pools*: CPUs that the same leaves may use. They are divided one after the other as
 above, those with the fewest users first, each leaf looking there for what it still wants; weights count
 within a pool. So a leaf that may go elsewhere leaves the CPUs that others are confined to, as load balancing
-does, and still no CPU idles that somebody may use. A cgroup's set counts within that of its parent; one that
+does, and still no CPU idles that a leaf may use. A cgroup's set counts within that of its parent; one that
 leaves nothing is the parent's.
 """
 
@@ -34,7 +34,7 @@ _ROUNDS = 60
 
 
 def crossing(excess: Callable[[float], tuple[float, T]], low: float, high: float, close: float) -> T:
-    """Return what comes with the zero of a continuous falling function between two bounds.
+    """Return the companion value at the zero of a continuous falling function between two bounds.
 
     ``excess`` returns its value and what comes with it. A value within ``close`` of zero counts as zero. If
     there is no zero, what comes with the bound that is nearer to one is returned.
@@ -95,7 +95,7 @@ class Tree:
         self.pools = tuple(self._pools(cpus))
 
     def reach(self, leaf: int) -> float:
-        """Return how many CPUs a leaf may use."""
+        """Return the number of CPUs a leaf may use."""
         return float(sum([pool.size for pool in self.pools if leaf in pool.leaves]))
 
     def _add(self, cgroup: Cgroup, allowed: frozenset[int] | None) -> int:
@@ -144,7 +144,7 @@ def divide_pool(
 
 
 def refused(tree: Tree, wants: Mapping[int, float], time: Sequence[float]) -> list[float]:
-    """Return what quotas refused, where ``time`` was had and ``wants`` were the wants of the leaves."""
+    """Return the CPU time denied by quotas, given the leaves' ``wants`` and the ``time`` used."""
     raw = _caps(tree, wants, None)[1]
     return [
         wanted - cgroup.quota if wanted > cgroup.quota and had >= cgroup.quota * (1 - _LEAST) else 0.0
@@ -155,7 +155,7 @@ def refused(tree: Tree, wants: Mapping[int, float], time: Sequence[float]) -> li
 def _caps(
     tree: Tree, wants: Mapping[int, float], used: Sequence[float] | None
 ) -> tuple[list[float], list[float]]:
-    """Return what each cgroup can use, and what it could without a quota of its own."""
+    """Return the CPU that each cgroup can use, and the CPU it could use without a quota of its own."""
     count = len(tree.cgroups)
     raw, caps = [0.0] * count, [0.0] * count
     for index in range(count - 1, -1, -1):
@@ -167,7 +167,7 @@ def _caps(
 
 
 def water_fill(caps: Sequence[float], weights: Sequence[float], total: float) -> list[float]:
-    """Divide ``total`` by weight, nobody above its cap, nothing left over that somebody could use.
+    """Divide ``total`` by weight; cap each share, and redistribute what is left.
 
     Weights must be positive; a cap may be infinite.
     """

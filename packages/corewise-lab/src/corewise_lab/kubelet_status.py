@@ -1,6 +1,6 @@
 """What a kubelet writes into the status of its node and its pods, and in which form it sends it. Pure.
 
-Every period: take the node as cached, compute the whole status anew from the
+Every period: take the node as cached, recompute the whole status from the
 machine (raw amounts; conditions with a fresh ``lastHeartbeatTime``), and if anything but heartbeats
 differs, or the last report is too old, send the *difference* to ``nodes/status`` as a strategic merge
 patch. On an amplified node the cached amounts are never the raw ones, so something always differs.
@@ -81,7 +81,7 @@ def compute_status(
 def _conditions(
     cached: Sequence[Mapping[str, Any]], now: str, pressure: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return all conditions in their cached order: the kubelet's own anew, those of others untouched."""
+    """Return all conditions in their cached order: the kubelet's own recomputed, others untouched."""
     wanted: dict[str, dict[str, Any]] = {}
     for kind, healthy, *texts in _HEALTHY:
         status, (reason, message) = ("True", _UNDER_PRESSURE[kind]) if kind in pressure else (healthy, texts)
@@ -191,14 +191,14 @@ def _map_difference(old: Any, new: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why the kubelet does not run a pod."""
+    """The kubelet's reason for not running a pod."""
 
     reason: str
     message: str
 
 
 def admit(need: Need, others: Collection[Need], allocatable: Mapping[str, str]) -> Rejection | None:
-    """Return why a pod does not fit beside the others, or None if it does."""
+    """Return the reason why a pod does not fit beside the others, or None if it does."""
     used = Counter({"pods": len(others)})
     for each in others:
         used.update(each)

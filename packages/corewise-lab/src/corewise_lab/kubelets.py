@@ -100,7 +100,7 @@ SIMULATED_PODS: Resource[SimulatedPod] = PODS.typed(SimulatedPod)
 
 
 def need_of(pod: BoundPod) -> Need:
-    """Return what a pod takes of its node."""
+    """Return the amounts that a pod takes of its node."""
     demand = demand_of(pod)
     containers = tuple(running_containers(pod))
     return {
@@ -165,7 +165,7 @@ class PodReconciler:
             self._queue.put_nowait(key)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until canceled."""
         async with asyncio.TaskGroup() as self._tasks:
             for _ in range(_WORKERS):
                 self._tasks.create_task(self._work())
@@ -278,7 +278,7 @@ class Periods:
 
 @dataclass
 class KubeletCounters:
-    """What the kubelet stand-ins have done so far."""
+    """The work of the kubelet stand-ins so far."""
 
     status_patches: int = 0
     status_patches_stored: int = 0
@@ -420,7 +420,7 @@ class KubeletFleet:
                 tasks.create_task(self._in_turn(kubelet.register))
 
     async def run(self) -> None:
-        """Report status and renew leases until cancelled."""
+        """Report status and renew leases until canceled."""
         async with asyncio.TaskGroup() as tasks:
             for kubelet in self.kubelets.values():
                 report, renew = partial(self._report, kubelet), partial(self._renew, kubelet)

@@ -1,6 +1,6 @@
 """CPU facts from a node's labels, where no agent states them: a table by instance type, NFD or any label.
 
-A CPU model is never guessed: it comes from a row that somebody wrote (``cpuFacts`` of a scenario), found by
+A CPU model is never guessed: it comes from a row that a user wrote (``cpuFacts`` of a scenario), found by
 the first selector that fits:
 
     instanceType  the label node.kubernetes.io/instance-type; a shell pattern, such as ``m5.*``; an empty text
@@ -40,7 +40,7 @@ _MOST_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class NFDModel:
-    """What NFD says about the model: ``AMD``, 25, 17 is a Genoa (EPYC 9004)."""
+    """The CPU model in NFD's labels: ``AMD``, 25, 17 is a Genoa (EPYC 9004)."""
 
     vendor: str
     family: int

@@ -21,7 +21,7 @@ from enum import StrEnum
 
 
 class Shape(StrEnum):
-    """How a load goes from its low to its high end."""
+    """The way a load goes from its low to its high end."""
 
     WAVE = "wave"
     SQUARE = "square"
@@ -50,7 +50,7 @@ class Load:
         return self.low + (self.high - self.low) * self._part(seconds / self.period)
 
     def _part(self, periods: float) -> float:
-        """Return how far towards its high end the load is after so many periods, 0 to 1."""
+        """Return the position between low end (0) and high end (1) after so many periods."""
         if self.shape is Shape.SQUARE:
             return 1.0 if periods % 1.0 >= 0.5 else 0.0
         if self.shape is Shape.RAMP:

@@ -89,7 +89,7 @@ class LocalScheduler:
 
     @property
     def pending(self) -> int:
-        """How many pods have no node."""
+        """The number of pods without a node."""
         return len(self._queue)
 
     async def have_seen(self, nodes: Iterable[KubeObject]) -> None:
@@ -117,7 +117,7 @@ class LocalScheduler:
         self._awake.set()
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
+        """Schedule until canceled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.state.caches.run())
             group.create_task(self._events.run())

@@ -29,7 +29,7 @@ memory.current, memory.stat            of the best-effort slice: its pods' memor
 =====================================  =================================================================
 
 A container's working set is ``WORKING_SET`` of the memory it requests, from its first moment to its last; a
-tenth of the machine's memory is page cache that nobody has used lately. ``throttled_usec`` counts CPU time
+tenth of the machine's memory is page cache that has not been used lately. ``throttled_usec`` counts CPU time
 that was wanted, where a kernel counts how long threads waited.
 
 What machines of one shape share of /proc they go on sharing; a machine whose counters are written gets files
@@ -129,7 +129,7 @@ def _files(machine: Machine) -> Iterator[tuple[str, object]]:
     places = _places(machine)
     yield "proc/meminfo", f"MemTotal:       {machine.memory // KIBI} kB"
     if machine.model is None:
-        # Nobody knows this CPU: what cannot be read is reported as missing, not as a model named so.
+        # This CPU is unknown: what cannot be read is reported as missing, not as a model named so.
         yield "proc/cpuinfo/unknown", ""
     else:
         yield "proc/cpuinfo", _cpuinfo(machine.model)

@@ -37,7 +37,7 @@ other there (:mod:`corewise_lab.contention`): with ``stretch_i``, work takes so 
 and the step is the fixed point of this too.
 
 Pure and deterministic: the same tree and demand give the same numbers, and a step knows nothing of the one
-before. Not modelled: NUMA, frequency that depends on load, the cost of a switch, the time a thread waits for
+before. Not modeled: NUMA, frequency that depends on load, the cost of a switch, the time a thread waits for
 a CPU although there is enough for all, a core whose two threads are in different pools.
 """
 
@@ -87,7 +87,7 @@ class Moment:
 
 
 def moment(tree: Tree, demand: Mapping[int, float], threads: ThreadSpeeds) -> Moment:
-    """Return what all cgroups get. ``demand`` is in baseline CPUs, by the index of the leaf."""
+    """Return the CPU that all cgroups get. ``demand`` is in baseline CPUs, by the index of the leaf."""
     left, speeds = dict(demand), dict.fromkeys(demand, threads.lone)
     time = compute = [0.0] * len(tree.cgroups)
     for pool in tree.pools:
@@ -107,7 +107,7 @@ def moment_with_memory(
     memory: Memory,
     uses: Mapping[int, MemoryUse],
 ) -> Moment:
-    """Return what all cgroups get where leaves contend for memory as their ``uses`` say."""
+    """Return the CPU that all cgroups get where leaves contend for memory as their ``uses`` say."""
 
     def stretched(by: Stretches) -> Moment:
         longer = {leaf: wanted * by.get(leaf, 1.0) for leaf, wanted in demand.items()}

@@ -1,4 +1,4 @@
-"""Simulated machines, and how fast their CPUs are: a catalogue of real CPU models with assumed speeds.
+"""Simulated machines, and how fast their CPUs are: a catalog of real CPU models with assumed speeds.
 
 A machine is a value: how many CPUs of which model, how they are arranged, what the kubelet reserves. From it
 follow the CPU facts, the raw capacity as the kubelet computes it, and the NUMA nodes. ``model`` is None where
@@ -52,7 +52,7 @@ class CPUModel:
         return self.core_speed * gain * (self.thread_share if hyper_threading else 1.0)
 
     def threads(self, *, hyper_threading: bool, turbo: bool) -> ThreadSpeeds | None:
-        """Return how fast its threads are, with idle and with busy siblings; None if unknown."""
+        """Return the speeds of its threads, with idle and with busy siblings; None if unknown."""
         nominal = self.speed(hyper_threading=hyper_threading, turbo=turbo)
         lone = self.speed(hyper_threading=False, turbo=turbo)
         return None if nominal is None or lone is None else ThreadSpeeds(lone, nominal)
@@ -130,14 +130,14 @@ class Machine:
 
     @property
     def threads(self) -> ThreadSpeeds | None:
-        """How fast its hardware threads are, with idle and with busy siblings; None if unknown."""
+        """The speeds of its hardware threads, with idle and with busy siblings; None if unknown."""
         if self.model is None:
             return None
         return self.model.threads(hyper_threading=self.hyper_threading, turbo=self.turbo)
 
     @property
     def memory_system(self) -> Memory | None:
-        """What containers contend for in memory; None if unknown."""
+        """The memory resources that containers contend for; None if unknown."""
         return Memory(float(self.memory_bandwidth), float(self.llc)) if self.memory_bandwidth else None
 
     @property
@@ -191,5 +191,5 @@ class Machine:
 
     @property
     def numa_nodes(self) -> int:
-        """How many NUMA nodes it has."""
+        """The number of NUMA nodes."""
         return max(1, min(self.cpus, self.sockets * self.numa_per_socket))

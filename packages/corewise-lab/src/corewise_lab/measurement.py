@@ -83,7 +83,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What a machine delivered over a window, in baseline CPUs, averaged over its steps."""
+    """The compute of a machine over a window, in baseline CPUs, averaged over its steps."""
 
     compute: float
     per_requested: float | None
@@ -148,7 +148,7 @@ class Colocation:
 
     @property
     def stretch(self) -> float | None:
-        """How much more CPU time online work takes beside offline pods; None without online work."""
+        """The share of extra CPU time that online work takes beside offline pods; None if it did no work."""
         if min(self.work, self.work_alone, self.online_alone) <= 0:
             return None
         return max(0.0, (self.online / self.work) / (self.online_alone / self.work_alone) - 1)
@@ -164,7 +164,7 @@ class Colocation:
 
 
 def of_account(account: PodTotals, offers: Sequence[int]) -> Colocation:
-    """Return what an account comes to. ``offers`` are those made in its time, in milli-CPU."""
+    """Return the averages of an account. ``offers`` are those made in its time, in milli-CPU."""
     seconds = account.seconds or 1.0
     return Colocation(
         cpus=float(account.cpus),
@@ -205,7 +205,7 @@ OFFLINE_WEIGHT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one of the manager's Warning Events says about a node."""
+    """One of the manager's Warning Events about a node."""
 
     reason: str
     message: str
@@ -261,7 +261,7 @@ class ClusterMeasurement:
 
     @property
     def pods_by_node(self) -> Mapping[str, tuple[int, int]]:
-        """How many pods each node has, and what they request."""
+        """The number of pods on each node, and the sum of their requests."""
         return {node.name: (node.pods, node.requested) for node in self.nodes}
 
 

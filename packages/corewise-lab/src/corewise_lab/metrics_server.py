@@ -29,7 +29,7 @@ _BAD_REQUEST = 400
 
 
 class MetricsHistory:
-    """What was seen of the nodes, and averages of it. ``now`` is Unix time."""
+    """Measurements of the nodes, and averages of them. ``now`` is Unix time."""
 
     def __init__(
         self, window: float, states: Callable[[], Mapping[str, MemoryState]], now: Callable[[], float]
@@ -41,7 +41,7 @@ class MetricsHistory:
         self.nodes: tuple[str, ...] = ()
 
     def look(self) -> None:
-        """See how nodes are now, and forget what no window reaches any more."""
+        """Record the state of the nodes, and forget what no window reaches any more."""
         states, now = self._states(), self._now()
         self.nodes = tuple(states)
         self._looks.append((now, series(states.values())))

@@ -1,7 +1,7 @@
 """The cgroups of pods on a simulated machine, as kubelet and its runtime make them (v2, systemd driver).
 
-Of online pods only those that kubelet bounds are made, with ``cpu.max`` and CPU sets alone: of all others
-nobody reads anything, and a container without a cgroup here is an unlimited one with kubelet's weight.
+Of online pods only those that kubelet bounds are made, with ``cpu.max`` and CPU sets alone: no program
+reads those of the others, and a container without a cgroup here is an unlimited one with kubelet's weight.
 Offline pods and the slice that they are in have all that an agent reads and writes there. What is read back
 is what the agent has made of them.
 
@@ -14,7 +14,7 @@ tree too, and where there is none, kubelet's: with ``shares(r) = r milli-CPU x
     burstable   by the sum of its pods                 best effort   1
 
 Guaranteed pods stand beside the two slices. A pod that owns CPUs (``resource-status``) is confined to them,
-and all others to the CPUs that nobody owns, if any are left.
+and all others to the CPUs without an owner, if any are left.
 
 A container's demand is its load times what it requests, in baseline CPUs: for an offline pod that is its
 batch CPU, for a pod that requests no CPU at all its limit.
@@ -153,7 +153,7 @@ def remove_cgroups(root: Path, pod: BoundPod) -> None:
 
 
 def read_quota(root: Path, cgroup: str) -> float | None:
-    """Return how many CPUs a cgroup may use at most; None is unlimited, or no such cgroup."""
+    """Return the largest number of CPUs a cgroup may use; None is unlimited, or no such cgroup."""
     quota, *period = _read(root, cgroup, "cpu.max") or ("max",)
     return None if quota == "max" else int(quota) / int(period[0])
 
@@ -243,7 +243,7 @@ class ContainerTask:
         return self.pod.qos is QOSClass.BEST_EFFORT
 
     def demand(self, seconds: float) -> float:
-        """Return what it wants at a time, in baseline CPUs."""
+        """Return its demand at a time, in baseline CPUs."""
         return self.container.requested * self.container.load.at(seconds, self.pod.phase)
 
 
@@ -257,7 +257,7 @@ class NodeTree:
 
     @property
     def memory_uses(self) -> dict[int, MemoryUse]:
-        """How those of its leaves use memory of which it is known."""
+        """The known memory use of its leaves."""
         return {task.leaf: use for task in self.tasks if (use := task.container.memory_use) is not None}
 
 

@@ -152,7 +152,7 @@ class MemoryWatch:
         self._label = label
 
     def states(self) -> dict[str, MemoryState]:
-        """Return how memory is used now, by node."""
+        """Return the current memory use, by node."""
         pods = by_node(self._pods()) if self._machines else {}
         states = {
             machine.name: memory_state(
@@ -164,7 +164,7 @@ class MemoryWatch:
 
 
 def series(states: Iterable[MemoryState]) -> Mapping[str, Measures]:
-    """Return what is measured of nodes in these states, in base units, by column of a pressure."""
+    """Return the measurements of nodes in these states, in base units, by column of a pressure."""
     every = tuple(states)
     columns = {
         "memorybandwidth_used": [state.used for state in every],

@@ -37,7 +37,7 @@ UNKNOWN_SPEED = ThreadSpeeds(1.0, 1.0)
 
 @dataclass(slots=True)
 class PodTotals:
-    """What pods got over a time. CPU in CPU seconds, work in baseline CPU seconds, both by container."""
+    """CPU and work of pods over a time: CPU seconds, and baseline CPU seconds, both by container."""
 
     seconds: float = 0.0
     cpus: int = 0
@@ -106,11 +106,11 @@ class NodeSimulation:
         self.read()
 
     def read(self) -> None:
-        """Read quotas and weights anew, after they were written."""
+        """Reread quotas and weights, after they were written."""
         self.tree: NodeTree = read_tree(self._root, self._pods, self.machine.cpus)
 
     def begin_account(self) -> None:
-        """Begin to count anew."""
+        """Reset the counts."""
         self.account = PodTotals(cpus=self.machine.cpus)
 
     def advance(self, seconds: float) -> None:
@@ -132,7 +132,7 @@ class NodeSimulation:
         return taken
 
     def at(self, seconds: float) -> Step:
-        """Return what all containers get at a time, under the quotas last read."""
+        """Return the CPU that all containers get at a time, under the quotas last read."""
         demand = {task.leaf: task.demand(seconds) for task in self.tree.tasks}
         beside = self._moment(demand)
         online = {task.leaf: demand[task.leaf] for task in self.tree.tasks if not task.offline}

@@ -85,7 +85,7 @@ def load_openb(nodes: Path, pods: Path, config: Mapping[str, str]) -> Plan:
 
 
 def model_note(machines: tuple[Machine, ...]) -> str:
-    """Say which CPU models were assigned."""
+    """Describe the CPU models that were assigned."""
     models = Counter(machine.model.name for machine in machines if machine.model)
     mix = ", ".join(f"{count} {name}" for name, count in models.most_common())
     return f"the trace names no CPU models; they are assigned by a machine's number of CPUs: {mix}"

@@ -55,7 +55,7 @@ class SceneHost:
 
     @property
     def name(self) -> str:
-        """What it is called, in Placement too."""
+        """Its name, in Placement too."""
         return self.machine.name
 
 
@@ -134,7 +134,7 @@ LATER_GUESTS = (
 
 @dataclass(frozen=True)
 class HostReport:
-    """What a host offers, and whether one of its cores has several threads."""
+    """A host's offer, and whether one of its cores has several threads."""
 
     name: str
     inventories: dict[str, Inventory]
@@ -143,7 +143,7 @@ class HostReport:
 
 @dataclass(frozen=True)
 class GuestReport:
-    """What became of a guest."""
+    """The outcome for a guest."""
 
     guest: SceneGuest
     query: str
@@ -152,7 +152,7 @@ class GuestReport:
 
 @dataclass(frozen=True)
 class UpgradeReport:
-    """What holds VCPU and PCPU of the old host, before and after: total and held of each."""
+    """The total and the used VCPU and PCPU of the old host, before and after."""
 
     nova_conf: str
     before: dict[str, tuple[int, int]]
@@ -280,7 +280,7 @@ def kept(folder: Path, client: PlacementClient) -> CloudReport:
 
 
 def _offered(host: ComputeHost, client: PlacementClient) -> HostReport:
-    """Return what Placement says that a host offers."""
+    """Return a host's offer according to Placement."""
     found = client.find_provider(host.name)
     inventories = dict(found.inventories) if found is not None else {}
     return HostReport(host.name, inventories, host.machine.topology.hyper_threading)

@@ -10,7 +10,7 @@ seen:
 
 - every node's allocatable stays amplified, although its kubelet goes on stating raw amounts;
 - plain pods are placed at the same rate: nothing of ours is on their path;
-- pods that own CPUs wait while nobody answers, and get their CPUs afterwards, no CPU twice.
+- pods that own CPUs wait while no scheduler answers, and get their CPUs afterwards, no CPU twice.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ STREAMS = (PodStream(PLAIN, 0.2, 10.0, 500), PodStream(OWNER, 2.0, 30.0, 2000, "
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """How many seconds everything runs, is away, and runs again."""
+    """The seconds during which everything runs, is away, and runs again."""
 
     before: float = 30.0
     away: float = 60.0
@@ -84,7 +84,7 @@ class Phases:
 
 @dataclass
 class Phase:
-    """What happened in one phase.
+    """The events of one phase.
 
     ``kubelet_writes`` and ``refused``: statuses with raw amounts that kubelets sent, and requests of theirs
     that failed. ``raw_seen``: states of nodes that had other CPU than the node's ratio and its owned CPUs
@@ -109,7 +109,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class OutageReport:
-    """What was killed, the three phases, and how many pods that own CPUs still wait for a node at the end."""
+    """The killed programs, the three phases, and the number of CPU-owning pods still waiting at the end."""
 
     nodes: int
     killed: tuple[str, ...]
@@ -154,7 +154,7 @@ class Witness:
 
     @property
     def waiting(self) -> int:
-        """How many pods that own CPUs have no node."""
+        """The number of CPU-owning pods without a node."""
         pods = self.pods.items.values()
         return sum(each.metadata.labels.get(_APP) == OWNER and not each.spec.node_name for each in pods)
 

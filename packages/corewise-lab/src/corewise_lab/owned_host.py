@@ -44,7 +44,7 @@ _DOMAIN = f"""
 
 @dataclass(frozen=True)
 class OwnerReport:
-    """What happened on the host.
+    """The events on the host.
 
     ``pins``: guest CPU -> host CPU, as libvirt has it while the domain runs. ``held`` and ``left``: PCPU in
     Placement, while the guest is there and after its domain is gone. ``changes``: what the agent did.

@@ -75,7 +75,7 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeMetadata:
-    """What a user had written on a node about corewise, set aside while it is off, and put back with it."""
+    """A user's metadata about corewise on a node, set aside while it is off, and put back with it."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)

@@ -73,7 +73,7 @@ def parse_memory_use(text: str) -> MemoryUse | None:
 
 
 def print_memory_use(use: MemoryUse) -> str:
-    """Write how memory is used as the annotation has it."""
+    """Format a memory use for the annotation."""
     bound = "" if use.memory_bound is None else f",memoryBound={use.memory_bound:g}"
     return (
         f"bandwidth={use.bandwidth:.0f},llc={use.llc:.0f},cacheSensitivity={use.cache_sensitivity:g}{bound}"
@@ -81,22 +81,22 @@ def print_memory_use(use: MemoryUse) -> str:
 
 
 def memory_use_of(annotations: Mapping[str, str]) -> MemoryUse | None:
-    """Return how each container of a pod uses memory; None where nothing is known."""
+    """Return the memory use of each container of a pod; None if it is unknown."""
     return parse_memory_use(annotations.get(SIMULATED_MEMORY_USE, ""))
 
 
 def load_of(annotations: Mapping[str, str], *, limited: bool) -> Load:
-    """Return what a pod is asked to do."""
+    """Return the load of a pod."""
     return parse_load(annotations.get(SIMULATED_LOAD, "")) or (BUSY if limited else STEADY)
 
 
 def phase_of(name: str) -> float:
-    """Return where in its period a pod starts: a hash of its name, so the same in every run."""
+    """Return the point in its period at which a pod starts: a hash of its name, so the same in every run."""
     return zlib.crc32(name.encode()) / 2**32
 
 
 def amount_of(container: Container, resource: str) -> int:
-    """Return what a container requests of a resource, in its unit, or else its limit."""
+    """Return a container's request for a resource, in its unit, or else its limit."""
     amounts = {**container.resources.limits, **container.resources.requests}
     try:
         return Quantity.parse(amounts.get(resource, "0")).units
@@ -164,7 +164,7 @@ def _memory(amount: int) -> str:
 
 
 def copies_to_fill(group: PodGroup, schedulable_milli: int, raw_milli: int) -> int:
-    """Return how many pods of the group there should be with so much CPU; offline pods go by raw CPU."""
+    """Return the number of pods the group should have with so much CPU; offline pods go by raw CPU."""
     if group.fill <= 0:
         return group.replicas
     return math.floor((raw_milli if group.offline else schedulable_milli) * group.fill / group.cpu_milli)

@@ -34,7 +34,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was measured with corewise off, or with it on."""
+    """The measurements with corewise off, or with it on."""
 
     snapshot: ClusterMeasurement
     colocation: Mapping[str, Colocation] = field(default_factory=dict)

@@ -46,7 +46,7 @@ class ResourceMetrics:
         self._pods = pods
 
     async def run(self) -> None:
-        """Work until cancelled; what cannot be written now is written the next time."""
+        """Work until canceled; what cannot be written now is written the next time."""
         while True:
             pods = self._pods()
             for node in self._nodes()[:MOST_NODES]:

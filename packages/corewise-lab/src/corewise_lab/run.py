@@ -50,7 +50,7 @@ class RunListener(Protocol):
     """Gets the progress of a run."""
 
     def progress(self, text: str) -> None:
-        """What happens right now."""
+        """Show what happens right now."""
 
     def waiting(self, text: str) -> None:
         """A wait makes no progress."""
@@ -65,7 +65,7 @@ class RunListener(Protocol):
         """A measurement has been made."""
 
     def colocated(self, of: Mapping[str, Colocation], *, on: bool) -> None:
-        """What online and offline pods get beside each other has been measured, on nodes that have both."""
+        """Take the measured CPU of online and offline pods beside each other, on nodes that have both."""
 
     def crowded(self, of: MemorySummary, pending: int, *, on: bool) -> None:
         """Contention for memory has been measured, with so many pods without a node."""
@@ -76,7 +76,7 @@ class RunListener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What to run. ``duration`` is counted from the start; None is until ``stop``."""
+    """The options of a run. ``duration`` is counted from the start; None is until ``stop``."""
 
     plan: Plan
     folder: control_plane.Folder
@@ -177,7 +177,7 @@ class _Run:
             off = await self._measure_off()
             await cluster.turn_on()
             if cluster.interference:
-                listener.progress("pods are placed anew, by what the scheduler knows of memory")
+                listener.progress("pods are placed again, now with what the scheduler knows about memory")
                 await cluster.rearrange()
             await self._start_programs()
         unsettled = await self._bring_to_ratios()
@@ -240,7 +240,7 @@ class _Run:
         return Measurement(off, colocation, memory, pending, rest if rest.seconds >= _SHORTEST_REST else None)
 
     async def _colocate(self, *, on: bool) -> Mapping[str, Colocation]:
-        """Measure what online and offline pods get beside each other."""
+        """Measure the CPU that online and offline pods get beside each other."""
         self.listener.progress("simulating nodes with offline pods")
         async with self.clock.timed("simulateOn" if on else "simulateOff"):
             beside = await self.cluster.simulations.measure(on=on)
@@ -248,7 +248,7 @@ class _Run:
         return beside
 
     def _contention(self, *, on: bool) -> Mapping[str, MemoryState]:
-        """Measure what pods cost each other in memory bandwidth and cache."""
+        """Measure the pods' contention for memory bandwidth and cache."""
         states = self.cluster.memory.states()
         if states:
             self.listener.crowded(summary(states.values()), self.cluster.scheduler.pending, on=on)

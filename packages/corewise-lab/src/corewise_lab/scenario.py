@@ -2,7 +2,7 @@
 
 ``nodes`` are groups of like machines, ``pods`` groups of like pods, ``config`` the data of the ConfigMap
 that turns corewise on, as an operator would write it; labels of nodes that switch a part of it come with
-that too, and so does ``scheduler``, its file. ``cpuModels`` adds to the catalogue,
+that too, and so does ``scheduler``, its file. ``cpuModels`` adds to the catalog,
 ``cpuFacts`` says by label which CPU the nodes of a dump have. A file for a dump needs no ``nodes`` and no
 ``name``: the dump has the nodes. All problems of a file are reported at once.
 """
@@ -135,7 +135,7 @@ def _text_of(name_or_path: str) -> str:
 
 
 def read_scenario(text: str, *, has_nodes: bool = True) -> Parsed[Scenario]:
-    """Read a scenario; it can be used only if there is no problem at all, be it a warning."""
+    """Read a scenario; it can be used only if there is no problem at all, not even a warning."""
     read = _ScenarioDecoder(read_yaml(text))
     keys = ("name", "description", "nodes", "pods", "config", "cpuFacts", "cpuModels", "scheduler")
     if read.root.value is None:

@@ -112,7 +112,7 @@ class SchedulingQueue:
                 self._make_ready(uid, entry)
 
     def next_due(self) -> float | None:
-        """Return when the next delay is over; None if there is none. It may be that of a pod that is gone."""
+        """Return the end of the next delay; None if there is none. It may be that of a pod that is gone."""
         return self._delayed[0][0] if self._delayed else None
 
     def _give_back(self, uid: str, state: _State, delay: float = 0.0) -> None:

@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(slots=True)
 class Failures:
-    """How many requests failed, and what was said of the last one."""
+    """The number of failed requests, and the message of the last one."""
 
     number: int = 0
     last: str = ""
@@ -72,7 +72,7 @@ class Waits:
         """Wait until ``work`` ends, and return what it returns.
 
         Raises:
-            ClusterError: if something keeps it from ending; ``work`` is cancelled then.
+            ClusterError: if something keeps it from ending; ``work`` is canceled then.
         """
         task = asyncio.ensure_future(work)
         stall = Stall(self, what, progress)
@@ -102,14 +102,14 @@ class Stall:
         self._sizes = {}  # until there is progress, all that was logged may be the reason
 
     def _begin(self) -> None:
-        """Note where the wait is now: what went wrong before this progress is not the reason."""
+        """Record the state of the wait: what went wrong before this progress is not the reason."""
         self._at, self._since = self.progress(), asyncio.get_running_loop().time()
         self._told = self._since
         self._failures = tuple(each.number for each in self.waits.failures)
         self._sizes = {log: log.stat().st_size for log in self.waits.logs().values() if log.exists()}
 
     def check(self, *, fatal: bool = True) -> None:
-        """Look whether the wait is stuck; tell so, with the reason if there is one.
+        """Report a stuck wait, with the reason if there is one.
 
         Raises:
             ClusterError: if it is stuck for a reason, or for too long. Never if not ``fatal``.

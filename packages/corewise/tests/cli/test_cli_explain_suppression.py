@@ -230,7 +230,7 @@ def test_who_would_be_evicted_is_shown_by_both_commands_and_why_nobody_is(tmp_pa
         lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
         at = next(index for index, line in enumerate(lines) if line.startswith("eviction "))
         assert lines[at : at + 4] == [
-            "eviction EvictionRefused: memory in use is 90 %; a dry run: nobody goes",
+            "eviction EvictionRefused: memory in use is 90 %; a dry run: no pod is evicted",
             "goes next jobs/a: priority 5000, created 2026-01-01T00:00:00Z",
             "went last jobs/b at 2026-01-02T00:00:00Z: EvictedForMemory",
             f"to fix {Reason.EVICTION_REFUSED.fix}",

@@ -64,7 +64,7 @@ async def _run(
 
 
 def _end_of_input() -> asyncio.Future[None]:
-    """Return what is done when stdin is closed; waiting for it does not keep the program from ending."""
+    """Return a future that is done when stdin is closed; waiting for it does not keep the program running."""
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
 

@@ -52,7 +52,7 @@ def check_namespace(attributes: Attributes, reader: Reader) -> None:
 
 @dataclass(slots=True)
 class _Mutation:
-    """How far one write has come: its object, and which webhooks are to be called once more."""
+    """The progress of one write: its object, and the webhooks to call once more."""
 
     attributes: Attributes
     current: Encoded

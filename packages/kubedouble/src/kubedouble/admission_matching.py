@@ -85,7 +85,7 @@ def is_exempt(attributes: Attributes) -> bool:
 
 
 def described(attributes: Attributes) -> dict[str, Any]:
-    """What a request is about, without its objects: ``request`` of admission policies."""
+    """Describe a request, without its objects: ``request`` of admission policies."""
     request: dict[str, Any] = {
         "kind": attributes.group_kind_version,
         "resource": attributes.group_version_resource,
@@ -147,7 +147,7 @@ def _scope(attributes: Attributes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Which writes a webhook, a policy or its binding wants. No ``rules`` at all (None) want every write."""
+    """The writes that a webhook, a policy or its binding selects. No ``rules`` (None) select every write."""
 
     rules: tuple[_Rule, ...] | None
     namespaces: tuple[Requirement, ...]

@@ -89,7 +89,7 @@ class Policy(Generic[Program]):
 
 
 class Policies(Generic[Program]):
-    """All policies of one kind, compiled anew when one of them or of their bindings changes."""
+    """All policies of one kind, recompiled when one of them or of their bindings changes."""
 
     def __init__(
         self, reader: Reader, policies: str, bindings: str, compiling: Callable[[Mapping[str, Any]], Program]
@@ -160,7 +160,7 @@ def inputs(
     reader: Reader,
     variables: Mapping[str, Expression] | None = None,
 ) -> Inputs:
-    """Return what the expressions of a policy or a webhook see of a write."""
+    """Return the inputs of a write for the expressions of a policy or a webhook."""
     namespace = None
     if attributes.namespace and attributes.kind != "Namespace":
         namespace = reader.get("", "namespaces", "", attributes.namespace)

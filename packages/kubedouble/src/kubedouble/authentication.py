@@ -86,7 +86,7 @@ class TokenTable:
         self._tokens: dict[str, tuple[User, datetime | None]] = {}
 
     def add(self, token: str, user: User, *, expires: datetime | None = None) -> None:
-        """Make a token known; without ``expires`` it is good for ever."""
+        """Make a token known; without ``expires`` it never expires."""
         self._tokens[token] = (user, expires)
 
     def issue(self, user: User, *, expires: datetime | None = None) -> str:
@@ -96,7 +96,7 @@ class TokenTable:
         return token
 
     def user(self, token: str, now: datetime) -> User | None:
-        """Whose token this is, or None if it is unknown or has ended."""
+        """Return the user of a token, or None if the token is unknown or has expired."""
         user, expires = self._tokens.get(token, (None, None))
         return user if expires is None or now < expires else None
 

@@ -78,7 +78,7 @@ class Pods:
 
 
 def replicas(current: int, pods: Pods) -> int:
-    """Return how many pods the values ask for."""
+    """Return the number of pods that the values ask for."""
     known = {name: value for name, value in pods.values.items() if name in pods.running}
     if not known:
         raise ValueError("no pod that runs has a value")
@@ -110,7 +110,7 @@ def _is_near(ratio: Fraction) -> bool:
 
 
 class Autoscaler:
-    """Looks at all HorizontalPodAutoscalers until cancelled."""
+    """Looks at all HorizontalPodAutoscalers until canceled."""
 
     def __init__(self, cluster: Cluster, change: ChangePart) -> None:
         self._cluster = cluster
@@ -119,14 +119,14 @@ class Autoscaler:
         """UID -> when how many pods were wanted."""
 
     async def run(self) -> None:
-        """Work for ever."""
+        """Run forever."""
         while True:
             await asyncio.sleep(PERIOD)
             for stored in list(self._cluster.store.table(AUTOSCALERS).scan()):
                 try:
                     await self._look(stored)
                 except StatusError:
-                    continue  # somebody has changed or deleted it meanwhile: the next look decides anew
+                    continue  # it was changed or deleted meanwhile: the next look decides again
 
     async def _look(self, stored: Stored) -> None:
         spec = stored.object["spec"]
@@ -154,7 +154,7 @@ class Autoscaler:
     def _desired(
         self, stored: Stored, target: Stored, conditions: dict[str, Object]
     ) -> tuple[int, list[Object]]:
-        """Return how many pods the target is to have, and what the metrics are."""
+        """Return the desired number of the target's pods, and the metrics."""
         spec, current = stored.object["spec"], target.object["spec"]["replicas"]
         proposals, reports, failures = [], [], []
         for metric in spec.get("metrics") or _DEFAULT_METRICS:
@@ -193,7 +193,7 @@ class Autoscaler:
         return max(wanted, min(current, max(size for _, size in history)))
 
     def _proposal(self, metric: Object, target: Stored) -> tuple[int, Object]:
-        """Return how many pods a metric asks for, and its report for the status.
+        """Return the number of pods that a metric asks for, and its report for the status.
 
         Raises:
             NoMetricError: if it cannot be computed.

@@ -112,7 +112,7 @@ def _load(text: bytes) -> Any:
 
 
 def _measure(node: yaml.Node, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return how many values a node has and how many levels, with what its aliases stand for."""
+    """Return the number of values and of levels in a node, including what its aliases stand for."""
     found = known.get(id(node))
     if found == (0, 0):
         raise _refused(node, "an alias stands within the value that it names")

@@ -50,7 +50,7 @@ Place = tuple[str, Key]
 
 
 class Controllers:
-    """Brings workloads up to date until cancelled."""
+    """Brings workloads up to date until canceled."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -67,7 +67,7 @@ class Controllers:
                 self._mark((storage, stored.key))
 
     async def run(self) -> None:
-        """Work for ever."""
+        """Run forever."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -101,7 +101,7 @@ class Controllers:
     # What all have in common.
 
     def _children(self, owner: Stored, storage: str) -> list[Stored]:
-        """Return what an owner controls; what nobody controls and its selector matches is adopted."""
+        """Return an owner's objects; adopt those without a controller that its selector matches."""
         namespace, uid = owner.key[0], owner.object["metadata"]["uid"]
         wanted = label_selector(owner.object["spec"].get("selector"))
         found = []
@@ -204,7 +204,7 @@ class Controllers:
         }
 
     def _since(self, pod: Stored) -> datetime:
-        """Return when a pod became ready."""
+        """Return the time at which a pod became ready."""
         stated = (each.get("lastTransitionTime") for each in _stated(pod) if each["type"] == "Ready")
         return instant(next(stated, None)) or self._now
 
@@ -243,7 +243,7 @@ class Controllers:
     def _deployment_status(
         self, place: Place, stored: Stored, new: Stored | None, old: Sequence[Stored]
     ) -> Object:
-        """Return what the ReplicaSets come to; the newest one is the one that a rollout is about."""
+        """Return the totals of the ReplicaSets; the newest one is the one that a rollout is about."""
         sets = [*([new] if new else ()), *old]
         status = {
             "observedGeneration": stored.object["metadata"]["generation"],
@@ -351,7 +351,7 @@ class Controllers:
 
 
 def bounds(spec: Object) -> tuple[int, int]:
-    """Return how many pods a rollout may have above the wanted number, and how many may be missing."""
+    """Return the pods a rollout may have above the wanted number, and the pods that may be missing."""
     if spec["strategy"]["type"] == "Recreate":
         return 0, spec["replicas"]
     rolling, wanted = spec["strategy"]["rollingUpdate"], spec["replicas"]
@@ -379,7 +379,7 @@ def scaled(spec: Object, new: Stored | None, old: Sequence[Stored]) -> dict[Key,
     sizes = {each.key: _size(each) for each in old}
     least = wanted - missing
     room = total - least - (_size(new) - _available(new))
-    for each in old:  # those that are not available go first: they serve nobody
+    for each in old:  # those that are not available go first: they serve no clients
         gone = max(min(room, _size(each) - _available(each)), 0)
         sizes[each.key] -= gone
         room -= gone
@@ -437,7 +437,7 @@ def _count(replica_set: Stored, name: str) -> int:
 
 
 def _available(replica_set: Stored) -> int:
-    """Return how many pods serve; the status may be older than the last change of the size."""
+    """Return the number of pods that serve; the status may be older than the last change of the size."""
     return min(_count(replica_set, "availableReplicas"), _size(replica_set))
 
 

@@ -71,7 +71,7 @@ def accepted(definition: Object, now: str) -> Object:
 
 
 def check_definition(faults: Faults, definition: Object) -> None:
-    """Note what a definition requests that is not offered here, or that contradicts itself."""
+    """Report parts of a definition that are not offered here, or that contradict each other."""
     spec, name = definition.get("spec") or {}, definition["metadata"].get("name", "")
     if name != f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}":
         faults.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')

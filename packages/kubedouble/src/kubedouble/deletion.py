@@ -44,7 +44,7 @@ _NAMESPACE_BUSY = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a delete asks for (``metav1.DeleteOptions``)."""
+    """The options of a delete (``metav1.DeleteOptions``)."""
 
     grace: int | None = None
     uid: str = ""
@@ -160,7 +160,7 @@ def _marked(resource: ResourceInfo, stored: Stored, options: Options, now: datet
 
 
 def _deletion_mark(metadata: Mapping[str, Any], grace: int, now: datetime) -> dict[str, Any]:
-    """Return when the object is to be gone; a later delete may shorten the grace, never lengthen it."""
+    """Return the time of deletion; a later delete may shorten the grace, never lengthen it."""
     if not metadata.get("deletionTimestamp"):
         end = now + timedelta(seconds=grace)
         return {"deletionTimestamp": timestamp(end), "deletionGracePeriodSeconds": grace}

@@ -98,7 +98,7 @@ def _refusal(why: str, *, retry_after: int = 0) -> StatusError:
 
 
 class _SyncError(Exception):
-    """How many pods are expected cannot be said."""
+    """The number of expected pods is unknown."""
 
 
 def _status(cluster: Cluster, budget: Object) -> dict[str, Any]:

@@ -64,13 +64,13 @@ def bad_request(message: str) -> StatusError:
 
 
 def not_found(resource: ResourceInfo, name: str) -> StatusError:
-    """Say that there is no such object."""
+    """Return the error for an object that does not exist."""
     message = f'{resource.group_resource} "{name}" not found'
     return StatusError(404, "NotFound", message, _of(resource, name))
 
 
 def no_such_path() -> StatusError:
-    """Say that nothing is served here: no such kind, version or subresource."""
+    """Return the error for an unknown path: no such kind, version or subresource."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
@@ -112,7 +112,7 @@ def denied(group: str, resource: str, name: str, why: str, **details: Any) -> St
 
 
 def internal_error(message: str) -> StatusError:
-    """Say that the server itself, or what it asks, is at fault."""
+    """Return the error for a fault of the server itself, or of what it asks."""
     details = {"causes": [{"message": message}]}
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", details)
 
@@ -129,12 +129,12 @@ def invalid(resource: ResourceInfo, name: str, causes: Iterable[Mapping[str, str
 
 
 def expired(message: str, **metadata: Any) -> StatusError:
-    """Say that a version is no longer remembered; the metadata may tell how to go on."""
+    """Return the error for a version that is no longer kept; the metadata may tell how to go on."""
     return StatusError(410, "Expired", message, **metadata)
 
 
 def too_large_version(asked: int, current: int) -> StatusError:
-    """Say that a version has not happened yet."""
+    """Return the error for a version that does not exist yet."""
     message = f"Too large resource version: {asked}, current: {current}"
     causes = [cause("ResourceVersionTooLarge", "Too large resource version")]
     return StatusError(504, "Timeout", f"Timeout: {message}", {"causes": causes, "retryAfterSeconds": 1})
@@ -147,7 +147,7 @@ def method_not_allowed(resource: ResourceInfo, verb: str) -> StatusError:
 
 
 def not_acceptable(offered: Iterable[str]) -> StatusError:
-    """Say that the client takes no form of response that there is."""
+    """Return the error for a client that accepts none of the forms of response."""
     listed = ", ".join(offered)
     return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {listed}", {})
 

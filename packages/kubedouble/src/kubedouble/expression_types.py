@@ -140,7 +140,7 @@ def read_compiled(serialized: bytes) -> Any:
 
 
 def write_compiled(checked: Any) -> bytes:
-    """Return what :func:`read_compiled` has read, changed perhaps, as the library reads it."""
+    """Return the result of :func:`read_compiled`, possibly changed, in the form the library reads."""
     packed = any_pb2.Any(type_url="type.googleapis.com/cel.expr.CheckedExpr")
     packed.value = checked.SerializeToString()
     return packed.SerializeToString()

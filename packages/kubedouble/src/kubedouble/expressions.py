@@ -64,7 +64,7 @@ class EvaluationError(Exception):
 
 
 class Inputs:
-    """What expressions are evaluated on: the objects and the request of one write, and variables.
+    """The inputs of expressions: the objects and the request of one write, and variables.
 
     A variable is evaluated before the first expression that names it. One that fails is absent, so that it
     matters only where its value is needed: ``true || variables.failed`` is true.
@@ -78,7 +78,7 @@ class Inputs:
     def activation(self, expression: Expression) -> Any:
         """Return the inputs of an expression as the library takes them.
 
-        The library reads all inputs anew for each new activation. So the variables whose own variables are
+        The library rereads all inputs for each new activation. So the variables whose own variables are
         known are evaluated together, on what they use.
         """
         unknown = self._unknown(expression.variables)
@@ -108,7 +108,7 @@ class Inputs:
         return _evaluator().Activation({name: self._values[name] for name in used & self._values.keys()})
 
     def failure(self, text: str, error: str) -> EvaluationError:
-        """Return why an expression has no value: for a variable that failed, why that one has none."""
+        """Return the reason why an expression has no value: for a variable that failed, its own failure."""
         for name, failure in self._failures.items():
             if f'"{name}"' in error:
                 return failure

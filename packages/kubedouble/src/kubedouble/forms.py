@@ -34,7 +34,7 @@ encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What objects are rendered as. ``include`` says what a Table row shows of its object."""
+    """The form that objects are rendered in. ``include``: the part of its object that a Table row shows."""
 
     shape: Literal["object", "Table", "PartialObjectMetadata"] = "object"
     version: str = "v1"

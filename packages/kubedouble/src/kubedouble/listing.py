@@ -5,7 +5,7 @@ taken from the store's history at that version. When it is no longer remembered 
 token that continues in the present, as kube-apiserver gives.
 
 ``resourceVersion`` on a list: absent or "0" means now; N with match Exact means exactly then; else "not
-older than N", which now is, unless N has not happened yet.
+older than N", which means now, unless N is still to come.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LIST_TOO_OLD = (
 
 
 class Token(msgspec.Struct, frozen=True):
-    """Where a list continues: at which version (0: now), after which key."""
+    """The point where a list continues: at a version (0: now), after a key."""
 
     v: str
     rv: int

@@ -141,7 +141,7 @@ def check_update(faults: Faults, old: Object, new: Object) -> None:
 
 
 def check(faults: Faults, resource: ResourceInfo, obj: Object) -> None:
-    """Note what is wrong with an object's metadata."""
+    """Report the faults of an object's metadata."""
     metadata = obj["metadata"]
     _check_name(faults, resource, metadata.get("name", ""))
     for key, value in (metadata.get("labels") or {}).items():

@@ -90,7 +90,7 @@ class MutatingPolicies:
         return Invocations(attributes, old, found) if found else None
 
     def mutate(self, invocations: Invocations, obj: Object, *, again: bool = False) -> Object:
-        """Return what the policies make of an object: the same one if they change nothing.
+        """Return the object after all policies: the same one if they change nothing.
 
         ``again``: once more, after something else has changed it.
 
@@ -116,7 +116,7 @@ class MutatingPolicies:
     def _invoke(
         self, program: _Program, obj: Object, invocations: Invocations
     ) -> tuple[Object, list[EvaluationError]]:
-        """Return what one policy makes of an object, and what failed."""
+        """Return the object after one policy, and the failures."""
         attributes, old, problems = invocations.attributes, invocations.old, []
         try:
             if not program.conditions.hold(inputs(attributes, obj, old, self._reader)):

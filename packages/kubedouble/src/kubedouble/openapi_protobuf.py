@@ -75,7 +75,7 @@ def _fields(content: Mapping[str, Any], fields: Mapping[str, tuple[int, Writer]]
 
 
 def _each(write: Writer) -> Writer:
-    """Return what writes a repeated field."""
+    """Return a writer of a repeated field."""
     return lambda number, values: b"".join(write(number, value) for value in values)
 
 

@@ -43,7 +43,7 @@ _STEPS: tuple[tuple[float, Callable[[int], str]], ...] = (
 
 
 def since(timestamp: Any, now: datetime) -> str:
-    """Return how long ago an API timestamp is; ``<unknown>`` if there is none."""
+    """Return the age of an API timestamp; ``<unknown>`` if there is none."""
     at = instant(timestamp)
     return UNKNOWN if at is None else human_duration((now - at).total_seconds())
 

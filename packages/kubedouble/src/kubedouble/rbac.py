@@ -21,7 +21,7 @@ from kubedouble.store import Object
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a request wants to do: a verb on a resource, or, with no resource, on a URL path."""
+    """The access that a request needs: a verb on a resource, or, with no resource, on a URL path."""
 
     verb: str
     group: str = ""

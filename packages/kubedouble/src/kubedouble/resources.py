@@ -62,7 +62,7 @@ class ResourceInfo:
         return "status" in self.subresources
 
     def kind_of(self, subresource: str) -> SubresourceKind:
-        """Return what a subresource takes and gives."""
+        """Return the kind that a subresource takes and returns."""
         plain = SubresourceKind(self.group, self.version, self.kind, ("get", "patch", "update"))
         return SUBRESOURCE_KINDS.get((self.storage_key, subresource), plain)
 
@@ -184,7 +184,7 @@ BUILT_IN: tuple[ResourceInfo, ...] = (
 
 
 class Registry:
-    """What is served now: the built-in kinds, and the custom ones that definitions brought."""
+    """The resources served now: the built-in kinds, and the custom ones that definitions added."""
 
     def __init__(self, built_in: Iterable[ResourceInfo] = BUILT_IN, *, without: Collection[str] = ()) -> None:
         """``without`` names resources that are left out, as a server of an older version does."""

@@ -47,7 +47,7 @@ _EXISTS = re.compile(rf"(?P<absent>!?)\s*(?P<key>{_KEY})")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind a request is about: by label, by field.
+    """The objects of a kind that a request is about: by label, by field.
 
     ``fields`` holds the fields that must equal a value, for the store's indexes and for authorization.
     """

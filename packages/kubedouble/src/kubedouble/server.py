@@ -238,7 +238,7 @@ def _bind(listen: str) -> list[socket.socket]:
 
 
 async def _accept(listening: socket.socket, server: web.Server, context: ssl.SSLContext) -> None:
-    """Serve connections until cancelled."""
+    """Serve connections until canceled."""
     loop = asyncio.get_running_loop()
 
     async def serve_one(accepted: socket.socket) -> None:

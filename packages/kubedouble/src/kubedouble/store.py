@@ -59,7 +59,7 @@ class Reader(Protocol):
 
 
 def resource_versions(objects: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return what changes whenever an object is created, changed or deleted: a key for compiled forms."""
+    """Return a key that changes whenever an object is created, changed or deleted, for compiled forms."""
     return tuple([item["metadata"]["resourceVersion"] for item in objects])
 
 
@@ -292,7 +292,7 @@ class Store:
     def listen(self, listener: Callable[[str, Change], None]) -> None:
         """Call a function with the storage key and the change, after each change.
 
-        A listener may change the store; all listeners are told of all changes in the order they happened.
+        A listener may change the store; all listeners receive all changes in the order they happened.
         """
         self._listeners.append(listener)
 

@@ -399,7 +399,7 @@ def _cell(obj: Object, column: Mapping[str, Any], now: datetime) -> Any:
 
 
 def find(obj: Any, path: str) -> list[Any]:
-    """Return what a JSONPath finds in a value; nothing for a path of another form."""
+    """Return the values that a JSONPath finds; none for a path of another form."""
     values = [obj]
     for step in _steps(path):
         values = [found for value in values for found in _follow(value, step)]

@@ -34,7 +34,7 @@ class _Validation:
     reason: str
 
     def explain(self, values: Inputs) -> str:
-        """Return what to tell the client when the expression is false."""
+        """Return the message for the client when the expression is false."""
         if self.message_expression:
             try:
                 text = self.message_expression.evaluate(values)

@@ -127,7 +127,7 @@ class Watch:
                 )
 
     def _kind_of(self, change: Change) -> Shown | None:
-        """Return what a change is to this watcher."""
+        """Return the type of a change for this watcher."""
         if self._selection.everything:
             return change.type
         matches = self._selection.matches

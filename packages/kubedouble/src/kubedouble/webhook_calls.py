@@ -40,7 +40,7 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a webhook listens and whose certificate it must show ("" trusts the system's CAs)."""
+    """The address of a webhook, and the CA of its certificate ("" trusts the system's CAs)."""
 
     url: str
     server_name: str
@@ -137,7 +137,7 @@ class Caller:
 
 
 def _trusting(ca_pem: str) -> ssl.SSLContext:
-    """A context for one CA bundle, which nobody has looked into before."""
+    """A context for one CA bundle, which has not been validated yet."""
     try:
         return ssl.create_default_context(cadata=ca_pem or None)
     except (ssl.SSLError, ValueError) as problem:
@@ -176,7 +176,7 @@ def _os_problem(problem: OSError) -> str:
 
 
 def _http_problem(status: int, body: bytes) -> str:
-    """What Kubernetes' REST client makes of an answer that is no success."""
+    """Return the error of Kubernetes' REST client for a response that is no success."""
     if message := _status_message(body):
         return message
     if status in _MEANINGS:

@@ -90,7 +90,7 @@ class Hook:
 
 
 class Hooks:
-    """The webhooks of one kind, compiled anew when a configuration of that kind changes."""
+    """The webhooks of one kind, recompiled when a configuration of that kind changes."""
 
     def __init__(self, reader: Reader, plural: str) -> None:
         self._reader = reader

@@ -134,7 +134,7 @@ async def change_object(cluster: Cluster, call: Call, change: Change, *, attempt
 async def _changed(
     cluster: Cluster, call: Call, old: Object, change: Change
 ) -> tuple[Object, tuple[str, ...]]:
-    """Return what a change makes of an object once every step has had its say."""
+    """Return the object after a change and all steps."""
     resource, shape = call.resource, _WriteSchema(cluster, call)
     before = forms.viewed(resource, old)
     obj = cluster.as_stored(resource, shape.decoded(change.make(before), before, change.text))
@@ -193,7 +193,7 @@ CUSTOM_TYPES = (JSON, MERGE, APPLY)
 
 
 class _WriteSchema:
-    """What the kind's schema does to one write; collects warnings for the client."""
+    """The effects of the kind's schema on one write; collects warnings for the client."""
 
     def __init__(self, cluster: Cluster, call: Call) -> None:
         self._call = call
@@ -227,7 +227,7 @@ class _WriteSchema:
         )
 
     def problems(self, obj: Object, old: Object | None) -> list[dict[str, str]]:
-        """Say what is wrong with an object in stored form."""
+        """Return the faults of an object in stored form."""
         return problems(
             obj,
             old,
@@ -254,7 +254,7 @@ def _without_times(metadata: Object) -> Object:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a request makes of an object, in the served version.
+    """A request's change to an object, in the served version.
 
     ``text`` is that of a patch, for messages. ``applies``: made by an apply, which also makes an object of
     nothing (``None``) and says itself who owns what.

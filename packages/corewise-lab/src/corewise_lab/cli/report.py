@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Pair(Generic[T]):
-    """What was measured of a node, or of all of them, with corewise off and on."""
+    """The measurements of a node, or of all nodes, with corewise off and on."""
 
     name: str
     off: T | None
@@ -173,7 +173,7 @@ def memory_line(of: MemorySummary, pending: int) -> str:
 
 
 def memory_notes(report: RunReport) -> Iterator[str]:
-    """Yield what explains the table of memory."""
+    """Yield notes that explain the table of memory."""
     if not report.on.memory:
         return
     yield "slowdown by memory: throughput that busy containers lose to idle memory and all their cache, mean"

@@ -25,7 +25,7 @@ from corewise_lab.report import RunReport
 _WIDTH = 80
 _MOST_BARS = 12
 _TOLERANCE = 0.1
-"""How far from 1.00 a CPU may be worth before its bar is coloured, and how far nodes count as alike."""
+"""How far from 1.00 a CPU may be worth before its bar is colored, and how far nodes count as alike."""
 _MOST_REASONS = 3
 _NOISE = re.compile(r"\((?:R|TM)\)|\bIntel\b|\bAMD\b|\bCPU\b|\bProcessor\b|\b\d+-Core\b|@.*")
 _LONGEST_NAME = 30
@@ -95,7 +95,7 @@ def _kind(node: NodeMeasurement) -> tuple[str, bool, bool] | None:
 
 
 def _worth(measurement: ClusterMeasurement, names: Mapping[tuple[str, bool, bool], str]) -> dict[str, float]:
-    """Return what a requested CPU is worth on each kind of machine, the mean of its nodes."""
+    """Return the worth of a requested CPU on each kind of machine, the mean of its nodes."""
     values: dict[str, list[float]] = defaultdict(list)
     for node in measurement.nodes:
         kind, worth = _kind(node), _per_requested(node)
@@ -105,7 +105,7 @@ def _worth(measurement: ClusterMeasurement, names: Mapping[tuple[str, bool, bool
 
 
 def story(report: RunReport) -> Iterator[str]:
-    """Yield what the run showed, the most important last."""
+    """Yield the results of the run, the most important last."""
     off, on = report.off.snapshot if report.off else None, report.on.snapshot
     models = {str(node.facts["cpuModel"]) for node in on.nodes if node.facts and node.facts.get("cpuModel")}
     machines = count(len(on.nodes), "node") + (f", {count(len(models), 'CPU model')}" if models else "")
@@ -186,7 +186,7 @@ def _extremes(nodes: list[NodeMeasurement], worth: Mapping[str, float]) -> Itera
 
 
 def _held_back(on: ClusterMeasurement) -> Iterator[str]:
-    """Yield which nodes are not at their ratios, by reason, and where that is explained."""
+    """Yield the nodes that are not at their ratios, by reason, with a pointer to the explanation."""
     by_reason: dict[str, list[NodeMeasurement]] = defaultdict(list)
     for node in on.nodes:
         if node.verdict:

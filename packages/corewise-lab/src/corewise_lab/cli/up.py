@@ -141,7 +141,7 @@ def command(
 
 
 def make_plan(nodes: int | None, scenario: str, dump: Path | None, openb: tuple[Path, Path] | None) -> Plan:
-    """Read what the cluster is to be made of.
+    """Read the plan of the cluster.
 
     Raises:
         InputError: if a file cannot be used.
@@ -190,7 +190,7 @@ def _clear(folder: Path, *, keep_logs: bool) -> None:
 
 
 def _scratch() -> str | None:
-    """Return where a run's many small files go: memory if there is plenty, else where temporary files go."""
+    """Return a folder in memory for a run's many small files, or None for the default folder."""
     try:
         roomy = shutil.disk_usage(_MEMORY).free > _PLENTY and os.access(_MEMORY, os.W_OK | os.X_OK)
     except OSError:

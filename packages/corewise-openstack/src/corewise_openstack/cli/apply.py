@@ -73,7 +73,7 @@ def command(
     libvirt can change while it runs, and all of it from its next start. Without --write, nothing changes.
 
     What is written is first recorded in applied.json beside the ledger, with what was there before; --undo
-    restores that, apart from settings that somebody else has changed since (exit code 6). Exit code 4 if no
+    restores that, except settings that were changed by others since (exit code 6). Exit code 4 if no
     ledger or no libvirt has the guest.
     """
     if (libvirt is None) == (domain is None):

@@ -350,7 +350,7 @@ def guest_request(
 
 
 def _found(client: PlacementClient, request: GuestRequest) -> dict[str, int]:
-    """Return how many hosts each query finds; the fallback is sent only if the rules say so."""
+    """Return the number of hosts that each query finds; send the fallback only if the rules say so."""
     found = {"query": len(client.candidates(str(request.query)).providers)}
     if request.fallback is not None and (request.fallback_always or not found["query"]):
         found["fallbackQuery"] = len(client.candidates(str(request.fallback)).providers)
@@ -399,7 +399,7 @@ def _lines(request: GuestRequest, found: dict[str, int] | None) -> Iterator[tupl
 
 
 def _guest_text(cpus: GuestCPUs) -> str:
-    """Return what a guest is promised, for people: "8 CPUs, dedicated, isolate, 1 NUMA node"."""
+    """Describe a guest's CPUs for people: "8 CPUs, dedicated, isolate, 1 NUMA node"."""
     parts = [count(cpus.vcpus, "CPU"), cpus.policy.value]
     if cpus.dedicated not in {0, cpus.vcpus}:
         parts[1] = f"{cpus.policy.value} ({cpus.dedicated} dedicated)"
@@ -428,7 +428,7 @@ def offers_of(
     project: str | None = None,
     user: str | None = None,
 ) -> Offers:
-    """Return what offers hosts: a Placement, or the hosts' files."""
+    """Return the source of host offers: a Placement, or the hosts' files."""
     if not placement.is_given:
         return LocalOffers(hosts)
     from corewise_openstack.compute.placement import NOBODY, PlacementOffers  # noqa: PLC0415 - slow to import
@@ -452,7 +452,7 @@ def _scores(file: Path | None) -> Mapping[str, int] | None:
 
 
 def placed_document(placed: Placed) -> dict[str, Any]:
-    """Return where a guest was placed and why there, for programs."""
+    """Return a guest's placement and the reasons for it, for programs."""
     return {
         "guest": placed.guest,
         "host": placed.host,
@@ -474,7 +474,7 @@ def placed_document(placed: Placed) -> dict[str, Any]:
 
 
 def refusal_document(outcome: NoValidHost) -> dict[str, Any]:
-    """Return how many hosts each demand eliminated, for programs."""
+    """Return the number of hosts that each demand eliminated, for programs."""
     return {
         "reason": Reason.NO_VALID_HOST,
         "message": outcome.message,
@@ -487,7 +487,7 @@ def refusal_document(outcome: NoValidHost) -> dict[str, Any]:
 
 
 def pins_record(pins: GuestPins) -> dict[str, Any]:
-    """Return where a guest lies, for programs."""
+    """Return a guest's CPUs and memory on its host, for programs."""
     return {
         "cells": [
             {
@@ -504,7 +504,7 @@ def pins_record(pins: GuestPins) -> dict[str, Any]:
 
 
 def pins_text(pins: GuestPins) -> str:
-    """Return where a guest lies, in a few words."""
+    """Describe a guest's CPUs on its host in a few words."""
     if not pins.cells:
         return "floats over the shared CPUs of the host"
     nodes = ", ".join(str(cell.number) for cell in pins.cells)

@@ -207,7 +207,7 @@ def revert_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
 def _mover(
     given: GivenHosts, placement: PlacementChoice, hosts: Hosts, host_timeout: float = HOST_TIMEOUT
 ) -> GuestMover:
-    """Return what moves guests; it changes their claims itself, also where agents have the ledgers."""
+    """Return a mover of guests; it changes their claims itself, even where agents have the ledgers."""
     if given.agents and not placement.is_given:
         raise click.UsageError("--agent: name the Placement of the agents, where the guest's claims change")
     return GuestMover(offers_of(placement, given, hosts), hosts, host_timeout=host_timeout)
@@ -239,7 +239,7 @@ def _begin(
         demanded = ", ".join([*zone, *(f"{key} = {value}" for key, value in record.demands.specs.items())])
         say(
             f"warning: guest {move.guest} demands a host of {demanded}; "
-            f"without --aggregates FILE nobody checks whether host {move.destination} is one"
+            f"without --aggregates FILE it is not checked whether host {move.destination} is one"
         )
     if form is not Form.TABLE:
         document = {**_move_document(move), **pins_record(record.pins)}

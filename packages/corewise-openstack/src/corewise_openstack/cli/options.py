@@ -221,7 +221,7 @@ def text_of(file: Path) -> str:
 
 
 def parsed(file: Path, parse: Callable[[str], Parsed[T]]) -> T:
-    """Return what a file means; its warnings go to stderr.
+    """Return the parsed contents of a file; its warnings go to stderr.
 
     Raises:
         FileUnusable: if it has errors, naming each with line and column.
@@ -257,7 +257,7 @@ def machine(topology: Path | None, root: Path | None) -> Host:
 
 
 def nova_conf(config: Sequence[Path]) -> NovaConf | None:
-    """Return what the files of configuration say; None without any."""
+    """Return the contents of the configuration files; None without any."""
     if not config:
         return None
     from corewise_openstack.openstack.nova_conf import read_nova_conf  # noqa: PLC0415 - it needs oslo.config
@@ -290,7 +290,7 @@ def host_name(
 
 
 def checked_settings(conf: NovaConf | None, facts: HostFacts, compat: Compat) -> HostSettings:
-    """Return what a host's CPUs are for.
+    """Return the checked CPU settings of a host.
 
     Raises:
         Failure: if options have errors, with a line for each.
@@ -326,7 +326,7 @@ def warning_records(warnings: Iterable[OptionProblem]) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class GivenHosts:
-    """What the options say about hosts. ``conf`` is None without a file of configuration."""
+    """The options about hosts. ``conf`` is None without a configuration file."""
 
     topology: Path | None
     root: Path | None
@@ -349,7 +349,7 @@ class GivenHosts:
 
     @functools.cached_property
     def conf(self) -> NovaConf | None:
-        """What nova.conf says."""
+        """The contents of nova.conf."""
         return nova_conf(self.config or self.beside_nova)
 
     @property
@@ -467,7 +467,7 @@ given_hosts = _as_one(GivenHosts, "given", _HOSTS, _AGENTS, host_options, BESIDE
 
 @dataclass(frozen=True, slots=True)
 class PlacementChoice:
-    """What the options say about Placement."""
+    """The options about Placement."""
 
     placement_url: str | None = None
     os_cloud: str | None = None

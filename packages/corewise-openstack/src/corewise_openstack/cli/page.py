@@ -79,7 +79,7 @@ class FlavorNotTried(ValueError):  # noqa: N818 - an answer, not a fault
 
 
 class HostViews:
-    """What the page shows of compute hosts; ``read`` reads them, ``client`` is that of a Placement."""
+    """The page's data about compute hosts; ``read`` reads them, ``client`` is that of a Placement."""
 
     def __init__(
         self, read: Callable[[], Hosts], compat: Compat, client: PlacementClient | None = None
@@ -102,7 +102,7 @@ class HostViews:
         return [rows[name] for name in sorted(rows)]
 
     def document(self, name: str) -> dict[str, Any] | None:
-        """Return who holds which CPU of a host, and what an upgrade would move; None if there is none.
+        """Return the CPUs of a host and their users, and the moves of an upgrade; None if it is unknown.
 
         Of a host that cannot be used, the row says why.
 
@@ -132,7 +132,7 @@ class HostViews:
         return reshape_record(host, use, plan, dry_run=True)
 
     def try_flavor(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Say which host would take a guest, or how many hosts each demand eliminates; nothing is claimed.
+        """Return the host that would take a guest, or the hosts each demand eliminates; claim nothing.
 
         Raises:
             FlavorNotTried: if it is no flavor, or one that cannot be served.

@@ -130,7 +130,7 @@ def _rendered(
 
 
 def held_table(before: ClassUses, after: ClassUses) -> str:
-    """Return what a provider has of VCPU and PCPU before and after a reshape."""
+    """Return a table of a provider's VCPU and PCPU before and after a reshape."""
 
     def amount(held: ClassUses, place: int) -> Callable[[str], str]:
         return lambda name: str(held[name][place]) if name in held else "-"
@@ -165,7 +165,7 @@ def _held(use: ProviderUse, plan: ReshapePlan) -> tuple[ClassUses, ClassUses]:
 def reshape_record(
     host: ComputeHost, use: ProviderUse, plan: ReshapePlan | None, *, dry_run: bool
 ) -> dict[str, Any]:
-    """Return what an upgrade moves, or has moved, for programs."""
+    """Return the moves of an upgrade, planned or done, for programs."""
     before = use.provider.inventories if plan is None else plan.before
     after = before if plan is None else plan.after
     moves = () if plan is None else plan.moves

@@ -83,7 +83,7 @@ def command(given: GivenHosts, form: str) -> None:
 
 
 def status_table(hosts: list[ComputeHost], *, wide: bool = False) -> str:
-    """Return who holds which CPU of some hosts: a line for CPUs with the same use, or for each."""
+    """Return a table of hosts' CPUs and their users: a line for CPUs with the same use, or for each."""
     rows = [row for host in hosts for row in _rows(host, wide=wide)]
     return output.table(_COLUMNS, rows)
 
@@ -100,7 +100,7 @@ def _rows(host: ComputeHost, *, wide: bool) -> Iterator[UseRow]:
 
 
 def status_record(host: ComputeHost) -> dict[str, Any]:
-    """Return who holds which CPU of a host, for programs."""
+    """Return the CPUs of a host and their users, for programs."""
     guests = host.guests()
     ledger = host.ledger_with(guests)
     return {
@@ -157,7 +157,7 @@ def _cell_record(cell: HostCell, ledger: GuestLedger) -> dict[str, Any]:
 
 def _drawn(host: ComputeHost) -> str:
     uses = tuple(cpu_uses(host))
-    # Every use is named, so that each has its colour in every drawing.
+    # Every use is named, so that each has its color in every drawing.
     kinds = {use.value: CPUSet.of(each.cpu for each in uses if each.use is use) for use in UseKind}
     drawn = replace(host.machine, kinds=MappingProxyType(kinds))
     guests = {each.cpu: each.guest for each in uses if each.guest}

@@ -184,7 +184,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _give_up_stdout() -> None:
-    """Have what is still to be written go nowhere: Python flushes at its end, and would fail once more."""
+    """Discard the rest of the output: Python flushes at its end, and would fail once more."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

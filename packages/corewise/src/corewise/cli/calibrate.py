@@ -128,7 +128,7 @@ def _busy_now(cpus: CPUSet) -> int:
 
 
 def _watch_others(cpus: CPUSet) -> Callable[[], str]:
-    """Return what says who else has used the CPUs from now on, processes and a hypervisor; "" if nobody."""
+    """Return a function that names other users of the CPUs from now on; "" if there are none."""
     files, began = HostFiles(), time.monotonic()
     processes, times = read_processes(files), read_cpu_times(files) or {}
 

@@ -1,4 +1,4 @@
-"""One of some words, as an option or an argument: what a shell completes, and what a misspelt word meant."""
+"""A choice of words, as an option or an argument: shells complete it, and a misspelled word gets a hint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from corewise.config.decoding import nearest_words
 
 
 class Choice(click.Choice[str]):
-    """A misspelt word is answered with the nearest; ``listed_at`` says where all are, if they are many."""
+    """A misspelled word is answered with the nearest; ``listed_at`` says where all are, if they are many."""
 
     def __init__(self, choices: Sequence[str], *, listed_at: str = "") -> None:
         super().__init__(choices)

@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 2.0
 
 
 def of_names(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
-    """Return what a shell offers of these names."""
+    """Return the completions that a shell offers for these names."""
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

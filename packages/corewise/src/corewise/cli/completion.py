@@ -40,7 +40,7 @@ def command(shell: str) -> None:
 
 
 def complete_for_kubectl() -> None:
-    """Print what can follow a command line's words: kubectl runs this as ``kubectl_complete-corewise``."""
+    """Print the completions of a command line's words: kubectl runs this as ``kubectl_complete-corewise``."""
     from corewise.cli import corewise  # noqa: PLC0415 - see above
 
     *words, incomplete = sys.argv[1:] or [""]

@@ -117,7 +117,7 @@ def check(
     kubectl get nodes,noderesourcetopologies,nodes.metrics.k8s.io -o json.
 
     With --cluster, the command also lists each label, annotation and ConfigMap key of Koordinator and
-    Volcano that the cluster's objects have and corewise does not honour, and what corewise does instead.
+    Volcano that the cluster's objects have and corewise does not honor, and what corewise does instead.
     Without FILE it lists only these names. It reads nodes, noderesourcetopologies, pods, pod templates of
     workloads, namespaces, priorityclasses, clustercolocationprofiles and configmaps. The account must be able
     to list nodes; other kinds that it may not list are reported as not checked.
@@ -141,7 +141,7 @@ def check(
 
 @dataclass(frozen=True, slots=True)
 class CheckedConfig:
-    """What was checked, what is wrong with it, and which CPU models of the nodes it has ratios for."""
+    """The checked keys, the findings, and the coverage of the nodes' CPU models by ratios."""
 
     keys: tuple[str, ...]
     findings: tuple[ConfigFinding, ...]
@@ -263,7 +263,7 @@ _STARTER_HEAD = """\
 # A starting point, to be calibrated: measure your machines with corewise calibrate.
 # Ratios of SPECrate2017_int_base (https://www.spec.org/cpu2017/results/) per CPU, a hardware thread, of
 # machines with hyper-threading on and, it is assumed, turbo; the slowest is 1.00. Derived from SPEC's
-# results, not results of SPEC. Newer CPUs were measured with newer compilers, which favours them.
+# results, not results of SPEC. Newer CPUs were measured with newer compilers, which favors them.
 # ratio, model: result of the machine / its CPUs, when it was published, and where
 """
 _NO_RATIOS_HEAD = """\
@@ -304,7 +304,7 @@ def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:
 
 
 def check_record(name: str, checked: CheckedConfig) -> dict[str, Any]:
-    """Return what was checked, for programs; ``name`` is the file's."""
+    """Return the checked keys and the findings, for programs; ``name`` is the file's."""
     document: dict[str, Any] = {
         "file": name,
         "keys": list(checked.keys),

@@ -84,7 +84,7 @@ class KeyText:
 
 @dataclass(slots=True)
 class Contents:
-    """What a file holds: keys, and problems of the file itself. Nothing else is kept of it."""
+    """The contents of a file: keys, and problems of the file itself. Nothing else is kept of it."""
 
     text: str
     keys: list[KeyText] = field(default_factory=list)

@@ -263,7 +263,7 @@ def print_coverage(coverage: ModelCoverage) -> None:
 
 
 def remarks(coverage: ModelCoverage) -> Iterator[str]:
-    """Yield how many models have a ratio, and which nodes were not looked up."""
+    """Yield the number of models with a ratio, and the nodes that were not looked up."""
     in_use = len(coverage.in_use)
     have = "has a ratio of its own" if in_use == 1 else "have ratios of their own"
     yield f"{len(coverage.matched)} of {output.count(in_use, 'CPU model')} in use {have}"
@@ -281,7 +281,7 @@ def _switch(*, on: bool) -> str:
 
 
 def coverage_record(coverage: ModelCoverage) -> Mapping[str, Any]:
-    """Return what programs read."""
+    """Return the coverage as a record, for programs."""
     return {
         "inUse": len(coverage.in_use),
         "matched": len(coverage.matched),

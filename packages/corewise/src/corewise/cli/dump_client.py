@@ -116,7 +116,7 @@ def _plural(kind: str) -> str:
 
 
 def _selected(selector: str, document: Any) -> bool:
-    """Say whether a field selector of ``a.b=c`` and ``a.b!=c`` holds."""
+    """Return whether a field selector of ``a.b=c`` and ``a.b!=c`` holds."""
     for part in selector.split(","):
         path, operator, wanted = part.partition("!=") if "!=" in part else part.partition("=")
         value = document

@@ -22,7 +22,7 @@ class Failure(Exception):  # noqa: N818 - it is what the user sees, and is named
 
     @classmethod
     def of(cls, error: OperationalError) -> Failure:
-        """Return how an operational error ends the command: ``<reason code>: <message>``, if it has one."""
+        """Return the failure for an operational error: ``<reason code>: <message>``, if it has a reason."""
         if error.reason is None:
             return cls(error.message, hint=error.hint, exit_code=error.exit_code)
         hint = error.hint or error.reason.fix

@@ -47,7 +47,7 @@ _SHOWN_NODES = 20
 
 @click.group(epilog=examples("corewise explain node n1", "corewise explain pod default/web"))
 def command() -> None:
-    """Say why something is as it is, and what to do about it."""
+    """Explain a state or a decision, and what to do about it."""
 
 
 command.add_command(suppression_command)
@@ -56,7 +56,7 @@ command.add_command(interference_command)
 
 @command.command(
     "node",
-    short_help="Say where a node's ratios come from, and what to fix.",
+    short_help="Explain where a node's ratios come from, and what to fix.",
     epilog=examples("corewise explain node n1", "corewise explain node n1 --from dump.json"),
 )
 @cluster_options
@@ -71,7 +71,7 @@ def node_command(
     name: str,
     form: Form,
 ) -> None:
-    """Say which rule gives node NAME its ratios, from which CPU facts, what is missing, and what to fix."""
+    """Explain the ratios of node NAME: the rule, the CPU facts, what is missing, and what to fix."""
     client = client_of(dump, kubeconfig, context)
     explained, missing = asyncio.run(read_node(client, name, config_namespace))
     explained.show(form, missing)
@@ -83,7 +83,7 @@ def node_command(
 )
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 def reason_command(code: str, form: Form) -> None:
-    """Say what a reason code means, and how to fix what it warns of.
+    """Explain a reason code, and how to fix what it warns of.
 
     Reason codes are in Events, logs, metrics and in what commands print.
     """
@@ -126,13 +126,13 @@ def shown_events(events: Iterable[Event]) -> tuple[Event, ...]:
 
 @command.command(
     "pod",
-    short_help="Say where a pod is, and which nodes fit it.",
+    short_help="Explain where a pod is, and which nodes fit it.",
     epilog=examples("corewise explain pod default/web --node n1", "corewise explain pod --file job.yaml"),
 )
 @connection_options
 @from_option
 @click.argument("name", metavar="[NAMESPACE/NAME]", required=False, callback=named, shell_complete=pod_names)
-@click.option("--file", type=FILE, help="A manifest: say what the webhooks would make of this pod.")
+@click.option("--file", type=FILE, help="A manifest: show how the webhooks would change this pod.")
 @click.option(
     "--offline-pods",
     type=Choice([each.value for each in OfflinePods]),
@@ -162,7 +162,7 @@ def pod_command(
     prometheus: str,
     form: Form,
 ) -> None:
-    """Say where a pod is, which CPUs it has, and why each node fits it or not.
+    """Explain where a pod is, which CPUs it has, and why each node fits it or not.
 
     Decides as the scheduler would now, from nodes and pods as they are in the cluster. With --config and
     --prometheus also by what the pod's type does to memory and cache: both sides of the filter, every
@@ -195,7 +195,7 @@ def pod_command(
 async def read_pod(
     client: Client, name: str, interference: InterferenceConfiguration | None = None, url: str = ""
 ) -> ListedPod:
-    """Return what would be decided about the pod NAMESPACE/NAME; ``url`` is that of a Prometheus."""
+    """Return the decision about the pod NAMESPACE/NAME; ``url`` is that of a Prometheus."""
     namespace, _, pod = name.rpartition("/")
     async with client, AsyncExitStack() as stack:
         try:

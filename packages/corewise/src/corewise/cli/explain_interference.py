@@ -116,7 +116,7 @@ class InterferenceDecision:
         return [self.nodes[row].name for row in np.flatnonzero(raw == raw.max()).tolist()]
 
     def reasons(self, row: int) -> list[Reason]:
-        """Return why the filter refuses a node; nothing if it passes."""
+        """Return the reasons why the filter refuses a node; none if it passes."""
         if self.passes[row]:
             return []
         asked = (
@@ -200,7 +200,7 @@ def record_of(decision: InterferenceDecision) -> dict[str, Any]:
 
 
 def missing_of(decision: InterferenceDecision, row: int) -> dict[str, str]:
-    """Return which values of a node are missing, and why; not those that few nodes state."""
+    """Return the missing values of a node, each with a reason; not those that few nodes state."""
     missing = decision.nodes[row].missing()
     if not np.isnan(decision.outlook.pressure.memorybandwidth_capacity[row]):
         missing.pop("memorybandwidth_capacity", None)
@@ -208,7 +208,7 @@ def missing_of(decision: InterferenceDecision, row: int) -> dict[str, str]:
 
 
 def heading_of(decision: InterferenceDecision) -> str:
-    """Return what is decided about, in lines before the table."""
+    """Return the heading: the pod, its profile and its needs, in lines before the table."""
     affinity = decision.selected.affinity
     exempt = "; of a DaemonSet, so not filtered" if decision.pod.exempt else ""
     weights = ", ".join(f"{metric} {affinity[metric]}" for metric in RANKED)
@@ -221,7 +221,7 @@ def heading_of(decision: InterferenceDecision) -> str:
 
 
 def _needs(decision: InterferenceDecision) -> str:
-    """Return what the filter asks for; of what the profile needs nothing of, it does not ask."""
+    """Return the demands of the filter; it checks only what the profile needs."""
     profile, filtered = decision.selected.profile, decision.filtered
     asked = [
         (inequality.right / _GIGA, amount / _GIGA, unit)

@@ -32,7 +32,7 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVER
 
 @click.command(
     "suppression",
-    short_help="Say how much CPU a node's offline pods may have, and why.",
+    short_help="Explain how much CPU a node's offline pods may have.",
     epilog=examples("corewise explain suppression n1", "corewise explain suppression n1 --from dump.json"),
 )
 @cluster_options
@@ -47,7 +47,7 @@ def suppression_command(
     name: str,
     form: Form,
 ) -> None:
-    """Say how much CPU offline pods on NODE may have: inputs, formula, bound, quota, and what comes next.
+    """Explain the CPU limit of offline pods on NODE: inputs, formula, bound, quota, and the next step.
 
     Amounts are raw: as the kernel counts CPUs. What was measured is the agent's last report, with its age.
     """
@@ -89,7 +89,7 @@ async def _pods(client: Client, node: str) -> Iterable[BoundPod] | None:
 
 
 def subject_of(node: ManagedNode, data: Mapping[str, str] | None, pods: Iterable[BoundPod] | None) -> Subject:
-    """Return what is known of a node; ``data`` and ``pods`` are None if they may not be read."""
+    """Return the known facts about a node; ``data`` and ``pods`` are None if they may not be read."""
     pods = None if pods is None else tuple(pods)
     meta, allocatable = node.metadata, node.status.allocatable
     return Subject(

@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What there is to say about one thing."""
+    """An explanation of one thing, as a record and as lines."""
 
     record: Mapping[str, Any]
     lines: Sequence[Line] = ()
@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What there is to say about one object."""
+    """An explanation of one object."""
 
     heading: str
     parts: Sequence[Part]

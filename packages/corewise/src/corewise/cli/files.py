@@ -49,7 +49,7 @@ def text_of(file: Path | str) -> str:
 
 
 def decoded(file: Path | str, decode: Callable[[bytes], T], expected: str, hint: str) -> T:
-    """Return what ``decode`` makes of a file; ``-`` is stdin. ``expected``: "a list of nodes".
+    """Decode a file with ``decode``; ``-`` is stdin. ``expected``: "a list of nodes".
 
     Raises:
         Failure: if it cannot be read, or ``decode`` raises one of UNREADABLE.
@@ -61,7 +61,7 @@ def decoded(file: Path | str, decode: Callable[[bytes], T], expected: str, hint:
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Write a file that only this user may read, in one step: nobody ever reads half of it.
+    """Write a file that only this user may read, in one step, so that a reader never sees half of it.
 
     Raises:
         Failure: if it cannot be written.

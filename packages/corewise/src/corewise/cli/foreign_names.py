@@ -1,4 +1,4 @@
-"""Which names of Koordinator and Volcano a cluster's objects have that corewise does not honour.
+"""Which names of Koordinator and Volcano a cluster's objects have that corewise does not honor.
 
 Looked at are the labels and annotations of Nodes, NodeResourceTopologies, Pods, Namespaces, PriorityClasses
 and ClusterColocationProfiles, those that workloads and profiles give to pods, and the keys of the two
@@ -46,7 +46,7 @@ class _JobTemplate(Struct, frozen=True):
 
 
 class _PodSource(Struct, frozen=True):
-    """What the spec of a workload or of a profile gives to pods: only one of the three is there."""
+    """The pod metadata in the spec of a workload or of a profile: only one of the three is present."""
 
     template: PartialObject = PartialObject()
     job_template: _JobTemplate = _JobTemplate()
@@ -94,7 +94,7 @@ TEMPLATED: Final = (
 
 @dataclass(slots=True)
 class FoundName:
-    """A name that is not honoured: its row of the table, how many objects of a kind have it, which first."""
+    """A name that is not honored: its row of the table, how many objects of a kind have it, which first."""
 
     name: str
     row: ForeignName
@@ -191,9 +191,9 @@ def lines(names: FoundNames) -> Iterator[str]:
 
 
 def remarks(names: FoundNames) -> Iterator[str]:
-    """Yield how many names were found, and which kinds were not checked."""
+    """Yield the number of names found, and the kinds that were not checked."""
     found = output.count(len({(each.row.place, each.name) for each in names.found.values()}), "name")
-    yield f"{found} of Koordinator and Volcano on the cluster's objects that corewise does not honour"
+    yield f"{found} of Koordinator and Volcano on the cluster's objects that corewise does not honor"
     for kinds in names.unread:
         yield f"{kinds} were not checked: this account may not list {kinds} in all namespaces"
 

@@ -77,7 +77,7 @@ class RecentPod:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredNode:
-    """What is said of one node; ``values`` has only what is stated, as stated."""
+    """The measured values of one node; ``values`` has only what is stated, as stated."""
 
     name: str
     values: Mapping[str, float]
@@ -85,13 +85,13 @@ class MeasuredNode:
     placed: tuple[RecentPod, ...] = ()
 
     def missing(self) -> dict[str, str]:
-        """Return which columns are missing, and why."""
+        """Return the missing columns, each with a reason."""
         found = ((column, why_missing(column, self.values.get(column))) for column in COLUMNS)
         return {column: why for column, why in found if why}
 
 
 def why_missing(column: str, value: float | None) -> str:
-    """Say why a value counts as missing; nothing if it does not."""
+    """Return the reason why a value counts as missing; "" if it does not."""
     if value is None:
         return "not given"
     reasons = (
@@ -264,7 +264,7 @@ def _complete_owners(document: dict[str, Any]) -> None:
 
 
 def _resources(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield where a container states resources, and what it states."""
+    """Yield the path and contents of each container's resources."""
     for kind in ("containers", "initContainers"):
         containers = spec.get(kind)
         for place, container in enumerate(containers if isinstance(containers, list) else ()):

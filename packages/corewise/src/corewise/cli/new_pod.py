@@ -89,7 +89,7 @@ def _pod_of(document: dict[str, Any]) -> dict[str, Any] | None:
 
 @dataclass
 class _NewPod:
-    """A pod on its way through the webhooks, and what is told of it."""
+    """A pod and the findings of each webhook so far."""
 
     pod: Mapping[str, Any]
     record: dict[str, Any] = field(default_factory=dict)
@@ -120,7 +120,7 @@ def _text(operation: Operation) -> str:
 async def explain_new_pod(
     client: Client, pod: Mapping[str, Any], offline: OfflinePods, selected: Collection[str] | None
 ) -> Explanation:
-    """Say which profiles would change a pod and how, and what would become of its cpu and memory.
+    """Explain the profiles that would change a pod, and the resulting cpu and memory.
 
     ``selected``: the keys of the labels by which its controller selects it; None if they are unknown.
     """

@@ -124,7 +124,7 @@ async def list_cluster(
 async def installed_paths(
     client: Client, webhooks: Iterable[WebhookConfiguration] | None, missing: list[str]
 ) -> frozenset[Path] | None:
-    """Return what is installed to amplify nodes; None if the user may not read that."""
+    """Return the installed ways of amplifying nodes; None if the user may not read that."""
     try:
         bindings: Iterable[PartialObject] = await client.list(MUTATING_POLICY_BINDINGS)
     except NotFound:  # before Kubernetes 1.36
@@ -143,7 +143,7 @@ async def installed_paths(
 
 
 def amplified_by(paths: frozenset[Path]) -> str:
-    """Say what amplifies nodes."""
+    """Name the policy or webhook that amplifies nodes."""
     return {
         frozenset({Path.POLICY}): f"the policy {POLICY_NAME} in the API server",
         frozenset({Path.WEBHOOK}): f"the manager's webhook {MUTATING_NAME}",
@@ -152,7 +152,7 @@ def amplified_by(paths: frozenset[Path]) -> str:
 
 
 def unread(what: str, error: APIError) -> str:
-    """Say that something could not be read, and why."""
+    """Return a remark that something could not be read, with the error."""
     return f"{what}: {'there is none' if isinstance(error, NotFound) else 'you may not read it'}"
 
 

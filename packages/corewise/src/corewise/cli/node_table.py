@@ -3,7 +3,7 @@
 Amounts are of allocatable, what is left for pods, so that a reader can multiply along a row:
 raw x NORM = normalized, raw x AMP = schedulable, schedulable - requested = free. CPUs that pods own take
 their ratio: what that is beyond their requests is folded into schedulable where the node's ledger has them,
-and counts in free alone where it has not. Capacity, the whole machine, is named so wherever it is shown. What
+and counts in free alone elsewhere. Capacity, the whole machine, is named so wherever it is shown. What
 is offered to offline pods is raw, and beside all that.
 """
 
@@ -65,7 +65,7 @@ async def _read(cluster: ClusterConfig, selector: str, config_namespace: str) ->
 
 
 def hidden(listed: ListedNode) -> bool:
-    """Say whether pods without tolerations are kept away; conditions such as not-ready do not hide a node."""
+    """Whether pods without tolerations are kept away; conditions such as not-ready do not hide a node."""
     spec = listed.node.spec
     return spec.unschedulable or any(
         taint.effect in _KEEPS_PODS_AWAY and not taint.key.startswith(_CONDITION_TAINTS)
@@ -74,7 +74,7 @@ def hidden(listed: ListedNode) -> bool:
 
 
 def _remarks(listed: ListedCluster, rows: list[NodeRow]) -> Iterable[str]:
-    """Say what the table does not show: hidden rows, problems, and what could not be read."""
+    """Yield remarks about what the table does not show: hidden rows, problems, and unreadable objects."""
     if not listed.nodes:
         yield "No nodes found."
     left_out = len(listed.nodes) - len(rows)
@@ -108,7 +108,7 @@ TOTAL = "*"
 
 
 class Facts(msgspec.Struct, frozen=True, rename="camel"):
-    """Which CPUs a node has, and which ratios (decimal texts) are annotated on it; None is unknown."""
+    """The CPUs of a node and the ratios (decimal texts) annotated on it; None is unknown."""
 
     cpu_model: str | None = None
     hyper_threading: bool | None = None

@@ -97,12 +97,12 @@ def suppression_state(report: OfflineReport) -> str:
 
 
 def eviction_lines(report: OfflineReport | None) -> Iterator[Line]:
-    """Yield whether an offline pod is evicted, why or why not, who would go first, and who went last."""
+    """Yield the state of eviction: whether a pod is evicted, the reason, the next pod and the last one."""
     eviction = report.eviction if report else None
     if eviction is not None:
-        dry = "; a dry run: nobody goes" if eviction.dry_run else ""
+        dry = "; a dry run: no pod is evicted" if eviction.dry_run else ""
         yield Line("eviction", f"{eviction.reason}: {eviction.why}{dry}")
-        yield Line("goes next", f"{eviction.next}: {eviction.order}" if eviction.next else "nobody")
+        yield Line("goes next", f"{eviction.next}: {eviction.order}" if eviction.next else "none")
         if eviction.last:
             yield Line("went last", eviction.last)
         yield from _fix(eviction.reason)
@@ -114,7 +114,7 @@ def _fix(code: str) -> Iterator[Line]:
 
 
 def resctrl_lines(report: OfflineReport | None) -> Iterator[Line]:
-    """Yield what limits the cache and memory bandwidth of offline pods, or why nothing does."""
+    """Yield the limits on cache and memory bandwidth of offline pods, or the reason why there are none."""
     resctrl = report.resctrl if report else None
     if resctrl is not None:
         tasks = f", {count(resctrl.tasks, 'task')} in it" if resctrl.schemata else ""

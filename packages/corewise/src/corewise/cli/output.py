@@ -1,7 +1,7 @@
 """The output forms that every listing command shares: ``-o table|wide|json|yaml|csv|name``.
 
 A command describes a row once: columns for people, one flat record for programs. Tables look like kubectl's:
-no box lines, numbers to the right, colour for severity only, and only on a terminal that wants it
+no box lines, numbers to the right, color for severity only, and only on a terminal that wants it
 (https://no-color.org). On a terminal they fit its width, and say what they leave out; anywhere else they are
 complete. Results go to stdout, messages to stderr.
 """
@@ -32,7 +32,7 @@ _BETWEEN = "  "
 
 
 class Form(StrEnum):
-    """What ``-o`` may be."""
+    """The formats that ``-o`` accepts."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -46,7 +46,7 @@ _FORMS = frozenset(map(str, Form))
 
 
 class CellSeverity(StrEnum):
-    """Severity of a cell; the value is its colour."""
+    """Severity of a cell; the value is its color."""
 
     WARNING = "yellow"
     ERROR = "red"
@@ -82,7 +82,7 @@ class Column(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What text is shown on. ``width``: how many characters fit into a line, None is any number."""
+    """The surface that text is shown on. ``width``: characters that fit into a line, None is any number."""
 
     width: int | None = None
     colour: bool = False
@@ -206,7 +206,7 @@ def table(
 
 
 def _total(widths: Collection[int]) -> int:
-    """Return how wide a table is, with the blanks between columns."""
+    """Return the width of a table, including the blanks between columns."""
     return sum(widths) + len(_BETWEEN) * (len(widths) - 1)
 
 

@@ -117,7 +117,7 @@ def command(
     default = {str(metric): value for metric, value in settings.default.affinity.items()}
     findings = analyse(seen, default, Slicing(warm_up, episode, settings.window))
     if not findings:
-        hint = "check that the pods are labelled and kube-state-metrics exports the label: docs/profile.md"
+        hint = "check that the pods are labeled and kube-state-metrics exports the label: docs/profile.md"
         raise Failure("the history has no pods of any type", hint=hint, exit_code=ExitCode.VERDICT)
     click.echo(profile_text(findings, form, source=str(history or url), p95=p95), nl=False)
     for remark in remarks(findings):
@@ -144,7 +144,7 @@ def profile_text(findings: Sequence[TypeFinding], form: Form, *, source: str, p9
 
 
 def remarks(findings: Sequence[TypeFinding]) -> Iterator[str]:
-    """Yield what has to be said of the findings."""
+    """Yield remarks on the findings."""
     for each in findings:
         if each.refusal is not None:
             refusal = each.refusal
@@ -194,7 +194,7 @@ def _entry(finding: TypeFinding, *, p95: bool) -> Iterator[str]:
 
 
 def _why_no_key(name: str) -> str:
-    """Say why a profile cannot have the name of a type; nothing if it can."""
+    """Return the reason why a profile cannot have the name of a type; "" if it can."""
     if name == DEFAULT:
         return "this name stands for all types without a profile"
     return label_value_fault(name) or "" if name else "the name is empty"

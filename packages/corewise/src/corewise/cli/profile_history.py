@@ -10,7 +10,7 @@ of nodes                       the metrics of the scheduler's configuration, by 
 =============================  ========================================================================
 
 Everything but the first row may be missing: without cycles per instruction Jobs are timed, and a use that
-nobody measures is left out of the profiles.
+is not measured is left out of the profiles.
 
 The file (``--history``, ``--save-history``) is JSON, times in seconds::
 
@@ -195,7 +195,7 @@ async def node_series(
 async def node_measures(
     client: PrometheusClient, settings: InterferenceConfiguration, nodes: NodeNames
 ) -> dict[str, dict[str, float]]:
-    """Return what each node's values are a share of, by metric; nothing unless ``relative`` is configured.
+    """Return each node's totals that its values are divided by, by metric; empty without ``relative``.
 
     Raises:
         PrometheusError: if there is no answer.
@@ -235,7 +235,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
-    """How far to look back, and how close values are, in seconds."""
+    """The span to look back and the step between values, in seconds."""
 
     span: float
     step: float
@@ -335,7 +335,7 @@ def _names(pods: Iterable[_Known]) -> NodeNames:
 
 
 def pod_of(labels: Mapping[str, str]) -> Key:
-    """Return which pod a series is about, also where the scrape puts the exporter's own pod first."""
+    """Return the pod that a series is about, even where the scrape puts the exporter's own pod first."""
     namespace, pod = (labels.get(f"exported_{name}", labels.get(name, "")) for name in ("namespace", "pod"))
     return namespace, pod
 

@@ -237,7 +237,7 @@ def _write_certificates(folder: Path, *, kubeconfig: str | None, context: str | 
 
 
 async def _client_secret(cluster: ClusterConfig, namespace: str) -> Mapping[str, bytes]:
-    """Return what the Secret of the client certificate holds.
+    """Return the contents of the Secret of the client certificate.
 
     Raises:
         Failure: if there is none, or it is incomplete.

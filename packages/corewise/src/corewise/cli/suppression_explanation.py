@@ -68,7 +68,7 @@ class Configured(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class OfflineSettings:
-    """What is configured for one node, key by key."""
+    """The configuration of one node, key by key."""
 
     oversubscription: Configured[OversubscriptionSettings]
     suppression: Configured[SuppressionSettings]
@@ -332,7 +332,7 @@ def _problems(subject: Subject) -> Part:
 
 
 def adjustments_left(suppression: SuppressionReport) -> int | None:
-    """Return how many adjustments lead to the target; None without a quota for all or a target."""
+    """Return the number of adjustments until the target; None without a quota for all or a target."""
     quota, target, step = suppression.quota_milli, suppression.target_milli, suppression.step_milli
     if quota is None or target is None or step is None:
         return None
@@ -344,7 +344,7 @@ def adjustments_left(suppression: SuppressionReport) -> int | None:
 def next_step(
     suppression: SuppressionReport, report: OfflineReport, settings: SuppressionSettings | None
 ) -> str:
-    """Return what happens next, in words."""
+    """Describe the next step, in words."""
     match suppression.reason:
         case Reason.SLICE_MISSING | Reason.SLICE_UNREADABLE:
             return f"tried again every {report.interval_seconds} s"

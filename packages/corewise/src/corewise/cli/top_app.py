@@ -1,7 +1,7 @@
 """``corewise top`` on a terminal: three tables to sort, filter and scroll, and the explanation of every row.
 
 Only the rows on the screen are drawn. The cursor stays on its row while data change. While the API server is
-away, the last data stay, and the screen says how old they are. Colour is for severity alone, and is the
+away, the last data stay, and the screen says how old they are. Color is for severity alone, and is the
 terminal's own: everything else is bold or reversed.
 """
 
@@ -97,12 +97,12 @@ class RowTable(ScrollView, can_focus=True):
 
     @property
     def left_out(self) -> int:
-        """How many columns do not fit."""
+        """The number of columns that do not fit."""
         return len(self.sheet.columns) - len(self._fitted)
 
     @property
     def _page(self) -> int:
-        """How many rows are on the screen."""
+        """The number of rows on the screen."""
         return max(1, self.size.height - _FIXED)
 
     def change(self, change: Callable[[], None]) -> None:
@@ -196,7 +196,7 @@ class RowTable(ScrollView, can_focus=True):
 
 
 class TextScreen(Screen[None]):
-    """A text to read and scroll, broken anew when the terminal's width changes."""
+    """A text to read and scroll, wrapped again when the terminal's width changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "app.pop_screen", "Back", key_display="q"),
@@ -326,7 +326,7 @@ class TopApp(App[None]):
         self._tell()
 
     def _tell(self) -> None:
-        """Say what is shown, how old it is, and what the table does not show."""
+        """Update the status lines: what is shown, how old it is, and what the table does not show."""
         lost = self._data.lost
         self._lost.display = lost is not None
         if lost is not None:

@@ -1,7 +1,7 @@
 """What ``corewise top`` shows, kept current: three tables over caches that follow the cluster.
 
 The nodes are assessed as the manager assesses them, from the manager's own caches; the pods are read as the
-scheduler reads them. A row is made anew only when something that it is made from has changed, so a cluster of
+scheduler reads them. A row is rebuilt only when something that it is made from has changed, so a cluster of
 thousands of nodes costs what changes in it. A cache is followed from the first time that a table needs it.
 """
 
@@ -42,7 +42,7 @@ _POLL = 0.05
 
 
 class NamedRow(Protocol):
-    """What every row has."""
+    """The properties that every row has."""
 
     @property
     def name(self) -> str: ...
@@ -79,14 +79,14 @@ class TopTable(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class LostConnection:
-    """Why the cluster cannot be followed, and how many seconds ago it last answered."""
+    """The reason why the cluster cannot be followed, and the seconds since it last answered."""
 
     message: str
     seconds: int
 
 
 def lost_connection(caches: Iterable[Cache[Any]]) -> LostConnection | None:
-    """Return why caches cannot follow the cluster at the moment; what is absent or forbidden is no loss."""
+    """Return the reason why caches cannot follow the cluster now; absent or forbidden kinds are no loss."""
     for cache in caches:
         if cache.last_error is not None and not isinstance(cache.last_error, Forbidden | NotFound):
             return LostConnection(cache.last_error.message, int(cache.silence or 0))
@@ -96,9 +96,9 @@ def lost_connection(caches: Iterable[Cache[Any]]) -> LostConnection | None:
 class TopData:
     """The tables of a cluster, by the name that the command line has for each.
 
-    ``pods``: the cache of unfinished pods, if somebody else follows it, who calls ``pod_changed``.
+    ``pods``: the cache of unfinished pods, if another object follows it and calls ``pod_changed``.
     ``on_change`` is called after every change of what rows of nodes are made from, with the name of the node
-    that it is about, "" if it is about all of them. ``aging``: a row of offline pods is made anew for its
+    that it is about, "" if it is about all of them. ``aging``: a row of offline pods is rebuilt for its
     age alone, too.
     """
 
@@ -232,16 +232,16 @@ class TopData:
             raise first.last_error
 
     def ready(self, table: TopTable[Any]) -> bool:
-        """Say whether everything that a table is made from has been listed, or has failed to be."""
+        """Return whether everything that a table is made from has been listed, or has failed to be."""
         return all(cache.synced.is_set() or cache.last_error for cache in table.caches)
 
     @property
     def lost(self) -> LostConnection | None:
-        """Why the cluster cannot be followed at the moment, if it cannot."""
+        """The reason why the cluster cannot be followed at the moment, if there is one."""
         return lost_connection(self._loops)
 
     def remarks(self, table: TopTable[R], rows: list[R]) -> list[str]:
-        """Return what a table does not show, the most urgent first, and what could not be read."""
+        """Return remarks on what a table does not show, most urgent first, and on unreadable objects."""
         missing = (
             unread(cache.plural, cache.last_error)
             for cache in table.caches
@@ -268,7 +268,7 @@ class TopData:
         self._pods_in_order = None
 
     def reports(self, now: datetime) -> list[NodeReport]:
-        """Return what the nodes report, in the order of their names."""
+        """Return the reports of the nodes, in the order of their names."""
         nodes = self.snapshot.nodes.items
         for node in nodes.values():
             meta = node.metadata
@@ -326,7 +326,7 @@ class TopData:
         return rows
 
     def row_of_pod(self, name: str, pod: PlacedPod) -> PodRow:
-        """Return the row of one pod, NAMESPACE/NAME, made anew only if the pod has changed."""
+        """Return the row of one pod, NAMESPACE/NAME, rebuilt only if the pod has changed."""
         row = self._pod_rows.get(name)
         if row is None:
             self.built += 1
@@ -364,7 +364,7 @@ async def following(
     """
     # What caches say about a lost connection is on the screen; a line of log would tear it.
     logging.getLogger("corewise").addHandler(logging.NullHandler())
-    # The client ends first, and aborts its connections: a watch that is cancelled leaves its own half closed.
+    # The client ends first, and aborts its connections: a watch that is canceled leaves its own half closed.
     async with asyncio.TaskGroup() as group, Client(cluster, on_warning=None) as client:
         data = TopData(cluster, client, selector=selector, config_namespace=config_namespace, bars=bars)
         table = data.tables[first]

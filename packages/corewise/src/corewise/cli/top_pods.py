@@ -26,7 +26,7 @@ _CPU, _MEMORY = "cpu", "memory"
 
 
 class PodAmounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod requests, or all of them together."""
+    """The requests of a pod, or of all pods together."""
 
     cpu: int = msgspec.field(name="requestedCPUMilli")
     memory: int = msgspec.field(name="requestedMemoryBytes")

@@ -45,7 +45,7 @@ class Sheet(Generic[R]):
         return self.shown[self.cursor] if self.cursor < len(self.shown) else None
 
     def __len__(self) -> int:
-        """Return how many rows there are, shown or not."""
+        """Return the number of rows, shown or not."""
         return len(self._rows)
 
     def update(self, rows: list[R]) -> None:

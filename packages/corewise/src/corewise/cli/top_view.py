@@ -45,7 +45,7 @@ class Sums(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is said of one node beside its amounts. ``age_seconds`` is that of the last sample."""
+    """The facts about one node besides its amounts. ``age_seconds`` is that of the last sample."""
 
     ratio: str | None = None
     normalization_ratio: str | None = None
@@ -219,7 +219,7 @@ _OF_THE_QUOTA: dict[str, str] = {
 
 
 def limit_of(report: OfflineReport) -> str:
-    """Return what limits offline pods: the offer, the quota on its way to it, or nothing."""
+    """Return the limit on offline pods: the offer, the quota on its way to it, or nothing."""
     if report.suppression is None:
         return f"nothing: not suppressed (offer: {_offer(report)})"
     return _quota(report, report.suppression)

@@ -4,7 +4,7 @@ Nesting is a view. A NUMA node that spans sockets appears in each of them, a cac
 (Intel sub-NUMA clustering) in each of those, with the part of its CPUs that is there.
 
 In the drawing, offline CPUs are hatched, in their NUMA node: the kernel does not say which core they belong
-to. Each kind of CPU has a colour, whether kinds differ by how they are built or by who holds them. A tooltip
+to. Each kind of CPU has a color, whether kinds differ by how they are built or by who holds them. A tooltip
 names everything a CPU belongs to.
 """
 
@@ -133,7 +133,7 @@ def drawing(
 ) -> str:
     """Return the machine as an SVG file; ``heading`` and ``lines`` stand above it.
 
-    The colours follow the order of the host's kinds; those without CPUs are not in the legend. ``holders``:
+    The colors follow the order of the host's kinds; those without CPUs are not in the legend. ``holders``:
     who holds a CPU, for its tooltip.
     """
     sockets = [

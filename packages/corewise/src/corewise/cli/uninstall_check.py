@@ -58,7 +58,7 @@ _ROLES = ("corewise-manager", SCHEDULER_ROLE, "corewise-agent")
 
 @dataclass(frozen=True, slots=True)
 class Hindrance:
-    """What stands in the way of an uninstall, and the command that removes it."""
+    """An obstacle to an uninstall, and the command that removes it."""
 
     object: str
     why: str
@@ -71,7 +71,7 @@ class Hindrance:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What must be undone first, the command that then uninstalls, and whether there is a scheduler."""
+    """The obstacles to undo first, the command that then uninstalls, and whether there is a scheduler."""
 
     hindrances: tuple[Hindrance, ...]
     command: str
@@ -80,7 +80,7 @@ class Removal:
 
 
 async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
-    """Read what an uninstall takes.
+    """Read the steps of an uninstall.
 
     Raises:
         KubeError: if something cannot be read: then it is not known.
@@ -148,7 +148,7 @@ def _of_config(namespace: str, keys: list[str]) -> Iterator[Hindrance]:
 
 
 def _of_node(listed: ListedNode, applied: str | None) -> Iterator[Hindrance]:
-    """Yield why a node is not raw, or what its agent still divides or offers."""
+    """Yield the obstacles on a node: it is not raw, or its agent still divides quotas or offers CPU."""
     assessment, ratios = listed.assessment, _ratios(listed)
     name = assessment.node.name
     if ratios:
@@ -184,7 +184,7 @@ def _lowering(node: NodeView) -> str:
 
 
 def _of_pods(pods: Iterable[BoundPod]) -> Iterator[Hindrance]:
-    """Yield the pods that own CPUs: their CPU sets, and those of their neighbours, stay without agents."""
+    """Yield the pods that own CPUs: their CPU sets, and those of their neighbors, stay without agents."""
     for pod in sorted(pods, key=lambda each: (each.metadata.namespace, each.metadata.name)):
         owned = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
         if owned:
@@ -194,7 +194,7 @@ def _of_pods(pods: Iterable[BoundPod]) -> Iterator[Hindrance]:
 
 
 async def _ownerless(client: Client) -> list[Hindrance]:
-    """Return what is installed and would stay."""
+    """Return the installed objects that would stay."""
     found = []
     for resource, names in _INSTALLED:
         for name in names:

@@ -31,7 +31,7 @@ _PATIENCE = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebOptions:
-    """Where the page is served and to whom.
+    """The options of the page's server: addresses, names, certificate, authentication and sources.
 
     ``hosts`` are names, beside those of loopback, by which it may be called. ``tls_cert`` and ``tls_key``
     are files; without them it is served by plain HTTP. ``auth``: callers show a token, which the API server
@@ -57,14 +57,14 @@ async def run_page(
     stopping: asyncio.Event | None = None,
     ready: Callable[[str], object],
 ) -> None:
-    """Serve the page until cancelled; ``ready`` is told its address.
+    """Serve the page until canceled; ``ready`` is told its address.
 
     Raises:
         ExceptionGroup: of a KubeError if the nodes cannot be listed; of an OptionsError if the address cannot
             be listened on, or the certificate cannot be used.
     """
     clock, program = SYSTEM_CLOCK, Program("web", SYSTEM_CLOCK, stopping)
-    # The client ends first, and aborts its connections: a watch that is cancelled leaves its own half closed.
+    # The client ends first, and aborts its connections: a watch that is canceled leaves its own half closed.
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as group, Client(cluster) as client:
         measures = None
         if options.prometheus:

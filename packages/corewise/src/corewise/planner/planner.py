@@ -1,8 +1,8 @@
-"""The offline planner: all pods of a dump or a trace placed anew, on the scheduler's own engine.
+"""The offline planner: places all pods of a dump or a trace from scratch, on the scheduler's own engine.
 
 What a configuration makes of the nodes comes first: the ratios that the manager would write, by its own
 decision, and the amounts by them. What it leaves as it is stays as the node has it. Nothing is held back
-for pods that run: a plan places all of them anew.
+for running pods: a plan places all of them from scratch.
 
 Then each pod goes where it goes best at its turn. Online pods come first, in their order, then offline
 ones: what is offered to these is what online pods leave. Where the input says so, nodes offer a share of
@@ -141,7 +141,7 @@ def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
 
 
 def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
-    """Return what would be measured of nodes without pods. Latency, and what memory can move, are unknown."""
+    """Return the measurements of nodes without pods. Latency, and what memory can move, are unknown."""
     size = len(nodes)
     memory = [float(node.facts.allocatable.get(MEMORY, 0)) for node in nodes]
     columns = {
@@ -158,7 +158,7 @@ def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """Why a pod has no node: the cause that refuses most nodes, or what the chosen node said."""
+    """The reason why a pod has no node: the cause that refuses most nodes, or the chosen node's refusal."""
 
     reason: Reason
     summary: str
@@ -166,7 +166,7 @@ class Unplaced:
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """Where every pod went, and what that makes of the nodes. Amounts are milli-CPU.
+    """The node of every pod, and the resulting use of the nodes. Amounts are milli-CPU.
 
     ``schedulable`` is amplified, ``requested`` counts what CPUSet pods own amplified, ``promised`` is the
     plain sum of requests, which ``raw`` CPUs have to serve: their quotient is the raw overcommit. Batch CPU
@@ -189,7 +189,7 @@ class PlanOutcome:
 
     @property
     def by_reason(self) -> Mapping[str, int]:
-        """How many pods have no node for which cause, the most frequent first."""
+        """The number of pods without a node by cause, the most frequent first."""
         return dict(Counter(each.summary for each in self.unplaced.values()).most_common())
 
 
@@ -281,7 +281,7 @@ def _outcome(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs. ``gained`` pods have a node only in the second outcome, ``lost`` only in the first."""
+    """Two outcomes compared. ``gained`` pods have a node only in the second, ``lost`` only in the first."""
 
     gained: tuple[str, ...]
     lost: tuple[str, ...]

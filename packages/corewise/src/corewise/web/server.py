@@ -1,7 +1,7 @@
 """Serves the web page: its files, what it shows as JSON, and changes as server-sent events.
 
 - ``/``, ``/nodes/NAME`` and every other path of a view: the page itself, which then asks for what it shows.
-- ``/assets/FILE``: its script and style; names change with their content, so browsers keep them for ever.
+- ``/assets/FILE``: its script and style; names change with their content, so browsers keep them forever.
 - ``/api/session``, ``/api/tables/NAME``, ``/api/KIND/NAME``: JSON, as the commands print it with ``-o json``.
   ``/api/tables/pods?namespace=NAME``: those of one namespace.
 - ``/api/stream/...``: the same, followed by what changes; see :mod:`corewise.web.streams`.
@@ -13,8 +13,8 @@ lets in what this server serves, and no script or style within the HTML. The Hos
 server, so that a page of another site cannot have its own name resolve to this address and read along (DNS
 rebinding). A request that carries a body must be JSON and come from this page.
 
-With ``access``, ``/api`` takes the bearer token of somebody who may list nodes and pods: a TokenReview says
-whose it is, a SubjectAccessReview what may be seen. The page and its files are nobody's secret.
+With ``access``, ``/api`` takes the bearer token of a user who may list nodes and pods: a TokenReview names
+the user, a SubjectAccessReview says what may be seen. The page and its files are not secret.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _NODES, _PODS = ResourceAccess("nodes"), ResourceAccess("pods")
 
 
 class Views(Protocol):
-    """What the page shows. Unknown names raise LookupError, a change that makes no sense ValueError."""
+    """The page's data. Unknown names raise LookupError, a change that makes no sense ValueError."""
 
     @property
     def tables(self) -> Collection[str]: ...
@@ -117,7 +117,7 @@ class PageServer:
                     raise RefusedError(403, RefusalCause.FORBIDDEN, why) from None
 
     def _needed(self, path: str, namespace: str) -> Sequence[Access]:
-        """Return what the caller must be allowed for a path below /api."""
+        """Return the permissions that the caller needs for a path below /api."""
         kind, _, name = path.partition("/")
         match kind, name:
             case "session", "":

@@ -49,7 +49,7 @@ def event(name: str, data: Any) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    """One open page. ``pending`` is what it has not been sent; None: it must be sent everything."""
+    """One open page. ``pending`` are the messages not yet sent to it; None: send it the full state."""
 
     pending: list[bytes] | None
     news: asyncio.Event
@@ -73,7 +73,7 @@ class Feed:
         return bool(self._readers)
 
     async def first(self) -> None:
-        """Look, unless somebody has; raises as ``refresh``."""
+        """Look, unless it has been done; raises as ``refresh``."""
         if not self._shown:
             await self.refresh()
 
@@ -103,7 +103,7 @@ class Feed:
             self._tell(event("change", {**shown, "rows": changed, "gone": gone}))
 
     def _tell(self, message: bytes | None) -> None:
-        """Give every reader a message; None: all of it. Who has not taken the last one gets all of it too."""
+        """Queue a message for every reader; None, or a reader that still has one queued: the full state."""
         for reader in self._readers:
             reader.pending = [message] if message is not None and reader.pending == [] else None
             reader.news.set()
@@ -122,7 +122,7 @@ class Feed:
                 reader.news.set()
 
     def found(self) -> None:
-        """Tell every reader everything anew."""
+        """Resend the full state to every reader."""
         self._tell(None)
 
     def join(self) -> _Reader:
@@ -137,7 +137,7 @@ class Feed:
         self._readers.discard(reader)
 
     async def events(self, reader: _Reader) -> AsyncIterator[bytes]:
-        """Yield what a page is to be sent, beginning with everything."""
+        """Yield the messages for a page, beginning with the full state."""
         while True:
             try:
                 async with asyncio.timeout(COMMENT_EVERY):
@@ -160,19 +160,19 @@ class Feeds:
         self._changed = asyncio.Event()
 
     def changed(self) -> None:
-        """Note that something may have changed."""
+        """Mark that something may have changed."""
         self._changed.set()
 
     @asynccontextmanager
     async def opened(self, path: str, read: Read) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Yield what a page that shows this path is to be sent.
+        """Yield the messages for a page that shows this path.
 
         Raises:
             LookupError: if there is no such object.
             KubeError: if the API server does not say what has to be asked for.
         """
         feed = self._feeds.setdefault(path, Feed(read))
-        reader = feed.join()  # before anything is awaited: a feed that nobody reads is forgotten
+        reader = feed.join()  # before anything is awaited: a feed without readers is forgotten
         try:
             await feed.first()
             yield feed.events(reader)
@@ -180,7 +180,7 @@ class Feeds:
             feed.leave(reader)
 
     async def run(self) -> None:
-        """Keep all that is followed current, until cancelled."""
+        """Keep all that is followed current, until canceled."""
         was_lost, told, pause = False, 0.0, TOGETHER
         while True:
             try:

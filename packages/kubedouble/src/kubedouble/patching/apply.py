@@ -4,9 +4,9 @@ An apply states everything that its manager wants of an object:
 
 1. The configuration is merged into the object: its leaves win, containers are merged. A map list keeps the
    object's order unless the configuration orders its items otherwise.
-2. What the manager applied last time, does not apply now, and nobody else owns, is removed.
-3. A field that somebody else owns and whose value changes is a conflict, unless the apply is forced; then it
-   passes to the manager. A manager that applies the value a field already has becomes one of its owners.
+2. What the manager applied last time, does not apply now, and no other manager owns, is removed.
+3. A field that another manager owns and whose value changes is a conflict, unless the apply is forced; then
+   it passes to the manager. A manager that applies the value a field already has becomes one of its owners.
 4. The manager owns exactly the fields that the configuration names.
 
 The fields of an object without managedFields belong to ``before-first-apply``. For the manager ``kubectl``
@@ -271,7 +271,7 @@ def _fields_of(obj: JSON, schema: Schema) -> FieldSet:
 
 
 def _with_unowned_metadata(obj: JSON, source: JSON) -> JSON:
-    """Return an object with the metadata that nobody owns, such as its name and uid, of another state."""
+    """Return an object with the unowned metadata of another state, such as its name and uid."""
     theirs = source.get("metadata", {}).items()
     unowned = {key: value for key, value in theirs if key in UNOWNED_METADATA}
     return {**obj, "metadata": {**owned_metadata(obj.get("metadata")), **unowned}}

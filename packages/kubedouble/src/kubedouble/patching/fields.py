@@ -135,21 +135,21 @@ _SELF = "."
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Return what is in either set."""
+    """Return the fields that are in either set."""
     if not left or not right:
         return left or right
     return _union(left, right)
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Return what is in ``left`` and not itself in ``right``: ``a.b`` stays when ``right`` has only ``a``."""
+    """Return the fields of ``left`` not themselves in ``right``: ``a.b`` stays if that has only ``a``."""
     if not left or not right:
         return left
     return _difference(left, right) or {}
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Return what is in both sets."""
+    """Return the fields that are in both sets."""
     if not left or not right:
         return {}
     return _intersection(left, right) or {}

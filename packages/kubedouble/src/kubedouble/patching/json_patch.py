@@ -25,7 +25,7 @@ _OPERATIONS = _WITH_VALUE | _WITH_SOURCE | {"remove"}
 
 
 class PatchTestError(StatusError):
-    """What a ``test`` operation expects is not so."""
+    """The value that a ``test`` operation expects is not there."""
 
 
 class _OperationError(Exception):

@@ -42,7 +42,7 @@ _FIELDS_TYPE = "FieldsV1"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who owns fields. ``api_version`` is empty for one that applies: it stays the same across versions."""
+    """An owner of fields. ``api_version`` is empty for an applier: it stays the same across versions."""
 
     manager: str
     operation: str
@@ -58,7 +58,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What an owner owns, at which API version, and since when; ``entry`` is the JSON it was read from."""
+    """The fields of an owner, their API version and time; ``entry`` is the JSON it was read from."""
 
     fields: FieldSet
     api_version: str
@@ -73,7 +73,7 @@ Owners = dict[Owner, Owned]
 
 
 def owners_of(obj: Mapping[str, Any] | None) -> Owners:
-    """Return who owns what of a stored object, whose entries are good."""
+    """Return the owners of a stored object's fields; its entries are valid."""
     return _decoded((obj or {}).get("metadata", {}).get("managedFields") or ())
 
 
@@ -225,7 +225,7 @@ def _passed_on(owners: Owners, changes: Comparison, writer: Owner, now: datetime
 
 
 def released(owners: Owners, changes: Comparison) -> Owners:
-    """Return what is left to the owners of an object after fields of it changed or went."""
+    """Return the fields that the owners of an object keep after fields of it changed or went."""
     gone = union(union(changes.modified, changes.added), changes.removed)
     kept = {owner: owned.with_fields(difference(owned.fields, gone)) for owner, owned in owners.items()}
     return {owner: owned for owner, owned in kept.items() if owned.fields}

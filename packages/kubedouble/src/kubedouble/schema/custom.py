@@ -182,7 +182,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def custom_problems(obj: Object, schema: Schema) -> list[dict[str, str]]:
-    """Return what is wrong with a custom object."""
+    """Return the faults of a custom object."""
     faults = Faults()
     document = schema.document or {}
     properties = {

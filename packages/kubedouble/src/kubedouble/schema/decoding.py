@@ -307,7 +307,7 @@ def _is_omitted(zero: Any, place: Field) -> bool:
 
 @lru_cache(maxsize=1024)
 def _fills(schema: Schema) -> tuple[tuple[str, Any], ...]:
-    """Return what an object of this type has when it does not say it: defaults, structs, printed zeros."""
+    """Return the values of fields that an object of this type omits: defaults, structs, printed zeros."""
     fills: list[tuple[str, Any]] = []
     for name, place in schema.fields.items():
         if place.default is not None:

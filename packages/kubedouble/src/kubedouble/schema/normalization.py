@@ -129,7 +129,7 @@ def _job(spec: JSON) -> JSON:
 
 
 def _workload(field: str, **rolling: Any) -> Callable[[JSON], JSON]:
-    """Return what completes the spec of a workload: its rolling update, and its template."""
+    """Return a function that completes a workload's spec: its rolling update, and its template."""
 
     def complete_spec(spec: JSON) -> JSON:
         strategy = spec.get(field) or {}

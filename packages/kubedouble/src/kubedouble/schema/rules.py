@@ -50,7 +50,7 @@ _PORT_RULE = "must be between 1 and 65535, inclusive"
 
 
 def _name_check(pattern: re.Pattern[str], longest: int, rule: str) -> Callable[[Faults, str, str], None]:
-    """Return what notes a value that is too long or does not have the form."""
+    """Return a check that reports a value that is too long or does not match the pattern."""
 
     def check(faults: Faults, field: str, value: str) -> None:
         if len(value) > longest:
@@ -144,7 +144,7 @@ def amount(faults: Faults, field: str, name: str, text: str) -> None:
 
 
 def requirements(faults: Faults, path: str, wanted: Object) -> None:
-    """Note what is wrong with requests and limits, each by itself and together."""
+    """Report the faults of requests and limits, each by itself and together."""
     limits, requests = wanted.get("limits") or {}, wanted.get("requests") or {}
     for kind, resources in (("limits", limits), ("requests", requests)):
         for name, text in resources.items():

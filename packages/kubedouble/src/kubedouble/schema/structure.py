@@ -19,7 +19,7 @@ from typing import Any
 
 
 class Shape(Enum):
-    """What a JSON value is to the API."""
+    """The type of a JSON value in the API."""
 
     OBJECT = "object"
     MAP = "map"
@@ -38,7 +38,7 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """What one JSON value is.
+    """The schema of one JSON value.
 
     Attributes:
         name: the type's name as the API publishes it, such as ``io.k8s.api.core.v1.PodSpec``; empty if
@@ -68,7 +68,7 @@ class Schema:
     document: Mapping[str, Any] | None = None
 
     def child(self, key: str) -> Schema | None:
-        """Return what stands under a key of an object or map; None if nothing is known about it."""
+        """Return the schema under a key of an object or map; None if nothing is known about it."""
         place = self.fields.get(key)
         return place.schema if place is not None else self.items
 

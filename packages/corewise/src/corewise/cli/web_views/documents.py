@@ -65,7 +65,7 @@ def topology_record(cluster: Cluster, name: str) -> dict[str, Any] | None:
 def quota_record(
     pod: QuotaPod, annotations: Mapping[str, str], rules: QoSRules, *, owns: bool
 ) -> dict[str, Any]:
-    """Return what each container's limit buys; ``annotations`` are those of the Node the pod is on."""
+    """Return the quota of each container's limit; ``annotations`` are those of the Node the pod is on."""
     ratio, meta = _ratio(annotations), pod.metadata
     qos_class = rules.class_of(meta.labels, meta.namespace)
     manager = CPUManager("static", frozenset({pod.uid})) if owns and not qos_class else NO_POLICY

@@ -93,7 +93,7 @@ class OfflineHistory:
         self._total.add(at, _amounts(total, sum(requested.values()), suppressing))
 
     def record(self, node: str = "", before: Past = (), why_not: str = "") -> dict[str, Any]:
-        """Return what is known of a node, or of all; a node that reports nothing has no points.
+        """Return the history of a node, or of all; a node that reports nothing has no points.
 
         ``before``: points from Prometheus, which are older than all that were seen; ``why_not``: why it has
         none, if that is known.
@@ -121,7 +121,7 @@ class OfflineHistory:
 class PastHours:
     """Each node's hour before a moment, as its agent exported it and Prometheus kept it.
 
-    It is asked for once, when somebody first looks at the node, because what is past does not change.
+    It is read once, when a user first opens the node, because the past does not change.
     """
 
     def __init__(self, client: PrometheusClient, clock: Clock, until: datetime) -> None:

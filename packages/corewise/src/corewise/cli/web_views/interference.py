@@ -38,7 +38,7 @@ _SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 class InterferenceViews:
-    """What Prometheus said last."""
+    """The last values from Prometheus."""
 
     def __init__(self, client: PrometheusClient, preset: Preset, nodes: Cache[SchedulableNode]) -> None:
         configuration = InterferenceConfiguration(metrics=MetricsSettings(preset))
@@ -55,7 +55,7 @@ class InterferenceViews:
             await clock.sleep(self._interval)
 
     def record(self, name: str) -> dict[str, Any]:
-        """Return what the node has, and the quantiles of all nodes that have a value that is not too old."""
+        """Return the node's values, and the quantiles of all nodes that have a value that is not too old."""
         found = self._latest
         if name not in found.names:
             return {

@@ -108,7 +108,7 @@ def _of_event(event: Event) -> KnownProblem | None:
 
 
 def of_configuration(known: Snapshot) -> Iterator[KnownProblem]:
-    """Yield what the manager says of the ConfigMap, and of Koordinator's webhook."""
+    """Yield the manager's problems with the ConfigMap, and with Koordinator's webhook."""
     said = events_about(known.reading, known.config_map, known.node_labels(), was_bad=False)
     for each in said:
         yield KnownProblem("ConfigMap", f"{each.namespace}/{each.name}", each.reason, each.message)
@@ -118,7 +118,7 @@ def of_configuration(known: Snapshot) -> Iterator[KnownProblem]:
 
 
 def of_nodes(rows: Iterable[NodeRow]) -> Iterator[KnownProblem]:
-    """Yield what the assessments of nodes warn of."""
+    """Yield the problems that the assessments of nodes warn of."""
     for row in rows:
         for each in row.problems:
             if each.reason not in _ON_ONE_OBJECT:
@@ -126,7 +126,7 @@ def of_nodes(rows: Iterable[NodeRow]) -> Iterator[KnownProblem]:
 
 
 def of_pods(rows: Iterable[PodRow], pods: Mapping[Any, PlacedPod], rules: QoSRules) -> Iterator[KnownProblem]:
-    """Yield what is wrong with what pods state."""
+    """Yield the problems in what pods state."""
     for row in rows:
         pod = pods.get(tuple(row.name.split("/", 1))) if row.problem else None
         if pod is not None:
@@ -135,7 +135,7 @@ def of_pods(rows: Iterable[PodRow], pods: Mapping[Any, PlacedPod], rules: QoSRul
 
 
 def of_scheduler(findings: Mapping[str, Iterable[ReadProblem]], cluster: Cluster) -> Iterator[KnownProblem]:
-    """Yield what the scheduler cannot use of nodes and pods, and the CPUs that two pods claim."""
+    """Yield the parts of nodes and pods that the scheduler cannot use, and the CPUs that two pods claim."""
     for name, found in findings.items():
         for each in found:
             yield KnownProblem("Pod" if "/" in name else "Node", name, each.reason, each.message)
@@ -146,7 +146,7 @@ def of_scheduler(findings: Mapping[str, Iterable[ReadProblem]], cluster: Cluster
 
 
 def of_report(subject: Subject) -> Iterator[KnownProblem]:
-    """Yield what the agent of a node reports, or that it does not."""
+    """Yield the problems that a node's agent reports, or that it does not report."""
     name, report = subject.node.name, subject.node.report
     suppression, resctrl = (report.suppression, report.resctrl) if report else (None, None)
     for reason in subject.problems:

@@ -2,7 +2,7 @@
 
 The server sends the cluster's objects as its caches have them, a thousand at a time, and the process answers
 with what :func:`corewise.cli.web_views.what_if.try_change` returns. It is killed after ``LIMIT`` seconds, and
-when the task that waits for it is cancelled. It ends by itself when the server has ended, however that comes:
+when the task that waits for it is canceled. It ends by itself when the server has ended, however that comes:
 the kernel then closes the pipe for the answer.
 
 What is sent is one pickle after another: the change and what is not a list of objects, then the name of a
@@ -60,7 +60,7 @@ class ChangeNotTried(OperationalError):  # noqa: N818 - an answer, not a fault
 
 
 async def tried(body: Mapping[str, Any], live: LiveObjects, *, limit: float = LIMIT) -> msgspec.Raw:
-    """Return what ``try_change`` returns, as JSON.
+    """Return the result of ``try_change``, as JSON.
 
     Raises:
         ChangeRefused: as ``try_change``.
@@ -111,7 +111,7 @@ def _pieces(body: Mapping[str, Any], live: LiveObjects) -> Iterator[bytes]:
 
 
 def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
-    """Return what ``_pieces`` makes its pieces from."""
+    """Return the objects that ``_pieces`` split."""
     body, config, context, namespace, used, rules = pickle.load(source)  # noqa: S301 - the server sent it
     known: dict[str, list[Any]] = {name: [] for name in _KINDS}
     with suppress(EOFError):

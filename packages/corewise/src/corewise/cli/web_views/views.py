@@ -70,7 +70,7 @@ class UnknownObject(LookupError):  # noqa: N818 - an answer, not a fault
 
 
 class WebViews:
-    """What the page shows of one cluster. ``on_change`` is called after a change of anything shown."""
+    """The page's data about one cluster. ``on_change`` is called after a change of anything shown."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class WebViews:
 
     @property
     def lost(self) -> LostConnection | None:
-        """Why the cluster cannot be followed at the moment, if it cannot."""
+        """The reason why the cluster cannot be followed at the moment, if there is one."""
         return lost_connection(self._caches)
 
     @property
@@ -263,7 +263,7 @@ class WebViews:
         return list(self._problem_rows.values())
 
     def _problems_of_reports(self, now: datetime) -> Iterator[KnownProblem]:
-        """Yield what agents report; a node's problems are found anew only when it has changed."""
+        """Yield the problems that agents report; a node's are recomputed only when it has changed."""
         nodes = self._data.snapshot.nodes
         for report in self._data.reports(now):
             known = self._of_reports.get(report.name)
@@ -275,7 +275,7 @@ class WebViews:
             yield from known[1]
 
     def _subject(self, node: ManagedNode) -> Subject:
-        """Return what is known of a node's offline pods."""
+        """Return the known facts about a node's offline pods."""
         known, config = self._data.snapshot, self._data.snapshot.config_map
         readable = not isinstance(known.config_maps.last_error, Forbidden)
         data = (config.data if config else {}) if readable else None
@@ -444,7 +444,7 @@ class WebViews:
 
 
 def _kept_record(record: dict[str, Any], before: tuple[object, dict[str, Any]] | None) -> dict[str, Any]:
-    """Return the record of before if the new one differs in nothing but an age."""
+    """Return the previous record if only its age changed."""
     if before is not None and {**before[1], _AGE: None} == {**record, _AGE: None}:
         return before[1]
     return record

@@ -1,9 +1,9 @@
 """A change tried on the live cluster's objects: what the manager and the scheduler would make of it.
 
 Nothing is written. A changed key of the ConfigMap is checked as ``config check`` does it. Without errors all
-pods are placed anew as ``plan`` does it, with the configuration and nodes of now and with the changed ones,
-and each node is assessed with both, which says whose decrease would be held back. The command that would make
-the change comes with the answer.
+pods are placed from scratch, as in ``plan``, with the present configuration and nodes and with the changed
+ones, and each node is assessed with both, which shows the decreases that would be held back.
+The command that would make the change comes with the answer.
 
 A change is one of:
 
@@ -93,7 +93,7 @@ class LiveObjects:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """What a change means: the text of a key, or labels and annotations of a node (None takes one away)."""
+    """A change: the text of a key, or labels and annotations of a node (None removes one)."""
 
     command: str
     key: str = ""
@@ -114,7 +114,7 @@ class _Edit:
 
 
 def try_change(body: Mapping[str, Any], live: LiveObjects) -> dict[str, Any]:
-    """Return what ``config check`` finds, and without errors both plans, what differs, and the command.
+    """Return the findings of ``config check``; without errors also both plans, their difference, the command.
 
     Raises:
         ChangeRefused: if the body is no change that can be tried.

@@ -22,7 +22,7 @@ __all__ = ["problems"]
 def problems(
     obj: Object, old: Object | None, schema: Schema, *, subresource: str = "", api_version: str = ""
 ) -> list[dict[str, str]]:
-    """Return what is wrong with an object, beyond its metadata.
+    """Return the faults of an object, beyond its metadata.
 
     Args:
         obj: the object in stored form.

@@ -29,7 +29,7 @@ _SEALED = "field is immutable when `immutable` is set"
 
 
 def config_map(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a ConfigMap."""
+    """Report the faults of a ConfigMap."""
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     for key in data:
         config_key(faults, f"data[{key}]", key)
@@ -44,7 +44,7 @@ def config_map(faults: Faults, obj: Object, old: Object | None) -> None:
 
 
 def secret(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a Secret."""
+    """Report the faults of a Secret."""
     data = obj.get("data") or {}
     for key in data:
         config_key(faults, f"data[{key}]", key)
@@ -70,7 +70,7 @@ def _decoded_size(data: Mapping[str, str]) -> int:
 
 
 def service(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a Service."""
+    """Report the faults of a Service."""
     spec = obj.get("spec") or {}
     ports = spec.get("ports") or ()
     if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
@@ -94,7 +94,7 @@ def service(faults: Faults, obj: Object, old: Object | None) -> None:
 
 
 def node(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a node, and with what changed of it."""
+    """Report the faults of a node, and of its changes."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     before = (old or {}).get("status") or {}
     _taints(faults, spec.get("taints") or ())
@@ -135,7 +135,7 @@ _UNSAYABLE = (
 
 
 def event(faults: Faults, obj: Object, old: Object | None, api_version: str) -> None:
-    """Note what is wrong with an Event in its stored, core form."""
+    """Report the faults of an Event in its stored, core form."""
     _about(faults, obj)
     if obj.get("eventTime") or api_version == _NEW_API:
         _complete(faults, obj)
@@ -175,7 +175,7 @@ def _complete(faults: Faults, obj: Object) -> None:
 
 
 def lease(faults: Faults, obj: Object, _: Object | None) -> None:
-    """Note what is wrong with a Lease."""
+    """Report the faults of a Lease."""
     spec = obj.get("spec") or {}
     duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if duration is not None and duration <= 0:

@@ -23,12 +23,12 @@ _SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 def role(faults: Faults, obj: Object, _: Object | None) -> None:
-    """Note what is wrong with a Role."""
+    """Report the faults of a Role."""
     _rules(faults, obj, namespaced=True)
 
 
 def cluster_role(faults: Faults, obj: Object, _: Object | None) -> None:
-    """Note what is wrong with a ClusterRole."""
+    """Report the faults of a ClusterRole."""
     _rules(faults, obj, namespaced=False)
 
 
@@ -52,7 +52,7 @@ def _rules(faults: Faults, obj: Object, *, namespaced: bool) -> None:
 
 
 def role_binding(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a RoleBinding or ClusterRoleBinding."""
+    """Report the faults of a RoleBinding or ClusterRoleBinding."""
     ref = obj.get("roleRef") or {}
     roles = ("ClusterRole",) if obj.get("kind") == "ClusterRoleBinding" else _ROLES
     if ref.get("apiGroup") != _GROUP:
@@ -88,7 +88,7 @@ _URL_FORM = "desired format: https://host[/path]"
 
 
 def webhooks(faults: Faults, obj: Object, _: Object | None) -> None:
-    """Note what is wrong with a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+    """Report the faults of a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
     names: list[str] = []
     for at, webhook in enumerate(obj.get("webhooks") or ()):
         _webhook(faults, f"webhooks[{at}]", webhook)
@@ -126,7 +126,7 @@ def _webhook(faults: Faults, field: str, webhook: Object) -> None:
 
 
 def rule(faults: Faults, field: str, rule: Object) -> None:
-    """Note what is wrong with a rule of a webhook or a policy."""
+    """Report the faults of a rule of a webhook or a policy."""
     for name in ("operations", "apiGroups", "apiVersions", "resources"):
         values = rule.get(name) or []
         if not values:
@@ -178,7 +178,7 @@ _BOTH = (
 
 
 def validating_policy(faults: Faults, obj: Object, _: Object | None) -> None:
-    """Note what is wrong with a ValidatingAdmissionPolicy."""
+    """Report the faults of a ValidatingAdmissionPolicy."""
     spec = obj.get("spec") or {}
     scope = _policy(faults, spec)
     if not spec.get("validations") and not spec.get("auditAnnotations"):
@@ -202,7 +202,7 @@ _REINVOCATIONS = ("IfNeeded", "Never")
 
 
 def mutating_policy(faults: Faults, obj: Object, _: Object | None) -> None:
-    """Note what is wrong with a MutatingAdmissionPolicy; an ApplyConfiguration is not compiled here."""
+    """Report the faults of a MutatingAdmissionPolicy; an ApplyConfiguration is not compiled here."""
     spec = obj.get("spec") or {}
     scope = _policy(faults, spec)
     reinvocation = spec.get("reinvocationPolicy")
@@ -235,7 +235,7 @@ def _mutation(faults: Faults, field: str, mutation: Object, scope: Scope) -> Non
 
 
 def _policy(faults: Faults, spec: Object) -> Scope:
-    """Note what is wrong with what policies of both kinds have; return their variables."""
+    """Report the faults of the fields that both kinds of policies have; return their variables."""
     constraints = spec.get("matchConstraints")
     if constraints is None:
         faults.required("spec.matchConstraints")
@@ -257,7 +257,7 @@ def _policy(faults: Faults, spec: Object) -> Scope:
 
 
 def _conditions(faults: Faults, field: str, spec: Object, scope: Scope) -> None:
-    """Note what is wrong with the matchConditions of a policy or a webhook."""
+    """Report the faults of the matchConditions of a policy or a webhook."""
     for at, each in enumerate(spec.get("matchConditions") or ()):
         text = each.get("expression", "")
         path = f"{field}.matchConditions[{at}].expression"
@@ -275,7 +275,7 @@ def _compiles(faults: Faults, field: str, text: str, compiling: Callable[[], Any
 
 
 def mutating_policy_binding(faults: Faults, obj: Object, _: Object | None) -> None:
-    """Note what is wrong with a MutatingAdmissionPolicyBinding."""
+    """Report the faults of a MutatingAdmissionPolicyBinding."""
     spec = obj.get("spec") or {}
     if not spec.get("policyName"):
         faults.required("spec.policyName")
@@ -283,7 +283,7 @@ def mutating_policy_binding(faults: Faults, obj: Object, _: Object | None) -> No
 
 
 def validating_policy_binding(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a ValidatingAdmissionPolicyBinding."""
+    """Report the faults of a ValidatingAdmissionPolicyBinding."""
     mutating_policy_binding(faults, obj, old)
     spec = obj.get("spec") or {}
     actions = spec.get("validationActions") or []
@@ -303,7 +303,7 @@ def _match(faults: Faults, field: str, resources: Object) -> None:
 
 
 def definition(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a CustomResourceDefinition."""
+    """Report the faults of a CustomResourceDefinition."""
     spec = obj.get("spec") or {}
     if not spec.get("group"):
         faults.required("spec.group")

@@ -37,14 +37,14 @@ _OPERATORS = ("Equal", "Exists")
 
 
 def pod(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a pod by itself."""
+    """Report the faults of a pod by itself."""
     spec = obj.get("spec") or {}
     if old is None or spec is not old.get("spec"):
         pod_spec(faults, "spec", spec)
 
 
 def pod_spec(faults: Faults, path: str, spec: Object) -> None:
-    """Note what is wrong with the spec of a pod, or of a template of pods."""
+    """Report the faults of the spec of a pod, or of a template of pods."""
     volumes = _volumes(faults, f"{path}.volumes", spec.get("volumes") or ())
     names: list[str] = []
     listed = spec.get("containers") or ()
@@ -153,7 +153,7 @@ _COUNTS = (
 def containers(
     faults: Faults, path: str, listed: Iterable[Object], volumes: set[str], names: list[str]
 ) -> None:
-    """Note what is wrong with a list of containers; ``names`` are those taken already."""
+    """Report the faults of a list of containers; ``names`` are those taken already."""
     for at, container in enumerate(listed):
         field = f"{path}[{at}]"
         if name := container.get("name", ""):
@@ -235,7 +235,7 @@ def _probe(faults: Faults, path: str, probe: Object, *, liveness: bool) -> None:
 
 
 def workload(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a Deployment, ReplicaSet or DaemonSet."""
+    """Report the faults of a Deployment, ReplicaSet or DaemonSet."""
     _template(faults, obj, ("replicas", "minReadySeconds", "revisionHistoryLimit"), ("Always",))
     for name in ("strategy", "updateStrategy"):
         for field, value in ((obj["spec"].get(name) or {}).get("rollingUpdate") or {}).items():
@@ -248,7 +248,7 @@ def workload(faults: Faults, obj: Object, old: Object | None) -> None:
 
 
 def job(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a Job."""
+    """Report the faults of a Job."""
     counts = (
         "parallelism",
         "completions",
@@ -262,7 +262,7 @@ def job(faults: Faults, obj: Object, old: Object | None) -> None:
 
 
 def _template(faults: Faults, obj: Object, counts: tuple[str, ...], restarts: tuple[str, ...]) -> None:
-    """Note what is wrong with counts, the selector and the pod template of a workload."""
+    """Report the faults of counts, the selector and the pod template of a workload."""
     spec = obj.get("spec") or {}
     for name in counts:
         if spec.get(name, 0) < 0:
