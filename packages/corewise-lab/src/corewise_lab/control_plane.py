@@ -290,7 +290,7 @@ async def api_server(folder: Folder) -> AsyncIterator[Child]:
     if folder.state is not None:
         arguments += ["--state", str(folder.state)]
     log = folder.log("apiserver")
-    full = f"it could not write to {folder.state}; see that there is room, and start it again"
+    full = f"it could not write to {folder.state}; make sure there is space, and start it again"
     meanings = {os.EX_IOERR: full}
     async with child_process("the API server", "kubedouble", arguments, log, meanings=meanings) as child:
         await _appears(child, folder.kubeconfig)

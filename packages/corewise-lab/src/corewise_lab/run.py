@@ -133,7 +133,7 @@ def _is_no_room(error: BaseException) -> bool:
 
 
 def _no_room(folder: Path, error: BaseException) -> ClusterError:
-    return ClusterError(f"cannot write to {folder}: {error}; see that there is room, and start it again")
+    return ClusterError(f"cannot write to {folder}: {error}; make sure there is space, and start it again")
 
 
 async def _run(options: RunOptions, listener: RunListener, stop: asyncio.Event) -> RunReport:

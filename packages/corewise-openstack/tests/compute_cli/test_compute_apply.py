@@ -85,7 +85,7 @@ def test_what_others_have_changed_is_left_and_named(domains: Domains, kept: list
     assert code == ExitCode.REFUSED
     assert message.startswith("DomainChanged: 1 setting left as others have set them")
     told = " ".join(result.stderr.split())
-    assert f'guest {guest(1)}: vcpupin 0 (live) is cpuset="7" by other hands: left' in told
+    assert f'guest {guest(1)}: vcpupin 0 (live) was set by others to cpuset="7": kept' in told
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_stdin_is_read_for_a_dash() -> None:
         ),
         (
             "kind: ConfigMap\ndata:\n  cpu-normalisation-config: '{}'\n",
-            'f:3:3: warning: key cpu-normalisation-config means nothing to corewise: did you mean "cpu-norm',
+            'f:3:3: warning: key cpu-normalisation-config is unknown to corewise: did you mean "cpu-norm',
         ),
         (
             "kind: ConfigMap\nmetadata: {name: other}\ndata:\n  cpu-normalization-config: '{}'\n",

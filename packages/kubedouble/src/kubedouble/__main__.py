@@ -35,7 +35,7 @@ from kubedouble.state import StateError
     "--without",
     multiple=True,
     type=click.Choice(NEW_IN_1_36),
-    help="Resource not to serve, as Kubernetes before 1.36; repeat it for more.",
+    help="Resource to leave out, as in Kubernetes before 1.36; repeatable.",
 )
 def main(listen: str, kubeconfig_out: str, state: str | None, name: str, without: tuple[str, ...]) -> None:
     """Run the API server of a local cluster until stdin closes."""

@@ -52,7 +52,7 @@ class StateWriteError(StateError):
     def __init__(self, file: Path, error: OSError) -> None:
         super().__init__(
             f"{file}: cannot be written: {error.strerror or error}; changes that cannot be kept are refused, "
-            "and the API server ends: see that there is room, and start it again"
+            "and the API server ends: make sure there is space, and start it again"
         )
 
 

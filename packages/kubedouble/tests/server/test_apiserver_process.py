@@ -92,7 +92,7 @@ async def test_a_full_disk_ends_the_server_and_loses_nothing_that_was_acknowledg
     died = caught.value.subgroup(ClusterError)
     assert died is not None
     told = str(died.exceptions[0])
-    assert f"it could not write to {folder.state}; see that there is room" in told
+    assert f"it could not write to {folder.state}; make sure there is space" in told
     assert f"{folder.state}/journal: cannot be written: File too large" in told
     assert "Traceback" not in told
     assert 0 < len(acknowledged) < 100

@@ -216,7 +216,7 @@ def test_after_a_change_that_did_not_fit_none_is_taken_although_there_is_room_ag
     with largest_file((tmp_path / "journal").stat().st_size + room):
         for _ in range(2):
             with pytest.raises(
-                StateWriteError, match=r"journal: cannot be written: .*see that there is room"
+                StateWriteError, match=r"journal: cannot be written: .*make sure there is space"
             ):
                 put(store, "lost")
     with pytest.raises(StateWriteError):

@@ -75,14 +75,14 @@ def _file_or_none(
     type=TEXT_FILE,
     shell_complete=_file_or_none,
     metavar="FILE|none",
-    help="A second configuration to compare with; none: an empty one.",
+    help="A second configuration to compare with; none means an empty one.",
 )
 @click.option(
     "--score",
     type=Choice(list(SCORES)),
     default=Allocation.LEAST.value,
     show_default=True,
-    help="Which nodes suit a pod best: those with much left, or with little.",
+    help="Prefer nodes with much left, or with little.",
 )
 @click.option(
     "--interference",
@@ -99,7 +99,7 @@ def command(
     interference: Path | None,
     form: Form,
 ) -> None:
-    """Place all pods offline, on the engine of the scheduler, and say what fits and what does not.
+    """Place all pods offline, on the scheduler's engine, and show what fits and what does not.
 
     Changes nothing. With --against, both configurations are planned and compared: --against is the present
     one, --policy the new one.

@@ -45,7 +45,7 @@ _COLUMNS: tuple[Column[_Row], ...] = (
 )
 @click.argument("guests", metavar="GUEST...", nargs=-1, required=True, shell_complete=guest_names)
 @given_hosts
-@click.option("--libvirt", metavar="URI", help="The libvirt whose domains the guests are.")
+@click.option("--libvirt", metavar="URI", help="The libvirt that runs the guests.")
 @click.option("--write", is_flag=True, help="Write the CPUs.  [default: print what would change]")
 @click.option("--undo", is_flag=True, help="Restore what the domains had before corewise wrote them.")
 @click.option("--dry-run", is_flag=True, help="With --undo: print what it would restore.")
@@ -134,7 +134,7 @@ def _apply(libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, *,
         for note in each.notes:
             say(f"guest {guest}: {note}")
         if not write and guest in journal.unfinished():
-            say(f"guest {guest}: an earlier write was broken off; --write finishes it, --undo takes it back")
+            say(f"guest {guest}: an earlier write was interrupted; --write finishes it, --undo reverts it")
     if form is Form.TABLE:
         _print((each.guest, change) for each in done for change in each.changes)
         number = count(sum(len(each.changes) for each in done), "setting")
@@ -172,7 +172,7 @@ def _undo(libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, *, 
         click.echo(output.document_text({"written": not dry_run, "guests": records}, form), nl=False)
     for guest, change in since:
         now, was = change.before or "none", change.after or "none"
-        say(f"guest {guest}: {change.setting} ({change.kind}) is {now} by other hands: left; it was {was}")
+        say(f"guest {guest}: {change.setting} ({change.kind}) was set by others to {now}: kept; it was {was}")
     if since:
         raise DomainChanged(f"{count(len(since), 'setting')} left as others have set them")
 

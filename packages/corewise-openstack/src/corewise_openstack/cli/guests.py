@@ -121,7 +121,7 @@ def request_command(
 ) -> None:
     """Turn a flavor and an image into the query to Placement, and its fallback.
 
-    With a Placement, it is asked too, and says how many hosts each query finds. Nothing is claimed.
+    With a Placement, the queries also run, and the number of hosts found is shown. Nothing is claimed.
     """
     _, request = guest_request(flavor, image, compat, strict=strict)
     found = None
@@ -302,9 +302,9 @@ def schedule_command(
 @given_hosts
 @placement_options
 def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) -> None:
-    """Release all that GUEST holds: its claim in Placement first, then its CPUs.
+    """Release everything that GUEST holds: its claim in Placement first, then its CPUs.
 
-    Repeat a delete that broke off to finish it. Exit code 4 if the guest is unknown.
+    Repeat an interrupted delete to finish it. Exit code 4 if the guest is unknown.
     """
     hosts = given.hosts()
     host = GuestScheduler(offers_of(placement, given, hosts), hosts).delete(guest)

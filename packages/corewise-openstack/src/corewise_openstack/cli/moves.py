@@ -37,7 +37,7 @@ from corewise_openstack.compute.moving import GuestMover, WantedMove
 from corewise_openstack.compute.scheduling import HOST_TIMEOUT
 
 _GUEST = click.argument("guest")
-_TO = click.option("--to", "destination", required=True, metavar="HOST", help="The host that it goes to.")
+_TO = click.option("--to", "destination", required=True, metavar="HOST", help="Destination host.")
 _FORM = output.option((Form.TABLE, Form.JSON, Form.YAML))
 _TIMEOUT = duration(
     "--host-timeout",
@@ -71,8 +71,8 @@ def move_command(
 ) -> None:
     """Give GUEST a claim and CPUs on another host, and keep the old ones for it until the move is confirmed.
 
-    Then migrate its domain, with the CPUs that corewise compute apply prints, and confirm; or revert. Given
-    again, the command goes on with a move that broke off. Exit code 6 if the host cannot take the guest.
+    Then migrate its domain, with the CPUs that corewise compute apply prints, and confirm; or revert. Run
+    again, the command continues an interrupted move. Exit code 6 if the host cannot take the guest.
     """
     known = known_aggregates(aggregates, placement)
     wanted = WantedMove(guest, destination, _migration(), aggregates=known)
@@ -98,7 +98,7 @@ def evacuate_command(
 ) -> None:
     """Move GUEST away from a host that is down: its agent has not reported for --host-timeout.
 
-    Start the guest on the other host. Confirm when the old host cannot run it any more: until then its old
+    Start the guest on the other host. Confirm once the old host can no longer run it: until then its old
     claim is kept. Exit code 6 if the host still reports.
     """
     known = known_aggregates(aggregates, placement)
@@ -111,9 +111,7 @@ def evacuate_command(
 )
 @_GUEST
 @REQUEST_OPTIONS
-@click.option(
-    "--to", "destination", metavar="HOST", help="The host that it goes to.  [default: the one it is on]"
-)
+@click.option("--to", "destination", metavar="HOST", help="Destination host.  [default: the present one]")
 @given_hosts
 @_TIMEOUT
 @AGGREGATES
@@ -180,7 +178,7 @@ def rebuild_command(guest: str, flavor: Path, image: Path | None, strict: bool, 
 def confirm_command(guest: str, given: GivenHosts, placement: PlacementChoice) -> None:
     """Finish a move or resize of GUEST: its old claim and CPUs are released.
 
-    Given again, the command goes on with a confirmation that broke off. Exit code 4 if there is no move.
+    Run again, the command continues an interrupted confirmation. Exit code 4 if there is no move.
     """
     hosts = given.hosts()
     move = _mover(given, placement, hosts).confirm(guest)
@@ -194,9 +192,9 @@ def confirm_command(guest: str, given: GivenHosts, placement: PlacementChoice) -
 @given_hosts
 @placement_options
 def revert_command(guest: str, given: GivenHosts, placement: PlacementChoice) -> None:
-    """Undo a move or resize of GUEST: it has its old claim and CPUs again, and the new ones are released.
+    """Undo a move or resize of GUEST: it gets back its old claim and CPUs, and the new ones are released.
 
-    Given again, the command goes on where it broke off. Exit code 4 if there is no move.
+    Run again, the command continues where it was interrupted. Exit code 4 if there is no move.
     """
     hosts = given.hosts()
     move = _mover(given, placement, hosts).revert(guest)

@@ -131,7 +131,7 @@ CONFIG = click.option(
     type=FILE,
     multiple=True,
     metavar="FILE",
-    help="nova.conf of the host; may be repeated, later ones count.  [default: nothing is configured]",
+    help="nova.conf of the host; repeatable, later files win.  [default: nothing is configured]",
 )
 HOST = click.option(
     "--host",
@@ -145,7 +145,7 @@ BESIDE_NOVA = click.option(
     type=FILE,
     multiple=True,
     metavar="FILE",
-    help="nova-compute runs on the host too, with this nova.conf: corewise gives none of its CPUs.",
+    help="nova.conf of a nova-compute on the same host: corewise gives out none of its CPUs.",
 )
 _TOPOLOGY = click.option(
     "--topology",
@@ -185,13 +185,13 @@ _LEDGER = click.option(
     "--ledger",
     type=FILE,
     metavar="FILE",
-    help="Who holds which CPUs of the host.  [default: no guest does, and nothing is recorded]",
+    help="The host's ledger of CPUs and guests.  [default: no guests, nothing is recorded]",
 )
 _URL = click.option(
     "--placement-url", metavar="URL", help="Placement's endpoint, without Keystone (auth_strategy = noauth2)."
 )
 _CLOUD = click.option(
-    "--os-cloud", metavar="NAME", help="A cloud of clouds.yaml, whose Keystone says where Placement is."
+    "--os-cloud", metavar="NAME", help="A cloud in clouds.yaml: its Keystone knows where Placement is."
 )
 _DATABASE = click.option(
     "--placement-db",

@@ -115,8 +115,8 @@ def command(
     """Report what this host offers to Placement: inventories of VCPU and PCPU, and the hyperthreading trait.
 
     Where cpu_dedicated_set is set for the first time, the guests that are pinned already are moved from VCPU
-    to PCPU in the same request. Only differences are written. While Placement is away, it keeps what was
-    written last. Options with errors end the agent at its start, and every error is named.
+    to PCPU in the same request. Only differences are written. While Placement is down, the last state
+    written stays. Options with errors end the agent at its start, and every error is named.
 
     With --beside-nova, nova-compute reports the host: the agent checks that Placement has what nova.conf
     says, and writes nothing there. With --config too, the agent owns the CPUs of that file, which no set of

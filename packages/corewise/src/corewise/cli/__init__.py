@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "web": ("corewise.cli.web", "Serve a page that shows nodes, pods and offline work as they change."),
     "explain": (
         "corewise.cli.explain",
-        "Say why a node has its ratios, its offline pods their CPU, or a pod its node and CPUs.",
+        "Explain a node's ratios, the CPU of its offline pods, or a pod's node and CPUs.",
     ),
     "manager": ("corewise.cli.manager", "Keep every node at its ratios, and serve the webhooks."),
     "scheduler": ("corewise.cli.scheduler", "Answer kube-scheduler, and check every binding."),
@@ -53,7 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("corewise.cli.config", "Check configuration before the cluster uses it."),
     "uninstall": (
         "corewise.cli.uninstall",
-        "Say whether it is safe to remove corewise from the cluster, and what to undo first.",
+        "Check whether it is safe to remove corewise from the cluster, and what to undo first.",
     ),
     "completion": (
         "corewise.cli.completion",

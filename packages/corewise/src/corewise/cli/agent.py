@@ -154,11 +154,11 @@ def _options(
 @_ROOT
 @_STATE
 def restore_command(root: Path, state_dir: Path | None) -> None:
-    """Put quotas, weights, CPU sets and memory limits of cgroups back, as the journal has them.
+    """Restore quotas, weights, CPU sets and memory limits of cgroups from the journal.
 
     The resctrl group of offline pods is removed.
 
-    No API server is needed. The agent must not run: it would write again. A second call does nothing.
+    No API server is needed. Stop the agent first: it would write again. A second call does nothing.
     """
     directory = state_dir or root / STATE_DIR
     if not directory.is_dir():

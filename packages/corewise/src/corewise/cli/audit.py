@@ -105,7 +105,7 @@ _COLUMNS: tuple[Column[Entry], ...] = (
     help=f"Directory of the journal.  [default: {STATE_DIR} below the root]",
 )
 @duration("--since", help="Only the last 10m, 1h, …")
-@click.option("--cgroup", default="", metavar="TEXT", help="Only cgroups whose path has this: a pod's UID.")
+@click.option("--cgroup", default="", metavar="TEXT", help="Only cgroups with it in their path: a pod's UID.")
 @click.option(
     "--reason",
     type=Choice([reason.value for reason in Reason], listed_at="docs/reference.md"),
@@ -119,7 +119,7 @@ _COLUMNS: tuple[Column[Entry], ...] = (
     type=Choice(list(_KINDS)),
     default=_SHOWN,
     show_default=True,
-    help="Which entries. Repeatable.",
+    help="Kinds of entries to show. Repeatable.",
 )
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N of them.")
 @output.option(_FORMS)

@@ -59,7 +59,7 @@ _WORTH_TELLING = 100
     type=click.IntRange(3, 100),
     default=MeasurementPlan().repeats,
     show_default=True,
-    help="How often everything is measured; the median counts. One takes about 4 s.",
+    help="Number of repetitions; the median counts. One takes about 4 s.",
 )
 @output.option((Form.TABLE, Form.JSON))
 def command(model: bool, files: tuple[str, ...], repeats: int, form: Form) -> None:

@@ -32,7 +32,7 @@ _PRESETS = [each.value for each in Preset]
 
 @click.group(epilog=examples("corewise check metrics --prometheus http://127.0.0.1:9090 --preset corewise"))
 def command() -> None:
-    """Check that corewise finds what it reads from other systems."""
+    """Check the data that corewise reads from other systems."""
 
 
 @command.command(
@@ -44,7 +44,7 @@ def command() -> None:
     ),
 )
 @click.option("--prometheus", metavar="URL", required=True, help="The Prometheus server to query.")
-@click.option("--config", "config_file", type=FILE, help="The scheduler's file, with its interference.")
+@click.option("--config", "config_file", type=FILE, help="The scheduler's file, with interference in it.")
 @click.option("--preset", type=Choice(_PRESETS), help="The series of an exporter, instead of a file.")
 @click.option(
     "--nodes", "nodes_file", type=FILE, help="A file with node names, one per line, instead of a cluster."
@@ -62,8 +62,8 @@ def metrics_command(
 ) -> None:
     """Check that Prometheus has the metrics that interference-aware scheduling needs.
 
-    For every series: how many came, how many nodes of the cluster they name, between which values they lie,
-    how old they are, and what to fix.
+    For every metric: the number of series, how many nodes of the cluster they name, the range of values,
+    their age, and what to fix.
 
     Exit codes: 0 nothing to fix, 1 something is, 2 wrong call, 3 Prometheus or the cluster does not answer,
     5 a bad file.

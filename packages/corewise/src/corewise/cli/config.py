@@ -87,7 +87,7 @@ def command() -> None:
     "--key",
     type=Choice(KEYS),
     metavar="KEY",
-    help=f"The only key to check, or the key whose JSON FILE is: {', '.join(KEYS)}.",
+    help=f"The only key to check, or the key if FILE is its JSON: {', '.join(KEYS)}.",
 )
 @node_options(names=True)
 @CONFIG_NAMESPACE_OPTION
@@ -97,7 +97,7 @@ def command() -> None:
     callback=read(Ratio.parse),
     default=str(LARGEST_AMPLIFICATION_RATIO),
     show_default=True,
-    help="The largest amplification ratio, as the manager has it.",
+    help="The manager's largest amplification ratio.",
 )
 @output.option((Form.TABLE, Form.JSON))
 def check(

@@ -184,7 +184,7 @@ def _config_map(contents: Contents, config_map: Located, wanted: str | None, ali
             text = value.value if isinstance(value.value, str) else ""
             contents.tell(offset, not_honoured(name, text), Severity.WARNING)
         elif hint := did_you_mean(name, KEYS, closeness=0.85):
-            contents.tell(offset, f"key {name} means nothing to corewise{hint}", Severity.WARNING)
+            contents.tell(offset, f"key {name} is unknown to corewise{hint}", Severity.WARNING)
     called = _member(_member(config_map, "metadata") or Located(None, 0), "name")
     if found and called is not None and called.value != CONFIG_NAME:
         message = f"corewise reads the ConfigMap {CONFIG_NAME}, not this one"

@@ -144,7 +144,7 @@ def shown_events(events: Iterable[Event]) -> tuple[Event, ...]:
     "--node", default="", shell_complete=node_names, help="Show this node alone, with every detail."
 )
 @click.option(
-    "--config", "config_file", type=FILE, help="The scheduler's file, if it has interference in it."
+    "--config", "config_file", type=FILE, help="The scheduler's file, if it configures interference."
 )
 @click.option(
     "--prometheus", default="", metavar="URL", help="Prometheus that has the nodes' memory bandwidth."
@@ -165,13 +165,13 @@ def pod_command(
     """Explain where a pod is, which CPUs it has, and why each node fits it or not.
 
     Decides as the scheduler would now, from nodes and pods as they are in the cluster. With --config and
-    --prometheus also by what the pod's type does to memory and cache: both sides of the filter, every
+    --prometheus also by the effect of the pod's type on memory and cache: both sides of the filter, every
     metric's value, age, position and points (--node shows them).
 
     The namespaces that allow LSE pods are read from the scheduler's MutatingAdmissionPolicyBinding or
     MutatingWebhookConfiguration: the account must be able to list both kinds, or the dump must have them.
 
-    With --file, of a pod that does not exist yet: which ClusterColocationProfiles of the cluster select it,
+    With --file, for a pod that does not exist yet: which ClusterColocationProfiles of the cluster select it,
     what each changes, whether it is offline and why, and what becomes of its cpu and memory. A dump for
     --from: kubectl get namespaces,priorityclasses,clustercolocationprofiles -o json.
     """
@@ -234,10 +234,10 @@ def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
     for finding in listed.findings:
         yield Line("problem", finding)
     if listed.facts.problem is not None:
-        yield Line("nodes", "no node suits it as it is, however much is free")
+        yield Line("nodes", "no node suits it, not even an empty one")
         return
     if listed.placement is not None:
-        yield Line("if not bound", "the nodes would be as follows, without what the pod takes itself")
+        yield Line("if not bound", "the result would be as follows, ignoring the pod's own usage")
     decision = listed.decision
     causes = ", ".join(f"{each.nodes} {each.cause.summary}" for each in decision.causes())
     suiting = f"{int(decision.feasible.sum())} of {int(decision.asked.sum())} suit it"

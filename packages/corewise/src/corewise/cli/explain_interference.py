@@ -54,7 +54,7 @@ _GIGA = 10**9
     epilog=examples("corewise explain interference --config C.yaml --metrics M.json --pod P.yaml"),
 )
 @click.option(
-    "--config", "config_file", type=FILE, required=True, help="The scheduler's file, with its interference."
+    "--config", "config_file", type=FILE, required=True, help="The scheduler's file, with interference in it."
 )
 @click.option(
     "--metrics",

@@ -76,9 +76,7 @@ LARGEST = click.option(
 @SYSTEM_NAMESPACE_OPTION
 @click.option("--webhook-listen", help="Serve the webhooks here (HTTPS).", **ADDRESS)
 @click.option("--webhook-url", default="", help="Base URL at which the API server reaches the webhooks.")
-@click.option(
-    "--webhook-service", **SERVICE, help="Service through which it reaches them, inside the cluster."
-)
+@click.option("--webhook-service", **SERVICE, help="Service in the cluster through which it reaches them.")
 @click.option(
     "--manage-webhooks",
     is_flag=True,
@@ -104,7 +102,7 @@ LARGEST = click.option(
     type=Choice([each.value for each in FailurePolicy]),
     default=FailurePolicy.FAIL.value,
     show_default=True,
-    help="While the webhook cannot be asked, Fail refuses amplified nodes' status, Ignore lets it be raw.",
+    help="While the webhook is unavailable, Fail refuses amplified nodes' status, Ignore lets it be raw.",
 )
 @click.option(
     "--offline-pods",

@@ -14,7 +14,7 @@ from corewise.kube.config import load_config
 @cluster_options
 @click.option("-l", "--selector", default="", help="Label selector, such as pool=fast,zone!=a.")
 @click.option(
-    "--all", "show_all", is_flag=True, help="Show nodes that taints or cordons keep pods away from, too."
+    "--all", "show_all", is_flag=True, help="Also show nodes that taints or cordons keep pods away from."
 )
 @output.option()
 def command(

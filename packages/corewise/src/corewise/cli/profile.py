@@ -96,8 +96,8 @@ def command(
 ) -> None:
     """Show what each type of workload uses, and how much longer its work takes under pressure.
 
-    -o yaml prints the profiles and affinities as the scheduler's configuration has them. A type of which too
-    little was seen is refused with the reason, and falls under the default profile.
+    -o yaml prints the profiles and affinities in the form of the scheduler's configuration. A type with too
+    little data is refused with the reason, and gets the default profile.
 
     Exit codes: 0 at least one type has a profile, 1 every type was refused, 2 wrong call, 3 no answer from
     Prometheus, 5 a bad file, 8 Prometheus does not allow the request.

@@ -76,7 +76,7 @@ from corewise.vocabulary.qos import QoSRules
     default="",
     help="Base URL at which the API server reaches the webhook, from outside the cluster.",
 )
-@click.option("--webhook-service", **SERVICE, help="Service through which it does, inside the cluster.")
+@click.option("--webhook-service", **SERVICE, help="Service in the cluster through which it does.")
 @click.option(
     "--manage-webhooks",
     is_flag=True,

@@ -57,7 +57,7 @@ def command(
     once: bool,
     form: Form,
 ) -> None:
-    """Show the CPU of nodes and pods, and what offline pods have of it, as it changes.
+    """Show the CPU of nodes and pods, and the part that offline pods have of it, as it changes.
 
     On a terminal this is an application with three tables: nodes, pods and offline pods. Press ? to see its
     keys. With -o or --once, or into a pipe, it prints one TABLE: nodes, pods or offline (the default).

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     )
 )
 @cluster_options
-@click.option("--check", is_flag=True, help="Say only what must be undone first; exit code 1 if anything.")
+@click.option("--check", is_flag=True, help="Print only what must be undone first; exit code 1 if anything.")
 @output.option([Form.TABLE, Form.JSON, Form.YAML, Form.NAME])
 def command(
     kubeconfig: str | None, context: str | None, config_namespace: str, form: Form, *, check: bool
 ) -> None:
     """Print the steps that uninstall corewise. It changes nothing.
 
-    The first step is what must be undone, each with the command that gets there; the programs must run until
+    The first step lists what must be undone, with the command for each; the programs must run until
     then. It is safe to go on when every node is raw, agents have put back the quotas of pods and offer
     nothing to offline pods, no pod owns CPUs, and the uninstall deletes what manager and scheduler have
     installed. The other steps are those of the installation that is found: Helm's or kubectl's.

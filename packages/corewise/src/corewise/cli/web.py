@@ -67,7 +67,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
     "hosts",
     metavar="NAME",
     multiple=True,
-    help="A name by which browsers call this page, beside localhost; may be repeated.",
+    help="A host name of this page for browsers, in addition to localhost; may be repeated.",
 )
 @click.option(
     "--tls-cert", type=TEXT_FILE, default="", metavar="FILE", help="Serving certificate (PEM), reloaded."
@@ -110,7 +110,7 @@ def command(
     preset: str,
     **options: Any,
 ) -> None:
-    """Show the cluster as a web page: nodes, pods, offline work, what is wrong, and what would be if.
+    """Show the cluster as a web page: nodes, pods, offline work, problems, and what-if.
 
     The page reads and writes nothing. What it shows is what corewise nodes, top, explain and plan print with
     -o json, as it changes. It is served to this machine alone; another address needs --tls-cert, --tls-key

@@ -390,7 +390,7 @@ class WebViews:
         namespace, _, plain = name.partition("/")
         pod = self._state.pods.get(plain, namespace)
         if pod is None:
-            raise UnknownObject(f"there is no pod {name} that has not finished")
+            raise UnknownObject(f"there is no unfinished pod {name}")
         await self._read_rules()
         row = self._data.row_of_pod(name, pod)
         try:

@@ -197,9 +197,7 @@ def _with_model(change: TriedChange, live: LiveObjects) -> str:
     config = _key_of(live, NORMALIZATION_KEY)
     models = config.setdefault("ratioModel", {})
     if not isinstance(models, dict) or not isinstance(models.setdefault(change.model, {}), dict):
-        raise ChangeRefused(
-            f"{NORMALIZATION_KEY}: ratioModel is not as it should be: correct it as text first"
-        )
+        raise ChangeRefused(f"{NORMALIZATION_KEY}: ratioModel is invalid: correct it as text first")
     _set(models[change.model], change.field.value, change)
     if not models[change.model]:
         del models[change.model]
@@ -211,7 +209,7 @@ def _with_ratio(change: TriedChange, live: LiveObjects) -> str:
     config = _key_of(live, AMPLIFICATION_KEY)
     entries = config.setdefault("resourceAmplificationRatio", {})
     if not isinstance(entries, dict):
-        raise ChangeRefused(f"{AMPLIFICATION_KEY} is not as it should be: correct it as text first")
+        raise ChangeRefused(f"{AMPLIFICATION_KEY} is invalid: correct it as text first")
     _set(entries, change.resource, change)
     return json.dumps(config, indent=2)
 
