@@ -1,4 +1,4 @@
-"""What is made of the Helm chart: ``deploy/`` for kustomize, the chart's values.yaml, and the archive.
+"""The products of the Helm chart: ``deploy/`` for kustomize, the chart's values.yaml, and the archive.
 
 The chart's templates are the source of both ways to install: ``deploy/`` is what Helm's own engine renders
 from them with the default values, so the two cannot drift apart. Comments of the templates stay in what is

@@ -1,4 +1,4 @@
-"""What the docs need to be a site as well as pages on GitHub: a hook of mkdocs (``mkdocs.yml``).
+"""A hook of mkdocs (``mkdocs.yml``) that makes the docs a site as well as pages on GitHub.
 
 - A folder in the navigation stands for all of its pages: the generated ones need no entry each.
 - A page that the navigation does not name is under "More".

@@ -1,4 +1,4 @@
-"""How large the code is, by package: ``python -m tools.size [REVISION]``, the working tree or a commit.
+"""The size of the code by package: ``python -m tools.size [REVISION]``, the working tree or a commit.
 
 One row a package, one a distribution (its tests apart), and one for all: lines, files, the median file and
 the one at 90 %, functions, private functions that are used once (and how many of those have three lines or

@@ -135,7 +135,7 @@ class _Node:
         return sum(workload.bandwidth for workload in self.pods)
 
     def look(self, now: float) -> None:
-        """Take note of what goes on now; what is older than the window is forgotten."""
+        """Record the present contention; forget what is older than the window."""
         self.seen.append((now, self.contention()))
         while self.seen[0][0] <= now - WINDOW:
             self.seen.popleft()
@@ -191,7 +191,7 @@ class Run:
         return Engine.of(*plugins, plugin)
 
     def take(self, workloads: Sequence[Workload]) -> Outcome:
-        """Have them arrive one after the other; return what that comes to."""
+        """Let them arrive one after the other; return the outcome."""
         next_look = 0.0
         for number, workload in enumerate(workloads):
             self._now = number * ARRIVAL

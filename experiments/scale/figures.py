@@ -1,4 +1,4 @@
-"""What the rig measures at one size, and how figures grow from size to size."""
+"""The figures that the rig measures at one size, and their growth from size to size."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class RigPod:
 
 
 def machines(count: int) -> tuple[Machine, ...]:
-    """Return so many machines; the same ones each time."""
+    """Return this many machines; the same ones each time."""
     draw = random.Random(0)  # noqa: S311 - the same machines each time
     sizes = draw.choices(_SIZES, [share for share, _, _ in _SIZES], k=count)
     with TemporaryDirectory() as folder:

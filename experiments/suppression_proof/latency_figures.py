@@ -1,4 +1,4 @@
-"""Which requests are scheduled, and the figures of their latencies: what needs no kernel."""
+"""The schedule of requests, and the figures of their latencies: the part that needs no kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one run of the proof came to, and how runs are told together in a table."""
+"""The results of one run of the proof, and tables that compare runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Run:
 
 
 def table(runs: Sequence[Run]) -> str:
-    """Return a table of one scenario: a column for each way, whose rounds are told together."""
+    """Return a table of one scenario: a column for each way, which combines its rounds."""
     ways = list(dict.fromkeys(run.way for run in runs))
     by_way = {way: [run for run in runs if run.way == way] for way in ways}
     lines = ["| | " + " | ".join(ways) + " |", "|---|" + "---|" * len(ways)]

@@ -1,4 +1,4 @@
-"""What the agent takes of a node with 110 and with 250 pods of two containers each, and how fast it is.
+"""The cost and speed of the agent on a node with 110 and with 250 pods of two containers each.
 
 The agent is a process of its own at its default intervals, with the environment of its DaemonSet, with the
 NRI plugin loaded and no runtime to connect to. CPU time is what the kernel accounts to it; a cycle is timed

@@ -1,4 +1,4 @@
-"""What the scheduler of guests adds to Placement: filter, weigh, choose, record; at numbers of hosts.
+"""The scheduler of guests on top of Placement: filter, weigh, choose, record; at numbers of hosts.
 
 Placement is replaced by one that answers at once with as many candidates as its limit allows: what is left is
 ours. Hosts have 2 NUMA nodes x 24 threads, and a ledger each on disk. The time is the processor's; what

@@ -1,4 +1,4 @@
-"""What the extender does between the bytes of a call and those of its answer, in one process, by parts.
+"""The extender's work between the bytes of a call and those of its answer, in one process, by parts.
 
 A pod is a call of /filter and one of /prioritize about what filter has let through.
 """

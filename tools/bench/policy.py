@@ -1,4 +1,4 @@
-"""What the rule of amplification costs for one write of nodes/status: in CEL, and in Python.
+"""The cost of the amplification rule for one write of nodes/status: in CEL, and in Python.
 
 The write is the steady state: a kubelet that restates its raw amounts, with fresh heartbeats. In CEL it is
 the policy, evaluated by the library that the local API server uses, in C++; kube-apiserver evaluates it in

@@ -1,4 +1,4 @@
-"""Where time goes: the shares of some functions, with what they call, in the time of some work.
+"""The shares of some functions, including their callees, in the time of some work.
 
 Taken with cProfile, which slows down small Python functions more than numpy and msgspec: shares tell where to
 look, other measurements tell how long it takes.

@@ -1,4 +1,4 @@
-"""How fast the agent answers a jump of online load, and what keeping offline pods costs at two intervals.
+"""The agent's response to a jump of online load, and the cost of limiting offline pods at two intervals.
 
 The agent is a process of its own, as a user starts it, on this machine's real cgroups, with 100 online pods
 of two containers each and 10 offline ones. In online pods, busy processes follow a curve that jumps between

@@ -1,4 +1,4 @@
-"""Where guests get their CPUs: one choice, beside Nova's own fit, and the largest hosts.
+"""The choice of CPUs for guests: one choice, beside Nova's own fit, and the largest hosts.
 
 Times are of the processor, the best of several rounds: what the code costs on a machine that does nothing
 else. Nova is measured by the Python that ``COREWISE_NOVA_PYTHON`` names, in a process of its own:

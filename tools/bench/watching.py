@@ -1,4 +1,4 @@
-"""What a watched object costs: events a second through a real connection, and heap per cached node and pod.
+"""The cost of watched objects: events a second through a real connection, heap per cached node and pod.
 
 A bare HTTP server on the loopback address sends watch lines made beforehand, so that the client is what is
 measured. Heap is what the cache holds on to after the list, by tracemalloc, divided by the objects in it.

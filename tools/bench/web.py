@@ -118,7 +118,7 @@ async def _gets(session: aiohttp.ClientSession, url: str, size: str) -> Row:
 async def _updates(
     client: Client, session: aiohttp.ClientSession, process: Process, served: tuple[str, str]
 ) -> list[Row]:
-    """Change one node a second: how soon an open page is told, and the server's CPU for it."""
+    """Change one node a second: the delay until an open page has it, and the server's CPU for it."""
     url, size = served
     rows, changes = [], itertools.count(1)
     for tables in _OPEN:
@@ -148,7 +148,7 @@ async def _updates(
 
 
 async def _what_if(session: aiohttp.ClientSession, url: str, size: str) -> list[Row]:
-    """Try another ratio of every node's model, and see what an open page waits for meanwhile."""
+    """Try another ratio of every node's model, and measure the wait of an open page."""
     field = "hyperThreadTurboEnabledRatio"
     change = {"change": "model", "model": fleet.MODEL, "field": field, "ratio": "1.20"}
     start, waited = time.perf_counter(), []

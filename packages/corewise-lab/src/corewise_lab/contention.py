@@ -1,4 +1,4 @@
-"""What the containers of a machine cost each other in memory bandwidth and last-level cache. Pure.
+"""Contention of a machine's containers for memory bandwidth and last-level cache. Pure.
 
 A machine moves at most ``B`` bytes/s to and from memory, holds ``C`` bytes in its last-level caches, and
 answers after ``l`` seconds while its memory idles. A container's use of them is stated per second of its work

@@ -1,6 +1,6 @@
-"""How the kernel's fair scheduler divides the CPUs of a machine among a tree of cgroups. Pure.
+"""The kernel's fair scheduler: divides the CPUs of a machine among a tree of cgroups. Pure.
 
-What weights, quotas and CPU sets come to over a few periods. Every cgroup has a weight ``w``, a quota ``q``
+This is the effect of weights, quotas and CPU sets over a few periods. Every cgroup has a weight ``w``, a quota ``q``
 (in CPUs; infinite without one) and maybe a CPU set; those without children (*leaves*) want ``d`` CPUs. Where
 no leaf is confined to some CPUs, the ``C`` CPUs are one pool, and
 

@@ -1,4 +1,4 @@
-"""What a kubelet writes into the status of its node and its pods, and in which form it sends it. Pure.
+"""The status that a kubelet writes for its node and its pods, and the form it sends it in. Pure.
 
 Every period: take the node as cached, recompute the whole status from the
 machine (raw amounts; conditions with a fresh ``lastHeartbeatTime``), and if anything but heartbeats

@@ -79,11 +79,11 @@ class LocalScheduler:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every pod that it knows of has been bound, or tried in vain."""
+        """Whether every known pod has been bound, or could not be scheduled."""
         return self._queue.is_idle
 
     def has_refused(self, key: Key) -> bool:
-        """Whether a pod has been tried in vain."""
+        """Whether a pod could not be scheduled."""
         pod = self.state.pods.items.get(key)
         return pod is not None and self._queue.is_refused(pod.metadata.uid)
 

@@ -1,4 +1,4 @@
-"""What the cluster looks like at one moment, and what its machines deliver: read from the API's objects.
+"""The state of the cluster at one moment, and the compute of its machines, read from the API's objects.
 
 Raw CPU is what the status says, or, on an amplified node, what its raw annotations say. What a node delivers
 is worked out with the pods as the API has them and the quotas in the cgroup files of the simulated machines,

@@ -1,4 +1,4 @@
-"""What ``corewise scheduler`` asks Prometheus for, in a local cluster: the memory of simulated nodes.
+"""The Prometheus of ``corewise scheduler`` in a local cluster: the memory of simulated nodes.
 
 It answers the queries of one configuration and no others, as a Prometheus would: averages over the
 configuration's window, of what nodes' memory did every few seconds. It begins when corewise is turned on;

@@ -114,7 +114,7 @@ class NodeSimulation:
         self.account = PodTotals(cpus=self.machine.cpus)
 
     def advance(self, seconds: float) -> None:
-        """Simulate so many seconds."""
+        """Simulate this many seconds."""
         end = self.now + seconds
         while self.now < end:
             self.step(min(STEP, end - self.now, self._next_look - self.now))

@@ -1,4 +1,4 @@
-"""What a local cluster is to be made of, wherever it was read from: machines, pods, configuration.
+"""The plan of a local cluster, from any source: machines, pods, configuration.
 
 Scenario, dump and trace all become a :class:`Plan`. ``notes`` say what had to be assumed on the way; they
 stand in the report.

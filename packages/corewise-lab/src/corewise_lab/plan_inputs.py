@@ -1,4 +1,4 @@
-"""What the offline planner places: nodes and pods, read from a dump or from the openb trace.
+"""The inputs of the offline planner: nodes and pods, read from a dump or from the openb trace.
 
 A dump is what ``kubectl get nodes,pods,… -A -o json`` printed; NodeResourceTopologies, corewise's ConfigMap
 and what the scheduler has installed, which says where pods may be LSE, may be in it too. All pods that have

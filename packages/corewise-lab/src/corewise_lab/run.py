@@ -68,7 +68,7 @@ class RunListener(Protocol):
         """Take the measured CPU of online and offline pods beside each other, on nodes that have both."""
 
     def crowded(self, of: MemorySummary, pending: int, *, on: bool) -> None:
-        """Contention for memory has been measured, with so many pods without a node."""
+        """Take the measured contention for memory, and the number of pods without a node."""
 
     def at_rest(self, page: str) -> None:
         """All nodes and pods are in place; the cluster runs on. ``page``: the address of its web page."""

@@ -1,4 +1,4 @@
-"""Which pod is scheduled next: by priority, then by the time it waits; and when one is tried again.
+"""The order of scheduling: by priority, then by waiting time; and the time of the next try.
 
     ready    its turn comes: the largest priority first, of equal ones the first that came
     refused  found no node; nothing happens to it until the cluster changes
@@ -57,7 +57,7 @@ class SchedulingQueue:
         return all(each.state in {_State.REFUSED, _State.DELAYED} for each in self._entries.values())
 
     def is_refused(self, uid: str) -> bool:
-        """Whether a pod has been tried in vain, and its next turn has not come yet."""
+        """Whether a pod could not be scheduled, and its next turn has not come yet."""
         entry = self._entries.get(uid)
         return entry is not None and entry.state in {_State.REFUSED, _State.DELAYED}
 

@@ -1,4 +1,4 @@
-"""Who is asking: client certificates, bearer tokens, impersonation.
+"""Authentication: client certificates, bearer tokens, impersonation.
 
 As kube-apiserver does it: a verified client certificate names the user (CN) and groups (O); else a bearer
 token is looked up, and an unknown one is refused with 401; else the request is anonymous. Every user that

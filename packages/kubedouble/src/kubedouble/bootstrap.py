@@ -1,4 +1,4 @@
-"""What every cluster starts with: its namespaces, and the RBAC policy of a fresh control plane.
+"""The initial objects of every cluster: its namespaces, and the RBAC policy of a fresh control plane.
 
 Of the policy there is what this server has a use for. Kubelets are authorized by :mod:`.node_access`; the
 ClusterRole ``system:node`` has no binding, as in a real cluster with the node authorizer.

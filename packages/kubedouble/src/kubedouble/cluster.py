@@ -1,4 +1,4 @@
-"""What all handlers share: the store, what is served, admission, and the clock."""
+"""The state that all handlers share: the store, the served kinds, admission, and the clock."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def many(resource: ResourceInfo, items: Iterable[Stored], metadata: Object, form
 
 
 def unstored(key: Key, obj: Object) -> Stored:
-    """Return an object as if it were stored: it keeps the version it has, or has none."""
+    """Return an object as if it were stored: it keeps its version, if any."""
     return Stored(key, obj, body_of(obj), int(obj["metadata"].get("resourceVersion") or 0))
 
 

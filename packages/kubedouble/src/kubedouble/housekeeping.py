@@ -1,4 +1,4 @@
-"""What controllers of a real cluster finish after a delete: emptying namespaces, and removing dependents.
+"""The work of controllers after a delete: emptying namespaces, and removing dependents.
 
 - A terminating Namespace is emptied; when nothing is left, its finalizer goes, and with it the Namespace.
 - An Event is deleted an hour after it was last written, as ``--event-ttl`` has it.

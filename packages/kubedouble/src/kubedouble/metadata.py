@@ -1,4 +1,4 @@
-"""What the server does to the metadata of every object: names, identity, versions, deletion marks.
+"""The server's changes to the metadata of every object: names, identity, versions, deletion marks.
 
 Source: k8s.io/apiserver/pkg/registry/rest/{create,update,meta}.go,
 apimachinery/pkg/api/validation/objectmeta.go.

@@ -1,4 +1,4 @@
-"""What a kubelet may do: read what concerns its node and its pods, and write nothing of others.
+"""The access of kubelets: read everything about their node and its pods, and write nothing of others.
 
 The node authorizer decides what a kubelet may read and which verbs it has. NodeRestriction, an admission
 controller, then looks at what it writes. Of its own node a kubelet may not delete the object, change taints,

@@ -1,4 +1,4 @@
-"""What a request asks for: its path, verb and options, read as kube-apiserver reads them.
+"""The path, verb and options of a request, read as kube-apiserver reads them.
 
 Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
 """
@@ -112,7 +112,7 @@ class Call:
         return decode(self.body)
 
     def options(self, operation: str) -> dict[str, Any]:
-        """Return the options of a write as reviews carry them: a patch has those of what it comes to."""
+        """Return the options of a write as reviews carry them: a patch has those of the resulting write."""
         options: dict[str, Any] = {"kind": OPTIONS[operation.lower()].kind, "apiVersion": "meta.k8s.io/v1"}
         if self.dry_run:
             options["dryRun"] = ["All"]

@@ -1,4 +1,4 @@
-"""What each kind keeps and sets of its own on a write: status, generation, the parts a write may change.
+"""The strategy of each kind on a write: status, generation, the parts a write may change.
 
 A write of the main resource leaves status as it is; a write of ``status`` leaves everything else, except
 what the kind's own strategy lets through: a Node's or Pod's status write may change its metadata too, a

@@ -1,4 +1,4 @@
-"""What ``corewise up`` prints: lines as they become known, and tables at the end.
+"""The output of ``corewise up``: lines as they become known, and tables at the end.
 
 Three tables: every node; nodes with offline pods, side by side with online ones; memory bandwidth and cache.
 A picture and the story (:mod:`corewise_lab.cli.story`) come last.

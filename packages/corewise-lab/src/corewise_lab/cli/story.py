@@ -1,4 +1,4 @@
-"""How ``corewise up`` ends: a picture of what a CPU in a request is worth, and the run in a few lines.
+"""The end of ``corewise up``: a picture of a requested CPU's worth, and the run in a few lines.
 
 The picture has a pair of bars for each kind of machine: a CPU model, with Hyper-Threading and turbo where
 they tell two kinds of one model apart. The lines end with what a CPU is worth now. They say "everywhere" only

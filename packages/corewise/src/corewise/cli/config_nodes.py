@@ -1,4 +1,4 @@
-"""The nodes that ``corewise config`` compares with a configuration, and what is said of their CPU models."""
+"""The nodes that ``corewise config`` compares with a configuration, and remarks on their CPU models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command prints when it cannot do its work; its exit code is one of ``vocabulary.exit_codes``."""
+"""Failures of commands; the exit code of each is one of ``vocabulary.exit_codes``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How ``corewise explain`` shows what it has to say: a heading and parts, printed as text or as a record.
+"""The output of ``corewise explain``: a heading and parts, printed as text or as a record.
 
-A part is what there is to say about one thing: lines under labels for people, and keys of the record for
+A part explains one thing: lines under labels for people, and keys of the record for
 programs, side by side. Either may be empty.
 """
 

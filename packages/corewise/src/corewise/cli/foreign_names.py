@@ -1,4 +1,4 @@
-"""Which names of Koordinator and Volcano a cluster's objects have that corewise does not honor.
+"""The names of Koordinator and Volcano on a cluster's objects that corewise does not honor.
 
 Looked at are the labels and annotations of Nodes, NodeResourceTopologies, Pods, Namespaces, PriorityClasses
 and ClusterColocationProfiles, those that workloads and profiles give to pods, and the keys of the two

@@ -1,4 +1,4 @@
-"""What ``explain interference`` and others read: the scheduler's file, a file of measurements, a Pod.
+"""The inputs of ``explain interference`` and others: the scheduler's file, a file of measurements, a Pod.
 
 Measurements are JSON, in base units: ``{"n1": {"memorybandwidth_used": 2e10, ...}}``. Beside the columns of
 :class:`corewise.interference.Pressure` a node may state ``labels``, by which capacity rules select it, and

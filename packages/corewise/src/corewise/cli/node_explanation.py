@@ -1,4 +1,4 @@
-"""What ``corewise explain node`` says about a node's ratios (pure).
+"""The explanation of a node's ratios, for ``corewise explain node`` (pure).
 
 In the record ratios are decimal texts, amounts milli-CPU and bytes.
 """

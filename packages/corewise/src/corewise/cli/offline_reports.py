@@ -1,4 +1,4 @@
-"""What a Node says about its offline pods: its agent's report, how old it is, and its state in a word (pure).
+"""A Node's report about its offline pods: its agent's data, their age, and its state in a word (pure).
 
 A report is *stale* if its last sample, and those that it says are missing since, were due more than three
 intervals and 90 s ago: the agent publishes at least that often, so it is gone, or cannot write.

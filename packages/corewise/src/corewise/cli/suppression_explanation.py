@@ -1,4 +1,4 @@
-"""What ``corewise explain suppression`` says about a node's offline pods and their CPU (pure).
+"""The explanation of a node's offline pods and their CPU, for ``corewise explain suppression`` (pure).
 
 The agent's report has what was measured and decided; the formula is shown with these numbers in it. What is
 configured is shown beside what the agent reports to use, since the two may differ for a moment. What comes

@@ -1,4 +1,4 @@
-"""What ``corewise top`` shows, kept current: three tables over caches that follow the cluster.
+"""The data of ``corewise top``, kept current: three tables over caches that follow the cluster.
 
 The nodes are assessed as the manager assesses them, from the manager's own caches; the pods are read as the
 scheduler reads them. A row is rebuilt only when something that it is made from has changed, so a cluster of

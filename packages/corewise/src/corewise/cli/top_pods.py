@@ -1,4 +1,4 @@
-"""What ``corewise top`` shows of pods that have not finished: where they are, what they request and own.
+"""The pods in ``corewise top`` that have not finished: their nodes, requests and owned CPUs.
 
 Requests are counted as the scheduler counts them, so ``corewise explain pod`` names the same amounts. CPU is
 what nodes offer: amplified where a node is. BATCH CPU is what an offline pod requests, in normalized CPU.

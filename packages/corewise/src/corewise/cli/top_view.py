@@ -1,4 +1,4 @@
-"""What ``corewise top`` shows: a row for each node that offers CPU to offline pods, one for all, and remarks.
+"""The offline table of ``corewise top``: a row for each node that offers CPU, one for all, and remarks.
 
 CPU is raw: as the kernel counts it. Online, offline and idle add up to allocatable; what is used beyond it
 leaves nothing idle. Offered and quota are raw too, before the normalization ratio that batch-cpu has.

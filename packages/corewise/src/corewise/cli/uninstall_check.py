@@ -1,4 +1,4 @@
-"""What stands in the way of an uninstall, read from the cluster: see :mod:`corewise.cli.uninstall`."""
+"""The obstacles to an uninstall, read from the cluster: see :mod:`corewise.cli.uninstall`."""
 
 from __future__ import annotations
 

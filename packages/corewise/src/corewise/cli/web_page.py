@@ -57,7 +57,7 @@ async def run_page(
     stopping: asyncio.Event | None = None,
     ready: Callable[[str], object],
 ) -> None:
-    """Serve the page until canceled; ``ready`` is told its address.
+    """Serve the page until canceled; ``ready`` receives its address.
 
     Raises:
         ExceptionGroup: of a KubeError if the nodes cannot be listed; of an OptionsError if the address cannot

@@ -99,7 +99,7 @@ class PageServer:
         return (Route("GET", "", self._get, self._guard), Route("POST", "", self._post, self._guard))
 
     async def _guard(self, request: web.BaseRequest) -> None:
-        """Let in who means this server, and may see what is asked for."""
+        """Admit requests that mean this server, from callers who may see what they ask for."""
         host = _split(f"//{request.host}").hostname or ""
         if self._hosts is not None and host not in self._hosts:
             known = " or ".join(sorted(self._hosts))

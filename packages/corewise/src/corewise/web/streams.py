@@ -1,4 +1,4 @@
-"""What open pages follow: tables and documents, sent whole once, then what changes in them.
+"""The feeds of open pages: tables and documents, sent whole once, then only their changes.
 
 One ``Feed`` per path serves every page that shows it: what it sends is made once. A page that reads more
 slowly than the cluster changes gets no queue: what it has missed is one fresh ``all``.

@@ -1,4 +1,4 @@
-"""What a PATCH request does to an object, and who owns which field afterwards.
+"""PATCH requests: their effect on an object, and the owners of its fields afterwards.
 
 Pure functions on JSON documents. None changes its arguments, and whatever a patch does not touch is the
 very same object in the result: later steps (defaults, validation, ownership) skip what ``is`` unchanged,

@@ -232,7 +232,7 @@ def released(owners: Owners, changes: Comparison) -> Owners:
 
 
 def ignored_fields(schema: Schema, subresource: str) -> frozenset[str]:
-    """Return the top-level fields that a write through this endpoint cannot change, and thus not own."""
+    """Return the top-level fields that a write through this endpoint cannot change, and so cannot own."""
     if subresource == "status":
         whole = schema.custom or schema.name.endswith(".CustomResourceDefinition")
         return frozenset({"spec", "metadata"} if whole else {"spec"})

@@ -1,1 +1,1 @@
-"""What the served kinds are made of: structure, defaults, validation."""
+"""The schemas of the served kinds: structure, defaults, validation."""

@@ -1,4 +1,4 @@
-"""What types and fields are, in a few words each, for ``kubectl explain``.
+"""Descriptions of types and fields, in a few words each, for ``kubectl explain``.
 
 A line is ``Type: text`` or ``Type.field: text``; ``*.field`` describes a field wherever it is not
 described. A field without a line of its own is described as its type is.

@@ -1,4 +1,4 @@
-"""What the web page shows: rows and records as with ``-o json``, from caches that follow the cluster.
+"""The data of the web page: rows and records as with ``-o json``, from caches that follow the cluster.
 
 - :mod:`views`: the caches; tables and documents by name, for whoever serves them;
 - :mod:`documents`: what is known of one node and of one pod; :mod:`hosts`: of compute hosts;

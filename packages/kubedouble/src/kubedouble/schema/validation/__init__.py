@@ -1,4 +1,4 @@
-"""What is wrong with an object in stored form, each fault naming its field: the causes of a 422.
+"""The faults of an object in stored form, each with its field: the causes of a 422.
 
 Fields, reasons and messages are those of kube-apiserver: people read them and clients match them. Parts
 that are the same object as in the stored one were valid before and are skipped where checking is expensive.
