@@ -80,7 +80,7 @@ def _patch(template: str, values: dict[str, Any]) -> str:
 
 
 def generated() -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yield the files that are generated from the chart: path, and what renders it."""
+    """Yield the files that are generated from the chart: path, and the function that renders it."""
     yield "charts/corewise/values.yaml", values
     yield "charts/corewise/README.md", readme
     yield "docs/scale.md", sizes
@@ -165,7 +165,7 @@ def _rows_of(properties: dict[str, Any], path: str) -> Iterator[str]:
 
 
 def sizes() -> str:
-    """Return docs/scale.md with the table of what each program requests, by the size of the cluster."""
+    """Return docs/scale.md with the table of each program's requests, by the size of the cluster."""
     page = (PROJECT / "docs" / "scale.md").read_text(encoding="utf-8")
     made = yaml.safe_load((CHART / "files" / "sizes.yaml").read_text(encoding="utf-8"))
     lines = ["| size | up to | program | requests | limit of memory |", "|---|---|---|---|---|"]

@@ -39,7 +39,7 @@ marker path { fill: #7b8794 }
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box in pixels, with what it says."""
+    """A box in pixels, with its text."""
 
     kind: str
     left: float

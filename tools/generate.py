@@ -441,7 +441,7 @@ def nova_page() -> str:
 
 
 def between(text: str, name: str, new: str) -> str:
-    """Return a text with what stands between two marks replaced."""
+    """Return a text with the part between two marks replaced."""
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     before, rest = text.split(begin)
     return before + begin + new + "\n" + end + rest.split(end)[1]

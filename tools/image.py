@@ -126,7 +126,7 @@ def make_context(context: Path, requirements: Path) -> None:
 
 
 def write_bill_of_materials(file: Path, requirements: Path, wheels: Path) -> None:
-    """Write the CycloneDX bill of what the requirements install, and of corewise itself."""
+    """Write the CycloneDX bill of materials: the installed requirements, and corewise itself."""
     with tempfile.TemporaryDirectory() as directory:
         python = f"{directory}/venv/bin/python"
         run(sys.executable, "-m", "venv", "--without-pip", f"{directory}/venv")

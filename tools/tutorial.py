@@ -104,7 +104,7 @@ def _squeezed(text: str) -> str:
 
 
 def _pattern(shown: str) -> str:
-    """Return the expression for what a page says is printed."""
+    """Return the regular expression for the output that a page shows."""
     return "".join(
         r"(?:.*\n)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n"
         for line in _squeezed(shown).splitlines()

@@ -46,7 +46,7 @@ def build(directory: Path) -> None:
 
 
 def check() -> None:
-    """Type-check, lint, and compare what is committed with what the sources give."""
+    """Type-check, lint, and compare the committed files with those built from the sources."""
     install()
     _run(node, "node_modules/typescript/bin/tsc")
     _run(node, "node_modules/eslint/bin/eslint.js", ".")

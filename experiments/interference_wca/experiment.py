@@ -53,7 +53,7 @@ _ENTRY = """\
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Like machines: CPUs, GB of memory, GB/s, MiB of last-level cache, and how many there are."""
+    """Like machines: CPUs, GB of memory, GB/s, MiB of last-level cache, and their number."""
 
     name: str
     cpus: int

@@ -44,7 +44,7 @@ CLUSTERS = {"all memory channels populated": 1.0, "half of the memory channels p
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One point: a cluster, how much is asked of it, and how pods are placed."""
+    """One point: a cluster, its load, and the way pods are placed."""
 
     cluster: str
     load: float

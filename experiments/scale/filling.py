@@ -55,7 +55,7 @@ _LIKE_REAL = watching.pod(0)
 
 @dataclass(frozen=True, slots=True)
 class RigPod:
-    """A pod of the rig: its node, milli-CPU, and what kind it is."""
+    """A pod of the rig: its node, milli-CPU, and its kind."""
 
     index: int
     node: str

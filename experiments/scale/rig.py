@@ -73,7 +73,7 @@ _RAW = PODS.typed(dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A process as the kernel shows it, and what its metrics say. Memory in MiB, CPU in seconds."""
+    """A process as the kernel shows it, and its metrics. Memory in MiB, CPU in seconds."""
 
     at: float
     rss: float
@@ -90,7 +90,7 @@ class Reading:
 
 @dataclass
 class RunningProgram:
-    """A replica that runs, and how long it took to become ready."""
+    """A replica that runs, and the time it took to become ready."""
 
     kind: str
     made: LocalProgram

@@ -68,7 +68,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One quantity of one program over the time judged: its median, its growth, and what objects explain."""
+    """One quantity of one program over the time judged: median, growth, the part explained by objects."""
 
     program: str
     seconds: float

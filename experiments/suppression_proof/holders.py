@@ -102,7 +102,7 @@ def pods_together(root: Path) -> int | None:
 
 
 class CountingOffline:
-    """Offers a part of what the whole node leaves, offline pods' own usage included. No repair, no journal.
+    """Offers a part of the node's idle CPU, counting offline pods' usage as used. No repair, no journal.
 
     With ``gently`` it smooths and steps as the agent does; without, the quota is the last sample's target.
     """
@@ -145,5 +145,5 @@ def counting_offline(*, gently: bool) -> Begin:
 
 
 def nobody(_root: Path, _machine: Machine, _pods: Sequence[QuotaPod]) -> Holder:
-    """Let offline pods have what weights leave them."""
+    """Let offline pods use the CPU that their weights give them."""
     return Nobody()

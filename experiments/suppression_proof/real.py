@@ -36,7 +36,7 @@ OTHERS_FOR = 3.0
 
 
 class CountingSampler(Sampler):
-    """Takes what offline pods use for online pods' usage, as formulas do that look at the whole node."""
+    """Counts offline pods' usage as online pods', as formulas do that look at the whole node."""
 
     def sample(self, now: float, pinned: Iterable[PinnedPod] = ()) -> Usage | Missed:
         usage = super().sample(now, pinned)

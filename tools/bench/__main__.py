@@ -66,7 +66,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
 
 
 def main() -> None:
-    """Run what is named, or all."""
+    """Run the named measurements, or all."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description="Measure, and write to docs.")
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"one of {', '.join(MEASUREMENTS)} (default: all)"

@@ -45,7 +45,7 @@ _DIVIDED = {"1.50": {66_667, 33_334}, "2.00": {50_000, 25_000}}
 
 
 async def measure() -> list[Row]:
-    """Measure nodes with different numbers of pods, and how figures grow from the first to the last."""
+    """Measure nodes with different numbers of pods, and the growth of figures from the first to the last."""
     rows, figures = [], []
     for count in COUNTS:
         more, measured = await _measure(count)
@@ -146,7 +146,7 @@ def running_container(pod: str, container: str) -> dict[str, Any]:
 async def _change(
     client: Client, machine: BenchMachine, pods: list[QuotaPod], port: int, ratio: str
 ) -> tuple[float, float]:
-    """Annotate a ratio; return the seconds until the last quota was there, and how many writes it took."""
+    """Annotate a ratio; return the seconds until the last quota was there, and the number of writes."""
     before = await _metric(port, "corewise_quota_writes_total")
     annotations = {NORMALIZATION_RATIO: ratio, AMPLIFICATION_RATIO: f'{{"cpu":{ratio}}}'}
     began = time.monotonic()

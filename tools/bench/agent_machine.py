@@ -79,7 +79,7 @@ class BenchMachine:
                 (directory / "cpu.stat").write_text("usage_usec 0\n")
 
     def remove(self) -> None:
-        """Remove what was made, if the kernel holds it."""
+        """Remove the cgroups, if the kernel holds them."""
         if self.layout.version is Version.V1:
             for cgroup in reversed(self.made):
                 for mount in {self.layout.mounts["cpu"], self.layout.mounts["cpuacct"]}:

@@ -53,7 +53,7 @@ def _within(chase: Chase) -> list[Row]:
 
 
 async def _probes(chase: Chase) -> list[Row]:
-    """The medians of many probes, alone and beside a copying child, and what a probe costs."""
+    """Return the medians of many probes, alone and beside a copying child, and the cost of a probe."""
     thread = ProbeThread(chase, HostFiles())
     try:
         medians, cpu = await _medians(thread)

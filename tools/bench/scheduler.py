@@ -56,7 +56,7 @@ _PLAIN_PODS = PODS.typed(dict[str, Any])
 
 
 async def measure(counts: tuple[int, ...]) -> list[Row]:
-    """Round trips of filter, prioritize and bind at each number of nodes, and what plain pods cost."""
+    """Measure round trips of filter, prioritize and bind at numbers of nodes, and the cost of plain pods."""
     return [row for count in counts for row in await _measure(count)]
 
 

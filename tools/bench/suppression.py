@@ -137,7 +137,7 @@ async def _set(client: Client, *, on: bool, interval: int) -> None:
 
 
 async def _cost(client: Client, agent: Process) -> list[Row]:
-    """Compare what the agent uses without oversubscription and at each interval, in turns."""
+    """Compare the agent's CPU without oversubscription and at each interval, in turns."""
     used: dict[int, float] = dict.fromkeys((0, *INTERVALS), 0.0)
     for _ in range(ROUNDS):
         for interval in used:

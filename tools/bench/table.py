@@ -39,7 +39,7 @@ def markdown(rows: list[Row]) -> str:
 
 
 def fill(section: str, text: str, pages: str = PAGES) -> None:
-    """Replace what stands between the section's two markers in the one of these pages that has them."""
+    """Replace the text between the section's two markers in the one of these pages that has them."""
     start, end = f"<!-- {section} -->", f"<!-- /{section} -->"
     (page,) = (path for path in Path().glob(pages) if start in path.read_text())
     before, rest = page.read_text().split(start)

@@ -193,7 +193,7 @@ def _rss_mib(pid: int | str) -> float:
 
 
 async def _follow(kubeconfig: str) -> None:
-    """Follow what the server follows, make nothing of it, and print this process's memory."""
+    """Follow the same objects as the server, make nothing of them, and print this process's memory."""
     config = load_config(kubeconfig)
     async with asyncio.TaskGroup() as group, Client(config) as client:
         print(f"{_rss_mib('self'):.0f} MiB", flush=True)

@@ -358,7 +358,7 @@ class LocalCluster:
         return [pod for pod in self.pods if pod.spec.node_name in self.machines]
 
     async def snapshot(self) -> ClusterMeasurement:
-        """Return all nodes, and what the plant delivers on them under the quotas in their cgroups."""
+        """Return all nodes, and their simulated compute under the quotas in their cgroups."""
         await self.agents_done()
         listing = await self.client.list(NODE_RESOURCE_TOPOLOGIES)
         topologies = {topology.metadata.name: topology for topology in listing.items}

@@ -43,7 +43,7 @@ _LAST_LINES = 12
 
 
 class ClusterError(Exception):
-    """The local cluster cannot go on; the message says which part, and what it said last."""
+    """The local cluster cannot go on; the message names the part, and quotes its last words."""
 
 
 @dataclass
@@ -371,7 +371,7 @@ async def running_program(made: LocalProgram) -> AsyncIterator[Child]:
 
 
 def copy_private(source: Path, target: Path) -> None:
-    """Copy a file that only its owner may read, in place of what is there.
+    """Copy a file that only its owner may read, over any existing one.
 
     The copy is a new file (O_EXCL): in a folder that others can write to, one of theirs that takes the name
     meanwhile, or a link, gets nothing.

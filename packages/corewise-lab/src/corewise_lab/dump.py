@@ -58,7 +58,7 @@ class _Struct(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
 
 
 class Metadata(_Struct, frozen=True):
-    """Name and what is written on the object."""
+    """The name, labels and annotations of the object."""
 
     name: Annotated[str, msgspec.Meta(min_length=1)]
     namespace: str = "default"
@@ -81,7 +81,7 @@ class DumpedNode(_Struct, frozen=True):
 
 
 class DumpedContainer(_Struct, frozen=True):
-    """core/v1 Container: what it runs and what it asks for."""
+    """core/v1 Container: its image and its resources."""
 
     name: str
     image: str = ""

@@ -44,11 +44,11 @@ Document = Mapping[str, Any]
 
 
 class ExtenderError(Exception):
-    """The extender did not answer, or refused; the message says which and why."""
+    """The extender did not answer, or refused; the message says which, with the reason."""
 
 
 class ExtenderCalls:
-    """Calls one extender for ``pods``; ``context`` has the client certificate, and who is trusted."""
+    """Calls one extender for ``pods``; ``context`` has the client certificate and the trusted authorities."""
 
     def __init__(self, urls: Sequence[str], context: ssl.SSLContext, pods: Pods) -> None:
         self._urls = urls
@@ -78,7 +78,7 @@ class ExtenderCalls:
         return self._pods is Pods.ALL or any(OWNED_CPUS_RESOURCE in requests for requests in lists)
 
     async def filter(self, pod: Document, nodes: Sequence[str]) -> tuple[list[str], Counter[str]]:
-        """Return the nodes that suit a pod, and how many do not by cause.
+        """Return the nodes that suit a pod, and the number of the others by cause.
 
         Raises:
             ExtenderError: if there is no answer.

@@ -1,6 +1,6 @@
 """The kernel's fair scheduler: divides the CPUs of a machine among a tree of cgroups. Pure.
 
-This is the effect of weights, quotas and CPU sets over a few periods. Every cgroup has a weight ``w``, a quota ``q``
+Weights, quotas and CPU sets are applied over a few periods. Every cgroup has a weight ``w``, a quota ``q``
 (in CPUs; infinite without one) and maybe a CPU set; those without children (*leaves*) want ``d`` CPUs. Where
 no leaf is confined to some CPUs, the ``C`` CPUs are one pool, and
 
@@ -128,7 +128,7 @@ def added(one: Sequence[float], other: Sequence[float]) -> list[float]:
 def divide_pool(
     tree: Tree, pool: Pool, wants: Mapping[int, float], used: Sequence[float] | None = None
 ) -> list[float]:
-    """Divide one pool's CPUs. ``used`` is what the cgroups have of their quotas elsewhere already."""
+    """Divide one pool's CPUs. ``used`` are the parts of the cgroups' quotas already used elsewhere."""
     caps = _caps(tree, wants, used)[0]
     time = [0.0] * len(caps)
     time[0] = min(float(pool.size), caps[0])

@@ -58,7 +58,7 @@ def compute_status(
     pressure: Sequence[str] = (),
     boot_id: str = "simulated",
 ) -> StatusPatch:
-    """Return the status the kubelet wants, from what it has cached and what it sees of the machine.
+    """Return the status the kubelet wants, from its cached one and its view of the machine.
 
     ``pressure`` names the conditions (MemoryPressure …) that hold. ``now`` is RFC 3339, ``boot_id`` what the
     machine's kernel calls its boot.
@@ -182,7 +182,7 @@ def _condition_patch(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str
 
 
 def _map_difference(old: Any, new: Any) -> Any:
-    """Return a merge patch between two values: what changed, and None for what is gone."""
+    """Return a merge patch between two values: the changed ones, and None for removed ones."""
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return new
     changed = {key: _map_difference(old.get(key), new[key]) for key in new if old.get(key) != new[key]}

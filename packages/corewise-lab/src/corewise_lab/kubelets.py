@@ -73,7 +73,7 @@ Key = tuple[str, str]
 
 
 class SimulatedContainer(Container, frozen=True):
-    """core/v1 Container with what it runs."""
+    """core/v1 Container with its command."""
 
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class SimulatedContainer(Container, frozen=True):
 
 
 class SimulatedPodSpec(BoundPodSpec, frozen=True):
-    """core/v1 PodSpec with what ends a pod."""
+    """core/v1 PodSpec with the fields that end a pod."""
 
     containers: tuple[SimulatedContainer, ...] = ()
     restart_policy: str = "Always"

@@ -103,7 +103,7 @@ class LocalScheduler:
         self._held.update(keys)
 
     async def release(self, keys: Sequence[Key], created: Iterable[KubeObject]) -> None:
-        """Schedule what was held, in this order, once the created ones have been seen."""
+        """Schedule the held pods, in this order, once the created ones have been seen."""
         for pod in created:
             while not (self._running and is_in(self.state.pods, pod)):
                 await self._clock.sleep(_POLL)
@@ -205,7 +205,7 @@ class LocalScheduler:
     async def _choose(
         self, pod: PlacedPod, decision: Decision, extender: ExtenderCalls | None
     ) -> tuple[str, str]:
-        """Return the best node, or "" and why there is none.
+        """Return the best node, or "" and the reason why there is none.
 
         Raises:
             ExtenderError: if the extender does not answer.
@@ -286,7 +286,7 @@ class LocalScheduler:
             self._said.pop(meta.uid, None)
 
     async def _expire(self) -> None:
-        """Forget what weighs nothing any more."""
+        """Forget counterweights that have decayed to nothing."""
         while True:
             await self._clock.sleep(_EXPIRE_EVERY)
             self.state.expire()

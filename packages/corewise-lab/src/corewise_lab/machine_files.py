@@ -125,7 +125,7 @@ class MachineFiles:
 
 
 def _files(machine: Machine) -> Iterator[tuple[str, object]]:
-    """Yield paths and contents of what machines of this shape have in common."""
+    """Yield paths and contents of the files that machines of this shape have in common."""
     places = _places(machine)
     yield "proc/meminfo", f"MemTotal:       {machine.memory // KIBI} kB"
     if machine.model is None:
@@ -264,5 +264,5 @@ def own_proc(root: Path) -> None:
 
 
 def working_set(requests: Sequence[int]) -> int:
-    """Return the bytes in use of what containers request."""
+    """Return the memory in use, in bytes, given the containers' requests."""
     return sum(requests) * WORKING_SET // 100

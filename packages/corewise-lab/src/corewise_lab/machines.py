@@ -34,7 +34,7 @@ from corewise_lab.machine_model import ThreadSpeeds
 
 @dataclass(frozen=True, slots=True)
 class CPUModel:
-    """A CPU model as the kernel names it, and how fast it is assumed to be."""
+    """A CPU model as the kernel names it, and its assumed speeds."""
 
     name: str
     vendor: str

@@ -192,7 +192,7 @@ def container_cgroup(pod: BoundPod, container: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
-    """A running container as its spec has it: what kubelet counts of it, and what it is asked to do.
+    """A running container as its spec has it: the amounts that kubelet counts, and its load.
 
     ``request`` is in milli-CPU, ``requested`` (what its load is a multiple of) in CPUs, ``memory`` in bytes.
     """
@@ -249,7 +249,7 @@ class ContainerTask:
 
 @dataclass(frozen=True, slots=True)
 class NodeTree:
-    """A machine's tree, and who runs in it. ``owners`` are the cgroups of the pods that own CPUs."""
+    """A machine's tree, and the containers in it. ``owners`` are the cgroups of the pods that own CPUs."""
 
     tree: Tree
     tasks: tuple[ContainerTask, ...]

@@ -64,7 +64,7 @@ class MemoryState:
 
 @dataclass(frozen=True, slots=True)
 class MemorySummary:
-    """Many nodes: how many have their bandwidth crowded, and how much each type is slowed down."""
+    """Many nodes: the number with crowded bandwidth, and the slowdown of each type."""
 
     nodes: int
     crowded: int

@@ -63,7 +63,7 @@ class PodTotals:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: its beginning in seconds, and what all containers got, with offline pods and without.
+    """One step: its beginning in seconds, and the CPU of all containers, with offline pods and without.
 
     ``alone`` is the same as ``beside`` where there are no offline pods, or nothing is accounted.
     """

@@ -61,7 +61,7 @@ _GIBI = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class PodStream:
-    """One kind of pods: seconds between two of them, how long each runs, and what it requests."""
+    """One kind of pods: seconds between two of them, their run time, and their requests."""
 
     kind: str
     period: float

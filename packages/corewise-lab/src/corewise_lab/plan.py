@@ -47,7 +47,7 @@ SWITCHES = frozenset({OVERSUBSCRIPTION, *(each.name for each in STATED if each.k
 
 
 class InputError(OperationalError):
-    """An input file cannot be used; the message names the file, the place in it and what is wrong."""
+    """An input file cannot be used; the message names the file, the place in it and the fault."""
 
     exit_code = ExitCode.BAD_INPUT
 

@@ -50,7 +50,7 @@ class RunListener(Protocol):
     """Gets the progress of a run."""
 
     def progress(self, text: str) -> None:
-        """Show what happens right now."""
+        """Show progress."""
 
     def waiting(self, text: str) -> None:
         """A wait makes no progress."""

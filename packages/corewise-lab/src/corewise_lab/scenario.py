@@ -114,7 +114,7 @@ def packaged_scenarios() -> list[str]:
 
 
 def scenario_descriptions() -> dict[str, str]:
-    """Return every scenario that can be named, and what it is in one line."""
+    """Return every scenario that can be named, with its description in one line."""
     packaged = {name: load_scenario(name).description for name in packaged_scenarios()}
     return packaged | ELSEWHERE
 

@@ -86,7 +86,7 @@ class Waits:
 
 @dataclass
 class Stall:
-    """Notices that a wait makes no progress, and why."""
+    """Detects that a wait makes no progress, and finds the reason."""
 
     waits: Waits
     what: str

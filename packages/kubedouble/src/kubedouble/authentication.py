@@ -102,7 +102,7 @@ class TokenTable:
 
 
 class Authenticator:
-    """Turns what a connection and its headers show into a user."""
+    """Finds the user of a request from its connection and headers."""
 
     def __init__(self, tokens: TokenTable | None = None, *, anonymous: bool = True) -> None:
         self.tokens = tokens or TokenTable()

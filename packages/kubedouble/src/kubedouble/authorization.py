@@ -36,7 +36,7 @@ _EVERY_URL = Rule(frozenset("*"), frozenset(), frozenset(), frozenset(), ("*",))
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Allowed or not, and what there is to say about it (empty for a plain refusal)."""
+    """Allowed or not, and the reason (empty for a plain refusal)."""
 
     allowed: bool
     reason: str = ""

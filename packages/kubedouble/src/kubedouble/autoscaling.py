@@ -58,7 +58,7 @@ ChangePart = Callable[[tuple[str, Key], str, Object], Awaitable[None]]
 
 
 class NoMetricError(Exception):
-    """A metric that cannot be computed: the reason of ScalingActive, and what is wrong."""
+    """A metric that cannot be computed: the reason of ScalingActive, and the fault."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

@@ -21,7 +21,7 @@ NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
 def bootstrap(cluster: Cluster) -> None:
-    """Create what is missing of it. What was before then is no history: it has expired, as if compacted."""
+    """Create the missing initial objects. They leave no history: it has expired, as if compacted."""
     now = cluster.clock()
     kind = {"apiVersion": "v1", "kind": "Namespace"}
     namespaces = [{**kind, "metadata": {"name": name}} for name in NAMESPACES]

@@ -34,7 +34,7 @@ class Reply:
 
 
 class OpenWatch(Protocol):
-    """An open watch: whose it is, and how it ends, in order or not."""
+    """An open watch: its user, and its end, in order or not."""
 
     user: str
 
@@ -104,13 +104,13 @@ class Cluster:
         return obj
 
     def stored_as(self, resource: ResourceInfo) -> ResourceInfo:
-        """Return the resource in whose version this one's objects are stored."""
+        """Return the resource in the version in which this one's objects are stored."""
         if not (resource.custom or resource.storage):
             return resource
         return self.registry.of_storage(resource.storage_key) or resource
 
     def check_namespace(self, call: Call) -> None:
-        """Refuse what is to be created in a namespace that is not there or is going away."""
+        """Refuse an object to be created in a namespace that does not exist or is terminating."""
         check_namespace(self._attributes(call, "CREATE", {}), self)
 
     async def mutate(
@@ -131,7 +131,7 @@ class Cluster:
     def _normalized(
         self, attributes: Attributes, obj: dict[str, Any], before: dict[str, Any], *, strict: bool = False
     ) -> dict[str, Any]:
-        """Bring what admission made of an object into canonical form."""
+        """Bring an object into canonical form after admission."""
         resource = self.registry.find(attributes.group, attributes.version, attributes.resource)
         if resource is None or attributes.kind != resource.kind:
             return obj

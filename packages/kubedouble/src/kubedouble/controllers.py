@@ -83,7 +83,7 @@ class Controllers:
                     self._mark_in(_AGAIN_SECONDS, place)
 
     def _note(self, storage: str, change: Change) -> None:
-        """Mark the workload that changed, and those that what changed belongs to or belonged to."""
+        """Mark the workload that changed, and the workloads that own or owned the changed object."""
         if storage in self._syncs:
             self._mark((storage, change.stored.key))
         for state in filter(None, (change.stored, change.previous)):
@@ -323,7 +323,7 @@ class Controllers:
     def _failure(
         self, place: Place, spec: Object, status: Object, active: Sequence[Stored], failed: int
     ) -> tuple[str, str, str] | None:
-        """Return status, reason and message of what makes a Job fail."""
+        """Return status, reason and message of a Job's failure."""
         containers = [each for pod in active for each in pod.object["status"].get("containerStatuses") or ()]
         restarts = sum(each.get("restartCount", 0) for each in containers)
         if max(failed, restarts) > spec["backoffLimit"]:

@@ -83,7 +83,7 @@ def check_definition(faults: Faults, definition: Object) -> None:
 
 
 def serve_definitions(store: Store, registry: Registry, clock: Callable[[], datetime]) -> None:
-    """Serve what the definitions in the store say, now and whenever they change."""
+    """Serve the kinds that the definitions in the store define, now and whenever they change."""
 
     def on_change(storage: str, change: Change) -> None:
         if storage != CUSTOM_RESOURCE_DEFINITIONS:

@@ -102,7 +102,7 @@ def precondition_failed(
 
 
 def denied(group: str, resource: str, name: str, why: str, **details: Any) -> StatusError:
-    """Refuse what a user may not do, by authorization or admission."""
+    """Refuse a request that a user may not make, by authorization or admission."""
     qualified = f"{resource}.{group}" if group else resource
     subject = f'{qualified} "{name}"' if name else qualified
     found = {"name": name, "group": group, "kind": resource, **details}

@@ -251,7 +251,7 @@ def _extensions(quantity: Any, *, of_patches: bool) -> list[Any]:
 
 
 def _check(compiled: Any, *, of_patches: bool) -> frozenset[str]:
-    """Refuse what Kubernetes would refuse though the library does not; return the names that are used."""
+    """Refuse expressions that Kubernetes, but not the library, would refuse; return the names used."""
     names: set[str] = set()
     for node in _nodes(compiled.expr):
         if node.HasField("ident_expr"):

@@ -35,7 +35,7 @@ Place = tuple[str, Key]
 
 
 class Housekeeper:
-    """Deletes what deletions leave behind."""
+    """Deletes the objects that deletions leave behind."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -70,7 +70,7 @@ class Housekeeper:
         self._expire_events(self._cluster.clock() - EVENT_TTL)
 
     def _note(self, storage: str, change: Change) -> None:
-        """Remember what a change may leave to do."""
+        """Remember the work that a change may leave."""
         place = (storage, change.stored.key)
         before = change.previous.object["metadata"] if change.previous else {}
         metadata = change.stored.object["metadata"]

@@ -51,7 +51,7 @@ class Token(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list, and what its metadata says."""
+    """One page of a list, and its metadata."""
 
     items: list[Stored]
     version: int

@@ -114,7 +114,7 @@ def with_generated_name(obj: Object) -> Object:
 
 
 def for_update(call: Call, old: Object, new: Object) -> dict[str, Any]:
-    """Check what an update says of identity and version, and keep what it leaves out.
+    """Check an update's identity and version, and keep the fields that it leaves out.
 
     Raises:
         StatusError: 400 if it names another object, 409 if it is about another uid or version.
@@ -190,7 +190,7 @@ def _check_identity(call: Call, current: Object, metadata: Object) -> None:
 
 
 def _with_kept(current: Object, metadata: Object) -> Object:
-    """Return the metadata of an update with what an update cannot change, or may leave out."""
+    """Return the metadata of an update with the fields that it cannot change, or may leave out."""
     kept = {k: v for k, v in metadata.items() if k not in {*_STORED_ONE_HOLDS, "selfLink"}}
     kept.update((name, current[name]) for name in _STORED_ONE_HOLDS if name in current)
     kept.update((name, current[name]) for name in _KEPT_IF_ABSENT if name in current and not kept.get(name))

@@ -51,7 +51,7 @@ GVK = "x-kubernetes-group-version-kind"
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A version of OpenAPI: where it keeps definitions, and how it writes some of them."""
+    """A version of OpenAPI: its place for definitions, and its form of some of them."""
 
     prefix: str
     version: int

@@ -139,7 +139,7 @@ class Policy:
         self._bindings = [_Binding.of(item) for item in (*cluster_role_bindings, *role_bindings)]
 
     def rules(self, user: User, namespace: str) -> Iterator[Rule | str]:
-        """The rules that hold for a user in a namespace ("": the cluster), or what is wrong with one."""
+        """Return the rules for a user in a namespace ("": the cluster), or the fault of one."""
         for binding in self._bindings:
             if binding.namespace not in {"", namespace} or not binding.binds(user):
                 continue

@@ -38,7 +38,7 @@ _DECODERS: Mapping[str, Callable[[bytes], dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """A request as authorization and routing see it. ``plural`` is empty for what is not a resource."""
+    """A request as authorization and routing see it. ``plural`` is empty if it is for no resource."""
 
     verb: str
     path: str

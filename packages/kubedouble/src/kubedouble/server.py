@@ -56,7 +56,7 @@ class ListenError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LocalAPIServer:
-    """A running server, and how to reach it. ``name`` is that of the cluster in kubeconfigs."""
+    """A running server, and its address. ``name`` is that of the cluster in kubeconfigs."""
 
     name: str
     url: str
@@ -174,7 +174,7 @@ async def _housekeeping(cluster: Cluster) -> AsyncIterator[None]:
 
 
 def _report_failure(task: asyncio.Task[None]) -> None:
-    """Log what ended a loop: without it deletions stay unfinished, or workloads get no pods."""
+    """Log the error that ended a loop: without it deletions stay unfinished, or workloads get no pods."""
     if not task.cancelled() and (error := task.exception()):
         log.error("the API server: %s has ended", task.get_coro(), exc_info=error)
 

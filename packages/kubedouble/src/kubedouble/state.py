@@ -39,7 +39,7 @@ _FILES = ("lock", "snapshot", ".snapshot.new", "journal", "authority.pem", ".aut
 
 
 class StateError(Exception):
-    """A state directory cannot be used; the message names the file and what to do."""
+    """A state directory cannot be used; the message names the file and the remedy."""
 
     exit_code = 1
 
@@ -57,7 +57,7 @@ class StateWriteError(StateError):
 
 
 class Record(msgspec.Struct, array_like=True):
-    """One change, or one object of a snapshot: where, at which version, and what (``None``: deleted)."""
+    """One change, or one object of a snapshot: its place, version and value (``None``: deleted)."""
 
     version: int
     storage: str

@@ -26,7 +26,7 @@ _QUALITY_RESOURCES = ("cpu", "memory")
 
 
 def prepare_create(resource: ResourceInfo, obj: Object) -> Object:
-    """Set what a new object of this kind starts with."""
+    """Set the initial fields of a new object of this kind."""
     special = _ON_CREATE.get(resource.storage_key)
     if special:
         return special(obj)

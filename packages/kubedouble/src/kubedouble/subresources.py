@@ -64,7 +64,7 @@ async def evict(cluster: Cluster, call: Call) -> Reply:
 
 
 async def refuse(cluster: Cluster, call: Call) -> Reply:
-    """Refuse what takes a container."""
+    """Refuse a request that needs a container."""
     cluster.existing(call)
     lacks = _NO_CONTAINERS[call.info.subresource]
     message = f'pod "{call.name}" {lacks}: the local cluster simulates its nodes and runs no containers'

@@ -34,7 +34,7 @@ Shown = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Watch:
-    """One watcher: what it wants, and what it has still to send."""
+    """One watcher: its selection, and the events still to send."""
 
     def __init__(self, cluster: Cluster, call: Call, transport: asyncio.BaseTransport | None = None) -> None:
         self.user = call.user.name

@@ -67,7 +67,7 @@ def _cleaned(path: str) -> str:
 
 
 class CallFailedError(Exception):
-    """A webhook gave no usable answer; the message is what follows ``failed calling webhook "x": ``."""
+    """A webhook gave no usable answer; the message follows ``failed calling webhook "x": ``."""
 
 
 class Caller:

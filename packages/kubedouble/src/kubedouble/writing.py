@@ -48,7 +48,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An object after a write, whether the write made it, and what to tell the client."""
+    """An object after a write, whether the write made it, and the warnings for the client."""
 
     stored: Stored
     created: bool = False

@@ -137,7 +137,7 @@ def _input(dump: Path | None, openb: tuple[Path, Path] | None) -> PlanInput:
 
 
 def _configuration(given: PlanInput, file: str | None) -> tuple[str, ClusterConfiguration]:
-    """Return one of the configurations, and what it is called."""
+    """Return one of the configurations, and its name."""
     if file is not None and file != _NONE:
         return file, read_policy(file)
     if file is None and given.config:

@@ -166,7 +166,7 @@ _MEMORY_COLUMNS: tuple[Column[Pair[MemoryState]], ...] = (
 
 
 def memory_line(of: MemorySummary, pending: int) -> str:
-    """Return in one line how crowded memory is, and what that costs."""
+    """Return one line about the contention for memory, and its cost."""
     text = f"{of.crowded} of {count(of.nodes, 'node')} above {CROWDED:.0%} of their memory bandwidth"
     text += "" if of.mean_slowdown is None else f"; pods slowed by {of.mean_slowdown:.1%}"
     return text + (f"; {count(pending, 'pod')} without a node" if pending else "")
@@ -185,7 +185,7 @@ def memory_notes(report: RunReport) -> Iterator[str]:
 
 
 class Teller:
-    """Prints how a run goes: results on stdout (in table form only), messages on stderr."""
+    """Prints the progress of a run: results on stdout (in table form only), messages on stderr."""
 
     def __init__(self, form: Form, kubeconfig: Path, *, open_ended: bool) -> None:
         self._table = form is Form.TABLE

@@ -94,7 +94,7 @@ def reason_command(code: str, form: Form) -> None:
 
 
 async def read_node(client: Client, name: str, config_namespace: str) -> tuple[Explanation, Sequence[str]]:
-    """Return the explanation of a node as it is in the cluster, and what could not be read."""
+    """Return the explanation of a node as it is in the cluster, and the names of unreadable objects."""
     async with client:
         try:
             listed, events = await asyncio.gather(
@@ -212,7 +212,7 @@ async def read_pod(
 
 
 def explain_pod(listed: ListedPod, node: str) -> Explanation:
-    """Explain where a pod is and why; the text names one node alone if ``node`` does, the record all."""
+    """Explain a pod's placement; the text has one node only if ``node`` names it, the record has all."""
     where = listed.placement
     heading = "not bound"
     if where is not None:

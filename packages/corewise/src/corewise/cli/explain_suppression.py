@@ -57,7 +57,7 @@ def suppression_command(
 
 
 async def read_suppression(client: Client, name: str, config_namespace: str) -> tuple[Explanation, list[str]]:
-    """Return the explanation of a node's offline pods as they are now, and what could not be read."""
+    """Return the explanation of a node's offline pods as they are now, and the unreadable objects."""
     async with client:
         try:
             node = await client.get(MANAGED_NODES, name)

@@ -58,7 +58,7 @@ class Explanation:
         return {key: value for part in self.parts for key, value in part.record.items()}
 
     def show(self, form: Form, missing: Iterable[str] = ()) -> None:
-        """Print it on stdout, and what could not be read on stderr."""
+        """Print it on stdout, and the names of unreadable objects on stderr."""
         if form is Form.TABLE:
             click.echo(self.on(Screen.of_stdout()), nl=False)
         else:

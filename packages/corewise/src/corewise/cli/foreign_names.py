@@ -183,7 +183,7 @@ async def _listed(
 
 
 def lines(names: FoundNames) -> Iterator[str]:
-    """Yield a line for each name: on which objects, and what corewise does instead."""
+    """Yield a line for each name: its objects, and the thing that corewise does instead."""
     for each in names.sorted:
         more = ", ..." if each.count > len(each.objects) else ""
         where = f"{output.count(each.count, each.kind)}: {', '.join(each.objects)}{more}"

@@ -69,7 +69,7 @@ def read_interference(file: Path) -> InterferenceConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class RecentPod:
-    """A pod placed recently: the name of its profile, and how many seconds ago."""
+    """A pod placed recently: the name of its profile, and the seconds since then."""
 
     profile: str
     age: float

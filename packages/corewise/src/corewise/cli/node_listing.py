@@ -57,7 +57,7 @@ class ListedNode:
 
 @dataclass(frozen=True, slots=True)
 class ListedCluster:
-    """Nodes in the order of their names, the configuration, and what could not be read, in words."""
+    """Nodes in the order of their names, the configuration, and the unreadable objects, in words."""
 
     nodes: tuple[ListedNode, ...]
     reading: ConfigurationReading

@@ -123,7 +123,7 @@ def resctrl_lines(report: OfflineReport | None) -> Iterator[Line]:
 
 
 def offer_problem(report: OfflineReport) -> str:
-    """Return the reason code of what is wrong with the offer, if anything is."""
+    """Return the reason code of the problem with the offer, if there is one."""
     match report.state:
         case OfferState.FROZEN:
             return Reason.OFFER_FROZEN

@@ -211,7 +211,7 @@ def _total(widths: Collection[int]) -> int:
 
 
 def fit(columns: Sequence[Column[T]], widths: Sequence[int], width: int) -> dict[int, int]:
-    """Return the places of the columns that fit into a width, and how wide each is."""
+    """Return the places of the columns that fit into a width, and their widths."""
     fitted = {
         place: min(natural, column.shrink or natural)
         for place, (column, natural) in enumerate(zip(columns, widths, strict=True))
@@ -257,7 +257,7 @@ def plural(noun: str) -> str:
 
 
 def some(names: Sequence[str], shown: int = 5) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names, and the number of the others."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
 

@@ -279,7 +279,7 @@ async def ask(url: str, settings: InterferenceConfiguration, asked: HistoryOptio
 
 
 def use_queries(window: float) -> Mapping[str, str]:
-    """Return the PromQL of what pods used, as means over a window in seconds."""
+    """Return the PromQL for the usage of pods, as means over a window in seconds."""
     of = f"[{window:.0f}s]"
 
     def events(name: str) -> str:

@@ -213,7 +213,7 @@ def policy_command(restricted_qos_namespace: tuple[str, ...]) -> None:
 
 
 def _write_certificates(folder: Path, *, kubeconfig: str | None, context: str | None, namespace: str) -> None:
-    """Write the client certificate, its key and the authorities, and say for how long they will do."""
+    """Write the client certificate, its key and the authorities, and print how long they are valid."""
     data = asyncio.run(_client_secret(load_config(kubeconfig, context), namespace))
     texts = {CERT_FILE: data["tls.crt"], KEY_FILE: data["tls.key"], CA_FILE: data["ca.crt"]}
     make_folder(folder)

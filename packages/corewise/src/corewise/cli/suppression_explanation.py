@@ -93,7 +93,7 @@ class Subject:
 
     @property
     def problems(self) -> tuple[Reason, ...]:
-        """The reason codes of what is wrong, the most urgent first."""
+        """The reason codes of the problems, the most urgent first."""
         found = []
         report = self.node.report
         if self.label not in {None, "true", "false"}:

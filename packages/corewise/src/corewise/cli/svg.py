@@ -49,7 +49,7 @@ def text(x: float, y: float, words: str, *, size: int = TITLE_SIZE, style: str =
 
 
 def text_width(words: str, size: int = TITLE_SIZE) -> int:
-    """Return about how wide a line of text is."""
+    """Return the approximate width of a line of text."""
     return math.ceil(len(words) * size * _LETTER_WIDTH)
 
 

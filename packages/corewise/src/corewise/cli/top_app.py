@@ -398,7 +398,7 @@ class TopApp(App[None]):
             table.change(lambda: table.sheet.search(words))
 
     def on_row_table_row_chosen(self) -> None:
-        """Show all of a row, and what explains it."""
+        """Show all of a row, and its explanation."""
         table, sheet = self._table, self.current.sheet
         row = sheet.chosen
         if row is None:  # it is gone since

@@ -59,7 +59,7 @@ Explained = tuple[Explanation, Sequence[str]]
 
 @dataclass(frozen=True)
 class TopTable(Generic[R]):
-    """One table: its columns, its rows as they are now, their sum, and what explains a row.
+    """One table: its columns, its rows as they are now, their sum, and the explanation of a row.
 
     ``caches``: what it is made from, first what it cannot do without. ``remarks`` is what the rows do not
     show. ``command`` followed by a row's name is the command that explains it.
@@ -209,7 +209,7 @@ class TopData:
         return changed
 
     def follow(self, table: TopTable[Any], group: asyncio.TaskGroup) -> None:
-        """Follow what a table is made from, until the group ends."""
+        """Follow the objects that a table is made from, until the group ends."""
         for cache in table.caches:
             if cache not in self._loops:
                 self._loops[cache] = group.create_task(cache.run(), name=f"cache {cache.plural}")
@@ -262,7 +262,7 @@ class TopData:
         self._on_change("")
 
     def pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
-        """Forget what was made of a pod."""
+        """Forget the cached results for a pod."""
         changed = (new or old or PlacedPod()).metadata
         self._pod_rows.pop(f"{changed.namespace}/{changed.name}", None)
         self._pods_in_order = None
@@ -357,7 +357,7 @@ class TopData:
 async def following(
     cluster: ClusterConfig, first: str, *, selector: str, config_namespace: str, bars: str
 ) -> AsyncIterator[tuple[TopData, Callable[[TopTable[Any]], None]]]:
-    """Yield the tables of a cluster, and what has one followed, when the ``first`` of them is listed.
+    """Yield the tables of a cluster, and a function that follows one, once the ``first`` of them is listed.
 
     Raises:
         ExceptionGroup: of a KubeError, if what that table cannot do without cannot be listed.

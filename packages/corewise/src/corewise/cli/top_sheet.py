@@ -74,7 +74,7 @@ class Sheet(Generic[R]):
         return [_printable(column.text(row)) for column in self.columns]
 
     def sort(self, column: Column[R]) -> None:
-        """Sort by a column, or in the other order if that is what rows are sorted by."""
+        """Sort by a column, or reverse the order if rows are sorted by it already."""
         self.reverse = not self.reverse if column is self.sorted_by else False
         self.sorted_by = column
         self._choose()
@@ -103,7 +103,7 @@ class Sheet(Generic[R]):
         self.cursor = max(0, min(place, len(self.shown) - 1))
 
     def layout(self, width: int) -> dict[int, int]:
-        """Return the places of the columns that fit, and how wide each is."""
+        """Return the places of the columns that fit, and their widths."""
         return output.fit(self.columns, self._natural, width) if self._natural else {}
 
     def cells(self, row: R, layout: dict[int, int]) -> list[tuple[str, CellSeverity | None]]:

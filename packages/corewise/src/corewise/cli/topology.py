@@ -125,7 +125,7 @@ _NO_CPUS = CPUSet()
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line. None is what is unknown or does not apply; ``memory`` is set in a node's first line."""
+    """One line. None is unknown or does not apply; ``memory`` is set in a node's first line."""
 
     socket: int | None
     node: int | None

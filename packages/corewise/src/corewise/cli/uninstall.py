@@ -70,7 +70,7 @@ _NOT_INSTALLED = "none of the programs is installed"
 
 
 def _steps(found: Removal, config_namespace: str) -> Iterator[str]:
-    """Yield the steps in their order, with what is still unsafe now."""
+    """Yield the steps in their order, with the obstacles that are left."""
     if not found.command:
         yield f"{_NOT_INSTALLED[0].upper()}{_NOT_INSTALLED[1:]}.\n"
         if not found.hindrances:

@@ -124,7 +124,7 @@ async def _applied_ratios(client: Client) -> dict[str, str]:
 
 
 def _ratios(listed: ListedNode) -> Ratios:
-    """Return by what a node is amplified, by its annotation or still in its status."""
+    """Return the ratios that amplify a node, by its annotation or still in its status."""
     assessment = listed.assessment
     ratios = {**assessment.status.ratios, **assessment.effective}
     return {resource: ratio for resource, ratio in ratios.items() if ratio != ONE}

@@ -115,7 +115,7 @@ class Feed:
         return self._whole
 
     def lost(self, message: bytes) -> None:
-        """Tell every reader that what it has is old."""
+        """Tell every reader that its data are stale."""
         for reader in self._readers:
             if reader.pending == []:
                 reader.pending = [message]

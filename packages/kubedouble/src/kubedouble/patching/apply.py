@@ -135,7 +135,7 @@ _BEFORE = "before-first-apply"
 
 @dataclass(frozen=True, slots=True)
 class _Applying:
-    """One apply: the configuration, who applies it, and what bounds it."""
+    """One apply: the configuration, its manager, and its limits."""
 
     config: JSON
     manager: str
@@ -242,7 +242,7 @@ def _apply(applying: _Applying, live: JSON, *, force: bool) -> JSON:
 
 
 def _owners_before(applying: _Applying, live: JSON) -> Owners:
-    """Give all that an untracked object has to the manager of what was before the first apply."""
+    """Give all fields of an untracked object to the manager of changes before the first apply."""
     start = {**_identity(live), **skeleton(applying.schema)}
     changes = compare_objects(start, live, applying.schema, applying.ignored)
     fields = union(changes.added, changes.modified)

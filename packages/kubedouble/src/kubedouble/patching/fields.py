@@ -282,7 +282,7 @@ class Comparison:
 def compare_objects(
     old: dict[str, Any], new: dict[str, Any], schema: Schema, ignored: frozenset[str] = frozenset()
 ) -> Comparison:
-    """Compare two states of an object, but for what has no owner and the ``ignored`` top-level fields."""
+    """Compare two states of an object, except fields without owners and the ``ignored`` top-level fields."""
     kept = [key for key in dict.fromkeys((*old, *new)) if key not in ignored and key not in _UNOWNED]
     result = Comparison()
     for key in kept:
@@ -366,7 +366,7 @@ def _compare_items(old: list[Any], new: list[Any], schema: Schema | None, result
 def _compare_place(
     element: str, old: tuple[Any, ...], new: tuple[Any, ...], schema: Schema | None, result: Comparison
 ) -> None:
-    """Compare what stands in one place, before and after; an empty tuple is absence."""
+    """Compare the values in one place, before and after; an empty tuple is absence."""
     if not old and not new:
         return
     if not old:

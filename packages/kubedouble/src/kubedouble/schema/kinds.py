@@ -180,7 +180,7 @@ def builtin_schema(group: str, version: str, kind: str) -> Schema | None:
 
 
 def delete_options() -> Schema:
-    """Return the schema of what a delete may say in its body."""
+    """Return the schema of a delete's body."""
     return all_types()[f"{META}.DeleteOptions"]
 
 

@@ -32,7 +32,7 @@ PERIOD = Microseconds(100_000)
 
 
 def explained(explanation: Explanation, missing: Iterable[str] = ()) -> dict[str, Any]:
-    """Return an explanation as a record and as the text for people, and what could not be read."""
+    """Return an explanation as a record and as the text for people, and the unreadable objects."""
     return {"record": explanation.record, "text": explanation.text, "missing": list(missing)}
 
 
@@ -43,7 +43,7 @@ def event_records(events: Iterable[Event]) -> list[dict[str, Any]]:
 
 
 def topology_record(cluster: Cluster, name: str) -> dict[str, Any] | None:
-    """Return a node's CPUs as ``corewise topology -o json`` does, and who holds them; None if unknown."""
+    """Return a node's CPUs as ``corewise topology -o json`` does, and their owners; None if unknown."""
     ledger = cluster.ledger(name)
     if ledger is None:
         return None

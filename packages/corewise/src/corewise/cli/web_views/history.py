@@ -129,7 +129,7 @@ class PastHours:
         self._kept: dict[str, tuple[float, Past, str]] = {}
 
     async def of(self, node: str) -> tuple[Past, str]:
-        """Return a node's points of the last hour, and why there are none if that is known."""
+        """Return a node's points of the last hour, and the reason why there are none, if it is known."""
         kept, monotonic = self._kept.get(node), self._clock.monotonic()
         if kept is None or (kept[2] and monotonic - kept[0] >= _RETRY):
             try:

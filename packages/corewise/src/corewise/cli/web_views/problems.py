@@ -126,7 +126,7 @@ def of_nodes(rows: Iterable[NodeRow]) -> Iterator[KnownProblem]:
 
 
 def of_pods(rows: Iterable[PodRow], pods: Mapping[Any, PlacedPod], rules: QoSRules) -> Iterator[KnownProblem]:
-    """Yield the problems in what pods state."""
+    """Yield the problems with labels, annotations and requests of pods."""
     for row in rows:
         pod = pods.get(tuple(row.name.split("/", 1))) if row.problem else None
         if pod is not None:

@@ -58,7 +58,7 @@ PROBLEMS, HOSTS = "problems", "hosts"
 
 
 class ShownTable(TypedDict):
-    """The rows of a table, their sum (None where nothing adds up), and what the rows do not show."""
+    """The rows of a table, their sum (None where nothing adds up), and remarks on what they do not show."""
 
     rows: list[dict[str, Any]]
     total: dict[str, Any] | None
