@@ -1,7 +1,7 @@
 """Runs on this machine's kernel: real busy processes in kubelet's cgroups, the agent's own code.
 
 Every round of a scenario runs online pods alone, beside offline pods held back in each way, and beside
-offline pods without limits, one after the other; so what online pods lose is told from one stretch
+offline pods without limits, one after the other; so the loss of online pods is measured over one stretch
 of time. Work done alone is the mean of all rounds.
 """
 

@@ -390,7 +390,7 @@ def copy_private(source: Path, target: Path) -> None:
 def free_port() -> int:
     """Return a port of the loopback interface that is free now.
 
-    The manager must be told by which address the API server reaches it before it listens, so it cannot let
+    The manager must know the address at which the API server reaches it before it listens, so it cannot let
     the system choose.
     """
     with socket.socket() as probe:

@@ -111,7 +111,7 @@ def need_of(pod: BoundPod) -> Need:
 
 
 def is_finished(pod: BoundPod) -> bool:
-    """Whether a pod has ended and holds nothing any more."""
+    """Whether a pod has ended and holds nothing."""
     return pod.status.phase in _FINISHED
 
 

@@ -286,7 +286,7 @@ class LocalScheduler:
             self._said.pop(meta.uid, None)
 
     async def _expire(self) -> None:
-        """Forget counterweights that have decayed to nothing."""
+        """Forget pods that the watch has not shown bound in time, again and again."""
         while True:
             await self._clock.sleep(_EXPIRE_EVERY)
             self.state.expire()

@@ -41,7 +41,7 @@ class MetricsHistory:
         self.nodes: tuple[str, ...] = ()
 
     def look(self) -> None:
-        """Record the state of the nodes, and forget what no window reaches any more."""
+        """Record the state of the nodes, and forget samples older than the window."""
         states, now = self._states(), self._now()
         self.nodes = tuple(states)
         self._looks.append((now, series(states.values())))

@@ -257,7 +257,7 @@ class NodeTree:
 
     @property
     def memory_uses(self) -> dict[int, MemoryUse]:
-        """The known memory use of its leaves."""
+        """The memory use of those of its leaves for which it is known."""
         return {task.leaf: use for task in self.tasks if (use := task.container.memory_use) is not None}
 
 

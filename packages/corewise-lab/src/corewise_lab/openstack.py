@@ -129,7 +129,7 @@ LATER_GUESTS = (
     _guest(9, 2, _LEGACY),
     _guest(10, 2, _NEW),
 )
-"""The last of them finds no host any more."""
+"""The last of them finds no host."""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ async def run(options: RunOptions, listener: RunListener, stop: asyncio.Event) -
     Raises:
         ClusterError: if a process of the cluster died or did not come up.
         KubeError: if the API refused a part of the plan.
-        BrokenPipeError: if the listener cannot print any more.
+        BrokenPipeError: if the listener can no longer print.
     """
     try:
         return await _run(options, listener, stop)

@@ -496,14 +496,14 @@ async def test_a_change_that_takes_too_long_or_whose_process_is_killed_leaves_no
     with pytest.raises(ChangeNotTried, match="ended with code -9"):
         await killed
     assert [each.returncode for each in started] == [-9, -9, -9]
-    with pytest.raises(ChangeRefused, match="this is no change"):
+    with pytest.raises(ChangeRefused, match="this is not a change"):
         await tried_apart({}, live)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({}, "this is no change"),
+        ({}, "this is not a change"),
         ({"change": "label", "node": "none", "label": "a"}, "there is no node none"),
         ({"change": "label", "node": "fast", "label": "a b"}, "label a b"),
         ({"change": "ratio", "node": "fast", "ratio": "much"}, "ratio 'much'"),

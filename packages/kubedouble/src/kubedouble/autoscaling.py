@@ -19,7 +19,7 @@ External      ExternalMetricValues (external.metrics.k8s.io) of that name, summe
 ============  ==============================================================================================
 
 A real cluster reads them by aggregated APIs; here they are custom resources, which whoever stands in for
-metrics-server or for an adapter writes, and deletes when there is no value any more. Metrics of type Object
+metrics-server or for an adapter writes, and deletes when there is no longer a value. Metrics of type Object
 and ContainerResource, and ``behavior`` other than that window, are not followed: ScalingActive says so.
 
 Source: kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autoscale (algorithm details).

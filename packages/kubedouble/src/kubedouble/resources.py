@@ -220,6 +220,6 @@ class Registry:
             self._by_path[each.group, each.version, each.plural] = each
 
     def withdraw(self, definition: str) -> None:
-        """Serve nothing of a definition any more."""
+        """Stop serving a definition."""
         for each in self._custom.pop(definition, ()):
             self._by_path.pop((each.group, each.version, each.plural), None)

@@ -30,7 +30,7 @@ import msgspec
 from kubedouble.selectors import field_value
 
 HISTORY = 16384
-"""A table remembers at least this many of its last changes, unless it is told otherwise."""
+"""The number of last changes that a table remembers at least, by default."""
 QUEUE = 16384
 """A watcher may be this many changes behind."""
 INDEXED: Mapping[str, str] = {"pods": "spec.nodeName"}

@@ -176,7 +176,7 @@ def _os_problem(problem: OSError) -> str:
 
 
 def _http_problem(status: int, body: bytes) -> str:
-    """Return the error of Kubernetes' REST client for a response that is no success."""
+    """Return the error of Kubernetes' REST client for an unsuccessful response."""
     if message := _status_message(body):
         return message
     if status in _MEANINGS:

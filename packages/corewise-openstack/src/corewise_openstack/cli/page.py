@@ -135,12 +135,12 @@ class HostViews:
         """Return the host that would take a guest, or the hosts each demand eliminates; claim nothing.
 
         Raises:
-            FlavorNotTried: if it is no flavor, or one that cannot be served.
+            FlavorNotTried: if it is not a flavor, or one that cannot be served.
         """
         try:
             asked = msgspec.convert(body, TriedFlavor)
         except msgspec.ValidationError as error:
-            raise FlavorNotTried(f"this is no flavor: {error}") from None
+            raise FlavorNotTried(f"this is not a flavor: {error}") from None
         flavor = _good(parse_flavor(json.dumps(asked.flavor)))
         image = NO_IMAGE if asked.image is None else _good(parse_image(json.dumps(asked.image)))
         request = translate(flavor, image, compat=self._compat)

@@ -215,7 +215,7 @@ class TopData:
                 self._loops[cache] = group.create_task(cache.run(), name=f"cache {cache.plural}")
 
     def stop(self) -> None:
-        """Follow nothing any more."""
+        """Stop following everything."""
         for loop in self._loops.values():
             loop.cancel()
 

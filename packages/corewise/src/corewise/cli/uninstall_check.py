@@ -165,7 +165,7 @@ def _of_node(listed: ListedNode, applied: str | None) -> Iterator[Hindrance]:
             yield Hindrance(f"node/{name}", f"amplified ({shown}), and its pods do not fit: {texts}", command)
         yield Hindrance(f"node/{name}", f"amplified ({shown})", _lowering(assessment.node))
     elif applied not in {None, str(ONE)}:
-        why = f"its agent has divided CPU quotas by {applied} and has not put them back; see whether it runs"
+        why = f"its agent has divided CPU quotas by {applied} and has not put them back; check that it runs"
         agents = f"-n {SYSTEM_NAMESPACE} -l app.kubernetes.io/component=agent"
         command = f"kubectl get pods {agents} --field-selector spec.nodeName={name}"
         yield Hindrance(f"node/{name}", why, command)

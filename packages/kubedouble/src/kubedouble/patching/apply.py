@@ -167,7 +167,7 @@ def apply(
     nothing.
 
     Args:
-        live: the stored object; None if there is none yet.
+        live: the stored object; None if it does not exist yet.
         applied: the configuration, with apiVersion and kind.
         manager: who applies.
         force: whether fields are taken from others who own them.

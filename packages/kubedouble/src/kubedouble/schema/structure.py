@@ -90,7 +90,7 @@ class Field:
     Attributes:
         required: the API publishes it as required; a scalar that is absent is printed as its zero.
         present: a struct that is always there: an object without it reads as ``{}`` in its place.
-        pointer: a zero (``false``, ``0``, ``""``) is told apart from absence, and kept.
+        pointer: a zero (``false``, ``0``, ``""``) differs from absence, and is kept.
         default: the JSON value written when the field is absent; None for no default.
         merge_strategies: ``merge`` and ``retainKeys`` of strategic merge patch.
         merge_key: the field by which strategic merge patch tells the items of this list apart.

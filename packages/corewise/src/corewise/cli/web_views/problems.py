@@ -2,7 +2,7 @@
 
 They come from the configuration, the assessment of each node, what the scheduler reads of nodes and pods,
 claims to CPUs, the agents' reports, objects that cannot be decoded, and Events of corewise. An Event about
-what is still so gives its age; one about what nothing shows any more is a row of its own until it expires.
+what is still so gives its age; one about a problem that is over is a row of its own until it expires.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ async def tried(body: Mapping[str, Any], live: LiveObjects, *, limit: float = LI
     assert sending is not None and process.stdout is not None  # noqa: S101, PT018 - both are pipes
     try:
         async with asyncio.timeout(limit):
-            with suppress(ConnectionError):  # it has ended; its exit code is told below
+            with suppress(ConnectionError):  # it has ended; its exit code is reported below
                 for each in _pieces(body, live):
                     sending.write(each)
                     await sending.drain()

@@ -160,7 +160,7 @@ class WebViews:
             self._loops.append(group.create_task(self._look_at_hosts(self.hosts), name="hosts"))
 
     def stop(self) -> None:
-        """Follow nothing any more."""
+        """Stop following everything."""
         for loop in self._loops:
             loop.cancel()
 
@@ -328,7 +328,7 @@ class WebViews:
         ``{"change": "flavor", "flavor": {...}, "image": {...}, "pack": false}`` asks the compute hosts.
 
         Raises:
-            ChangeRefused: if the body is no change that can be tried.
+            ChangeRefused: if the body is not a change that can be tried.
             ChangeNotTried: if trying it takes too long.
             ValueError: if it is no flavor that the hosts can be asked for.
         """

@@ -117,7 +117,7 @@ def try_change(body: Mapping[str, Any], live: LiveObjects) -> dict[str, Any]:
     """Return the findings of ``config check``; without errors also both plans, their difference, the command.
 
     Raises:
-        ChangeRefused: if the body is no change that can be tried.
+        ChangeRefused: if the body is not a change that can be tried.
     """
     edit = _edit_of(_read_change(body), live)
     answer: dict[str, Any] = {"command": edit.command, "problems": [], "check": None}
@@ -154,7 +154,7 @@ def _read_change(body: Mapping[str, Any]) -> TriedChange:
     try:
         return msgspec.convert(body, TriedChange)
     except msgspec.ValidationError as error:
-        raise ChangeRefused(f"this is no change: {error}") from None
+        raise ChangeRefused(f"this is not a change: {error}") from None
 
 
 def _edit_of(change: TriedChange, live: LiveObjects) -> _Edit:
@@ -220,7 +220,7 @@ def _key_of(live: LiveObjects, key: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ChangeRefused(f"{key} cannot be read, so correct it as text first: {error}") from None
     if not isinstance(config, dict):
-        raise ChangeRefused(f"{key} is no JSON object, so correct it as text first")
+        raise ChangeRefused(f"{key} is not a JSON object, so correct it as text first")
     return config
 
 
