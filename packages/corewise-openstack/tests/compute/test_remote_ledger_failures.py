@@ -8,7 +8,7 @@ no certificate of the caller      AgentUntrusted (401)
 an expired certificate, either    AgentUntrusted, naming which
 the agent's is for another name   AgentUntrusted, naming the name
 the agent does not speak TLS      AgentUnreachable
-no answer in time                 AgentUnreachable; of a claim, nobody knows
+no answer in time                 AgentUnreachable; of a claim, the outcome is unknown
 another program, another version  AgentIncompatible
 another host                      AgentIncompatible, with the option to write
 a body that is too large          AgentFailed (413)
@@ -262,7 +262,7 @@ def test_a_claim_without_an_answer_is_an_error_and_not_the_next_host(
         pytest.raises(AgentUnreachable, match=words) as lost,
     ):
         asked.take(a_claim())
-    assert f"nobody knows whether guest {guest(1)} has CPUs there" in str(lost.value)
+    assert f"it is unknown whether guest {guest(1)} has CPUs there" in str(lost.value)
     assert f"corewise compute delete {guest(1)}" in lost.value.hint
 
 

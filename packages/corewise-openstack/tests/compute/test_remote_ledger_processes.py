@@ -189,7 +189,7 @@ def test_an_agent_that_is_killed_at_the_claim_leaves_all_of_it_or_nothing(
         setattr(scene.trap, "after" if was_made else "before", agent.kill)
         out, err = scene.schedule(agent.port).communicate()
         assert out == ""
-        assert f"nobody knows whether guest {guest(1)} has CPUs there" in err
+        assert f"it is unknown whether guest {guest(1)} has CPUs there" in err
     scene.trap.before = scene.trap.after = None
     with scene.agent(endpoint) as agent:
         out, err = scene.schedule(agent.port).communicate()

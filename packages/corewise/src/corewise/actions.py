@@ -1,4 +1,4 @@
-"""What may be done to the world, as values; each carries the reason code and the sentence that say why.
+"""Changes to the world, as values; each carries the reason code and the sentence that say why.
 
 A capability or program decides and returns actions; one executor carries them out, and dry run swaps that
 executor.
@@ -86,7 +86,7 @@ NodeAction: TypeAlias = PatchNode | TouchNodeStatus | RepairNodeStatus | EmitEve
 
 
 class QuotaOwner(StrEnum):
-    """Who bounds a cgroup."""
+    """The capability that bounds a cgroup."""
 
     NORMALIZATION = "normalization"
     SUPPRESSION = "suppression"
@@ -111,7 +111,7 @@ class WriteQuota:
 
 
 class Setting(StrEnum):
-    """What is set; values are written as the cgroup version in use has them.
+    """A kernel setting; values are written as the cgroup version in use has them.
 
     - CPU_WEIGHT: 1..10000 on v2 (cpu.weight), 2..262144 on v1 (cpu.shares);
     - CPUSET and MEMORY_NODES: a list such as "0-3,8"; "" on v2 is whatever the parent has;
@@ -125,7 +125,7 @@ class Setting(StrEnum):
 
 
 class SettingOwner(StrEnum):
-    """Who sets something."""
+    """The capability that sets something."""
 
     BATCH = "batch"
     """The batch-cpu requests and batch-memory limits of offline pods."""

@@ -294,7 +294,7 @@ def test_keys_of_koordinator_and_volcano_beside_ours_are_named_as_not_honoured()
     configuration = ColocationConfiguration()
     others = {"colocation-config": '{"enable": true}'}
     configuration.read(ConfigMap(data={**others, "cpu-normalization-config": "{}"}))
-    assert [each.partition(" is not honoured")[0] for each in configuration.warnings] == list(others)
+    assert [each.partition(" is not honored")[0] for each in configuration.warnings] == list(others)
     assert configuration.problems == {}
 
 

@@ -139,7 +139,7 @@ def test_volcanos_block_is_read_and_what_is_not_honoured_is_named(form: str) -> 
         "cpuThrottlingConfig.cpuJitterLimitPercent",
         "cpuThrottlingConfig.cpuRecoverLimitPercent",
     ]
-    assert all(each.message.startswith("not honoured: ") for each in others)
+    assert all(each.message.startswith("not honored: ") for each in others)
     assert not suppression("cpuThrottlingConfig: {}").enabled
     [error] = parse_suppression('{"cpuThrottlingConfig": {"enable": true}, "adjustStep": 0.2}').errors
     assert error.message == "write cpuThrottlingConfig or adjustStep: together they contradict each other"
@@ -160,7 +160,7 @@ def test_volcanos_block_is_read_and_what_is_not_honoured_is_named(form: str) -> 
 )
 def test_keys_of_others_are_named_with_what_says_it_here(text: str, named: str) -> None:
     what = "oversubscription-config says what is offered to offline pods"
-    assert not_honoured("colocation-config", text) == f"colocation-config is not honoured{named}: {what}"
+    assert not_honoured("colocation-config", text) == f"colocation-config is not honored{named}: {what}"
 
 
 def test_thresholds_in_a_block_that_do_not_rise_are_refused_at_their_place() -> None:
@@ -335,7 +335,7 @@ def test_thresholds_must_rise_after_merging_and_a_written_one_is_blamed(
     assert told(parse_suppression(text)) == problems
 
 
-HONOURED = "not honoured: of this key only beClass.resctrlQOS is"
+HONOURED = "not honored: of this key only beClass.resctrlQOS is"
 RESOURCE_QOS_PROBLEMS = {
     '{"clusterStrategy": {"beClass": {"resctrlQOS": {"enable": true, "catRangeEndPercent": 101}}}}': [
         (

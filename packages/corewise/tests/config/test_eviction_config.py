@@ -1,4 +1,4 @@
-"""When offline pods are evicted: what is honoured, what is inherited, what is refused, and where."""
+"""When offline pods are evicted: what is honored, what is inherited, what is refused, and where."""
 
 from __future__ import annotations
 
@@ -110,20 +110,20 @@ PROBLEMS: list[tuple[dict[str, Any], list[str]]] = [
     outside("evictCooldownSeconds", 0, "1..86400"),
     (
         {"enable": True},
-        [f"warning enable: evicts nobody: no threshold has a default here; write {MEMORY} or {LOWER}"],
+        [f"warning enable: evicts no pod: no threshold has a default here; write {MEMORY} or {LOWER}"],
     ),
-    ({MEMORY: 80}, [f"warning {MEMORY}: evicts nobody until enable is true"]),
-    ({"enable": False, MEMORY_LOWER: 50}, [f"warning {MEMORY_LOWER}: evicts nobody without {MEMORY}"]),
-    ({"enable": False, UPPER: 50}, [f"warning {UPPER}: evicts nobody without {LOWER}"]),
+    ({MEMORY: 80}, [f"warning {MEMORY}: evicts no pod until enable is true"]),
+    ({"enable": False, MEMORY_LOWER: 50}, [f"warning {MEMORY_LOWER}: evicts no pod without {MEMORY}"]),
+    ({"enable": False, UPPER: 50}, [f"warning {UPPER}: evicts no pod without {LOWER}"]),
     (
         {"enable": True, MEMORY: 80, "cpuSuppressThresholdPercent": 65, "cpuEvictPolicy": "evictByRealLimit"},
         [
             (
-                "warning cpuSuppressThresholdPercent: not honoured: cpu-suppression-config says how offline "
+                "warning cpuSuppressThresholdPercent: not honored: cpu-suppression-config says how offline "
                 "pods are held back"
             ),
             (
-                "warning cpuEvictPolicy: not honoured: eviction for CPU goes by what offline pods' quota is "
+                "warning cpuEvictPolicy: not honored: eviction for CPU goes by what offline pods' quota is "
                 "of their requests"
             ),
         ],

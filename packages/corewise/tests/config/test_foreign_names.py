@@ -2,8 +2,8 @@
 
 name                                    where       value              listed
 a name that corewise honours            anywhere    any                no
-honoured in part                        its place   a value that is    no
-honoured in part                        its place   one that is not    yes
+honored in part                         its place   a value that is    no
+honored in part                         its place   one that is not    yes
 known and not read                      its place   any                yes
 unknown, of one of the domains          anywhere    any                yes
 unknown key of one of their ConfigMaps  anywhere                       yes

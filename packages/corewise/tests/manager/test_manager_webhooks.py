@@ -355,7 +355,7 @@ async def test_an_offline_pod_with_volcanos_preemptable_is_warned_about() -> Non
     answer = await ask(OFFLINE_PODS, body(review(OFFLINE_PODS, pod, None, operation="CREATE")))
     assert answer
     (warning,) = response_of(answer.body)["warnings"]
-    assert warning.startswith("volcano.sh/preemptable of Volcano is not honoured: kube-scheduler preempts")
+    assert warning.startswith("volcano.sh/preemptable of Volcano is not honored: kube-scheduler preempts")
 
 
 @pytest.mark.parametrize("depth", [150, 450, 900, 5000])

@@ -9,7 +9,7 @@ none of the guest's CPUs has. What libvirt does not report stays absent: Placeme
   (``applied``); a domain without any pins is still waiting for them.
 - From then on the domain counts. Pins that were changed by hand are adopted as they are, at once. CPUs that
   a domain only gives back, because it is gone, or pinned to fewer CPUs, stay its own for ``Grace`` longer: it
-  may be rebooting, migrating, or defined anew.
+  may be rebooting, migrating, or defined again.
 - A guest that is ``claiming`` belongs to its scheduler, one that is being moved to whoever moves it, and a
   ``busy`` one to whoever writes its domain.
 
@@ -41,7 +41,7 @@ _NO_CPUS = CPUSet()
 
 
 class LedgerChangeKind(StrEnum):
-    """How a domain changed a ledger."""
+    """The kind of change that a domain made to a ledger."""
 
     ADOPTED = "adopted"
     APPLIED = "applied"
@@ -74,7 +74,7 @@ class LedgerChange:
 
     @property
     def fewer(self) -> int:
-        """How many dedicated CPUs of its own the guest has less."""
+        """The number of dedicated CPUs that the guest loses."""
         counts = [
             len(pins.cpus) + (pins.emulator is not None)
             for pins in (each.pins for each in (self.before, self.after) if each is not None)
@@ -83,7 +83,7 @@ class LedgerChange:
 
     @property
     def message(self) -> str:
-        """What happened, for the log."""
+        """A description of the change, for the log."""
         had = _held(self.before)
         match self.kind:
             case LedgerChangeKind.ADOPTED:
@@ -105,7 +105,7 @@ def _held(record: GuestRecord | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What a host's domains mean for its ledger.
+    """The changes to a host's ledger that its domains require.
 
     ``entered`` is to be written at once, and ``returned`` after Placement got back what these guests held.
     ``since`` has when each guest was first seen without CPUs that it holds: it is for the next pass.
@@ -167,7 +167,7 @@ def follow(
 def _compared(
     uuid: str, record: GuestRecord, domain: Domain | None, machine: Host, shared: CPUSet
 ) -> LedgerChange | None:
-    """Return how a domain differs from what the ledger has of it, if it does."""
+    """Return the difference between a domain and its ledger entry, if there is one."""
     if domain is None:
         return LedgerChange(uuid, LedgerChangeKind.GONE, record, None)
     wanted = _pins(record)
@@ -224,7 +224,7 @@ def guests_of(uri: str, machine: Host) -> tuple[HostedGuest, ...]:
 
 
 def record_of_domain(domain: Domain, machine: Host, threads: ThreadPolicy | None = None) -> GuestRecord:
-    """Return what a ledger keeps of a guest as its hypervisor reports it.
+    """Return the ledger entry for a guest as its hypervisor reports it.
 
     ``threads`` is the thread policy that the ledger knows; without it, the domain's metadata count.
     """

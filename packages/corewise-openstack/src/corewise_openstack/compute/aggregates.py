@@ -56,7 +56,7 @@ def memberships(
     named: Sequence[str] = (),
     excluded: Sequence[str] = (),
 ) -> Iterator[Membership]:
-    """Yield what a host must be a member of; ``named`` and ``excluded`` are names or UUIDs of aggregates.
+    """Yield the memberships that a host needs; ``named`` and ``excluded`` are names or UUIDs of aggregates.
 
     Raises:
         AggregateUnknown: if no aggregate is meant.

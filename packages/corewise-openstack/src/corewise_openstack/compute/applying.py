@@ -35,7 +35,7 @@ JOURNAL = "applied.json"
 
 
 class AppliedGuest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was written into a guest's domain. ``unfinished``: perhaps not all of it."""
+    """The changes written into a guest's domain. ``unfinished``: perhaps not all of them were."""
 
     unfinished: bool
     changes: tuple[DomainChange, ...]
@@ -53,7 +53,7 @@ class ApplyJournal:
         self._file = file
 
     def read(self) -> Mapping[str, AppliedGuest]:
-        """Return what was written, by guest.
+        """Return the changes written so far, by guest.
 
         Raises:
             JournalUnusable: if the file is not what was written.
@@ -94,7 +94,7 @@ def journal_of(ledger: Path) -> ApplyJournal:
 
 @dataclass(frozen=True, slots=True)
 class AppliedChanges:
-    """What changes in a guest's domain, and notes on what cannot change now."""
+    """The changes in a guest's domain, and notes on what cannot change now."""
 
     guest: str
     changes: tuple[DomainChange, ...]
@@ -102,10 +102,10 @@ class AppliedChanges:
 
 
 def planned_changes(libvirt: Libvirt, host: ComputeHost, guest: str) -> AppliedChanges:
-    """Return what a guest's domain lacks of what the ledger has for it.
+    """Return the changes that bring a guest's domain to what the ledger has for it.
 
     Raises:
-        GuestUnknown: if the ledger does not have the guest, or its claim has not been answered.
+        GuestUnknown: if the ledger does not have the guest, or its claim is unanswered.
         DomainGone, LibvirtError: if libvirt has no such domain, or refuses.
     """
     record = host.guests().get(guest)
@@ -128,7 +128,7 @@ def apply_locked(
     """Write a guest's CPUs into its domain, with the ledger of its host locked; return what changed.
 
     Raises:
-        GuestUnknown: if the ledger does not have the guest, or its claim has not been answered.
+        GuestUnknown: if the ledger does not have the guest, or its claim is unanswered.
         LibvirtError: if libvirt refuses, or has another value afterwards; what was written is taken back, or
             else stays in the journal.
         JournalUnusable, LedgerUnusable: if these cannot be written; the domain is then unchanged.
@@ -183,7 +183,7 @@ def _check(there: DomainSettings, guest: str, changes: Iterable[DomainChange]) -
 
 @dataclass(frozen=True, slots=True)
 class UndoneChanges:
-    """What was restored in a guest's domain, and what stays because somebody else has changed it since."""
+    """The settings restored in a guest's domain, and those that stay because somebody else changed them."""
 
     guest: str
     restored: tuple[DomainChange, ...]
@@ -191,7 +191,7 @@ class UndoneChanges:
 
 
 def planned_undo(libvirt: Libvirt, guest: str, journal: ApplyJournal) -> UndoneChanges:
-    """Return what an undo would restore.
+    """Return the settings that an undo would restore.
 
     Raises:
         GuestUnknown: if nothing was written into the guest's domain.

@@ -1,4 +1,4 @@
-"""What the compute program cannot do, each with a reason code, a message and the next thing to try.
+"""Failures of the compute program, each with a reason code, a message and the next thing to try.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The state of a host, read anew for each pass: its machine, its options, its guests.
+"""The state of a host, read again for each pass: its machine, its options, its guests.
 
 The agent writes what schedulers need into the host's directory (``--state-dir``): the topology, and the
 options that say what its CPUs are for; only when they have changed, and atomically.
@@ -87,7 +87,7 @@ class HostState:
 
     @property
     def warning_lines(self) -> Iterator[str]:
-        """What is wrong with the host, a line each."""
+        """The problems of the host, a line each."""
         for problem in self.warnings:
             yield f"{problem.reason}: {problem}"
         for conflict in self.conflicts:
@@ -230,7 +230,7 @@ class HostReader:
                 self._since = followed.since
                 kept = {each.guest: self._returned(change, each, reporter) for each in followed.returned}
         except LibvirtError:
-            self._since = {}  # nobody knows whether they were gone meanwhile
+            self._since = {}  # they may have been gone meanwhile
             raise
         return {
             "unapplied": followed.unapplied,
@@ -247,7 +247,7 @@ class HostReader:
         journal: ApplyJournal,
         domains: Iterable[Domain],
     ) -> dict[str, str]:
-        """Write chosen CPUs into the domains that have not had them; return why some cannot be written."""
+        """Write chosen CPUs into the domains that never had them; return why some cannot be written."""
         refused: dict[str, str] = {}
         unfinished = journal.unfinished()
         for domain in domains:

@@ -109,7 +109,7 @@ class ComputeHost:
 
     @cached_property
     def offer(self) -> HostOffer:
-        """What it offers to Placement, guests or not."""
+        """The inventories it offers to Placement, guests or not."""
         return offer(self.settings, HostFacts.of(self.machine))
 
     @cached_property
@@ -120,7 +120,7 @@ class ComputeHost:
         return host_cells(self.machine, settings.pinnable, settings.shared, ratio)
 
     def ledger_with(self, guests: Guests) -> GuestLedger:
-        """Return who holds which CPU of it, with these guests there."""
+        """Return its ledger of CPUs, given these guests."""
         pins = MappingProxyType({uuid: guest.pins for uuid, guest in guests.items()})
         return GuestLedger(self.cells, self.machine.topology.hyper_threading, self.settings.legacy, pins)
 
@@ -290,7 +290,7 @@ def options_in(*files: Path) -> HostOptions:
 
 
 def settings_of(name: str, options: HostOptions, machine: Host, compat: Compat) -> HostSettings:
-    """Return what a host's CPUs are for.
+    """Return the settings of a host: the purpose of each of its CPUs.
 
     Raises:
         OptionsUnusable: if its options have errors.
@@ -315,7 +315,7 @@ def nova_cpus_in(files: Sequence[Path], name: str, machine: Host) -> CPUSet | No
 
 
 class UseKind(StrEnum):
-    """How a CPU is used."""
+    """The use of a CPU."""
 
     FREE = "dedicated, free"
     SHARED = "shared"
@@ -338,7 +338,7 @@ class CPUUse:
 
 
 def cpu_uses(host: ComputeHost) -> Iterator[CPUUse]:
-    """Yield what every CPU is used for, online or dedicated, ascending. Of rival guests the first counts."""
+    """Yield the use of every CPU, online or dedicated, ascending. Of rival guests the first counts."""
     node_of = {thread.cpu: thread.numa_node for thread in host.machine.topology.threads}
     held = dict(_held(host))
     every = host.machine.topology.cpus | host.settings.dedicated | CPUSet.of(held)
@@ -349,7 +349,7 @@ def cpu_uses(host: ComputeHost) -> Iterator[CPUUse]:
 
 
 def _held(host: ComputeHost) -> Iterator[tuple[int, tuple[UseKind, str, int | None]]]:
-    """Yield what guests hold, later guests first, so that the first guest overrides them."""
+    """Yield the CPUs that guests hold, later guests first, so that the first guest overrides them."""
     for uuid, guest in reversed(list(host.guests().items())):
         pins = guest.pins
         for cpu in pins.withheld:

@@ -1,6 +1,6 @@
 """The ledger of one host on disk: which guest holds which CPU. It changes in one step or not at all.
 
-A guest that shares all its CPUs has no pins. ``withheld`` are threads beside its own that nobody else may
+A guest that shares all its CPUs has no pins. ``withheld`` are threads beside its own that no other guest may
 get; ``emulator`` is the CPU of its emulator threads, if it has one of its own.
 
 - A change is written to another file, synced, and renamed to the ledger's name (rename(2)): the ledger is
@@ -89,7 +89,7 @@ class MoveRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HostDemands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a guest demands of the aggregates of its host, wherever it moves (:mod:`~.aggregates`).
+    """The demands of a guest on the aggregates of its host, wherever it moves (:mod:`~.aggregates`).
 
     ``zone``: an availability zone. ``specs``: property of an aggregate -> what its flavor wants there.
     """
@@ -127,7 +127,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def cpus(self) -> GuestCPUs:
-        """What it was promised."""
+        """The CPUs it was promised."""
         nodes = (
             GuestNode(CPUSet.of((*cell.pins, *cell.floating)), CPUSet.of(cell.pins), cell.memory_mb)
             for cell in self.cells
@@ -185,7 +185,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GuestClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a guest is to get of one host: CPUs, and its allocations; ``provider`` is the host's own.
+    """The share of a host that a guest is to get: CPUs and allocations; ``provider`` is the host's own.
 
     An agent is sent it as JSON (:mod:`corewise_openstack.compute.ledger_server`).
     """
@@ -221,7 +221,7 @@ def record_of(
     provider: str = "",
     demands: HostDemands = NO_DEMANDS,
 ) -> GuestRecord:
-    """Return what a ledger keeps of a guest that is about to be claimed."""
+    """Return the ledger entry for a guest that is about to be claimed."""
     return GuestRecord(
         state=GuestState.CLAIMING,
         resources=dict(resources),
@@ -307,7 +307,7 @@ class LedgerStore(Protocol):
     """Where the ledger of one host is kept."""
 
     def read(self) -> HostRecord:
-        """Return what the ledger says."""
+        """Return the ledger's record of the host."""
 
     def changing(self) -> AbstractContextManager[Change]:
         """Lock the ledger; others wait."""
@@ -320,7 +320,7 @@ class MemoryLedger:
         self._host = HostRecord(of, guests or {})
 
     def read(self) -> HostRecord:
-        """Return what it says."""
+        """Return the record of the host."""
         return self._host
 
     @contextmanager
@@ -344,7 +344,7 @@ class LedgerFile:
         self._last: tuple[_Mark, _Document] | None = None
 
     def read(self) -> HostRecord:
-        """Return what the ledger says; without a ledger, no guest holds anything.
+        """Return the ledger's record of the host; without a ledger, no guest holds anything.
 
         Raises:
             LedgerDamaged: if it is not what was written.

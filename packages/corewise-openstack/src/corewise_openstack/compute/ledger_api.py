@@ -1,4 +1,4 @@
-"""What schedulers and the agent of a host say to each other over HTTPS, as JSON.
+"""Messages between schedulers and the agent of a host over HTTPS, as JSON.
 
 =============================== =========================== ==============================================
 request                         body                        answer
@@ -53,7 +53,7 @@ class HostAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RefusalAnswer(msgspec.Struct, frozen=True):
-    """Why a host does not take a guest: a verdict."""
+    """The reason a host does not take a guest: a verdict."""
 
     reason: Reason
     message: str
@@ -74,7 +74,7 @@ class LedgerPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FailureAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """What prevented an answer; ``exit_code`` is that of a command which it ends."""
+    """The failure that prevented an answer; ``exit_code`` is for the command that it ends."""
 
     message: str
     hint: str = ""

@@ -131,7 +131,7 @@ class _Held:
 
 
 class LedgerServer:
-    """Serves one host's ledger. ``client`` is its own: nobody else uses it."""
+    """Serves one host's ledger. ``client`` is its own: no other code uses it."""
 
     def __init__(
         self, options: ComputeOptions, client: PlacementClient, program: Program, *, patience: Patience
@@ -194,7 +194,7 @@ class LedgerServer:
         yield "ledger", self.listener.run
 
     def problems(self) -> Iterator[str]:
-        """Say why schedulers are not answered, if they are not."""
+        """Yield the reason why schedulers are not answered, if they are not."""
         if problem := self._serving.problem(self._clock.now()):
             yield problem
 
@@ -236,7 +236,7 @@ class LedgerServer:
         if is_unsettled(host):
             held.release()
             raise LedgerBusy(
-                f"nobody knows yet what became of a claim on host {self._name}",
+                f"the outcome of a claim on host {self._name} is not known yet",
                 hint="see whether Placement answers its agent, and run the command again",
             )
         return held.change.host

@@ -362,7 +362,7 @@ def _write_phase(ledgers: _Ledgers, move: MoveRecord, key: str, phase: MovePhase
 def _amounts(
     request: GuestRequest | None, cpus: GuestCPUs, before: Mapping[str, int], provider: Provider
 ) -> Mapping[str, int]:
-    """Return what a guest holds of its new host: a legacy one counts its dedicated CPUs as VCPU."""
+    """Return a guest's allocation on its new host: a legacy host counts its dedicated CPUs as VCPU."""
     is_legacy = PCPU not in provider.inventories
     if request is not None:
         legacy = request.fallback if is_legacy else None

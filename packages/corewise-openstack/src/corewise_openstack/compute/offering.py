@@ -1,4 +1,4 @@
-"""What a host offers to Placement, and what would be written for that.
+"""The inventories that a host offers to Placement, and the requests that would write them.
 
 Nothing here needs the extra ``openstack``: an upgrade can be planned from files (:mod:`placement` carries it
 out). What guests hold after a reshape goes into the host's ledger too.
@@ -52,7 +52,7 @@ class Offering:
     others: Mapping[str, Inventory] = field(default_factory=lambda: MappingProxyType({}))
 
     def offer(self, provider: Provider) -> HostOffer:
-        """Return what it offers, given its provider in Placement."""
+        """Return its inventories, given its provider in Placement."""
         offered = offer(self.settings, HostFacts.of(self.machine), provider)
         return replace(offered, inventories=MappingProxyType({**offered.inventories, **self.others}))
 
@@ -63,7 +63,7 @@ def reshape_due(host: Offering) -> bool:
 
 
 def planned(host: Offering, use: ProviderUse, compat: Compat) -> ReshapePlan | None:
-    """Return what the upgrade of a host would change.
+    """Return the changes that the upgrade of a host would make.
 
     Raises:
         ReshapeImpossible: if its pinned guests do not fit into the new inventories.

@@ -43,7 +43,7 @@ class Candidate:
 
     @property
     def resources(self) -> Mapping[str, int]:
-        """What the guest would hold of the host itself."""
+        """The guest's allocation from the host's own provider."""
         return self.allocations[self.provider]
 
 
@@ -83,7 +83,7 @@ class Offers(Protocol):
         """Return the first of these demands that a host does not meet."""
 
     def held(self, guest: str) -> Allocations | None:
-        """Return what a guest holds, if anything; offline nothing of it is known."""
+        """Return the allocations of a guest, if it has any; None offline, where they are unknown."""
 
     def claim_move(self, move: MoveRecord) -> str | None:
         """Have the migration hold what the guest will hold; None if it does now, else why not."""
@@ -92,7 +92,7 @@ class Offers(Protocol):
         """Have guest and migration hold exactly this, in one request; may be repeated."""
 
     def stages(self, query: PlacementQuery) -> tuple[int, Sequence[Stage]]:
-        """Return how many hosts there are, and how many each part of the query leaves."""
+        """Return the number of hosts, and the number that each part of the query leaves."""
 
 
 def narrowed(query: PlacementQuery) -> Iterator[tuple[str, PlacementQuery]]:
@@ -175,7 +175,7 @@ class LocalOffers:
         return {}
 
     def claim_move(self, move: MoveRecord) -> str | None:
-        """Say what the destination has too little of, now that its ledger has the migration."""
+        """Return the destination's shortage in words, now that its ledger has the migration."""
         free = _free(self._hosts.known[move.destination])
         short = sorted(name for name, amount in free.items() if amount < 0)
         return f"there is too little {', '.join(short)}" if short else None
@@ -189,7 +189,7 @@ class LocalOffers:
 
 
 def inventories(host: ComputeHost) -> Mapping[str, Inventory]:
-    """Return what a host offers, and all its memory if it is known."""
+    """Return the inventories of a host, and all its memory if it is known."""
     offered = dict(host.offer.inventories)
     if host.machine.memory_total is not None:
         memory = host.machine.memory_total // _MEBI

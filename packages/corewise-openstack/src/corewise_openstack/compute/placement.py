@@ -116,7 +116,7 @@ class Reporter:
         return made[0] if done is not None else None
 
     def rehearse(self, host: Offering) -> Sequence[PlacementWrite]:
-        """Return what ``report`` would write now; nothing is written."""
+        """Return the requests that ``report`` would send now; nothing is written."""
         provider = self._client.find_provider(host.name)
         if self._checks_only:
             provider = made_by_nova(host.name, provider)

@@ -1,4 +1,4 @@
-"""The host agent: one pass per interval, each from the whole state; cancelling ends it.
+"""The host agent: one pass per interval, each from the whole state; canceling ends it.
 
 A pass reads the host, settles what a dead scheduler left, and reports to Placement what the host offers. It
 writes only what differs, so the agent may run and be restarted at any time. While Placement or libvirt cannot
@@ -46,7 +46,7 @@ _KINDS = {Reshape: "reshape", WriteInventories: "inventories", WriteTraits: "tra
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What one pass saw and wrote; beside Nova, what differs from what Nova has written."""
+    """The state that one pass saw and its writes; beside Nova, the differences from what Nova has written."""
 
     state: HostState
     writes: Sequence[PlacementWrite]
@@ -65,7 +65,7 @@ def run_pass(options: ComputeOptions, client: PlacementClient, *, patience: Pati
 
 
 def rehearse_alone(options: ComputeOptions) -> Passed:
-    """Return what would be written for a host that no Placement knows yet; none is asked.
+    """Return the writes for a host that no Placement knows yet; none is asked.
 
     Raises:
         ComputeError, OpenStackError: what prevents it.
@@ -125,7 +125,7 @@ class HostAgent:
         return Passed(state, writes)
 
     async def run(self) -> None:
-        """Run until cancelled.
+        """Run until canceled.
 
         Raises:
             ComputeError: if the host's files or options cannot be used at the start.

@@ -75,7 +75,7 @@ class TLSFiles(msgspec.Struct, frozen=True):
     key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Return what connections to agents are made with.
+        """Return the TLS context for connections to agents.
 
         Raises:
             FileUnusable: if a file is not what it should be.
@@ -157,7 +157,7 @@ class RemoteAgent:
         return ComputeHost(self.name, machine.value, settings, self, nova_cpus=nova_cpus, agent=self)
 
     def read(self) -> HostRecord:
-        """Return what the ledger says now.
+        """Return the ledger's present record of the host.
 
         Raises:
             AgentFailed: if the agent does not say.
@@ -200,7 +200,7 @@ class RemoteAgent:
         """Have the agent give the guest CPUs; or say why it does not.
 
         Raises:
-            AgentUnreachable: if nobody knows whether it did.
+            AgentUnreachable: if it is unknown whether it did.
             AgentFailed: if it could not.
         """
         try:
@@ -210,7 +210,7 @@ class RemoteAgent:
         except AgentUnreachable as error:
             if not error.sent:
                 return Refusal(error.reason, str(error))
-            guest = f"nobody knows whether guest {claim.guest} has CPUs there"
+            guest = f"it is unknown whether guest {claim.guest} has CPUs there"
             hint = f"see with corewise compute status; to release them: corewise compute delete {claim.guest}"
             raise AgentUnreachable(f"{error}: {guest}", hint=hint, sent=True) from error
         answer = self._decoded(content, ClaimAnswer)
@@ -322,7 +322,7 @@ class RemoteAgent:
         )
 
     def _no_answer(self, error: Exception, wait: float, *, reads: bool) -> AgentFailed:
-        """Return what a connection means that was made, and then ended without an answer.
+        """Return the error for a connection that was made, and then ended without an answer.
 
         With TLS 1.3 a caller learns only now that its certificate is not accepted.
         """
@@ -342,7 +342,7 @@ class RemoteAgent:
         return AgentUnreachable(closed, hint="see whether the agent runs, and look into its log", sent=True)
 
     def _refused(self, error: ssl.SSLError) -> AgentUntrusted:
-        """Return what an alert means: the agent does not accept our certificate."""
+        """Return the error for a TLS alert: the agent does not accept our certificate."""
         if self._files.own_has_expired:
             return self._expired()
         return AgentUntrusted(

@@ -11,7 +11,7 @@
    cannot fail unless another scheduler was faster. If Placement refuses the claim, the entry is removed and
    the next host is tried. Whatever dies in between, the next holder of the ledger settles it.
 
-A guest that is ``claiming`` while nobody holds the ledger belongs to a scheduler that died: a scheduler holds
+A guest that is ``claiming`` while no one holds the ledger belongs to a scheduler that died: a scheduler holds
 the ledger from before it enters a guest until Placement has answered. Placement knows whether the claim was
 made.
 
@@ -119,7 +119,7 @@ def pin(
 
 
 def refusal_of(name: str, host: ComputeHost | None, traits: AbstractSet[str]) -> Refusal | None:
-    """Say why a host takes no guests, if Nova has its CPUs or its provider, or has disabled it."""
+    """Return the refusal of a host whose CPUs or provider are Nova's, or that Nova has disabled."""
     try:
         refuse_provider_of_nova(name, traits)
         if host is not None:
@@ -221,7 +221,7 @@ HOST_TIMEOUT = 300.0
 
 _Refused = tuple[Candidate, Refusal]
 UNCERTAIN = (PlacementDown, UnexpectedAnswer, PlacementServerError)
-"""After these errors nobody knows whether Placement carried out the request."""
+"""After these errors it is unknown whether Placement carried out the request."""
 
 
 class GuestScheduler:
@@ -331,7 +331,7 @@ class GuestScheduler:
         return offers
 
     def _unusable(self, candidate: Candidate) -> Refusal | None:
-        """Say why a host takes no guest, whatever the guest needs."""
+        """Return the refusal of a host that takes no guest, whatever the guest needs."""
         name = candidate.host
         problem = self._damaged.get(name) or self._hosts.unusable.get(name)
         refusal = refusal_of(name, self._hosts.known.get(name), candidate.traits)
@@ -353,7 +353,7 @@ class GuestScheduler:
                 self._damaged[host.name] = error
 
     def _ledger(self, host: ComputeHost) -> GuestLedger:
-        """Return who holds which CPU of a host, made anew only if its guests have changed."""
+        """Return the ledger of a host's CPUs, rebuilt only if its guests have changed."""
         guests = host.guests()
         known = self._ledgers.get(host.name)
         if known is None or known[0] is not guests:
@@ -361,7 +361,7 @@ class GuestScheduler:
         return known[1]
 
     def _refusal(self, candidate: Candidate, wanted: WantedGuest) -> Refusal | None:
-        """Say why a host cannot take a guest, if it cannot."""
+        """Return the refusal of a guest by a host, or None if the host can take it."""
         host = self._hosts.known[candidate.host]
         cpus = wanted.request.cpus
         chosen = _chosen(host, self._ledger(host), cpus, pack=wanted.pack)

@@ -68,7 +68,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Eliminated:
-    """How many hosts one demand eliminated. ``reason`` is None where the demand is Placement's.
+    """The number of hosts that one demand eliminated. ``reason`` is None where the demand is Placement's.
 
     ``by_fallback``: legacy hosts, which the query itself did not find.
     """
@@ -99,7 +99,7 @@ class NoValidHost:
 
 
 def eliminated_by_query(hosts: int, stages: Iterable[Stage], found: int) -> list[Eliminated]:
-    """Return how many hosts each part of the query eliminated; its answer has ``found`` of those left."""
+    """Count the hosts that each part of the query eliminated; its answer has ``found`` of those left."""
     eliminated = []
     left = hosts
     for stage in stages:
@@ -112,7 +112,7 @@ def eliminated_by_query(hosts: int, stages: Iterable[Stage], found: int) -> list
 
 
 def eliminated_by_fit(refusals: Iterable[Refusal], *, by_fallback: bool = False) -> list[Eliminated]:
-    """Return how many hosts, of those with enough of everything, each reason eliminated."""
+    """Count the hosts that each reason eliminated, of those with enough of everything."""
     counts = Counter(refusal.reason for refusal in refusals)
     return [
         Eliminated(number, _DEMANDS.get(reason, "NUMA fit"), reason, by_fallback)

@@ -1,7 +1,7 @@
 """A whole Placement in this process: the real ``openstack-placement`` on SQLite, where there is no other.
 
 It is Placement's own WSGI application, with its own schema and rules; nothing of it is imitated. It
-authenticates nobody: every caller is an administrator. So it is called in this process without a socket
+authenticates no caller: every one is an administrator. So it is called in this process without a socket
 (:func:`in_process_client`), or served on the loopback interface only (:func:`served`).
 
 - Placement keeps its database in a module: a second one in the same process would silently be the first. So

@@ -53,7 +53,7 @@ class Libvirt:
         return read_host(self._call(self._connection.getCapabilities))
 
     def host_name(self) -> str:
-        """Return what the host is called; nova-compute names its provider so (hypervisor_hostname)."""
+        """Return the host's name; nova-compute names its provider so (hypervisor_hostname)."""
         name: str = self._call(self._connection.getHostname)
         return name
 
@@ -75,7 +75,7 @@ class Libvirt:
     def differences(
         self, uuid: str, tuning: CPUTuning, nodes: CPUSet = _NO_NODES
     ) -> tuple[list[DomainChange], list[str]]:
-        """Return what has to change so that a guest runs where it is to run, and notes on what cannot.
+        """Return the changes after which a guest runs where it is to run, and notes on what cannot change.
 
         ``nodes``: the host's NUMA nodes. A running guest that may use all of them has memory on no other.
 

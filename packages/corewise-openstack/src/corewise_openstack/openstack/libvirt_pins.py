@@ -5,7 +5,7 @@ A setting is an element of libvirt's XML, named by its tag and number (``vcpupin
 element. A domain has settings twice: those it runs with (``live``), and those of its next start (``stored``).
 Whatever else a domain has stays as it is.
 
-- Stored settings change together, by defining the domain anew; live ones change one by one.
+- Stored settings change together, by redefining the domain; live ones change one by one.
 - libvirt has no call for ``vcpusched`` and ``memnode`` of a running domain. It moves a running domain's
   memory only if that is bound in mode ``strict`` already. Such a setting counts from the next start on, and a
   note says so.
@@ -118,7 +118,7 @@ def with_settings(text: str, settings: Settings) -> str:
 
 
 def changes_between(kind: SettingKind, now: Settings, wanted: Settings) -> Iterator[DomainChange]:
-    """Yield what differs, in the order of the settings that are wanted."""
+    """Yield the differences, in the order of the settings that are wanted."""
     for name in [*wanted, *(each for each in now if each not in wanted)]:
         if now.get(name, "") != wanted.get(name, ""):
             yield DomainChange(kind, name, now.get(name, ""), wanted.get(name, ""))

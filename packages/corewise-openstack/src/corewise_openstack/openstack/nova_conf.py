@@ -35,7 +35,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class NovaConf:
-    """What the files say: ``values`` maps (group, option) to its text."""
+    """The content of the files: ``values`` maps (group, option) to its text."""
 
     files: tuple[Path, ...]
     values: Mapping[tuple[str, str], str]

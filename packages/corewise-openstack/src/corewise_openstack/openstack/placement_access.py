@@ -36,7 +36,7 @@ TIMEOUT = 60.0
 """Seconds until a request without an answer is given up; a query of 5,000 hosts takes less than one."""
 
 _ADMIN_HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
-"""The identity stated where nobody checks it; the reshaper needs the role service."""
+"""The identity stated where none is checked; the reshaper needs the role service."""
 
 _GROUP = "placement"
 

@@ -154,7 +154,7 @@ class PlacementClient:
         return Provider(line.uuid, line.name, line.generation)
 
     def delete_provider(self, uuid: str) -> None:
-        """Remove a provider of which nobody holds anything.
+        """Remove a provider that no consumer holds anything of.
 
         Raises:
             PlacementConflict: if somebody does.
@@ -182,11 +182,11 @@ class PlacementClient:
         return self._put(_path(uuid, "traits"), body, _TraitList).resource_provider_generation
 
     def usages(self, uuid: str) -> Mapping[str, int]:
-        """Return how much of each class of a provider all consumers hold together."""
+        """Return the total that all consumers hold of each class of a provider."""
         return self._get(_path(uuid, "usages"), _Usages).usages
 
     def consumer(self, uuid: str) -> Consumer | None:
-        """Return what a consumer holds, or None if it holds nothing: Placement cannot tell the two apart."""
+        """Return a consumer, or None if it holds nothing: Placement cannot tell that from an unknown one."""
         answer = self._get(f"/allocations/{quote(uuid, safe='')}", _ConsumerBody)
         if not answer.allocations:
             return None

@@ -185,7 +185,7 @@ def _raise_unanswered(error: refusals.ClientException, request: str) -> NoReturn
 
 
 def _network_words(error: BaseException) -> str:
-    """Return what keystoneauth says, and the kernel's word in place of those of the libraries between."""
+    """Return keystoneauth's message, with the kernel's word in place of those of the libraries between."""
     said = str(error).partition(": HTTP")[0]
     deepest = error
     while (below := deepest.__cause__ or deepest.__context__) is not None:

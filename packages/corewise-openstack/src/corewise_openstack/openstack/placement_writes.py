@@ -34,7 +34,7 @@ DecideReshape = Callable[[ProviderUse], Reshape | None]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often to retry after a conflict, and how to wait; tests pass their own ``sleep``."""
+    """The number of attempts on conflicts, and the wait between them; tests pass their own ``sleep``."""
 
     attempts: int = ATTEMPTS
     sleep: Callable[[float], None] = time.sleep
@@ -148,7 +148,7 @@ def claim(client: PlacementClient, wanted: Consumer, patience: Patience = PATIEN
 
 
 def again(attempt: Callable[[], T], what: str, patience: Patience = PATIENCE) -> T:
-    """Try until nobody else writes in between.
+    """Try until no other write comes between.
 
     Raises:
         ConflictStorm: after ``patience.attempts`` tries.

@@ -22,7 +22,7 @@ from corewise_openstack.tracking.flavor import Flavor, Image, RequestWarning, St
 
 
 class Support(StrEnum):
-    """What is done about a key."""
+    """The treatment of a key."""
 
     SERVED = "served"
     WITH_AGGREGATES = "served with --aggregates"
@@ -111,7 +111,7 @@ SPECS: Final = (
 
 _NEAR = 0.8
 _ALIKE = "ephemeral_encryption"
-"""A key of disks that is spelt nearly as one of memory is."""
+"""A key of disks that is spelled nearly as one of memory is."""
 _NUMBER = re.compile(r"\.[0-9]+$")
 _SUBJECTS = ("cpu", "numa", "mem", "emulator", "realtime")
 """What keys about CPUs, memory pages and NUMA begin with, behind their prefix."""

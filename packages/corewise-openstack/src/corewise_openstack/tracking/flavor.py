@@ -109,7 +109,7 @@ NO_IMAGE = Image()
 
 @dataclass(frozen=True, slots=True)
 class RequestRefusal:
-    """Why no query can be made of a flavor and an image."""
+    """The reason no query can be made of a flavor and an image."""
 
     reason: Reason
     message: str
@@ -117,7 +117,7 @@ class RequestRefusal:
 
 @dataclass(frozen=True, slots=True)
 class RequestWarning:
-    """What was not taken word for word."""
+    """A part of the flavor or image that was not taken word for word."""
 
     reason: Reason
     message: str
@@ -193,7 +193,7 @@ class Draft:
 
 @dataclass(slots=True)
 class Explicit:
-    """What flavor and image ask of Placement in its own words."""
+    """The part of flavor and image in Placement's own words."""
 
     groups: dict[str, Draft] = field(default_factory=dict)
     group_policy: str | None = None
@@ -203,7 +203,7 @@ class Explicit:
         return self.groups.setdefault(suffix, Draft())
 
     def names(self, resource_class: str) -> bool:
-        """Whether some group names a class, be it with 0."""
+        """Whether some group names a class, even with the amount 0."""
         return any(resource_class in group.resources for group in self.groups.values())
 
     def amount(self, resource_class: str) -> int:
@@ -211,7 +211,7 @@ class Explicit:
         return sum(group.resources.get(resource_class, 0) for group in self.groups.values())
 
     def trait(self, name: str) -> Literal["required", "forbidden"] | None:
-        """Return what is said of a trait in any group."""
+        """Return the demand on a trait in any group."""
         if any(name in group.forbidden for group in self.groups.values()):
             return "forbidden"
         return "required" if any(name in group.required for group in self.groups.values()) else None

@@ -1,4 +1,4 @@
-"""What a host offers to Placement: inventories of VCPU and PCPU, and the trait of hyperthreads.
+"""The offer of a host to Placement: inventories of VCPU and PCPU, and the trait of hyperthreads.
 
 Of a class with n CPUs: total n, min_unit 1, max_unit n, step_size 1; a class without CPUs is left out,
 since Placement refuses a total of 0. ``cpu_allocation_ratio`` applies to VCPU only; a dedicated CPU is
@@ -27,7 +27,7 @@ _ONCE = Decimal("1.0")
 
 @dataclass(frozen=True, slots=True)
 class HostOffer:
-    """What the host offers of the CPU classes; a class without CPUs is not in ``inventories``."""
+    """The host's offer of the CPU classes; a class without CPUs is not in ``inventories``."""
 
     inventories: Mapping[str, Inventory]
     hyper_threading: bool
@@ -47,7 +47,7 @@ class HostOffer:
 
 
 def offer(settings: HostSettings, facts: HostFacts, provider: Provider | None = None) -> HostOffer:
-    """Return what the host offers; ``provider`` is what Placement has of it so far, None of a new host."""
+    """Return the host's offer; ``provider`` is what Placement has of it so far, None of a new host."""
     current: Mapping[str, Inventory] = provider.inventories if provider else {}
     offered: dict[str, Inventory] = {}
     for name, cpus in ((VCPU, settings.shared), (PCPU, settings.dedicated)):

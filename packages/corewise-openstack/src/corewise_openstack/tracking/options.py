@@ -1,4 +1,4 @@
-"""What a host's CPUs are for: from the options of nova.conf to the CPUs behind each resource class.
+"""The purpose of a host's CPUs: from the options of nova.conf to the CPUs behind each resource class.
 
 ========================================== =================== ===================== ======================
 configured                                 VCPU                PCPU                  pinned guests may get
@@ -104,7 +104,7 @@ class HostOptions:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What the kernel says. ``hyper_threading``: whether a core has more than one thread online."""
+    """The kernel's facts. ``hyper_threading``: whether a core has more than one thread online."""
 
     online: CPUSet
     present: CPUSet
@@ -145,7 +145,7 @@ class HostedGuest:
 
 @dataclass(frozen=True, slots=True)
 class OptionProblem:
-    """What is wrong with an option: its name as ``[group] name``, its value, and why."""
+    """A problem with an option: its name as ``[group] name``, its value, and why."""
 
     reason: Reason
     option: str
@@ -332,7 +332,7 @@ class _Check:
                 self.error(Reason.CPUS_NOT_ONLINE, option, value, f"{_cpus_are(offline)} offline")
 
     def reserved(self, shared: int, *, new_options: bool) -> int:
-        """Return how many of the ``shared`` CPUs are reserved for the host."""
+        """Return the number of the ``shared`` CPUs that are reserved for the host."""
         text = _stripped(self.options.reserved_host_cpus)
         if text is None:
             return 0

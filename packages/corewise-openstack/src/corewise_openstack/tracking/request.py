@@ -276,7 +276,7 @@ def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None)
 def _query(
     flavor: Flavor, explicit: Explicit, defaults: Mapping[str, int], traits: RequestGroup, limit: int | None
 ) -> PlacementQuery:
-    """Return what the flavor states, with the defaults of the classes that it does not name."""
+    """Return the query that the flavor states, with the defaults of the classes that it does not name."""
     groups: dict[str, RequestGroup] = {}
     for suffix in sorted({UNNAMED, *explicit.groups}):
         stated = explicit.group(suffix)

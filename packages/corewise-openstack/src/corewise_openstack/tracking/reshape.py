@@ -30,7 +30,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class GuestMove:
-    """What one guest holds of the host's provider, before and after."""
+    """The allocations of one guest from the host's provider, before and after."""
 
     guest: HostedGuest
     before: Mapping[str, int]
@@ -39,7 +39,7 @@ class GuestMove:
 
 @dataclass(frozen=True, slots=True)
 class ReshapeWarning:
-    """What is odd about a guest that is moved."""
+    """A peculiarity of a guest that is moved."""
 
     reason: Reason
     message: str
@@ -47,7 +47,7 @@ class ReshapeWarning:
 
 @dataclass(frozen=True, slots=True)
 class ReshapePlan:
-    """What one request changes; ``action`` carries it out. Never without a move."""
+    """The changes of one request; ``action`` carries it out. Never without a move."""
 
     before: Mapping[str, Inventory]
     after: Mapping[str, Inventory]
@@ -58,7 +58,7 @@ class ReshapePlan:
 
 @dataclass(frozen=True, slots=True)
 class ReshapeRefusal:
-    """Why nothing may be sent."""
+    """The reason nothing may be sent."""
 
     reason: Reason
     message: str
@@ -103,7 +103,7 @@ def plan_reshape(  # noqa: PLR0917 - six facts, of which none follows from anoth
 
 
 def _pcpus(guest: HostedGuest, dedicated: CPUSet, topology: Topology, compat: Compat) -> int:
-    """Return how many dedicated CPUs nobody but this guest may use."""
+    """Return the number of dedicated CPUs that only this guest may use."""
     if compat is Compat.NOVA:
         return len(guest.pinned)
     own = guest.pinned | guest.emulator
@@ -122,7 +122,7 @@ def _moved(held: Mapping[str, int], guest: HostedGuest, pcpus: int) -> Mapping[s
 def _refusal(
     use: ProviderUse, after: Mapping[str, Inventory], moves: Mapping[str, GuestMove]
 ) -> ReshapeRefusal | None:
-    """Say what does not fit: too many PCPU, or VCPU that guests keep and the host no longer offers."""
+    """Return a refusal if something does not fit: too many PCPU, or VCPU that the host no longer offers."""
     held = {each.uuid: each.allocations.get(use.provider.uuid, {}) for each in use.consumers}
     held |= {guest: move.after for guest, move in moves.items()}
     used = sum(amounts.get(PCPU, 0) for amounts in held.values())

@@ -1,6 +1,6 @@
-"""What a guest of a compute host is promised of the host's CPUs, in the words of OpenStack.
+"""The CPUs promised to a guest of a compute host, in the words of OpenStack.
 
-A dedicated guest CPU runs on one host CPU that nobody else uses; a shared one floats over the shared CPUs
+A dedicated guest CPU runs on one host CPU that no other guest uses; a shared one floats over the shared CPUs
 of the host. A guest with dedicated CPUs always has NUMA nodes, one at least, since each of them must lie
 within one of the host's; a guest that shares all its CPUs has nodes only if it asks for them.
 
@@ -66,7 +66,7 @@ class GuestCPUs:
 
     @property
     def dedicated(self) -> int:
-        """How many guest CPUs are dedicated."""
+        """The number of guest CPUs that are dedicated."""
         return sum(len(node.dedicated) for node in self.nodes)
 
     @property
@@ -85,5 +85,5 @@ class GuestCPUs:
 
     @property
     def host_cpus(self) -> int:
-        """How many host CPUs the guest needs for itself, with the one of isolated emulator threads."""
+        """The number of host CPUs the guest needs for itself, with the one of isolated emulator threads."""
         return self.dedicated + (self.emulator is EmulatorThreads.ISOLATE)

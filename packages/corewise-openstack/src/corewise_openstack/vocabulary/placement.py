@@ -1,4 +1,4 @@
-"""What OpenStack Placement keeps, as values: resource providers, inventories, traits, and who consumes them.
+"""OpenStack Placement's objects, as values: resource providers, inventories, traits, and consumers.
 
 A resource provider (here: a compute host) has an inventory of each resource class it offers. A consumer
 (here: a guest) holds amounts of classes of one or more providers. Provider and consumer each carry a
@@ -36,7 +36,7 @@ NOT_OVERCOMMITTED = Decimal(1)
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """How much of one resource class a provider offers; the amount itself counts once, whatever its ratio."""
+    """The amount of one resource class that a provider offers; it counts once, whatever its ratio."""
 
     total: int
     max_unit: int
@@ -47,7 +47,7 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """What all consumers together may hold: (total - reserved) x allocation_ratio, rounded down."""
+        """The amount all consumers together may hold: (total - reserved) x allocation_ratio, rounded down."""
         amount = (self.total - self.reserved) * self.allocation_ratio
         return int(amount.to_integral_value(rounding=ROUND_FLOOR))
 
@@ -65,7 +65,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Who holds what: ``allocations`` maps provider uuid -> resource class -> amount, all of it.
+    """A consumer and all its allocations: ``allocations`` maps provider uuid -> resource class -> amount.
 
     ``generation`` is None of a consumer that does not exist yet. ``type`` is None where Placement is older
     than 1.38, or does not know it.

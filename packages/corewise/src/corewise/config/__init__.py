@@ -1,1 +1,1 @@
-"""What users write, read strictly: every problem is reported with its line and column."""
+"""Strict readers of users' configuration: every problem is reported with its line and column."""

@@ -1,4 +1,4 @@
-"""How offline pods are let in and held back: three ConfigMap keys, and the settings that apply.
+"""Configuration of offline pods' admission and limits: three ConfigMap keys, and the settings that apply.
 
 ``oversubscription-config``::
 
@@ -18,12 +18,12 @@ The values may stand in one member ``cpuSuppression``, as JSON or as the YAML ``
 There, a missing ``mode`` follows from the values: ``adjustStep`` or ``fastSuppress`` means
 ``besteffort-quota``, a threshold, ``adjustQuotaStep`` or ``adjustPodNum`` means ``per-pod-quota``; values of
 both are refused. A warning says what was read. So may Volcano's ``cpuThrottlingConfig``: ``enable`` is
-honoured (false if absent, as there), and means one quota for all offline pods.
+honored (false if absent, as there), and means one quota for all offline pods.
 
 Other keys of Koordinator and Volcano, such as ``colocation-config``, may stand beside these. Nothing of them
-is honoured, and a warning names what they say.
+is honored, and a warning names what they say.
 
-``resource-qos-config`` is Koordinator's. Of it the limits of offline pods by resctrl are honoured, which are
+``resource-qos-config`` is Koordinator's. Of it the limits of offline pods by resctrl are honored, which are
 off unless ``enable`` is true; each other member gets a warning::
 
     {"clusterStrategy": {"beClass": {"resctrlQOS":
@@ -58,14 +58,14 @@ _TEN_SECONDS = Seconds(10)
 
 
 class SuppressionMode(StrEnum):
-    """How offline pods are held back: all by one quota, or each by its own."""
+    """The way offline pods are held back: all by one quota, or each by its own."""
 
     BESTEFFORT_QUOTA = "besteffort-quota"
     PER_POD_QUOTA = "per-pod-quota"
 
 
 class OnAgentStop(StrEnum):
-    """What becomes of the quotas when the agent is stopped in good order."""
+    """The fate of the quotas when the agent is stopped in good order."""
 
     HOLD = "hold"
     RESTORE = "restore"
@@ -73,7 +73,7 @@ class OnAgentStop(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OversubscriptionSettings:
-    """How much of what online pods leave idle is offered, and how often that is computed."""
+    """The share of idle online CPU and memory that is offered, and the interval at which it is computed."""
 
     ratio: Share = _SIXTY_PERCENT
     interval: Seconds = _TEN_SECONDS
@@ -81,7 +81,7 @@ class OversubscriptionSettings:
 
 @dataclass(frozen=True, slots=True)
 class SuppressionSettings:
-    """How offline pods are held back; all values have their defaults.
+    """The settings that hold offline pods back; all values have their defaults.
 
     ``adjust_step`` is a share of the node's raw allocatable CPU, ``quota_step`` one of the pod's limit;
     ``high``, ``low`` and ``recover`` are shares of the node's raw CPU.
@@ -165,7 +165,7 @@ def not_honoured(key: str, text: str) -> str:
     decoder = Decoder(read_json(text))
     paths = [path_text(path) for path in _stated_paths(decoder.root.value)] if decoder.is_complete else []
     named = f" (here: {', '.join(paths)})" if paths else ""
-    return f"{key} is not honoured{named}: {UNREAD_KEYS[key]}"
+    return f"{key} is not honored{named}: {UNREAD_KEYS[key]}"
 
 
 def _stated_paths(value: Value, path: Path = ()) -> Iterator[Path]:
@@ -229,8 +229,8 @@ def _resctrl(decoder: Decoder, places: Fields, inherited: ResctrlSettings) -> Re
     for fields, names in ((places, _OTHER_STRATEGIES), (of_class, _OTHER_QOS)):
         for name in names:
             if not fields[name].is_empty:
-                honoured = f"of this key only {_OFFLINE_CLASS}.{_RESCTRL} is"
-                decoder.warn(fields[name], f"not honoured: {honoured}")
+                honored = f"of this key only {_OFFLINE_CLASS}.{_RESCTRL} is"
+                decoder.warn(fields[name], f"not honored: {honored}")
     limits = decoder.fields(of_class[_RESCTRL], _RESCTRL_MEMBERS)
 
     def percent(name: str, smallest: int, inherited: int) -> int:
@@ -328,7 +328,7 @@ def _of_volcano(decoder: Decoder, places: Fields, inherited: SuppressionSettings
     decoder.warn(around, f"read as Volcano's: mode is {SuppressionMode.BESTEFFORT_QUOTA}")
     for name, instead in _VOLCANO_MEMBERS.items():
         if not inner[name].is_empty:
-            decoder.warn(inner[name], f"not honoured: {instead}")
+            decoder.warn(inner[name], f"not honored: {instead}")
     enabled = either(decoder.flag(inner["enable"]), False)
     return replace(inherited, enabled=enabled, mode=SuppressionMode.BESTEFFORT_QUOTA)
 

@@ -1,7 +1,7 @@
 """ClusterColocationProfile (config.koordinator.sh/v1alpha1): what it says, and what is wrong with it.
 
 The fields are Koordinator's, so that profiles that users have go on working. Every field of the spec is
-read, and one that is unknown is an error: a misspelt ``qosClas`` would leave pods online without a word.
+read, and one that is unknown is an error: a misspelled ``qosClas`` would leave pods online without a word.
 
 An absent selector selects everything, as Koordinator has it; a profile without any selector gets a warning.
 
@@ -124,11 +124,11 @@ class ColocationProfile:
         return labels if self.sub_priority is None else {**labels, SUB_PRIORITY: str(self.sub_priority)}
 
     def selects(self, namespace: Mapping[str, str], pod: Mapping[str, str]) -> bool:
-        """Say whether it selects a pod, by its labels and those of its namespace."""
+        """Check if it selects a pod, by the pod's labels and those of its namespace."""
         return self.namespaces.matches(namespace) and self.pods.matches(pod)
 
     def settings(self) -> dict[str, ProfileSetting]:
-        """Return what it sets on a pod, by path: what two profiles must not set differently."""
+        """Return its settings for a pod, by path: two profiles must not set these differently."""
         found = [
             *(
                 ProfileSetting(("metadata", "labels", key), value, ("labels", key))
@@ -167,7 +167,7 @@ class ColocationProfile:
 
 @dataclass(frozen=True, slots=True)
 class ProfileSetting:
-    """What a profile sets at a path of a pod, and the field of its own spec that says so."""
+    """A value that a profile sets at a path of a pod, and the field of its own spec that says so."""
 
     path: tuple[str, ...]
     value: object
@@ -220,7 +220,7 @@ class ProfileContradiction:
 
 
 def conflicts(profiles: Iterable[ColocationProfile]) -> list[ProfileContradiction]:
-    """Return what profiles set differently on pods that two of them may select, in the order of names."""
+    """Return the contradictions between profiles that may select the same pods, in the order of names."""
     compared = ComparedProfiles()
     found: list[ProfileContradiction] = []
     for profile in sorted(profiles, key=lambda each: each.name):
@@ -231,7 +231,7 @@ def conflicts(profiles: Iterable[ColocationProfile]) -> list[ProfileContradictio
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a comparison needs of a profile; ``left`` are the pods that it selects, as it leaves them.
+    """The facts of a profile for a comparison; ``left`` are the pods that it selects, as it leaves them.
 
     A selector is what it allows each label to be; None is one that selects nothing.
     """
@@ -315,7 +315,7 @@ def _implies(ours: Mapping[str, AllowedValues] | None, theirs: Mapping[str, Allo
 
 
 def _left_by(profile: ColocationProfile, changed: Mapping[str, str | None]) -> LabelSelector:
-    """Return what is known of the labels of pods that a profile has changed: the next one selects by them."""
+    """Return the known labels of pods that a profile has changed: the next one selects by them."""
     kept = tuple(each for each in profile.pods.requirements if each.key not in changed)
     known = LabelSelector.of_labels({key: value for key, value in changed.items() if value is not None})
     return LabelSelector(kept + known.requirements, profile.pods.selects_nothing)
@@ -401,9 +401,7 @@ def parse_profile(reading: TextReading) -> Parsed[ColocationProfile]:
     ):
         for place, _ in decoder.entries(metadata.get(member, Place(None, (), 0))):
             if place.path[-1] == key:
-                decoder.warn(
-                    place, f"corewise does not honour this {member.removesuffix('s')}: {consequence}"
-                )
+                decoder.warn(place, f"corewise does not honor this {member.removesuffix('s')}: {consequence}")
     return decoder.finish(profile)
 
 
@@ -543,7 +541,7 @@ def _name(decoder: Decoder, place: Place, fault_of: Callable[[str], str | None])
 
 
 def _scheduler_fault(name: str) -> str | None:
-    """Say what is wrong with a scheduler's name, if anything is: its Events name it as their reporter."""
+    """Return the fault in a scheduler's name, if there is one: its Events name it as their reporter."""
     if label_key_fault(name) is None:
         return None
     return (

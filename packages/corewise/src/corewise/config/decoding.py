@@ -42,7 +42,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at one place of a text, and what to write there. Line and column count from 1."""
+    """A problem at one place of a text, and what to write there. Line and column count from 1."""
 
     severity: Severity
     line: int
@@ -125,7 +125,7 @@ class Decoder:
 
     @property
     def error_count(self) -> int:
-        """How many errors there are so far."""
+        """The number of errors so far."""
         return self._counts[Severity.ERROR]
 
     def near(self, word: str, known: Iterable[str]) -> str:
@@ -273,7 +273,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class NumberForm:
-    """What numbers are allowed at a place: the range in words, decimal places, how one is printed.
+    """The numbers allowed at a place: the range in words, decimal places, how one is printed.
 
     ``cuts``: further decimals are cut off, with a warning; else they are an error. ``is_share``: 0.6, not 60.
     """
@@ -335,7 +335,7 @@ def shown(value: Value) -> str:
 
 
 def not_a_number(value: Value, form: NumberForm) -> str:
-    """Say what to write instead of a value that is not a number; the range follows."""
+    """Return the correction of a value that is not a number; the range follows."""
     if not isinstance(value, str):
         return f"must be a number, not {shown(value)}: write one"
     text = value.strip()
@@ -358,7 +358,7 @@ def did_you_mean(word: str, known: Iterable[str], closeness: float = 0.6) -> str
 
 def nearest_words(word: str, known: Iterable[str], closeness: float = 0.6, most: int = 1) -> list[str]:
     """Return the known words spelled most like a word, in upper or lower case, the nearest first."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only for what is misspelt
+    from difflib import get_close_matches  # noqa: PLC0415 - only for what is misspelled
 
     by_lower = {name.lower(): name for name in known}
     return [by_lower[each] for each in get_close_matches(word.lower(), by_lower, n=most, cutoff=closeness)]

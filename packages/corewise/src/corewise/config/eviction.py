@@ -1,6 +1,6 @@
 """When offline pods are evicted: the key ``resource-threshold-config``, and the settings that apply.
 
-The key is Koordinator's; of it what evicts is honoured, and two members are added::
+The key is Koordinator's; of it what evicts is honored, and two members are added::
 
     {"clusterStrategy": {"enable": true,
        "memoryEvictThresholdPercent": 80, "memoryEvictLowerPercent": 75,
@@ -9,7 +9,7 @@ The key is Koordinator's; of it what evicts is honoured, and two members are add
        "evictCooldownSeconds": 300, "evictDryRun": false},
      "nodeStrategies": [{"name": "test", "nodeSelector": {...}, ...}]}
 
-Nobody is evicted unless ``enable`` is true and a threshold is written: no threshold has a default, where
+No pod is evicted unless ``enable`` is true and a threshold is written: no threshold has a default, where
 Koordinator's is 70 % of memory. ``memoryEvictLowerPercent`` is 2 below its threshold if absent, as there; of
 ``cpuEvictBESatisfaction...`` both are needed, as there. An entry of ``nodeStrategies`` inherits from the
 cluster. Each other member gets a warning.
@@ -29,14 +29,14 @@ from corewise.config.node_configs import Configuration, read_node_configs
 
 @dataclass(frozen=True, slots=True)
 class EvictionSettings:
-    """When offline pods are evicted. A threshold of None evicts nobody; so do all defaults.
+    """When offline pods are evicted. A threshold of None evicts no pod; all defaults are None.
 
     Memory is in percent of the node's physical memory: eviction begins above ``memory_threshold_percent``
     and ends below ``memory_lower_percent``. CPU satisfaction is the quota of offline pods in percent of the
     CPU that they request: eviction begins when it has been below ``cpu_satisfaction_lower_percent`` for
     ``cpu_window_seconds`` while they used at least ``cpu_usage_threshold_percent`` of the quota, and ends
     above ``cpu_satisfaction_upper_percent``. ``cooldown_seconds`` pass between two evictions. ``dry_run``
-    says who would be evicted, and evicts nobody.
+    names the pods that would be evicted, and evicts none.
     """
 
     memory_threshold_percent: int | None = None
@@ -58,7 +58,7 @@ class EvictionSettings:
 
 
 NO_EVICTION = EvictionSettings()
-"""What applies where nothing is configured: nobody is evicted."""
+"""The settings where nothing is configured: no pod is evicted."""
 
 EvictionConfig: TypeAlias = Configuration[EvictionSettings]
 
@@ -82,7 +82,7 @@ _OTHERS = {
     "cpuEvictLowerPercent": _BY_QUOTA,
     "evictEnabledPriorityThreshold": "offline pods of every priority may be evicted, the lowest first",
 }
-"""Members of Koordinator that are not honoured, and what is instead."""
+"""Members of Koordinator that are not honored, and what is instead."""
 
 _BELOW_THRESHOLD = 2
 _USED = 90
@@ -91,7 +91,7 @@ LONGEST_WINDOW, LONGEST_COOLDOWN = 3600, 86400
 
 @dataclass(frozen=True, slots=True)
 class _Strategy:
-    """What a strategy says; ``enabled`` is None where nothing does."""
+    """The content of a strategy; ``enabled`` is None where nothing sets it."""
 
     enabled: bool | None = None
     settings: EvictionSettings = NO_EVICTION
@@ -113,7 +113,7 @@ def parse_resource_threshold(text: str) -> Parsed[EvictionConfig]:
 def _strategy(decoder: Decoder, places: Fields, inherited: _Strategy) -> _Strategy:
     for name, instead in _OTHERS.items():
         if not places[name].is_empty:
-            decoder.warn(places[name], f"not honoured: {instead}")
+            decoder.warn(places[name], f"not honored: {instead}")
     before, errors = inherited.settings, decoder.error_count
 
     def whole(name: str, smallest: int, largest: int, inherited: int | None) -> int | None:
@@ -144,12 +144,12 @@ def _strategy(decoder: Decoder, places: Fields, inherited: _Strategy) -> _Strate
 
 
 def _check(decoder: Decoder, places: Fields, strategy: _Strategy) -> None:
-    """Report what contradicts, at one that is written here; warn of what evicts nobody."""
+    """Report contradictory settings, at one that is written here; warn of those that never evict."""
     settings = strategy.settings
     memory, ends = settings.memory_threshold_percent, settings.memory_lower_percent
     at = _written(places, _MEMORY_LOWER, _MEMORY)
     if at and memory is None:
-        decoder.warn(at, f"evicts nobody without {_MEMORY}")
+        decoder.warn(at, f"evicts no pod without {_MEMORY}")
     elif at and ends is not None and memory is not None and ends >= memory:
         begins_at = f"eviction begins above {memory} % and would end only below {ends} %"
         decoder.error(at, f"{begins_at}: {_MEMORY_LOWER} must be below {_MEMORY}")
@@ -157,7 +157,7 @@ def _check(decoder: Decoder, places: Fields, strategy: _Strategy) -> None:
     at = _written(places, _UPPER, _LOWER)
     if begins is None:
         if at := _written(places, _UPPER, _USAGE, _WINDOW):
-            decoder.warn(at, f"evicts nobody without {_LOWER}")
+            decoder.warn(at, f"evicts no pod without {_LOWER}")
     elif at and ends is None:
         decoder.error(at, f"{_UPPER} is missing: it says above which share eviction ends")
     elif at and ends is not None and ends < begins:
@@ -165,10 +165,10 @@ def _check(decoder: Decoder, places: Fields, strategy: _Strategy) -> None:
         decoder.error(at, f"{begins_at}: {_UPPER} must not be below {_LOWER}")
     at = _written(places, _MEMORY, _LOWER)
     if at and strategy.enabled is None:
-        decoder.warn(at, "evicts nobody until enable is true")
+        decoder.warn(at, "evicts no pod until enable is true")
     at = _written(places, "enable")
     if at and strategy.enabled and memory is None and begins is None:
-        message = f"evicts nobody: no threshold has a default here; write {_MEMORY} or {_LOWER}"
+        message = f"evicts no pod: no threshold has a default here; write {_MEMORY} or {_LOWER}"
         decoder.warn(at, message)
 
 

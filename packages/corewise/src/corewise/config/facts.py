@@ -28,7 +28,7 @@ class CPUFacts:
 
 @dataclass(frozen=True, slots=True)
 class FactsProblem:
-    """Why a node's CPU facts cannot be used."""
+    """The reason a node's CPU facts cannot be used."""
 
     reason: Reason
     message: str

@@ -76,7 +76,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class TextReading:
-    """What a text says. ``root`` is None if it says nothing; with faults it holds what could be read.
+    """The content of a text. ``root`` is None if it has none; with faults it holds the readable part.
 
     ``complete`` is false if the rest of the text was given up.
     """
@@ -305,7 +305,7 @@ class _Reader:
         return character != closing and not self.given_up
 
     def above(self, offset: int, place: int) -> str:
-        """Say how far above ``place`` something is; in a file that holds the JSON, its own lines mislead."""
+        """Return the distance above ``place``, in words: in a file around the JSON, its lines mislead."""
         lines = self.positions.at(place)[0] - self.positions.at(offset)[0]
         return f"{lines} line{'' if lines == 1 else 's'} above" if lines else "on the same line"
 

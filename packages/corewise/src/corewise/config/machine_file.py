@@ -47,7 +47,7 @@ _LARGEST_AMOUNT = 1 << 60
 
 
 def machine_document(host: Host) -> dict[str, Any]:
-    """Return what the document says of a machine's CPUs, memory and caches."""
+    """Return the document of a machine's CPUs, memory and caches."""
     return {
         "onlineCPUs": str(host.topology.cpus),
         "offlineCPUs": str(host.offline_cpus),

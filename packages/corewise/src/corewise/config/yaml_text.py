@@ -2,7 +2,7 @@
 
 :func:`read_yaml` reads configuration: values with their places, exact numbers, faults instead of exceptions.
 What comes out is what :func:`corewise.config.json_text.read_json` gives, so that the same Decoder reads both.
-Plain scalars mean what YAML 1.1 says they mean, with three exceptions that are faults, since nobody who
+Plain scalars mean what YAML 1.1 says they mean, with three exceptions that are faults, since no one who
 writes configuration means them: numbers in other forms than digits and a point (``010``, ``1:30``,
 ``.nan``), merge keys (``<<``), and tags. A key given twice is a fault; so is a second document.
 
@@ -193,7 +193,7 @@ def _beyond(problem: str, mark: yaml.Mark) -> LimitError:
 
 
 class _Extent:
-    """How many values a text has, and how deep each lies.
+    """The number of values in a text, and the depth of each.
 
     An alias counts as many values, and is as deep, as what it stands for: ten lines of ten aliases each
     would be 10^10 values.
@@ -240,7 +240,7 @@ class _Extent:
 
 @dataclass(slots=True)
 class _Open:
-    """A container whose end has not been read; ``before`` counts the values before it."""
+    """A container whose end is still to be read; ``before`` counts the values before it."""
 
     anchor: str | None
     level: int

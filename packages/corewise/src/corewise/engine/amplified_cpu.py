@@ -157,14 +157,14 @@ class AmplifiedCPU:
 
 
 def owned_on(pod: PodFacts, snapshot: ClusterSnapshot) -> int | IntColumn:
-    """Return how many milli-CPU of its request the pod owns on each node."""
+    """Return the milli-CPU of its request that the pod owns on each node."""
     if pod.owned_by_class or not pod.owned_if_static or not snapshot.static_cpu_manager.any():
         return pod.owned_by_class
     return np.where(snapshot.static_cpu_manager, pod.owned_if_static, 0)
 
 
 def needed_on(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot) -> int | IntColumn:
-    """Return how many amplified milli-CPU the pod takes of each node; one number where it owns nothing."""
+    """Return the amplified milli-CPU that the pod takes of each node; one number where it owns nothing."""
     return pod.cpu if isinstance(owned, int) and not owned else occupied(pod.cpu, owned, snapshot.ratio)
 
 
@@ -177,7 +177,7 @@ def policy_on(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> NumaPolicy:
 def zone_amounts(
     pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot, rows: Indices
 ) -> list[ZoneAmounts]:
-    """Return what the pod needs of the NUMA nodes of some nodes, cpu first; its own CPUs are amplified.
+    """Return the pod's needs of the NUMA nodes of some nodes, cpu first; its own CPUs are amplified.
 
     CPUs that it is to own count one by one too. Where zones state no memory, cpu alone decides.
     """
@@ -208,7 +208,7 @@ def _where(holds: BoolColumn, amounts: ZoneAmounts, others: ZoneAmounts) -> Zone
 
 
 def grantable(pod: PodFacts, snapshot: ClusterSnapshot, rows: Indices) -> IntColumn:
-    """Return how many CPUs of each zone of some nodes the pod can own: the filter and the choice go by this.
+    """Return the number of CPUs of each zone that the pod can own: the filter and the choice go by this.
 
     They are free, in the shape that the pod or the node requires, and each takes its ratio of the zone's
     amplified room, which CPUShare pods use up too without holding any CPU.

@@ -45,5 +45,5 @@ def assemble(
 
 
 def kube_scheduler() -> Engine:
-    """Return what kube-scheduler does itself, as far as local clusters need it: nothing of corewise."""
+    """Return an engine with the kube-scheduler plugins that local clusters need; none is corewise's."""
     return Engine.of(NodeConstraints(), NodeResourcesFit(), NodePreferences())

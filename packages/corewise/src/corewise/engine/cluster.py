@@ -6,7 +6,7 @@ matters only for who holds a CPU that two pods claim (ledger). Pods may come bef
 
 The Node's ledger of owned CPUs counts with its pods: a pod has the CPUs of its entry, whatever its
 resource-status says. The entry of a pod that is not known on that node counts as a pod of its own,
-which requests what it owns: that pod is being bound, or is gone and its entry has not been removed yet.
+which requests what it owns: that pod is being bound, or is gone and its entry is still to be removed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Estimates:
         return self.profile_of(pod)
 
     def bandwidth_of(self, node: NodeFacts) -> int | None:
-        """Return what is stated of a node's memory, in bytes/s."""
+        """Return a node's stated memory bandwidth, in bytes/s."""
         if node.memory_bandwidth is not None:
             return node.memory_bandwidth
         return self.bandwidth_by_labels(node.labels)
@@ -70,7 +70,7 @@ def _no_columns() -> Mapping[str, tuple[Measures, Measures]]:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured of the nodes ``names``, by column of :class:`corewise.interference.Pressure`.
+    """The measurements of the nodes ``names``, by column of :class:`corewise.interference.Pressure`.
 
     ``columns``: values in the order of the names, and the Unix times of the samples they are from; NaN is
     missing.
@@ -111,7 +111,7 @@ class Cluster:
         return self._node_of.get(pod)
 
     def ledger(self, node: str) -> Ledger | None:
-        """Return who holds which CPU of a node; None where its topology is unknown."""
+        """Return the ledger of a node's CPUs; None where its topology is unknown."""
         return self._ledgers.get(node)
 
     def put_node(self, facts: NodeFacts) -> None:
@@ -204,7 +204,7 @@ class Cluster:
 
     @property
     def unbound_entries(self) -> int:
-        """How many entries of ledgers are of pods that are not known to be bound there."""
+        """The number of ledger entries whose pods are not known to be bound there."""
         return len(self._entries)
 
     @contextmanager
@@ -296,7 +296,7 @@ class Cluster:
         return made
 
     def lasting_use(self, pod: PodFacts, placement: Placement) -> Profile:
-        """Return what measurements of the node show of a pod, by its profile: what is not a counterweight."""
+        """Return the pod's use that measurements already show, by its profile: the rest is counterweight."""
         profile = self._estimates.profile_of(pod) or Profile()
         if placement.since is None:
             return profile

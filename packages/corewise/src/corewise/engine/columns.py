@@ -109,7 +109,7 @@ class ClusterSnapshot:
 
     @property
     def size(self) -> int:
-        """How many rows there are, empty ones among them."""
+        """The number of rows, including empty ones."""
         return len(self.present)
 
     def nowhere(self) -> IntColumn:
@@ -174,7 +174,7 @@ class CounterweightsOfSome:
         return self.every.version
 
     def at(self, now: float, size: int) -> Weights:
-        """Return what they weigh; ``size`` is for those of all nodes."""
+        """Return their weights at ``now``; ``size`` is for those of all nodes."""
         weights = self.every.at(now, self.size)
         return Weights(*(getattr(weights, each.name)[self.rows] for each in fields(Weights)))
 
@@ -307,7 +307,7 @@ class NodeColumns:
         self._table.version += 1
 
     def _state(self) -> tuple[int, ...]:
-        """Return what a view of the columns depends on, apart from what is written in place."""
+        """Return the versions that a view of the columns depends on, apart from what is written in place."""
         return self._table.version, self._static_version, self._divisor_version
 
     def _row(self, name: str) -> int:

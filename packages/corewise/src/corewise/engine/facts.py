@@ -102,7 +102,7 @@ class Toleration:
     effect: str = ""
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
-        """Say whether it tolerates a taint, as k8s.io/api/core/v1 toleration.go does."""
+        """Check if it tolerates a taint, as k8s.io/api/core/v1 toleration.go does."""
         if self.effect and self.effect != effect:
             return False
         if self.key and self.key != key:
@@ -173,12 +173,12 @@ class PodFacts:
 
     @property
     def refused_class(self) -> SpecProblem | None:
-        """Why its QoS class, by which it would own CPUs, is not allowed; None if it is, or is another one."""
+        """The problem if its QoS class, by which it would own CPUs, is not allowed; None otherwise."""
         problem = self.problem
         return problem if problem and problem.reason is Reason.QOS_CLASS_NOT_ALLOWED else None
 
     def owned(self, *, static_cpu_manager: bool) -> int:
-        """Return how much of its request it owns on a node of this kind."""
+        """Return the milli-CPU of its request that it owns on a node of this kind."""
         return self.owned_by_class or (self.owned_if_static if static_cpu_manager else 0)
 
 

@@ -67,7 +67,7 @@ def _no_columns() -> Mapping[str, IntColumn | Measures | int]:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a node is refused. ``unresolvable``: evicting pods from it would not help."""
+    """A cause of a node's refusal. ``unresolvable``: evicting pods from it would not help."""
 
     reason: Reason
     summary: str
@@ -93,7 +93,7 @@ class Verdicts:
         return passing
 
     def cause(self, row: int) -> Cause | None:
-        """Return why a node is refused; None if it passes."""
+        """Return the cause of a node's refusal; None if it passes."""
         code = int(self.codes[row])
         return self.causes[code - 1] if code else None
 
@@ -152,7 +152,7 @@ def everywhere(size: int, cause: Cause) -> Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a node does not take the pod."""
+    """The refusal of a pod by a node."""
 
     plugin: str
     reason: Reason
@@ -210,7 +210,7 @@ class Reserve(Plugin, Protocol):
 
 
 class Account(Protocol):
-    """What a plugin has to say about a decision beyond verdicts and scores; computed when somebody asks."""
+    """A plugin's account of a decision beyond verdicts and scores; computed when somebody asks."""
 
     def of(self, row: int) -> dict[str, Any]:
         """Return it about one node, for programs."""
@@ -244,11 +244,11 @@ class Accounts(Plugin, Protocol):
     """Has something to say about decisions."""
 
     def account(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn) -> Account | None:
-        """Return what there is to say; it costs nothing until somebody asks."""
+        """Return an account of the decision; it costs nothing until somebody asks."""
 
 
 class CountedCause(NamedTuple):
-    """How many nodes a plugin refuses for one cause; ``row`` is that of the first of them."""
+    """The number of nodes a plugin refuses for one cause; ``row`` is that of the first of them."""
 
     plugin: str
     cause: Cause
@@ -289,7 +289,7 @@ class Decision:
         return f"0/{asked} nodes are available: {causes or 'there are no nodes'}"
 
     def refusals(self, row: int) -> Iterator[Refused]:
-        """Yield what the plugins that refuse a node say, in their order; nothing if it is feasible."""
+        """Yield the refusals of a node by plugins, in their order; nothing if it is feasible."""
         for plugin, each in self.verdicts.items():
             cause = each.cause(row)
             if cause is not None:
@@ -424,7 +424,7 @@ class Engine:
         return found, feasible, scores, total
 
     def reserve(self, pod: PodFacts, node: ChosenNode) -> Placement | Refused:
-        """Return what the pod gets on a node, or the first refusal."""
+        """Return the pod's placement on a node, or the first refusal."""
         placement = Placement(node.facts.name)
         for plugin in self.reserves:
             answer = plugin.reserve(pod, node, placement)
@@ -436,7 +436,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Unschedulable:
-    """Why a pod goes nowhere: no node is feasible, or those that are refused at the last moment.
+    """The reason a pod goes nowhere: no node is feasible, or those that are refused at the last moment.
 
     ``decision`` is the first one; ``refused`` are the nodes that it and later ones chose, in their order.
     """

@@ -57,7 +57,7 @@ _DECAYS_FOR = 1.0
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """What was made of a snapshot, and until when it holds; ``sampled``: when its values were sampled."""
+    """The pressure made of a snapshot, with its expiry; ``sampled``: when its values were sampled."""
 
     snapshot: ClusterSnapshot
     pressure: Pressure
@@ -83,12 +83,12 @@ class Interference:
         self._selected: tuple[PodFacts, Selected | ProfileConflict] | None = None
 
     def estimates(self) -> Estimates:
-        """Return what is known without measuring of pods and nodes, by the configuration."""
+        """Return the estimates for pods and nodes, which need no measurements, by the configuration."""
         settings = self.configuration
         return Estimates(self.profile_of, settings.counterweight, self._now, settings.capacity_by_rule)
 
     def profile_of(self, pod: PodFacts) -> Profile | None:
-        """Return what a pod is going to use; None if two profiles match it."""
+        """Return the expected use of a pod; None if two profiles match it."""
         selected = self.select(pod)
         return selected.profile if isinstance(selected, Selected) else None
 
@@ -158,7 +158,7 @@ class Interference:
         return kept.nodes
 
     def _made_of(self, snapshot: ClusterSnapshot) -> _Kept:
-        """Return what was made of a snapshot; that of a single node is kept beside that of all."""
+        """Return the pressure made of a snapshot; that of a single node is kept beside that of all."""
         now, single = self._now(), snapshot.size == 1
         kept = self._alone if single else self._kept
         if kept is None or kept.snapshot is not snapshot or not now < kept.until:
@@ -173,7 +173,7 @@ class Interference:
 
 
 def interfering_requests(pod: PodFacts) -> PodRequests:
-    """Return what a pod requests, batch amounts included: offline pods move data through the same memory."""
+    """Return a pod's requests, batch amounts included: offline pods move data through the same memory."""
     cpu, memory = (pod.requests.get(each, 0) for each in (BATCH_CPU, BATCH_MEMORY))
     return PodRequests(pod.cpu + cpu, pod.requests.get(MEMORY, 0) + memory)
 

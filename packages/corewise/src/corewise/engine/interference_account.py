@@ -1,4 +1,4 @@
-"""How a decision about interference is explained: both sides of the filter, values, ages, positions.
+"""Explanation of a decision about interference: both sides of the filter, values, ages, positions.
 
 Nothing is computed before somebody asks; then all nodes are ranked once more, with their positions. At the
 end: the causes of refusals, in words with their numbers.

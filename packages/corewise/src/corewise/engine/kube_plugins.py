@@ -1,4 +1,4 @@
-"""What kube-scheduler checks and prefers itself, for the engines that work without it.
+"""Checks and preferences of kube-scheduler itself, for the engines that work without it.
 
 NodeConstraints: node name, cordon, taints, node selector and required node affinity. They depend on what
 nodes are, not on what their pods take: equal constraints are decided once, and again only when a node, a
@@ -201,7 +201,7 @@ def _matching(pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
 
 
 def _untolerated(pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
-    """Return how many taints of each node would rather not have the pod."""
+    """Count the taints of each node that would rather not have the pod."""
     tolerations = pod.constraints.tolerations
     counts = [
         sum(each.effect == PREFERS_NOT and not _tolerated(each, tolerations) for each in taints)

@@ -61,7 +61,7 @@ class Victim:
 
     @property
     def importance(self) -> tuple[int, float]:
-        """What sorts victims by importance, the most important first."""
+        """The key that sorts victims by importance, the most important first."""
         return -self.priority, self.started
 
 
@@ -138,7 +138,7 @@ def cheapest_victims(
 
 
 def _size(pod: PodFacts, node: Cluster) -> int:
-    """Return how many amplified milli-CPU a pod takes of the node."""
+    """Return the amplified milli-CPU that a pod takes of the node."""
     snapshot = node.snapshot()
     needed = needed_on(pod, owned_on(pod, snapshot), snapshot)
     return needed if isinstance(needed, int) else int(needed[0])

@@ -133,7 +133,7 @@ _CPU_MANAGER = msgspec.json.Decoder(_CPUManager)
 
 @dataclass(frozen=True, slots=True)
 class ReadProblem:
-    """What is wrong with something that an object states, and does not keep it from being counted."""
+    """A problem with a statement of an object that does not keep the object from being counted."""
 
     reason: Reason
     message: str
@@ -141,7 +141,7 @@ class ReadProblem:
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """What the engine reads of a node, and what could not be used."""
+    """The facts that the engine reads of a node, and the findings that could not be used."""
 
     facts: NodeFacts
     findings: tuple[ReadProblem, ...] = ()
@@ -207,7 +207,7 @@ def _memory_bandwidth(name: str, text: str | None, findings: list[ReadProblem]) 
 
 
 def _cpu_manager(text: str) -> tuple[_CPUManager, CPUSet]:
-    """Return what kubelet's CPU manager does, and the CPUs that it reserves."""
+    """Return the policy of kubelet's CPU manager, and the CPUs that it reserves."""
     try:
         manager = _CPU_MANAGER.decode(text)
     except UNREADABLE:
@@ -303,12 +303,12 @@ def _namespace(pod: PlacedPod) -> str:
 
 
 def holds_resources(pod: PlacedPod) -> bool:
-    """Whether the pod is bound and has not finished."""
+    """Whether the pod is bound and unfinished."""
     return bool(pod.spec.node_name) and pod.status.phase not in _FINISHED
 
 
 def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
-    """Return what the engine reads of a pod. One of a class that it may not have owns no CPUs by it."""
+    """Return the engine's facts about a pod. One of a class that it may not have owns no CPUs by it."""
     stated = _stated(pod)
     counted, problem = stated.counted, stated.problem
     refused = rules.class_problem(pod.metadata.labels, _namespace(pod)) if counted.by_class else None
@@ -331,7 +331,7 @@ def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """What a pod requests, and owns: by its class, or where kubelet gives it whole CPUs."""
+    """The requests of a pod, and the CPUs it owns: by its class, or where kubelet gives it whole CPUs."""
 
     requests: Mapping[str, int]
     owned: int
@@ -340,7 +340,7 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class _StatedByPod:
-    """What is read of a pod that others of the same template state too."""
+    """The facts of a pod that others of the same template share."""
 
     counted: _Counted
     binding: CPUBinding

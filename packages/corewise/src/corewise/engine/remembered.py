@@ -1,7 +1,7 @@
 """Placing many pods one after the other: totals that were computed for a pod serve the next one of its shape.
 
 Pods come in few shapes, and placing one writes one row. So the totals of a shape are kept, and when the next
-pod of that shape comes, the rows written since then are judged anew, by the same plugins:
+pod of that shape comes, the rows written since then are judged again, by the same plugins:
 
     totals[rows written] = engine.totals(pod, snapshot of these rows)
     chosen               = the first row with the best total, as in a decision about all nodes

@@ -2,7 +2,7 @@
 
 ``config`` finds the server and ``auth`` the credentials; ``transport`` keeps connections and repeats what may
 be repeated; ``client`` is the typed API over it. ``watch`` and ``cache`` follow the cluster, ``election`` and
-``events`` are the two things every controller does besides, ``admission`` is the other direction: what the
+``events`` are the two other things every controller does, ``admission`` is the other direction: what the
 API server asks of us.
 
 Why not a published client: on pod events of 9 to 10 KB this one takes 33,000 a second off a connection, where

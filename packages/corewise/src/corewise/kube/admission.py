@@ -122,7 +122,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class OperationType(Enum):
-    """What is done to the object."""
+    """The operation on the object."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -131,7 +131,7 @@ class OperationType(Enum):
 
 
 class UserInfo(Struct, frozen=True):
-    """Who asks."""
+    """The user that asks."""
 
     username: str = ""
     uid: str = ""
@@ -139,7 +139,7 @@ class UserInfo(Struct, frozen=True):
 
 
 class GroupVersionResource(Struct, frozen=True):
-    """What is asked about."""
+    """The resource that a request is about."""
 
     resource: str
     version: str = ""

@@ -1,4 +1,4 @@
-"""Who we are to the API server, now: credentials that grow old and are renewed, and the TLS context.
+"""Our identity to the API server: credentials that grow old and are renewed, and the TLS context.
 
 - Files (a service account token, a certificate) are read again when what was read is older than a minute, or
   was refused with 401: kubelet rotates tokens well before they expire, and certificates are replaced on disk.
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the server is shown: a bearer token, a client certificate (PEM) with its key, both or neither."""
+    """Credentials for the server: a bearer token, a client certificate (PEM) with key, both or neither."""
 
     token: str = field(default="", repr=False)
     certificate: bytes = b""

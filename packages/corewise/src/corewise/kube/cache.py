@@ -1,7 +1,7 @@
-"""A local copy of a resource that follows the cluster: list once, then watch, for ever.
+"""A local copy of a resource that follows the cluster: list once, then watch until canceled.
 
 Invariants:
-- ``run`` ends only when it is cancelled. Every ``KubeError`` is a pause with jittered exponential backoff.
+- ``run`` ends only when it is canceled. Every ``KubeError`` is a pause with jittered exponential backoff.
 - A watch that ends in order, or is cut, goes on from the last version seen; nothing is listed again. A
   version that is too old (410), a line beyond the cap, or five failures in a row lead to a new list.
 - A new list replaces the copy at once: what is gone is reported as deleted, what has the same version is left
@@ -10,12 +10,12 @@ Invariants:
 - ``on_change(old, new)`` is called after ``items`` has changed: old is None when the object is new, new is
   None when it is gone. It must be quick, and what it raises ends ``run``, as a bug should.
 - ``prepare(new)`` is awaited before the copy has a new object, one at a time: what takes long happens there.
-- A change at which ``on_change`` raised is not lost: the next ``run`` takes it back, lists anew and delivers
+- A change at which ``on_change`` raised is not lost: the next ``run`` takes it back, lists again and delivers
   it again, after all others, so that one object which a listener cannot take keeps no other one back.
 - ``stale`` says so whenever the copy, or what its listener made of it, may be behind the cluster.
 
 Watches are asked to end after 5 to 10 minutes, a random time each, so that after an API server's restart
-clients do not come back together for ever.
+clients do not keep coming back together.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Cache(Generic[T]):
         return None if self.last_contact is None else self._clock.monotonic() - self.last_contact
 
     def stale(self) -> str:
-        """Say why the copy may be behind the cluster; "" if it is current, or has not been listed yet."""
+        """Return the reason the copy may be behind the cluster; "" if it is current, or is not listed yet."""
         silence = self.silence
         if not self.synced.is_set() or silence is None or isinstance(self.last_error, NotFound):
             return ""
@@ -126,7 +126,7 @@ class Cache(Generic[T]):
         return ""
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
+        """Follow the cluster until canceled."""
         self._take_back()
         self._running = True
         try:
@@ -135,7 +135,7 @@ class Cache(Generic[T]):
             self._running = False
 
     def _take_back(self) -> None:
-        """Return to what the listener knows, and have everything listed anew, if it missed something."""
+        """Return to what the listener knows, and have everything listed again, if it missed something."""
         for key, known in self._undelivered.items():
             self._version = ""
             if known is None:
@@ -312,7 +312,7 @@ class Caches:
 
     @property
     def unlisted(self) -> list[str]:
-        """The resources that have not been listed yet."""
+        """The resources still to be listed."""
         return [
             name
             for name, cache in self.items()
@@ -320,7 +320,7 @@ class Caches:
         ]
 
     def problems(self) -> Iterator[str]:
-        """Say what has not been listed, and which copies may be behind the cluster."""
+        """Yield the resources not listed yet, and the copies that may be behind the cluster."""
         yield from (f"{name} have not been listed yet" for name in self.unlisted)
         yield from filter(None, (cache.stale() for _, cache in self.items()))
 
@@ -330,7 +330,7 @@ class Caches:
             await clock.sleep(_POLL)
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
+        """Follow the cluster until canceled."""
         async with asyncio.TaskGroup() as group:
             for name, loop in self.loops():
                 group.create_task(loop(), name=f"cache {name}")

@@ -137,7 +137,7 @@ class Client:
         ``held`` returns the object to keep for each that arrives: one that the caller has already, if they
         are the same. So a list of what is known takes the memory of one page.
 
-        A continue token that expires on the way (410) starts the list anew with larger pages, but not in one:
+        A continue token that expires on the way (410) restarts the list with larger pages, but not in one:
         that could not expire, but 200,000 pods are 2 GB, more than a program may have.
         """
         chosen = _selectors(label_selector, field_selector)

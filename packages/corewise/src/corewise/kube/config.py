@@ -43,7 +43,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True, slots=True)
 class UserConfig:
-    """How we prove who we are; what is empty is not used. Of a value and a file of it, the file counts."""
+    """Our credentials; empty ones are not used. Of a value and a file of it, the file counts."""
 
     token: str = field(default="", repr=False)
     token_file: str = ""

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class EventType(Enum):
-    """What happened to the object of a watch event."""
+    """The change of an object that a watch event reports."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -239,7 +239,7 @@ class _Named(Struct, frozen=True):
 
 
 def _identity(raw: msgspec.Raw) -> _Names:
-    """What can be read of an object whose other fields cannot."""
+    """Return the readable names of an object whose other fields cannot be read."""
     try:
         named: _Named = _decoders(_Named).single.decode(raw)
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""Who of several replicas leads: a Lease that the leader renews and the others watch grow old.
+"""Leader election among replicas: the leader renews a Lease, and the others watch it grow old.
 
 Semantics of client-go's leaderelection, so that both can share a Lease:
 - A replica measures a Lease's age on its **own monotonic clock**, from the moment it first saw this very
@@ -6,7 +6,7 @@ Semantics of client-go's leaderelection, so that both can share a Lease:
 - A Lease is free when its holder is empty, or its record has not changed for ``leaseDurationSeconds`` (the
   holder's figure).
 - Every write carries the resourceVersion that was read: of two that take a free Lease one gets a conflict.
-- A leader that has not renewed for ``renew_deadline`` stops leading, before anyone may take over
+- A leader that does not renew for ``renew_deadline`` stops leading, before anyone may take over
   (``lease_duration`` > ``renew_deadline``).
 - A leader that ends in order empties the holder, so that another need not wait.
 
@@ -101,14 +101,14 @@ class Elector:
 
     @property
     def leader(self) -> str:
-        """Who held the Lease when it was last seen; "" for nobody."""
+        """The holder of the Lease when it was last seen; "" if there was none."""
         return self._observed.holder if self._observed else ""
 
     async def run(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do ``work`` whenever this replica leads, for ever.
+        """Do ``work`` whenever this replica leads.
 
-        When the lead is lost, ``work`` is cancelled and awaited (it must end well within ``lease_duration``
-        less ``renew_deadline``), and the election begins anew. When ``work`` returns, ``run`` does too; what
+        When the lead is lost, ``work`` is canceled and awaited (it must end well within ``lease_duration``
+        less ``renew_deadline``), and the election restarts. When ``work`` returns, ``run`` does too; what
         it raises comes in an ``ExceptionGroup``. The Lease is released in each case, and on cancellation.
         """
         done = False
@@ -174,7 +174,7 @@ class Elector:
             return False
 
     async def _renew_unread(self) -> bool:
-        """The usual case: nobody has touched our Lease since we wrote it, and there is no need to read it."""
+        """Renew without reading, the usual case: no one has written our Lease since we did."""
         seen = self._observed
         if seen is None or seen.holder != self._identity or not seen.valid(self._clock.monotonic()):
             return False

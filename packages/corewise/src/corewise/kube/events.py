@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _LastEvent:
-    """What was last written about an object and a reason, and how often it was said since."""
+    """The last Event about an object and a reason, and the number of times it was repeated since."""
 
     message: str
     written_at: float

@@ -10,7 +10,7 @@ Invariants:
   have the same labels, owners and requests, and their own copies would be more than half of a cached pod.
   Measured on pods of 8.7 KB: 3.2 KiB of heap each without sharing, 1.2 KiB with it, at 97,000 decoded a
   second instead of 145,000. Of the pods that manager and scheduler cache (10 KB), containers and their states
-  are shared whole, and annotations that nobody reads are forgotten: 0.4 and 0.6 KiB each instead of 1.5 and
+  are shared whole, and annotations that are never read are forgotten: 0.4 and 0.6 KiB each instead of 1.5 and
   1.8, for a sixth more time to decode one. Maps that a program made itself are copied before they are shared.
   A pool forgets what fewer than two objects hold, whenever it has doubled: so it is never larger than what it
   saves, and what is shared stays shared, however many pods come and go.
@@ -86,7 +86,7 @@ def shared_structs(value: tuple[T, ...] | None) -> tuple[T, ...] | None:
 
 
 def shared_text(value: str) -> str:
-    """An equal plain string; the interpreter keeps these, and lets go of those that nobody holds."""
+    """Return an equal plain string; the interpreter keeps these, and frees those no longer referenced."""
     return intern(str(value))
 
 
@@ -133,7 +133,7 @@ NO_META = ObjectMeta()
 
 
 def keep_annotations(meta: ObjectMeta, names: frozenset[str]) -> None:
-    """Forget the annotations of an object that nobody here reads; each pod has others of its own."""
+    """Forget the annotations of an object that no program here reads; each pod has others of its own."""
     if meta.annotations:
         kept = {name: text for name, text in meta.annotations.items() if name in names}
         force_setattr(meta, "annotations", kept or EMPTY)
@@ -146,7 +146,7 @@ def share_annotations(meta: ObjectMeta) -> None:
 
 
 class KubeObject(Protocol):
-    """What every decoded object has."""
+    """The interface of every decoded object."""
 
     @property
     def metadata(self) -> ObjectMeta: ...

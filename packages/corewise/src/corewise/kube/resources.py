@@ -121,7 +121,7 @@ class Resource(Generic[T]):
         return "/" + "/".join(parts)
 
     def label(self, name: str = "", namespace: str = "") -> str:
-        """How messages name an object: ``pods default/web-1``, ``nodes n1``."""
+        """Return an object's name in messages: ``pods default/web-1``, ``nodes n1``."""
         return " ".join(filter(None, (self.plural, f"{namespace}/{name}" if namespace else name)))
 
 

@@ -122,7 +122,7 @@ def warnings_in(headers: Iterable[str]) -> Iterator[str]:
 
 
 class WarningLog:
-    """Logs each text the first time; past a thousand texts, anew."""
+    """Logs each text the first time; forgets them past a thousand texts."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -156,7 +156,7 @@ class Request:
 
 
 class Transport(Protocol):
-    """What a client needs below it; tests may give one without a network."""
+    """The layer that a client needs below it; tests may give one without a network."""
 
     async def open(self) -> None: ...
 
@@ -243,7 +243,7 @@ class HTTPTransport:
         )
 
     async def close(self) -> None:
-        """End all connections, also when cancelled meanwhile."""
+        """End all connections, also when canceled meanwhile."""
         sessions, self._requests, self._watches = (self._requests, self._watches), None, None
         async with AsyncExitStack() as closing:
             for session in sessions:
@@ -422,7 +422,7 @@ def _words(error: Exception) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """Say what the system says; asyncio puts addresses in place of its words."""
+    """Return the system's own message; asyncio puts addresses in place of its words."""
     if error.errno is not None and error.errno in errno.errorcode:
         return os.strerror(error.errno)
     return error.strerror or str(error)

@@ -36,7 +36,7 @@ LONGEST_LINE = 16 << 20
 
 
 class LineSplitter:
-    """Takes chunks, gives whole lines; keeps the rest, without copying it anew for every chunk."""
+    """Splits chunks into whole lines; keeps the rest, without copying it again for every chunk."""
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
@@ -122,7 +122,7 @@ async def watch_events(
     on_open: Callable[[], None] | None,
     gathering: Gathering | None,
 ) -> AsyncGenerator[WatchEvent[T] | Bookmark | Undecodable, None]:
-    """What ``Client.watch`` gives."""
+    """Yield the events of ``Client.watch``."""
     async with transport.stream(request, longest=timeout_seconds + GRACE) as chunks:
         if on_open is not None:
             on_open()

@@ -1,4 +1,4 @@
-"""What amplifies a cluster's nodes: the policy in the API server, or the webhook.
+"""The amplifier of a cluster's nodes: the policy in the API server, or the webhook.
 
 :mod:`corewise.service.installation` installs them, and switches over from one to the other. Whether the
 policy works shows in a dry run: on a node whose allocatable amount is amplified, the manager states the

@@ -42,7 +42,7 @@ class Executor(Protocol):
 
 
 class Recorder(Protocol):
-    """What takes Events; it neither waits nor fails."""
+    """A receiver of Events; it neither waits nor fails."""
 
     def __call__(self, event: EmitEvent) -> None: ...
 

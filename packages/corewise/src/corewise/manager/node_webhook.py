@@ -116,7 +116,7 @@ def _refusal(request: AdmissionRequest, old: NodeView, new: NodeView, largest: R
 
 
 def _malformed(old: NodeView, new: NodeView, largest: Ratio) -> Iterable[str]:
-    """Say what is wrong with the texts that this write changes; what was wrong before stays allowed."""
+    """Yield the faults in the texts that this write changes; old faults stay allowed."""
     for name in _RATIO_MAPS:
         text = new.annotations.get(name)
         if text is not None and text != old.annotations.get(name):
@@ -184,7 +184,7 @@ def _overruled(old: NodeView, new: NodeView, context: ClusterContext) -> Iterabl
 
 
 def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misfit, ...]:
-    """Return what no longer fits: by the annotation itself, or by what the manager would write after it."""
+    """Return the misfits: by the annotation itself, or by what the manager would write after it."""
     before = effective_ratios(old.annotations, maximum=context.largest)
     after = effective_ratios(new.annotations, maximum=context.largest)
     targets = [after]

@@ -18,7 +18,7 @@ LARGEST_AMPLIFICATION = Ratio(1000)
 
 
 class AmplifyBy(StrEnum):
-    """What amplifies: what the API server can do best, or what the user says."""
+    """The amplifier: the best that the API server supports, or the user's choice."""
 
     AUTO = "auto"
     POLICY = "policy"
@@ -26,14 +26,14 @@ class AmplifyBy(StrEnum):
 
 
 class FailurePolicy(StrEnum):
-    """What becomes of a write while the webhook cannot be asked."""
+    """The fate of a write while the webhook cannot be asked."""
 
     FAIL = "Fail"
     IGNORE = "Ignore"
 
 
 class OfflinePods(StrEnum):
-    """What becomes of a new pod that is marked as offline and asks for cpu or memory."""
+    """The fate of a new pod that is marked as offline and asks for cpu or memory."""
 
     TRANSLATE = "translate"
     REFUSE = "refuse"

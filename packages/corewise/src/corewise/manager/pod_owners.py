@@ -33,7 +33,7 @@ class _Expression(Struct, frozen=True):
 
 
 class WorkloadSelector(Struct, frozen=True):
-    """The selector of a workload, as far as its keys go."""
+    """The keys of a workload's selector."""
 
     match_labels: Mapping[str, str] = EMPTY
     match_expressions: tuple[_Expression, ...] = ()

@@ -230,7 +230,7 @@ class PodWebhooks:
 
 
 def refusal(mark: str, asked: Iterable[str]) -> str:
-    """Say why an offline pod is refused, and what to write instead."""
+    """Return the message that refuses an offline pod, with the requests to write instead."""
     return (
         f"the pod is offline ({mark}) and asks for {', '.join(asked)}. Offline pods request {BATCH_CPU} "
         f"(thousandths of a CPU) and {BATCH_MEMORY} instead: cpu 2 is {BATCH_CPU} 2000"

@@ -49,7 +49,7 @@ class ProfileReading(NamedTuple):
 
 
 def priorities_of(classes: Iterable[PriorityClass]) -> dict[str, PriorityOfClass]:
-    """Return what PriorityClasses give to pods, by name."""
+    """Return the priorities that PriorityClasses give to pods, by name."""
     return {each.metadata.name: PriorityOfClass(each.value, each.preemption_policy) for each in classes}
 
 

@@ -1,4 +1,4 @@
-"""The manager as one program: everything wired together, one TaskGroup, ended by cancelling it.
+"""The manager as one program: everything wired together, one TaskGroup, ended by canceling it.
 
 On every replica: caches, webhooks, certificates, health. On the leader: the reconciler, and the
 installation of the webhook configurations. A dry run has neither lease nor webhooks: it writes nothing at
@@ -64,7 +64,7 @@ async def run_manager(
     stopping: asyncio.Event | None = None,
     write: Write = sys.stdout.write,
 ) -> None:
-    """Run the manager until cancelled.
+    """Run the manager until canceled.
 
     ``started`` is called with it before its loops run, ``synced`` once it has listed everything; while
     ``stopping`` is set it is not ready. ``write`` takes what a dry run prints.
@@ -140,7 +140,7 @@ class Manager:
         )
 
     async def run(self) -> None:
-        """Run every loop until cancelled.
+        """Run every loop until canceled.
 
         Raises:
             OptionsError: if an address cannot be listened on.
@@ -179,7 +179,7 @@ class Manager:
         )
 
     async def _lead(self) -> None:
-        """Do what only the leader does, until cancelled."""
+        """Do what only the leader does, until canceled."""
         loops: list[Loop] = [("reconciler", self._reconcile)]
         if self.options.offline_pods is not OfflinePods.LEAVE and not self.options.dry_run:
             loops.append(("untranslated pods", self.untranslated.run))

@@ -59,7 +59,7 @@ STALE_FOR = 5.0
 
 @dataclass(slots=True)
 class NodeMemory:
-    """What is remembered of one node; ``_record``: the texts of its record."""
+    """The memory of one node; ``_record``: the texts of its record."""
 
     _mismatch_since: float | None = None
     _touched: float | None = None
@@ -148,7 +148,7 @@ class Reconciler:
 
     @property
     def reports(self) -> Mapping[str, AssessedNode]:
-        """What is reported of the last assessment of every node."""
+        """The reports of the last assessment of every node."""
         return self._reports
 
     def pods_changed(self, node: str) -> None:
@@ -158,7 +158,7 @@ class Reconciler:
             self._queue.add(node)
 
     async def run(self, workers: int) -> None:
-        """Work until cancelled."""
+        """Work until canceled."""
         self._queue.add(CONFIGURATION)
         self._queue.add_all(self._snapshot.names())
         try:

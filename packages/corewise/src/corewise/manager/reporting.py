@@ -1,4 +1,4 @@
-"""What the manager reports: gauges about nodes, and Events about the configuration."""
+"""Reports of the manager: gauges about nodes, and Events about the configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Series: TypeAlias = dict[tuple[str, ...], float]
 
 @dataclass(frozen=True, slots=True)
 class AssessedNode:
-    """What is kept of a node's last assessment, for metrics and logs: an assessment whole is 5 KiB and more.
+    """The part of a node's last assessment kept for metrics and logs: an assessment whole is 5 KiB and more.
 
     CPUs are None where the node states none, ``normalization`` where its annotation cannot be read.
     """

@@ -1,4 +1,4 @@
-"""What the manager knows of the cluster: its caches, and the views of nodes made from them.
+"""The manager's knowledge of the cluster: its caches, and the views of nodes made from them.
 
 Every replica keeps them, since the validating webhooks need them as much as the reconciler does. The resource
 NodeResourceTopology may not be installed: then no node has CPU facts, and everything else works.
@@ -129,7 +129,7 @@ class Snapshot:
 
     @property
     def context(self) -> ClusterContext:
-        """What applies to all nodes now."""
+        """The settings that apply to all nodes now."""
         return ClusterContext(
             self.reading.configuration, self.koordinator, self._options.largest_amplification
         )

@@ -58,7 +58,7 @@ class UntranslatedPods:
         """How often a pod has been looked at."""
 
     def count(self) -> Mapping[tuple[str, ...], float]:
-        """Return how many there are, by namespace."""
+        """Return the number of such pods, by namespace."""
         return {(name,): n for name, n in Counter(each.namespace for each in self._found.values()).items()}
 
     def pod_changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
@@ -76,7 +76,7 @@ class UntranslatedPods:
         self._wake.set()
 
     async def run(self) -> None:
-        """Find them and report each once, until cancelled."""
+        """Find them and report each once, until canceled."""
         self._running = True
         self.everything_changed()
         try:
@@ -136,7 +136,7 @@ def _said(pod: BoundPod) -> tuple[object, ...]:
 
 
 def _document(pod: BoundPod) -> dict[str, Any]:
-    """Return what marks a pod and what it asks for, as the API has it."""
+    """Return the fields that mark a pod and its requests, as the API has them."""
     meta, spec = pod.metadata, pod.spec
     return {
         "metadata": {"labels": meta.labels, "annotations": meta.annotations},

@@ -169,7 +169,7 @@ class ConfigReloader:
         return self._file is None or self._file.is_valid
 
     def loops(self) -> Iterator[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
-        """Yield what has to run."""
+        """Yield the loops to run."""
         if self._observer is not None:
             yield _OBSERVER, self._observe
         if self._file is not None:
@@ -197,13 +197,13 @@ class ConfigReloader:
         return observer
 
     async def _observe(self) -> None:
-        """Ask Prometheus until cancelled, once the nodes are known."""
+        """Ask Prometheus until canceled, once the nodes are known."""
         await self._state.synced()
         if self._observer is not None:
             await self._observer.run(lambda: self._heartbeats.beat(_OBSERVER, _BEAT_LIMIT))
 
     async def _follow(self) -> None:
-        """Apply the file whenever it changes, until cancelled."""
+        """Apply the file whenever it changes, until canceled."""
         await self._state.synced()
         if self._file is not None:
             await self._file.follow(self._clock, lambda: self._heartbeats.beat(_FILE, _BEAT_LIMIT))

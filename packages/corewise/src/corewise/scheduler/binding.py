@@ -307,7 +307,7 @@ def _outcome(answer: Placement | Refused) -> str:
 
 
 def stated_status(placement: Placement) -> ResourceStatus:
-    """Return what resource-status says of a placement."""
+    """Return a placement's resource-status."""
     zones = {zone: _quantities(amounts) for zone, amounts in placement.zones.items()}
     return ResourceStatus(placement.cpus, zones)
 

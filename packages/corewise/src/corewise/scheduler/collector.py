@@ -1,10 +1,10 @@
-"""What keeps the Nodes' ledgers of owned CPUs in order; the leader runs it.
+"""Maintenance of the Nodes' ledgers of owned CPUs; the leader runs it.
 
 **Removing.** An entry goes at once when its pod is gone, has finished, or is bound to another node. An entry
 of a pod that is not bound goes 90 seconds after this leader first saw it. Before that the pod is annotated
 with ``claim-expired``, under the version that was read: so its version changes, and a Binding that a stopped
 replica may still send, under the version that *it* had read, is refused. An attempt that begins after that
-writes the entry anew, under another name, and then the removal finds another Node than it was made for.
+writes the entry again, under another name, and then the removal finds another Node than it was made for.
 
 **Late entries.** A pod that owns CPUs and was bound by somebody else is entered: with the CPUs that its
 resource-status names, if they are free and as many as it is to own, else with chosen ones; a pod that kubelet
@@ -13,7 +13,7 @@ entered if there are no such CPUs, or if allocatable would fall below what the n
 would fail running pods when it restarts. Then an Event on the pod says so, as it does on a bound pod whose
 QoS class is not allowed in its namespace.
 
-**Repair.** A damaged ledger is written anew, from what is readable of it and from the pods that are bound: 90
+**Repair.** A damaged ledger is rebuilt, from what is readable of it and from the pods that are bound: 90
 seconds after it was first seen, when the bindings that were under way have ended.
 
 All of it is computed from the state as it is. A look is about the nodes that changed, or whose pods did, and
@@ -185,7 +185,7 @@ class LedgerCollector:
         return now - self._first_seen.setdefault(key, now) >= EXPIRY
 
     async def _tidy(self, facts: NodeFacts) -> bool:
-        """Remove the entries of pods that are gone, or have not been bound in time; say if all are bound."""
+        """Remove the entries of pods that are gone, or were not bound in time; say if all are bound."""
         unbound = [
             (uid, owner)
             for uid, owner in facts.owned.owners.items()
@@ -260,7 +260,7 @@ class LedgerCollector:
         return pod is not None and pod.metadata.uid == uid and pod.spec.node_name == node
 
     async def _cause(self, node: str, uid: str, owner: CPUOwner, *, due: bool) -> str:
-        """Return why the entry of a pod that is not known to be bound goes; "" if it stays."""
+        """Return the cause for removing the entry of a pod that is not known to be bound; "" if it stays."""
         try:
             pod = await self._client.get(PLACED_PODS, owner.name, owner.namespace)
         except NotFound:
@@ -289,7 +289,7 @@ class LedgerCollector:
         return _EXPIRED
 
     async def _repair(self, facts: NodeFacts) -> bool:
-        """Write a damaged ledger anew; never in order yet."""
+        """Rebuild a damaged ledger. Always returns False: it is not in order yet."""
         name = facts.name
         node = await self._state.read_node(name) if self._is_due(name) else None
         ledger = self._state.cluster.nodes[name].owned if name in self._state.cluster.nodes else facts.owned
@@ -320,7 +320,7 @@ class LedgerCollector:
         return False
 
     async def _follow(self, key: str) -> bool:
-        """Enter a pod that owns CPUs, if it has not been; have its annotation say what the ledger says.
+        """Enter a pod that owns CPUs, if it is missing; make its annotation agree with the ledger.
 
         Says whether the pod was in order.
         """
@@ -393,7 +393,7 @@ class LedgerCollector:
         return _Late(pod, *counted, node) if is_to_own else None
 
     def _wanted(self, late: _Late) -> Placement | Refused | None:
-        """Return the CPUs that a pod is to own, or why it owns none; None if kubelet has not said so yet."""
+        """Return the CPUs that a pod is to own, or why it owns none; None if kubelet is still to say so."""
         cluster, key, owned = self._state.cluster, late.facts.key, late.facts.owned_by_class
         if problem := late.facts.refused_class:
             return Refused("", problem.reason, problem.message)

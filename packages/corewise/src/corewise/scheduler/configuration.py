@@ -48,7 +48,7 @@ class _Scoring(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfiguration:
-    """What the file says.
+    """The content of the file.
 
     A decision takes about 80 bytes a node while it is remembered, 170 with interference.
     """
@@ -126,7 +126,7 @@ class ConfigurationFile:
         self.is_valid = True
 
     async def follow(self, clock: Clock, beat: Callable[[], None]) -> None:
-        """Look again and again until cancelled."""
+        """Look again and again until canceled."""
         while True:
             beat()
             await self.look()

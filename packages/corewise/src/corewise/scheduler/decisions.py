@@ -23,7 +23,7 @@ _BEST_SHOWN = 5
 
 
 class Asked(StrEnum):
-    """Who asked for the decision."""
+    """The caller that asked for the decision."""
 
     FILTER = "filter"
     BIND = "bind"
@@ -94,7 +94,7 @@ def encode(document: object) -> bytes:
 
 
 def decision_record(decision: Decision) -> dict[str, Any]:
-    """Return how many nodes suit the pod, why the others do not, and which are best."""
+    """Return the number of feasible nodes, the refusals of the others, and the best nodes."""
     rows = np.flatnonzero(decision.feasible)
     best = rows[np.argsort(-decision.total[rows], kind="stable")[:_BEST_SHOWN]].tolist()
     refusals = []

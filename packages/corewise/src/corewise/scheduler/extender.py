@@ -62,7 +62,7 @@ LARGEST_SCORE = 10
 
 
 class ArgumentsError(ValueError):
-    """What was sent is not an ExtenderArgs that can be answered; the message says why."""
+    """The request is not an ExtenderArgs that can be answered; the message says why."""
 
 
 class _Nodes(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""How kube-scheduler finds the scheduler, and counts batch resources: its configuration file."""
+"""kube-scheduler's configuration file: it calls the extender, and counts batch resources."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Pods(StrEnum):
 
     @property
     def consequence(self) -> str:
-        """What that means for pods, in a sentence or two."""
+        """The consequence for pods, in a sentence or two."""
         return _CONSEQUENCES[self]
 
 

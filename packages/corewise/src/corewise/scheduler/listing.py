@@ -65,7 +65,7 @@ class PublishedRules:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Say why the rules are unknown; nothing if they are known."""
+        """The reason the rules are unknown; empty if they are known."""
         assumed = ", ".join(DEFAULT_NAMESPACES)
         return (f"namespaces of LSE pods: {self.unknown}; assuming {assumed}",) if self.unknown else ()
 

@@ -1,4 +1,4 @@
-"""What makes kube-scheduler call the extender: pods that own CPUs request corewise.io/owned-cpus: N.
+"""The requests that make kube-scheduler call the extender: corewise.io/owned-cpus: N of pods that own CPUs.
 
 kube-scheduler calls an extender with ``managedResources`` only for pods that request one of them. So the
 resource is added to each new pod that is to own CPUs by its class, and to no other pod:
@@ -51,7 +51,7 @@ _STATES_IT = """{0}.?resources.?requests[?"{1}"].hasValue() || {0}.?resources.?l
 
 
 def match_conditions() -> list[dict[str, str]]:
-    """Return which of the labelled pods are concerned, as policies and webhooks have it."""
+    """Return which of the labeled pods are concerned, as policies and webhooks have it."""
     states = _STATES_IT.format("c", OWNED_CPUS_RESOURCE)
     conditions = {
         "not-bound": "!has(object.spec.nodeName)",
@@ -80,7 +80,7 @@ def mutating_policy() -> dict[str, Any]:
 
 
 def _variables() -> dict[str, str]:
-    """Return what counts a pod's request: line by line ``pod_request`` of amplification/demand.py.
+    """Return the variables that count a pod's request, as ``pod_request`` of amplification/demand.py does.
 
     The API server has rounded requests up to milli-CPU by then, and set those of containers that state limits
     alone.
@@ -190,7 +190,7 @@ async def add_owned_cpus(request: AdmissionRequest) -> Answer:
 
 
 def added(pod: PlacedPod, document: msgspec.Raw) -> list[Operation]:
-    """Return what gives a new pod the resource; nothing where it is not to have it."""
+    """Return the operations that give a new pod the resource; none where it is not to have it."""
     containers = pod.spec.containers or ()
     if pod.metadata.labels.get(QOS_CLASS) not in OWNERS_OF_CPUS:
         return []

@@ -44,7 +44,7 @@ BUDGET = 0.6 * HTTP_TIMEOUT
 
 
 class PreemptionArgumentsError(ValueError):
-    """What was sent is not an ExtenderPreemptionArgs that can be answered; the message says why."""
+    """The request is not an ExtenderPreemptionArgs that can be answered; the message says why."""
 
 
 class _Meta(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""The scheduler as one program: everything wired together, one TaskGroup, ended by cancelling it.
+"""The scheduler as one program: everything wired together, one TaskGroup, ended by canceling it.
 
 On every replica: caches, certificates, health, what steers decisions (the file, Prometheus), and the
 extender, which answers as soon as the caches are filled, filter, prioritize and bind alike: what two replicas
@@ -68,7 +68,7 @@ async def run_scheduler(
     synced: Callable[[], None] = lambda: None,
     stopping: asyncio.Event | None = None,
 ) -> None:
-    """Run the scheduler until cancelled.
+    """Run the scheduler until canceled.
 
     ``started`` is called with it before its loops run, ``synced`` once it has listed everything; while
     ``stopping`` is set it is not ready.
@@ -135,7 +135,7 @@ class Scheduler:
         )
 
     async def run(self) -> None:
-        """Run every loop until cancelled.
+        """Run every loop until canceled.
 
         Raises:
             OptionsError: if an address cannot be listened on.
@@ -146,7 +146,7 @@ class Scheduler:
             await self.reloader.close()
 
     def problems(self) -> Iterator[str]:
-        """Say why this replica does not answer, if it does not."""
+        """Return the reasons why this replica does not answer, if it does not."""
         return self.state.caches.problems()
 
     def _publish(self) -> None:
@@ -167,7 +167,7 @@ class Scheduler:
         await self.program.elect(self._lead, self.client, self.options, lease=COMPONENT, terms=self._terms)
 
     async def _lead(self) -> None:
-        """Do what only the leader does, until cancelled."""
+        """Do what only the leader does, until canceled."""
         loops: list[Loop] = [(_LEDGERS, self._keep_ledgers), ("former-gate", self._remove_gate)]
         if self.service.installer:
             loops.append(("installation", self.service.installer.run))
@@ -179,7 +179,7 @@ class Scheduler:
                 self.program.heartbeats.stop(_LEDGERS)
 
     async def _keep_ledgers(self) -> None:
-        """Keep the Nodes' ledgers in order, every few seconds, soon if a pod is gone, until cancelled."""
+        """Keep the Nodes' ledgers in order, every few seconds, soon if a pod is gone, until canceled."""
         self.collector.begin()
         while True:
             self.program.heartbeats.beat(_LEDGERS, _BEAT_LIMIT)
@@ -200,7 +200,7 @@ class Scheduler:
                 await self._clock.sleep(_BEAT_LIMIT)
 
     async def _expire(self) -> None:
-        """Forget what counts no more, counterweights and assumed pods, until cancelled."""
+        """Forget what counts no more, counterweights and assumed pods, until canceled."""
         while True:
             self.program.heartbeats.beat(_EXPIRY, _BEAT_LIMIT)
             self.reloader.expire()
@@ -244,7 +244,7 @@ class Scheduler:
         self.metrics.replace(metrics.OWNED_CPUS_PATH, {(path.value,): 1.0 for path in paths})
 
     def _callers(self) -> Certified:
-        """Return who may call the extender: whoever shows a client certificate that TLS has verified."""
+        """Return the access rule of the extender: callers show a client certificate that TLS has verified."""
         return Certified(
             "show a client certificate: `corewise scheduler config --write-certificates DIR` writes one, "
             "unless --client-ca names other authorities",

@@ -1,4 +1,4 @@
-"""What the scheduler knows of the cluster: caches of nodes, pods and topologies, in the engine's columns.
+"""The scheduler's knowledge of the cluster: caches of nodes, pods and topologies, in the engine's columns.
 
 Everything is rebuilt from the API server at start, nothing is kept on disk. The resource
 NodeResourceTopology may not be installed: then no node states its CPUs. What the API server says last
@@ -124,13 +124,13 @@ class ClusterState:
 
     @property
     def conflicts(self) -> int:
-        """How many claims of pods to CPUs are not fulfilled."""
+        """The number of pods' claims to CPUs that are not fulfilled."""
         ledgers = (self.cluster.ledger(name) for name in self.cluster.nodes)
         return sum(len(ledger.conflicts) for ledger in ledgers if ledger)
 
     @property
     def findings(self) -> Mapping[str, tuple[ReadProblem, ...]]:
-        """What is wrong with nodes, by name, and with bound pods, by NAMESPACE/NAME."""
+        """The problems of nodes, by name, and of bound pods, by NAMESPACE/NAME."""
         return {name: found for name, found in self._told.items() if found}
 
     async def synced(self) -> None:
@@ -182,7 +182,7 @@ class ClusterState:
     def take_node(self, node: SchedulableNode) -> None:
         """Count a node as the API server has answered it, until the watch shows this state or a later one.
 
-        The watch must know it: nobody else says when it is gone.
+        The watch must know it: nothing else says when it is gone.
         """
         known = self.node(node.metadata.name)
         if known is not None and not _is_older(node, known):
@@ -198,13 +198,13 @@ class ClusterState:
     def keep_assumed(self, uid: str) -> None:
         """Count an assumed pod, whose Binding was answered, until the watch shows it bound.
 
-        A watch that starts anew may never show it, if it is gone by then: so not for ever.
+        A watch that restarts may never show it, if it is gone by then: so it expires.
         """
         if uid in self._assumed:
             self._assumed[uid].until = self._clock.monotonic() + STALE_AFTER
 
     def expire(self) -> None:
-        """Forget pods that the watch has not shown bound in time."""
+        """Forget pods that the watch did not show bound in time."""
         now = self._clock.monotonic()
         for uid in [uid for uid, assumed in self._assumed.items() if assumed.until <= now]:
             self._assumed[uid].until = math.inf

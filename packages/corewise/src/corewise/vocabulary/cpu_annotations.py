@@ -16,12 +16,12 @@ creates a pod writes them.
 ``reservation`` of a Node: CPUs that no pod may own.
 ``{"reservedCPUs": "0-5", "resources": {"cpu": "4"}, "applyPolicy": "ReservedCPUsOnly"}``
 Without ``reservedCPUs`` the amount of cpu, rounded up, is a number of CPUs: the first ones, core by core.
-Anything in it that Koordinator does not have makes all of it unreadable: a misspelt key reserves nothing.
+Anything in it that Koordinator does not have makes all of it unreadable: a misspelled key reserves nothing.
 
 ``resource-status`` of a pod: what it was bound with.
 ``{"cpuset": "0-3", "numaNodeResources": [{"node": 0, "resources": {"cpu": "4", "memory": "8Gi"}}]}``
 Amounts on NUMA nodes are the pod's own requests, not amplified. CPUs that can be read count even if the
-amounts cannot be read: nobody else must be given them. Whoever may write the annotation chooses its text, so
+amounts cannot be read: no other pod must be given them. Whoever may write the annotation chooses its text, so
 it is bounded: LONGEST_STATUS characters, CPUs that a machine can have and each named once, NUMA nodes named
 once, amounts within what a machine can have. A text is read once, however many pods state it and however
 often their readers ask.
@@ -99,7 +99,7 @@ class BindPolicy(StrEnum):
 
 
 class ExclusivePolicy(StrEnum):
-    """What a CPUSet pod would rather not share with others of the same policy."""
+    """The place that a CPUSet pod would rather not share with others of the same policy."""
 
     NONE = "None"
     PCPU_LEVEL = "PCPULevel"
@@ -132,7 +132,7 @@ _MILLI = 1000
 
 @dataclass(frozen=True, slots=True)
 class CPUBinding:
-    """How a CPUSet pod wants its CPUs; ``required``: it fits nowhere else."""
+    """The placement that a CPUSet pod wants for its CPUs; ``required``: it fits nowhere else."""
 
     policy: BindPolicy = BindPolicy.FULL_PCPUS
     required: bool = False
@@ -144,7 +144,7 @@ DEFAULT_BINDING = CPUBinding()
 
 @dataclass(frozen=True, slots=True)
 class SpecProblem:
-    """Why what a pod states about its CPUs cannot be followed; it then fits nowhere."""
+    """The reason a pod's statements about its CPUs cannot be followed; it then fits nowhere."""
 
     reason: Reason
     message: str

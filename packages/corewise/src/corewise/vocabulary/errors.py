@@ -21,7 +21,7 @@ UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def unreadable_text(error: Exception) -> str:
-    """Say what is wrong with a text that raised one of UNREADABLE."""
+    """Return the fault in a text that raised one of UNREADABLE."""
     if isinstance(error, RecursionError):
         return "nested too deep"
     return "it is empty or breaks off" if str(error) == "Input data was truncated" else str(error)

@@ -58,7 +58,7 @@ from corewise.vocabulary.names import (
 
 
 class Project(Enum):
-    """Whose a name is."""
+    """The project that a name belongs to."""
 
     KOORDINATOR = "Koordinator"
     VOLCANO = "Volcano"
@@ -85,10 +85,10 @@ class NamePlace(Enum):
 
 
 class Fate(Enum):
-    """What corewise does with a name."""
+    """The treatment of a name by corewise."""
 
-    HONOURED = "honoured"
-    IN_PART = "honoured in part"
+    HONOURED = "honored"
+    IN_PART = "honored in part"
     NOT_READ = "not read"
 
 
@@ -100,8 +100,8 @@ def _always(_: str) -> bool:
 class ForeignName:
     """A name, and what corewise does with it.
 
-    ``instead``: what it does instead, or of an honoured one what it means here. ``differs`` says for a value
-    of a name that is honoured in part whether it is one that is not. ``warned``: corewise warns of it where
+    ``instead``: what it does instead, or of an honored one what it means here. ``differs`` says for a value
+    of a name that is honored in part whether it is one that is not. ``warned``: corewise warns of it where
     it reads the object.
     """
 
@@ -172,7 +172,7 @@ _KOORDINATOR_NODE: Final = (
         Project.KOORDINATOR,
         NamePlace.NODE,
         Fate.IN_PART,
-        "`FullPCPUsOnly` is honoured. With `SpreadByPCPUs` each pod's own policy decides: state it in the "
+        "`FullPCPUsOnly` is honored. With `SpreadByPCPUs` each pod's own policy decides: state it in the "
         "pod's resource-spec",
         differs=lambda value: value not in {"", "None", "FullPCPUsOnly"},
         warned=True,
@@ -290,7 +290,7 @@ _KOORDINATOR_POD: Final = (
         Project.KOORDINATOR,
         NamePlace.POD,
         Fate.IN_PART,
-        "`numaTopologyPolicy` is honoured. `singleNUMANodeExclusive` is not read: pods on one "
+        "`numaTopologyPolicy` is honored. `singleNUMANodeExclusive` is not read: pods on one "
         "NUMA node and pods on several can share a node",
         differs=lambda value: "singleNUMANodeExclusive" in value,
     ),
@@ -476,14 +476,14 @@ _KOORDINATOR_OTHER: Final = (
         Project.KOORDINATOR,
         NamePlace.CONFIG,
         Fate.IN_PART,
-        "`beClass.resctrlQOS` is honoured; `corewise config check` names every other member",
+        "`beClass.resctrlQOS` is honored; `corewise config check` names every other member",
     ),
     ForeignName(
         f"{CONFIG_NAME}/{RESOURCE_THRESHOLD_KEY}",
         Project.KOORDINATOR,
         NamePlace.CONFIG,
         Fate.IN_PART,
-        "`memoryEvict...` and `cpuEvict...` are honoured; `corewise config check` names every other member",
+        "`memoryEvict...` and `cpuEvict...` are honored; `corewise config check` names every other member",
     ),
     *_unread(
         Project.KOORDINATOR,
@@ -533,7 +533,7 @@ _KOORDINATOR_OTHER: Final = (
         Project.KOORDINATOR,
         NamePlace.OBJECT,
         Fate.IN_PART,
-        "every field of its spec is honoured",
+        "every field of its spec is honored",
     ),
     *_unread(
         Project.KOORDINATOR,
@@ -760,7 +760,7 @@ _VOLCANO: Final = (
         Project.VOLCANO,
         NamePlace.CONFIG,
         f"settings belong in {CONFIG_NAME} of namespace {CONFIG_NAMESPACE}. If you copy "
-        "`cpuThrottlingConfig` into its key cpu-suppression-config, only `enable` is honoured",
+        "`cpuThrottlingConfig` into its key cpu-suppression-config, only `enable` is honored",
         "volcano-agent-configuration/colocation-config",
     ),
     *_unread(
@@ -958,7 +958,7 @@ UNREAD_KEYS: Final = {
 
 
 def unserved_name(name: str, value: str, place: NamePlace) -> ForeignName | None:
-    """Return the row of a name found on an object, if its value is not honoured there."""
+    """Return the row of a name found on an object, if its value is not honored there."""
     row = _EXACT.get((place, name)) or _row_of_family(name, place)
     return row if row is not None and row.is_unserved(value) else None
 
@@ -966,7 +966,7 @@ def unserved_name(name: str, value: str, place: NamePlace) -> ForeignName | None
 def unserved_key(
     config_map: str, namespace: str, key: str, config_namespace: str = CONFIG_NAMESPACE
 ) -> ForeignName | None:
-    """Return the row of a key of one of CONFIG_MAPS, if it is not honoured there.
+    """Return the row of a key of one of CONFIG_MAPS, if it is not honored there.
 
     ``config_namespace``: that of the ConfigMap which corewise reads.
     """
@@ -988,7 +988,7 @@ def unserved_on(place: NamePlace, labels: Mapping[str, str], annotations: Mappin
     for row in _WARNED:
         value = labels.get(row.name, annotations.get(row.name))
         if row.place is place and value is not None and row.is_unserved(value):
-            yield f"{row.name} of {row.project.value} is not honoured: {row.instead}"
+            yield f"{row.name} of {row.project.value} is not honored: {row.instead}"
 
 
 def _row_of_family(name: str, place: NamePlace) -> ForeignName | None:

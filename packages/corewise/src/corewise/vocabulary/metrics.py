@@ -16,7 +16,7 @@ SERVING = f"{MANAGER}, {SCHEDULER}"
 
 
 class MetricType(Enum):
-    """How a metric behaves, as Prometheus names it."""
+    """The type of a metric, as Prometheus names it."""
 
     COUNTER = "counter"
     GAUGE = "gauge"

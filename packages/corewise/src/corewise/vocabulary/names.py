@@ -88,7 +88,7 @@ def recorded_applied(field: str, resource: str) -> str:
 
 
 class NameKind(Enum):
-    """What a name is the name of."""
+    """The kind of thing that a name names."""
 
     LABEL = "label"
     ANNOTATION = "annotation"
@@ -527,7 +527,7 @@ TABLE: tuple[Name, ...] = (
         _CONFIG_MAP,
         "JSON: `clusterStrategy`, `nodeStrategies`",
         "user",
-        "Koordinator's. Of it `beClass.resctrlQOS` is honoured: how much last-level cache and memory "
+        "Koordinator's. Of it `beClass.resctrlQOS` is honored: how much last-level cache and memory "
         "bandwidth offline pods may use.",
     ),
     Name(
@@ -536,8 +536,8 @@ TABLE: tuple[Name, ...] = (
         _CONFIG_MAP,
         "JSON: `clusterStrategy`, `nodeStrategies`",
         "user",
-        "Koordinator's. Of it `memoryEvict...` and `cpuEvict...` are honoured; `evictCooldownSeconds` and "
-        "`evictDryRun` are added: when offline pods are evicted. Nobody is, unless `enable` is true and a "
+        "Koordinator's. Of it `memoryEvict...` and `cpuEvict...` are honored; `evictCooldownSeconds` and "
+        "`evictDryRun` are added: when offline pods are evicted. None is, unless `enable` is true and a "
         "threshold is written.",
     ),
     Name(

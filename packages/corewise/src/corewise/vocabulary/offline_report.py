@@ -1,4 +1,4 @@
-"""What a node's agent computed for offline pods last: the annotation ``node.corewise.io/oversubscription``.
+"""The agent's last report on its node's offline pods: the annotation ``node.corewise.io/oversubscription``.
 
 It is a report for people and commands; no decision depends on it. CPU is in physical milli-CPU, memory in
 bytes. ``offered_milli`` is smoothed over ``samples`` samples, ``raw_offer_milli`` is the last sample's; both
@@ -19,7 +19,7 @@ LONGEST_CURVE = 30
 
 
 class OfferState(StrEnum):
-    """How much the offer can be relied on.
+    """The reliability of the offer.
 
     Fresh: the last samples are there. Frozen: three or more are missing in a row, and the amount stays.
     Withdrawn: there was none for 15 minutes, and nothing is offered.
@@ -40,7 +40,7 @@ class MemoryReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class SuppressionReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What holds offline pods back. ``reason`` is a reason code, ``why`` the sentence with the numbers.
+    """The limits on offline pods. ``reason`` is a reason code, ``why`` the sentence with the numbers.
 
     The quota of the slice, its target and the largest step are None in the mode of one quota for each pod;
     ``task`` is empty in the other. ``repaired`` counts since the agent's start.
@@ -57,14 +57,14 @@ class SuppressionReport(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
 
 class ShortfallReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What offline pods request of ``kubernetes.io/batch-cpu`` and ``batch-memory``."""
+    """The requests of offline pods for ``kubernetes.io/batch-cpu`` and ``batch-memory``."""
 
     batch_cpu: int = msgspec.field(name="batchCPU")
     batch_memory: int
 
 
 class ResctrlReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """How much cache and memory bandwidth offline pods may use, or why that is not limited.
+    """The cache and memory bandwidth that offline pods may use, or the reason why they are not limited.
 
     ``reason`` is a reason code, ``why`` the sentence. ``schemata`` is what limits them, as the kernel writes
     it; ``tasks`` the number of their tasks.

@@ -33,7 +33,7 @@ _MILLI = 1000
 
 @dataclass(frozen=True, slots=True)
 class ClaimProblem:
-    """Why a claim is not accepted."""
+    """The reason a claim is not accepted."""
 
     reason: Reason
     message: str
@@ -67,7 +67,7 @@ class QoSRules:
         return "" if self._is_refused(stated, namespace) else stated
 
     def class_problem(self, labels: Mapping[str, str], namespace: str) -> ClaimProblem | None:
-        """Return why the class that a pod states does not count."""
+        """Return the reason the class that a pod states does not count."""
         stated = labels.get(QOS_CLASS, "")
         if not self._is_refused(stated, namespace):
             return None
@@ -80,7 +80,7 @@ class QoSRules:
     def claim_problem(
         self, labels: Mapping[str, str], namespace: str, cpus: CPUSet, request: int | None
     ) -> ClaimProblem | None:
-        """Return why a pod's claim to CPUs is not accepted.
+        """Return the reason a pod's claim to CPUs is not accepted.
 
         ``request`` is the pod's in milli-CPU; None if it is not known yet: then any number of CPUs will do.
         """

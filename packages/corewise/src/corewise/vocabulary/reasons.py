@@ -22,7 +22,7 @@ def _warning(code: str, meaning: str, fix: str) -> _Row:
 
 @unique
 class Reason(StrEnum):
-    """Why something was decided, done or refused; ``fix`` is empty where nothing has to be done."""
+    """The reason something was decided, done or refused; ``fix`` is empty where nothing has to be done."""
 
     meaning: str
     fix: str
@@ -172,7 +172,7 @@ class Reason(StrEnum):
     )
     UNSAFE_DECREASE_REFUSED = _warning(
         "UnsafeDecreaseRefused",
-        "Somebody's change of the amplification ratio was refused: the pods of the node would no longer fit.",
+        "A change of the amplification ratio was refused: the pods of the node would no longer fit.",
         "Use the smallest safe ratio that the message names, drain pods, or annotate the node with "
         'node.corewise.io/allow-unsafe-amplification-change: "true".',
     )
@@ -312,8 +312,8 @@ class Reason(StrEnum):
     )
     OFFER_REPORT_OLD = _warning(
         "OfferReportOld",
-        "The node's agent has not said for several intervals what it measures and offers; what was applied "
-        "last stays.",
+        "The node's agent has not reported its measurements and its offer for several intervals; what was "
+        "applied last stays.",
         "See that corewise agent runs on the node, and its log.",
     )
     OFFER_REPORT_MISSING = _warning(
@@ -331,8 +331,8 @@ class Reason(StrEnum):
         "Less is offered than the offline pods on the node request. What they request stays published, since "
         "a kubelet that restarts would fail pods that no longer fit; so no further offline pods are "
         "scheduled there, and suppression holds those that run to the offer.",
-        "Nothing, if it passes: the condition OfflineShortfall of the Node goes when the offer is enough or "
-        "pods have ended. If it stays, delete some of the offline pods, so that they run elsewhere.",
+        "It usually clears: the Node's condition OfflineShortfall ends when the offer is enough or pods have "
+        "ended. If it stays, delete some of the offline pods, so that they run elsewhere.",
     )
     OVERSUBSCRIPTION_OFF = _info(
         "OversubscriptionOff",
@@ -346,8 +346,8 @@ class Reason(StrEnum):
     )
     SAMPLE_MISSED = _warning(
         "SampleMissed",
-        "Usage could not be measured in one interval. What is missing is not zero: the offer stays.",
-        "Nothing, if it happens once. The message says what could not be read, or made no sense.",
+        "Usage could not be measured in one interval. A missing value is not zero: the offer stays.",
+        "Ignore it if it happens once. The message says what could not be read, or made no sense.",
     )
 
     # suppression: one quota for all offline pods
@@ -380,7 +380,7 @@ class Reason(StrEnum):
     SLICE_MISSING = _warning(
         "SliceMissing",
         "The node has no cgroup of BestEffort pods, so there is nothing to hold back.",
-        "Nothing, if kubelet has just started: the agent looks for it again at each interval. Otherwise "
+        "Ignore it if kubelet has just started: the agent looks for it again at each interval. Otherwise "
         "check whether it finds kubelet's cgroups: corewise agent --help.",
     )
     SLICE_UNREADABLE = _warning(
@@ -490,13 +490,13 @@ class Reason(StrEnum):
     )
     RESCTRL_CAT_MISSING = _info(
         "ResctrlCATMissing",
-        "Cache allocation (CAT) is not there: resctrl is mounted, and has no info/L3/cbm_mask.",
+        "Cache allocation (CAT) is unavailable: resctrl is mounted, and has no info/L3/cbm_mask.",
         "Check whether the processor has it (flag cat_l3 in /proc/cpuinfo), and rdt= on the kernel's command "
         "line; or set catRangeStartPercent 0 and catRangeEndPercent 100.",
     )
     RESCTRL_MBA_MISSING = _info(
         "ResctrlMBAMissing",
-        "Memory bandwidth allocation (MBA) is not there: resctrl is mounted, and has no info/MB.",
+        "Memory bandwidth allocation (MBA) is unavailable: resctrl is mounted, and has no info/MB.",
         "Check whether the processor has it (flag mba in /proc/cpuinfo), and rdt= on the kernel's command "
         "line; or set mbaPercent 100.",
     )
@@ -521,7 +521,7 @@ class Reason(StrEnum):
     RESCTRL_CLOSIDS_USED = _info(
         "ResctrlCLOSIDsUsed",
         "The processor has no class of service (CLOSID) left for a resctrl group.",
-        "Remove groups below /sys/fs/resctrl that nobody needs. Mounted without cdp there are twice as many.",
+        "Remove unused groups below /sys/fs/resctrl. Without the mount option cdp there are twice as many.",
     )
     RESCTRL_READ_ONLY = _info(
         "ResctrlReadOnly",
@@ -636,7 +636,7 @@ class Reason(StrEnum):
         "ResctrlNoValue",
         "The kernel has no value just now for at least one group and cache (Unavailable, Error, Unassigned), "
         "so the sum over the node is not known.",
-        "If it stays so: fewer monitoring groups, or a counter assigned to each (mbm_L3_assignments).",
+        "If it persists: use fewer monitoring groups, or assign a counter to each (mbm_L3_assignments).",
     )
     UNCORE_NO_VALUE = _info(
         "UncoreNoValue",
@@ -749,7 +749,7 @@ class Reason(StrEnum):
     )
     NAME_NOT_SERVED = _warning(
         "NameNotServed",
-        "A Node has a label or an annotation of Koordinator or Volcano that corewise does not honour; the "
+        "A Node has a label or an annotation of Koordinator or Volcano that corewise does not honor; the "
         "message says what corewise does instead.",
         "Remove the label or the annotation. corewise config check --cluster lists all such names.",
     )
@@ -796,7 +796,7 @@ class Reason(StrEnum):
         "OwnedLate",
         "The pod owns CPUs and was bound without the scheduler: it was entered in the node's ledger, and got "
         "its CPUs, after that.",
-        "Bind pods that own CPUs by a kube-scheduler that has the extender.",
+        "Bind pods that own CPUs with a kube-scheduler that has the extender.",
     )
     CLAIM_EXPIRED = _info(
         "ClaimExpired",
@@ -1134,7 +1134,7 @@ class Reason(StrEnum):
         "RealtimeMaskInvalid",
         "The realtime mask cannot be read, names CPUs that the flavor does not have, or leaves no "
         "CPU on one side.",
-        "Name at least one guest CPU and leave one out; hw:emulator_threads_policy allows to name all.",
+        "Name at least one guest CPU and leave one out; hw:emulator_threads_policy allows naming all.",
     )
     REALTIME_WITHOUT_PINNING = _info(
         "RealtimeWithoutPinning",
@@ -1219,7 +1219,7 @@ class Reason(StrEnum):
     )
     NUMA_NODES_UNFIT = _info(
         "NUMANodesUnfit",
-        "Enough CPUs are free, but they do not lie so that each NUMA node of the guest fits one of the host.",
+        "Enough CPUs are free, but the guest's NUMA nodes do not each fit on a NUMA node of the host.",
     )
     NUMA_MEMORY_INSUFFICIENT = _info(
         "NUMAMemoryInsufficient",
@@ -1381,7 +1381,7 @@ class Reason(StrEnum):
     AGGREGATE_UNKNOWN = _info(
         "AggregateUnknown",
         "The file of host aggregates has none with this name, availability zone or property.",
-        "See what there is: openstack aggregate list --long. Write the file anew after changes.",
+        "List them with openstack aggregate list --long. Write the file again after changes.",
     )
     CPUS_PROMISED_TWICE = _warning(
         "CPUsPromisedTwice",
@@ -1400,8 +1400,8 @@ class Reason(StrEnum):
     )
     OPENSTACK_UNUSABLE = _warning(
         "OpenStackUnusable",
-        "What is needed to reach OpenStack is missing: a package, credentials, a file of configuration.",
-        "Install the extra openstack, name a cloud or the endpoint, or correct the file of configuration.",
+        "What is needed to reach OpenStack is missing: a package, credentials, a configuration file.",
+        "Install the extra openstack, name a cloud or the endpoint, or correct the configuration file.",
     )
     LIBVIRT_UNUSABLE = _warning(
         "LibvirtUnusable",
@@ -1458,7 +1458,7 @@ class Reason(StrEnum):
     )
     PLACEMENT_REFUSED = _info(
         "PlacementRefused",
-        "Placement refuses what it was asked; nothing was changed.",
+        "Placement refused the request; nothing was changed.",
     )
     TRAIT_UNKNOWN = _info(
         "TraitUnknown",

@@ -22,7 +22,7 @@ _LONGEST_PREFIX = 253
 
 
 class Operator(StrEnum):
-    """How a requirement compares a label with its values."""
+    """The way a requirement compares a label with its values."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -65,7 +65,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class AllowedValues:
-    """What one label may be: ``values``, or everything but them; and whether it may be absent.
+    """The values one label may have: ``values``, or everything but them; and whether it may be absent.
 
     There are more values than anybody names, so that two of these allow the same if they are equal.
     """
@@ -125,7 +125,7 @@ class LabelSelector:
         return not self.selects_nothing and all(each.holds(labels) for each in self.requirements)
 
     def allowed(self) -> dict[str, AllowedValues]:
-        """Return what each label that a requirement names may be."""
+        """Return the allowed values of each label that a requirement names."""
         found: dict[str, AllowedValues] = {}
         for each in self.requirements:
             found[each.key] = found.get(each.key, AllowedValues()) & each.allowed
@@ -240,7 +240,7 @@ def are_disjoint(ours: Mapping[str, AllowedValues], theirs: Mapping[str, Allowed
 
 
 def label_key_fault(key: str) -> str | None:
-    """Say what is wrong with a label key (``name`` or ``example.com/name``), if anything is."""
+    """Return the fault in a label key (``name`` or ``example.com/name``), if there is one."""
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > _LONGEST_PREFIX or not _PREFIX.fullmatch(prefix)):
         return f"the part before / must be a DNS name in lower case of at most {_LONGEST_PREFIX} characters"
@@ -250,7 +250,7 @@ def label_key_fault(key: str) -> str | None:
 
 
 def object_name_fault(name: str) -> str | None:
-    """Say what is wrong with the name of an object, a DNS subdomain, if anything is."""
+    """Return the fault in the name of an object, a DNS subdomain, if there is one."""
     if len(name) > _LONGEST_PREFIX or not _PREFIX.fullmatch(name):
         return (
             f"the name of an object has at most {_LONGEST_PREFIX} small letters, digits, - or . with a "
@@ -260,7 +260,7 @@ def object_name_fault(name: str) -> str | None:
 
 
 def label_value_fault(value: str) -> str | None:
-    """Say what is wrong with a label value, if anything is. The empty value is a good one."""
+    """Return the fault in a label value, if there is one. The empty value is a good one."""
     if value and not _NAME.fullmatch(value):
         return "a label value has at most 63 letters, digits, - _ or . with a letter or digit at both ends"
     return None

@@ -1,4 +1,4 @@
-"""What users write about memory bandwidth and cache: the section ``interference`` of the scheduler's file.
+"""Configuration of memory bandwidth and cache: the section ``interference`` of the scheduler's file.
 
 - :mod:`model`: the configuration as values, in base units: bytes/s, bytes, seconds, milli-CPU, shares of one;
 - :mod:`metrics`: the table of metrics: units, presets, queries, rankings;

@@ -46,7 +46,7 @@ USABLE_SHARE = 0.7
 
 
 class Metric(StrEnum):
-    """What is asked of Prometheus, by the names that the configuration has for it.
+    """A metric queried from Prometheus, by its name in the configuration.
 
     ``memorybandwidth`` is the bandwidth in use; nodes are ranked by what is free.
     """
@@ -108,7 +108,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """What a value is: its base unit, the units in which a series may come, and how it is printed."""
+    """A kind of value: its base unit, the units in which a series may come, and how it is printed."""
 
     base: str
     units: Mapping[str, Fraction]
@@ -117,7 +117,7 @@ class ValueKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """How a metric that the agent exports is shown: a Grafana panel, and a recording rule of five minutes.
+    """The display of a metric that the agent exports: a Grafana panel, and a recording rule of five minutes.
 
     ``query`` is over all nodes, with ``$window``: that of corewise's own preset if empty. ``by_part`` shows
     more in the panel than one series a node.

@@ -25,14 +25,14 @@ LINEAR_BEST = 10.0
 
 
 class Decay(StrEnum):
-    """How a counterweight loses its weight until it expires."""
+    """The way a counterweight loses its weight until it expires."""
 
     STEP = "step"
     LINEAR = "linear"
 
 
 class LatencyModel(StrEnum):
-    """What latency nodes are ranked by: as measured, or by their learned curve with the pods just placed."""
+    """The latency that ranks nodes: as measured, or by their learned curve with the pods just placed."""
 
     MEASURED = "measured"
     CURVE = "curve"
@@ -49,7 +49,7 @@ def equal_affinity(value: int = 50) -> AffinityPoints:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a pod of a type uses on average: bytes/s, bytes, milli-CPU, bytes. 0: nothing worth counting."""
+    """The average use of a pod of a type: bytes/s, bytes, milli-CPU, bytes. 0: nothing worth counting."""
 
     memory_bandwidth: int = 0
     memory: int = 0
@@ -81,7 +81,7 @@ that requests all of its physical CPUs.
 
 @dataclass(frozen=True, slots=True)
 class DefaultProfile:
-    """What pods of no known type count as; None is taken from the pod's requests.
+    """The profile of pods of no known type; None is taken from the pod's requests.
 
     Without ``memory_bandwidth`` it is ``bandwidth_per_core`` for each CPU requested, batch CPUs included.
     """
@@ -97,7 +97,7 @@ class DefaultProfile:
 
 @dataclass(frozen=True, slots=True)
 class CounterweightSettings:
-    """How long a pod counts as not yet measured, in seconds, and how its weight goes until then."""
+    """The time a pod counts as not yet measured, in seconds, and how its weight goes until then."""
 
     expiry: float = 360.0
     decay: Decay = Decay.LINEAR
@@ -114,7 +114,7 @@ class CapacityRule:
 
 @dataclass(frozen=True, slots=True)
 class SeriesSettings:
-    """What is written of one series; None is what the preset has. ``maximum_age`` is in seconds."""
+    """The configuration of one series; None is what the preset has. ``maximum_age`` is in seconds."""
 
     query: str | None = None
     node_label: str | None = None
@@ -125,7 +125,7 @@ class SeriesSettings:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:
-    """Where values come from: a preset, what is written over it, and how each metric is ranked.
+    """The sources of values: a preset, what is written over it, and how each metric is ranked.
 
     ``node_label`` and ``maximum_age`` hold for every series that does not state its own.
     """

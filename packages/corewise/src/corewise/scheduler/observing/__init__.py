@@ -1,4 +1,4 @@
-"""What Prometheus knows of the nodes, asked in the background: decisions read what was answered last.
+"""Prometheus' values of the nodes, asked for in the background: decisions read the last answers.
 
 - :mod:`sources`: which queries a configuration asks;
 - :mod:`readings`: one refresh: from the answers to one value for each node, and why others have none;

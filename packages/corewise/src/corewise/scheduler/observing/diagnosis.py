@@ -1,4 +1,4 @@
-"""What is wrong with the series that a configuration reads, and what to do: for ``corewise check metrics``.
+"""Problems of the series that a configuration reads, and what to do: for ``corewise check metrics``.
 
 The usual fault is the label that names the node. So where no series names one, the raw series are looked at,
 and the label whose values do name nodes is reported.
@@ -34,7 +34,7 @@ class Diagnosis:
 
     @property
     def matched(self) -> int:
-        """How many nodes a series names."""
+        """The number of nodes that a series names."""
         return sum(number for state, number in self.states.items() if state is not State.ABSENT)
 
 

@@ -42,7 +42,7 @@ _OK, _FAILED = "ok", "failed"
 
 
 def refresh_interval(window: float) -> float:
-    """Return how often is asked: an average over a window changes by a tenth of it in that time."""
+    """Return the interval between queries: an average over a window changes by a tenth of it in that time."""
     return max(_SHORTEST_INTERVAL, min(LONGEST_INTERVAL, window / _SHARE_OF_WINDOW))
 
 
@@ -76,7 +76,7 @@ class Observer:
         self._wake.set()
 
     async def run(self, beat: Callable[[], None]) -> None:
-        """Refresh until cancelled; ``beat`` is called each time."""
+        """Refresh until canceled; ``beat`` is called each time."""
         while True:
             beat()
             self._wake.clear()

@@ -7,7 +7,7 @@ kubernetes.io/hostname, or an address of its status. A name that two nodes share
     stale      one that is older
     invalid    NaN, infinite, negative, larger than any machine has, or 0 where exporters print that for
                "not supported"
-    ambiguous  several series of one node: nobody can say which counts
+    ambiguous  several series of one node: it is unknown which counts
     absent     no series names the node
 
 Times are by this machine's clock: Prometheus says how long ago, by its own clock, a sample was taken. Answers
@@ -126,7 +126,7 @@ class Reading:
         )
 
     def states(self, now: float, maximum_age: float) -> Mapping[State, int]:
-        """Return how many nodes are in each state."""
+        """Count the nodes in each state."""
         there = ~np.isnan(self.values)
         fresh = there & (self.sampled + maximum_age >= now)
         bad = self.invalid | self.ambiguous
@@ -186,7 +186,7 @@ def _sound(source: Source, values: Measures) -> NDArray[np.bool_]:
 def _ages(
     source: Source, nodes: NodeNames, values: QueryResult, last_samples: QueryResult | None
 ) -> Measures:
-    """Return how old each node's value was when the query was evaluated.
+    """Return the age of each node's value when the query was evaluated.
 
     Where the last sample was not found, though there is a value, it is as old as values can be that count.
     """
@@ -210,7 +210,7 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is known of the nodes ``names`` after a refresh at ``at`` (Unix time), by series."""
+    """The readings of the nodes ``names`` after a refresh at ``at`` (Unix time), by series."""
 
     at: float
     names: tuple[str, ...] = ()
@@ -290,7 +290,7 @@ def _kept(source: Source, nodes: NodeNames, before: Observation | None) -> Readi
 async def vet(
     client: PrometheusClient, asked: tuple[Source, ...], nodes: NodeNames, now: Callable[[], float]
 ) -> list[str]:
-    """Say what is wrong with the queries of a configuration themselves, before it is applied.
+    """Return the mistakes in the queries of a configuration themselves, before it is applied.
 
     A query that is refused, that names no node, or that names one several times, is a mistake of whoever
     wrote it. That Prometheus does not answer, or has no such series yet, is not.
@@ -307,7 +307,7 @@ async def vet(
 
 
 def complaint(source: Source, reading: Reading) -> str:
-    """Say what is wrong with an answer as a whole, if anything is; not which nodes have no value."""
+    """Return the fault of an answer as a whole, if there is one; not the nodes without a value."""
     if not reading.returned:
         return f"{source.metric}: the query returns no series"
     if reading.unmatched == reading.returned:

@@ -37,7 +37,7 @@ class Source:
 
 
 def sources(configuration: InterferenceConfiguration) -> tuple[Source, ...]:
-    """Return what is to be asked."""
+    """Return the series to query."""
     needed = {metric for metric in Metric if configuration.relative or metric not in _ONLY_RELATIVE}
     if configuration.latency_model is LatencyModel.CURVE:
         needed.add(Metric.MEMORY_LATENCY_IDLE)
