@@ -43,7 +43,7 @@ _AUTH_DELEGATOR = {
 
 
 def account(program: str) -> User:
-    """Return who a program is for the API server."""
+    """Return a program's user for the API server."""
     return service_account(CONFIG_NAMESPACE, f"corewise-{program}")
 
 

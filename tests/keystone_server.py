@@ -83,7 +83,7 @@ class _Answering(BaseHTTPRequestHandler):
         return self.rfile.read(int(self.headers["Content-Length"] or 0))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nobody reads it."""
+        """No one reads it."""
 
 
 class _Identity(_Answering):
@@ -147,7 +147,7 @@ def running_server(handler: type[BaseHTTPRequestHandler], certificate: Path | No
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
-        # The handshake takes place in the request's thread: a client that refuses holds nobody up.
+        # The handshake takes place in the request's thread: a client that refuses holds no one up.
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         scheme = "https"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

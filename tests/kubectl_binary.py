@@ -40,13 +40,13 @@ class Kubectl:
         )
 
     def __call__(self, *arguments: str, stdin: Any = None) -> str:
-        """What a command prints that must succeed."""
+        """Return the output of a command that must succeed."""
         done = self.run(*arguments, stdin=stdin)
         assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
     def refused(self, *arguments: str, stdin: Any = None) -> str:
-        """What a command says that must fail."""
+        """Return the error output of a command that must fail."""
         done = self.run(*arguments, stdin=stdin)
         assert done.returncode != 0, f"{arguments}\n{done.stdout}"
         return done.stderr

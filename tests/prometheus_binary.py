@@ -56,7 +56,7 @@ class PrometheusServer:
             return body
 
     def query(self, promql: str) -> list[dict[str, Any]]:
-        """What an instant query returns, by a client that is not ours."""
+        """Return the result of an instant query, by a client that is not ours."""
         path = f"api/v1/query?query={quote(promql)}"
         result: list[dict[str, Any]] = json.loads(self.get(path))["data"]["result"]
         return result

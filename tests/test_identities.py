@@ -31,7 +31,7 @@ WITHOUT_A_CLUSTER = {
 
 
 def starts(tree: ast.AST) -> Iterator[str]:
-    """Yield what in a file starts a program: its function, or its command line with a kubeconfig."""
+    """Yield the program starts in a file: its function, or its command line with a kubeconfig."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in IN_PROCESS:
             yield node.id

@@ -26,7 +26,7 @@ class _JumpingSelector(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if timeout is None and not ready:
-            raise RuntimeError("everything waits, and no timer is set: this would wait for ever")
+            raise RuntimeError("everything waits, and no timer is set: this would wait forever")
         if not ready:
             self.now += timeout or 0.0
         return ready

@@ -88,7 +88,7 @@ def right_value(form: Any) -> Any:
 
 
 def document(path: MemberPath, value: Any) -> Any:
-    """Return what holds this value at the end of the path, and nothing else."""
+    """Return a document with this value at the end of the path, and nothing else."""
     for step in reversed(path):
         value = [value] if isinstance(step, int) else {step: value}
     return value

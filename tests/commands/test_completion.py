@@ -32,7 +32,7 @@ SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scrip
 
 
 def completed(line: str) -> list[str]:
-    """Return what a shell offers after these words; the last one is not finished."""
+    """Return the shell's completions of these words; the last one is not finished."""
     *words, incomplete = line.split(" ")
     found = ShellComplete(corewise, {}, "corewise", "").get_completions(words, incomplete)
     return [item.value for item in found]

@@ -189,7 +189,7 @@ CASES = [*_of_a_kubeconfig(), *_of_an_address(), *_of_a_directory(), *_of_a_file
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Yield what the rows name: files, directories and addresses, and kubeconfigs of a running API server."""
+    """Yield the files, directories, addresses and kubeconfigs of a running server that the rows name."""
     folder = tmp_path_factory.mktemp("world")
     files = {
         name: folder / name for name in ("broken", "locked", "pipe", "crt", "key", "ca", "root", "sealed")

@@ -58,7 +58,7 @@ def test_lists_tables_and_code_are_the_same_on_the_site_as_on_github(page: Path,
 
 
 def requests(html: str) -> Iterator[str]:
-    """Yield what a page loads: not where its links lead."""
+    """Yield the URLs that a page loads: not those of its links."""
     for tag in re.findall(r"<(?:script|link|img|iframe|source|object)\b[^>]*>", html):
         yield from re.findall(r'(?:src|href|data)="?([^"\s>]+)', tag)
 

@@ -118,7 +118,7 @@ class Cluster:
         return str(answer[1]["status"]["token"])
 
     def events(self) -> list[str]:
-        """Return what Events say, in order of what they are about; how often is not said."""
+        """Return the Events as text, in order of the objects they are about; their counts are left out."""
         return sorted(
             "{type} {reason} {kind}/{name}: {message}".format(**each, **each["involvedObject"])
             for each in self.get("Event")
@@ -206,7 +206,7 @@ class Program:
         until(lambda: fetch(f"{self.health}/readyz", None)[0] == 200, "not ready")
 
     def metrics(self, *kept: str) -> str:
-        """Return what /metrics says, with values of the metrics that match one of the patterns only.
+        """Return the text of /metrics, with values only of the metrics that match one of the patterns.
 
         Whether a write meets a conflict depends on who was faster: such samples are left out.
         """
@@ -232,5 +232,5 @@ def _measured(line: str, kept: Iterable[str]) -> str:
 
 
 def _labels(line: str) -> str:
-    """Return what lines of a metric are sorted by: buckets of one histogram stay as they are."""
+    """Return the sort key of a metric's line: buckets of one histogram stay as they are."""
     return re.sub(r'_(bucket|count|sum)(?=[{ ])|le="[^"]*",?|\{\}| .*', "", line) if line[0] != "#" else ""

@@ -70,7 +70,7 @@ def working_in(directory: Path) -> Iterator[None]:
 
 
 def with_client_certificate(cluster: Cluster) -> ssl.SSLContext:
-    """Return what kube-scheduler calls the extender with, once the scheduler has made it."""
+    """Return the TLS context of kube-scheduler's calls to the extender, once the scheduler has made it."""
     path = "/api/v1/namespaces/corewise-system/secrets/corewise-scheduler-client"
 
     def made() -> dict[str, str]:

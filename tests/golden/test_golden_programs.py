@@ -57,7 +57,7 @@ def masked_of_programs(text: str, directory: Path) -> str:
 
 
 def node(cluster: Cluster, name: str) -> dict[str, Any]:
-    """Return what a node says of its ratios and amounts."""
+    """Return the ratios and amounts that a node states."""
     whole = cluster.get("Node", name)
     status = {key: whole.get("status", {}).get(key) for key in ("capacity", "allocatable")}
     return {"annotations": whole["metadata"].get("annotations", {}), **status}

@@ -130,7 +130,7 @@ def test_every_command_has_a_screen_or_a_reason_why_not() -> None:
 
 
 def on_terminal(arguments: list[str], width: int) -> str:
-    """Return what a process prints on the pseudo-terminal that is its stdout."""
+    """Return the output of a process on the pseudo-terminal that is its stdout."""
     ours, its = pty.openpty()
     environment = {**os.environ, **ENVIRONMENT, "COLUMNS": str(width), "TERM": "dumb"}
     command = [sys.executable, "-m", "corewise", *arguments]

@@ -1,6 +1,6 @@
 """Play a case in a directory of its own, and write down what a user sees; compare that with what is kept.
 
-A line of a case is a command of corewise without its first word. These are understood besides:
+A line of a case is a command of corewise without its first word. These are understood too:
 
     ... < FILE          stdin is this file
     ... > FILE          stdout goes to this file and is not written down

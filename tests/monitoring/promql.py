@@ -1,4 +1,4 @@
-"""PromQL, as far as it takes to tell which metrics a query speaks of, with which labels, and inside what.
+"""The part of PromQL that tells the metrics of a query, their labels, and what they are inside.
 
 A query is cut into tokens by the lexical rules of Prometheus. A name is then a metric unless it is called (a
 function), stands in a list after ``by``, ``on`` and their like (a label), or is a word of the language.
@@ -44,7 +44,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a query speaks of; ``grouped`` are the labels in ``by (...)`` and the like."""
+    """The metrics in a query; ``grouped`` are the labels in ``by (...)`` and the like."""
 
     selectors: tuple[Selector, ...]
     grouped: frozenset[str]

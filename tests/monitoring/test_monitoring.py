@@ -2,7 +2,7 @@
 
 | a query may | else |
 |---|---|
-| name metrics of vocabulary/metrics, and records of the rules | the panel is empty and nobody notices |
+| name metrics of vocabulary/metrics, and records of the rules | the panel is empty and no one notices |
 | match and group by their labels, and those that a scrape adds | likewise |
 | compare a label with values that the metric's meaning lists | likewise |
 | rate counters, and only counters; average gauges over time, and only gauges | the figure is nonsense |

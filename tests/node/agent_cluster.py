@@ -38,7 +38,7 @@ from manager.world import PODS_NAMESPACE
 
 NODE = "n1"
 PATIENCE = 600.0
-"""More than a guest may be silent for: one that is too slow is booted anew, and fails nothing."""
+"""More than a guest may be silent for: one that is too slow is booted again, and fails nothing."""
 
 RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 T = TypeVar("T")
@@ -51,7 +51,7 @@ def corewise(*arguments: str) -> list[str]:
 
 
 class AgentCluster:
-    """What a test does to the cluster, and to the agent."""
+    """A test's control of the cluster, and of the agent."""
 
     def __init__(self, directory: Path, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig

@@ -122,7 +122,7 @@ class ContainerdNode:
 
     @property
     def cgroup_root(self) -> str:
-        """What a kubelet of this node would have as its ``--cgroup-root``."""
+        """The ``--cgroup-root`` that a kubelet of this node would have."""
         return self._parent
 
     def make_kubepods(self) -> None:
@@ -275,7 +275,7 @@ def _quota(file: Path) -> int:
 
 
 def unavailable() -> str:
-    """Return why containerd cannot be run here; "" if it can."""
+    """Return the reason containerd cannot run here; "" if it can."""
     if os.geteuid() != 0:
         return "containerd needs root"
     if not shutil.which(_NAMESPACES[0]):

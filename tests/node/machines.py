@@ -47,7 +47,7 @@ class Machine:
 
     @property
     def arguments(self) -> list[str]:
-        """What virtme-run is called with for this machine, ``--qemu-opts`` last."""
+        """The arguments of virtme-run for this machine, ``--qemu-opts`` last."""
         shape = f"{self.cpus},sockets={self.sockets},cores={self.cores},threads={self.threads}"
         nodes = (
             f"{memory}M{''.join(f',cpus={each}' for each in cpus.split(',') if each)}"

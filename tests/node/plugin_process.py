@@ -32,7 +32,7 @@ def say(*words: object) -> None:
 
 
 class DividingHandler:
-    """Divides, and with ``slow`` takes for ever to."""
+    """Divides, and with ``slow`` never finishes."""
 
     def __init__(self, ratio: Ratio, *, slow: bool) -> None:
         self._ratio = ratio

@@ -18,7 +18,7 @@ SILENT = 3.0
 
 @pytest.fixture
 def stalls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was tried again, kept out of the run's own summary."""
+    """Return the attempts that were repeated, kept out of the run's own summary."""
     said: list[str] = []
     monkeypatch.setattr(virtual_machines, "STALLS", said)
     return said

@@ -128,7 +128,7 @@ def test_a_pod_has_no_quota_while_it_owns_cpus_and_its_own_again_afterwards(
             cluster.own("lifted", str(own))
             node.wait_for(lambda: quotas() == (UNLIMITED, UNLIMITED), "it owns them again")
         cluster.own("lifted", "")
-        assert quotas() == (UNLIMITED, UNLIMITED), "nobody writes while no agent runs"
+        assert quotas() == (UNLIMITED, UNLIMITED), "no one writes while no agent runs"
         with agent(cluster, node):
             node.wait_for(lambda: quotas() == divided, "the next agent puts its quota back")
     cluster.remove_pod("lifted")

@@ -323,7 +323,7 @@ def test_the_agent_reports_the_machine_that_qemu_was_told_about(
 
 @pytest.fixture
 def pins(machine: Machine, seen: Observations) -> dict[str, Pins]:
-    """What the agent's CPU sets were at each step."""
+    """Return the agent's CPU sets at each step."""
     if not machine.runs_agent:
         pytest.skip("the agent's CPU sets are looked at on one machine only")
     steps = ("before", "owned", "a container begins", "moved", "after a restart", "gone", "restored")

@@ -51,7 +51,7 @@ def unpacked(name: str, packages: Sequence[str], *, with_dependencies: bool = Tr
 
 
 def _fill_in_the_end(directory: Path, packages: Sequence[str], *, with_dependencies: bool) -> None:
-    """Fill a directory, beginning anew each time that apt fails."""
+    """Fill a directory, restarting each time that apt fails."""
     if not shutil.which("apt-get"):
         raise Unavailable("there is no apt-get here to fetch Debian's packages with")
     for pause in (*PAUSES, None):
@@ -85,7 +85,7 @@ def _fill(directory: Path, packages: Sequence[str], *, with_dependencies: bool) 
 
 
 def _missing(work: Path, packages: Sequence[str]) -> list[str]:
-    """Return what apt would install."""
+    """Return the packages that apt would install."""
     plan = _apt(work, "install", "--simulate", "--no-install-recommends", *packages)
     return [line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")]
 

@@ -6,7 +6,7 @@ results come back through a directory that the guest may write; the console is k
 
 An emulated boot can hang, and qemu can crash: 7.2 does, now and then, while the kernel enumerates PCI devices
 and other CPUs run, so the kernel begins with one CPU, and the guest brings up the others. Neither says
-anything about what is tested: a guest that is silent for too long is killed and booted anew, a few times,
+anything about what is tested: a guest that is silent for too long is killed and booted again, a few times,
 each noted in ``STALLS``. A guest that fails is not tried again: that is an answer.
 
 A boot is bounded three times: by the guest itself, by ``timeout``, which outlives a killed pytest, and here.
@@ -56,7 +56,7 @@ _STARTED = time.monotonic()
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a boot needs; ``commands`` is a directory with those that were unpacked."""
+    """The tools that a boot needs; ``commands`` is a directory with those that were unpacked."""
 
     virtme_run: Path
     kernel: Path
@@ -103,7 +103,7 @@ def _commands(tree: Path) -> Path:
 
 
 class Stalled(Exception):  # noqa: N818 - a boot is tried again for it
-    """A boot has not come to its end, and its guest has not said why."""
+    """A boot did not end, and its guest did not say why."""
 
 
 def observed(machine: Machine, with_: Tools, directory: Path) -> Observations:

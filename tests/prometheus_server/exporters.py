@@ -26,7 +26,7 @@ MODES = ("idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user")
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What a machine of two sockets does: bytes/s, seconds, bytes, events/s, CPUs busy of ``cpus``."""
+    """The load of a machine of two sockets: bytes/s, seconds, bytes, events/s, CPUs busy of ``cpus``."""
 
     bandwidth: float = 20e9
     occupancy: int = 24 * MIB

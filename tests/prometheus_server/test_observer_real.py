@@ -62,7 +62,7 @@ async def test_a_prometheus_that_is_killed_leaves_values_that_grow_old(tmp_path:
 
 
 def states(observer: Observer, exposition: Exposition) -> dict[State, float]:
-    """How many nodes are in which state, as the scheduler exports it."""
+    """Return the number of nodes in each state, as the scheduler exports it."""
     observer.export()
     counts = {
         state: exposition.value(metrics.INTERFERENCE_NODES, Metric.MEMORY_BANDWIDTH, state) for state in State

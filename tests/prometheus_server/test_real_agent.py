@@ -27,7 +27,7 @@ WITHIN = 90.0
 
 
 def read_by_the_kernel(world: AgentWorld) -> ResctrlTree:
-    """What the machine's kernel tells of memory and cache."""
+    """Return a tree with the memory and cache values that the machine's kernel shows."""
     tree = two_sockets(world.options.root)
     for group in ("", "batch"):
         for cache in (0, 1):

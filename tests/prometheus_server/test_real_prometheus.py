@@ -40,7 +40,7 @@ from prometheus_server.exporters import Truth
 from prometheus_server.recorded_node import DIMMS
 
 WINDOW = 5.0
-"""Shorter than a file may have it, so that nobody waits."""
+"""Shorter than a file may have it, so that no one waits."""
 
 NAMES = (*TRUTHS, THIS_MACHINE, *ODD)
 BY_VENDOR = {Preset.CADVISOR, Preset.NODE_EXPORTER}
@@ -72,7 +72,7 @@ def value(observation: Observation, series: Metric, node: str) -> float:
 
 
 def usage(truth: Truth) -> dict[Metric, tuple[float, float]]:
-    """What every preset knows of CPU and memory: figure and how exactly."""
+    """Return every preset's values of CPU and memory: figure and how exactly."""
     return {
         Metric.CPU: (truth.busy / truth.cpus, ABOUT),
         Metric.CPU_CORES: (truth.cpus, EXACTLY),
@@ -81,7 +81,7 @@ def usage(truth: Truth) -> dict[Metric, tuple[float, float]]:
 
 
 def expected(preset: Preset, truth: Truth) -> dict[Metric, tuple[float, float]]:
-    """What a preset gives of a node, and how exactly; what it does not name, it must not give."""
+    """Return a preset's values of a node, and how exactly; it must give no others."""
     bandwidth = {Metric.MEMORY_BANDWIDTH: (truth.bandwidth, ABOUT)}
     occupancy = {Metric.LLC_OCCUPANCY: (float(truth.occupancy), EXACTLY)}
     mpki = {Metric.LLC_MPKI: (truth.mpki, 0.02)}

@@ -34,7 +34,7 @@ from tools.record_objects import (
 
 @pytest.fixture(params=sorted(PREVIOUS.glob("*.json")), ids=lambda path: path.stem)
 def previous(request: pytest.FixtureRequest) -> dict[str, Object]:
-    """What a previous version wrote, by kind."""
+    """Return the objects that a previous version wrote, by kind."""
     return {each["kind"]: each for each in json.loads(request.param.read_text())}
 
 

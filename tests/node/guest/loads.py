@@ -37,7 +37,7 @@ work()
 
 
 def measure(report: Report, tree: Tree, files: CgroupFiles) -> None:
-    """Tell what busy containers get under ratio 1.50, alone and with many threads, and in a narrow pod."""
+    """Report the CPU of busy containers under ratio 1.50, alone, with many threads, in a narrow pod."""
     with writing(tree, files) as writer:
         writer.reconcile(QuotaOwner.NORMALIZATION, actions(tree, 150))
         with busy_loop(tree, "web/one"):

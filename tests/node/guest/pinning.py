@@ -92,7 +92,7 @@ def process_in(cgroup: Path) -> Iterator[int]:
 
 
 def seen(tree: Tree, running: Mapping[str, int], cycle: Cycle) -> Pins:
-    """Return what there is, read by nothing of corewise, and what the cycle said."""
+    """Return the CPU sets there are, read by nothing of corewise, and the cycle's result."""
     found = {name: _ALLOWED.search(Path(f"/proc/{pid}/status").read_text()) for name, pid in running.items()}
     allowed = {name: match[1] for name, match in found.items() if match}
     shown = {role: tree.file(role, "cpuset.cpus").read_text().strip() for role in tree.cgroups}

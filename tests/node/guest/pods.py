@@ -120,7 +120,7 @@ def make_cgroup(path: str) -> None:
 
 
 def tell_names(report: Report, tree: Tree, files: CgroupFiles) -> None:
-    """Tell how corewise names the cgroups of a tree."""
+    """Report the names that corewise gives to the cgroups of a tree."""
     found = find_pod_cgroups(files, tree.cgroup_root)
     named = {pod: found.pod(uid, QOS[pod]) for pod, uid in UIDS.items()}
     for role, number in CONTAINERS.items():
@@ -130,7 +130,7 @@ def tell_names(report: Report, tree: Tree, files: CgroupFiles) -> None:
 
 
 def actions(tree: Tree, hundredths: int) -> list[WriteQuota]:
-    """Return what normalization asks for, from the pods' specs alone."""
+    """Return the writes that normalization asks for, from the pods' specs alone."""
     return [_action(tree, role, hundredths) for role in tree.cgroups]
 
 

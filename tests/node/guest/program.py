@@ -68,7 +68,7 @@ class RunningPod:
 
 
 def observe(report: Report) -> None:
-    """Tell what the program made of each change, what it reported, and how it ended."""
+    """Report the program's reaction to each change, its reports, and its end."""
     STATE.mkdir()
     with agent_cluster(STATE) as cluster:
         pod = RunningPod(cluster, "web", LIMITS, KUBELETS)
@@ -132,7 +132,7 @@ def _applied(cluster: AgentCluster) -> str:
 
 
 def _reported(cluster: AgentCluster) -> dict[str, object]:
-    """Return what the agent has reported of the machine: its facts, and CPUs and zones as it counts them."""
+    """Return the machine as the agent has reported it: its facts, and CPUs and zones as it counts them."""
     topology = cluster.topology()
     facts = json.loads(topology["metadata"]["annotations"][CPU_BASIC_INFO])
     zones = {

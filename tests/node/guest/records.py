@@ -116,7 +116,7 @@ class Spell(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a busy cgroup used in some spells. A busy machine gives it less than its quota, never more."""
+    """The CPU use of a busy cgroup in some spells. A busy machine gives less than its quota, never more."""
 
     spells: list[Spell]
 
@@ -132,7 +132,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Program(msgspec.Struct, frozen=True):
-    """How the agent ended as a program, and ``corewise agent restore``: exit codes, and bugs in their log."""
+    """The end of the agent program and of ``corewise agent restore``: exit codes, and bugs in their log."""
 
     ended: int
     restored: int

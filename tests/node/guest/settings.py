@@ -22,7 +22,7 @@ STEPS = (("0-1", "0"), ("2-3", "3"), ("1-2", "1-2"))
 
 
 def observe(report: Report, tree: Tree, files: CgroupFiles) -> None:
-    """Tell what a tree's settings are after each step, after a foreign write and after restore."""
+    """Report a tree's settings after each step, after a foreign write and after restore."""
     report.add("settings/before", state(tree, Written()))
     with Journal.open(STATE / "settings", boot=BOOT.read_text().strip(), now=time.time) as journal:
         writer = SettingWriter(files, journal, now=time.time)
@@ -40,7 +40,7 @@ def observe(report: Report, tree: Tree, files: CgroupFiles) -> None:
 
 
 def wanted(tree: Tree, pod: str, one: str) -> list[WriteSetting]:
-    """Return what is to be set; the weight's base is stated, all others are found."""
+    """Return the settings to write; the weight's base is stated, all others are found."""
     return [
         setting(tree.cgroups["web"], Setting.CPUSET, pod),
         setting(tree.cgroups["web/one"], Setting.CPUSET, one),

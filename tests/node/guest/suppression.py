@@ -70,7 +70,7 @@ def _observe_steps(report: Report, layout: Layout) -> None:
 
 
 def _observe_writers(report: Report, layout: Layout) -> None:
-    """Tell what becomes of what somebody else writes, and how often it was counted."""
+    """Report the fate of writes by somebody else, and the number of them that was counted."""
     for name, quota, period in (("max", None, None), ("less", 5_000, None), ("a period", None, 50_000)):
         with _node(layout) as node, node.agent() as agent:
             node.tick(agent, QUIET, SETTLED)
@@ -81,7 +81,7 @@ def _observe_writers(report: Report, layout: Layout) -> None:
 
 
 def _observe_ends(report: Report, layout: Layout, name: str, option: SuppressionSettings) -> None:
-    """Tell what cgroups look like before suppression, in the middle of it, and after it."""
+    """Report the look of cgroups before suppression, in the middle of it, and after it."""
     with _node(layout) as node:
         report.add(f"ends/{name}/kubelet's", node.as_it_is())
         with node.agent(option) as agent:
@@ -98,7 +98,7 @@ def _observe_ends(report: Report, layout: Layout, name: str, option: Suppression
 
 
 def _observe_marked(report: Report, layout: Layout) -> None:
-    """Tell what Option 2 makes of a pod marked offline, without oversubscription, and beside a ratio.
+    """Report the effect of Option 2 on a pod marked offline, without oversubscription, and beside a ratio.
 
     The pod is limited to 8 CPUs by its spec, may burst, and uses all that its quota allows.
     """

@@ -28,7 +28,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def change_ratios(report: Report, tree: Tree, files: CgroupFiles) -> None:
-    """Tell what each ratio, and none, makes of a tree; what a second look writes; what restore leaves."""
+    """Report the effect of each ratio, and of none, on a tree, of a second look, and of restore."""
     with writing(tree, files) as writer:
         for ratio in RATIOS:
             done = writer.reconcile(QuotaOwner.NORMALIZATION, actions(tree, ratio))
@@ -80,7 +80,7 @@ def _halve(tree: Tree, files: CgroupFiles, at: Callable[[Point, str], None]) -> 
 
 
 def meet_faults(report: Report, tree: Tree, files: CgroupFiles) -> None:
-    """Tell what a cgroup that vanishes, and a hierarchy that cannot be written, do to the rest."""
+    """Report the effect of a cgroup that vanishes, and of a hierarchy that cannot be written, on the rest."""
     with writing(tree, files) as writer:
         writer.reconcile(QuotaOwner.NORMALIZATION, actions(tree, 120))
         tiny = tree.file("web/tiny", ".")

@@ -15,7 +15,7 @@ from corewise_lab.run import RunOptions
 
 @pytest.fixture
 def teller(monkeypatch: pytest.MonkeyPatch) -> list[Teller]:
-    """Return where the teller of each run arrives that gets as far as its cluster; none is started."""
+    """Return where the teller of each run arrives that reaches its cluster; none is started."""
     tellers: list[Teller] = []
 
     def run(_options: RunOptions, teller: Teller) -> None:

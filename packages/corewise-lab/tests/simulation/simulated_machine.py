@@ -49,7 +49,7 @@ class SimulatedMachine:
         assert not self.agent.cycle(self.pods).problems
 
     def topology(self) -> NodeResourceTopology:
-        """What the agent reports."""
+        """Return the topology that the agent reports."""
         reading = read_machine(self.root)
         change = topology_change(TopologyReport("n1", "u", reading.cpu, reading.host, ONE), None)
         assert change is not None

@@ -41,7 +41,7 @@ def series(quotas: Sequence[int | None], target: int = 5000, **changed: float) -
         pytest.param(
             [5000, 5000, 5000, 9000], Phase(None, 2, 3, 0, 1, 4000), id="there, and away again at the end"
         ),
-        pytest.param([3000, 7000] * 3, Phase(None, 6, 3, 2000, 5, 4000), id="around it for ever"),
+        pytest.param([3000, 7000] * 3, Phase(None, 6, 3, 2000, 5, 4000), id="around it forever"),
     ],
 )
 def test_a_phase_says_when_the_quota_came_to_its_target_and_whether_it_stayed(

@@ -1,4 +1,4 @@
-"""Contention: latency rises with used bandwidth, cache is shared by traffic, nobody gets what is not."""
+"""Contention: latency rises with used bandwidth, cache is shared by traffic, no one gets what is not."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Silent:
 
 
 def homes(states: Mapping[str, MemoryState], kind: str) -> Counter[str]:
-    """How many pods of a type are on each shape of node."""
+    """Return the number of pods of a type on each shape of node."""
     found: Counter[str] = Counter()
     for node, state in states.items():
         found[node.split("-")[0]] += len(state.slowdowns.get(kind, ()))

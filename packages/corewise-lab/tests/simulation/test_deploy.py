@@ -189,7 +189,7 @@ class Grant:
 
 
 def grants() -> Iterator[Grant]:
-    """What the roles grant, taken apart."""
+    """Yield the grants of the roles, one by one."""
     for manifest in MANIFESTS:
         if manifest["kind"] in {"Role", "ClusterRole"}:
             namespace = manifest["metadata"].get("namespace", "")

@@ -1,4 +1,4 @@
-"""The tree of cgroups: shares by weight level by level, nobody above a cap, no CPU idle while wanted."""
+"""The tree of cgroups: shares by weight level by level, no one above a cap, no CPU idle while wanted."""
 
 from __future__ import annotations
 

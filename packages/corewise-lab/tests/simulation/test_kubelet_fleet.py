@@ -77,7 +77,7 @@ async def cluster_of(
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(90):
-        while not condition():  # noqa: ASYNC110 - the caches tell nobody
+        while not condition():  # noqa: ASYNC110 - the caches tell no one
             await asyncio.sleep(0.01)
 
 

@@ -57,7 +57,7 @@ async def cluster(folder: Path) -> AsyncIterator[LocalCluster]:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(120):
-        while not condition():  # noqa: ASYNC110 - the caches tell nobody
+        while not condition():  # noqa: ASYNC110 - the caches tell no one
             await asyncio.sleep(0.05)
 
 
@@ -146,7 +146,7 @@ async def test_an_offline_pod_of_a_user_is_scheduled_by_what_is_offered_and_the_
     async with cluster(tmp_path) as made:
         groups = {pod.metadata.name: pod.spec.node_name for pod in made.pods if is_offline(pod)}
         assert sorted(groups.values()) == ["labelled-0", "labelled-0", "plain-0", "plain-0"]
-        assert made.scheduler.pending == 0, "nobody offers batch CPU yet, and the pods of the groups run"
+        assert made.scheduler.pending == 0, "no one offers batch CPU yet, and the pods of the groups run"
         await made.turn_on()
         await made.agents_done()
         async with running(made.simulations.run):

@@ -72,7 +72,7 @@ class Autoscaler:
         return {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
 
     async def wants(self, young: Collection[str] = ()) -> int:
-        """Return how many machines are to be bought now. ``young``: Nodes that became Ready a moment ago."""
+        """Return the number of machines to buy now. ``young``: Nodes that became Ready a moment ago."""
         nodes = await self._world.client.list(PLAIN_NODES)
         started = [each for each in nodes if not _is_starting(each)]
         grown = [each for each in started if each["metadata"]["name"] not in young]
@@ -220,7 +220,7 @@ CAPACITY = {f"{AWS}cpu": "12"}
 async def test_a_group_of_0_nodes_buys_the_right_number_only_if_its_template_is_amplified(
     world: World, stated: dict[str, str], pods: tuple[str, ...], bought: int, surplus: int
 ) -> None:
-    """What is bought in excess can go once its nodes are amplified: Karpenter's consolidation finds that."""
+    """Surplus machines can go once their nodes are amplified: Karpenter's consolidation finds that."""
     autoscaler = Autoscaler(world, **stated)
     await wait(world, *pods)
     assert await autoscaler.wants() == bought

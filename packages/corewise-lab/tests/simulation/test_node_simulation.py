@@ -107,7 +107,7 @@ def test_the_agent_is_called_after_each_interval_and_obeyed_in_the_next_step(nod
 
     simulation = node.simulation(agent)
     simulation.advance(10)
-    assert simulation.account.offline == pytest.approx(60), "nobody had bounded anything yet"
+    assert simulation.account.offline == pytest.approx(60), "no one had bounded anything yet"
     simulation.begin_account()
     simulation.advance(25)
     assert times == [10.0, 20.0, 30.0]

@@ -64,7 +64,7 @@ class MovedClock:
 
 
 def idle_offers(clock: MovedClock) -> Callable[[], Tick]:
-    """Return what the agent of an idle node computes each interval: usage varies by a hundredth of a CPU."""
+    """Return the computation of an idle node's agent: usage varies by a hundredth of a CPU each interval."""
     history, measured, settings = OfferHistory(), SampleHistory(), OversubscriptionSettings()
 
     def look() -> Tick:

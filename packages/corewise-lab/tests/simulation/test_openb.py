@@ -1,4 +1,4 @@
-"""The openb trace: what is loaded of it, where pods go, and how a malformed file is told of."""
+"""The openb trace: what is loaded of it, where pods go, and how a malformed file is reported."""
 
 from __future__ import annotations
 

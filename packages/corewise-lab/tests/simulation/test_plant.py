@@ -23,7 +23,7 @@ def machine(*, web_quota: float = math.inf, be_quota: float = math.inf, be_weigh
 
 
 def compute(tree: Tree, web: float, batch: float, threads: ThreadSpeeds = THREADS) -> float:
-    """What web does in compute."""
+    """Return the compute of web."""
     return at(tree, web, batch, threads).compute[tree.index["web"]]
 
 

@@ -62,7 +62,7 @@ def last(run: Series) -> Sample:
 
 
 def idle_share(run: Series) -> float:
-    """What offline pods got of what online pods left, in the end."""
+    """Return the share of CPU that offline pods got, of the CPU that online pods left, in the end."""
     end = last(run)
     return end.offline / (run.cpus - end.online_wanted)
 

@@ -1,4 +1,4 @@
-"""The report: what its JSON holds, and that numbers nobody measured are null and never made up."""
+"""The report: what its JSON holds, and that numbers no one measured are null and never made up."""
 
 from __future__ import annotations
 

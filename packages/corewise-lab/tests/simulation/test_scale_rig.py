@@ -49,7 +49,7 @@ async def test_the_rig_runs_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             async with asyncio.timeout(60), made.churning():
                 await made.lose_watch()
                 await made.restart(made.of(SCHEDULER)[0])
-                while made.replaced < REPLACED:  # noqa: ASYNC110 - it is counted, and nobody says when
+                while made.replaced < REPLACED:  # noqa: ASYNC110 - it is counted, and no one says when
                     await asyncio.sleep(0.1)
             made.churn_rate = CHURN / 100
             async with asyncio.timeout(20), made.churning():  # its next replacement is due in 100 minutes
@@ -179,7 +179,7 @@ def test_a_new_leader_does_more_and_leaks_nothing() -> None:
 
 
 def hour(readings: dict[str, list[Reading]], replaced: int = 6_000) -> list[str]:
-    """Return what is wrong with a soak of an hour at 1,000 nodes with these readings of its second half."""
+    """Return the problems of a soak of an hour at 1,000 nodes with these readings of its second half."""
     result = SoakResult(1_000, 10_000, 3600.0, ended=1795.0, readings=readings)
     result.counts["pods replaced"] = replaced
     judge_all(result)

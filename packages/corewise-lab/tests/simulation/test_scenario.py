@@ -1,4 +1,4 @@
-"""Scenarios: what the packaged ones hold, how they scale, and how a bad one is told of."""
+"""Scenarios: what the packaged ones hold, how they scale, and how a bad one is reported."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_pod_that_is_changed_while_it_is_tried_is_tried_once_more() -> None:
     queue.add("a", 0)
     assert queue.take(0.0) == "a"
     queue.add("a", 0)
-    assert queue.take(0.0) is None, "nobody is in two hands"
+    assert queue.take(0.0) is None, "no one is in two hands"
     queue.refused("a")
     assert taken(queue, 0.0) == ["a"]
 

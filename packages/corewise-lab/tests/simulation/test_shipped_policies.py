@@ -1,8 +1,8 @@
 """The admission policies under deploy/policies, evaluated: every way to write what only corewise may write.
 
 =====================================  ==========================================================
-who may write resource-status          corewise's scheduler, which binds; nobody else, in no way
-who may resize a pod that owns CPUs    nobody, but for memory
+who may write resource-status          corewise's scheduler, which binds; no one else, in no way
+who may resize a pod that owns CPUs    no one, but for memory
 where SYSTEM and LSE pods may be       kube-system, as agents and scheduler have it
 what an agent may write                Node and NodeResourceTopology of the node its token names,
                                        but not the ledger of owned CPUs on that Node

@@ -46,7 +46,7 @@ async def amplified(folder: Path) -> AsyncIterator[LocalCluster]:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(120):
-        while not condition():  # noqa: ASYNC110 - the caches tell nobody
+        while not condition():  # noqa: ASYNC110 - the caches tell no one
             await asyncio.sleep(0.02)
 
 

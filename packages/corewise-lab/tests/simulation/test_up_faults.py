@@ -47,7 +47,7 @@ class Listener:
 
 
 async def failure(folder: Path) -> str:
-    """What ends a run of two nodes."""
+    """Return the message that ends a run of two nodes."""
     plan = load_scenario(BUILTIN).plan(2)
     with pytest.raises(ClusterError) as ended:
         async with asyncio.timeout(WITHIN):

@@ -93,13 +93,13 @@ class World:
         return self._read[1]
 
     def on_kill(self) -> None:
-        """What the kernel does with a process that is killed."""
+        """Do as the kernel does with a process that is killed."""
 
     def end(self) -> None:
         """End what was started for it."""
 
     def forget(self) -> None:
-        """Have the files read anew."""
+        """Have the files read again."""
         self._read = None
 
     def scheduler(self, client: PlacementClient | None = None) -> GuestScheduler:
@@ -107,7 +107,7 @@ class World:
         return GuestScheduler(offers, self.hosts, scores=self.scores)
 
     def held(self, name: str) -> Mapping[str, int]:
-        """What all guests hold of a host, as Placement has it; without what nobody holds."""
+        """Return the amounts that all guests hold of a host, as Placement has it; without amounts of 0."""
         usages = self.client.usages(self.providers[name])
         return MappingProxyType({each: amount for each, amount in usages.items() if amount})
 

@@ -117,7 +117,7 @@ def looked(
 
 
 def scheduled(host: Host, *cpus: int) -> GuestRecord:
-    """A guest as the scheduler has entered it: its domain has not been seen."""
+    """A guest as the scheduler has entered it: its domain is yet unseen."""
     made = record_of_domain(domain(1, pins(*cpus)), host)
     return replace(made, applied=False, resources={"PCPU": len(cpus)}, provider="p", flavor="f")
 

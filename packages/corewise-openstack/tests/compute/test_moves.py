@@ -58,7 +58,7 @@ class Stage:
         return GuestMover(offers, self.world.hosts, **more)
 
     def held(self, uuid: str) -> Mapping[str, Mapping[str, int]]:
-        """What a consumer holds: host -> class -> amount."""
+        """Return a consumer's allocations: host -> class -> amount."""
         names = {provider: name for name, provider in self.world.providers.items()}
         consumer = self.world.client.consumer(uuid)
         return {} if consumer is None else {names[each]: held for each, held in consumer.allocations.items()}
@@ -67,7 +67,7 @@ class Stage:
         return {name: sorted(host.guests()) for name, host in self.world.hosts.known.items()}
 
     def check(self) -> None:
-        """What holds at every moment."""
+        """Check the invariants of every moment."""
         assert self.held(GUEST), "the guest has no claim"
         for name, host in self.world.hosts.known.items():
             guests = host.guests()
@@ -78,7 +78,7 @@ class Stage:
             assert self.held(GUEST).keys() <= {name for name, each in self.entries().items() if each}
 
     def check_agreement(self) -> None:
-        """What holds at rest: each entry holds in Placement what its ledger says."""
+        """Check the invariants at rest: each entry holds in Placement what its ledger says."""
         for name, host in self.world.hosts.known.items():
             for uuid, record in host.guests().items():
                 assert record.state is GuestState.HELD

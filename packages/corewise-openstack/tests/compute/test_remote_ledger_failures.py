@@ -214,7 +214,7 @@ class _Other(BaseHTTPRequestHandler):
             threading.Event().wait(1)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nobody reads it."""
+        """No one reads it."""
 
 
 @contextmanager
@@ -313,8 +313,8 @@ FALSE: dict[str, tuple[dict[str, Any], str]] = {
         {"cpus": {"nodes": [{"dedicated": {"cpus": [0, 1, 2]}}]}},
         "contradict each other",
     ),
-    "a huge number": ({"cpus": {"vcpus": 10**15}}, "is not from 1 to 8192"),
-    "a realtime CPU that it has not": ({"cpus": {"realtime": {"cpus": [2]}}}, "contradict each other"),
+    "a huge number": ({"cpus": {"vcpus": 10**15}}, "is not between 1 and 8192"),
+    "a realtime CPU that it does not have": ({"cpus": {"realtime": {"cpus": [2]}}}, "contradict each other"),
 }
 
 

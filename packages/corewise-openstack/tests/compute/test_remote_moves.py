@@ -190,20 +190,20 @@ def test_who_has_no_lock_records_nothing_and_who_loses_it_is_told(stage: Stage) 
 
 
 IMPOSSIBLE: list[tuple[tuple[str | int, ...], object, str]] = [
-    (("cells", 0, "pins", "0"), 10**9, "CPU 1000000000 is not from 0 to 8191"),
-    (("cells", 0, "pins", "0"), 8192, "CPU 8192 is not from 0 to 8191"),
-    (("cells", 0, "pins", "0"), -1, "CPU -1 is not from 0 to 8191"),
-    (("cells", 0, "pins", "0"), 2**63, f"CPU {2**63} is not from 0 to 8191"),
-    (("cells", 0, "pins", "8192"), 0, "guest CPU 8192 is not from 0 to 8191"),
-    (("cells", 0, "floating"), [-1], "guest CPU -1 is not from 0 to 8191"),
-    (("cells", 0, "node"), -1, "NUMA node -1 is not from 0 to 8191"),
-    (("cells", 0, "memory_mb"), 2**31, f"memory_mb {2**31} is not from 0 to {2**31 - 1}"),
-    (("emulator",), 10**9, "CPU of its emulator threads 1000000000 is not from 0 to 8191"),
-    (("withheld",), [8192], "withheld CPU 8192 is not from 0 to 8191"),
-    (("realtime",), [2**63], f"realtime guest CPU {2**63} is not from 0 to 8191"),
-    (("vcpus",), 10**9, "vcpus 1000000000 is not from 1 to 8192"),
-    (("resources", "PCPU"), 2**70, f"amount {2**70} is not from 0 to {2**31 - 1}"),
-    (("move", "after", "p"), {"PCPU": -1}, f"amount -1 is not from 0 to {2**31 - 1}"),
+    (("cells", 0, "pins", "0"), 10**9, "CPU 1000000000 is not between 0 and 8191"),
+    (("cells", 0, "pins", "0"), 8192, "CPU 8192 is not between 0 and 8191"),
+    (("cells", 0, "pins", "0"), -1, "CPU -1 is not between 0 and 8191"),
+    (("cells", 0, "pins", "0"), 2**63, f"CPU {2**63} is not between 0 and 8191"),
+    (("cells", 0, "pins", "8192"), 0, "guest CPU 8192 is not between 0 and 8191"),
+    (("cells", 0, "floating"), [-1], "guest CPU -1 is not between 0 and 8191"),
+    (("cells", 0, "node"), -1, "NUMA node -1 is not between 0 and 8191"),
+    (("cells", 0, "memory_mb"), 2**31, f"memory_mb {2**31} is not between 0 and {2**31 - 1}"),
+    (("emulator",), 10**9, "CPU of its emulator threads 1000000000 is not between 0 and 8191"),
+    (("withheld",), [8192], "withheld CPU 8192 is not between 0 and 8191"),
+    (("realtime",), [2**63], f"realtime guest CPU {2**63} is not between 0 and 8191"),
+    (("vcpus",), 10**9, "vcpus 1000000000 is not between 1 and 8192"),
+    (("resources", "PCPU"), 2**70, f"amount {2**70} is not between 0 and {2**31 - 1}"),
+    (("move", "after", "p"), {"PCPU": -1}, f"amount -1 is not between 0 and {2**31 - 1}"),
 ]
 
 
@@ -227,7 +227,7 @@ def test_a_number_that_no_machine_has_is_refused_by_its_name(stage: Stage) -> No
 
 def test_a_claim_of_more_cpus_than_machines_have_is_refused(stage: Stage) -> None:
     claim = GuestClaim(guest(9), GuestCPUs(10**9), {"": {"VCPU": 1}})
-    with pytest.raises(AgentFailed, match="vcpus 1000000000 is not from 1 to 8192"):
+    with pytest.raises(AgentFailed, match="vcpus 1000000000 is not between 1 and 8192"):
         far_world(stage).agent("a").take(claim)
 
 

@@ -207,7 +207,7 @@ def changed(**changes: Any) -> Any:
         (AGGREGATES, ("--zone", "eats"), 'no aggregate has availability zone eats: did you mean "east"?'),
         (AGGREGATES, ("--aggregate", "ownd"), 'no aggregate is called ownd: did you mean "owned"?'),
         ([*AGGREGATES, AGGREGATES[0]], ("--aggregate", "owned"), "2 aggregates are called owned"),
-        (changed(UUID=None), (), "has no uuid, and Placement knows an aggregate by it"),
+        (changed(UUID=None), (), "has no uuid, and Placement identifies an aggregate by it"),
         (changed(Name=None), (), "has no name"),
         (changed(Hosts="a"), (), "must be a list"),
         (changed(Properties=["pinned=true"]), (), "must be"),
@@ -247,7 +247,7 @@ def test_without_a_file_only_placement_and_uuids_can_be_asked(zones: list[str], 
     found = run(*command, *zones, "--aggregate", guest(502), "-o", "json")
     assert found.exception is None, found.exception
     assert json.loads(found.stdout)["host"] == "c"
-    assert "no host aggregate is looked for: name a file of them with --aggregates" in found.stderr
+    assert "host aggregates are not considered: name a file of them with --aggregates" in found.stderr
     for options, said in (
         ([*zones, "--zone", "east"], "add --aggregates FILE"),
         ([*zones, "--aggregate", "owned"], "'owned' is not a UUID"),

@@ -1,6 +1,6 @@
 """Which CPUs a guest of a compute host gets.
 
-Host H: 2 NUMA nodes x 6 cores x 2 threads, siblings neighbours: node 0 has CPUs 0-11, node 1 has 12-23; all
+Host H: 2 NUMA nodes x 6 cores x 2 threads, siblings neighbors: node 0 has CPUs 0-11, node 1 has 12-23; all
 are dedicated but those of the last core of each node, 10-11 and 22-23, which are shared. 4096 MiB a node.
 """
 

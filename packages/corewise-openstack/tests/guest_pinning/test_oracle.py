@@ -1,7 +1,7 @@
 """Guests fit if and only if some legal way exists: held against an oracle that tries every way.
 
 Legal is: each guest node within one host node, no two within the same; every dedicated guest CPU and the
-emulator on a dedicated host CPU that nobody holds, each on another; memory and shared CPUs are there; and by
+emulator on a dedicated host CPU that no one holds, each on another; memory and shared CPUs are there; and by
 policy
 
     require  every core gives 0 or at least 2 CPUs to a guest node; if its count is odd, one core may give 1

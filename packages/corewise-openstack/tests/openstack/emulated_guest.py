@@ -42,7 +42,7 @@ GUEST = f"""
 
 
 def main(directory: str, wanted: dict[str, Any]) -> None:
-    """Start the guest, give it its CPUs, start it anew, take them back; look each time."""
+    """Start the guest, give it its CPUs, restart it, take them back; look each time."""
     folder = Path(directory)
     uri = loaded(folder)
     ledger = _ledger(folder, {int(vcpu): cpu for vcpu, cpu in wanted["vcpus"].items()}, wanted["emulator"])

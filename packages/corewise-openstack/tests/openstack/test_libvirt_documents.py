@@ -21,7 +21,7 @@ GIB = 2**30
 def machine(
     nodes: int = 2, cores: int = 2, threads: int = 2, offline: Sequence[int] = (), banks: bool = True
 ) -> str:
-    """Capabilities of a host: a core's threads have numbers side by side, core_id begins anew in a socket."""
+    """Capabilities of a host: a core's threads have numbers side by side, core_id restarts in each socket."""
     cells, found = [], []
     for node in range(nodes):
         first = node * cores * threads

@@ -40,7 +40,7 @@ def answering(status: int, body: bytes) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Nobody reads it."""
+            """No one reads it."""
 
     return Handler
 
@@ -91,7 +91,7 @@ def test_an_answer_that_is_cut_off_is_placement_down() -> None:
             self.wfile.write(b'{"versions": [')
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Nobody reads it."""
+            """No one reads it."""
 
     with running_server(Cut) as endpoint, pytest.raises(PlacementDown):
         endpoint_client(endpoint).providers()

@@ -1,4 +1,4 @@
-"""A reshape on the real Placement: one request, decided anew after a conflict, and all or nothing."""
+"""A reshape on the real Placement: one request, decided again after a conflict, and all or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read, decide, write on the real Placement while others write too: decided anew, bounded, all or nothing."""
+"""Read, decide, write on the real Placement while others write too: repeated, bounded, all or nothing."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_decision_that_wants_ever_more_writes_is_a_bug(placement: PlacementCli
     def restless(read: Provider) -> ProviderWrite:
         return WriteTraits(read.uuid, read.generation, frozenset(), WHY, "always")
 
-    with pytest.raises(RuntimeError, match="wants ever more writes"):
+    with pytest.raises(RuntimeError, match="writes did not converge"):
         keep_provider(placement, provider.uuid, restless)
 
 

@@ -7,7 +7,7 @@ from corewise_openstack.tracking import HostFacts
 
 
 def topology(cores: int = 24, threads: int = 2, nodes: int = 2) -> Topology:
-    """Return a machine whose siblings are neighbours: core 0 has CPUs 0 and 1."""
+    """Return a machine whose siblings are neighbors: core 0 has CPUs 0 and 1."""
     return Topology(
         tuple(
             Thread(core * threads + thread, core, core * nodes // cores, core * nodes // cores, 0)

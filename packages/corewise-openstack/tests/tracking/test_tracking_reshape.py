@@ -1,6 +1,6 @@
 """The upgrade of a host: who is given PCPU instead of VCPU.
 
-The host is the document's: 24 cores of two neighbouring threads, dedicated 2-17, shared 18-47.
+The host is the document's: 24 cores of two neighboring threads, dedicated 2-17, shared 18-47.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class OfflineNode:
         return self.now
 
     def quota(self) -> Bandwidth:
-        """What the BestEffort cgroup has."""
+        """The bandwidth of the BestEffort cgroup."""
         return read_bandwidth(self.machine.files, self.slice)
 
     def write(self, quota: int | None, cgroup: str = "") -> None:

@@ -74,7 +74,7 @@ class Scene:
 
     @property
     def report(self) -> ResctrlReport:
-        """What the agent would show on the Node."""
+        """Return the report that the agent would show on the Node."""
         tick = self.tick()
         assert tick.report is not None
         assert tick.report.resctrl is not None

@@ -76,7 +76,7 @@ async def test_nothing_is_divided_before_the_ratio_is_known_or_without_one(hooke
 
 @pytest.mark.parametrize("version", Version)
 async def test_a_pod_that_owns_cpus_keeps_its_quota(tmp_path: Path, version: Version) -> None:
-    """A claim counts from the sandbox on; one that is refused, or none, exempts nobody."""
+    """A claim counts from the sandbox on; one that is refused, or none, exempts no pod."""
     node = PinNode(tmp_path, version)
     node.ratio(150)
     hook = RuntimeHook(node.local, list, Exposition(METRICS), lambda: None)

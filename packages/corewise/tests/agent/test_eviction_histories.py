@@ -224,7 +224,7 @@ def test_no_answer_makes_a_wrong_pod_go(operations: list[tuple[str, Any]]) -> No
     before = len(world.deleted)
     for _ in range(0, int(GONE_WITHIN + REFUSED_FOR + 2 * SETTINGS.cooldown_seconds), INTERVAL):
         world.sample(SHORT)
-    assert not able or len(world.deleted) > before, "nobody goes although all is well"
+    assert not able or len(world.deleted) > before, "no one goes although all is well"
 
 
 @pytest.mark.parametrize(("error", "result"), ANSWERS.values(), ids=ANSWERS)

@@ -3,10 +3,10 @@
 | resctrl | memory controllers | the total is from |
 |---|---|---|
 | monitors bandwidth | | resctrl |
-| monitors, no value just now | | nobody, and the next value has it all |
+| monitors, no value just now | | no one, and the next value has it all |
 | not mounted, or no event | counted | memory controllers |
-| not mounted, or no event | not permitted | nobody: PerfNotPermitted |
-| not mounted, or no event | none | nobody: what resctrl said |
+| not mounted, or no event | not permitted | no one: PerfNotPermitted |
+| not mounted, or no event | none | no one: what resctrl said |
 """
 
 from __future__ import annotations

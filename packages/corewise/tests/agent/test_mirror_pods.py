@@ -1,4 +1,4 @@
-"""Whose a cgroup is: nobody who may create pods has the agent write into the cgroups of another pod.
+"""Whose a cgroup is: no one who may create pods has the agent write into the cgroups of another pod.
 
 A static pod's cgroup goes by the UID that its mirror in the API states, in an annotation that anybody may
 write. ``attack`` states a victim's UID in all ways but kubelet's; a rival states a static pod's UID as

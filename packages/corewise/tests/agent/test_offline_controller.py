@@ -167,7 +167,7 @@ def test_half_way_between_two_samples_nothing_grows_and_nothing_is_remembered(ke
     kept.suppression = STEPPED
     kept.tick(5, online=0)
     high = kept.node.quota().quota
-    assert kept.halfway(online=16_000) == high, "the reading of before is forgotten: a sample needs two"
+    assert kept.halfway(online=16_000) == high, "the earlier reading is forgotten: a sample needs two"
 
 
 def test_a_busy_node_leaves_the_floor_and_never_max_or_nothing(kept: Kept) -> None:

@@ -2,7 +2,7 @@
 values.
 
 A history is any sequence of ticks under any load, changes of mode, label and ratio, pods that come and go,
-writes of others to what is bounded, a best-effort cgroup that is removed and made anew, restarts, and deaths
+writes of others to what is bounded, a best-effort cgroup that is removed and recreated, restarts, and deaths
 of the agent between any two writes, to a cgroup or to the journal.
 """
 
@@ -185,14 +185,14 @@ class History:
         self.pods[pod.name] = pod
 
     def on_slice(self, _value: None) -> None:
-        """kubelet starts anew: no pods, and a cgroup without a quota."""
+        """kubelet restarts: no pods, and a cgroup without a quota."""
         self.stored.remove(self.slice)
         self.pods.clear()
         self._tick()
         self.stored.make(self.slice)
 
     def on_foreign(self, value: tuple[int, int | None]) -> None:
-        """Somebody else changes what is bounded, as far as the kernel lets him."""
+        """Somebody else changes what is bounded within what the kernel allows."""
         number, wanted = value
         found = self.local.cgroups.found
         held = (
@@ -214,7 +214,7 @@ class History:
         self._check_problems(self.controller.tick(self.now, self.now, list(self.pods.values())))
         if self.suppression is not None and self.slice in self.stored.contents:
             quota = self.quota(self.slice)
-            assert quota is None or 1_000 <= quota <= CPUS * 100, "nobody else's quota outlives a tick"
+            assert quota is None or 1_000 <= quota <= CPUS * 100, "no one else's quota outlives a tick"
 
     def _check_problems(self, tick: Tick) -> None:
         missing = self.slice not in self.stored.contents
@@ -229,7 +229,7 @@ class History:
         }
 
     def asked_for(self) -> dict[str, int | None]:
-        """What cgroups have if nothing but the pods' own limits counts."""
+        """Return the quotas of cgroups if only the pods' own limits count."""
         expected: dict[str, int | None] = {self.slice: None}
         for pod in self.pods.values():
             for cgroup, limit in zip(self.cgroups(pod), LIMITS[pod.metadata.name], strict=True):

@@ -239,7 +239,7 @@ def test_busy_offline_pods_get_no_more_than_the_quota(world: StatedNode) -> None
 
 
 def test_busy_offline_pods_share_a_cpu_by_what_they_request(world: StatedNode) -> None:
-    """Requested are 8 and 2 CPUs: 4 to 1, if nobody else were on that CPU at all."""
+    """Requested are 8 and 2 CPUs: 4 to 1, if no one else were on that CPU at all."""
     big, small = (world.tree.pod(pod) for pod in world.offline)
     with Crew() as crew, world.agent() as agent:
         world.tick(agent, QUIET, 20)

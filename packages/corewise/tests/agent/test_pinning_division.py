@@ -8,8 +8,8 @@
 | 0-3, 3-5, 4-5                     | first and third   | nothing of a refused claim is held  |
 | 6-8 of 8 CPUs                     | none              | whole claims only                   |
 | 0-1, of which 0 is reserved       | none              | reserved CPUs stay shared           |
-| 6-7, of which 7 is offline        | runs on 6         | nobody gets 7                       |
-| 7, which is offline               | owns, and shares  | nobody gets 7                       |
+| 6-7, of which 7 is offline        | runs on 6         | no one gets 7                       |
+| 7, which is offline               | owns, and shares  | no one gets 7                       |
 | garbage                           | none              | shares                              |
 | 0-7                               | none              | some CPUs always stay shared        |
 | 0-3 of QoS class LS, SYSTEM, none | none              | shares                              |

@@ -1,7 +1,7 @@
 """Whatever happens to a node: no CPU has two owners, everybody runs where they should, and all comes back.
 
 A history is any sequence of: pods that come with and without claims, good and bad ones, that change their
-claim or go, containers that start anew, CPUs that go offline and come back, ratios, restarts of the agent and
+claim or go, containers that restart, CPUs that go offline and come back, ratios, restarts of the agent and
 its death before or after any write. After each step that the agent lives through, every pod has what a plain
 reading of the claims gives it; a second cycle writes nothing. In the end, whether the pods give up their CPUs
 or the journal is undone, the tree is kubelet's: CPU sets and quotas.
@@ -117,7 +117,7 @@ class History:
             assert self.node.local.pins.division.owned & self.online | shared == self.online
 
     def owned(self) -> Mapping[str, CPUSet]:
-        """Who owns what by a plain reading of the claims, and by who owned it before."""
+        """Return the CPUs of each owner by a plain reading of the claims, and of who owned them before."""
         owned: dict[str, CPUSet] = {}
         everything = CPUSet.parse("0-7")
         wanted = {

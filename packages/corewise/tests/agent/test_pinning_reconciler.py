@@ -144,7 +144,7 @@ def test_a_refused_claim_is_fulfilled_when_the_earlier_one_goes(node: PinNode) -
 
 
 def test_the_quotas_of_owners_alone_are_lifted(node: PinNode) -> None:
-    """The label LSR exempts nobody: what exempts is the claim, from the first look on and while it counts."""
+    """The label LSR exempts no pod: the claim does, from the first look on and while it counts."""
     rival = pin_pod("rival", claim("3-5"), bound="03", qos="Guaranteed")
     idle = relabelled(pin_pod("idle", bound="04", qos="Guaranteed"), {QOS_CLASS: "LSR"})
     node.start(rival, idle)

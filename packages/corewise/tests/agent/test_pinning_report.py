@@ -35,7 +35,7 @@ def report(tmp_path: Path) -> TopologyReport:
 
 
 def told(report: TopologyReport, existing: dict[str, str] | None = None) -> dict[str, Any]:
-    """What is written into an object with these annotations; into a new one without."""
+    """Return the annotations written into an object that has these; into a new one without."""
     object_ = None if existing is None else {"metadata": {"annotations": existing}}
     change = topology_change(report, object_)
     return change.body["metadata"].get("annotations", {}) if change else {}

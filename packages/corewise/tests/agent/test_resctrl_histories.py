@@ -2,7 +2,7 @@
 
 A history is any sequence of ticks, changes of settings and label, pods and tasks that come, fork and go (also
 while they are moved), groups of others, a group that somebody changes or removes, ways that others have to
-themselves, caches that come online and go, resctrl mounted anew, refused writes, restarts, and deaths of the
+themselves, caches that come online and go, resctrl mounted again, refused writes, restarts, and deaths of the
 agent between any two writes.
 """
 
@@ -42,7 +42,7 @@ CACHE = st.integers(0, 1)
 FAULTS = {
     "change": "write by somebody else",
     "vanish": "group removed",
-    "mount": "mounted anew",
+    "mount": "mounted again",
     "refuse": "refused write",
     "restart": "restart",
 }
@@ -154,7 +154,7 @@ class History:
         self.foreign = set(self.kernel.groups() - {GROUP})
 
     def on_change(self, value: tuple[int, int]) -> None:
-        """Somebody else writes our group's schemata, as far as the kernel lets him."""
+        """Somebody else writes our group's schemata within what the kernel allows."""
         cache, mask = value
         for resource in self.kernel.schemata.get(GROUP, {}):
             if resource != "MB" and cache in self.kernel.domains:

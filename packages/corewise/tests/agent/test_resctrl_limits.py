@@ -180,7 +180,7 @@ def test_after_a_kill_at_any_point_the_next_agent_goes_on_or_undoes(
 
 
 def test_no_kill_makes_an_old_offer_count(tmp_path: Path) -> None:
-    """Resctrl is mounted anew, another way, and the agent dies while it makes its group again."""
+    """Resctrl is mounted again, another way, and the agent dies while it makes its group again."""
     for deadly in count():
         scene = Scene(tmp_path / str(deadly))
         scene.start(JOB, 10)

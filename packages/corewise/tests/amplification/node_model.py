@@ -174,7 +174,7 @@ def _admitted(world: World, new: Cells, *, by_kubelet: bool) -> tuple[Cells, dic
         assert not verdict.annotations
     notes = edited(world.notes, verdict.annotations)
     stored = amounts(tuple(final))
-    # A webhook behind the policy has nothing left to do in this write, and nobody in the next.
+    # A webhook behind the policy has nothing left to do in this write, and no one in the next.
     behind = StatusWrite(stored, amounts(world.status), notes, by_kubelet, generation)
     assert decide_status(behind).changes_nothing, (write, verdict, decide_status(behind))
     again = StatusWrite(stored, stored, notes, by_kubelet, notes.get(names.RECORD_GENERATION, ""))
@@ -183,7 +183,7 @@ def _admitted(world: World, new: Cells, *, by_kubelet: bool) -> tuple[Cells, dic
 
 
 def _protected(world: World) -> set[int]:
-    """Return the cells that nobody but the kubelet can state, because they are or may be amplified."""
+    """Return the cells that no one but the kubelet can state, because they are or may be amplified."""
     stated = read_node(world.notes)
     return {
         i
@@ -416,7 +416,7 @@ def check_rest(world: World, *, agent: bool) -> None:
 
 
 def folded(cell: int, raw: int, ratio: Ratio, owned: int) -> int:
-    """Return what is offered of a raw amount while pods own so many milli-CPU."""
+    """Return the offered part of a raw amount while pods own so many milli-CPU."""
     fold = -(-owned * (ratio.hundredths - 100) // 100) if CELLS[cell] == ("allocatable", "cpu") else 0
     return max(0, amplified_count(CELLS[cell][1], raw, ratio) - fold)
 

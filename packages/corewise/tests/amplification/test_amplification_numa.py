@@ -98,7 +98,7 @@ def test_a_cpuset_pods_own_request_counts_amplified_in_its_zone() -> None:
 
 
 def hints(resource: Plain) -> list[tuple[frozenset[int], bool]]:
-    """What kubelet's managers offer: every set with room, preferred if of the smallest possible size."""
+    """Return the offers of kubelet's managers: every set with room, preferred if of the smallest size."""
     allocatable, free, needed = resource
     sets = [frozenset(members(mask)) for mask in range(1, 1 << len(free))]
     possible = [len(each) for each in sets if sum(allocatable[zone] for zone in each) >= needed]

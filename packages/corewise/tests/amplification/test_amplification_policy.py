@@ -290,7 +290,7 @@ def test_policy_and_webhook_make_the_same_of_every_write(part: int, number: int,
 
 
 def patched(document: dict[str, Any], new: dict[str, Any], old: dict[str, Any], user: str) -> dict[str, Any]:
-    """Return what a policy stores of a write."""
+    """Return the object that a policy stores for a write."""
     history = History(Random(0), _Program.of(document["spec"]))  # noqa: S311 - a history
     return json_patch(copy.deepcopy(new), history.policy_patch(new, old, user))
 

@@ -10,7 +10,7 @@ Everywhere raw is 8 CPUs, the ratio 2.00 unless said otherwise, so 16 is the amp
     ... after the ratio was removed                                  8, record and raw annotations gone
     recorded, kubelet states 8                                       16, put back
     recorded, kubelet states 10                                      20, record rewritten
-    recorded, kubelet states 16 where 8 is stored                    32: what kubelet sends anew is raw
+    recorded, kubelet states 16 where 8 is stored                    32: what kubelet sends again is raw
     ... which the policy has made of its 8 in this write             16
     recorded, other, new == old != applied                           left, record as it is
     recorded, other, new != old                                      undone, with a finding
@@ -25,7 +25,7 @@ Everywhere raw is 8 CPUs, the ratio 2.00 unless said otherwise, so 16 is the amp
     a ratio that cannot be read                                      left; the other resource goes on
     ... of a resource of which nothing is known                      as sent
     ratio 0.99, 10.01, a string, another resource                    only the good entries count
-    the record contradicts itself, kubelet states the amount anew    2 x new, a new record
+    the record contradicts itself, kubelet states the amount again   2 x new, a new record
     ... any other write                                              left; other amounts go on
     4 CPUs owned                                                     allocatable 16 - 4, capacity 16
     memory                                                           floor in bytes

@@ -1,4 +1,4 @@
-"""``corewise check metrics`` on the command line: what it takes, and what it says where nobody answers."""
+"""``corewise check metrics`` on the command line: what it takes, and what it says where no one answers."""
 
 from __future__ import annotations
 

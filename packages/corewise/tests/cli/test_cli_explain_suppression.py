@@ -62,7 +62,7 @@ CONFIG = {
 
 
 def objects(report: OfflineReport | None = REPORT) -> dict[str, list[dict[str, Any]]]:
-    """Return what a cluster with one node holds, by plural."""
+    """Return the objects of a cluster with one node, by plural."""
     meta = labelled(report)
     meta["labels"]["pool"] = "batch"
     container = {"name": "c", "image": "i"}

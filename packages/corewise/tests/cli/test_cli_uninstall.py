@@ -56,7 +56,7 @@ async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[Wor
 
 
 class Checked:
-    """What one call of the command said."""
+    """The output of one call of the command."""
 
     def __init__(self, result: Result) -> None:
         failure = result.exception if isinstance(result.exception, Failure) else None
@@ -178,7 +178,7 @@ BY_HELM = {"meta.helm.sh/release-name": "mine", "meta.helm.sh/release-namespace"
 
 
 async def steps(world: World) -> list[str]:
-    """Return what the command prints without an option."""
+    """Return the steps that the command prints without an option."""
     with NamedTemporaryFile() as kubeconfig:
         world.server.write_kubeconfig(kubeconfig.name)
         arguments = ["uninstall", "--kubeconfig", kubeconfig.name]

@@ -137,7 +137,7 @@ def test_profiles_and_affinities_are_recovered_from_what_prometheus_has_kept(
     found = parsed.value.profiles["sort"]
     missed = {metric: found.affinity[metric] - value for metric, value in PLANTED.items()}
     assert max(map(abs, missed.values())) <= WITHIN, missed
-    assert found.affinity[Metric.LLC_MPKI] == 50, "nobody exported it: the default"
+    assert found.affinity[Metric.LLC_MPKI] == 50, "no one exported it: the default"
     assert found.profile.cpu == pytest.approx(1000 * USE["cpu"], rel=0.05)
     assert found.profile.memory == pytest.approx(USE["memory"], rel=0.05)
     again = CliRunner().invoke(corewise, ["profile", "--history", str(kept), "-o", "yaml"])

@@ -202,7 +202,7 @@ def test_with_the_charts_role_the_page_lacks_nothing(
 
 
 def printed(kubeconfig: Path, command: str) -> Any:
-    """Return what a command prints with -o json."""
+    """Return the JSON that a command prints with -o json."""
     arguments = [*command.split(), "-o", "json", "--kubeconfig", str(kubeconfig)]
     result = CliRunner().invoke(corewise, arguments)
     assert result.exit_code == 0, result.stderr

@@ -30,7 +30,7 @@ class StoppedClock(SystemClock):
 
 
 def text_of(app: TopApp) -> str:
-    """Return what is on the screen; lines end where their text ends."""
+    """Return the text on the screen; lines end where their text ends."""
     width, height = app.size
     console = Console(width=width, height=height, file=io.StringIO(), record=True, legacy_windows=False)
     console.print(app.screen._compositor.render_update(full=True, screen_stack=app._background_screens))

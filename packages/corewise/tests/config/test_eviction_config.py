@@ -27,7 +27,7 @@ def read(cluster: dict[str, Any], node: dict[str, Any] | None = None) -> Parsed[
 
 
 def told(cluster: dict[str, Any], node: dict[str, Any] | None = None) -> list[str]:
-    """Return what is told of a text; its column is where the member begins that is at fault."""
+    """Return the problems reported for a text; each column is where the member at fault begins."""
     problems = read(cluster, node).problems
     assert all(each.line == 1 and each.column > len('{"clusterStrategy": {') for each in problems)
     return [

@@ -7,7 +7,7 @@ honored in part                         its place   one that is not    yes
 known and not read                      its place   any                yes
 unknown, of one of the domains          anywhere    any                yes
 unknown key of one of their ConfigMaps  anywhere                       yes
-of nobody's domain                      anywhere    any                no
+of no one's domain                      anywhere    any                no
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from corewise.config.json_text import BROKEN, DEEPEST, Items, Located, Members, 
 
 
 def plain(located: Located) -> object:
-    """Return what the standard library would."""
+    """Return the value that the standard library would return."""
     match located.value:
         case Members() as members:
             return {member.key: plain(member.value) for member in members}

@@ -39,7 +39,7 @@ LABELS = st.dictionaries(KEYS, st.sampled_from("xyz"))
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions are called, of Python and of C."""
+    """Return the number of functions called, of Python and of C."""
     count = 0
 
     def profiler(_frame: object, event: str, _argument: object) -> None:

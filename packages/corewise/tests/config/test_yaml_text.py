@@ -1,4 +1,4 @@
-"""YAML as configuration: exact numbers, positions, and faults where YAML means something nobody meant."""
+"""YAML as configuration: exact numbers, positions, and faults where YAML means something no one meant."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Scene:
         return {decision.names[row] for row in np.flatnonzero(decision.feasible).tolist()}
 
     def why(self, pod: PodFacts, name: str) -> str:
-        """Why a node is refused; "" if it is not."""
+        """Return the reason a node is refused; "" if it is not."""
         decision = self.decide(pod)
         row = decision.names.index(name)
         return next((each.message for each in decision.refusals(row)), "")
@@ -114,7 +114,7 @@ class Scene:
         self.cluster.put_pod(pod, Placement(name, since=since))
 
     def weighs(self, name: str) -> float:
-        """How many bytes/s the counterweights of a node come to."""
+        """Return the bytes/s that the counterweights of a node come to."""
         snapshot = self.cluster.snapshot()
         weights = snapshot.counterweights.at(self.now, snapshot.size)
         return float(weights.memory_bandwidth[snapshot.index[name]])

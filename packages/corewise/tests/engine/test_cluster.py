@@ -48,7 +48,7 @@ COLUMNS = (
 
 
 def rows(snapshot: ClusterSnapshot) -> dict[str, dict[str, Any]]:
-    """Return what the columns say of each node, whatever row it has; zeros at the end of zones are none."""
+    """Return the columns' values of each node, whatever row it has; zeros at the end of zones are dropped."""
     said = {}
     for name, row in snapshot.index.items():
         own: dict[str, Any] = {column: getattr(snapshot, column)[row].item() for column in COLUMNS}

@@ -2,7 +2,7 @@
 
 Taints and tolerations
     NoSchedule, NoExecute     keep away who does not tolerate them
-    PreferNoSchedule          keeps nobody away
+    PreferNoSchedule          keeps no one away
     key with Exists           tolerates every value;   no key with Exists tolerates everything
     effect given              tolerates that effect alone
 

@@ -44,7 +44,7 @@ LONGEST = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """What a history is made of. ``flat`` metrics are the same on all nodes at all times."""
+    """The contents of a history. ``flat`` metrics are the same on all nodes at all times."""
 
     affinity: Mapping[str, Affinities]
     seed: int = 1
@@ -111,7 +111,7 @@ def _pod(
 def _slowness(
     planted: Planted, node: Mapping[str, TimeSeries], scales: Mapping[str, MetricRange], kind: str
 ) -> Numbers:
-    """Return how much longer work of a type takes on a node, step by step."""
+    """Return the slowdown of a type's work on a node, step by step."""
     slower = np.ones(len(node[Metric.CPU].times))
     for metric, affinity in planted.affinity[kind].items():
         if metric not in planted.flat:
@@ -121,7 +121,7 @@ def _slowness(
 
 
 def _time_until(work: float, slower: Numbers) -> float:
-    """Return how long so much work takes, that is slowed down step by step."""
+    """Return the time that so much work takes when it is slowed down step by step."""
     done = np.concatenate([[0.0], np.cumsum(STEP / slower)])
     return float(np.interp(work, done, STEP * np.arange(len(done))))
 

@@ -1,4 +1,4 @@
-"""Bandwidth that nobody counts by pod: estimated from what nodes use, where that says something."""
+"""Bandwidth that no one counts by pod: estimated from what nodes use, where that says something."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USE = {"scan": 14e9, "stream": 7e9, "pricing": 0.1e9}
 
 
 def history(seed: int = 1, *, noise: float = 0.5e9, together: bool = False) -> History:
-    """Jobs of half an hour to three hours on nodes that use 2 to 10 GB/s besides."""
+    """Jobs of half an hour to three hours on nodes whose other use is 2 to 10 GB/s."""
     random = np.random.default_rng(seed)
     pods = []
     for number in range(300):

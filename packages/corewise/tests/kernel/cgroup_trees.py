@@ -109,7 +109,7 @@ def whole_pages(limit: str) -> str:
 
 
 class KernelRules:
-    """What the kernel refuses, in front of files that take everything.
+    """The kernel's refusals, in front of files that take everything.
 
     Quota below 1000 us; a burst above the quota; on v1 a child above its nearest bounded ancestor (EINVAL).
     A v2 weight out of range (ERANGE). On v1 a CPU set that is not within the parent's (EACCES), or that does

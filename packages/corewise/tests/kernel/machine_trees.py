@@ -99,7 +99,7 @@ def intel(root: Path) -> Tree:
 def epyc(root: Path) -> Tree:
     """2 sockets x 4 caches x 2 cores x 2 threads, NPS2: 2 NUMA nodes a socket; amd-pstate, boost on.
 
-    The kernel numbers cores anew on every die, and leaves holes in the ids of caches.
+    The kernel numbers cores from 0 on every die, and leaves holes in the ids of caches.
     """
     tree = Tree(root).x86("AMD EPYC 7402 24-Core Processor", "AuthenticAMD").meminfo(263_000_000)
     tree.cpulists("0-31", "0-31").put(f"{CPUS}/smt/active", 1).put(f"{CPUS}/cpufreq/boost", 1)

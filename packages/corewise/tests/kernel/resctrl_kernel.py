@@ -22,7 +22,7 @@ LARGEST_ON_INTEL, LARGEST_ON_AMD = 100, 2048
 class ResctrlKernel:
     """A machine with two caches. ``tasks`` are all threads alive, with the group that each is in.
 
-    ``taken`` has by cache the ways that nobody else may have; ``failing`` the errno of each next write.
+    ``taken`` has by cache the ways that no one else may have; ``failing`` the errno of each next write.
     """
 
     def __init__(

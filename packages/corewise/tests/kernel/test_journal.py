@@ -26,7 +26,7 @@ def journal(directory: Path, *, boot: str = "one", limit: int = 1 << 20) -> Jour
 
 
 def told(directory: Path) -> list[Entry | None]:
-    """Return what the journal has, without headers; None stands for a damaged line."""
+    """Return the entries of the journal, without headers; None stands for a damaged line."""
     lines = [None if isinstance(line, Damaged) else line for line in read_history(directory)]
     return [line for line in lines if not isinstance(line, Opened)]
 

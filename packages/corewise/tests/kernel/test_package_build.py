@@ -26,7 +26,7 @@ pytestmark = needs_hatchling
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """What it takes to build the package, with the part of the source that the helper belongs to."""
+    """Return a project that can be built into the package, with the source that the helper belongs to."""
     copy = tmp_path / "project"
     ignore = shutil.ignore_patterns("__pycache__", "*.so")
     shutil.copytree(PROJECT / CODE, copy / CODE, ignore=ignore)

@@ -267,7 +267,7 @@ print(opened.reason if isinstance(opened, Absent) else "counts")
 @pytest.mark.skipif(SETPRIV is None or os.geteuid() != 0, reason="needs root and setpriv")
 def test_of_all_capabilities_of_root_perfmon_is_the_one_that_counting_needs() -> None:
     if not 0 < int(Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="ascii")) < 4:
-        pytest.skip("this kernel lets everybody count, or nobody")
+        pytest.skip("this kernel lets everybody count, or no one")
 
     def answer(capabilities: str) -> str:
         command = [

@@ -169,7 +169,7 @@ class History:
         self.restart()
 
     def expected(self) -> dict[str, int | None]:
-        """What everybody's bounds come to, by a formula that knows nothing of the writer."""
+        """Return the bounds that everybody sets together, by a formula that knows nothing of the writer."""
         asked = {
             **{cgroup: divided(base, self.ratio) for cgroup, base in self.online.items()},
             SLICE: self.suppressed,

@@ -273,7 +273,7 @@ TOLERANCE = 0.02
 
 @dataclass(frozen=True)
 class Window:
-    """What a container used of a CPU in a while, and how many periods of it used their quota up."""
+    """The CPU that a container used in a while, and how many periods of it used their quota up."""
 
     share: float
     seconds: float

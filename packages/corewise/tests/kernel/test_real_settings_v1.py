@@ -228,7 +228,7 @@ def test_the_rules_of_the_fake_are_those_of_the_kernel(tree: Tree, writes: list[
 
 
 def taken(files: Files, cgroup: str, cpus: str) -> type[Exception] | None:
-    """Return what a write says."""
+    """Return the error that a write raises."""
     try:
         files.write(cgroup, "cpuset.cpus", cpus)
     except (ValueRefused, Busy) as error:

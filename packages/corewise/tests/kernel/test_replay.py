@@ -104,7 +104,7 @@ def test_after_a_damaged_line_nothing_is_known_of_what_was_written_until_the_nex
         replace(unsure, wrote={"cpu.weight": ("70", "70")}),
         QUOTA,
     ]
-    assert held(unsure) == [unsure], "also in a file that began anew"
+    assert held(unsure) == [unsure], "also in a file that was restarted"
     assert held(DAMAGED, WEIGHT) == [WEIGHT]
     assert held(WEIGHT, DAMAGED, Released(4.0, "/a", "cpu.weight"), WEIGHT) == [WEIGHT]
     assert held(WEIGHT, DAMAGED, Opened(5.0, "two"), WEIGHT) == [WEIGHT]

@@ -42,7 +42,7 @@ def wanted(plan: str) -> list[WriteSetting]:
 
 
 def intended(version: Version, plan: str) -> list[str]:
-    """What the CPU sets of POD, ONE and TWO and the weight of ONE come to."""
+    """Return the intended CPU sets of POD, ONE and TWO and the weight of ONE."""
     pod, one, weight = PLANS[plan]
     return [pod, one, pod if version is Version.V1 else "", weight]
 

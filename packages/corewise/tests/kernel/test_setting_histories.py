@@ -1,7 +1,7 @@
 """Whatever owners want, others write and deaths strike: the end is right, no write is wasted, all comes back.
 
 A history is any sequence of: pins and weights that change, writes by somebody else that the kernel takes, a
-restart, a journal that begins anew, a cgroup that ends, a death of the agent at any point. A writer of quotas
+restart, a journal that restarts, a cgroup that ends, a death of the agent at any point. A writer of quotas
 lives on the same journal. Afterwards one undisturbed call brings about exactly what is wanted, a second one
 writes nothing, and restore puts back what anybody but us wrote last.
 
@@ -169,7 +169,7 @@ class History:
         self.restart()
 
     def expected(self, weights: dict[str, int], pins: dict[str, str]) -> dict[str, tuple[str, str]]:
-        """What weight and CPUs everything is to have, by a formula that knows nothing of the writer."""
+        """Return the weight and CPUs of everything, by a formula that knows nothing of the writer."""
         cpus: dict[str, CPUSet] = {}
         for cgroup in self.alive:
             own = CPUSet.parse(pins.get(cgroup, self.theirs[cgroup, "cpuset.cpus"]))

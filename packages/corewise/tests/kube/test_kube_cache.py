@@ -1,7 +1,7 @@
 """The cache follows the cluster through cuts, refusals and nonsense, and tells what changed.
 
 The server is a script of steps: what each list and each watch answers, in the order in which they must be
-asked. A script that has ended waits for ever; ``follow`` gives the cache an hour of virtual time.
+asked. A script that has ended waits forever; ``follow`` gives the cache an hour of virtual time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Watches:
 
 @dataclass
 class Followed:
-    """What a cache did in an hour."""
+    """The actions of a cache in an hour."""
 
     cache: Cache[Node]
     requests: list[Request] = field(default_factory=list)

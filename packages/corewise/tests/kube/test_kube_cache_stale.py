@@ -122,7 +122,7 @@ states = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(1, 3
 def test_whenever_it_raises_the_listener_comes_to_what_the_cluster_is(
     lists: list[dict[str, int]], raising: list[bool]
 ) -> None:
-    """Every list gives the next state, the last one for ever; watches are too old until there is no next."""
+    """Every list gives the next state, the last one forever; watches are too old until there is no next."""
     failures = iter(raising)
     listener = Listener(lambda _name: next(failures, False))
     given = 0

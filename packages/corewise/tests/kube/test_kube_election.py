@@ -231,7 +231,7 @@ def test_a_request_that_hangs_does_not_keep_a_leader_beyond_the_deadline(
         await stop(running)
 
     run_virtual(main())
-    assert "could not be renewed within 10 s" in caplog.text, "nobody took it, so it was not lost to anybody"
+    assert "could not be renewed within 10 s" in caplog.text, "no one took it, so it was not lost to anybody"
 
 
 def test_the_age_of_a_lease_is_measured_here_and_not_by_the_times_in_it() -> None:

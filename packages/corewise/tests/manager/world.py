@@ -55,7 +55,7 @@ class Started(Protocol):
 P = TypeVar("P", bound=Started)
 LOOPBACK = Address("127.0.0.1", 0)
 QUICK_TERMS = Terms(lease_duration=60.0, renew_deadline=40.0, retry_period=0.2)
-"""Quick to take over a lease that is released; on a busy machine nobody loses one for being slow."""
+"""Quick to take over a lease that is released; on a busy machine no one loses one for being slow."""
 PLAIN_NODES: Resource[dict[str, Any]] = NODES.typed(dict)
 PODS_NAMESPACE = "apps"
 """Where pods are: neither default nor the manager's own, in which it has more permissions."""

@@ -244,7 +244,7 @@ class Scene:
 
     @asynccontextmanager
     async def plugged(self) -> AsyncIterator[None]:
-        """The plugin runs, and has not crashed at the end."""
+        """The plugin runs, and did not crash by the end."""
         running = asyncio.create_task(self.plugin.run())
         try:
             yield

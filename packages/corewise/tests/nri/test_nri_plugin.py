@@ -39,7 +39,7 @@ def scene(tmp_path: Path) -> Scene:
 
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    """What was warned of; filled as the test goes on."""
+    """Yield the warnings; the list is filled as the test goes on."""
     caplog.set_level(logging.INFO)
     said: list[str] = []
 

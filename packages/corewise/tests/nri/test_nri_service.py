@@ -32,7 +32,7 @@ async def halve(requested: CPUResources) -> ContainerAdjustment | None:
 
 async def never(_requested: CPUResources) -> ContainerAdjustment | None:
     await asyncio.sleep(3600)
-    raise AssertionError("nobody waits that long")
+    raise AssertionError("no one waits that long")
 
 
 async def stubborn(requested: CPUResources) -> ContainerAdjustment | None:

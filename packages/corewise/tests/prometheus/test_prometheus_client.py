@@ -8,7 +8,7 @@
 | 503 with the API's error, a timeout of the query | OverloadedError, to be tried again |
 | 401, 403 | DeniedError |
 | a redirect, a page, no JSON, a value that is no number, too much | AnswerError |
-| nobody listens, the connection is cut, silence | UnreachableError, to be tried again |
+| no one listens, the connection is cut, silence | UnreachableError, to be tried again |
 """
 
 from __future__ import annotations

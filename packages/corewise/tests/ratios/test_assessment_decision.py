@@ -16,7 +16,7 @@ reports, `label` the enabling label.
 | label malformed                   | nothing, a problem                                   |
 | decrease that pods survive        | patched                                              |
 | decrease that they do not         | held back: annotations stay, a problem               |
-| decrease, raw amount damaged      | held back: nobody knows what pods would be left      |
+| decrease, raw amount damaged      | held back: no one knows what pods would be left      |
 | raise of corewise's ratio by hand | taken back, though pods exceed what status shows     |
 | the same, allowed by annotation   | patched, a problem says so                           |
 | configuration unknown             | nothing                                              |

@@ -101,13 +101,13 @@ class Agent:
         return Held(holds.quota_milli, holds.target_milli)
 
     def _pods_together(self) -> int:
-        """Return what the quotas of all offline pods come to, in milli-CPU."""
+        """Return the sum of the quotas of all offline pods, in milli-CPU."""
         cgroups = self._tree.files.children(self._tree.best_effort)
         return sum((self._tree.quota(cgroup) or 0) // 100 for cgroup in cgroups)
 
     @property
     def writes(self) -> int:
-        """How many files it has written."""
+        """The number of files it has written."""
         return sum(len(tick.written) for tick in self.ticks)
 
     def restore(self) -> None:

@@ -66,7 +66,7 @@ class Crew:
         return worker
 
     def done(self, workers: Iterable[Worker]) -> int:
-        """Return how much work some of them have done since their start."""
+        """Return the work that some of them have done since their start."""
         return sum(self._counters[worker.index] for worker in workers)
 
     def end(self) -> None:

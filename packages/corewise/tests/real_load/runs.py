@@ -37,7 +37,7 @@ class Holder(Protocol):
 
 
 class Nobody:
-    """Holds nobody back."""
+    """Holds no one back."""
 
     def tick(self, now: float) -> Held:
         return Held()

@@ -78,7 +78,7 @@ class StatedNode:
         self._write("cpu.cfs_quota_us", "-1" if quota is None else str(quota))
 
     def as_it_is(self) -> dict[str, str]:
-        """Return what corewise may write of the best-effort cgroup and of all below it."""
+        """Return the files of the best-effort cgroup and of all below it that corewise may write."""
         below = [self.tree.best_effort]
         for cgroup in below:
             below += self.tree.files.children(cgroup)

@@ -207,7 +207,7 @@ class SchedulerWorld:
 
 
 async def shown_by(client: Client, namespace: str = CONFIG_NAMESPACE) -> ssl.SSLContext:
-    """What kube-scheduler needs: the client certificate and the authorities, out of their Secret."""
+    """Return kube-scheduler's TLS context: client certificate and authorities, out of their Secret."""
 
     data: dict[str, bytes] = {}
 
@@ -227,7 +227,7 @@ async def shown_by(client: Client, namespace: str = CONFIG_NAMESPACE) -> ssl.SSL
 
 @asynccontextmanager
 async def caller(scheduler: Scheduler, *, certified: bool = True) -> AsyncIterator[Any]:
-    """What calls the extender as kube-scheduler does: returns the status and the decoded answer."""
+    """Yield a caller of the extender like kube-scheduler: it returns the status and the decoded answer."""
     base = f"https://{scheduler.service.address}"
     async with aiohttp.ClientSession() as session:
         context = await shown_by(scheduler.client) if certified else False

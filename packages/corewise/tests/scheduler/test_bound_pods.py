@@ -67,7 +67,7 @@ async def test_a_pod_that_owns_nothing_is_bound_as_it_was_asked_about(
 
 
 async def test_a_pod_that_the_watch_never_shows_bound_is_forgotten_in_time(world: SchedulerWorld) -> None:
-    """It was deleted before a watch that had to begin anew."""
+    """It was deleted before a watch that had to restart."""
     await world.add_node("n1", 8)
     async with world.scheduler() as scheduler:
         for uid in ("refused", "answered"):

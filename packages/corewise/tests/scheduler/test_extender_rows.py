@@ -22,7 +22,7 @@ from scheduler.program_world import pod_document
 
 
 def extender() -> Extender:
-    """An extender over a cluster that nobody but the test changes."""
+    """An extender over a cluster that no one but the test changes."""
     state = ClusterState(Client(ClusterConfig(server="http://127.0.0.1:1")), SYSTEM_CLOCK)
     engine = assemble()
     return Extender(state, lambda: engine, Decisions(5, SYSTEM_CLOCK), lambda _pod, _why: None)

@@ -97,7 +97,7 @@ def merged(document: Any, patch: Any) -> Any:
 
 @dataclass
 class Server:
-    """The API server: objects by path and name, and for each replica the watch events it has not seen."""
+    """The API server: objects by path and name, and for each replica the watch events it is still to see."""
 
     objects: dict[str, dict[str, dict[str, Any]]] = field(
         default_factory=lambda: {_NODES: {}, _PODS: {}, _TOPOLOGIES: {}, _BUDGETS: {}}

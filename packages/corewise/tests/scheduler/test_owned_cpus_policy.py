@@ -59,7 +59,7 @@ async def by_policy(pod: dict[str, Any], namespace: str = "default") -> dict[str
 
 
 def by_webhook(pod: dict[str, Any]) -> dict[str, Any]:
-    """What the API server makes of the pod by the webhook's answer, where it asks the webhook at all."""
+    """Return the pod as the API server makes it by the webhook's answer, where it asks the webhook at all."""
     if pod["metadata"].get("labels", {}).get(QOS_CLASS) not in {"LSR", "LSE"}:
         return pod
     text = msgspec.json.encode(pod)
@@ -83,7 +83,7 @@ def a_pod(*containers: dict[str, Any], qos: str = "LSR", **spec: Any) -> dict[st
 
 
 def stated(pod: dict[str, Any]) -> list[str | None]:
-    """What the first container states of the resource, as request and as limit; the others state nothing."""
+    """Return the first container's request and limit of the resource; the others state nothing."""
     every: list[dict[str, Any]] = [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]
     assert OWNED_CPUS_RESOURCE not in json.dumps(every[1:])
     resources = every[0].get("resources", {})

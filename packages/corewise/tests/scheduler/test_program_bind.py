@@ -171,7 +171,7 @@ async def test_what_cannot_be_bound_leaves_no_entry(world: SchedulerWorld) -> No
         for name, node, uid, text in (
             ("p", "n2", "", "corewise does not know node n2 yet; the pod will be tried again"),
             ("p", "n1", "0000", "pod apps/p was deleted, and another has its name"),
-            ("nobody", "n1", "", "pod apps/nobody does not exist any more"),
+            ("nobody", "n1", "", "pod apps/nobody no longer exists"),
         ):
             with pytest.raises(NotBoundError, match=text):
                 await world.bind(name, node, uid=uid)
@@ -249,7 +249,7 @@ async def test_an_entry_goes_when_the_pod_is_deleted_or_bound_elsewhere_meanwhil
 
         for name, step in (("deleted", delete), ("elsewhere", bind_elsewhere)):
             interrupted.before[f"/pods/{name}/binding"] = step
-            with pytest.raises(NotBoundError, match=r"does not exist any more|is bound to node n2 already"):
+            with pytest.raises(NotBoundError, match=r"no longer exists|is bound to node n2 already"):
                 await world.bind(name, "n1")
             assert await world.ledger("n1") == {}
 

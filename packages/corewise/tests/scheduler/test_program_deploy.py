@@ -113,7 +113,7 @@ def covers(namespace: str, rule: Rule, access: Access) -> bool:
 
 
 def unused(*recorders: Recorder) -> list[str]:
-    """What is granted and has not been wanted."""
+    """Return the grants that no request needed."""
     wanted = [each for recorder in recorders for each in recorder.wanted]
     return [
         text

@@ -102,7 +102,7 @@ async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str)
 async def test_pods_whose_eviction_helps_are_named(
     world: SchedulerWorld, kubeconfig: str, priority: int, guarded: bool, shown: str
 ) -> None:
-    """kube-scheduler sees room for 8 CPUs beside 0.8, and evicts nobody; with its ratio the pod needs 16."""
+    """kube-scheduler sees room for 8 CPUs beside 0.8, and evicts no one; with its ratio the pod needs 16."""
     await world.add_node("n1", 8, "2.00")
     low, high = pod_document("low", cpu="800m"), pod_document("high", cpu="8", qos="LSR")
     low["spec"] |= {"nodeName": "n1", "priority": 5}

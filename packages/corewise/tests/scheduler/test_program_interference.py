@@ -64,7 +64,7 @@ _LOOK = 0.05
 
 
 class Known:
-    """What Prometheus knows: values by query and node; None: it answers nothing."""
+    """Prometheus' values by query and node; None: it answers nothing."""
 
     def __init__(self, **values: Mapping[str, float]) -> None:
         self.values: dict[str, Mapping[str, float]] = dict(values)

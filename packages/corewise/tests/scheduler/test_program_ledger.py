@@ -1,4 +1,4 @@
-"""The leader keeps the ledgers in order: entries that nobody needs, pods that came late, damage.
+"""The leader keeps the ledgers in order: entries that no one needs, pods that came late, damage.
 
 | what is found | what becomes of it |
 |---|---|
@@ -120,7 +120,7 @@ async def test_an_entry_that_is_not_bound_goes_after_90_seconds_and_its_pod_says
         assert after["metadata"]["annotations"][CLAIM_EXPIRED].endswith("Z")
         assert after["metadata"]["resourceVersion"] != pod["metadata"]["resourceVersion"]
         (message,) = await events(world, Reason.CLAIM_EXPIRED)
-        assert message == f"node n1 keeps CPUs {FIRST_HALF} for the pod no longer: it was not bound in time"
+        assert message == f"node n1 no longer keeps CPUs {FIRST_HALF} for the pod: it was not bound in time"
         await world.bind("slow", "n1")
 
 

@@ -59,7 +59,7 @@ async def filled(world: SchedulerWorld) -> AsyncIterator[tuple[Scheduler, Any, d
 
 
 def asked(pod: dict[str, Any], **victims: list[str]) -> dict[str, Any]:
-    """What a kube-scheduler with a node cache sends; it fills in the uid of the pod."""
+    """Return the request of a kube-scheduler with a node cache; it fills in the uid of the pod."""
     nodes = {
         node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
         for node, uids in victims.items()

@@ -51,7 +51,7 @@ async def test_a_bind_of_a_former_pod_claims_nothing(world: SchedulerWorld) -> N
         await call("bind", binding(former, "n1"))
         await world.client.delete(PODS, "p", PODS_NAMESPACE, grace_period=0)
         _, answer = await call("bind", binding(former, "n1"))
-        assert answer == {"Error": "pod apps/p does not exist any more"}
+        assert answer == {"Error": "pod apps/p no longer exists"}
         recreated = await world.add_pod("p", cpu="2", qos="LSR")
         _, answer = await call("bind", binding(former, "n1"))
         assert answer == {"Error": "pod apps/p was deleted, and another has its name"}

@@ -1,4 +1,4 @@
-"""CPUs that a Node's annotation reserves, in a cluster of the local API server: nobody is bound with them."""
+"""CPUs that a Node's annotation reserves, in a cluster of the local API server: no one is bound with them."""
 
 from __future__ import annotations
 

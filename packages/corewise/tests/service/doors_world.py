@@ -42,7 +42,7 @@ def serving(client_ca: str = "", *, demand: bool = True) -> ServingContext:
 
 
 def trusting() -> ssl.SSLContext:
-    """What a client of the door needs."""
+    """Return the TLS context of a client of the door."""
     return ssl.create_default_context(cadata=AUTHORITY.certificate_pem)
 
 

@@ -1,11 +1,11 @@
-"""What a network neighbour can do to an HTTP server of the programs: each attack is refused, and counted.
+"""What a network neighbor can do to an HTTP server of the programs: each attack is refused, and counted.
 
 | attack | refused by |
 |---|---|
 | a large body, announced or not; many of them at a time | the limit of one body, and of all bodies |
 | a gzip bomb | 415: nothing is decompressed |
 | what is not HTTP, headers that are too long | 400, counted and not logged |
-| headers or a body, a byte at a time; an answer nobody reads | a deadline each |
+| headers or a body, a byte at a time; an answer no one reads | a deadline each |
 | a connection that says nothing, or does no TLS handshake | a deadline each |
 | many connections | closed as they are accepted |
 """
@@ -241,14 +241,14 @@ async def test_a_caller_that_goes_away_within_its_body_leaves_nothing(
 
 async def test_the_caller_is_checked_before_its_body_is_read(metrics: Exposition) -> None:
     async def nobody(_request: web.BaseRequest) -> None:
-        raise RefusedError(401, RefusalCause.UNAUTHENTICATED, "nobody may")
+        raise RefusedError(401, RefusalCause.UNAUTHENTICATED, "no one may")
 
     async with (
         opened(SMALL, Route("POST", "/closed", never, nobody), metrics=metrics) as listener,
         calling(listener) as caller,
     ):
         await caller.say("POST /closed HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n")
-        assert await caller.answer() == (401, "nobody may\n")
+        assert await caller.answer() == (401, "no one may\n")
         await refused(metrics, SMALL, RefusalCause.UNAUTHENTICATED)
 
 

@@ -265,7 +265,7 @@ async def test_a_policy_needs_no_certificate_and_webhooks_follow_it(
 async def test_without_a_certificate_a_webhook_still_gives_way_to_the_policy(
     api_server: LocalAPIServer, tmp_path: FilePath
 ) -> None:
-    """Nobody answers it any more, and its failurePolicy may be Fail."""
+    """No one answers it any more, and its failurePolicy may be Fail."""
     async with cluster(api_server, tmp_path) as here:
         async with here.installer(Path.WEBHOOK):
             await here.has(Path.WEBHOOK)

@@ -74,7 +74,7 @@ class Scene:
         return self.server.cluster.authenticator.tokens.issue(user, **options)
 
     async def status(self, token: str, path: str = "/metrics") -> int:
-        """What the caller is answered."""
+        """Return the status that the caller gets."""
         try:
             await self.access.require(token, PathAccess(path))
         except RefusedError as error:

@@ -23,7 +23,7 @@ OTHERS = Authority.create("others", now=datetime.now(UTC))
 
 
 def showing(tmp_path: Path, authority: Authority) -> ssl.SSLContext:
-    """What a client needs that shows a certificate of an authority."""
+    """Return the TLS context of a client that shows a certificate of an authority."""
     pair = authority.issue_client("kube-apiserver", (), now=datetime.now(UTC))
     file = tmp_path / "client.pem"
     file.write_text(pair.certificate_pem + pair.key_pem)

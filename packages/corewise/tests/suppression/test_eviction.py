@@ -158,8 +158,8 @@ NOBODY = {
         1000.0,
         Reason.EVICTION_POD_TERMINATING,
     ),
-    "nobody is there": (SHORT, [], 1000.0, Reason.EVICTION_NO_CANDIDATE),
-    "nobody may go": (
+    "no one is there": (SHORT, [], 1000.0, Reason.EVICTION_NO_CANDIDATE),
+    "no one may go": (
         SHORT,
         [pod("a", protection="static"), pod("b", runs=False)],
         1000.0,

@@ -1,4 +1,4 @@
-"""The Node is told of changes above 10 %, of everything every 90 s, and of nothing that is not known."""
+"""The Node gets changes above 10 %, everything every 90 s, and nothing that is unknown."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def page_of(kubeconfig: Path) -> Iterator[str]:
 
 
 def node_row(name: str, requested: int = 12_345, **other: Any) -> dict[str, Any]:
-    """Return what ``corewise nodes -o json`` prints of a node."""
+    """Return a node's row of ``corewise nodes -o json``."""
     return {
         "name": name,
         "cpuModel": "EPYC 9654",
@@ -80,7 +80,7 @@ def node_row(name: str, requested: int = 12_345, **other: Any) -> dict[str, Any]
 
 
 def pod_row(name: str, **other: Any) -> dict[str, Any]:
-    """Return what ``corewise top pods -o json`` prints of a pod."""
+    """Return a pod's row of ``corewise top pods -o json``."""
     return {
         "name": name,
         "node": "n1",

@@ -67,7 +67,7 @@ class Scene:
         return aside(lambda: printed(self.kubeconfig, command))
 
     def text(self, command: str) -> str:
-        """Return what a command prints in a terminal, with every age as "N s"."""
+        """Return the output of a command in a terminal, with every age as "N s"."""
         arguments = [*command.split(), "--kubeconfig", str(self.kubeconfig)]
         return aged(aside(lambda: CliRunner().invoke(corewise, arguments)).stdout)
 
@@ -148,7 +148,7 @@ def page(scene: Scene, browser: Browser) -> Iterator[Page]:
 
 
 def agree(page: Page, path: str, wanted: Callable[[], Row], shown: Callable[[Row], Row]) -> None:
-    """Open a view, and wait until what it shows is what is printed; ``wanted`` is asked anew each time."""
+    """Open a view, and wait until what it shows is what is printed; ``wanted`` is asked again each time."""
     page.goto(path)
     expect(page.locator(".connection")).to_have_text("Live", timeout=20_000)
     deadline = time.monotonic() + AGREE

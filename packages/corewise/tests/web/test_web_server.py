@@ -34,7 +34,7 @@ from service.test_service_access import Scene, rbac, scene
 
 @dataclass
 class FakeViews:
-    """Rows by name, and one document. A row stays the same object until it is put anew."""
+    """Rows by name, and one document. A row stays the same object until it is put again."""
 
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     lost: LostConnection | None = None
@@ -368,7 +368,7 @@ async def test_with_tokens_each_view_takes_the_leave_that_it_needs(tmp_path: Pat
                 async with page.session.get(page.url(path), headers=headers) as answer:
                     return answer.status
 
-            assert await status("/") in {200, 503}  # nobody's secret; 503 where it is not built
+            assert await status("/") in {200, 503}  # no one's secret; 503 where it is not built
             paths = [
                 "/api/tables/nodes",
                 "/api/stream/tables/none",

@@ -208,7 +208,7 @@ def rule(resources: list[str], operations: list[str] | None = None, group: str =
 
 @pytest.fixture
 async def register(api: Api, webhook: WebhookServer, unique: str, make: Make) -> Register:
-    """Register a webhook for objects labelled as this test's, and wait until the server calls it."""
+    """Register a webhook for objects labeled as this test's, and wait until the server calls it."""
 
     async def create(
         kind: str, resources: list[str], *, path: str = "/", name: str = "", group: str = "", **fields: Any

@@ -65,7 +65,7 @@ def of_class(body: Object, qos: str) -> Object:
 
 
 def stated(reply: Reply) -> list[str | None]:
-    """What the first container requests of the resource, and its limit."""
+    """Return the first container's request of the resource, and its limit."""
     resources = reply.ok()["spec"]["containers"][0]["resources"]
     return [resources.get(each, {}).get(RESOURCE) for each in ("requests", "limits")]
 

@@ -61,7 +61,7 @@ class WebhookServer:
     """Those that a request came by."""
     raw: Callable[[web.Request, Object], web.Response] | None = None
     answering: asyncio.Event = field(default_factory=_set_event)
-    """While this is cleared, nobody gets an answer."""
+    """While this is cleared, no one gets an answer."""
 
     def client_config(self, path: str = "/") -> Object:
         return {"url": f"{self.url}{path}", "caBundle": b64encode(self.authority_pem.encode()).decode()}

@@ -42,7 +42,7 @@ def world(*policies: dict[str, Any], bindings: list[dict[str, Any]]) -> Objects:
 
 
 def outcome(objects: Objects, name: str = "web", obj: Any = None, **more: Any) -> str:
-    """Return what a creation of a pod is refused with, or nothing."""
+    """Return the message that refuses the creation of a pod, or nothing."""
     attributes = write(ADMIN, more.pop("operation", "CREATE"), "pods", name, namespace="team")
     try:
         ValidatingPolicies(objects).validate(attributes, obj or named(name), None)
@@ -163,7 +163,7 @@ def labels(text: str) -> dict[str, Any]:
 
 
 async def mutated(*policies: dict[str, Any], bindings: list[dict[str, Any]]) -> Any:
-    """Return what admission makes of a new pod."""
+    """Return a new pod as admission changes it."""
     objects = Objects(
         mutatingadmissionpolicies=list(policies),
         mutatingadmissionpolicybindings=bindings,

@@ -138,7 +138,7 @@ async def test_an_idle_watcher_is_sent_bookmarks_at_the_stores_version(cluster: 
     cluster.bookmark_seconds = 0.001
     async with watching(cluster, allowWatchBookmarks="true") as response:
         cluster.store.put("configmaps", ("default", "a"), {"metadata": {"name": "a", "uid": "a"}})
-        response.written.clear()  # a bookmark of before the change may have been sent
+        response.written.clear()  # a bookmark from before the change may have been sent
         await response.written.wait()
     bookmark = response.events[-1]["object"]
     assert (bookmark["kind"], bookmark["apiVersion"]) == ("Node", "v1")

@@ -22,7 +22,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def certificate(name: str, *groups: str) -> dict[str, Any]:
-    """What ``SSLSocket.getpeercert()`` returns for such a certificate."""
+    """Return the result of ``SSLSocket.getpeercert()`` for such a certificate."""
     organizations = tuple((("organizationName", group),) for group in groups)
     return {"subject": (*organizations, (("commonName", name),))}
 

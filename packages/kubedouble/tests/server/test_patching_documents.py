@@ -96,7 +96,7 @@ def test_a_patch_shares_what_it_does_not_touch() -> None:
     assert strategic["spec"] is document["spec"]
 
 
-# RFC 7386, appendix A, as far as objects go.
+# RFC 7386, appendix A: the cases of objects.
 @pytest.mark.parametrize(
     ("document", "patch", "result"),
     [

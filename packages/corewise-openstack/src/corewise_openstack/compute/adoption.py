@@ -91,7 +91,7 @@ class LedgerChange:
             case LedgerChangeKind.APPLIED:
                 return f"the CPUs that were chosen were written into its domain: it has {had}"
             case LedgerChangeKind.REPINNED:
-                return f"the domain was pinned by other hands: it had {had}, and now has {_held(self.after)}"
+                return f"the domain was pinned by someone else: it had {had}, and now has {_held(self.after)}"
             case LedgerChangeKind.UNPINNED:
                 return f"the domain is pinned to fewer CPUs: it had {had}, and now has {_held(self.after)}"
             case LedgerChangeKind.GONE:

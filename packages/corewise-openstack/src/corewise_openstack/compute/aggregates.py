@@ -137,9 +137,9 @@ def _aggregate(decoder: Decoder, place: Place, *, placement: bool) -> Aggregate:
     needed = "uuid" if placement else "hosts"
     if field(needed).is_empty and decoder.is_complete:
         why = (
-            "Placement knows an aggregate by it"
+            "Placement identifies an aggregate by it"
             if placement
-            else "only a Placement knows the hosts of an aggregate otherwise"
+            else "without it, only Placement knows the hosts of an aggregate"
         )
         decoder.error(place, f"has no {needed}, and {why}")
     properties = {

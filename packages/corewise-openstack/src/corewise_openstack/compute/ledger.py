@@ -147,7 +147,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         What is done with CPUs costs as much as their largest number is large.
         """
         if not 1 <= self.vcpus <= LARGEST_CPU + 1:
-            return f"vcpus {self.vcpus} is not from 1 to {LARGEST_CPU + 1}"
+            return f"vcpus {self.vcpus} is not between 1 and {LARGEST_CPU + 1}"
         numbers: list[tuple[str, Iterable[int], int]] = [
             ("CPU of its emulator threads", () if self.emulator is None else (self.emulator,), LARGEST_CPU),
             ("withheld CPU", self.withheld, LARGEST_CPU),
@@ -166,7 +166,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for what, stated, largest in numbers:
             for number in stated:
                 if not 0 <= number <= largest:
-                    return f"{what} {number} is not from 0 to {largest}"
+                    return f"{what} {number} is not between 0 and {largest}"
         return ""
 
     @property

@@ -413,7 +413,7 @@ def _check(claim: GuestClaim) -> None:
     if not is_uuid:
         raise _unusable(f"the claim's guest {claim.guest[:40]!r} is not a UUID")
     if claim.cpus.vcpus > LARGEST_CPU + 1:
-        raise _unusable(f"the claim's vcpus {claim.cpus.vcpus} is not from 1 to {LARGEST_CPU + 1}")
+        raise _unusable(f"the claim's vcpus {claim.cpus.vcpus} is not between 1 and {LARGEST_CPU + 1}")
     if not claim.cpus.is_consistent:
         raise _unusable("the claim's CPUs contradict each other: nodes must divide them, as the policy says")
 

@@ -197,7 +197,7 @@ def made_by_nova(name: str, found: Provider | None) -> Provider:
     if found is None:
         raise ProviderAwaited(
             f"waiting for nova-compute to create the provider {name}, the host's name in libvirt",
-            hint="openstack resource provider list shows what there is; --host names another one",
+            hint="openstack resource provider list shows the providers; --host names another one",
         )
     if not NOVA_TRAITS & found.traits:
         raise ProviderAwaited(

@@ -94,7 +94,7 @@ def start(path: Path | None = None, *, patience: float = LONGEST_WAIT) -> Embedd
                 on_failure.pop_all()
         if running.path != wanted:
             raise EmbeddedError(
-                f"this process has a Placement on {running.path or 'memory'} already, and can have one only",
+                f"this process has a Placement on {running.path or 'memory'} already, and can have only one",
                 hint=f"start another process for {wanted or 'one in memory'}",
             )
         return running
@@ -119,8 +119,8 @@ def _locked(path: Path, patience: float) -> IO[str]:
                 continue
             held.close()
             raise EmbeddedError(
-                f"another process has had {path} for {patience:g} s",
-                hint="ask that process by its endpoint, or stop it first",
+                f"another process has held {path} for {patience:g} s",
+                hint="use the endpoint of that process, or stop it first",
             ) from None
         return held
 
@@ -144,7 +144,7 @@ def _load(path: Path | None) -> Application:
             application: Application = placement["deploy"].loadapp(options)
         except database_error as error:
             why = str(error).partition("\n")[0]
-            hint = "put a good copy in its place, or name a file that is not there yet"
+            hint = "put a good copy in its place, or name a file that does not exist yet"
             raise EmbeddedError(f"{path} is not a database that can be used: {why}", hint=hint) from error
     return application
 

@@ -88,7 +88,7 @@ class DomainGone(LibvirtError):
 
     reason = Reason.GUEST_UNKNOWN
     exit_code = ExitCode.NOT_FOUND
-    default_hint = "virsh -c URI list --all --uuid shows what there is"
+    default_hint = "virsh -c URI list --all --uuid lists the guests"
 
 
 class LibvirtXMLError(LibvirtError):

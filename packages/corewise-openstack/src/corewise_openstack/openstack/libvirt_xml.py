@@ -94,7 +94,7 @@ def _parsed(text: str, root: str) -> ET.Element:
     except (ET.ParseError, UnicodeEncodeError) as error:
         raise LibvirtXMLError(f"not XML: {error}") from error
     if document.tag != root:
-        raise LibvirtXMLError(f"a document <{document.tag}> is where <{root}> is expected")
+        raise LibvirtXMLError(f"expected root element <{root}>, got <{document.tag}>")
     return document
 
 

@@ -316,7 +316,7 @@ def decoded(body: bytes, of: type[T]) -> T:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} does not go into a request")
+    raise TypeError(f"{type(value).__name__} cannot be sent in a request")
 
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number", enc_hook=_plain)

@@ -147,8 +147,8 @@ def negotiate(root: bytes) -> tuple[int, int]:
         raise UnexpectedAnswer(f"GET /: no list of versions: {error}") from error
     if newest < OLDEST or oldest > NEWEST:
         raise VersionTooOld(
-            f"Placement knows microversions {offered.min_version} to {offered.max_version}, and "
-            f"{_printed(OLDEST)} to {_printed(NEWEST)} are of use"
+            f"Placement supports microversions {offered.min_version} to {offered.max_version}; "
+            f"corewise needs one from {_printed(OLDEST)} to {_printed(NEWEST)}"
         )
     return min(newest, NEWEST)
 

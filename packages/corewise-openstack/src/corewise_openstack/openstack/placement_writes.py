@@ -79,7 +79,7 @@ def keep_provider(
         written: list[ProviderWrite] = []
         while (write := decide(provider)) is not None:
             if len(written) == _MOST_WRITES:
-                raise RuntimeError(f"the decision wants ever more writes: {write}")
+                raise RuntimeError(f"writes did not converge: {write}")
             match write:
                 case WriteInventories():
                     generation = client.put_inventories(write.provider, write.generation, write.inventories)

@@ -54,12 +54,12 @@ def _warned(key: str, about: str) -> SpecRow:
 
 _PAGES = "no memory pages of this size are counted or reserved on the host's NUMA nodes"
 _TOPOLOGY = "sockets, cores and threads of the guest stay as its domain has them"
-_ENCRYPTION = "no host that encrypts memory is looked for: request resources:MEM_ENCRYPTION_CONTEXT=1"
+_ENCRYPTION = "hosts are not chosen by memory encryption: request resources:MEM_ENCRYPTION_CONTEXT=1"
 _ADDRESS = "the width of physical addresses stays as the guest's domain has it"
 _DEVICES = "devices are neither counted nor placed near the guest's CPUs"
 _QUOTA = "the quota is not written to the guest's domain"
-_AGGREGATES = "no host aggregate is looked for: name a file of them with --aggregates"
-_CAPABILITIES = "the host's capabilities are not looked at: ask for a trait, such as trait:HW_CPU_X86_AVX2"
+_AGGREGATES = "host aggregates are not considered: name a file of them with --aggregates"
+_CAPABILITIES = "the host's capabilities are not considered: request a trait, such as trait:HW_CPU_X86_AVX2"
 _VMWARE = "it is for VMware, whose hosts are not served"
 
 AGGREGATES: Final = "aggregate_instance_extra_specs:"

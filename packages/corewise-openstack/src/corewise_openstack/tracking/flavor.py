@@ -173,12 +173,12 @@ def shown(value: str) -> str:
 def check_flavor(flavor: Flavor) -> None:
     """Refuse a flavor that no guest can be made of."""
     if not 1 <= flavor.vcpus <= MOST_VCPUS:
-        message = f"flavor {flavor.name} has vcpus {flavor.vcpus}, which is not from 1 to {MOST_VCPUS}"
+        message = f"flavor {flavor.name}: vcpus must be between 1 and {MOST_VCPUS}, got {flavor.vcpus}"
         raise FlavorRefused(Reason.FLAVOR_INVALID, message)
     for name in ("ram", "disk", "ephemeral", "swap"):
         amount = getattr(flavor, name)
         if not 0 <= amount <= LARGEST_AMOUNT:
-            message = f"flavor {flavor.name} has {name} {amount}, which is not from 0 to {LARGEST_AMOUNT}"
+            message = f"flavor {flavor.name}: {name} must be between 0 and {LARGEST_AMOUNT}, got {amount}"
             raise FlavorRefused(Reason.FLAVOR_INVALID, message)
 
 

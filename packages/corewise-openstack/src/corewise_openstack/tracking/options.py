@@ -298,7 +298,7 @@ class _Check:
         why = f"deprecated: unset it, and set {DEDICATED_SET}, {SHARED_SET} or both"
         self.warn(Reason.PIN_SET_DEPRECATED, PIN_SET, text, why)
         if shared is not None:
-            why = f"serves emulator threads only while {PIN_SET} is set, which is what VCPU is counted by"
+            why = f"serves emulator threads only while {PIN_SET} is set, since VCPU is counted by that"
             self.warn(Reason.SHARED_SET_FOR_EMULATOR_ONLY, SHARED_SET, str(shared), why)
         return self.cpu_set(PIN_SET, text)
 

@@ -319,7 +319,7 @@ def _read_groups(flavor: Flavor, image: Image) -> Explicit:
     """Read all that flavor and image say in Placement's words."""
     policy = flavor.extra_specs.get("group_policy")
     if policy is not None and policy not in _GROUP_POLICIES:
-        message = f"flavor extra spec group_policy = {shown(policy)} means nothing; write none or isolate"
+        message = f"flavor extra spec group_policy = {shown(policy)} is not valid; use none or isolate"
         raise FlavorRefused(Reason.GROUP_POLICY_INVALID, message)
     explicit = Explicit(group_policy=policy)
     _read(explicit, flavor.extra_specs, "flavor extra spec")
@@ -357,7 +357,7 @@ def _read_trait(group: Draft, name: str, written: StatedValue) -> None:
     if not _TRAIT.fullmatch(name):
         raise FlavorRefused(Reason.TRAIT_INVALID, f"{written}: {shown(name)!r} cannot be the name of a trait")
     if written.value not in {"required", "forbidden"}:
-        raise FlavorRefused(Reason.TRAIT_INVALID, f"{written} means nothing; write required or forbidden")
+        raise FlavorRefused(Reason.TRAIT_INVALID, f"{written} is not valid; use required or forbidden")
     wanted, other, opposite = group.required, group.forbidden, "forbidden"
     if written.value == "forbidden":
         wanted, other, opposite = other, wanted, "required"

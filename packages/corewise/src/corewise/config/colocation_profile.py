@@ -492,7 +492,7 @@ def _check_not_of_controllers(decoder: Decoder, place: Place, key: str) -> None:
     if key in CONTROLLER_LABELS:
         decoder.error(
             place,
-            f"{key} belongs to the pod's controller, which would replace pods with another value without end",
+            f"{key} belongs to the pod's controller, which would endlessly replace pods with another value",
         )
 
 

@@ -155,7 +155,7 @@ class Binder:
         try:
             pod = await self._client.get(PLACED_PODS, wanted.name, wanted.namespace)
         except NotFound:
-            return Refused("", Reason.POD_CHANGED, f"{where} does not exist any more")
+            return Refused("", Reason.POD_CHANGED, f"{where} no longer exists")
         if wanted.uid not in {"", pod.metadata.uid}:
             return Refused("", Reason.POD_CHANGED, f"{where} was deleted, and another has its name")
         if pod.spec.node_name:

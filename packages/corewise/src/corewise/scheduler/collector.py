@@ -250,7 +250,7 @@ class LedgerCollector:
 
     def _emit_removed(self, node: str, uid: str, owner: CPUOwner, cause: str) -> None:
         self._metrics.count(metrics.LEDGER_REMOVED, cause)
-        message = f"node {node} keeps CPUs {owner.cpus} for the pod no longer: it was not bound in time"
+        message = f"node {node} no longer keeps CPUs {owner.cpus} for the pod: it was not bound in time"
         if cause == _EXPIRED:
             reference = ObjectReference(kind="Pod", namespace=owner.namespace, name=owner.name, uid=uid)
             self._events.emit(reference, Reason.CLAIM_EXPIRED, message, warning=False)

@@ -71,7 +71,7 @@ def parse_cpu_topology(text: str) -> Topology | str:
         return "it states no CPUs"
     wrong = [cpu for cpu in cpus if min(cpu.id, cpu.core, cpu.socket, cpu.node) < 0 or cpu.id > LARGEST_CPU]
     if wrong:
-        return f"CPU {wrong[0].id} cannot be: numbers are 0 to {LARGEST_CPU}"
+        return f"CPU {wrong[0].id} cannot exist: numbers are 0 to {LARGEST_CPU}"
     numbers: dict[tuple[int, int], int] = {}
     threads = tuple(
         Thread(
