@@ -1,7 +1,7 @@
 """The names of Koordinator, Volcano and Nova: what the table says of each, against what the code reads.
 
 name                                    where       value              listed
-a name that corewise honours            anywhere    any                no
+a name that corewise honors             anywhere    any                no
 honored in part                         its place   a value that is    no
 honored in part                         its place   one that is not    yes
 known and not read                      its place   any                yes
