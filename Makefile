@@ -86,7 +86,7 @@ generate: $(VENV)/dev.stamp ## Write the files that are generated from the code
 web: $(VENV)/dev.stamp ## Build the web page from web/ (packages/corewise/src/corewise/web/assets)
 	$(BIN)/python -m tools.web build
 
-image: $(VENV)/dev.stamp ## Build the container image (BASE=debian where no registry can be reached; docs/image.md)
+image: $(VENV)/dev.stamp ## Build the container image (BASE=debian where no registry can be reached; docs/operate/image.md)
 	$(BIN)/python -m tools.image $(if $(BASE),--base $(BASE)) $(IMAGE)
 
 dist: $(VENV)/dev.stamp ## Make all files of a release in dist/: sdist, wheels, image, chart, checksums (BASE= as for image)
@@ -98,7 +98,7 @@ man: $(VENV)/run.stamp ## Write the man pages, one for each command, from the co
 golden: $(VENV)/dev.stamp ## Keep what commands and programs say now as what they have to say (tests/golden)
 	COREWISE_GOLDEN=write $(BIN)/pytest -q tests/golden
 
-bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks*.md
+bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks
 	$(BIN)/python -m tools.bench
 
 scale: $(VENV)/dev.stamp ## Run manager and scheduler on a cluster of N nodes and PODS pods, and measure them (N=1000; SOAK=60m)
@@ -126,7 +126,7 @@ $(VENV)/node.stamp: requirements/node.txt $(VENV)/dev.stamp
 	$(PIP) --retries 10 --require-hashes -r requirements/node.txt && touch $@ || \
 	  echo "virtme-ng cannot be installed here: tests in virtual machines will be skipped" >&2
 
-test-node: $(VENV)/node.stamp ## Run the tests on real kernels, in virtual machines (docs/testing-on-kernels.md)
+test-node: $(VENV)/node.stamp ## Run the tests on real kernels, in virtual machines (docs/internals/testing-on-kernels.md)
 	COREWISE_TEST_NODE=1 $(BIN)/pytest -o faulthandler_timeout=1800 tests/node $(T)
 
 LOCK := uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header

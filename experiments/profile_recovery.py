@@ -2,7 +2,8 @@
 
 ``python -m experiments.profile_recovery [--print]``.
 
-Histories are those of the tests (``interference.simulated_history``). Fills its part of docs/profile.md.
+Histories are those of the tests (``interference.simulated_history``). Fills its part of
+docs/guides/profile.md.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from corewise.interference.analysis import analyse
 from interference.simulated_history import DEFAULT, USE, Planted, planted_history
 from tools.bench import table
 
-PAGE = "docs/profile.md"
+PAGE = "docs/guides/profile.md"
 _HISTORIES = 60
 
 

@@ -83,7 +83,7 @@ def generated() -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the files that are generated from the chart: path, and the function that renders it."""
     yield "charts/corewise/values.yaml", values
     yield "charts/corewise/README.md", readme
-    yield "docs/scale.md", sizes
+    yield "docs/operate/scale.md", sizes
     for folder in KUSTOMIZED:
         for path in sorted((CHART / "templates" / folder).glob("*.yaml")):
             if (template := f"{folder}/{path.name}") not in NOT_KUSTOMIZED:
@@ -136,7 +136,7 @@ helm test corewise -n corewise-system
 ```
 
 Before you uninstall, run `corewise uninstall --check`: it lists what to undo first.
-docs/install.md describes the prerequisites, upgrades and how to uninstall.
+docs/operate/install.md describes the prerequisites, upgrades and how to uninstall.
 
 ## Values
 

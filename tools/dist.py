@@ -1,7 +1,7 @@
 """Makes the files of a release in ``dist/``: ``make dist``; ``python -m tools.dist --help``.
 
-docs/release.md says what they are. All have the version that git's tag states. The same commit gives the same
-sdist, wheels and image. The options are those of tools.image, and --no-image.
+docs/operate/release.md says what they are. All have the version that git's tag states. The same commit gives
+the same sdist, wheels and image. The options are those of tools.image, and --no-image.
 """
 
 from __future__ import annotations

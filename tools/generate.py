@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,8 +46,8 @@ NOTICE_OF_RULES = """\
 #
 # Each is a mean over 5 minutes by Node, so that one number stands for a node whatever scrapes it. MPKI is a
 # ratio of rates: a mean of ratios would let an idle minute count as much as a busy one. What the agent cannot
-# measure has no series here either; corewise_node_metric_supported says why. docs/interference-metrics.md
-# describes all of it.
+# measure has no series here either; corewise_node_metric_supported says why.
+# docs/guides/interference-metrics.md describes all of it.
 groups:
   - name: corewise-interference
     rules:"""
@@ -199,12 +200,12 @@ def reference() -> dict[str, str]:
         "Every name that corewise reads or writes. A reason code means the same in Events, metrics, logs\n"
         "and command output. A warning leaves things as they are, raises a Warning Event on the object it\n"
         "is about, and says how to fix it; `corewise explain reason CODE` prints it. Every command:\n"
-        "[commands](commands.md).\n\n"
-        + "\n".join(f"- [{text[2:].splitlines()[0]}](reference/{name}.md)" for name, text in pages.items())
+        "[commands](commands/index.md).\n\n"
+        + "\n".join(f"- [{text[2:].splitlines()[0]}]({name}.md)" for name, text in pages.items())
     )
     notice = NOTICE.format(source="corewise.vocabulary") + "\n"
     found = {f"docs/reference/{name}.md": f"{notice}{text}\n" for name, text in pages.items()}
-    return {"docs/reference.md": f"{notice}{index}\n", **found}
+    return {"docs/reference/index.md": f"{notice}{index}\n", **found}
 
 
 def commands() -> dict[str, str]:
@@ -219,11 +220,11 @@ def commands() -> dict[str, str]:
         pages.setdefault("-".join(words[:2] if words[0] == "compute" else words[:1]), []).append((path, text))
     rows = []
     for name, command in subcommands(corewise, context):
-        rows.append((f"[`corewise {name}`](commands/{name}.md)", command.get_short_help_str(limit=200)))
+        rows.append((f"[`corewise {name}`]({name}.md)", command.get_short_help_str(limit=200)))
         if name == "compute":
             below = subcommands(command, context)
             rows += [
-                (f"[`corewise {name} {each}`](commands/{name}-{each}.md)", it.get_short_help_str(limit=200))
+                (f"[`corewise {name} {each}`]({name}-{each}.md)", it.get_short_help_str(limit=200))
                 for each, it in below
             ]
     notice = NOTICE.format(source="the commands' help") + "\n"
@@ -235,7 +236,7 @@ def commands() -> dict[str, str]:
         "complete. `NO_COLOR` turns colors off.\n\n" + table(("command", "what it does"), rows)
     )
     found = {
-        f"docs/commands/{name}.md": notice
+        f"docs/reference/commands/{name}.md": notice
         + f"\n# corewise {name.replace('-', ' ', 1)}\n"
         + "".join(
             (f"\n## {path}\n" if number else "") + f"\n```text\n{text}\n```\n"
@@ -243,7 +244,7 @@ def commands() -> dict[str, str]:
         )
         for name, helps_of_page in pages.items()
     }
-    return {"docs/commands.md": f"{notice}{index}\n", **found}
+    return {"docs/reference/commands/index.md": f"{notice}{index}\n", **found}
 
 
 def helps(command: click.Command, name: str, parent: click.Context | None) -> list[tuple[str, str]]:
@@ -375,9 +376,9 @@ ROOT = Path(__file__).parents[1]
 
 def monitoring_page() -> str:
     """Return the page about monitoring, written by hand but for its tables of dashboards and alerts."""
-    text = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "operate" / "monitoring.md").read_text(encoding="utf-8")
     shown = [
-        (f"[{name}-dashboard.json](../deploy/monitoring/{name}-dashboard.json)", each.title, each.question)
+        (f"[{name}-dashboard.json](../../deploy/monitoring/{name}-dashboard.json)", each.title, each.question)
         for name, each in dashboards().items()
     ]
     text = between(text, "dashboards", table(("file", "dashboard", "answers"), shown))
@@ -386,7 +387,7 @@ def monitoring_page() -> str:
         for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]:
             for rule in group["rules"]:
                 notes = rule["annotations"]
-                name = f"[{rule['alert']}]({notes['runbook_url'].removeprefix('docs/')})"
+                name = f"[{rule['alert']}]({os.path.relpath(notes['runbook_url'], 'docs/operate')})"
                 meaning = re.sub(r"{{ \$(labels\.)?(\w+)[^}]*}}", r"*\2*", notes["summary"])
                 rows.append((name, rule["labels"]["severity"], rule["for"], " ".join(meaning.split())))
     return between(text, "alerts", table(("alert", "severity", "after", "meaning"), rows))
@@ -422,7 +423,7 @@ def coming_from(project: Project) -> str:
         )
         for heading, rows in found.items()
     ]
-    path = ROOT / "docs" / f"coming-from-{project.value.lower()}.md"
+    path = ROOT / "docs" / "guides" / f"coming-from-{project.value.lower()}.md"
     return between(path.read_text(encoding="utf-8"), "names", "\n\n".join(parts))
 
 

@@ -1,4 +1,4 @@
-"""Records what this version writes to a cluster, for the tests of later ones: docs/release.md says when.
+"""Records what this version writes to a cluster, for the tests of later ones (docs/operate/release.md).
 
 ``python -m tools.record_objects VERSION`` runs manager and agent against the local API server until the agent
 has reported a machine and the manager has amplified its node. Both objects go to tests/release/previous.

@@ -5,10 +5,12 @@
 - GitHub reads CommonMark; mkdocs wants lists indented by four, and a blank line before them.
 - Links out of ``docs/`` lead to files of the repository. The site has no such file: it shows the link's text.
 - No page has more than LONGEST words: a longer one answers more than one question.
+- An address from when all pages were in one folder leads to the page's new address, anchor included.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,51 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
 LONGEST = 1500
+FLAT = """
+    agent agent-cpus agent-quotas amplification amplification-trouble amplification-writes api-client
+    architecture autoscaling benchmarks benchmarks-agent benchmarks-manager benchmarks-openstack
+    benchmarks-scale benchmarks-scheduler benchmarks-soak beside-nova cache-limits calibrate colocation
+    colocation-profiles coming-from-koordinator coming-from-nova coming-from-volcano commands dependencies
+    domains eviction flavors glossary guest-cpus host-cpus host-upgrade image install interference
+    interference-configuration interference-example interference-experiments interference-metrics
+    interference-metrics-missing ledger life-of-a-pod local-cluster local-cluster-report manager monitoring
+    moves normalization normalized-cpu nri owner pinning placement plan profile prometheus reference release
+    reliability reliability-tests runbooks scale scenarios scheduling scheduling-decisions scheduling-plugins
+    scheduling-tests scheduling-trouble simulated-machines suppression suppression-comparison
+    suppression-latency suppression-limits suppression-proof suppression-proof-kernel
+    suppression-proof-simulated suppression-trouble tenant-annotations testing-on-kernels threat-model
+    threat-model-network top topology tracking web web-pictures webhook-callers why
+"""
+"""The pages of the one folder that docs/ was. A page has kept its name unless RENAMED has it."""
+RENAMED = {
+    "benchmarks": "benchmarks/index.md",
+    "commands": "reference/commands/index.md",
+    "reference": "reference/index.md",
+    "suppression": "guides/suppression.md",
+    "suppression-comparison": "concepts/suppression.md",
+    "suppression-limits": "concepts/suppression.md",
+    "suppression-proof": "benchmarks/suppression.md",
+    "suppression-proof-kernel": "benchmarks/suppression-figures.md",
+    "suppression-proof-simulated": "benchmarks/suppression-figures.md",
+}
+SECTIONS = {}
+"""Page of the one folder -> anchor -> where that section is now, if it is not on the page's new address."""
+_REDIRECT = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Moved</title>
+<link rel="canonical" href="{address}">
+<noscript><meta http-equiv="refresh" content="0; url={address}"></noscript>
+<script>
+const moved = {sections};
+location.replace(moved[location.hash.slice(1)] || "{address}" + location.hash);
+</script>
+</head>
+<body><a href="{address}">This page has moved.</a></body>
+</html>
+"""
 _ITEM = re.compile(r"(\s*)([-*]|\d+\.)( +)(?=\S)")
 _COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
@@ -39,6 +86,33 @@ def on_config(config: MkDocsConfig) -> None:
         config.nav.append({"More": rest})
 
 
+def moved(docs: Path) -> dict[str, str]:
+    """Return the page that each page of the one folder became, both as paths below ``docs``."""
+    commands = (path.name for path in (docs / "reference" / "commands").glob("*.md") if path.stem != "index")
+    pages = {path.stem: path.relative_to(docs).as_posix() for path in docs.glob("*/*.md")} | RENAMED
+    return {f"{name}.md": pages[name] for name in FLAT.split()} | {
+        f"commands/{name}": f"reference/commands/{name}" for name in commands
+    }
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write a page at each old address that leads to the new one."""
+    for old, new in moved(Path(config.docs_dir)).items():
+        up = "../" * old.count("/")
+        sections = {
+            anchor: up + _address(target)
+            for anchor, target in SECTIONS.get(old.removesuffix(".md"), {}).items()
+        }
+        page = Path(config.site_dir, _address(old))
+        page.parent.mkdir(parents=True, exist_ok=True)
+        text = _REDIRECT.format(address=up + _address(new), sections=json.dumps(sections))
+        page.write_text(text, encoding="utf-8")
+
+
+def _address(page: str) -> str:
+    return page.replace(".md", ".html", 1)
+
+
 def _pages(entry: Any) -> Iterator[str]:
     if isinstance(entry, str):
         yield entry
@@ -53,7 +127,8 @@ def _unfold(entry: Any, docs: Path) -> Any:
     if isinstance(entry, list):
         return [_unfold(each, docs) for each in entry]
     if entry.endswith("/"):
-        return [path.relative_to(docs).as_posix() for path in sorted((docs / entry).glob("*.md"))]
+        pages = sorted((docs / entry).glob("*.md"), key=lambda path: (path.stem != "index", path))
+        return [path.relative_to(docs).as_posix() for path in pages]
     return entry
 
 

@@ -12,7 +12,7 @@ from experiments.suppression_proof.chart import Curve, Panel, chart
 from tools.bench import table
 
 RUNS = 20
-PAGE = "docs/interference-example.md"
+PAGE = "docs/concepts/interference-example.md"
 PICTURE = Path("docs/pictures/interference-burst.svg")
 COMMAND = "python -m experiments.interference_burst"
 SECTION = "burst"

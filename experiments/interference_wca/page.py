@@ -12,7 +12,7 @@ from experiments.interference_wca.experiment import Outcome, Run, arrivals, conf
 from experiments.suppression_proof.chart import Curve, Panel, chart
 from tools.bench import table
 
-PAGE = "docs/interference-experiments.md"
+PAGE = "docs/benchmarks/interference-experiments.md"
 PICTURE = Path("docs/pictures/interference-wca.svg")
 COMMAND = "python -m experiments.interference_wca"
 LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)

@@ -53,7 +53,7 @@ from tools.bench import processes
 WRITERS = 300
 """How many nodes have a kubelet stand-in that writes."""
 STORED_EVERY = 270.0
-"""Seconds after which the heartbeats of an amplified node are stored (docs/amplification-writes.md)."""
+"""Seconds until an amplified node's heartbeats are stored (docs/concepts/amplification-writes.md)."""
 CHURN = 0.01 / 60
 """Of all pods are replaced in a second."""
 EXPECTED = (ClusterError, KubeError, ExtenderError, OSError)

@@ -10,7 +10,7 @@ from experiments.suppression_proof.run import Run, summary
 from experiments.suppression_proof.run import table as figures_table
 from tools.bench import table
 
-SUMMARY = "docs/suppression-limits.md"
+SUMMARY = "docs/concepts/suppression.md"
 FIGURES = "docs/suppression-[pl]*.md"
 _TITLES = {
     "step": "Step: online load from 20 % to 70 %, and back",

@@ -224,7 +224,7 @@ def test_what_the_programs_accept_is_rendered(loaded: helm_python.Chart, key: st
 
 
 def test_what_helm_template_prints_can_be_checked(loaded: helm_python.Chart) -> None:
-    """As docs/install.md does: helm template ... | corewise config check -."""
+    """As docs/operate/install.md does: helm template ... | corewise config check -."""
     command = [sys.executable, "-m", "corewise", "config"]
     starter = subprocess.run([*command, "starter"], capture_output=True, text=True, check=True).stdout
     data = yaml.safe_load(starter)["data"]

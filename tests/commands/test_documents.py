@@ -80,6 +80,6 @@ def test_every_test_that_a_document_names_exists(document: Path) -> None:
 
 
 def test_the_threat_model_has_a_row_for_each_name_on_a_pod() -> None:
-    text = (ROOT / "docs/tenant-annotations.md").read_text()
+    text = (ROOT / "docs/operate/tenant-annotations.md").read_text()
     rows = [row.name for row in TABLE if "Pod" in row.on]
     assert [name for name in rows if f"`{name}`" not in text] == []

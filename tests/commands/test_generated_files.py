@@ -28,12 +28,12 @@ def generate(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def test_files_are_written_once_and_then_current(tmp_path: Path) -> None:
     absent = generate(tmp_path, "--check")
     assert absent.returncode == 1
-    assert "docs/reference.md is not what the code says; run: make generate" in absent.stderr
-    assert "wrote docs/reference.md" in generate(tmp_path).stdout
+    assert "docs/reference/index.md is not what the code says; run: make generate" in absent.stderr
+    assert "wrote docs/reference/index.md" in generate(tmp_path).stdout
     assert generate(tmp_path).stdout == ""
     current = generate(tmp_path, "--check")
     assert (current.returncode, current.stderr) == (0, "")
-    pages = sorted((tmp_path / "docs" / "reference").iterdir())
+    pages = sorted((tmp_path / "docs" / "reference").glob("*.md"))
     text = "".join(page.read_text() for page in pages)
     for name in [*(row.name for row in TABLE), *Reason, *(metric.name for metric in METRICS)]:
         assert f"`{name}`" in text
@@ -43,12 +43,12 @@ def test_files_are_written_once_and_then_current(tmp_path: Path) -> None:
     assert stale.returncode == 1
     assert "docs/reference/reasons-ratios.md" in stale.stderr
     assert "UnknownCPUModel" in stale.stderr
-    assert "docs/commands.md" not in stale.stderr
+    assert "docs/reference/commands/index.md" not in stale.stderr
     man = generate(tmp_path, "--check", "--only", "man/")
     assert (man.returncode, man.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("folder", ["docs/reference", "docs/commands"])
+@pytest.mark.parametrize("folder", ["docs/reference", "docs/reference/commands"])
 def test_no_page_is_left_of_a_command_or_a_kind_of_name_that_is_gone(folder: str, tmp_path: Path) -> None:
     generate(tmp_path, "--only", folder)
     assert {path.name for path in (ROOT / folder).iterdir()} == {

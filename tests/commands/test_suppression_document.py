@@ -28,7 +28,7 @@ from corewise.vocabulary.offline_report import OfflineReport
 from corewise.vocabulary.reasons import Reason
 
 PAGE = "".join(
-    path.read_text() for path in sorted((Path(__file__).parents[2] / "docs").glob("suppression*.md"))
+    path.read_text() for path in sorted((Path(__file__).parents[2] / "docs").rglob("suppression*.md"))
 )
 ALLOCATABLE = OfflineAmounts(16_000, 64 * 2**30)
 PERIOD = 100_000

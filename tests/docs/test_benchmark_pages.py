@@ -21,5 +21,5 @@ def test_figures_replace_those_of_the_page_that_has_their_place(
     shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("pictures", "*.svg"))
     monkeypatch.chdir(tmp_path)
     table.fill(section, "the new figures")
-    (page,) = (each for each in Path("docs").glob("*.md") if "the new figures" in each.read_text())
+    (page,) = (each for each in Path("docs").rglob("*.md") if "the new figures" in each.read_text())
     assert page.read_text().count(f"<!-- {section} -->\nthe new figures\n<!-- /{section} -->") == 1

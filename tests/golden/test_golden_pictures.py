@@ -46,4 +46,4 @@ def test_the_picture_of_who_holds_which_cpu_is_current(tmp_path: Path) -> None:
 
 def test_the_picture_of_a_machine_is_current(tmp_path: Path) -> None:
     machine_trees.offline(tmp_path)
-    same(DOCS / "topology.svg", drawn("topology", "--root", str(tmp_path), "-o", "svg"))
+    same(DOCS / "guides" / "topology.svg", drawn("topology", "--root", str(tmp_path), "-o", "svg"))

@@ -1,4 +1,4 @@
-"""``make bench``: run every measurement, print it, and write it to docs/benchmarks*.md.
+"""``make bench``: run every measurement, print it, and write it to docs/benchmarks.
 
 ``python -m tools.bench watching webhook`` runs some of them only; nothing is written with ``--print``.
 """
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"one of {', '.join(MEASUREMENTS)} (default: all)"
     )
-    parser.add_argument("--print", action="store_true", help="write nothing to docs/benchmarks*.md")
+    parser.add_argument("--print", action="store_true", help="write nothing to docs/benchmarks")
     given = parser.parse_args()
     for name in set(given.names) - set(MEASUREMENTS):
         parser.error(f"no measurement named {name}; there are {', '.join(MEASUREMENTS)}")

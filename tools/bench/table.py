@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGES = "docs/benchmarks*.md"
+PAGES = "docs/benchmarks/[bi]*.md"
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ export function OfflineView() {
         ["Offline pods", number(total.offlinePods)],
       ]}
       above={() => <OfflineHistory />}
-      empty="No node offers idle CPU to offline pods. How to begin: docs/suppression.md."
+      empty="No node offers idle CPU to offline pods. How to begin: docs/guides/suppression.md."
     />
   );
 }

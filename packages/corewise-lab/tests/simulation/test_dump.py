@@ -174,7 +174,7 @@ def test_the_page_shows_the_file_to_fill_in_as_it_is_printed(
     )
     plan = make_plan(None, "builtin", Path("dump.json"), None)
     shown = "\n".join(f"    {line}" for line in plan.advice)
-    assert f"\n\n{shown}\n\n" in (ROOT / "docs" / "scenarios.md").read_text()
+    assert f"\n\n{shown}\n\n" in (ROOT / "docs" / "guides" / "scenarios.md").read_text()
 
 
 def test_the_file_to_fill_in_gives_nodes_their_facts_as_it_is(tmp_path: Path) -> None:

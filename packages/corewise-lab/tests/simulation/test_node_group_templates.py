@@ -2,7 +2,7 @@
 
 Neither Cluster Autoscaler nor Karpenter runs here. ``Autoscaler`` does what their documentation and source
 say of templates; whether a pod fits a node is decided by the local cluster's kube-scheduler, and nodes that
-join are amplified by the real manager. docs/autoscaling.md tells these results.
+join are amplified by the real manager. docs/guides/autoscaling.md tells these results.
 
 Machines have 8 CPUs, 7.5 of them allocatable, and ratio 1.50: 11.25 CPUs to schedule by.
 

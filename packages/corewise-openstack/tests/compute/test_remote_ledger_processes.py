@@ -1,4 +1,4 @@
-"""Agents and schedulers as processes, with the certificates that docs/ledger.md makes with openssl.
+"""Agents and schedulers as processes, with the certificates that docs/internals/ledger.md makes with openssl.
 
 Placement traps the claim: it kills the agent or the scheduler with SIGKILL just before or just after it
 carries the claim out. Whatever dies, ledger and Placement agree afterwards, and the same command either

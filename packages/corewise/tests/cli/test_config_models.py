@@ -1,4 +1,4 @@
-"""``config check`` against nodes, ``config starter``, and the example of docs/normalization.md."""
+"""``config check`` against nodes, ``config starter``, and the example of docs/guides/normalization.md."""
 
 from __future__ import annotations
 

@@ -14,7 +14,12 @@ from corewise.config.interference.reading import parse_interference
 
 ROOT = Path(__file__).parents[4]
 PAGE = "".join(
-    (ROOT / "docs" / f"interference{part}.md").read_text() for part in ("-example", "-configuration", "")
+    (ROOT / "docs" / page).read_text()
+    for page in (
+        "concepts/interference-example.md",
+        "guides/interference-configuration.md",
+        "guides/interference.md",
+    )
 )
 POD = "kind: Pod\nmetadata: {name: web, labels: {app: incept-no-leak}}\nspec: {containers: [{name: main}]}\n"
 

@@ -1,4 +1,4 @@
-"""A third-party plugin, as docs/scheduling-plugins.md shows it: installed beside corewise, found there.
+"""A third-party plugin, as docs/guides/scheduling-plugins.md shows it: installed beside corewise and found.
 
 extender         filters and scores
 binding          refuses a node that the plugin filters
@@ -37,7 +37,7 @@ DOCUMENT = Path(__file__).parents[4] / "docs/scheduling-plugins.md"
 
 
 def documented() -> str:
-    """The plugin as docs/scheduling-plugins.md prints it."""
+    """The plugin as docs/guides/scheduling-plugins.md prints it."""
     text = DOCUMENT.read_text(encoding="utf-8")
     lines = text.partition("`prefer_ssd.py`, complete:\n")[2].partition("\nA plugin sees")[0]
     return textwrap.dedent(lines)

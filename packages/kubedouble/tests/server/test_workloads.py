@@ -515,7 +515,7 @@ def test_on_a_normalized_node_usage_by_request_never_scales_up_and_real_utilizat
 ) -> None:
     """With request = limit, a pod gets 1 / ratio of a CPU for each that it requests, whatever it needs.
 
-    docs/autoscaling.md tells these results.
+    docs/guides/autoscaling.md tells these results.
     """
 
     async def test(world: World) -> None:

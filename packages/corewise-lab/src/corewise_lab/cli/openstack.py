@@ -80,7 +80,10 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
             say(f"{folder} has a cloud already, which goes on as it is; for a new one, first: rm -r {folder}")
         click.echo(_rendered(report, form), nl=False)
         if report.upgrade is not None and report.owner is None and form is Form.TABLE:
-            say("left out: a host with libvirt's domains; it needs the extra libvirt (docs/placement.md)")
+            say(
+                "left out: a host with libvirt's domains; "
+                "it needs the extra libvirt (docs/guides/placement.md)"
+            )
         with served(placement) as endpoint:
             say(f"Placement: {endpoint}, hosts: {report.folder}. Try, in another terminal:")
             say(f"  corewise compute status --hosts {report.folder}")

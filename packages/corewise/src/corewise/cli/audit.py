@@ -108,7 +108,7 @@ _COLUMNS: tuple[Column[Entry], ...] = (
 @click.option("--cgroup", default="", metavar="TEXT", help="Only cgroups with it in their path: a pod's UID.")
 @click.option(
     "--reason",
-    type=Choice([reason.value for reason in Reason], listed_at="docs/reference.md"),
+    type=Choice([reason.value for reason in Reason], listed_at="docs/reference/index.md"),
     metavar="REASON",
     help="Only writes for this reason, such as QuotaRestored.",
 )

@@ -79,7 +79,7 @@ def node_command(
 
 @command.command("reason", epilog=examples("corewise explain reason UnknownCPUModel"))
 @click.argument(
-    "code", type=Choice([each.value for each in Reason], listed_at="docs/reference.md"), metavar="CODE"
+    "code", type=Choice([each.value for each in Reason], listed_at="docs/reference/index.md"), metavar="CODE"
 )
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 def reason_command(code: str, form: Form) -> None:

@@ -82,7 +82,7 @@ def read_history(file: Path) -> History:
     Raises:
         Failure: if the file cannot be read or is none.
     """
-    hint = "docs/profile.md describes the format"
+    hint = "docs/guides/profile.md describes the format"
     return _history(file, decoded(file, msgspec.json.Decoder(_History).decode, "a history", hint))
 
 

@@ -155,7 +155,9 @@ class Manager:
         if self.webhooks and options.client_ca:
             log.info("webhooks answer only callers with a client certificate of --client-ca")
         elif self.webhooks:
-            log.info("webhooks answer everyone who can connect; to restrict that: docs/webhook-callers.md")
+            log.info(
+                "webhooks answer everyone who can connect; to restrict that: docs/operate/webhook-callers.md"
+            )
         await self.program.run(self._loops(), main=self._lead_or_follow())
 
     def _publish(self) -> None:

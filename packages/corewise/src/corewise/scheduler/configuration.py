@@ -4,7 +4,7 @@ YAML or JSON::
 
     scoring: MostAllocated      # or LeastAllocated, which is the default
     rememberedDecisions: 100    # of the latest; 0 to 1000
-    interference: {...}         # see docs/interference-configuration.md; without it, Prometheus is not used
+    interference: {...}         # docs/guides/interference-configuration.md; else Prometheus is not used
 
 A key that is unknown is an error, so that a typing mistake is not the default. Every error names its line,
 column and field.

@@ -16,7 +16,8 @@ pkg/scheduler/framework/preemption/preemption.go, pkg/scheduler/extender.go):
 
 Up to Kubernetes 1.37 it does not ask at all where its own filters see room without any eviction, though only
 the extender refuses the node: there it reports "expected at least one victim pod".
-docs/scheduling-decisions.md: what helps then. Later versions name such a node with an empty list of victims.
+docs/concepts/scheduling-decisions.md: what helps then. Later versions name such a node with
+an empty list of victims.
 """
 
 from __future__ import annotations

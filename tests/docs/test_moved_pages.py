@@ -1,0 +1,48 @@
+"""An address from when all pages were in one folder leads to the page that it became, and to its section."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tools.site import FLAT, SECTIONS, moved
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+class Anchors(HTMLParser):
+    """Collects the ids of a page."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.ids: set[str | None] = set()
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del tag
+        self.ids.add(dict(attrs).get("id"))
+
+
+def test_the_table_has_every_page_of_the_one_folder() -> None:
+    assert len(FLAT.split()) == 89
+    assert set(SECTIONS) <= set(FLAT.split())
+
+
+@pytest.mark.parametrize("old", sorted(moved(DOCS)))
+def test_an_old_address_leads_to_the_page(old: str, site: Path) -> None:
+    page = site / old.replace(".md", ".html")
+    (address,) = set(re.findall(r'(?:href|url)="?([^"#]+?)"', page.read_text().replace("0; url=", 'url="')))
+    target = (page.parent / address).resolve()
+    assert target == (site / moved(DOCS)[old].replace(".md", ".html")).resolve()
+    assert "location.hash" in page.read_text(), "the section is kept"
+    assert 'id="__search"' in target.read_text(), "the address of a page, not of another old one"
+
+
+@pytest.mark.parametrize("old", SECTIONS)
+def test_a_section_that_left_its_page_is_found(old: str, site: Path) -> None:
+    for target in SECTIONS[old].values():
+        address, _, anchor = target.partition("#")
+        assert anchor in Anchors(site / address.replace(".md", ".html")).ids, target
