@@ -49,7 +49,20 @@ RENAMED = {
     "suppression-proof-kernel": "benchmarks/suppression-figures.md",
     "suppression-proof-simulated": "benchmarks/suppression-figures.md",
 }
-SECTIONS = {}
+SECTIONS = {
+    "suppression": {"what-is-offered": "concepts/suppression.md#what-is-offered"},
+    "suppression-limits": {
+        "other-spellings": "guides/suppression.md#other-spellings",
+        "does-it-settle": "benchmarks/suppression.md#does-it-settle",
+    },
+    "suppression-proof-simulated": {
+        "formulas-that-count-offline-usage": "benchmarks/suppression.md#formulas-that-count-offline-usage",
+    },
+    "suppression-latency": {
+        "what-is-run": "benchmarks/suppression.md#latency-of-an-online-service",
+        "what-follows": "benchmarks/suppression.md#latency-of-an-online-service",
+    },
+}
 """Page of the one folder -> anchor -> where that section is now, if it is not on the page's new address."""
 _REDIRECT = """\
 <!doctype html>

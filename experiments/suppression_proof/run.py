@@ -116,11 +116,11 @@ def _used(runs: Sequence[Run]) -> str:
 
 
 def _lost(runs: Sequence[Run]) -> str:
-    return f"{_mean(runs, lambda run: run.figures.offline_lost):.1f} CPU s"
+    return f"{_mean(runs, lambda run: run.figures.offline_lost):.1f}"
 
 
 def _late(runs: Sequence[Run]) -> str:
-    return f"{_mean(runs, lambda run: run.figures.offline_late):.1f} CPU s"
+    return f"{_mean(runs, lambda run: run.figures.offline_late):.1f}"
 
 
 def _time_lost(runs: Sequence[Run]) -> str:
@@ -130,17 +130,17 @@ def _time_lost(runs: Sequence[Run]) -> str:
 
 _ROWS: dict[str, Callable[[Sequence[Run]], str]] = {
     "settled after": _settling,
-    "adjustments until settled, of ceil(change / step)": _adjustments,
-    "phases settled with at most that many": _in_time,
+    "adjustments, of ceil(change / step)": _adjustments,
+    "phases settled in time": _in_time,
     "overshoot, of the machine": _overshoot,
-    "changes of the quota's direction per phase": _reversals,
-    "largest distance from the target, of the machine": _farthest,
-    "changes of the quota": _changes,
+    "changes of direction per phase": _reversals,
+    "largest distance from target, of the machine": _farthest,
+    "quota changes": _changes,
     "files written": _writes,
-    "offline pods used of what online pods left": _used,
-    "idle CPU time that offline pods wanted and did not get": _lost,
-    "of that, while the quota was moving to its target": _late,
-    "CPU time that online pods lost": _time_lost,
+    "used of what online pods left": _used,
+    "idle CPU s wanted, not got": _lost,
+    "of that, while the quota moved": _late,
+    "CPU time online pods lost": _time_lost,
 }
 
 

@@ -10,8 +10,8 @@ from experiments.suppression_proof.run import Run, summary
 from experiments.suppression_proof.run import table as figures_table
 from tools.bench import table
 
-SUMMARY = "docs/concepts/suppression.md"
-FIGURES = "docs/suppression-[pl]*.md"
+SUMMARY = "docs/benchmarks/suppression.md"
+FIGURES = "docs/benchmarks/suppression*.md"
 _TITLES = {
     "step": "Step: online load from 20 % to 70 %, and back",
     "ramp": "Ramp: online load from 10 % to 80 %",

@@ -91,4 +91,4 @@ def test_pages_that_are_opened_as_files_can_be_searched(page: str, site: Path, t
     )  # fmt: skip
     _, _, result = browsed.stdout.partition("md-search-result__meta")
     assert re.match(r'">\d+ matching documents', result), result[:200]
-    assert f'href="{(site / "suppression.html").as_uri()}' in result
+    assert f'href="{(site / "guides" / "suppression.html").as_uri()}' in result

@@ -1,4 +1,4 @@
-"""The vectors of the design, through the engine: what fits a node, and what a refusal says.
+"""Worked examples, through the engine: what fits a node, and what a refusal says.
 
 A node of 32 CPUs at ratio 2.00 offers 64:
 

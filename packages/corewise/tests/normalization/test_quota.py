@@ -1,4 +1,4 @@
-"""CFS quota of CPUShare pods, by the examples of the design and by its laws."""
+"""CFS quota of CPUShare pods, by examples and by its laws."""
 
 from __future__ import annotations
 

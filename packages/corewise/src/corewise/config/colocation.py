@@ -30,7 +30,7 @@ off unless ``enable`` is true; each other member gets a warning::
        {"enable": true, "catRangeStartPercent": 0, "catRangeEndPercent": 30, "mbaPercent": 100}}},
      "nodeStrategies": [{"name": "test", "nodeSelector": {...}, "beClass": {...}}]}
 
-Source: design/suppression.md; the names are those of the seed's ``cpuSuppression``, and of Koordinator's
+docs/guides/suppression.md lists every key and spelling. Source: Koordinator's
 apis/configuration/slo_controller_config.go and apis/slo/v1alpha1/nodeslo_types.go.
 """
 

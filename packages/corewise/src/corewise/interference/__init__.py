@@ -16,5 +16,5 @@ The off-line analysis finds profiles and affinities in a recorded past: ``histor
 
 Amounts are bytes/s, bytes, seconds, CPUs as a share of the node's; see :mod:`corewise.config.interference`.
 
-Source: design/interference.md; the seed memory-bandwidth-llc-scheduling.
+docs/guides/interference.md has the formulas.
 """

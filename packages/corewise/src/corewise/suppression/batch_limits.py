@@ -16,7 +16,7 @@ sidecars, or what the most demanding init container needs with the sidecars star
 for the requests, absent ones being 0. Since ceil and max keep order, a pod's quota is never below one of
 its containers'.
 
-Source: design/suppression.md; kubelet's pkg/kubelet/cm/helpers_linux.go (MilliCPUToShares, MilliCPUToQuota),
+Source: kubelet's pkg/kubelet/cm/helpers_linux.go (MilliCPUToShares, MilliCPUToQuota),
 libcontainer's ConvertCPUSharesToCgroupV2Value, and k8s.io/component-helpers/resource (PodRequests,
 PodLimits).
 """

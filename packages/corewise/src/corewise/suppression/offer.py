@@ -35,7 +35,7 @@ It is written when CPU or memory has changed by more than 10 % of what is publis
 and every 90 s in any case. An offer that is not known yet changes nothing; a withdrawn one is 0, which is a
 change of 100 %.
 
-Source: design/suppression.md, Oversubscription.
+docs/concepts/suppression.md has an example.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ The limit is the batch-cpu limit divided by the normalization ratio: physical, i
 period. A pod without one is skipped. What a pod has is read from its cgroup, so a restart loses nothing; a
 pod without a quota ("max") counts as at its limit. Pods' periods may differ: limits compare as CPUs.
 
-Source: design/suppression.md, Options 1 and 2.
+docs/concepts/suppression.md compares the two options.
 """
 
 from __future__ import annotations

@@ -5,5 +5,5 @@
 - :mod:`amounts`: amounts with their units, read exactly;
 - :mod:`reading`: the text in, the configuration and all problems out (:func:`parse_interference`).
 
-Source: design/interference.md; the names of affinities are those of the seed.
+docs/guides/interference-configuration.md describes every key.
 """
