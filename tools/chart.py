@@ -165,8 +165,8 @@ def _rows_of(properties: dict[str, Any], path: str) -> Iterator[str]:
 
 
 def sizes() -> str:
-    """Return docs/scale.md with the table of each program's requests, by the size of the cluster."""
-    page = (PROJECT / "docs" / "scale.md").read_text(encoding="utf-8")
+    """Return docs/operate/scale.md with the table of each program's requests, by the size of the cluster."""
+    page = (PROJECT / "docs" / "operate" / "scale.md").read_text(encoding="utf-8")
     made = yaml.safe_load((CHART / "files" / "sizes.yaml").read_text(encoding="utf-8"))
     lines = ["| size | up to | program | requests | limit of memory |", "|---|---|---|---|---|"]
     for name, size in made.items():

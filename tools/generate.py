@@ -469,10 +469,10 @@ GENERATED: list[tuple[str, Callable[[], str]]] = [
         for name, dashboard in dashboards().items()
     ),
     ("deploy/monitoring/interference-rules.yaml", rules),
-    ("docs/monitoring.md", monitoring_page),
-    ("docs/coming-from-koordinator.md", partial(coming_from, Project.KOORDINATOR)),
-    ("docs/coming-from-volcano.md", partial(coming_from, Project.VOLCANO)),
-    ("docs/coming-from-nova.md", nova_page),
+    ("docs/operate/monitoring.md", monitoring_page),
+    ("docs/guides/coming-from-koordinator.md", partial(coming_from, Project.KOORDINATOR)),
+    ("docs/guides/coming-from-volcano.md", partial(coming_from, Project.VOLCANO)),
+    ("docs/guides/coming-from-nova.md", nova_page),
     *((man_page_path(name), partial(str, text)) for name, text in man_pages(corewise, "corewise").items()),
     *chart.generated(),
 ]

@@ -212,7 +212,7 @@ class Rig:
             self.tell_server(f"replay {before}")
 
     def tell_server(self, line: str) -> None:
-        """Have the API server do something (tools/scale/apiserver.py)."""
+        """Have the API server do something (experiments/scale/apiserver.py)."""
         if self.api.stdin is None:
             raise RuntimeError("the API server was started without standard input")
         self.api.stdin.write(f"{line}\n".encode())

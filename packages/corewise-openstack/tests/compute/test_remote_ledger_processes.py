@@ -25,7 +25,7 @@ from compute.compute_world import DOCUMENT, World, configured, guest, hosts_in, 
 from corewise_openstack.openstack.embedded import EmbeddedPlacement, served, start
 from corewise_openstack.vocabulary.placement import PCPU
 
-DOCS = Path(__file__).parents[4] / "docs" / "ledger.md"
+DOCS = Path(__file__).parents[4] / "docs" / "internals" / "ledger.md"
 HOST = "localhost"
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")

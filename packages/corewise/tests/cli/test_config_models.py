@@ -31,7 +31,7 @@ from manager.world import CRD
 
 ROOT = Path(__file__).parents[4]
 INPUTS = ROOT / "tests" / "golden" / "inputs" / "config"
-PAGE = (ROOT / "docs" / "normalization.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "normalization.md").read_text()
 SCORES = published_scores((ROOT / "packages/corewise/src/corewise/config/starter-ratios.yaml").read_text())
 NEW = "Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"
 OLD = "Intel(R) Xeon(R) CPU E5-2682 v4 @ 2.50GHz"

@@ -205,7 +205,7 @@ def test_the_largest_amplification_ratio_can_be_configured() -> None:
 
 
 def test_the_limit_holds_for_what_counts() -> None:
-    """As in the annotation, and in the policy (tests/amplification)."""
+    """As in the annotation, and in the policy (packages/corewise/tests/amplification)."""
     parsed = parse_amplification('{"enable": true, "resourceAmplificationRatio": {"cpu": 10.009}}')
     assert parsed.value is not None
     assert parsed.value.cluster.originals == {"cpu": Ratio(1000)}

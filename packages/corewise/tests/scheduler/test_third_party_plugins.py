@@ -33,7 +33,7 @@ from scheduler.program_world import (
     pod_document,
 )
 
-DOCUMENT = Path(__file__).parents[4] / "docs/scheduling-plugins.md"
+DOCUMENT = Path(__file__).parents[4] / "docs/guides/scheduling-plugins.md"
 
 
 def documented() -> str:

@@ -117,7 +117,9 @@ def command(
     default = {str(metric): value for metric, value in settings.default.affinity.items()}
     findings = analyse(seen, default, Slicing(warm_up, episode, settings.window))
     if not findings:
-        hint = "check that the pods are labeled and kube-state-metrics exports the label: docs/profile.md"
+        hint = (
+            "check that the pods are labeled and kube-state-metrics exports the label: docs/guides/profile.md"
+        )
         raise Failure("the history has no pods of any type", hint=hint, exit_code=ExitCode.VERDICT)
     click.echo(profile_text(findings, form, source=str(history or url), p95=p95), nl=False)
     for remark in remarks(findings):
