@@ -29,7 +29,7 @@ define install
 endef
 
 P      := packages
-COMPILED := $(P)/corewise/hatch_build.py $(P)/corewise/packages/corewise/src/corewise/kernel/chase.c
+COMPILED := $(P)/corewise/hatch_build.py $(P)/corewise/src/corewise/kernel/chase.c
 OURS   := $(PIP) --no-deps --no-build-isolation
 
 # CEL is by itself: on a system that it has no wheel for (musl), everything else works, and says so.

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+import msgspec
 import yaml
 
 from corewise.cli import corewise
@@ -27,12 +28,15 @@ from corewise.cli.errors import ExitCode
 from corewise.cli.extensions import PACKAGES
 from corewise.config.interference.metrics import METRICS as METRICS_OF_INTERFERENCE
 from corewise.config.interference.metrics import USABLE_SHARE, Metric
+from corewise.config.pod_schema import FieldShape, PodField
 from corewise.service.http_servers import DOORS, MIB
 from corewise.vocabulary.foreign_names import FOREIGN_NAMES, Fate, NamePlace, Project
 from corewise.vocabulary.metrics import AGENT, METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, NameKind
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.tracking.extra_specs import SPECS, Support
+from kubedouble.schema.kinds import all_types
+from kubedouble.schema.structure import ANYTHING, Field, Schema
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tools import chart
@@ -448,6 +452,26 @@ def between(text: str, name: str, new: str) -> str:
     return before + begin + new + "\n" + end + rest.split(end)[1]
 
 
+def pod_schema() -> str:
+    """Return the types of a Pod's metadata and spec as corewise.config.pod_schema reads them, one a line."""
+    types: dict[str, dict[str, PodField]] = {}
+
+    def value_of(schema: Schema, place: Field) -> PodField:
+        name = schema.name.rpartition(".")[2]
+        if name and name not in types:
+            types[name] = {}
+            types[name] |= {each: value_of(below.schema, below) for each, below in schema.fields.items()}
+        shape = FieldShape(schema.shape.value)
+        items = value_of(schema.items, Field(ANYTHING)) if schema.items else None
+        bits = 32 if shape is FieldShape.INT_OR_STRING else schema.bits
+        return PodField(shape, name, items, bits, "merge" in place.merge_strategies, place.merge_key)
+
+    pod = all_types()["io.k8s.api.core.v1.Pod"].fields
+    types["Pod"] = {name: value_of(pod[name].schema, pod[name]) for name in ("metadata", "spec")}
+    lines = (f'"{name}":{msgspec.json.encode(fields).decode()}' for name, fields in types.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 MAN = "man/man1"
 
@@ -474,6 +498,7 @@ GENERATED: list[tuple[str, Callable[[], str]]] = [
     ("docs/guides/coming-from-volcano.md", partial(coming_from, Project.VOLCANO)),
     ("docs/guides/coming-from-nova.md", nova_page),
     *((man_page_path(name), partial(str, text)) for name, text in man_pages(corewise, "corewise").items()),
+    ("packages/corewise/src/corewise/config/pod_schema.json", pod_schema),
     *chart.generated(),
 ]
 

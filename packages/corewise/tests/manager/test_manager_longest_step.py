@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 from typing import Any
 
@@ -22,7 +21,8 @@ import msgspec
 import pytest
 
 from corewise.amplification.amounts import FIELDS
-from corewise.config import pod_patch
+from corewise.config import pod_schema
+from corewise.config.pod_schema import PodField
 from corewise.kube.admission import decode_review
 from corewise.kube.objects import ConfigMap
 from corewise.manager.busy_nodes import raised_on_busy_nodes
@@ -32,8 +32,6 @@ from corewise.ratios.cluster import ClusterContext, read_configuration
 from corewise.ratios.nodes import ManagedNode, view_of
 from corewise.service.webhooks import Answer
 from corewise.vocabulary.names import AMPLIFICATION_KEY, QOS_CLASS
-from kubedouble.schema.kinds import all_types
-from kubedouble.schema.structure import Schema
 from loop_steps import FEW, counted
 from manager.reviews import body, patch_of, review, webhooks
 from manager.test_manager_profiles import PLAIN_PROFILES, profiles
@@ -82,12 +80,12 @@ async def test_the_fields_of_pods_are_loaded_in_a_thread(
 ) -> None:
     threads: list[int] = []
 
-    def loaded() -> dict[str, Schema]:
-        if sys._getframe(1).f_globals["__name__"] == pod_patch.__name__:  # the API server loads them too
-            threads.append(threading.get_ident())
-        return all_types()
+    def loaded() -> dict[str, dict[str, PodField]]:
+        threads.append(threading.get_ident())
+        return pod_types()
 
-    monkeypatch.setattr("kubedouble.schema.kinds.all_types", loaded)
+    pod_types = pod_schema._types
+    monkeypatch.setattr(pod_schema, "_types", loaded)
     async with profiles.manager() as manager:
         await profiles.client.create(PLAIN_PROFILES, {"metadata": {"name": "p"}, "spec": PATCH})
         await until(lambda: "p" in manager.profiles.good)
