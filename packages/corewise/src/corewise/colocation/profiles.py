@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corewise.colocation.offline import offline_mark, online_requests
+from corewise.colocation.strategic_merge import StrategicMergeError, merged_pod
 from corewise.config.colocation_profile import CONTROLLER_LABELS, ColocationProfile
 
 
@@ -144,12 +145,7 @@ def _copied(texts: Mapping[str, str], mapping: Mapping[str, str]) -> dict[str, s
 
 
 def _patched(pod: Mapping[str, Any], patch: Mapping[str, Any]) -> Mapping[str, Any]:
-    # The local API server knows which lists of a pod merge; loading it takes time that few profiles need.
-    from kubedouble.errors import StatusError  # noqa: PLC0415
-    from kubedouble.patching.strategic_merge import strategic_merge_patch  # noqa: PLC0415
-    from kubedouble.schema.kinds import all_types  # noqa: PLC0415
-
     try:
-        return strategic_merge_patch(dict(pod), dict(patch), all_types()["io.k8s.api.core.v1.Pod"])
-    except StatusError as error:
+        return merged_pod(pod, patch)
+    except StrategicMergeError as error:
         raise ProfileNotApplicableError(f"its patch does not fit the pod: {error}") from error
