@@ -14,6 +14,22 @@ It knows nothing of the programs that it is used with. ``README.md`` says what i
   :mod:`.housekeeping` (what controllers do), :mod:`.state` (on disk), :mod:`.bootstrap` (the first objects).
 """
 
-from kubedouble.server import LocalAPIServer, serve
+from __future__ import annotations
 
-__all__ = ["LocalAPIServer", "serve"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubedouble.server import ListenError, LocalAPIServer, serve
+    from kubedouble.state import StateError
+else:
+    _MODULES = {"ListenError": "server", "LocalAPIServer": "server", "StateError": "state", "serve": "server"}
+
+    def __getattr__(name: str) -> Any:
+        """Import a name when it is used first: every run of pytest imports this package for its plugin."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+__all__ = ["ListenError", "LocalAPIServer", "StateError", "serve"]

@@ -56,7 +56,10 @@ class ListenError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LocalAPIServer:
-    """A running server, and its address. ``name`` is that of the cluster in kubeconfigs."""
+    """A running server, for coroutines of the event loop that it runs in.
+
+    ``name`` is that of the cluster in kubeconfigs; ``url`` is the address, such as ``https://127.0.0.1:40123``.
+    """
 
     name: str
     url: str
@@ -71,10 +74,14 @@ class LocalAPIServer:
 
     @property
     def ca_pem(self) -> str:
+        """The certificate of the server's authority, which clients trust."""
         return self.authority.certificate_pem
 
     def kubeconfig(self, user: str = "admin", groups: Sequence[str] = ADMINISTRATORS) -> dict[str, Any]:
-        """Return a kubeconfig with a new client certificate for a user."""
+        """Return a kubeconfig with a new client certificate for a user, valid for a year.
+
+        The default is an administrator; other users may do what RBAC grants to the name and the groups.
+        """
         pair = self.authority.issue_client(user, groups, now=self.cluster.clock())
         cluster = {"server": self.url, "certificate-authority-data": _base64(self.ca_pem)}
         credentials = {
@@ -117,9 +124,10 @@ async def serve(
     without: Collection[str] = (),
     history: int = HISTORY,
 ) -> AsyncIterator[LocalAPIServer]:
-    """Run a server until the block ends.
+    """Run a server in the current event loop until the block ends.
 
-    ``name`` is the cluster's in kubeconfigs, and the build's in the version: ``v1.36.0+kubedouble``.
+    ``listen`` is HOST:PORT, where port 0 picks a free one. Objects are in memory, or in the directory
+    ``state_dir`` too. Without ``authorize`` everybody may do everything. ``name`` is the cluster's in kubeconfigs, and the build's in the version: ``v1.36.0+kubedouble``.
     ``without`` names resources that are not served, such as those of :data:`NEW_IN_1_36`. These are not
     served either without the library that evaluates expressions; the version is then 1.35. ``history`` is how
     many changes of each kind are remembered at least.
