@@ -1,4 +1,4 @@
-"""The real kubectl, and objects to feed it."""
+"""The real kubectl."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -68,61 +66,3 @@ class Kubectl:
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self(*arguments, "-o", "json"))
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def a_node(name: str) -> dict[str, Any]:
-    amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
-    ready = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "KubeletReady",
-        "message": "kubelet is posting ready status",
-        "lastHeartbeatTime": "2026-01-01T00:00:00Z",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "disk": "ssd"}},
-        "status": {
-            "capacity": amounts,
-            "allocatable": {**amounts, "cpu": "7500m"},
-            "conditions": [ready],
-            "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
-            "nodeInfo": {
-                "architecture": "amd64",
-                "bootID": "b",
-                "containerRuntimeVersion": "containerd://2.1.0",
-                "kernelVersion": "6.1.0",
-                "kubeProxyVersion": "v1.36.0",
-                "kubeletVersion": "v1.36.0",
-                "machineID": "m",
-                "operatingSystem": "linux",
-                "osImage": "Simulated",
-                "systemUUID": "s",
-            },
-        },
-    }
-
-
-def a_pod(name: str, **spec: Any) -> dict[str, Any]:
-    resources = {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"cpu": "4"}}
-    container = {"name": "main", "image": "example.invalid/app", "resources": resources}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {"containers": [container], **spec},
-    }
-
-
-def a_map(name: str, **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}

@@ -130,9 +130,9 @@ def test_no_test_begins_after_the_end(tmp_path: Path) -> None:
 
 def test_one_profile_decides_for_all_tests_which_inputs_are_drawn() -> None:
     setting = re.compile(r"\b(derandomize|database|load_profile)\b *[=(]")
-    found = [
+    found = {
         path.name
         for path in (ROOT / "tests").rglob("*.py")
         if "hypothesis" in (text := path.read_text()) and setting.search(text)
-    ]
-    assert found == ["conftest.py"]
+    }
+    assert found == {"conftest.py"}

@@ -8,27 +8,33 @@ agents may not report their machines               the API server's answer to th
 a program's port is taken                          the program, its exit code and its last words
 the manager dies while nodes are amplified         likewise
 the API server dies                                likewise
+the disk is full                                   the state directory, and what to do
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from corewise.kube.resources import MUTATING_WEBHOOKS
-from corewise_lab import control_plane
-from corewise_lab.cluster import LocalCluster
-from corewise_lab.control_plane import ClusterError, Folder
-from corewise_lab.run import RunOptions, run
-from corewise_lab.scenario import BUILTIN, load_scenario
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.errors import KubeError
+from corewise.kube.resources import MUTATING_WEBHOOKS, NODES
+from corewise.simulation import control_plane
+from corewise.simulation.cluster import LocalCluster
+from corewise.simulation.control_plane import ClusterError, Folder, api_server
+from corewise.simulation.run import RunOptions, run
+from corewise.simulation.scenario import BUILTIN, load_scenario
 
 WITHIN = 120.0
 
@@ -142,3 +148,30 @@ async def test_a_dead_program_ends_the_run(
 
     monkeypatch.setattr(LocalCluster, "settle", and_kill)
     assert f"{victim} was killed by SIGKILL" in await failure(tmp_path)
+
+
+async def test_a_full_disk_ends_the_api_server_and_keeps_every_acknowledged_write(tmp_path: Path) -> None:
+    """A limit on the size of its files is to the server what a full disk is."""
+    folder = Folder(tmp_path, state=tmp_path / "objects")
+    acknowledged: list[str] = []
+    with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012 - the server ends at some point of the block
+        async with api_server(folder) as child, Client(load_config(str(folder.kubeconfig))) as client:
+            size = (tmp_path / "objects/journal").stat().st_size + 5000
+            resource.prlimit(child.process.pid, resource.RLIMIT_FSIZE, (size, size))
+            with suppress(KubeError):
+                for number in range(100):
+                    await client.create(NODES.typed(dict), {"metadata": {"name": f"n{number}"}})
+                    acknowledged.append(f"n{number}")
+            await child.process.wait()
+            assert child.process.returncode == os.EX_IOERR
+            await asyncio.Event().wait()
+    died = caught.value.subgroup(ClusterError)
+    assert died is not None
+    told = str(died.exceptions[0])
+    assert f"it could not write to {folder.state}; see that there is room" in told
+    assert f"{folder.state}/journal: cannot be written: File too large" in told
+    assert "Traceback" not in told
+    assert 0 < len(acknowledged) < 100
+    async with api_server(folder), Client(load_config(str(folder.kubeconfig))) as client:
+        nodes = await client.list(NODES.typed(dict))
+    assert sorted(node["metadata"]["name"] for node in nodes.items) == sorted(acknowledged)

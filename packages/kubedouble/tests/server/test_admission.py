@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission_world import ADMIN, Objects, named, write
-from kube_contract.webhook_server import WebhookServer, annotate, deny, patch, webhook_server
+from admission_objects import ADMIN, Objects, named, write
 from kubedouble import expressions
 from kubedouble.admission import Admission
 from kubedouble.admission_matching import Attributes
 from kubedouble.authentication import User
 from kubedouble.errors import StatusError
 from kubedouble.webhooks import Encoded, InvalidAnswerError, decode_answer, encode_review
+from webhook_server import WebhookServer, annotate, deny, patch, webhook_server
 
 KUBELET = User("system:node:n1", ("system:nodes", "system:authenticated"))
 CONFIGURATIONS = "mutatingwebhookconfigurations"
@@ -186,7 +186,7 @@ UPDATE = write(ADMIN, "UPDATE", "nodes", "a")
 
 async def test_a_service_is_found_where_it_is_mapped_to(webhook: WebhookServer) -> None:
     service = {"namespace": "ns", "name": "hook", "path": "/mutate"}
-    config = {**webhook.client_config(), "service": service}
+    config = {**webhook.client_config("/"), "service": service}
     objects = Objects(**{CONFIGURATIONS: [configuration(webhook, clientConfig=config)]})
     admission = Admission(objects, services={"ns/hook": webhook.url})
     with pytest.raises(StatusError) as refused:

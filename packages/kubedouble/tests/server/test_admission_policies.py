@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
-from admission_world import ADMIN, Objects, named, write
-from kube_contract.api import connect
-from kubedouble import expressions, serve
+from admission_objects import ADMIN, Objects, named, write
+from kubedouble import LocalAPIServer, expressions, serve
 from kubedouble.admission import Admission
 from kubedouble.errors import StatusError
 from kubedouble.schema.kinds import builtin_schema
@@ -19,6 +22,19 @@ from kubedouble.validating_policies import BINDINGS, POLICIES, ValidatingPolicie
 
 GROUP = "admissionregistration.k8s.io"
 PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
+
+
+@asynccontextmanager
+async def connected(server: LocalAPIServer, folder: Path) -> AsyncIterator[aiohttp.ClientSession]:
+    """Log in as an administrator."""
+    pair = server.authority.issue_client("admin", ADMIN.groups, now=server.cluster.clock())
+    file = folder / "admin.pem"
+    file.write_text(pair.certificate_pem + pair.key_pem)
+    context = ssl.create_default_context(cadata=server.ca_pem)
+    context.load_cert_chain(file)
+    connector = aiohttp.TCPConnector(ssl=context)
+    async with aiohttp.ClientSession(server.url, connector=connector) as session:
+        yield session
 
 
 def refusing(name: str = "no", **spec: Any) -> dict[str, Any]:
@@ -216,10 +232,8 @@ async def test_a_mutating_policy_that_cannot_be_evaluated_here_fails_by_its_fail
 
 @pytest.mark.usefixtures("no_library")
 async def test_without_the_library_mutating_policies_are_not_served(tmp_path: Path) -> None:
-    async with serve() as server:
-        server.write_kubeconfig(tmp_path / "kubeconfig")
-        async with connect(tmp_path / "kubeconfig") as api:
-            found = await api.get("/apis/admissionregistration.k8s.io/v1")
+    async with serve() as server, connected(server, tmp_path) as session:
+        found = await (await session.get("/apis/admissionregistration.k8s.io/v1")).json()
     served = {each["name"] for each in found["resources"]}
     assert served & {*NEW_IN_1_36} == set()
     assert "validatingadmissionpolicies" in served
@@ -231,13 +245,12 @@ async def test_stored_mutating_policies_do_nothing_where_the_kind_is_not_served(
     binding = {"metadata": {"name": "a"}, "spec": {"policyName": "a"}}
     group, maps = "/apis/admissionregistration.k8s.io/v1", "/api/v1/namespaces/default/configmaps"
     for without, found in (((), {"by": "a"}), (NEW_IN_1_36, None)):
-        async with serve(state_dir=tmp_path / "state", without=without) as server:
-            server.write_kubeconfig(tmp_path / "kubeconfig")
-            async with connect(tmp_path / "kubeconfig") as api:
-                for kind, body in (("policies", policy), ("policybindings", binding)):
-                    path = f"{group}/mutatingadmission{kind}"
-                    reply = await api.request("POST", path, body)
-                    assert reply.code == (404 if without else 201)
-                made = await api.create(maps, {"metadata": {"generateName": "m-"}})
-                assert made["metadata"].get("labels") == found
-                assert (await api.get("/version"))["minor"] == ("35" if without else "36")
+        serving = serve(state_dir=tmp_path / "state", without=without)
+        async with serving as server, connected(server, tmp_path) as session:
+            for kind, body in (("policies", policy), ("policybindings", binding)):
+                answer = await session.post(f"{group}/mutatingadmission{kind}", json=body)
+                assert answer.status == (404 if without else 201)
+            made = await (await session.post(maps, json={"metadata": {"generateName": "m-"}})).json()
+            assert made["metadata"].get("labels") == found
+            version = await (await session.get("/version")).json()
+            assert version["minor"] == ("35" if without else "36")

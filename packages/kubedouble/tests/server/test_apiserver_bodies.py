@@ -9,7 +9,6 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
 
 from kubedouble import serve
 from kubedouble.authentication import User
@@ -53,7 +52,32 @@ async def test_bodies_nested_too_deep_are_refused_and_nothing_is_stored() -> Non
             assert (await session.get(f"{url}/as.x.io")).status == 404
 
 
-CRD = Path(__file__).parents[4] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
+CRD = {
+    "metadata": {"name": "things.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Cluster",
+        "names": {"kind": "Thing", "plural": "things"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {"patch": {"x-kubernetes-preserve-unknown-fields": True}},
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
 DEEP = {
     "create": ("POST", "application/json", '{"metadata": {"generateName": "new"}, "spec": {"patch": %s}}'),
     "merge patch": ("PATCH", "application/merge-patch+json", '{"spec": {"patch": %s}}'),
@@ -73,9 +97,8 @@ async def test_json_nested_too_deep_is_refused(method: str, kind: str, body: str
         connector = aiohttp.TCPConnector(ssl=False)
         headers = {"Authorization": f"Bearer {token}"}
         async with aiohttp.ClientSession(f"{server.url}/", headers=headers, connector=connector) as session:
-            crd = yaml.safe_load(CRD.read_text())
-            await session.post("apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=crd)
-            path = "apis/config.koordinator.sh/v1alpha1/clustercolocationprofiles"
+            await session.post("apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=CRD)
+            path = "apis/example.com/v1/things"
             assert (await session.post(path, json={"metadata": {"name": "old"}, "spec": {}})).status == 201
             url = f"{path}/old" if method == "PATCH" else path
 

@@ -1,4 +1,4 @@
-"""``python -m kubedouble``: what its parent relies on."""
+"""``kubedouble``, the program: what its user and its parent rely on."""
 
 from __future__ import annotations
 
@@ -6,39 +6,71 @@ import asyncio
 import os
 import resource
 import select
+import signal
 import socket
 import ssl
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from urllib3.exceptions import HTTPError
 
-from api_process import local_api_server
-from corewise.kube.client import Client
-from corewise.kube.config import load_config
-from corewise.kube.errors import KubeError
-from corewise.kube.resources import NODES
-from corewise_lab.control_plane import ClusterError, Folder, api_server
 from kubedouble import serve
 
 COMMAND = [sys.executable, "-m", "kubedouble"]
+PATIENCE = 120
 
 
-def test_it_says_where_it_listens_and_stops_when_stdin_closes(tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
+@contextmanager
+def running(*options: str, stdin: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+    """Run the program; in the block it has printed the line for kubectl's user."""
     with subprocess.Popen(
-        [*COMMAND, "--kubeconfig-out", str(kubeconfig)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [*COMMAND, *options], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
+        assert process.stderr
+        assert "press Ctrl-C to stop" in process.stderr.readline()
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def test_the_command_prints_the_line_to_export_and_ends_with_ctrl_c() -> None:
+    with running(stdin=subprocess.DEVNULL) as process:
         assert process.stdout
-        assert process.stdin
-        url = process.stdout.readline().decode().strip()
-        assert url.startswith("https://127.0.0.1:")
-        assert url in kubeconfig.read_text()
+        assignment, _, path = process.stdout.readline().rstrip().partition("=")
+        assert assignment == "export KUBECONFIG"
+        kubeconfig = Path(path)
+        assert "https://127.0.0.1:" in kubeconfig.read_text()
         assert kubeconfig.stat().st_mode & 0o077 == 0
-        process.stdin.close()
-        assert process.wait(timeout=120) == 0
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=PATIENCE) == ("", "")
+        assert process.returncode == 0
+    assert not kubeconfig.parent.exists()
+
+
+def test_a_relative_path_with_a_space_is_exported_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with running("--kubeconfig-out", "a file") as process:
+        assert process.stdout
+        assert process.stdout.readline() == f"export KUBECONFIG='{tmp_path}/a file'\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, None])
+def test_sigterm_or_a_closed_pipe_ends_it(number: signal.Signals | None) -> None:
+    with running() as process:
+        assert process.stdin
+        if number:
+            process.send_signal(number)
+        else:
+            process.stdin.close()
+        assert process.wait(PATIENCE) == 0
 
 
 def test_a_damaged_state_directory_is_one_clear_line(tmp_path: Path) -> None:
@@ -58,8 +90,8 @@ def test_a_damaged_state_directory_is_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_an_address_in_use_is_one_clear_line(tmp_path: Path) -> None:
-    with local_api_server(tmp_path) as kubeconfig:
-        port = kubeconfig.read_text().partition("https://127.0.0.1:")[2].partition('"')[0]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
         options = ["--kubeconfig-out", str(tmp_path / "other"), "--listen", f"127.0.0.1:{port}"]
         done = subprocess.run(
             [*COMMAND, *options],
@@ -74,31 +106,32 @@ def test_an_address_in_use_is_one_clear_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-async def test_a_full_disk_ends_the_server_and_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_server_and_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """A limit on the size of its files is to the server what a full disk is."""
-    folder = Folder(tmp_path, state=tmp_path / "objects")
-    acknowledged: list[str] = []
-    with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012 - the server ends at some point of the block
-        async with api_server(folder) as child, Client(load_config(str(folder.kubeconfig))) as client:
-            size = (tmp_path / "objects/journal").stat().st_size + 5000
-            resource.prlimit(child.process.pid, resource.RLIMIT_FSIZE, (size, size))
-            with suppress(KubeError):
+    kubernetes: Any = pytest.importorskip("kubernetes")
+    kubeconfig, state, acknowledged = tmp_path / "kubeconfig", tmp_path / "objects", list[str]()
+    with running("--kubeconfig-out", str(kubeconfig), "--state", str(state)) as process:
+        size = (state / "journal").stat().st_size + 5000
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, size))
+        with kubernetes.config.new_client_from_config(str(kubeconfig)) as connection:
+            core = kubernetes.client.CoreV1Api(connection)
+            with suppress(kubernetes.client.ApiException, HTTPError):
                 for number in range(100):
-                    await client.create(NODES.typed(dict), {"metadata": {"name": f"n{number}"}})
+                    core.create_node({"metadata": {"name": f"n{number}"}})
                     acknowledged.append(f"n{number}")
-            await child.process.wait()
-            assert child.process.returncode == os.EX_IOERR
-            await asyncio.Event().wait()
-    died = caught.value.subgroup(ClusterError)
-    assert died is not None
-    told = str(died.exceptions[0])
-    assert f"it could not write to {folder.state}; make sure there is space" in told
-    assert f"{folder.state}/journal: cannot be written: File too large" in told
+            connection.rest_client.pool_manager.clear()
+        _, told = process.communicate(timeout=PATIENCE)
+        assert process.returncode == os.EX_IOERR
+    assert f"{state}/journal: cannot be written: File too large" in told
     assert "Traceback" not in told
     assert 0 < len(acknowledged) < 100
-    async with api_server(folder), Client(load_config(str(folder.kubeconfig))) as client:
-        nodes = await client.list(NODES.typed(dict))
-    assert sorted(node["metadata"]["name"] for node in nodes.items) == sorted(acknowledged)
+    with (
+        running("--kubeconfig-out", str(kubeconfig), "--state", str(state)),
+        kubernetes.config.new_client_from_config(str(kubeconfig)) as connection,
+    ):
+        nodes = kubernetes.client.CoreV1Api(connection).list_node().items
+        connection.rest_client.pool_manager.clear()
+    assert sorted(node.metadata.name for node in nodes) == sorted(acknowledged)
 
 
 async def test_the_end_of_a_server_ends_connections_whose_peers_do_not_close_tls() -> None:

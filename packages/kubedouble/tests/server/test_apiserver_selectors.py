@@ -98,8 +98,8 @@ def test_a_field_that_cannot_be_selected_is_a_bad_request(plural: str, selector:
 
 def test_events_of_the_newer_group_are_selected_by_their_own_names() -> None:
     events = resource("events", "events.k8s.io")
-    stored = {"metadata": {"name": "a"}, "involvedObject": {"name": "n1"}, "reportingComponent": "corewise"}
-    assert parse(events, "", "regarding.name=n1,reportingController=corewise").matches(stored)
+    stored = {"metadata": {"name": "a"}, "involvedObject": {"name": "n1"}, "reportingComponent": "example"}
+    assert parse(events, "", "regarding.name=n1,reportingController=example").matches(stored)
     assert field_value("events", stored, "involvedObject.name") == "n1"
 
 

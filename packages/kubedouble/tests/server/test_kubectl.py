@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from kubectl_binary import Kubectl, a_map, a_node, a_pod
+from kubectl import Kubectl, a_map, a_node, a_pod
 
 
 def test_get_prints_a_table(kubectl: Kubectl, node: str) -> None:

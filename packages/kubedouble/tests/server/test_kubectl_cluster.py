@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
-from kubectl_binary import PATIENCE, Kubectl, a_map, until
+from kubectl import PATIENCE, Kubectl, a_map, until
 
-DEPLOY = Path(__file__).parents[4] / "deploy"
+A_DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "backups.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Cluster",
+        "names": {"kind": "Backup", "plural": "backups", "singular": "backup", "shortNames": ["bak"]},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "properties": {"target": {"type": "string"}}}
+                },
+            }
+        ],
+    },
+}
 
 
 def test_wait_for_a_condition_and_a_value(kubectl: Kubectl, node: str) -> None:
@@ -120,7 +140,7 @@ def test_events_are_listed(kubectl: Kubectl, node: str) -> None:
         "lastTimestamp": "2026-01-01T00:00:00Z",
         "firstTimestamp": "2026-01-01T00:00:00Z",
         "count": 1,
-        "source": {"component": "corewise"},
+        "source": {"component": "example"},
     }
     kubectl("create", "-f", "-", stdin=event)
     assert "UnknownCPUModel" in kubectl("get", "events", "--field-selector", f"involvedObject.name={node}")
@@ -136,44 +156,45 @@ def test_config_view_shows_the_cluster(kubectl: Kubectl) -> None:
 
 
 def test_custom_resources_are_served_with_their_short_name(kubectl: Kubectl, name: str) -> None:
-    kubectl("apply", "-f", str(DEPLOY / "prerequisites" / "noderesourcetopology-crd.yaml"))
-    definition = "customresourcedefinition/noderesourcetopologies.topology.node.k8s.io"
+    kubectl("apply", "-f", "-", stdin=A_DEFINITION)
+    definition = "customresourcedefinition/backups.example.com"
     kubectl("wait", "--for=condition=Established", definition, "--timeout=60s")
-    body = {
-        "apiVersion": "topology.node.k8s.io/v1alpha1",
-        "kind": "NodeResourceTopology",
-        "metadata": {"name": name},
-        "topologyPolicies": ["None"],
-        "zones": [],
-    }
+    body = {"apiVersion": "example.com/v1", "kind": "Backup", "metadata": {"name": name}, "target": "disk"}
     kubectl("apply", "-f", "-", stdin=body)
-    header, row = kubectl("get", "node-res-topo", name).splitlines()
+    header, row = kubectl("get", "bak", name).splitlines()
     assert header.split() == ["NAME", "AGE"]
     assert row.split()[0] == name
-    assert "zones" in kubectl("explain", "noderesourcetopology")
+    assert "target" in kubectl("explain", "backup")
 
 
-def test_the_shipped_manifests_apply_twice(kubectl: Kubectl) -> None:
+def test_a_kustomization_applies_twice_and_is_deleted(kubectl: Kubectl, name: str, tmp_path: Path) -> None:
     kubectl.needs(21)  # the kustomize of older ones takes no folders as resources
-    kubectl("apply", "-k", str(DEPLOY / "prerequisites"))
-    created = kubectl("apply", "-k", str(DEPLOY))
-    assert "deployment.apps/corewise-manager created" in created
-    assert "poddisruptionbudget.policy/corewise-manager created" in created
-    again = kubectl("apply", "-k", str(DEPLOY))
-    assert "created" not in again
-    assert "configured" not in again
-    assert "2" in kubectl("get", "deployment", "-n", "corewise-system", "--no-headers")
-
-
-def test_deleting_the_manifests_keeps_the_namespace_the_configuration_and_the_crd(kubectl: Kubectl) -> None:
-    kubectl.needs(21)
-    kubectl("apply", "-k", str(DEPLOY / "prerequisites"))
-    kubectl("create", "configmap", "slo-controller-config", "-n", "corewise-system", "--from-literal=a=b")
-    kubectl("apply", "-k", str(DEPLOY))
-    kubectl("delete", "-k", str(DEPLOY))
-    assert "slo-controller-config" in kubectl("get", "configmaps", "-n", "corewise-system")
-    assert "noderesourcetopologies" in kubectl("get", "customresourcedefinitions", "-o", "name")
-    assert kubectl("get", "deployments", "-n", "corewise-system", "-o", "name") == ""
+    kubectl("create", "namespace", name)
+    kubectl("create", "configmap", "kept", "-n", name, "--from-literal=a=b")
+    labels = {"app": name}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": "example.invalid/app"}]},
+            },
+        },
+    }
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "web.json").write_text(json.dumps(deployment))
+    (tmp_path / "base" / "kustomization.yaml").write_text("resources: [web.json]\n")
+    (tmp_path / "kustomization.yaml").write_text(f"namespace: {name}\nresources: [base]\n")
+    assert kubectl("apply", "-k", str(tmp_path)) == "deployment.apps/web created\n"
+    assert kubectl("apply", "-k", str(tmp_path)) == "deployment.apps/web unchanged\n"
+    assert "2" in kubectl("get", "deployment", "-n", name, "--no-headers")
+    kubectl("delete", "-k", str(tmp_path))
+    assert kubectl("get", "deployments", "-n", name, "-o", "name") == ""
+    assert "configmap/kept" in kubectl("get", "configmaps", "-n", name, "-o", "name")
 
 
 def test_deleting_a_namespace_deletes_what_is_in_it(kubectl: Kubectl, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubectl_binary import PATIENCE, Kubectl, a_pod, until
+from kubectl import PATIENCE, Kubectl, a_pod, until
 
 
 def pods_of(kubectl: Kubectl, label: str) -> list[str]:

@@ -5,31 +5,28 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from api_process import local_api_server
+from kubedouble.testing import RunningServer, run_server
 
 kubernetes: Any = pytest.importorskip("kubernetes")  # Any: its types are partial
-client, config, dynamic, watch = kubernetes.client, kubernetes.config, kubernetes.dynamic, kubernetes.watch
+client, dynamic, watch = kubernetes.client, kubernetes.dynamic, kubernetes.watch
 ApiException = client.exceptions.ApiException
 
 PATIENCE = 60
 
 
 @pytest.fixture(scope="module")
-def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with local_api_server(tmp_path_factory.mktemp("client")) as path:
-        yield path
+def server() -> Iterator[RunningServer]:
+    with run_server() as running:
+        yield running
 
 
-@pytest.fixture
-def connection(kubeconfig: Path) -> Iterator[Any]:
-    with config.new_client_from_config(str(kubeconfig)) as api_client:
-        yield api_client
-        api_client.rest_client.pool_manager.clear()
+@pytest.fixture(scope="module")
+def connection(server: RunningServer) -> Any:
+    return server.client()
 
 
 @pytest.fixture
