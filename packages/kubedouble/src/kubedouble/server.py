@@ -127,10 +127,11 @@ async def serve(
     """Run a server in the current event loop until the block ends.
 
     ``listen`` is HOST:PORT, where port 0 picks a free one. Objects are in memory, or in the directory
-    ``state_dir`` too. Without ``authorize`` everybody may do everything. ``name`` is the cluster's in kubeconfigs, and the build's in the version: ``v1.36.0+kubedouble``.
-    ``without`` names resources that are not served, such as those of :data:`NEW_IN_1_36`. These are not
-    served either without the library that evaluates expressions; the version is then 1.35. ``history`` is how
-    many changes of each kind are remembered at least.
+    ``state_dir`` too. Without ``authorize`` everybody may do everything. ``name`` is the cluster's in
+    kubeconfigs, and the build's in the version: ``v1.36.0+kubedouble``. ``without`` names resources that are
+    not served, such as those of :data:`NEW_IN_1_36`. These are not served either without the library that
+    evaluates expressions; the version is then 1.35. ``history`` is how many changes of each kind are
+    remembered at least.
 
     Raises:
         StateError: if the state directory cannot be used.
