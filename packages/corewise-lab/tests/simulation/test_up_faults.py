@@ -30,11 +30,11 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.errors import KubeError
 from corewise.kube.resources import MUTATING_WEBHOOKS, NODES
-from corewise.simulation import control_plane
-from corewise.simulation.cluster import LocalCluster
-from corewise.simulation.control_plane import ClusterError, Folder, api_server
-from corewise.simulation.run import RunOptions, run
-from corewise.simulation.scenario import BUILTIN, load_scenario
+from corewise_lab import control_plane
+from corewise_lab.cluster import LocalCluster
+from corewise_lab.control_plane import ClusterError, Folder, api_server
+from corewise_lab.run import RunOptions, run
+from corewise_lab.scenario import BUILTIN, load_scenario
 
 WITHIN = 120.0
 
