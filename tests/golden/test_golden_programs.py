@@ -21,7 +21,7 @@ import pytest
 
 from golden import doors
 from golden.cluster import MERGE, Cluster, Program, fetch, running_cluster, until
-from golden.transcripts import ENVIRONMENT, INPUTS, compare, masked, transcript
+from golden.transcripts import ENVIRONMENT, INPUTS, WIDTHS, compare, compare_screens, masked, transcript
 
 RATIO = "node.koordinator.sh/cpu-normalization-ratio"
 AMPLIFICATION = "node.koordinator.sh/resource-amplification-ratio"
@@ -343,7 +343,7 @@ def test_what_prometheus_is_asked_and_what_is_said_of_its_answers(tmp_path: Path
             forms = ("table", "wide", "json", "csv", "name") if preset == "corewise" else ("table",)
             parts.append(transcript([f"{check} {preset} -o {form}" for form in forms], tmp_path))
             parts.append(shown(f"asked for the preset {preset}", sorted(FakePrometheus.asked)))
-        screens = [transcript([f"{check} corewise"], tmp_path, columns=width) for width in (80, 120, 200)]
+        screens = {width: transcript([f"{check} corewise"], tmp_path, columns=width) for width in WIDTHS}
         server.shutdown()
     compare("check-metrics", masked_of_programs("".join(parts), tmp_path))
-    compare("screens/check-metrics", "\n".join(screens))
+    compare_screens("check-metrics", screens)

@@ -1,6 +1,7 @@
-"""What people see on a terminal of 80, 120 and 200 columns: every case that prints tables or explains.
+"""What people see on a terminal: every case that prints tables or explains.
 
-A line of stdout is never longer than the terminal is wide, so that nothing wraps.
+A line of stdout is never longer than the terminal is wide, so that nothing wraps. The screens of 80 columns
+are kept word for word; wider ones show the same columns and lines in the same order, and maybe more.
 """
 
 from __future__ import annotations
@@ -27,9 +28,17 @@ from corewise_lab.run import RunOptions, run
 from corewise_lab.scenario import load_scenario
 from golden.cases import CASES, Case
 from golden.cluster import running_cluster
-from golden.transcripts import ENVIRONMENT, EXPECTED, INPUTS, compare, longest_line, masked, transcript
+from golden.transcripts import (
+    ENVIRONMENT,
+    EXPECTED,
+    INPUTS,
+    WIDTHS,
+    compare_screens,
+    longest_line,
+    masked,
+    transcript,
+)
 
-WIDTHS = (80, 120, 200)
 NO_SCREENS = {"calls", "config-starter", "scheduler-config"}
 """Cases of calls that are refused, and of files, which are no wider and no narrower than they are."""
 SCREENS = [case for case in CASES if case.name not in NO_SCREENS]
@@ -38,7 +47,7 @@ SCREENS = [case for case in CASES if case.name not in NO_SCREENS]
 @pytest.mark.parametrize("case", SCREENS, ids=lambda case: case.name)
 def test_what_is_printed_fits_a_terminal_and_is_what_it_was(tmp_path: Path, case: Case) -> None:
     lines = [line.strip() for line in case.lines.strip().splitlines()]
-    parts = []
+    seen = {}
     with ExitStack() as stack:
         environment = ENVIRONMENT
         if case.cluster:
@@ -50,22 +59,21 @@ def test_what_is_printed_fits_a_terminal_and_is_what_it_was(tmp_path: Path, case
             directory.mkdir()
             if case.files:
                 shutil.copytree(INPUTS / case.files, directory, dirs_exist_ok=True)
-            seen = transcript(lines, directory, case.masks, environment, columns=width)
-            longest = longest_line(seen)
+            seen[width] = transcript(lines, directory, case.masks, environment, columns=width)
+            longest = longest_line(seen[width])
             assert len(longest) <= width, longest
-            parts.append(f"=== a terminal of {width} columns\n\n{seen}")
-    compare(f"screens/{case.name}", "\n".join(parts))
+    compare_screens(case.name, seen)
 
 
 def test_the_cloud_of_openstack_fits_a_real_terminal(tmp_path: Path) -> None:
     pytest.importorskip("libvirt", reason="one of its hosts needs the extra libvirt: make libvirt")
     arguments = ["up", "--scenario", "openstack", "--for", "0.1s"]
-    parts = []
+    seen = {}
     for width in WIDTHS:
         shown = on_terminal(arguments, width)
         assert max(map(len, shown.splitlines())) <= width
-        parts.append(f"=== a terminal of {width} columns\n\n$ corewise {' '.join(arguments)}\n{shown}")
-    compare("screens/up-openstack", "\n".join(parts))
+        seen[width] = f"$ corewise {' '.join(arguments)}\n{shown}"
+    compare_screens("up-openstack", seen)
 
 
 def test_what_a_run_of_the_local_cluster_prints_fits_a_terminal(
@@ -77,16 +85,16 @@ def test_what_a_run_of_the_local_cluster_prints_fits_a_terminal(
     teller = Teller(Form.TABLE, tmp_path / "kubeconfig", open_ended=False)
     report = asyncio.run(run(options, teller, asyncio.Event()))
     said = capsys.readouterr().out
-    parts = []
+    seen = {}
     for width in WIDTHS:
         monkeypatch.setenv("COLUMNS", str(width))
         monkeypatch.setenv("NO_COLOR", "1")
         print_report(report, Form.TABLE)
         shown = masked(capsys.readouterr().out, TIMES)
         assert max(map(len, shown.splitlines())) <= width
-        parts.append(f"=== a terminal of {width} columns\n\n$ corewise up --nodes 3\n{shown}")
+        seen[width] = f"$ corewise up --nodes 3\n{shown}"
     assert said.startswith("scenario builtin: 3 nodes")
-    compare("screens/up", "\n".join(parts))
+    compare_screens("up", seen)
 
 
 TIMES = [

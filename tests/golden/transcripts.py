@@ -29,6 +29,8 @@ HERE = Path(__file__).parent
 INPUTS = HERE / "inputs"
 EXPECTED = HERE / "expected"
 REWRITE = "COREWISE_GOLDEN"
+KEPT, *WIDER = WIDTHS = (80, 120, 200)
+"""Columns of the terminals that are tried; the screens of the first are kept."""
 ENVIRONMENT = {"COLUMNS": "100", "LINES": "50", "NO_COLOR": "1", "TZ": "UTC", "KUBECONFIG": "nowhere"}
 MASKS = [
     (r"(?<=127\.0\.0\.1:)[3-6]\d{4}", "PORT"),
@@ -37,6 +39,7 @@ MASKS = [
     (r"(?<=\d\.\d{5})\d{4,}", "~"),
 ]
 """What is different in every run, and what stands in its place."""
+_LEFT_OUT = re.compile(r"^(columns left out|texts cut): .*?shows all\)$", re.DOTALL | re.MULTILINE)
 _NOT_FOR_PEOPLE = (
     *("cat ", "cp ", "truncate ", "unpack ", "machine ", "history "),
     *("agent ", "compute run "),  # what they write, as a log has it
@@ -85,6 +88,20 @@ def longest_line(seen: str) -> str:
     stdout = (re.split(r"^--- ", each, flags=re.MULTILINE)[0] for each in commands)
     lines = (line for text in stdout for line in text.splitlines())
     return max((line for line in lines if not re.match(" +kubectl ", line)), key=len, default="")
+
+
+def lost(narrow: str, wide: str) -> str:
+    """Return a column or the first word of a line that a wider terminal does not show in the same order.
+
+    It is "" if nothing is lost. The remark that names the columns left out does not count.
+    """
+    shown = iter(wide.split())
+    needed = (
+        word
+        for line in _LEFT_OUT.sub("", narrow).splitlines()
+        for word in (line.split() if line.isupper() or line.startswith("$ ") else line.split()[:1])
+    )
+    return next((word for word in needed if word not in shown), "")
 
 
 def _played(line: str, directory: Path, environment: Mapping[str, str], *, on_terminal: bool = False) -> str:
@@ -149,3 +166,14 @@ def compare(name: str, seen: str) -> None:
             kept.splitlines(keepends=True), seen.splitlines(keepends=True), str(file), "this run"
         )
         raise AssertionError(f"not as it was; if that is meant: make golden\n{''.join(lines)}")
+
+
+def compare_screens(name: str, seen: Mapping[int, str]) -> None:
+    """Compare the narrowest screen with the one that is kept, and wider ones with it.
+
+    Raises:
+        AssertionError: if it differs, or a wider one shows less.
+    """
+    for width in WIDER:
+        assert not lost(seen[KEPT], seen[width]), width
+    compare(f"screens/{name}", seen[KEPT])
