@@ -155,8 +155,14 @@ def test_name_prints_what_kubectl_takes() -> None:
 
 
 def test_an_empty_listing_prints_in_every_form() -> None:
-    for form in Form:
-        output.render(listing(), form)
+    assert {form: output.render(listing(), form) for form in Form} == {
+        Form.TABLE: "NAME  CPU  STATE\n*       0\n",
+        Form.WIDE: "NAME  CPU  UID  STATE\n*       0  u-*\n",
+        Form.JSON: '{\n  "items": [],\n  "total": {\n    "nodes": 0\n  }\n}\n',
+        Form.YAML: "items: []\ntotal:\n  nodes: 0\n",
+        Form.CSV: "",
+        Form.NAME: "",
+    }
 
 
 @pytest.mark.parametrize(
