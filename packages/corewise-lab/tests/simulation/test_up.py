@@ -24,6 +24,7 @@ from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import CPU_BASIC_INFO, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import read_owned_cpus
 from corewise_lab.control_plane import ClusterError, copy_private
+from corewise_lab.openb import read_machines
 from corewise_lab.pods import manifest
 from manager.world import eventually
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS
@@ -234,10 +235,17 @@ def test_a_trace_is_run_and_time_and_memory_are_printed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not DATA, reason="COREWISE_TEST_DATA does not name the folder of the openb trace")
-def test_the_whole_trace_is_brought_to_its_ratios() -> None:
-    nodes, pods = Path(DATA, "openb_node_list_all_node.csv"), Path(DATA, "openb_pod_list_default.csv")
-    report = report_of("--for", "20s", "--from-openb", str(nodes), str(pods))
-    assert len(report["nodes"]) == 1523
+def test_tenth_of_the_trace_reaches_its_ratios(tmp_path: Path) -> None:
+    """It has all models of the whole trace."""
+    files = []
+    for name in ("openb_node_list_all_node.csv", "openb_pod_list_default.csv"):
+        head, *rows = Path(DATA, name).read_text().splitlines(keepends=True)
+        files.append(tmp_path / name)
+        files[-1].write_text("".join([head, *rows[::10]]))
+    machines, whole = (read_machines(path)[0] for path in (files[0], Path(DATA, files[0].name)))
+    assert {each.model for each in machines} == {each.model for each in whole}
+    report = report_of("--for", "20s", "--from-openb", *map(str, files))
+    assert len(report["nodes"]) == len(machines) == 153
     assert all(node["normalizationRatio"] for node in report["nodes"])
     assert report["spread"]["on"] < 1.05
     assert report["spread"]["off"] > 2

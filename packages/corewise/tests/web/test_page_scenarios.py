@@ -1,21 +1,17 @@
 """Each scenario of ``corewise up`` on its page: every number is the one that the commands print with -o json.
 
-A scenario runs until it has something to show; then all of its processes but the API server and the page are
-stopped, so that the page and the commands look at the same moment.
+The objects are recorded (scenario_world.py), so that the page and the commands look at the same moment; one
+scenario runs, and its page follows it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
 import re
 import shlex
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,16 +20,18 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, Page, expect
 
-from cli.test_web_views import dump_of, printed
+from cli.test_web_views import dump_of, pod, printed
 from corewise.cli import corewise
 from corewise.cli.output import count, cpus, gibibytes, measured, number, percent
-from kubedouble import expressions
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.resources import PODS
 from web.page_world import aside, errors_of, page_of
+from web.scenario_world import SCENARIOS, recorded, running
 
 Row = dict[str, Any]
-WITHIN = 300.0
 AGREE = 40.0
-"""Seconds within which both agree: the page looks now and then whether reports have become stale."""
+"""Seconds within which both agree."""
 READ = """() => {
     const text = (element) => (element?.textContent ?? "").trim().replace(/^! /, "");
     const rows = (selector, from = document) =>
@@ -58,7 +56,7 @@ READ = """() => {
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A scenario at one moment: how to ask the API server, and where its page is."""
+    """A recorded scenario: how to ask the API server, and where its page is."""
 
     kubeconfig: Path
     url: str
@@ -76,64 +74,15 @@ def aged(text: str) -> str:
     return re.sub(r"\b\d+ (s|min|h)\b", "N s", text)
 
 
-SCENARIOS = {
-    "builtin": "Ctrl-C",
-    "colocation": "Ctrl-C",
-    "interference": "Ctrl-C",
-    "unknown-model": "Ctrl-C",
-    "outage": "all killed",
-}
-"""Each with what it says when there is something to see."""
-
-
-def descendants(pid: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield the processes below one, each with its command line."""
-    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
-        yield child, Path(f"/proc/{child}/cmdline").read_text().split("\0")
-        yield from descendants(child)
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[Path]:
-    """Stop a scenario's processes but those that answer, API server and page; yields the kubeconfig."""
-    below = dict(descendants(pid))
-    held = [pid, *(each for each, words in below.items() if not {"kubedouble", "web"} & {*words})]
-    (served,) = (words for words in below.values() if "kubedouble" in words)
-    for each in held:
-        os.kill(each, signal.SIGSTOP)
-    try:
-        yield Path(served[served.index("--kubeconfig-out") + 1])
-    finally:
-        for each in held:
-            os.kill(each, signal.SIGCONT)
-
-
 @pytest.fixture(scope="module", params=SCENARIOS)
 def scene(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     browser: Browser,
 ) -> Iterator[Scene]:
-    if request.param == "outage" and not expressions.is_available():
-        pytest.skip("the policies need the package cel-expr-python")
-    options = ["--for", "30s"] if request.param == "outage" else []
-    command = [sys.executable, "-m", "corewise", "up", "--scenario", request.param, "--nodes", "4", *options]
-    log = tmp_path_factory.mktemp(request.param) / "log"
-    with log.open("w") as talk, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=talk) as process:
-        try:
-            deadline = time.monotonic() + WITHIN
-            while SCENARIOS[request.param] not in log.read_text():
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.1)
-            with stopped(process.pid) as kubeconfig:
-                if served := re.search(r"http://127\.0\.0\.1:\d+", log.read_text()):
-                    yield Scene(kubeconfig, served[0])
-                else:
-                    with page_of(kubeconfig) as url:
-                        yield Scene(kubeconfig, url)
-        finally:
-            process.send_signal(signal.SIGINT)
+    directory = tmp_path_factory.mktemp(request.param)
+    with recorded(request.param, directory) as kubeconfig, page_of(kubeconfig) as url:
+        yield Scene(kubeconfig, url)
 
 
 @pytest.fixture
@@ -436,3 +385,23 @@ def test_a_change_tried_is_what_plan_prints_of_it(scene: Scene, page: Page, tmp_
         expect(page.locator("main")).to_contain_text(said)
     others = seen["plain"].get("Nodes with another ratio", ())
     assert len(others) == difference["nodesWithAnotherRatio"]
+
+
+def test_the_page_of_a_running_scenario_follows_it(browser: Browser) -> None:
+    with running("colocation", nodes=1) as (_, said):
+        (url,) = re.findall(r"http://127\.0\.0\.1:\d+", said)
+        kubeconfig = load_config(re.findall(r"KUBECONFIG=(\S+)", said)[0])
+
+        async def add() -> None:
+            async with Client(kubeconfig) as client:
+                await client.create(PODS, pod("new", "colo-0", {"cpu": "250m", "memory": "1Gi"}), "default")
+
+        page = browser.new_page(base_url=url)
+        errors = errors_of(page)
+        page.goto("/pods")
+        expect(page.locator(".connection")).to_have_text("Live", timeout=20_000)
+        expect(page.locator("main")).not_to_contain_text("default/new")
+        aside(lambda: asyncio.run(add()))
+        expect(page.locator("main")).to_contain_text("default/new", timeout=20_000)
+        assert errors == []
+        page.close()
