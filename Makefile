@@ -76,6 +76,7 @@ check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files and the we
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tools.prose
 	$(BIN)/python tools/generate.py --check
 	$(BIN)/python -m tools.web check
 	$(MKDOCS) build --strict

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corewise.config.interference.metrics import RANKED
-from corewise.interference.analysis import analyse
+from corewise.interference.analysis import analyze
 from interference.simulated_history import DEFAULT, USE, Planted, planted_history
 from tools.bench import table
 
@@ -67,7 +67,7 @@ def _errors(case: Case) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], f
         history = planted_history(
             Planted({"type": planted}, seed=seed, runs=case.runs, noise=case.noise, cpi=case.cpi)
         )
-        (finding,) = analyse(history, DEFAULT)
+        (finding,) = analyze(history, DEFAULT)
         points += [abs(finding.affinity[metric].value - value) for metric, value in planted.items()]
         used += [abs(finding.use[what].mean / amount - 1) for what, amount in USE.items()]
     return np.array(points, dtype=np.float64), max(used)

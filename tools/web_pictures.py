@@ -46,11 +46,11 @@ PALETTE = """(png) => new Promise((done) => {
             (data[4 * at] << 16) | (data[4 * at + 1] << 8) | data[4 * at + 2]);
         const counts = new Map();
         for (const each of pixels) counts.set(each, (counts.get(each) ?? 0) + 1);
-        const palette = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 256).map(([colour]) => colour);
-        const parts = (colour) => [colour >> 16, (colour >> 8) & 255, colour & 255];
+        const palette = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 256).map(([color]) => color);
+        const parts = (color) => [color >> 16, (color >> 8) & 255, color & 255];
         const far = (a, b) => parts(a).reduce((sum, part, at) => sum + (part - parts(b)[at]) ** 2, 0);
-        const nearest = new Map([...counts.keys()].map((colour) => [colour, palette.reduce(
-            (best, each, at) => far(colour, each) < far(colour, palette[best]) ? at : best, 0)]));
+        const nearest = new Map([...counts.keys()].map((color) => [color, palette.reduce(
+            (best, each, at) => far(color, each) < far(color, palette[best]) ? at : best, 0)]));
         done([width, height, palette, pixels.map((each) => nearest.get(each))]);
     };
     image.src = png;
@@ -68,7 +68,7 @@ def _png(width: int, height: int, palette: Sequence[int], pixels: Sequence[int])
     return (
         b"\x89PNG\r\n\x1a\n"
         + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0))
-        + chunk(b"PLTE", b"".join(colour.to_bytes(3, "big") for colour in palette))
+        + chunk(b"PLTE", b"".join(color.to_bytes(3, "big") for color in palette))
         + chunk(b"IDAT", zlib.compress(rows, 9))
         + chunk(b"IEND", b"")
     )
@@ -79,7 +79,7 @@ def _try_a_ratio(page: Page) -> None:
     page.locator("select[name=field]").select_option("hyperThreadTurboEnabledRatio")
     page.get_by_label("Ratio (empty").fill("1.20")
     page.get_by_role("button", name="Try it").click()
-    expect(page.get_by_text("All pods placed anew")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("All pods placed again")).to_be_visible(timeout=60_000)
 
 
 def _try_a_flavor(page: Page) -> None:

@@ -1,7 +1,7 @@
 """One run: pods arrive one after the other on a mixed cluster, and the scheduler's engine places them.
 
 Every ``ARRIVAL`` seconds a pod comes, of a workload drawn evenly; it runs from then on and uses what its
-workload uses, less what it loses to its neighbours (:mod:`corewise_lab.contention`). Every ``REFRESH``
+workload uses, less what it loses to its neighbors (:mod:`corewise_lab.contention`). Every ``REFRESH``
 seconds the scheduler sees the nodes as means over the last ``WINDOW`` seconds, as Prometheus would say. A pod
 that fits nowhere is not tried again: it is the price.
 

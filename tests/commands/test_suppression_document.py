@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.offline_world import CALM, NOW, REPORT, aged, labelled
+from cli.offline_world import CALM, NOW, REPORT, aged, labeled
 from corewise.cli.offline_reports import NodeReport, node_report
 from corewise.cli.output import Form, render
 from corewise.cli.top_view import BARS, listing_of, row_of
@@ -127,7 +127,7 @@ def test_reason_codes_on_the_page_are_those_of_the_code() -> None:
 
 
 def reported(name: str, report: OfflineReport, age: int) -> NodeReport:
-    meta = labelled(aged(report, age))
+    meta = labeled(aged(report, age))
     return node_report(name, meta["labels"], meta["annotations"], NOW)
 
 

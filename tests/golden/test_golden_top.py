@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 from textual.pilot import Pilot
 
-from cli.offline_world import CALM, REPORT, changed, labelled
+from cli.offline_world import CALM, REPORT, changed, labeled
 from cli.top_screen import HandmadeData, StoppedClock, node, pod, text_of
 from corewise.cli.top_app import TopApp
 from corewise.cli.top_data import following
@@ -98,7 +98,7 @@ def cluster_of_the_picture() -> HandmadeData:
     ratios = {"milan": "1.25", "genoa": "1.50"}
     nodes = []
     for name, report in reports.items():
-        meta = labelled(report)
+        meta = labeled(report)
         meta["annotations"][NORMALIZATION_RATIO] = ratios[name.partition("-")[0]]
         nodes.append(node(name, 16, **meta))
     return HandmadeData(

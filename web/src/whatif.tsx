@@ -427,7 +427,7 @@ function Outcome({ of, beside }: { of: Answer; beside: boolean }) {
       {of.problems.length > 0 && !beside && <Problems of={of.problems} lines={false} />}
       {of.plan && (
         <section aria-labelledby="plans">
-          <h2 id="plans">All pods placed anew</h2>
+          <h2 id="plans">All pods placed again</h2>
           <Plain
             caption="Both plans"
             head={["Plan", "Pods scheduled", "Unscheduled", "Nodes used", "Schedulable CPUs", "Requested"]}

@@ -29,7 +29,7 @@ from corewise_lab.scenario import load_scenario
 SCENARIO = """\
 name: two
 nodes:
-  - name: labelled
+  - name: labeled
     model: Neoverse-N1
     coresPerSocket: 8
     memory: 32Gi
@@ -74,19 +74,19 @@ async def test_offline_pods_have_all_the_rest_without_agents_and_what_is_offered
 ) -> None:
     async with cluster(tmp_path) as made:
         off = await made.simulations.measure(on=False)
-        assert off.keys() == {"labelled-0", "plain-0"}, "both have offline pods"
+        assert off.keys() == {"labeled-0", "plain-0"}, "both have offline pods"
         assert all(round(each.utilization, 3) == 1.0 and each.offered is None for each in off.values())
-        assert quota(made, "labelled-0") is None
+        assert quota(made, "labeled-0") is None
         await made.turn_on()
         await made.agents_done()
         on = await made.simulations.measure(on=True)
-        labelled, plain = on["labelled-0"], on["plain-0"]
-        assert labelled.offered is not None
-        assert round(labelled.offline, 2) == round(labelled.offered, 2)
-        assert round(labelled.offered, 2) == round(0.6 * (8 - labelled.online), 2)
+        labeled, plain = on["labeled-0"], on["plain-0"]
+        assert labeled.offered is not None
+        assert round(labeled.offline, 2) == round(labeled.offered, 2)
+        assert round(labeled.offered, 2) == round(0.6 * (8 - labeled.online), 2)
         assert (plain.offered, round(plain.utilization, 3)) == (None, 1.0), "its label does not ask for it"
-        await until(lambda: BATCH_CPU in named(made, "labelled-0").status["allocatable"])
-        report = decode(named(made, "labelled-0").metadata.annotations[OFFLINE_REPORT])
+        await until(lambda: BATCH_CPU in named(made, "labeled-0").status["allocatable"])
+        report = decode(named(made, "labeled-0").metadata.annotations[OFFLINE_REPORT])
         assert report is not None
         assert (report.state, report.offline_pods) == (OfferState.FRESH, 2)
         assert BATCH_CPU not in named(made, "plain-0").status["allocatable"]
@@ -99,22 +99,22 @@ async def test_while_the_cluster_is_up_time_goes_on_and_a_label_that_goes_gives_
         await made.turn_on()
         await made.agents_done()
         async with running(made.simulations.run):
-            await until(lambda: BATCH_CPU in named(made, "labelled-0").status["allocatable"])
-            await until(lambda: quota(made, "labelled-0") is not None)
+            await until(lambda: BATCH_CPU in named(made, "labeled-0").status["allocatable"])
+            await until(lambda: quota(made, "labeled-0") is not None)
             label = {"metadata": {"labels": {OVERSUBSCRIPTION: None}}}
-            await made.client.patch(SIMULATED_NODES, "labelled-0", label)
-            await until(lambda: quota(made, "labelled-0") is None)
-            await until(lambda: OFFLINE_REPORT not in named(made, "labelled-0").metadata.annotations)
-            assert BATCH_CPU in named(made, "labelled-0").status["allocatable"], "its offline pods still run"
+            await made.client.patch(SIMULATED_NODES, "labeled-0", label)
+            await until(lambda: quota(made, "labeled-0") is None)
+            await until(lambda: OFFLINE_REPORT not in named(made, "labeled-0").metadata.annotations)
+            assert BATCH_CPU in named(made, "labeled-0").status["allocatable"], "its offline pods still run"
             for pod in (await made.client.list(PODS)).items:
                 if pod.metadata.name.startswith("batch"):
                     await made.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, grace_period=0)
-            await until(lambda: BATCH_CPU not in named(made, "labelled-0").status["allocatable"])
+            await until(lambda: BATCH_CPU not in named(made, "labeled-0").status["allocatable"])
 
 
 async def test_another_option_in_the_configuration_takes_over_while_the_cluster_is_up(tmp_path: Path) -> None:
     def mode() -> str:
-        text = named(made, "labelled-0").metadata.annotations.get(OFFLINE_REPORT, "")
+        text = named(made, "labeled-0").metadata.annotations.get(OFFLINE_REPORT, "")
         report = decode(text)
         return report.suppression.mode if report and report.suppression else ""
 
@@ -123,11 +123,11 @@ async def test_another_option_in_the_configuration_takes_over_while_the_cluster_
         await made.agents_done()
         async with running(made.simulations.run):
             await until(lambda: mode() == SuppressionMode.BESTEFFORT_QUOTA)
-            await until(lambda: quota(made, "labelled-0") is not None)
+            await until(lambda: quota(made, "labeled-0") is not None)
             data = {SUPPRESSION_KEY: '{"mode": "per-pod-quota"}'}
             await made.client.patch(CONFIG_MAPS, CONFIG_NAME, {"data": data}, namespace=CONFIG_NAMESPACE)
             await until(lambda: mode() == SuppressionMode.PER_POD_QUOTA)
-            await until(lambda: quota(made, "labelled-0") is None)
+            await until(lambda: quota(made, "labeled-0") is None)
 
 
 async def test_a_node_that_is_labelled_while_the_cluster_is_up_begins_to_offer(tmp_path: Path) -> None:
@@ -145,12 +145,12 @@ async def test_an_offline_pod_of_a_user_is_scheduled_by_what_is_offered_and_the_
 ) -> None:
     async with cluster(tmp_path) as made:
         groups = {pod.metadata.name: pod.spec.node_name for pod in made.pods if is_offline(pod)}
-        assert sorted(groups.values()) == ["labelled-0", "labelled-0", "plain-0", "plain-0"]
+        assert sorted(groups.values()) == ["labeled-0", "labeled-0", "plain-0", "plain-0"]
         assert made.scheduler.pending == 0, "no one offers batch CPU yet, and the pods of the groups run"
         await made.turn_on()
         await made.agents_done()
         async with running(made.simulations.run):
-            await until(lambda: BATCH_CPU in named(made, "labelled-0").status["allocatable"])
+            await until(lambda: BATCH_CPU in named(made, "labeled-0").status["allocatable"])
             for name, milli in (("small", 1), ("large", 400_000)):
                 pod = manifest(name, cpu_milli=milli, memory=0, offline=True)
                 await made.client.create(PODS, pod, "default")
@@ -162,5 +162,5 @@ async def test_an_offline_pod_of_a_user_is_scheduled_by_what_is_offered_and_the_
                 lambda: any(p.metadata.name == "small" and p.status.phase == "Running" for p in made.pods)
             )
             (small,) = (pod for pod in made.pods if pod.metadata.name == "small")
-            assert small.spec.node_name == "labelled-0"
+            assert small.spec.node_name == "labeled-0"
             assert made.scheduler.has_refused(("default", "large"))

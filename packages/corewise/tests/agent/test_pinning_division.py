@@ -131,7 +131,7 @@ def test_a_pod_that_has_ended_owns_nothing() -> None:
     assert divide([_with_phase(ended, "Pending")], EIGHT).owners
 
 
-def labelled(pod: QuotaPod, qos_class: str, namespace: str = "default") -> QuotaPod:
+def labeled(pod: QuotaPod, qos_class: str, namespace: str = "default") -> QuotaPod:
     labels = {QOS_CLASS: qos_class} if qos_class else {}
     meta = msgspec.structs.replace(pod.metadata, labels=labels, namespace=namespace)
     return msgspec.structs.replace(pod, metadata=meta)
@@ -154,13 +154,13 @@ def labelled(pod: QuotaPod, qos_class: str, namespace: str = "default") -> Quota
 def test_a_claim_needs_a_class_that_counts(
     qos_class: str, namespace: str, owns: bool, reason: Reason | None
 ) -> None:
-    division = divide([labelled(pin_pod("a", claim("0-3")), qos_class, namespace)], EIGHT)
+    division = divide([labeled(pin_pod("a", claim("0-3")), qos_class, namespace)], EIGHT)
     assert bool(division.owners) is owns
     assert [str(reason) in each for each in division.problems.values()] == ([] if owns else [True])
 
 
 def test_namespaces_that_are_allowed_may_claim_as_lse() -> None:
-    pods = [labelled(pin_pod("a", claim("0-3")), "LSE", "trading")]
+    pods = [labeled(pin_pod("a", claim("0-3")), "LSE", "trading")]
     assert divide(pods, EIGHT, rules=QoSRules(frozenset({"trading"}))).owners
     assert not divide(pods, EIGHT, rules=QoSRules(frozenset())).owners
 

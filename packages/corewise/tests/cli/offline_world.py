@@ -84,7 +84,7 @@ def aged(report: OfflineReport, seconds: int, now: datetime = NOW) -> OfflineRep
     return changed(report, time=(now - timedelta(seconds=seconds)).isoformat())
 
 
-def labelled(report: OfflineReport | None) -> dict[str, Any]:
+def labeled(report: OfflineReport | None) -> dict[str, Any]:
     """Return the metadata of a Node with oversubscription on, and a report or none."""
     annotations = {} if report is None else {OFFLINE_REPORT: report.encode()}
     return {"labels": {OVERSUBSCRIPTION: "true"}, "annotations": annotations}

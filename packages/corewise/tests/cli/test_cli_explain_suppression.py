@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api_process import local_api_server
-from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labelled
+from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labeled
 from corewise.agent.offline_controller import SampleHistory, report_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
@@ -63,7 +63,7 @@ CONFIG = {
 
 def objects(report: OfflineReport | None = REPORT) -> dict[str, list[dict[str, Any]]]:
     """Return the objects of a cluster with one node, by plural."""
-    meta = labelled(report)
+    meta = labeled(report)
     meta["labels"]["pool"] = "batch"
     container = {"name": "c", "image": "i"}
     batch = {**container, "resources": {"requests": {"kubernetes.io/batch-cpu": "2000"}}}

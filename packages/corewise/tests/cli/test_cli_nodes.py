@@ -17,7 +17,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from api_process import local_api_server
-from cli.offline_world import NOW, REPORT, aged, changed, labelled
+from cli.offline_world import NOW, REPORT, aged, changed, labeled
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.node_listing import NodeState, offline_state_of
@@ -69,7 +69,7 @@ async def fill(kubeconfig: Path) -> None:
             info = {CPU_BASIC_INFO: json.dumps({"cpuModel": model, "hyperThreadEnabled": False})}
             await client.create(NODE_RESOURCE_TOPOLOGIES, {"metadata": {"name": name, "annotations": info}})
         taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
-        frozen = labelled(changed(FRESH, state=OfferState.FROZEN))
+        frozen = labeled(changed(FRESH, state=OfferState.FROZEN))
         info = {CPU_BASIC_INFO: json.dumps({"cpuModel": SLOW, "hyperThreadEnabled": False})}
         await client.create(NODE_RESOURCE_TOPOLOGIES, {"metadata": {"name": "tainted", "annotations": info}})
         await client.create(NODES, {"metadata": {"name": "tainted", **frozen}, "spec": {"taints": [taint]}})
@@ -187,7 +187,7 @@ def test_what_is_offered_to_offline_pods_is_in_the_machine_forms(kubeconfig: Pat
     ],
 )
 def test_the_state_of_offline_pods_is_one_word(report: OfflineReport, text: str, problem: str) -> None:
-    node = node_report("n1", {}, labelled(report)["annotations"], NOW)
+    node = node_report("n1", {}, labeled(report)["annotations"], NOW)
     assert offline_state_of(node) == NodeState(text, problem)
 
 

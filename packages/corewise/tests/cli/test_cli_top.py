@@ -29,7 +29,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from api_process import local_api_server
-from cli.offline_world import CALM, REPORT, aged, changed, labelled
+from cli.offline_world import CALM, REPORT, aged, changed, labeled
 from corewise.cli import corewise
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
@@ -51,12 +51,12 @@ def now(report: OfflineReport, seconds: int = FRESH) -> OfflineReport:
 
 async def fill(kubeconfig: Path) -> None:
     nodes = {
-        "n1": labelled(now(REPORT)),
-        "n2": labelled(now(CALM)),
-        "n3": labelled(now(changed(CALM, allocatable_milli=8_000, suppression=None))),
-        "n4": labelled(now(CALM, OLD)),
-        "n5": labelled(now(changed(REPORT, state=OfferState.FROZEN, missing=4))),
-        "silent": labelled(None),
+        "n1": labeled(now(REPORT)),
+        "n2": labeled(now(CALM)),
+        "n3": labeled(now(changed(CALM, allocatable_milli=8_000, suppression=None))),
+        "n4": labeled(now(CALM, OLD)),
+        "n5": labeled(now(changed(REPORT, state=OfferState.FROZEN, missing=4))),
+        "silent": labeled(None),
         "strange": {"annotations": {OFFLINE_REPORT: "?"}},
         "off-a": {},
         "off-b": {},
@@ -247,7 +247,7 @@ def screen(kubeconfig: Path) -> Iterator[Screen]:
 async def report_of_live_node(kubeconfig: Path, report: OfflineReport) -> None:
     async with Client(load_config(str(kubeconfig))) as client:
         names = {node.metadata.name for node in await client.list(NODES)}
-        meta = labelled(now(report))
+        meta = labeled(now(report))
         meta["labels"]["live"] = "yes"
         if "live" not in names:
             await client.create(NODES, {"metadata": {"name": "live"}})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.offline_world import CALM, NOW, REPORT, aged, changed, labelled
+from cli.offline_world import CALM, NOW, REPORT, aged, changed, labeled
 from corewise.cli.offline_reports import (
     NodeReport,
     age_text,
@@ -23,18 +23,18 @@ PER_POD = SuppressionReport(mode="per-pod-quota", reason=Reason.UTILIZATION_HIGH
 
 
 def read(report: OfflineReport | None) -> NodeReport:
-    meta = labelled(report)
+    meta = labeled(report)
     return node_report("n1", meta["labels"], meta["annotations"], NOW)
 
 
 def test_a_node_without_label_and_report_says_nothing() -> None:
     node = node_report("n1", {}, {}, NOW)
-    assert node == NodeReport("n1", labelled=False)
+    assert node == NodeReport("n1", labeled=False)
     assert not node.stale
 
 
 def test_a_label_that_is_not_true_asks_for_nothing() -> None:
-    assert not node_report("n1", {"volcano.sh/oversubscription": "yes"}, {}, NOW).labelled
+    assert not node_report("n1", {"volcano.sh/oversubscription": "yes"}, {}, NOW).labeled
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"time":"2026-11-21T00:00:00Z"}'])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from cli.offline_world import CALM, REPORT, changed, labelled
+from cli.offline_world import CALM, REPORT, changed, labeled
 from cli.top_screen import HandmadeData, lines_of, node, pod, text_of
 from corewise.cli.explain import read_node
 from corewise.cli.explanation import Explanation, Line, Part
@@ -251,12 +251,12 @@ async def test_names_with_markup_are_shown_as_they_are_and_control_characters_ar
 
 
 async def test_offline_pods_of_nodes_show_severity_and_age_and_all_messages() -> None:
-    data = HandmadeData([node("n1", **labelled(REPORT)), node("n2", **labelled(CALM)), node("off")])
+    data = HandmadeData([node("n1", **labeled(REPORT)), node("n2", **labeled(CALM)), node("off")])
     app = data.app("offline")
     async with app.run_test(size=(160, 24)) as pilot:
         assert names(app) == ["n1", "n2"]
         assert "12s" in text_of(app)
-        data.put(node("n2", **labelled(changed(CALM, time="2026-11-21T01:00:00Z"))))
+        data.put(node("n2", **labeled(changed(CALM, time="2026-11-21T01:00:00Z"))))
         app.take()
         await pilot.pause()
         assert "2h STALE" in text_of(app)
@@ -300,7 +300,7 @@ async def test_what_one_may_not_read_is_a_message_and_no_lost_connection() -> No
 
 
 async def test_a_change_in_a_cluster_of_5000_nodes_makes_and_draws_only_what_it_changes() -> None:
-    data = HandmadeData([node(f"n{number:04}", **labelled(CALM)) for number in range(5000)])
+    data = HandmadeData([node(f"n{number:04}", **labeled(CALM)) for number in range(5000)])
     app = data.app()
     async with app.run_test(size=SMALL) as pilot:
         sheet, table = app.current.sheet, app.current
@@ -330,7 +330,7 @@ async def test_colour_is_for_severity_and_no_color_removes_it(
     monkeypatch.delenv("NO_COLOR", raising=False)
     if no_color:
         monkeypatch.setenv("NO_COLOR", no_color)
-    app = HandmadeData([node("n1", **labelled(changed(CALM, state=OfferState.FROZEN)))]).app()
+    app = HandmadeData([node("n1", **labeled(changed(CALM, state=OfferState.FROZEN)))]).app()
     async with app.run_test(size=SMALL):
         colours = {
             segment.style.color.name

@@ -21,7 +21,7 @@ import yaml
 from click.testing import CliRunner
 
 from api_process import local_api_server
-from cli.offline_world import NOW, REPORT, aged, changed, labelled
+from cli.offline_world import NOW, REPORT, aged, changed, labeled
 from corewise.cli import corewise, top_view
 from corewise.cli.config_file import KEYS, NOTHING_CONFIGURED
 from corewise.cli.offline_reports import node_report
@@ -68,7 +68,7 @@ AMPLIFIED = {
 NODES_SHOWN: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     "fast": (FAST, "16", {"annotations": {**AMPLIFIED, names.OFFLINE_REPORT: FRESH.encode()}}),
     "slow": (SLOW, "8", {"annotations": {names.NORMALIZATION_RATIO: "1.00"}}),
-    "odd": ("Odd CPU", "8", labelled(FROZEN)),
+    "odd": ("Odd CPU", "8", labeled(FROZEN)),
 }
 """Name -> CPU model, CPUs, metadata. The fast one is amplified, the odd one has no ratio and no samples."""
 OWNING = {
@@ -340,7 +340,7 @@ def test_a_problem_is_as_old_as_its_event_or_as_it_was_first_seen() -> None:
 
 
 def test_history_keeps_an_hour_in_less_than_8_kib_a_node() -> None:
-    history, report = OfflineHistory(NOW), node_report("n1", {}, labelled(REPORT)["annotations"], NOW)
+    history, report = OfflineHistory(NOW), node_report("n1", {}, labeled(REPORT)["annotations"], NOW)
     row = top_view.row_of(report)
     assert row is not None
     assert history.record("n1")["times"] == history.record()["times"] == []

@@ -59,7 +59,7 @@ def entries(count: int, selector: Callable[[int], object]) -> str:
     return json.dumps({"nodeConfigs": [{"nodeSelector": selector(place)} for place in range(count)]})
 
 
-def labelled(place: int) -> object:
+def labeled(place: int) -> object:
     return {"matchLabels": {"team": "a", "pool": f"p{place}"}}
 
 
@@ -90,7 +90,7 @@ def checked(text: str) -> object:
 @pytest.mark.parametrize(
     ("read", "text"),
     [
-        (parse_normalization, lambda count: entries(count, labelled)),
+        (parse_normalization, lambda count: entries(count, labeled)),
         (parse_normalization, unknown_keys),
         (parse_normalization, with_bad_models),
         (checked, unknown_keys),
@@ -103,7 +103,7 @@ def test_twice_the_text_is_twice_the_work(read: Callable[[str], object], text: C
     assert large < 2.2 * small
 
 
-@pytest.mark.parametrize("selector", [labelled, not_in, lambda _: {"matchLabels": {"a": "b"}}])
+@pytest.mark.parametrize("selector", [labeled, not_in, lambda _: {"matchLabels": {"a": "b"}}])
 def test_few_selectors_are_compared(
     selector: Callable[[int], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +118,7 @@ def test_few_selectors_are_compared(
     monkeypatch.setattr(AllowedValues, "is_within", counted)
     parse_normalization(entries(MOST_ENTRIES, selector))
     assert compared <= MOST_COMPARED
-    if selector is labelled:
+    if selector is labeled:
         assert compared <= 2 * MOST_ENTRIES
 
 
@@ -129,7 +129,7 @@ def test_where_too_many_selectors_are_compared_it_is_said_once() -> None:
 
 
 def test_too_many_entries_are_an_error_and_the_first_are_read() -> None:
-    parsed = parse_normalization(entries(MOST_ENTRIES + 1, labelled))
+    parsed = parse_normalization(entries(MOST_ENTRIES + 1, labeled))
     (problem,) = parsed.problems
     assert str(problem) == "line 1, column 17: nodeConfigs: has 1,001 entries: the first 1,000 are read"
     assert parsed.value is None
@@ -157,7 +157,7 @@ def test_nearest_words_are_looked_up_for_few_keys(monkeypatch: pytest.MonkeyPatc
     patch = {"spec": {f"contain{place}": 1 for place in range(1000)}}
     parsed = parse_profile(read_json(json.dumps({"metadata": {"name": "p"}, "spec": {"patch": patch}})))
     parse_normalization(unknown_keys(1000))
-    parse_normalization(entries(100, labelled))
+    parse_normalization(entries(100, labeled))
     assert len(looked_up) <= 4 * MOST_PROBLEMS
     assert len(parsed.errors) == MOST_PROBLEMS + 1
 

@@ -18,7 +18,7 @@ from corewise.interference.analysis import (
     Pace,
     TypeFinding,
     affinities,
-    analyse,
+    analyze,
 )
 from corewise.interference.history import (
     History,
@@ -46,7 +46,7 @@ SENSITIVE = {
 
 
 def found(planted: Planted) -> dict[str, TypeFinding]:
-    return {each.type: each for each in analyse(planted_history(planted), DEFAULT)}
+    return {each.type: each for each in analyze(planted_history(planted), DEFAULT)}
 
 
 def errors(finding: TypeFinding, planted: Mapping[Metric, int]) -> Mapping[str, int]:
@@ -123,7 +123,7 @@ def test_a_type_that_ran_on_one_quiet_node_is_refused_though_others_varied() -> 
         nodes={**history.nodes, "quiet": quiet},
         pods=[replace(pod, node="quiet") for pod in history.pods],
     )
-    (finding,) = analyse(alone, DEFAULT)
+    (finding,) = analyze(alone, DEFAULT)
     assert finding.refusal is not None
     assert finding.refusal.reason is Reason.PRESSURE_NEVER_VARIED
     assert "saw 0% of the cluster's range" in finding.refusal.message
@@ -133,7 +133,7 @@ def test_a_type_that_ran_on_one_quiet_node_is_refused_though_others_varied() -> 
 def test_few_runs_are_refused_with_their_number(runs: int) -> None:
     history = planted_history(Planted({"sort": SENSITIVE}, runs=FEWEST))
     unfinished = [replace(pod, end=None) for pod in history.pods[runs:]]
-    (finding,) = analyse(replace(history, pods=[*history.pods[:runs], *unfinished]), DEFAULT)
+    (finding,) = analyze(replace(history, pods=[*history.pods[:runs], *unfinished]), DEFAULT)
     assert finding.refusal is not None
     assert finding.refusal.reason is Reason.TOO_FEW_RUNS
     assert finding.refusal.message.startswith(f"{runs} runs" if runs else "no pod finished")
@@ -154,7 +154,7 @@ def test_noise_is_not_taken_for_an_effect() -> None:
 def test_odd_runs_are_left_out_and_counted() -> None:
     history = planted_history(Planted({"sort": SENSITIVE}))
     stuck = [replace(pod, end=pod.start + 50 * BASE) for pod in history.pods[:3]]
-    (finding,) = analyse(replace(history, pods=[*stuck, *history.pods[3:]]), DEFAULT)
+    (finding,) = analyze(replace(history, pods=[*stuck, *history.pods[3:]]), DEFAULT)
     assert finding.odd == 3
     assert max(errors(finding, SENSITIVE).values()) <= WITHIN
 
@@ -166,7 +166,7 @@ def test_metrics_that_move_as_one_share_their_effect() -> None:
         name: {**node, Metric.MEMORY_LATENCY: _like(node[Metric.MEMORY_BANDWIDTH], 1e-7 / (high - low))}
         for name, node in history.nodes.items()
     }
-    (finding,) = analyse(replace(history, nodes=twin), DEFAULT)
+    (finding,) = analyze(replace(history, nodes=twin), DEFAULT)
     one, other = finding.affinity[Metric.MEMORY_BANDWIDTH], finding.affinity[Metric.MEMORY_LATENCY]
     assert one.value == other.value == pytest.approx(40, abs=WITHIN)
     assert one.inseparable_from == (Metric.MEMORY_LATENCY,)
@@ -182,9 +182,9 @@ def test_the_speed_of_nodes_is_taken_out_of_durations() -> None:
     faster = [
         replace(pod, end=pod.start + ((pod.end or 0.0) - pod.start) / speed[pod.node]) for pod in history.pods
     ]
-    (finding,) = analyse(replace(history, pods=faster, speed=speed), DEFAULT)
+    (finding,) = analyze(replace(history, pods=faster, speed=speed), DEFAULT)
     assert max(errors(finding, SENSITIVE).values()) <= WITHIN
-    (unknown,) = analyse(replace(history, pods=faster), DEFAULT)
+    (unknown,) = analyze(replace(history, pods=faster), DEFAULT)
     assert unknown.affinity[Metric.CPU].spread > 2 * finding.affinity[Metric.CPU].spread
 
 
@@ -199,11 +199,11 @@ def test_unlike_nodes_compare_by_what_their_values_are_a_share_of() -> None:
         },
     )
     stated = {name: {metric: factor * 100e9} for name, factor in larger.items()}
-    (relative,) = analyse(replace(mixed, against=stated), DEFAULT)
+    (relative,) = analyze(replace(mixed, against=stated), DEFAULT)
     assert max(errors(relative, SENSITIVE).values()) <= WITHIN
     stated.pop("n0")
-    (absolute,) = analyse(replace(mixed, against=stated), DEFAULT)
-    (plain,) = analyse(mixed, DEFAULT)
+    (absolute,) = analyze(replace(mixed, against=stated), DEFAULT)
+    (plain,) = analyze(mixed, DEFAULT)
     assert absolute.affinity == plain.affinity, "one node does not state it, so none is compared by it"
     assert plain.affinity[metric].correlation < relative.affinity[metric].correlation
 
@@ -214,7 +214,7 @@ def test_a_metric_that_few_nodes_have_is_not_asked() -> None:
         name: node if name == "n0" else {m: s for m, s in node.items() if m != Metric.LLC_MPKI}
         for name, node in history.nodes.items()
     }
-    (finding,) = analyse(replace(history, nodes=without), DEFAULT)
+    (finding,) = analyze(replace(history, nodes=without), DEFAULT)
     assert finding.affinity[Metric.LLC_MPKI].why_default == "unknown for most runs"
     assert (
         max(errors(finding, {m: v for m, v in SENSITIVE.items() if m != Metric.LLC_MPKI}).values()) <= WITHIN

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corewise.config.interference.metrics import Metric
-from corewise.interference.analysis import TypeFinding, analyse
+from corewise.interference.analysis import TypeFinding, analyze
 from corewise.interference.history import History, PodRecord, TimeSeries
 from corewise_lab.contention import Contention, Memory, MemoryUse, contend
 from interference.simulated_history import DEFAULT
@@ -72,7 +72,7 @@ def _series(level: list[Contention], random: np.random.Generator) -> dict[str, T
 @pytest.fixture(scope="module")
 def found() -> tuple[dict[str, TypeFinding], Mapping[str, float]]:
     seen, costs = history()
-    return {each.type: each for each in analyse(seen, DEFAULT)}, costs
+    return {each.type: each for each in analyze(seen, DEFAULT)}, costs
 
 
 def measured(finding: TypeFinding) -> dict[str, float]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corewise.interference.analysis import analyse
+from corewise.interference.analysis import analyze
 from corewise.interference.history import History, PodRecord, TimeSeries, bandwidth_shares
 from interference.simulated_history import DEFAULT
 
@@ -59,7 +59,7 @@ def test_what_a_pod_of_each_type_uses_is_found_from_what_nodes_use(seed: int) ->
 
 
 def test_it_stands_in_the_profile_as_an_estimate() -> None:
-    by_type = {each.type: each for each in analyse(history(), DEFAULT)}
+    by_type = {each.type: each for each in analyze(history(), DEFAULT)}
     use = by_type["scan"].use["memoryBandwidth"]
     assert use.estimated
     assert use.mean == use.p95 == pytest.approx(USE["scan"], rel=0.05)
@@ -69,7 +69,7 @@ def test_what_was_counted_by_pod_is_not_estimated() -> None:
     seen = history()
     counted = {"memoryBandwidth": TimeSeries(np.array([seen.pods[0].start + 600.0]), np.array([3e9]))}
     pods = [replace(pod, use=counted if pod.type == "scan" else {}) for pod in seen.pods]
-    by_type = {each.type: each for each in analyse(replace(seen, pods=pods), DEFAULT)}
+    by_type = {each.type: each for each in analyze(replace(seen, pods=pods), DEFAULT)}
     assert not by_type["scan"].use["memoryBandwidth"].estimated
     assert by_type["stream"].use["memoryBandwidth"].estimated
 

@@ -64,8 +64,8 @@ def test_nodes_without_usable_facts_are_named() -> None:
 
 
 def test_nodes_that_are_off_on_purpose_need_no_ratio() -> None:
-    labelled = CheckedNode("l", {NORMALIZATION_ENABLED: "false"}, CPUFacts(SLOW))
-    coverage = model_coverage([node("p", SLOW, pool="off"), labelled, node("a")], config(CONFIG))
+    labeled = CheckedNode("l", {NORMALIZATION_ENABLED: "false"}, CPUFacts(SLOW))
+    coverage = model_coverage([node("p", SLOW, pool="off"), labeled, node("a")], config(CONFIG))
     assert coverage.off == ("l", "p")
     assert coverage.matched == coverage.in_use == {FAST}
 
@@ -78,8 +78,8 @@ def test_a_label_that_enables_a_node_beats_the_entry_that_disables_it() -> None:
 @pytest.mark.parametrize("enable", ['"enable": false', '"enable": null'])
 def test_models_are_checked_before_normalization_is_on(enable: str) -> None:
     not_yet = config(CONFIG.replace('"enable": true', enable, 1))
-    labelled = CheckedNode("off", {NORMALIZATION_ENABLED: "false"}, CPUFacts(SLOW))
-    coverage = model_coverage([node("a"), node("b", SLOW), labelled], not_yet)
+    labeled = CheckedNode("off", {NORMALIZATION_ENABLED: "false"}, CPUFacts(SLOW))
+    coverage = model_coverage([node("a"), node("b", SLOW), labeled], not_yet)
     assert coverage.matched == {FAST}
     assert coverage.in_use == {FAST, SLOW}
     assert coverage.off == ("off",)

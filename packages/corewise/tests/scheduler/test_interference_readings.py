@@ -140,8 +140,8 @@ def test_every_node_is_in_one_state_and_only_sound_values_are_used(
 
 def test_misses_come_with_the_level_of_their_cache() -> None:
     source = Source(Metric.LLC_MPKI, "q", "node", 60.0)
-    labelled = ({"node": "n1", "level": "LL"}, {"node": "n2", "level": "L2"}, {"node": "n3"})
-    samples = tuple(Sample(labels, 1.0) for labels in labelled)
+    labeled = ({"node": "n1", "level": "LL"}, {"node": "n2", "level": "L2"}, {"node": "n3"})
+    samples = tuple(Sample(labels, 1.0) for labels in labeled)
     reading = read(source, NODES, QueryResult(500.0, samples), None, NOW)
     levels, _ = (
         Observation(NOW, NODES.names, (source,), {source.metric: reading})

@@ -1,6 +1,6 @@
 """Scenarios of ``corewise up`` for the tests of the page: running ones, and their objects at one moment.
 
-``PYTHONPATH=tests:. python -m web.scenario_world`` records the objects anew, for a scenario that has changed.
+``PYTHONPATH=tests:. python -m web.scenario_world`` records them again, for a changed scenario.
 Of the pods of one app on a node, and of Events with one reason, the first few are kept.
 """
 
@@ -107,7 +107,7 @@ def stopped(pid: int) -> Iterator[Path]:
 
 
 async def objects_of(kubeconfig: Path) -> list[Object]:
-    """Return what the page reads of a cluster, without what the API server adds."""
+    """Return the objects of a cluster that the page reads, without what the API server adds."""
     seen: Counter[tuple[str, ...]] = Counter()
     async with Client(load_config(str(kubeconfig))) as client:
         every = [
@@ -122,7 +122,7 @@ async def objects_of(kubeconfig: Path) -> list[Object]:
 
 
 def _alike(each: Object) -> tuple[str, ...]:
-    """Return what an object has in common with those that show nothing more."""
+    """Return the part of an object that it shares with those that show nothing more."""
     match each:
         case {"kind": "Pod", "metadata": meta, "spec": spec}:
             return "Pod", spec.get("nodeName", ""), meta["labels"]["app"]
@@ -135,6 +135,8 @@ def _slim(each: Object) -> Object:
     each = _bare(each)
     for part, keys in (_POD if each["kind"] == "Pod" else _NODE if each["kind"] == "Node" else {}).items():
         each[part] = {key: each[part][key] for key in keys if key in each[part]}
+    for container in each.get("spec", {}).get("containers", ()):
+        container["image"] = "pause"
     return each
 
 

@@ -97,7 +97,7 @@ def page(scene: Scene, browser: Browser) -> Iterator[Page]:
 
 
 def agree(page: Page, path: str, wanted: Callable[[], Row], shown: Callable[[Row], Row]) -> None:
-    """Open a view, and wait until what it shows is what is printed; ``wanted`` is asked again each time."""
+    """Open a view, and wait until it shows what is printed; ``wanted`` is asked again each time."""
     page.goto(path)
     expect(page.locator(".connection")).to_have_text("Live", timeout=20_000)
     deadline = time.monotonic() + AGREE
@@ -352,7 +352,7 @@ def test_a_change_tried_is_what_plan_prints_of_it(scene: Scene, page: Page, tmp_
     )
     page.get_by_label("Ratio (empty").fill("1.30")
     page.get_by_role("button", name="Try it").click()
-    expect(page.get_by_text("All pods placed anew")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("All pods placed again")).to_be_visible(timeout=60_000)
     seen = page.evaluate(READ)
     dump = json.loads(aside(lambda: dump_of(scene.kubeconfig, tmp_path / "dump")))
     (config,) = (

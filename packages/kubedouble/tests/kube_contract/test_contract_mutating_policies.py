@@ -272,10 +272,10 @@ async def test_a_policy_on_node_status_changes_status_and_annotations_and_quiet_
     assert stored["metadata"]["annotations"]["example.com/kept"] == "yes"
     again = await status_patch(api, path, "4")
     assert again["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
-    labelled = await api.patch(path, {"metadata": {"labels": {"example.com/x": "y"}}})
-    assert labelled["status"]["allocatable"]["cpu"] == "8"
+    labeled = await api.patch(path, {"metadata": {"labels": {"example.com/x": "y"}}})
+    assert labeled["status"]["allocatable"]["cpu"] == "8"
     empty = await api.patch(f"{path}/status", {"status": {}})
-    assert empty["metadata"]["resourceVersion"] == labelled["metadata"]["resourceVersion"]
+    assert empty["metadata"]["resourceVersion"] == labeled["metadata"]["resourceVersion"]
     raised = await api.patch(
         f"{path}/status",
         [{"op": "replace", "path": "/status/allocatable/cpu", "value": "2530m"}],

@@ -173,8 +173,8 @@ async def test_a_replica_set_keeps_as_many_pods_as_it_says(world: World) -> None
 async def test_a_replica_set_adopts_what_matches_and_has_no_controller(world: World) -> None:
     await world.create("pods", "lonely", **a_template()["spec"])
     lonely = world.get("pods", "lonely")
-    labelled = {**lonely, "metadata": {**lonely["metadata"], "labels": {"app": "web"}}}
-    world.cluster.store.put("pods", ("default", "lonely"), labelled)
+    labeled = {**lonely, "metadata": {**lonely["metadata"], "labels": {"app": "web"}}}
+    world.cluster.store.put("pods", ("default", "lonely"), labeled)
     await world.create(REPLICA_SETS, "web", replicas=2, selector=SELECTOR, template=a_template())
     await asyncio.sleep(5)
     assert len(world.pods()) == 2

@@ -4,7 +4,7 @@ A host is reported whenever Placement has something else. First the upgrade: whe
 ``cpu_dedicated_set`` is set and pinned guests still hold VCPU, inventories and allocations change together,
 in one request (:mod:`corewise_openstack.tracking.reshape`). Then inventories, then traits, one write at a
 time, each under the generation that was read. Nothing is written where nothing differs, and a write that
-loses a race is decided anew.
+loses a race is decided again.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 The agent decides (:mod:`corewise_openstack.compute.ledger_server`); what was read here is only where a
 scheduler looks first. An agent that does not answer before a claim is sent costs nothing: the next host is
 tried. A request whose answer is lost is sent once more, which changes nothing if it was carried out. If that
-answer is lost too, nobody knows, and that is an error: another host might give the guest a second claim.
+answer is lost too, the outcome is unknown, and that is an error: another host might give the guest a second
+claim.
 """
 
 from __future__ import annotations

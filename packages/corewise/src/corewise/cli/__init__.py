@@ -100,7 +100,7 @@ class LazyGroup(click.Group):
         name = args[0]
         known = name in self._own or name in self._table
         if not known and not name.startswith("-") and not ctx.resilient_parsing:
-            from difflib import get_close_matches  # noqa: PLC0415 - for a misspelt command only
+            from difflib import get_close_matches  # noqa: PLC0415 - for a misspelled command only
 
             if package := PACKAGES.get(name):
                 raise not_installed(f"corewise {name}", package)

@@ -33,11 +33,11 @@ SUPPRESSING, RECOVERING = "suppressing", "recovering"
 class NodeReport:
     """A node and its report. ``age`` is that of the last sample in whole seconds; None if there was none.
 
-    ``unreadable``: the annotation is there, but not a report. ``labelled``: oversubscription is asked for.
+    ``unreadable``: the annotation is there, but not a report. ``labeled``: oversubscription is asked for.
     """
 
     name: str
-    labelled: bool
+    labeled: bool
     report: OfflineReport | None = None
     unreadable: bool = False
     age: int | None = None
@@ -62,13 +62,13 @@ def node_report(
 ) -> NodeReport:
     """Read a Node's annotation. A time that is yet to come (clocks differ) is age 0."""
     text = annotations.get(OFFLINE_REPORT)
-    labelled = labels.get(OVERSUBSCRIPTION) == "true"
+    labeled = labels.get(OVERSUBSCRIPTION) == "true"
     if text is None:
-        return NodeReport(name, labelled)
+        return NodeReport(name, labeled)
     report = decode(text)
     if report is None:
-        return NodeReport(name, labelled, unreadable=True)
-    return NodeReport(name, labelled, report).at(now)
+        return NodeReport(name, labeled, unreadable=True)
+    return NodeReport(name, labeled, report).at(now)
 
 
 def _age(time: str, now: datetime) -> int | None:

@@ -36,7 +36,7 @@ from corewise.interference.analysis import (
     Confidence,
     Pace,
     TypeFinding,
-    analyse,
+    analyze,
 )
 from corewise.interference.history import Slicing
 from corewise.prometheus.client import PrometheusError
@@ -115,7 +115,7 @@ def command(
     if save_history:
         write_history(save_history, seen)
     default = {str(metric): value for metric, value in settings.default.affinity.items()}
-    findings = analyse(seen, default, Slicing(warm_up, episode, settings.window))
+    findings = analyze(seen, default, Slicing(warm_up, episode, settings.window))
     if not findings:
         hint = (
             "check that the pods are labeled and kube-state-metrics exports the label: docs/guides/profile.md"

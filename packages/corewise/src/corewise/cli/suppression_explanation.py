@@ -104,7 +104,7 @@ class Subject:
             found += [Reason.OFFER_BELOW_REQUESTS] if report.shortfall else []
         if self.node.unreadable:
             found.append(Reason.OFFER_REPORT_UNREADABLE)
-        elif report is None and self.node.labelled:
+        elif report is None and self.node.labeled:
             found.append(Reason.OFFER_REPORT_MISSING)
         elif self.node.stale:
             found.append(Reason.OFFER_REPORT_OLD)
@@ -154,7 +154,7 @@ def _heading(subject: Subject) -> str:
     report, name = subject.node.report, subject.node.name
     if subject.node.unreadable:
         return f"{name}: the report of its agent cannot be read; it may be another version's"
-    if report is None and subject.node.labelled:
+    if report is None and subject.node.labeled:
         return f"{name}: oversubscription is on, and its agent reports nothing yet"
     if report is None:
         return f"{name}: oversubscription is off    {Reason.OVERSUBSCRIPTION_OFF}"
@@ -275,7 +275,7 @@ def _published(subject: Subject) -> Part:
                     "stays on the Node, and no further ones fit",
                 )
             )
-    elif subject.batch_cpu_milli is not None and not subject.node.labelled:
+    elif subject.batch_cpu_milli is not None and not subject.node.labeled:
         kept = "what offline pods that still run request"
         lines.append(Line("on the Node", f"{BATCH_CPU} {subject.batch_cpu_milli}: {kept}"))
     return Part({"published": record}, lines)

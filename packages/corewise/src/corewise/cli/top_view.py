@@ -254,7 +254,7 @@ def remarks(nodes: Sequence[NodeReport], config_namespace: str) -> Iterable[str]
     unreadable = _names(nodes, lambda node: node.unreadable)
     if unreadable:
         yield f"{_have(unreadable)} a report that cannot be read: {some(unreadable)} (another version's?)"
-    silent = _names(nodes, lambda node: node.labelled and node.report is None and not node.unreadable)
+    silent = _names(nodes, lambda node: node.labeled and node.report is None and not node.unreadable)
     if silent:
         yield (
             f"{_have(silent)} the label {OVERSUBSCRIPTION}=true and no report: {some(silent)} "
@@ -266,7 +266,7 @@ def remarks(nodes: Sequence[NodeReport], config_namespace: str) -> Iterable[str]
             f"{_have(free)} no suppression: {some(free)} (turn it on: key {SUPPRESSION_KEY} of {config}, "
             "{} is enough)"
         )
-    off = _names(nodes, lambda node: node.report is None and not node.labelled and not node.unreadable)
+    off = _names(nodes, lambda node: node.report is None and not node.labeled and not node.unreadable)
     if off:
         yield (
             f"{count(len(off), 'node')} not shown: oversubscription is off. Turn it on: "

@@ -182,7 +182,7 @@ def _scalar(value: Any) -> Hashable:
 
 
 def _identity(field: PodField | None) -> Callable[[Any], Hashable]:
-    """Return what tells the items of a list apart: the merge key of an object, or the scalar itself."""
+    """Return the identity of an item of a list: the merge key of an object, or the scalar itself."""
     key = field.merge_key if field else ""
     return lambda item: _scalar(item.get(key) if key and isinstance(item, dict) else item)
 

@@ -107,7 +107,7 @@ def _check_scalar(decoder: Decoder, place: Place, field: PodField) -> None:
 
 
 def _time_fault(text: str) -> str:
-    """Return why a text is no time, in the words of the API server's decoder; "" if it is one."""
+    """Return the fault of a text that is not a time, in the API server's words; "" of a time."""
     match = _TIME.fullmatch(text)
     if match is None:
         return f'parsing time "{text}" as "{_TIME_LAYOUT}": cannot parse "{text}" as "2006"'

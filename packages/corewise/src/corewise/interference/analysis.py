@@ -1,6 +1,6 @@
 """The off-line analysis of a history: what each type of workload uses, and what slows it down. Pure.
 
-    findings = analyse(history, affinity)
+    findings = analyze(history, affinity)
 
 A type's *use* is the mean over all values of its pods after their warm-up, beside the 95th percentile.
 Bandwidth that was not counted by pod is estimated (:func:`~corewise.interference.history.bandwidth_shares`).
@@ -178,7 +178,7 @@ class MetricRange:
         return placed
 
 
-def analyse(
+def analyze(
     history: History, default: Mapping[str, int], slicing: Slicing | None = None
 ) -> tuple[TypeFinding, ...]:
     """Return the findings for each type, by name. ``default``: the affinity to every metric."""

@@ -186,7 +186,7 @@ class WebViews:
             self.table(name)
 
     async def _look_at_hosts(self, hosts: HostTable) -> None:
-        """Read the hosts again and again: nobody says when their files change."""
+        """Read the hosts again and again: no event says that their files changed."""
         while True:
             try:
                 rows, problem = await asyncio.to_thread(hosts.rows), ""
@@ -269,7 +269,7 @@ class WebViews:
             known = self._of_reports.get(report.name)
             if known is None or known[0] != report.stale:
                 node = nodes.items[report.name]
-                shown = report.labelled or report.report is not None or report.unreadable
+                shown = report.labeled or report.report is not None or report.unreadable
                 found = tuple(problems.of_report(self._subject(node))) if shown else ()
                 self._of_reports[report.name] = known = report.stale, found
             yield from known[1]
