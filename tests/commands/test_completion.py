@@ -28,7 +28,7 @@ from golden.transcripts import INPUTS
 from kubectl_binary import KUBECTLS
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+SCRIPTS = tomllib.loads((ROOT / "packages/corewise/pyproject.toml").read_text())["project"]["scripts"]
 
 
 def completed(line: str) -> list[str]:

@@ -18,10 +18,10 @@ DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/*.md")],
     key=lambda path: path.as_posix(),
 )
-TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)")
+TEST = re.compile(r"`((?:packages/[\w-]+/)?tests/[\w/]+\.py)::(\w+)")
 LINK = re.compile(r"\]\((?!https?://)([^)\s]*)\)")
 OUR_NAME = re.compile(r"\b(?:node|scheduling|kubelet|local)\.(?:koordinator\.sh|corewise\.io)/([a-z-]+)")
-METRIC = re.compile(r"\bcorewise_[a-z_]+")
+METRIC = re.compile(r"\bcorewise_(?!lab\b|openstack\b)[a-z_]+")
 HELM = re.compile(r"^ *(helm (?:install|upgrade) corewise .*)", re.MULTILINE)
 VERDICT = re.compile(r"`([A-Z][A-Za-z]+(?:Invalid|Missing|Refused|HeldBack|Unknown|Undone|Unusable))`")
 

@@ -18,6 +18,7 @@ from corewise.vocabulary.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "generate.py"
+PAGES = sorted(ROOT.glob("packages/*/man/man1/*.1"))
 
 
 def generate(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -44,7 +45,7 @@ def test_files_are_written_once_and_then_current(tmp_path: Path) -> None:
     assert "docs/reference/reasons-ratios.md" in stale.stderr
     assert "UnknownCPUModel" in stale.stderr
     assert "docs/reference/commands/index.md" not in stale.stderr
-    man = generate(tmp_path, "--check", "--only", "man/")
+    man = generate(tmp_path, "--check", "--only", "packages/")
     assert (man.returncode, man.stderr) == (0, "")
 
 
@@ -57,18 +58,18 @@ def test_no_page_is_left_of_a_command_or_a_kind_of_name_that_is_gone(folder: str
 
 
 def test_every_command_has_a_man_page_that_is_shipped() -> None:
-    pages = {path.name for path in (ROOT / "man" / "man1").iterdir()}
-    assert pages == {f"{each.command_path.replace(' ', '-')}.1" for each in contexts()}
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert build["shared-data"] == {"man/man1": "share/man/man1"}
+    assert {path.name for path in PAGES} == {f"{each.command_path.replace(' ', '-')}.1" for each in contexts()}
+    for project in {path.parents[2] for path in PAGES}:
+        build = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+        assert build["targets"]["wheel"]["shared-data"] == {"man/man1": "share/man/man1"}
 
 
 def test_a_man_page_names_every_option_and_no_text_of_it_is_taken_for_a_macro() -> None:
-    page = (ROOT / "man" / "man1" / "corewise-nodes.1").read_text()
+    page = (ROOT / "packages/corewise/man/man1/corewise-nodes.1").read_text()
     for option in ("\\-\\-kubeconfig", "\\-l, \\-\\-selector", "\\-\\-all", "\\-o, \\-\\-output"):
         assert f".B {option}" in page
     known = re.compile(r'\.(\\"|TH|SH|TP|PP|B|BR|nf|fi)\b|\.\\"')
-    for path in (ROOT / "man" / "man1").iterdir():
+    for path in PAGES:
         text = path.read_text()
         assert text.isascii(), path
         assert [line for line in text.splitlines() if line[:1] in ".'" and not known.match(line)] == []
@@ -78,7 +79,7 @@ def test_roff_prints_every_man_page_without_a_warning() -> None:
     groff = shutil.which("groff")
     if groff is None:
         pytest.skip("there is no groff here")
-    for path in sorted((ROOT / "man" / "man1").iterdir()):
+    for path in PAGES:
         command = [groff, "-man", "-ww", "-Tutf8", "-z", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), path
