@@ -130,15 +130,16 @@ $(VENV)/node.stamp: requirements/node.txt $(VENV)/dev.stamp
 test-node: $(VENV)/node.stamp ## Run the tests on real kernels, in virtual machines (docs/internals/testing-on-kernels.md)
 	COREWISE_TEST_NODE=1 $(BIN)/pytest -o faulthandler_timeout=1800 tests/node $(T)
 
+RUN  := $(patsubst %,$(P)/%/pyproject.toml,kubedouble corewise corewise-lab)
 LOCK := uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header
 NOT_OURS := $(addprefix --no-emit-package ,cel-expr-python corewise corewise-lab corewise-openstack kubedouble)
 
 lock: ## Resolve the locked requirements again (needs uv)
 	echo 'hatch-vcs>=0.5 hatchling>=1.25 editables' | tr ' ' '\n' | $(LOCK) - -o requirements/build.txt
-	$(LOCK) $(NOT_OURS) $(P)/kubedouble/pyproject.toml $(P)/corewise/pyproject.toml $(P)/corewise-lab/pyproject.toml -o requirements/run.txt
+	$(LOCK) $(NOT_OURS) $(RUN) -o requirements/run.txt
 	echo cel-expr-python | $(LOCK) - -c requirements/run.txt -o requirements/cel.txt
 	$(LOCK) $(NOT_OURS) $(P)/*/pyproject.toml -c requirements/run.txt -o requirements/openstack.txt
-	$(LOCK) $(NOT_OURS) --group dev $(P)/*/pyproject.toml -c requirements/openstack.txt -o requirements/dev.txt
+	$(LOCK) $(NOT_OURS) --group dev $(RUN) -c requirements/openstack.txt -o requirements/dev.txt
 	echo setuptools | $(LOCK) - -c requirements/openstack.txt -o requirements/libvirt-build.txt
 	echo 'libvirt-python>=9' | $(LOCK) - -o requirements/libvirt.txt
 	$(LOCK) --group node -c requirements/dev.txt -o requirements/node.txt

@@ -284,7 +284,9 @@ for line in sys.stdin:
 The process lacks what lets root read and write every file, and listen on every port."""
 
 IMPORTED = [
-    f"corewise.cli.{each}" for each in ("agent", "compute_run", "manager", "scheduler", "top", "up", "web")
+    *(f"corewise.cli.{each}" for each in ("agent", "manager", "scheduler", "top", "web")),
+    "corewise_lab.cli.up",
+    "corewise_openstack.cli.run",
 ]
 
 
