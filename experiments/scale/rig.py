@@ -26,7 +26,6 @@ import msgspec
 
 from corewise.amplification.annotations import read_node
 from corewise.config.yaml_text import load_documents
-from corewise.engine.objects import PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import SYSTEM_CLOCK, rfc3339
@@ -43,6 +42,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
 )
+from corewise.workload.pods import Pod
 from corewise_lab import control_plane
 from corewise_lab.control_plane import MANAGER, SCHEDULER, Child, ClusterError, Folder, LocalProgram
 from corewise_lab.extender_calls import ExtenderCalls, ExtenderError
@@ -422,7 +422,7 @@ class Rig:
             try:
                 node = await self.decide(created)
                 begin = begin or time.perf_counter()
-                await self._connected().bind(msgspec.convert(created, PlacedPod, strict=False), node)
+                await self._connected().bind(msgspec.convert(created, Pod, strict=False), node)
             except ExtenderError as error:  # kube-scheduler queues the pod, too, while no scheduler answers
                 self.retries += 1
                 self.last_refusal = str(error)

@@ -48,7 +48,7 @@ import msgspec
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import SuppressionMode, SuppressionSettings
 from corewise.quantities import Bytes
-from corewise.ratios.nodes import BoundPod
+from corewise.workload.pods import Pod
 from corewise_lab.kubelet_status import running_status
 from corewise_lab.load import Load, Shape
 from corewise_lab.machine_files import MachineFiles
@@ -274,7 +274,7 @@ class _Bed:
     course: Course
     folder: Path
     root: Path = field(init=False)
-    pods: list[BoundPod] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
     quota_pods: list[QuotaPod] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -298,7 +298,7 @@ class _Bed:
     def _start(self, body: dict[str, Any], qos: str) -> None:
         metadata = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}"}
         body = {**body, "metadata": metadata, "status": {"phase": "Running", "qosClass": qos}}
-        pod = msgspec.convert(body, BoundPod)
+        pod = msgspec.convert(body, Pod)
         status = running_status(pod, host="10.0.0.1", address="10.0.0.1", now=_EPOCH)
         self.pods.append(pod)
         self.quota_pods.append(msgspec.convert({**body, "status": {**body["status"], **status}}, QuotaPod))

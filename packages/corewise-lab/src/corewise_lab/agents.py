@@ -47,9 +47,9 @@ from corewise.kube.objects import KubeObject
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.queue import WorkQueue
 from corewise.quantities import ONE, Ratio
-from corewise.ratios.nodes import BoundPod
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, OVERSUBSCRIPTION
 from corewise.vocabulary.qos import QoSRules
+from corewise.workload.pods import Pod
 from corewise_lab.kubelets import KubeletFleet
 from corewise_lab.local_scheduler import is_in
 from corewise_lab.machine_files import MachineFiles
@@ -288,7 +288,7 @@ WARM_UP = 120.0
 SPEED_UP = 10.0
 MOST = 100
 _PERIOD = 1.0
-PodsByNode = Mapping[str, Sequence[BoundPod]]
+PodsByNode = Mapping[str, Sequence[Pod]]
 
 
 @dataclass(slots=True)
@@ -344,7 +344,7 @@ class NodeSimulations:
                 await self._go_on(name, pods.get(name, ()))
             await asyncio.sleep(max(0.0, began + _PERIOD - now()))
 
-    def now(self, name: str, pods: Sequence[BoundPod]) -> tuple[NodeTree, Moment]:
+    def now(self, name: str, pods: Sequence[Pod]) -> tuple[NodeTree, Moment]:
         """Return the CPU that a node's containers get now, even on a node that is not simulated."""
         if running := self._running.get(name):
             simulation = running.simulation
@@ -355,7 +355,7 @@ class NodeSimulations:
         demand = {task.leaf: task.demand(seconds) for task in tree.tasks}
         return tree, moment(tree.tree, demand, machine.threads or UNKNOWN_SPEED)
 
-    async def _go_on(self, name: str, pods: Sequence[BoundPod]) -> None:
+    async def _go_on(self, name: str, pods: Sequence[Pod]) -> None:
         running = self._running.get(name)
         if running is None:
             running = self._running[name] = self._begin(name, pods, on=True)
@@ -378,7 +378,7 @@ class NodeSimulations:
         self.left_out = len(wanted) - len(chosen)
         return chosen
 
-    def _begin(self, name: str, pods: Sequence[BoundPod], *, on: bool) -> _RunningSimulation:
+    def _begin(self, name: str, pods: Sequence[Pod], *, on: bool) -> _RunningSimulation:
         offers: list[int] = []
 
         def look(now: float) -> None:
@@ -406,5 +406,5 @@ class NodeSimulations:
             await asyncio.sleep(0)
 
 
-def _identities(pods: Sequence[BoundPod]) -> frozenset[tuple[str, str]]:
+def _identities(pods: Sequence[Pod]) -> frozenset[tuple[str, str]]:
     return frozenset((pod.metadata.uid, pod.metadata.resource_version) for pod in pods)

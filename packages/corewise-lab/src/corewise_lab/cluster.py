@@ -36,10 +36,10 @@ from corewise.kube.resources import (
     NODES,
     PODS,
 )
-from corewise.ratios.nodes import BOUND_PODS, BoundPod
 from corewise.scheduler.configuration import parse_configuration
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.vocabulary.qos import QoSRules
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 from corewise_lab import control_plane
 from corewise_lab.agents import AgentFleet, NodeSimulations
 from corewise_lab.control_plane import Child, running
@@ -131,7 +131,7 @@ class LocalCluster:
         if old is not None and new is not None:
             self.node_writes += 1
 
-    def _pod_changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._reconciler.changed(old, new)
 
     @property
@@ -140,11 +140,11 @@ class LocalCluster:
         return [node for name in self.machines if (node := self._nodes.get(name)) is not None]
 
     @property
-    def pods(self) -> list[BoundPod]:
+    def pods(self) -> list[Pod]:
         return list(self._pods.items.values())
 
     @property
-    def rejected(self) -> list[BoundPod]:
+    def rejected(self) -> list[Pod]:
         """The pods that kubelets rejected: their nodes have no room for them."""
         return [pod for pod in self._bound_pods() if pod.status.phase == "Failed"]
 
@@ -248,7 +248,7 @@ class LocalCluster:
         pods = list(pods)
         unplaced = [_key(pod) for pod in pods if "nodeName" not in pod["spec"]]
         self.scheduler.hold(unplaced)
-        created: list[BoundPod] = []
+        created: list[Pod] = []
         await self._all(self._create_pod(pod, created) for pod in pods)
         await self.scheduler.release(unplaced, (pod for pod in created if not pod.spec.node_name))
         left = [_key(pod) for pod in reversed(pods)]
@@ -264,9 +264,9 @@ class LocalCluster:
             progress=lambda: (len(left), self.scheduler.answered, self.kubelets.counters.pods_started),
         )
 
-    async def _create_pod(self, pod: dict[str, Any], created: list[BoundPod]) -> None:
+    async def _create_pod(self, pod: dict[str, Any], created: list[Pod]) -> None:
         try:
-            created.append(await self.client.create(BOUND_PODS, pod, pod["metadata"]["namespace"]))
+            created.append(await self.client.create(WORKLOAD_PODS, pod, pod["metadata"]["namespace"]))
         except AlreadyExists:
             return
 
@@ -354,7 +354,7 @@ class LocalCluster:
             progress=lambda: self.agents.unanswered,
         )
 
-    def _bound_pods(self) -> list[BoundPod]:
+    def _bound_pods(self) -> list[Pod]:
         return [pod for pod in self.pods if pod.spec.node_name in self.machines]
 
     async def snapshot(self) -> ClusterMeasurement:

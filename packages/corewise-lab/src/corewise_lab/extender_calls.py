@@ -19,7 +19,6 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from corewise.engine.objects import PlacedPod
 from corewise.kube.client import Client
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import SECRETS
@@ -33,6 +32,7 @@ from corewise.scheduler.installation import (
     Pods,
 )
 from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, SYSTEM_NAMESPACE
+from corewise.workload.pods import Pod
 
 CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
 """Keys of the Secret."""
@@ -72,9 +72,9 @@ class ExtenderCalls:
             context.load_cert_chain(pair)
         return cls(urls, context, pods)
 
-    def is_for(self, pod: PlacedPod) -> bool:
+    def is_for(self, pod: Pod) -> bool:
         """Whether kube-scheduler calls the extender for a pod."""
-        lists = (each.resources.requests for each in pod.spec.containers or () if each.resources)
+        lists = (each.resources.requests for each in pod.spec.containers)
         return self._pods is Pods.ALL or any(OWNED_CPUS_RESOURCE in requests for requests in lists)
 
     async def filter(self, pod: Document, nodes: Sequence[str]) -> tuple[list[str], Counter[str]]:
@@ -95,7 +95,7 @@ class ExtenderCalls:
             return {}
         return {each["Host"]: each["Score"] * _TENTH * EXTENDER_WEIGHT for each in scores}
 
-    async def bind(self, pod: PlacedPod, node: str) -> None:
+    async def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod.
 
         Raises:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corewise.quantities import Quantity, QuantityError
-from corewise.ratios.nodes import BoundPod
+from corewise.workload.pods import Pod
 from corewise_lab.machines import Machine
 from corewise_lab.node_cgroups import container_id
 
@@ -220,7 +220,7 @@ def admit(need: Need, others: Collection[Need], allocatable: Mapping[str, str]) 
     return None
 
 
-def running_status(pod: BoundPod, *, host: str, address: str, now: str) -> dict[str, Any]:
+def running_status(pod: Pod, *, host: str, address: str, now: str) -> dict[str, Any]:
     """Return the status of a pod whose containers all run."""
     kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     return {
@@ -240,7 +240,7 @@ def running_status(pod: BoundPod, *, host: str, address: str, now: str) -> dict[
     }
 
 
-def _running(pod: BoundPod, name: str, now: str) -> dict[str, Any]:
+def _running(pod: Pod, name: str, now: str) -> dict[str, Any]:
     return {
         "name": name,
         "image": "simulated",
@@ -253,7 +253,7 @@ def _running(pod: BoundPod, name: str, now: str) -> dict[str, Any]:
     }
 
 
-def ended_status(pod: BoundPod, *, now: str, failed: bool, restarts: int | None) -> dict[str, Any]:
+def ended_status(pod: Pod, *, now: str, failed: bool, restarts: int | None) -> dict[str, Any]:
     """Return the status of a pod whose containers have ended; with ``restarts`` they run again."""
     running = [_running(pod, container.name, now) for container in pod.spec.containers]
     if restarts is not None:

@@ -40,10 +40,11 @@ from corewise.kube.errors import (
     ServerError,
     Unauthorized,
 )
-from corewise.kube.objects import NO_META, Container, ObjectMeta, Struct
+from corewise.kube.objects import NO_META, ObjectMeta, Struct
 from corewise.kube.resources import LEASES, NODES, PODS, Resource
-from corewise.ratios.nodes import BoundPod, BoundPodSpec, demand_of
+from corewise.ratios.nodes import demand_of
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise.workload.pods import Container, Pod, PodSpec
 from corewise_lab.kubelet_status import (
     Need,
     Rejection,
@@ -83,14 +84,14 @@ class SimulatedContainer(Container, frozen=True):
         return " ".join((*self.command, *self.args))
 
 
-class SimulatedPodSpec(BoundPodSpec, frozen=True):
+class SimulatedPodSpec(PodSpec, frozen=True):
     """core/v1 PodSpec with the fields that end a pod."""
 
     containers: tuple[SimulatedContainer, ...] = ()
     restart_policy: str = "Always"
 
 
-class SimulatedPod(BoundPod, frozen=True):
+class SimulatedPod(Pod, frozen=True):
     """core/v1 Pod as its kubelet needs it."""
 
     spec: SimulatedPodSpec = SimulatedPodSpec()
@@ -99,7 +100,7 @@ class SimulatedPod(BoundPod, frozen=True):
 SIMULATED_PODS: Resource[SimulatedPod] = PODS.typed(SimulatedPod)
 
 
-def need_of(pod: BoundPod) -> Need:
+def need_of(pod: Pod) -> Need:
     """Return the amounts that a pod takes of its node."""
     demand = demand_of(pod)
     containers = tuple(running_containers(pod))
@@ -110,7 +111,7 @@ def need_of(pod: BoundPod) -> Need:
     }
 
 
-def is_finished(pod: BoundPod) -> bool:
+def is_finished(pod: Pod) -> bool:
     """Whether a pod has ended and holds nothing."""
     return pod.status.phase in _FINISHED
 
@@ -140,7 +141,7 @@ class PodReconciler:
         self._admitted: dict[str, dict[str, Need]] = defaultdict(dict)
         self._tasks: asyncio.TaskGroup | None = None
 
-    def changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
+    def changed(self, old: Pod | None, new: Pod | None) -> None:
         """Handle a change of a pod."""
         pod = new or old
         if pod is None or pod.spec.node_name not in self._fleet.kubelets:
@@ -152,7 +153,7 @@ class PodReconciler:
         if new is not None and not self.is_at_rest(new):
             self._enqueue((pod.metadata.namespace, pod.metadata.name))
 
-    def is_at_rest(self, pod: BoundPod) -> bool:
+    def is_at_rest(self, pod: Pod) -> bool:
         """Whether nothing is left to do for a pod of a simulated node; its cgroups exist too."""
         if pod.metadata.deletion_timestamp is not None:
             return False
@@ -197,7 +198,7 @@ class PodReconciler:
         ):
             self._tasks.create_task(self._end(kubelet, pod))
 
-    async def _write(self, kubelet: Kubelet, pod: BoundPod, status: dict[str, Any]) -> None:
+    async def _write(self, kubelet: Kubelet, pod: Pod, status: dict[str, Any]) -> None:
         await kubelet.client.patch(
             PODS,
             pod.metadata.name,

@@ -26,7 +26,6 @@ import numpy as np
 
 from corewise.engine import Decision, Placement
 from corewise.engine.assembly import kube_scheduler
-from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import pod_facts
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client, PatchType
@@ -37,6 +36,7 @@ from corewise.kube.objects import KubeObject, ObjectReference
 from corewise.kube.resources import PODS
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.vocabulary.qos import ANY_NAMESPACE
+from corewise.workload.pods import Pod
 from corewise_lab.extender_calls import ExtenderCalls, ExtenderError
 from corewise_lab.scheduling_queue import SchedulingQueue
 from corewise_lab.waiting import Failures
@@ -70,7 +70,7 @@ class LocalScheduler:
         self.failures = Failures()
         """Of the extender, or of the API server."""
         self._queue = SchedulingQueue()
-        self._pods: dict[str, PlacedPod] = {}
+        self._pods: dict[str, Pod] = {}
         self._said: dict[str, str] = {}
         self._held: set[Key] = set()
         self._running = False
@@ -135,7 +135,7 @@ class LocalScheduler:
                 if self.extender is not None:
                     await self.extender.close()
 
-    def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._forget(old)
         if new is not None and (old is None or not _asks_the_same(old, new)):
@@ -145,7 +145,7 @@ class LocalScheduler:
         self._queue.changed()
         self._awake.set()
 
-    def _consider(self, pod: PlacedPod | None) -> None:
+    def _consider(self, pod: Pod | None) -> None:
         """Queue a pod that waits for a node; forget one that does not."""
         if pod is None or not self._running:
             return
@@ -157,7 +157,7 @@ class LocalScheduler:
             self._queue.add(meta.uid, pod.spec.priority or 0)
             self._awake.set()
 
-    def _forget(self, pod: PlacedPod) -> None:
+    def _forget(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         self._queue.remove(uid)
         self._pods.pop(uid, None)
@@ -178,7 +178,7 @@ class LocalScheduler:
             except TimeoutError:
                 continue
 
-    async def _schedule(self, pod: PlacedPod, group: asyncio.TaskGroup) -> None:
+    async def _schedule(self, pod: Pod, group: asyncio.TaskGroup) -> None:
         """Choose a node and count the pod there; then carry it out in a slot, beside others."""
         facts = pod_facts(pod, self.state.rules)
         decision = self._engine.decide(facts, self.state.cluster.snapshot())
@@ -202,9 +202,7 @@ class LocalScheduler:
                 self._queue.refused(pod.metadata.uid)
                 group.create_task(self._refuse(pod, why))
 
-    async def _choose(
-        self, pod: PlacedPod, decision: Decision, extender: ExtenderCalls | None
-    ) -> tuple[str, str]:
+    async def _choose(self, pod: Pod, decision: Decision, extender: ExtenderCalls | None) -> tuple[str, str]:
         """Return the best node, or "" and the reason why there is none.
 
         Raises:
@@ -226,7 +224,7 @@ class LocalScheduler:
         scores = await extender.prioritize(document, left)
         return max(left, key=lambda name: own[name] + scores.get(name, 0)), ""
 
-    async def _bind(self, pod: PlacedPod, node: str, extender: ExtenderCalls | None) -> None:
+    async def _bind(self, pod: Pod, node: str, extender: ExtenderCalls | None) -> None:
         uid = pod.metadata.uid
         try:
             await (self._post(pod, node) if extender is None else extender.bind(pod, node))
@@ -241,7 +239,7 @@ class LocalScheduler:
             self.state.forget(uid)
             self._slots.release()
 
-    async def _post(self, pod: PlacedPod, node: str) -> None:
+    async def _post(self, pod: Pod, node: str) -> None:
         meta = pod.metadata
         body = {
             "apiVersion": "v1",
@@ -252,13 +250,13 @@ class LocalScheduler:
         path = PODS.path(meta.name, namespace=meta.namespace, subresource="binding")
         await self._client.request("POST", path, body=body, repeatable=True)
 
-    async def _refuse(self, pod: PlacedPod, message: str) -> None:
+    async def _refuse(self, pod: Pod, message: str) -> None:
         try:
             await self._report(pod, message)
         finally:
             self._slots.release()
 
-    async def _report(self, pod: PlacedPod, message: str) -> None:
+    async def _report(self, pod: Pod, message: str) -> None:
         """Say on the pod why it has no node, unless that has been said."""
         meta = pod.metadata
         if self._said.get(meta.uid) == message or meta.uid not in self._pods:
@@ -298,14 +296,14 @@ def is_in(cache: Cache[Any], of: KubeObject) -> bool:
     return seen is not None and int(seen.metadata.resource_version) >= int(of.metadata.resource_version)
 
 
-def _waits(pod: PlacedPod) -> bool:
+def _waits(pod: Pod) -> bool:
     """Whether a pod is to be scheduled by this scheduler, now."""
     spec = pod.spec
     ours = spec.scheduler_name == NAME and not spec.scheduling_gates
     return ours and not spec.node_name and pod.metadata.deletion_timestamp is None
 
 
-def _asks_the_same(old: PlacedPod, new: PlacedPod) -> bool:
+def _asks_the_same(old: Pod, new: Pod) -> bool:
     before, after = old.metadata, new.metadata
     return (old.spec, before.labels, before.annotations, before.deletion_timestamp) == (
         new.spec,
@@ -315,5 +313,5 @@ def _asks_the_same(old: PlacedPod, new: PlacedPod) -> bool:
     )
 
 
-def _age(pod: PlacedPod) -> str:
+def _age(pod: Pod) -> str:
     return pod.metadata.creation_timestamp or ""

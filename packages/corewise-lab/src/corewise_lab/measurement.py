@@ -47,7 +47,6 @@ from corewise.agent.quotas import Sharing, sharing_of
 from corewise.amplification import read_amounts, read_ratios
 from corewise.kube.objects import NodeResourceTopology
 from corewise.quantities import ONE, amplify
-from corewise.ratios.nodes import BoundPod
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
@@ -57,6 +56,7 @@ from corewise.vocabulary.names import (
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
+from corewise.workload.pods import Pod
 from corewise_lab.fair_share import water_fill
 from corewise_lab.kubelets import SimulatedNode
 from corewise_lab.load import Load
@@ -276,9 +276,9 @@ def is_settled(node: SimulatedNode) -> bool:
     return schedulable == amplify(raw, ratios.get("cpu", ONE))
 
 
-def by_node(pods: Iterable[BoundPod]) -> dict[str, list[BoundPod]]:
+def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     """Group the pods that run by the node they run on."""
-    found: dict[str, list[BoundPod]] = defaultdict(list)
+    found: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         if pod.spec.node_name and pod.status.phase == "Running":
             found[pod.spec.node_name].append(pod)
@@ -288,7 +288,7 @@ def by_node(pods: Iterable[BoundPod]) -> dict[str, list[BoundPod]]:
 def view_node(
     node: SimulatedNode,
     machine: Machine,
-    pods: Sequence[BoundPod],
+    pods: Sequence[Pod],
     *,
     root: Path,
     topology: NodeResourceTopology | None,
@@ -318,7 +318,7 @@ def view_node(
     )
 
 
-def workloads_of(pod: BoundPod, root: Path) -> list[Workload]:
+def workloads_of(pod: Pod, root: Path) -> list[Workload]:
     """Return an online pod's containers as the plant runs them, bounded by their quotas and own CPUs."""
     (running,) = describe(root, [pod])
     qos_class = pod.metadata.labels.get(QOS_CLASS, "")

@@ -31,13 +31,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from corewise.kernel.cgroups.layout import Driver, PodCgroups, QOSClass
-from corewise.kube.objects import Container
 from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, offered
-from corewise.ratios.nodes import BoundPod
 from corewise.suppression.batch_limits import weight
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
+from corewise.workload.pods import Container, Pod
 from corewise_lab.contention import MemoryUse
 from corewise_lab.fair_share import Cgroup, Tree
 from corewise_lab.load import Load
@@ -63,19 +62,19 @@ _MOST_PATHS = 10_000
 _COUNTED = {"cpu.stat": "usage_usec 0", "memory.stat": "inactive_file 0"}
 
 
-def container_id(pod: BoundPod, container: str) -> str:
+def container_id(pod: Pod, container: str) -> str:
     """Return the ID that the runtime gives a container; always the same for the same pod."""
     digest = hashlib.blake2b(f"{pod.metadata.uid}/{container}".encode(), digest_size=32).hexdigest()
     return f"containerd://{digest}"
 
 
-def running_containers(pod: BoundPod) -> Iterator[Container]:
+def running_containers(pod: Pod) -> Iterator[Container]:
     """Yield the containers that run as long as the pod does: sidecars, and the pod's own."""
     yield from (each for each in pod.spec.init_containers if each.restart_policy == "Always")
     yield from pod.spec.containers
 
 
-def make_cgroups(root: Path, pod: BoundPod) -> None:
+def make_cgroups(root: Path, pod: Pod) -> None:
     """Make the cgroups of a pod that begins to run, with kubelet's quotas; whatever was there is replaced."""
     own = root / MOUNT / pod_cgroup(pod)
     shutil.rmtree(own, ignore_errors=True)
@@ -91,7 +90,7 @@ def make_cgroups(root: Path, pod: BoundPod) -> None:
             write_files(directory, {"cpuset.cpus": ""})
 
 
-def _kubelet_quotas(pod: BoundPod) -> Iterator[tuple[str, Microseconds]]:
+def _kubelet_quotas(pod: Pod) -> Iterator[tuple[str, Microseconds]]:
     """Yield the cgroups of an online pod that kubelet bounds."""
     limits = PodLimits(
         containers=tuple(map(_limit, pod.spec.containers)),
@@ -113,7 +112,7 @@ def _limit(container: Container) -> ContainerLimit:
     return ContainerLimit(cpu_of(container.resources.limits), sidecar=container.restart_policy == "Always")
 
 
-def _offline_files(pod: BoundPod) -> dict[str, dict[str, str]]:
+def _offline_files(pod: Pod) -> dict[str, dict[str, str]]:
     sizes = {
         container_cgroup(pod, each.name): amount_of(each, BATCH_MEMORY) * WORKING_SET // 100
         for each in running_containers(pod)
@@ -125,7 +124,7 @@ def _offline_files(pod: BoundPod) -> dict[str, dict[str, str]]:
     }
 
 
-def is_offline(pod: BoundPod) -> bool:
+def is_offline(pod: Pod) -> bool:
     """Whether a pod lives on what online pods leave: it asks for batch CPU, and is best effort to kubelet."""
     if pod.status.qos_class != QOSClass.BEST_EFFORT:
         return False
@@ -147,7 +146,7 @@ def write_files(directory: Path, files: Mapping[str, str]) -> None:
         (directory / name).write_text(f"{content}\n", encoding="ascii")
 
 
-def remove_cgroups(root: Path, pod: BoundPod) -> None:
+def remove_cgroups(root: Path, pod: Pod) -> None:
     """Remove the cgroups of a pod that is gone."""
     shutil.rmtree(root / MOUNT / pod_cgroup(pod), ignore_errors=True)
 
@@ -178,12 +177,12 @@ def cpu_of(amounts: Mapping[str, str]) -> AmplifiedMilli | None:
     return AmplifiedMilli(amount.milli) if amount else None
 
 
-def pod_cgroup(pod: BoundPod) -> str:
+def pod_cgroup(pod: Pod) -> str:
     """Return a pod's cgroup, below the mount and without a slash in front."""
     return _NAMES.pod(pod.metadata.uid, QOSClass(pod.status.qos_class))[1:]
 
 
-def container_cgroup(pod: BoundPod, container: str) -> str:
+def container_cgroup(pod: Pod, container: str) -> str:
     """Return a container's cgroup, below the mount and without a slash in front."""
     return _NAMES.container(pod.metadata.uid, QOSClass(pod.status.qos_class), container_id(pod, container))[
         1:
@@ -261,12 +260,12 @@ class NodeTree:
         return {task.leaf: use for task in self.tasks if (use := task.container.memory_use) is not None}
 
 
-def describe(root: Path, pods: Iterable[BoundPod]) -> tuple[RunningPod, ...]:
+def describe(root: Path, pods: Iterable[Pod]) -> tuple[RunningPod, ...]:
     """Describe the pods that run on a machine, in an order that is always the same."""
     return tuple(_describe(root, pod) for pod in sorted(pods, key=lambda pod: pod.metadata.uid))
 
 
-def _describe(root: Path, pod: BoundPod) -> RunningPod:
+def _describe(root: Path, pod: Pod) -> RunningPod:
     meta, offline = pod.metadata, is_offline(pod)
     owned = stated_cpus(meta.annotations.get(RESOURCE_STATUS)).cpus
     containers = []

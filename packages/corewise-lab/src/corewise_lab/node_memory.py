@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from corewise.engine.table import Measures
-from corewise.ratios.nodes import BoundPod
+from corewise.workload.pods import Pod
 from corewise_lab.contention import IDLE_LATENCY
 from corewise_lab.machine_files import MachineFiles, working_set
 from corewise_lab.machine_model import Moment, moment_with_memory
@@ -89,7 +89,7 @@ def summary(states: Iterable[MemoryState]) -> MemorySummary:
     return MemorySummary(len(every), sum(state.is_crowded for state in every), slowdowns)
 
 
-def memory_state(machine: Machine, root: Path, pods: Sequence[BoundPod], label: str) -> MemoryState | None:
+def memory_state(machine: Machine, root: Path, pods: Sequence[Pod], label: str) -> MemoryState | None:
     """Return the state of a machine's memory with these pods; None if its bandwidth is unknown.
 
     ``label`` is that of pods which names their type.
@@ -136,7 +136,7 @@ def _state(
     )
 
 
-Pods = Callable[[], Iterable[BoundPod]]
+Pods = Callable[[], Iterable[Pod]]
 
 
 class MemoryWatch:

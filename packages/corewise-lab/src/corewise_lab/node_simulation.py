@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corewise.ratios.nodes import BoundPod
+from corewise.workload.pods import Pod
 from corewise_lab.machine_files import NodeCounters
 from corewise_lab.machine_model import Moment, ThreadSpeeds, moment, moment_with_memory
 from corewise_lab.machines import Machine
@@ -80,7 +80,7 @@ class NodeSimulation:
         self,
         machine: Machine,
         root: Path,
-        pods: Iterable[BoundPod],
+        pods: Iterable[Pod],
         *,
         agent: Callable[[float], object] | None = None,
         interval: float = INTERVAL,
@@ -100,7 +100,7 @@ class NodeSimulation:
         self.place(pods)
         self.counters.write(self.tree)
 
-    def place(self, pods: Iterable[BoundPod]) -> None:
+    def place(self, pods: Iterable[Pod]) -> None:
         """Set the pods that run from now on."""
         self._pods = describe(self._root, pods)
         self.read()

@@ -25,7 +25,6 @@ from typing import Self
 
 from corewise.amplification.amounts import CPU
 from corewise.amplification.annotations import read_node
-from corewise.engine.objects import PLACED_PODS, PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_WEBHOOKS, PODS
@@ -36,6 +35,7 @@ from corewise.scheduler.policy import NAME as OWNED_CPUS
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.errors import first_error
 from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 from corewise_lab import control_plane
 from corewise_lab.cluster import LocalCluster, local_cluster
 from corewise_lab.control_plane import Child, ClusterError, Folder, LocalProgram, running
@@ -140,7 +140,7 @@ class Witness:
         self.phase: Phase | None = None
         """None before the first one: nothing is counted."""
         self.nodes = Cache(cluster.client, SIMULATED_NODES, on_change=self._node_changed)
-        self.pods = Cache(cluster.client, PLACED_PODS, on_change=self._pod_changed)
+        self.pods = Cache(cluster.client, WORKLOAD_PODS, on_change=self._pod_changed)
 
     async def live(self, uid: str, stream: PodStream) -> None:
         """Note a pod that was created just now, and wait until it has been bound and has lived its time."""
@@ -164,7 +164,7 @@ class Witness:
             raw = self._machines[new.metadata.name].allocatable_milli
             self.phase.raw_seen += stated != offered_milli(raw, new.metadata.annotations)
 
-    def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None and old is not None:
             self._owner_of = {cpu: uid for cpu, uid in self._owner_of.items() if uid != old.metadata.uid}
         if new is None or not new.spec.node_name or (old is not None and old.spec.node_name):
@@ -348,7 +348,7 @@ class _Source:
             labels={_APP: stream.kind},
         )
         try:
-            made = await client.create(PLACED_PODS, pod, _NAMESPACE)
+            made = await client.create(WORKLOAD_PODS, pod, _NAMESPACE)
         except KubeError:
             return
         await self.witness.live(made.metadata.uid, stream)

@@ -28,12 +28,13 @@ from typing import Any
 import msgspec
 
 from corewise.engine import Constraints, NodeRequirement, PodFacts
-from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology, SchedulableNode
 from corewise.kube.objects import PartialObject
 from corewise.planner.inputs import PlanInput, PlannedNode, arrangement, plan_from_objects
 from corewise.ratios.nodes import ManagedNode
 from corewise.scheduler.policy import published_rules
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO
+from corewise.workload.pods import Pod
 from corewise_lab.dump import HOW_TO, objects_of, read_items
 from corewise_lab.machines import Machine
 from corewise_lab.openb import TracePod, model_note, read_machines, trace_pods, trace_rows
@@ -58,7 +59,7 @@ def plan_from_dump(path: Path) -> PlanInput:
     schedulable = objects_of(path, items, "Node", SchedulableNode, strict=False)
     if not schedulable:
         raise InputError(f"{path}: no nodes in it; {HOW_TO}")
-    pods = objects_of(path, items, "Pod", PlacedPod, strict=False).values()
+    pods = objects_of(path, items, "Pod", Pod, strict=False).values()
     pairs = ((managed[index], node) for index, node in schedulable.items())
     kinds = ("MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration")
     installed = [objects_of(path, items, kind, PartialObject, strict=False).values() for kind in kinds]

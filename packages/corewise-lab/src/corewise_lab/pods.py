@@ -19,9 +19,9 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from corewise.kube.objects import Container
 from corewise.quantities import Quantity, QuantityError
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, SIMULATED_LOAD, SIMULATED_MEMORY_USE
+from corewise.workload.pods import Container
 from corewise_lab.contention import MemoryUse
 from corewise_lab.load import Load, Shape
 from corewise_lab.plan import PodGroup

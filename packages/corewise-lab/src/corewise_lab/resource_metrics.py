@@ -17,7 +17,7 @@ from corewise.kube.client import Client
 from corewise.kube.clock import rfc3339
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import Resource
-from corewise.ratios.nodes import BoundPod
+from corewise.workload.pods import Pod
 from corewise_lab.agents import NodeSimulations, PodsByNode
 from corewise_lab.kubelets import SimulatedNode
 from corewise_lab.machine_files import working_set
@@ -56,7 +56,7 @@ class ResourceMetrics:
             await asyncio.sleep(PERIOD)
 
     def _of_node(
-        self, node: SimulatedNode, pods: Sequence[BoundPod]
+        self, node: SimulatedNode, pods: Sequence[Pod]
     ) -> Iterator[tuple[Resource[dict[str, Any]], dict[str, Any]]]:
         """Yield the metrics of a node and of its pods."""
         tree, moment = self._simulations.now(node.metadata.name, pods)
@@ -85,7 +85,7 @@ class ResourceMetrics:
             return  # the pod or its namespace is gone, or the API server is busy
 
 
-def _metadata(api_version: str, kind: str, of: SimulatedNode | BoundPod) -> dict[str, Any]:
+def _metadata(api_version: str, kind: str, of: SimulatedNode | Pod) -> dict[str, Any]:
     name, namespace = of.metadata.name, of.metadata.namespace
     owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": of.metadata.uid}
     placed = {"namespace": namespace} if namespace else {}

@@ -15,8 +15,8 @@ from corewise.kernel.machine import read_machine
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.objects import NodeResourceTopology
 from corewise.quantities import ONE, Ratio
-from corewise.ratios.nodes import BoundPod
 from corewise.vocabulary.names import NORMALIZATION_RATIO
+from corewise.workload.pods import Pod
 from corewise_lab.kubelet_status import running_status
 from corewise_lab.machine_files import MachineFiles
 from corewise_lab.machines import Machine
@@ -33,11 +33,11 @@ class SimulatedMachine:
         self.agent = LocalNode(machine.name, self.root, cgroups)
         self.pods: list[QuotaPod] = []
 
-    def start(self, manifest: dict[str, Any], *, qos: str = "Guaranteed") -> BoundPod:
+    def start(self, manifest: dict[str, Any], *, qos: str = "Guaranteed") -> Pod:
         """Run a pod: its cgroups are made as kubelet makes them."""
         metadata = {**manifest["metadata"], "uid": f"uid-{manifest['metadata']['name']}"}
         body = {**manifest, "metadata": metadata, "status": {"phase": "Running", "qosClass": qos}}
-        pod = msgspec.convert(body, BoundPod)
+        pod = msgspec.convert(body, Pod)
         status = running_status(pod, host="10.0.0.1", address="10.0.0.1", now="2026-01-01T00:00:00Z")
         self.pods.append(msgspec.convert({**body, "status": {**body["status"], **status}}, QuotaPod))
         make_cgroups(self.root, pod)

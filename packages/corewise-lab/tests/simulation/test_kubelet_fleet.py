@@ -19,7 +19,6 @@ from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import ObjectMeta, ResourceRequirements
 from corewise.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
 from corewise.quantities import ONE, Bytes, Ratio
-from corewise.ratios.nodes import BoundPodStatus
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CPU_BASIC_INFO,
@@ -27,6 +26,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
     SIMULATED_LOAD,
 )
+from corewise.workload.pods import PodStatus
 from corewise_lab import control_plane as bootstrap
 from corewise_lab.cluster import LocalCluster
 from corewise_lab.control_plane import running
@@ -206,7 +206,7 @@ async def test_a_kubelet_admits_by_a_node_that_has_grown_before_its_watch_has_sa
         large = SimulatedPod(
             metadata=ObjectMeta(name="large", namespace="default", uid="u"),
             spec=spec,
-            status=BoundPodStatus(qos_class="Burstable"),
+            status=PodStatus(qos_class="Burstable"),
         )
         reconciler = PodReconciler(
             cluster.kubelets,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from corewise.engine.objects import PLACED_PODS
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import api_error
 from corewise.kube.resources import EVENTS, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
@@ -17,6 +16,7 @@ from corewise.kube.transport import HTTPTransport, Request
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.policy import NAME as OWNED_CPUS
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise.workload.pods import WORKLOAD_PODS
 from corewise_lab.control_plane import running
 from corewise_lab.extender_calls import ExtenderCalls
 from corewise_lab.local_scheduler import LocalScheduler
@@ -296,7 +296,7 @@ async def test_pods_that_are_held_are_scheduled_together_in_the_order_given(worl
         keys = [(PODS_NAMESPACE, f"pod-{number}") for number in (3, 1, 2)]
         scheduler.hold(keys)
         created = [
-            await world.client.create(PLACED_PODS, pod_document(f"pod-{number}"), PODS_NAMESPACE)
+            await world.client.create(WORKLOAD_PODS, pod_document(f"pod-{number}"), PODS_NAMESPACE)
             for number in (1, 2, 3)
         ]
         await scheduler.release(keys, created)

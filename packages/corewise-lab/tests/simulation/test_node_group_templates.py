@@ -29,12 +29,13 @@ import pytest
 
 from corewise.engine import Cluster, NodeFacts, Unschedulable, place
 from corewise.engine.assembly import kube_scheduler
-from corewise.engine.objects import PLACED_PODS, PlacedPod, SchedulableNode
+from corewise.engine.objects import SchedulableNode
 from corewise.engine.reading import placement as stated_placement
 from corewise.engine.reading import pod_facts, read_node_facts
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.resources import NODES
 from corewise.vocabulary.names import BATCH_CPU
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 from corewise_lab.control_plane import running
 from corewise_lab.local_scheduler import LocalScheduler
 from kubedouble import LocalAPIServer
@@ -77,7 +78,7 @@ class Autoscaler:
         started = [each for each in nodes if not _is_starting(each)]
         grown = [each for each in started if each["metadata"]["name"] not in young]
         starting = [self.template(each["metadata"]["name"]) for each in nodes if _is_starting(each)]
-        pods = await self._world.client.list(PLACED_PODS)
+        pods = await self._world.client.list(WORKLOAD_PODS)
         cluster = simulated([*started, *starting], pods)
         waiting = sorted((each for each in pods if not each.spec.node_name), key=_cpu, reverse=True)
         bought = 0
@@ -96,7 +97,7 @@ class Autoscaler:
     async def surplus(self) -> list[str]:
         """Return the Nodes that can go one after the other, since all their pods fit the rest as it is."""
         nodes = await self._world.client.list(PLAIN_NODES)
-        pods = await self._world.client.list(PLACED_PODS)
+        pods = await self._world.client.list(WORKLOAD_PODS)
         gone: list[str] = []
         for name in sorted(each["metadata"]["name"] for each in nodes):
             left = [each for each in nodes if each["metadata"]["name"] not in {name, *gone}]
@@ -107,7 +108,7 @@ class Autoscaler:
         return gone
 
 
-def simulated(nodes: Iterable[Mapping[str, Any]], pods: Iterable[PlacedPod]) -> Cluster:
+def simulated(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Pod]) -> Cluster:
     """A cluster for the engine: nodes, and the pods that have one."""
     cluster = Cluster()
     for node in nodes:
@@ -122,7 +123,7 @@ def node_facts(node: Mapping[str, Any]) -> NodeFacts:
     return read_node_facts(msgspec.convert(node, SchedulableNode), None).facts
 
 
-def fits(cluster: Cluster, pod: PlacedPod) -> bool:
+def fits(cluster: Cluster, pod: Pod) -> bool:
     """Whether kube-scheduler finds the pod a node; if so, it is there."""
     facts = pod_facts(pod)
     placement = place(kube_scheduler(), cluster, facts)
@@ -136,7 +137,7 @@ def _is_starting(node: Mapping[str, Any]) -> bool:
     return any(each["key"].startswith(STARTUP_TAINT) for each in node.get("spec", {}).get("taints", ()))
 
 
-def _cpu(pod: PlacedPod) -> int:
+def _cpu(pod: Pod) -> int:
     return pod_facts(pod).cpu
 
 
@@ -190,7 +191,7 @@ async def wait(world: World, *requests: str, resource: str = "cpu", name: str = 
 
 async def nodes_of_pods(world: World) -> list[str]:
     """The nodes of all pods; "" of those that wait."""
-    return [pod.spec.node_name for pod in await world.client.list(PLACED_PODS)]
+    return [pod.spec.node_name for pod in await world.client.list(WORKLOAD_PODS)]
 
 
 async def all_run(world: World) -> None:

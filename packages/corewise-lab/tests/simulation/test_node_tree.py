@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from corewise.quantities import Bytes
-from corewise.ratios.nodes import BoundPod
 from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.workload.pods import Pod
 from corewise_lab.fair_share import Cgroup
 from corewise_lab.load import Load
 from corewise_lab.machines import CATALOGUE, Machine
@@ -36,25 +36,25 @@ def machine(tmp_path: Path) -> SimulatedMachine:
     return SimulatedMachine(tmp_path, Machine("n1", CATALOGUE["Neoverse-N1"], CPUS, Bytes(32 << 30)))
 
 
-def guaranteed(machine: SimulatedMachine, name: str = "web", *, cpuset: str = "") -> BoundPod:
+def guaranteed(machine: SimulatedMachine, name: str = "web", *, cpuset: str = "") -> Pod:
     body = manifest(name, cpu_milli=2000, memory=1 << 30, node="n1")
     if cpuset:
         body["metadata"]["annotations"] = {RESOURCE_STATUS: f'{{"cpuset":"{cpuset}"}}'}
     return machine.start(body)
 
 
-def burstable(machine: SimulatedMachine, name: str = "api") -> BoundPod:
+def burstable(machine: SimulatedMachine, name: str = "api") -> Pod:
     return machine.start(
         manifest(name, cpu_milli=3000, memory=1 << 30, limited=False, node="n1"), qos="Burstable"
     )
 
 
-def offline(machine: SimulatedMachine, name: str = "batch", load: Load | None = None) -> BoundPod:
+def offline(machine: SimulatedMachine, name: str = "batch", load: Load | None = None) -> Pod:
     body = manifest(name, cpu_milli=1500, memory=2 << 30, offline=True, node="n1", load=load)
     return machine.start(body, qos="BestEffort")
 
 
-def tree_of(machine: SimulatedMachine, *pods: BoundPod) -> NodeTree:
+def tree_of(machine: SimulatedMachine, *pods: Pod) -> NodeTree:
     return read_tree(machine.root, describe(machine.root, pods), CPUS)
 
 

@@ -14,7 +14,6 @@ import pytest
 from corewise.cli.output import Form
 from corewise.kube.objects import ObjectMeta
 from corewise.quantities import ONE, Bytes, Ratio
-from corewise.ratios.nodes import BoundPod
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     NORMALIZATION_RATIO,
@@ -23,6 +22,7 @@ from corewise.vocabulary.names import (
     RAW_CAPACITY,
     RESOURCE_STATUS,
 )
+from corewise.workload.pods import Pod
 from corewise_lab.cli.report import print_report
 from corewise_lab.kubelets import SimulatedNode
 from corewise_lab.machines import CATALOGUE, Machine
@@ -295,7 +295,7 @@ def test_a_pod_with_cpus_of_its_own_is_not_divided(tmp_path: Path) -> None:
 
 def test_only_pods_that_run_are_on_a_node() -> None:
     running, waiting = (
-        msgspec.convert({**pod(name), "status": {"phase": phase}}, BoundPod)
+        msgspec.convert({**pod(name), "status": {"phase": phase}}, Pod)
         for name, phase in (("web", "Running"), ("late", "Pending"))
     )
     assert [each.metadata.name for each in by_node([running, waiting])["n1"]] == ["web"]

@@ -14,12 +14,12 @@ from cli.offline_world import NOW
 from corewise.cli.top_app import TopApp
 from corewise.cli.top_data import TopData
 from corewise.cli.top_view import PLAIN
-from corewise.engine.objects import PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SystemClock
 from corewise.kube.config import ClusterConfig
-from corewise.ratios.nodes import BoundPod, ManagedNode
+from corewise.ratios.nodes import ManagedNode
+from corewise.workload.pods import Pod
 
 
 class StoppedClock(SystemClock):
@@ -76,9 +76,9 @@ class HandmadeData(TopData):
     def put_pods(self, *pods: Mapping[str, Any]) -> None:
         for each in pods:
             key = each["metadata"]["namespace"], each["metadata"]["name"]
-            self._pods._put(key, msgspec.convert(each, PlacedPod))
+            self._pods._put(key, msgspec.convert(each, Pod))
             if each["spec"]["nodeName"]:
-                self.snapshot.pods._put(key, msgspec.convert(each, BoundPod))
+                self.snapshot.pods._put(key, msgspec.convert(each, Pod))
 
     def remove(self, name: str) -> None:
         self.snapshot.nodes._remove(name, ManagedNode())

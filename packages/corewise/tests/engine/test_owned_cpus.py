@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from corewise.amplification import unfolded
 from corewise.amplification.annotations import read_node
 from corewise.engine import Cluster, Placement
-from corewise.engine.objects import PlacedPod, SchedulableNode
+from corewise.engine.objects import SchedulableNode
 from corewise.engine.reading import placement, pod_facts, read_node_facts
-from corewise.ratios.nodes import BoundPod, ManagedNode, view_of
+from corewise.ratios.nodes import ManagedNode, view_of
 from corewise.topology import CPUSet
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
@@ -41,6 +41,7 @@ from corewise.vocabulary.owned_cpus import (
     print_owned_cpus,
     read_owned_cpus,
 )
+from corewise.workload.pods import Pod
 from engine.scenes import cluster_of, cpuset, decide, node, share
 
 OWNER = '{"pod":"ns/a","cpus":"0-3"}'
@@ -278,12 +279,12 @@ def test_scheduler_and_corewise_nodes_say_the_same_of_what_is_left(
     cluster = Cluster()
     cluster.put_node(read_node_facts(msgspec.convert(document, SchedulableNode), None).facts)
     for each in pods:
-        placed = msgspec.convert(each, PlacedPod)
+        placed = msgspec.convert(each, Pod)
         cluster.put_pod(pod_facts(placed), placement(placed)[0])
     view = view_of(
         msgspec.convert(document, ManagedNode),
         None,
-        lambda: [msgspec.convert(each, BoundPod) for each in pods],
+        lambda: [msgspec.convert(each, Pod) for each in pods],
     )
     assert cluster.snapshot().cpu_room.tolist() == [20500]
     assert view.free_cpu() == 20500

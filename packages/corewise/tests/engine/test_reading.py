@@ -30,7 +30,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.engine import NodeFacts, NodeRequirement, PodFacts, Toleration, Zone
-from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology, SchedulableNode
 from corewise.engine.reading import NodeReading, holds_resources, placement, pod_facts, read_node_facts
 from corewise.quantities import LARGEST_AMOUNT, ONE, Ratio
 from corewise.topology import CPUSet
@@ -43,6 +43,7 @@ from corewise.vocabulary.cpu_annotations import (
 )
 from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import Pod
 from node_records import recorded
 from pinning.machines import machine
 
@@ -61,7 +62,7 @@ def pod(
     annotations: dict[str, str] | None = None,
     status: dict[str, Any] | None = None,
     **spec: Any,
-) -> PlacedPod:
+) -> Pod:
     containers = [
         {
             "name": f"c{number}",
@@ -75,7 +76,7 @@ def pod(
     labels = {"koordinator.sh/qosClass": qos} if qos else {}
     meta = {"name": "p", "namespace": "ns", "labels": labels, "annotations": annotations or {}}
     document = {"metadata": meta, "spec": {"containers": containers, **spec}, "status": status or {}}
-    return msgspec.convert(document, PlacedPod)
+    return msgspec.convert(document, Pod)
 
 
 def test_a_cpushare_pod_owns_nothing() -> None:
@@ -134,7 +135,7 @@ def test_a_guaranteed_pod_owns_its_whole_cpus_where_kubelet_gives_them() -> None
 
 
 def test_a_pod_without_requests_takes_nothing_but_its_place() -> None:
-    assert pod_facts(msgspec.convert({"metadata": {"name": "p"}, "spec": {}}, PlacedPod)).requests == {}
+    assert pod_facts(msgspec.convert({"metadata": {"name": "p"}, "spec": {}}, Pod)).requests == {}
 
 
 def test_every_resource_is_counted_as_kubernetes_counts_it() -> None:
@@ -145,7 +146,7 @@ def test_every_resource_is_counted_as_kubernetes_counts_it() -> None:
         ],
         "overhead": {"cpu": "250m", "memory": "bad"},
     }
-    facts = pod_facts(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, PlacedPod))
+    facts = pod_facts(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, Pod))
     assert facts.requests == {
         "cpu": 3250,
         "nvidia.com/gpu": 2,

@@ -28,10 +28,11 @@ from corewise.kube.errors import (
     TooManyRequests,
     TransportError,
 )
-from corewise.kube.objects import Node, Pod
-from corewise.kube.resources import NODES, PODS
+from corewise.kube.objects import Node
+from corewise.kube.resources import NODES
 from corewise.kube.transport import Request
 from corewise.kube.watch import Gathering
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 from kube.fake_api import CONFIG, MemoryTransport, event, listing, node, seeded
 from virtual_time import VirtualClock, run_virtual
 
@@ -384,7 +385,7 @@ def test_namespaced_objects_are_kept_by_namespace_and_name() -> None:
 
     async def main() -> Cache[Pod]:
         transport = scripted([Lists(listing(5, *pods))])
-        cache = Cache(Client(CONFIG, transport=transport), PODS, clock=VirtualClock())
+        cache = Cache(Client(CONFIG, transport=transport), WORKLOAD_PODS, clock=VirtualClock())
         running = asyncio.create_task(cache.run())
         await cache.synced.wait()
         running.cancel()

@@ -32,10 +32,11 @@ from corewise.kube.resources import (
     SECRETS,
     Resource,
 )
+from corewise.workload.pods import WORKLOAD_PODS
 
 ALL: list[Resource[Any]] = [
     NODES,
-    PODS,
+    WORKLOAD_PODS,
     CONFIG_MAPS,
     SECRETS,
     LEASES,

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.engine.objects import PLACED_PODS, TOPOLOGIES
+from corewise.engine.objects import TOPOLOGIES
 from corewise.kube import objects as sharing
 from corewise.kube.decoding import decode_object
-from corewise.kube.objects import EMPTY, ObjectMeta, Pod, PodStatus, ResourceRequirements
-from corewise.kube.resources import PODS, Resource
-from corewise.ratios.nodes import BOUND_PODS
+from corewise.kube.objects import EMPTY, ObjectMeta, ResourceRequirements
 from corewise.vocabulary.names import CPU_TOPOLOGY, RESOURCE_STATUS
+from corewise.workload.pods import WORKLOAD_PODS, Pod, PodStatus
 
 POD = (
     b'{"metadata":{"namespace":"team","name":"%s","labels":{"app":"web"},"ownerReferences":'
@@ -26,7 +23,7 @@ POD = (
 
 
 def pod(name: bytes) -> Pod:
-    return decode_object(PODS, POD % name, "it")
+    return decode_object(WORKLOAD_PODS, POD % name, "it")
 
 
 def test_pods_of_one_deployment_share_what_is_equal() -> None:
@@ -39,8 +36,7 @@ def test_pods_of_one_deployment_share_what_is_equal() -> None:
     assert one.status.phase is two.status.phase
 
 
-@pytest.mark.parametrize("resource", [BOUND_PODS, PLACED_PODS], ids=["manager", "scheduler"])
-def test_what_a_cluster_has_200000_of_is_small(resource: Resource[Any]) -> None:
+def test_what_a_cluster_has_200000_of_is_small() -> None:
     """Containers and their states have maps in them; what others annotate is each pod's own."""
     more = POD.replace(
         b'"status":{',
@@ -49,13 +45,13 @@ def test_what_a_cluster_has_200000_of_is_small(resource: Resource[Any]) -> None:
         b'"labels"',
         b'"annotations":{"cni.example/ip":"10.0.0.1","scheduling.koordinator.sh/resource-status":"{}"},"labels"',
     )
-    one, two = (decode_object(resource, more % name, "it") for name in (b"one", b"two"))
+    one, two = (decode_object(WORKLOAD_PODS, more % name, "it") for name in (b"one", b"two"))
     assert one.spec.containers is two.spec.containers
     assert one.spec.containers[0].name == "c"
     assert one.status.container_statuses is two.status.container_statuses
     assert one.status.qos_class is two.status.qos_class
     assert one.metadata.annotations == {RESOURCE_STATUS: "{}"}
-    other = decode_object(resource, (more % b"three").replace(b'"cpu":"1"', b'"cpu":"2"'), "it")
+    other = decode_object(WORKLOAD_PODS, (more % b"three").replace(b'"cpu":"1"', b'"cpu":"2"'), "it")
     assert other.spec.containers[0].resources == ResourceRequirements(requests={"cpu": "2"})
 
 

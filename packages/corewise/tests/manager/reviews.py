@@ -30,11 +30,12 @@ from corewise.manager.webhooks import (
 )
 from corewise.prometheus.exposition import Exposition
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
-from corewise.ratios.nodes import BoundPod, ManagedNode, NodeView, view_of
+from corewise.ratios.nodes import ManagedNode, NodeView, view_of
 from corewise.service.webhooks import Review
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.vocabulary.selectors import LabelSelector
+from corewise.workload.pods import Pod
 
 RESOURCES = {
     NODE_STATUS: "nodes",
@@ -47,7 +48,7 @@ RESOURCES = {
 
 
 def webhooks(
-    metrics: Exposition | None = None, koordinator: str = "", pods: Sequence[BoundPod] = ()
+    metrics: Exposition | None = None, koordinator: str = "", pods: Sequence[Pod] = ()
 ) -> Mapping[str, Review]:
     """All webhooks, in a cluster of no configuration where every node has these pods."""
     context = ClusterContext(ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION), koordinator)

@@ -28,7 +28,6 @@ from corewise.manager.webhooks import (
 )
 from corewise.prometheus.exposition import Exposition
 from corewise.ratios.cluster import read_configuration
-from corewise.ratios.nodes import BoundPod
 from corewise.service.http_servers import WEBHOOKS
 from corewise.service.options import Address
 from corewise.service.webhooks import Answer, ReviewOutcome, Webhook, WebhookServer
@@ -47,6 +46,7 @@ from corewise.vocabulary.names import (
     SUPPRESSION_KEY,
     recorded_raw,
 )
+from corewise.workload.pods import Pod
 from manager.reviews import body, node, patch_of, response_of, review, webhooks
 from node_records import recorded
 from service.doors_world import serving
@@ -196,12 +196,12 @@ async def test_raw_amounts_are_amplified_and_heartbeats_put_back() -> None:
     }
 
 
-def requesting(cpu: str) -> Sequence[BoundPod]:
+def requesting(cpu: str) -> Sequence[Pod]:
     document = {
         "metadata": {"name": "p", "namespace": "default"},
         "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
     }
-    return (msgspec.convert(document, BoundPod),)
+    return (msgspec.convert(document, Pod),)
 
 
 async def test_a_ratio_is_not_removed_while_it_is_not_known_what_its_amounts_are_made_of() -> None:

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from corewise.kube.objects import Container, ResourceRequirements
-from corewise.ratios.nodes import (
-    BoundPod,
-    BoundPodSpec,
-    ManagedNode,
-    ManagedNodeStatus,
-    demand_of,
-    demand_of_node,
-    view_of,
-)
+from corewise.kube.objects import ResourceRequirements
+from corewise.ratios.nodes import ManagedNode, ManagedNodeStatus, demand_of, demand_of_node, view_of
 from corewise.vocabulary.names import (
     CPU_MANAGER_POLICY,
     RESOURCE_STATUS,
 )
+from corewise.workload.pods import Container, Pod, PodSpec
 
 
-def pod(cpu: str, **annotations: str) -> BoundPod:
+def pod(cpu: str, **annotations: str) -> Pod:
     container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
-    bare = BoundPod(spec=BoundPodSpec(node_name="n1", containers=(container,)))
+    bare = Pod(spec=PodSpec(node_name="n1", containers=(container,)))
     if not annotations:
         return bare
     meta = type(bare.metadata)(annotations=annotations, labels={"koordinator.sh/qosClass": "LSR"})
-    return BoundPod(metadata=meta, spec=bare.spec)
+    return Pod(metadata=meta, spec=bare.spec)
 
 
 def test_requests_are_summed_and_owned_cpus_told_apart() -> None:
@@ -54,7 +47,7 @@ def test_only_a_readable_static_policy_is_one(text: str) -> None:
 def test_the_demand_of_a_view_is_summed_up_once_however_often_it_is_needed() -> None:
     asked: list[str] = []
 
-    def pods() -> list[BoundPod]:
+    def pods() -> list[Pod]:
         asked.append("pods")
         return []
 

@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine import Cluster, Placement
 from corewise.engine.amplified_cpu import Allocation
-from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology, SchedulableNode
 from corewise.engine.reading import placement, pod_facts, read_node_facts
 from corewise.planner.planner import plan
 from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
 from corewise.ratios.cluster import ClusterConfiguration
-from corewise.ratios.nodes import BoundPod, demand_of_node
+from corewise.ratios.nodes import demand_of_node
 from corewise.vocabulary.metrics import LOOP_RESTARTS
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import Pod
 from corewise_lab.plan_inputs import plan_from_dump
 from engine.scenes import bind, cluster_of, cpuset, decide, node, numa_node, share
 from manager.world import PODS_NAMESPACE, until
@@ -67,7 +68,7 @@ def document(name: str, cpu: str, memory: str = "1", qos: str = "LSR", **annotat
 
 
 def put(cluster: Cluster, pod: dict[str, Any]) -> None:
-    placed = msgspec.convert(pod, PlacedPod)
+    placed = msgspec.convert(pod, Pod)
     cluster.put_pod(pod_facts(placed), placement(placed)[0])
 
 
@@ -84,7 +85,7 @@ def test_a_bound_pod_that_requests_more_than_a_machine_has_fills_its_node(text: 
 
 @pytest.mark.parametrize("text", HUGE)
 def test_a_pod_that_requests_more_than_a_machine_has_fits_nowhere_with_a_reason(text: str) -> None:
-    facts = pod_facts(msgspec.convert(document("p", text), PlacedPod))
+    facts = pod_facts(msgspec.convert(document("p", text), Pod))
     assert facts.problem is not None
     assert facts.problem.reason is Reason.AMOUNT_TOO_LARGE
     assert facts.owned_by_class == LARGEST_MILLI
@@ -109,7 +110,7 @@ def test_no_amount_of_a_pod_or_in_its_zones_is_an_error(
     for wanted in (share("s", 1, memory=1), cpuset("c", 2)):
         decide(cluster, wanted)
     for cpu, memory, qos in pods:
-        decide(cluster, pod_facts(msgspec.convert(document("new", cpu, memory, qos), PlacedPod)))
+        decide(cluster, pod_facts(msgspec.convert(document("new", cpu, memory, qos), Pod)))
     for key in [f"default/{kind}{number}" for kind in "pq" for number in range(len(pods))]:
         cluster.remove_pod(key)
     assert isinstance(bind(cluster, cpuset("c", 2)), Placement)
@@ -159,7 +160,7 @@ def test_an_amount_of_a_node_that_no_machine_has_is_told() -> None:
 
 @given(st.lists(st.tuples(amounts, amounts), max_size=4))
 def test_the_manager_counts_no_pod_for_less_than_it_may_request(pods: list[tuple[str, str]]) -> None:
-    listed = [msgspec.convert(document("p", *each), BoundPod) for each in pods]
+    listed = [msgspec.convert(document("p", *each), Pod) for each in pods]
     demand = demand_of_node(listed, None)
     if any(requested("cpu", cpu) == largest("cpu") for cpu, _ in pods):
         assert demand.requests["cpu"] >= LARGEST_MILLI

@@ -31,7 +31,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from corewise.engine import AmplifiedCPU, CPUPlacement, Engine
-from corewise.engine.objects import PlacedPod
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import TransportError, api_error
@@ -59,6 +58,7 @@ from corewise.vocabulary.names import (
 )
 from corewise.vocabulary.owned_cpus import Owners, read_owned_cpus
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import Pod
 from engine.scenes import arrangement
 from scheduler.program_world import pod_document
 from tally import fault
@@ -508,9 +508,9 @@ async def expire(state: ClusterState) -> None:
     state.expire()
 
 
-def placed(pod: dict[str, Any], **spec: int) -> PlacedPod:
+def placed(pod: dict[str, Any], **spec: int) -> Pod:
     """Return a pod as kube-scheduler sends it."""
-    return msgspec.convert(merged(pod, {"spec": spec}), PlacedPod)
+    return msgspec.convert(merged(pod, {"spec": spec}), Pod)
 
 
 def owns(pod: dict[str, Any]) -> bool:

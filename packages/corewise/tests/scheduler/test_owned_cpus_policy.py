@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 from admission_world import ADMIN, Objects, named, write
 from corewise.cli import corewise
-from corewise.engine.objects import PlacedPod
 from corewise.scheduler.policy import (
     added,
     mutating_policy,
@@ -32,6 +31,7 @@ from corewise.scheduler.policy import (
 )
 from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS, RESTRICTED_QOS_NAMESPACES
 from corewise.vocabulary.qos import ANY_NAMESPACE, DEFAULT_RULES, QoSRules
+from corewise.workload.pods import Pod
 from kubedouble.admission import Admission
 from kubedouble.mutating_policies import BINDINGS, POLICIES
 from kubedouble.patching import json_patch
@@ -63,7 +63,7 @@ def by_webhook(pod: dict[str, Any]) -> dict[str, Any]:
     if pod["metadata"].get("labels", {}).get(QOS_CLASS) not in {"LSR", "LSE"}:
         return pod
     text = msgspec.json.encode(pod)
-    operations = added(msgspec.json.decode(text, type=PlacedPod), msgspec.Raw(text))
+    operations = added(msgspec.json.decode(text, type=Pod), msgspec.Raw(text))
     return json_patch(pod, msgspec.to_builtins(operations))
 
 

@@ -13,19 +13,12 @@ import msgspec
 
 from corewise.amplification import ContainerDemand, PodDemand, pod_request
 from corewise.amplification.amounts import CPU
-from corewise.kube.objects import (
-    EMPTY,
-    NO_META,
-    NO_RESOURCES,
-    Container,
-    ObjectMeta,
-    ResourceRequirements,
-    Struct,
-)
+from corewise.kube.objects import EMPTY, NO_META, NO_RESOURCES, ObjectMeta, ResourceRequirements, Struct
 from corewise.kube.resources import NODES, PODS, Resource
 from corewise.quantities import Quantity, offered_amounts
 from corewise.vocabulary.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import Container
 
 _STATIC_UID = re.compile(r"[0-9a-f]{32}")
 _STATIC_SOURCES = frozenset({"file", "http"})

@@ -23,7 +23,6 @@ from corewise.agent.sampler import PinnedPod
 from corewise.colocation.offline import mark_of
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
-from corewise.kube.objects import Container
 from corewise.quantities import QuantityError, largest, requested
 from corewise.suppression.batch_limits import BatchContainer, BatchPod
 from corewise.suppression.offer import OfflineAmounts
@@ -31,6 +30,7 @@ from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
 from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import Container
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,11 +52,11 @@ from corewise.kernel.cgroups.files import ancestors
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.cgroups.resources import read_bandwidth, read_cpuset
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
-from corewise.kube.objects import Container
 from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested
 from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import Container
 
 EXEMPT_CLASSES = frozenset({"SYSTEM", "BE"})
 _TOO_LARGE = Reason.AMOUNT_TOO_LARGE

@@ -25,9 +25,10 @@ from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.quantities import Quantity, QuantityError
-from corewise.ratios.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, ManagedNode, running_on
+from corewise.ratios.nodes import MANAGED_NODES, ManagedNode, running_on
 from corewise.suppression.batch_limits import BatchContainer
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 
 @click.command(
@@ -81,14 +82,14 @@ async def _config(client: Client, namespace: str) -> Mapping[str, str] | None:
         return None
 
 
-async def _pods(client: Client, node: str) -> Iterable[BoundPod] | None:
+async def _pods(client: Client, node: str) -> Iterable[Pod] | None:
     try:
-        return await client.list(BOUND_PODS, field_selector=running_on(node))
+        return await client.list(WORKLOAD_PODS, field_selector=running_on(node))
     except Forbidden:
         return None
 
 
-def subject_of(node: ManagedNode, data: Mapping[str, str] | None, pods: Iterable[BoundPod] | None) -> Subject:
+def subject_of(node: ManagedNode, data: Mapping[str, str] | None, pods: Iterable[Pod] | None) -> Subject:
     """Return the known facts about a node; ``data`` and ``pods`` are None if they may not be read."""
     pods = None if pods is None else tuple(pods)
     meta, allocatable = node.metadata, node.status.allocatable
@@ -110,14 +111,14 @@ def _whole(amounts: Mapping[str, str], resource: str) -> int | None:
         return None
 
 
-def _is_native(pod: BoundPod) -> bool:
+def _is_native(pod: Pod) -> bool:
     """Whether a pod is BestEffort without being an offline pod."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     asks = any(BATCH_CPU in {**each.resources.requests, **each.resources.limits} for each in containers)
     return pod.status.qos_class == "BestEffort" and not asks
 
 
-def _is_tiny(pod: BoundPod) -> bool:
+def _is_tiny(pod: Pod) -> bool:
     """Whether a pod asks for so little batch-cpu that CPUs were meant, not thousandths."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     asked = ((each.name, each.resources.requests, each.resources.limits) for each in containers)
@@ -127,5 +128,5 @@ def _is_tiny(pod: BoundPod) -> bool:
     )
 
 
-def _named(pod: BoundPod) -> str:
+def _named(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"

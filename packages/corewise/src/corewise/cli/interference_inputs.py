@@ -34,11 +34,11 @@ from corewise.config.interference.reading import INTERFERENCE, parse_interferenc
 from corewise.config.json_text import DEEPEST, Positions, read_json
 from corewise.config.yaml_text import LimitError, PlainLoader, load_document
 from corewise.engine.interference import interfering_requests
-from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import key_of, pod_facts
 from corewise.interference.filtering import PodRequests
 from corewise.interference.pressure import COLUMNS, LARGEST, LEAST, ZERO_IS_MISSING
 from corewise.quantities import Quantity, QuantityError
+from corewise.workload.pods import Pod
 
 _CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?\bInfinity\b|\bNaN\b')
@@ -207,7 +207,7 @@ def parse_pod(text: str, file: str) -> ExplainedPod:
     _amounts_as_text(document, file)
     _complete_owners(document)
     try:
-        pod = msgspec.convert(document, PlacedPod)
+        pod = msgspec.convert(document, Pod)
     except msgspec.ValidationError as error:
         raise Failure(f"{file} is not a valid Pod: {error}", hint=_HINT) from None
     facts = pod_facts(pod)

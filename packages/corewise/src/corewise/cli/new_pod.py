@@ -26,13 +26,14 @@ from corewise.kube.admission import Operation, operations_between
 from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
 from corewise.kube.errors import DecodeError, NotFound
-from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
+from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, NODES, PRIORITY_CLASSES, Resource
 from corewise.manager.options import OfflinePods
 from corewise.manager.pod_owners import WorkloadSelector
 from corewise.manager.pod_webhooks import NAMESPACE_LABEL, SPARED_NAMESPACES, refusal
 from corewise.manager.profiles import parse_object, priorities_of
 from corewise.quantities import QuantityError
 from corewise.vocabulary.names import SYSTEM_NAMESPACE
+from corewise.workload.pods import WORKLOAD_PODS
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ def read_new_pod(file: Path) -> tuple[dict[str, Any], Collection[str] | None]:
         pod = _pod_of(document) if isinstance(document, dict) else None
         if pod is None:
             raise Failure(f"{file} has no pod", hint=hint)
-        decode_object(PODS, msgspec.json.encode(pod), "the pod")
+        decode_object(WORKLOAD_PODS, msgspec.json.encode(pod), "the pod")
     except (NotYAMLError, DecodeError) as error:
         raise Failure(f"{file} cannot be used: {error}", hint=hint) from None
     return pod, _selected_in(document)

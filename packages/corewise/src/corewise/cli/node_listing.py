@@ -31,18 +31,11 @@ from corewise.ratios.cluster import (
     read_configuration,
 )
 from corewise.ratios.decision import NodeAssessment, assess
-from corewise.ratios.nodes import (
-    BOUND_PODS,
-    MANAGED_NODES,
-    RUNNING_ON_A_NODE,
-    BoundPod,
-    ManagedNode,
-    running_on,
-    view_of,
-)
+from corewise.ratios.nodes import MANAGED_NODES, RUNNING_ON_A_NODE, ManagedNode, running_on, view_of
 from corewise.service.installation import Path
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 T = TypeVar("T")
 
@@ -101,7 +94,7 @@ async def list_cluster(
     nodes, topologies, pods, config_map, webhooks = await asyncio.gather(
         selected(),
         optional(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)),
-        optional(BOUND_PODS, running_on(name) if name else RUNNING_ON_A_NODE),
+        optional(WORKLOAD_PODS, running_on(name) if name else RUNNING_ON_A_NODE),
         configured(),
         optional(MUTATING_WEBHOOKS),
     )
@@ -109,7 +102,7 @@ async def list_cluster(
     reading = read_configuration(config_map)
     context = ClusterContext(reading.configuration, interfering_webhook(webhooks or ()))
     facts = {each.metadata.name: each.metadata.annotations for each in topologies or ()}
-    pods_of: dict[str, list[BoundPod]] = defaultdict(list)
+    pods_of: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods or ():
         pods_of[pod.spec.node_name].append(pod)
 

@@ -25,7 +25,6 @@ from corewise.cli.offline_reports import NodeReport, node_report
 from corewise.cli.output import Column, Listing
 from corewise.cli.top_pods import PodRow
 from corewise.cli.top_view import TopRow
-from corewise.engine.objects import PLACED_PODS, PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
@@ -37,6 +36,7 @@ from corewise.ratios.decision import assess
 from corewise.scheduler.listing import PublishedRules, read_rules
 from corewise.scheduler.state import UNFINISHED
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 _POLL = 0.05
 
@@ -111,7 +111,7 @@ class TopData:
         config_namespace: str,
         bars: str,
         clock: Clock = SYSTEM_CLOCK,
-        pods: Cache[PlacedPod] | None = None,
+        pods: Cache[Pod] | None = None,
         on_change: Callable[[str], None] = lambda _: None,
         aging: bool = True,
     ) -> None:
@@ -125,7 +125,7 @@ class TopData:
         listeners = Listeners(self._node_changed, self._outdate, self._outdate_all)
         self.snapshot = Snapshot(client, options, listeners, clock, label_selector=selector)
         self._pods = pods or Cache(
-            client, PLACED_PODS, field_selector=UNFINISHED, on_change=self.pod_changed, clock=clock
+            client, WORKLOAD_PODS, field_selector=UNFINISHED, on_change=self.pod_changed, clock=clock
         )
         self._pods_known = False
         self._reports: dict[str, NodeReport] = {}
@@ -261,9 +261,9 @@ class TopData:
         self._node_rows.clear()
         self._on_change("")
 
-    def pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Forget the cached results for a pod."""
-        changed = (new or old or PlacedPod()).metadata
+        changed = (new or old or Pod()).metadata
         self._pod_rows.pop(f"{changed.namespace}/{changed.name}", None)
         self._pods_in_order = None
 
@@ -325,7 +325,7 @@ class TopData:
         self._pods_in_order = rows
         return rows
 
-    def row_of_pod(self, name: str, pod: PlacedPod) -> PodRow:
+    def row_of_pod(self, name: str, pod: Pod) -> PodRow:
         """Return the row of one pod, NAMESPACE/NAME, rebuilt only if the pod has changed."""
         row = self._pod_rows.get(name)
         if row is None:

@@ -14,10 +14,10 @@ import msgspec
 
 from corewise.cli import output
 from corewise.cli.output import CellSeverity, Column, Listing
-from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import placement, pod_facts
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.qos import QoSRules
+from corewise.workload.pods import Pod
 
 TOTAL = "*"
 """The name of the row that adds up all others; no pod can have it."""
@@ -70,7 +70,7 @@ class PodRow:
         return sums
 
 
-def row_of(pod: PlacedPod, rules: QoSRules) -> PodRow:
+def row_of(pod: Pod, rules: QoSRules) -> PodRow:
     """Return a pod's row."""
     facts = pod_facts(pod, rules)
     where, finding = placement(pod, rules)

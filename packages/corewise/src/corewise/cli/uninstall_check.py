@@ -28,7 +28,7 @@ from corewise.kube.resources import (
 )
 from corewise.manager.options import MUTATING_NAME, PODS_NAME, VALIDATING_NAME
 from corewise.quantities import ONE
-from corewise.ratios.nodes import BOUND_PODS, RUNNING_ON_A_NODE, BoundPod, NodeView
+from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView
 from corewise.scheduler.policy import NAME as OWNED_CPUS_POLICY
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import (
@@ -42,6 +42,7 @@ from corewise.vocabulary.names import (
     RESOURCE_STATUS,
     SYSTEM_NAMESPACE,
 )
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 _INSTALLED = (
     (MUTATING_WEBHOOKS.typed(PartialObject), (MUTATING_NAME, PODS_NAME, OWNED_CPUS_POLICY)),
@@ -88,7 +89,7 @@ async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
     async with Client(cluster) as client:
         listed, pods, applied, keys, ownerless, roles = await asyncio.gather(
             list_cluster(client, config_namespace),
-            client.list(BOUND_PODS, field_selector=RUNNING_ON_A_NODE),
+            client.list(WORKLOAD_PODS, field_selector=RUNNING_ON_A_NODE),
             _applied_ratios(client),
             _config_keys(client, config_namespace),
             _ownerless(client),
@@ -183,7 +184,7 @@ def _lowering(node: NodeView) -> str:
     return f"corewise explain node {node.name}"
 
 
-def _of_pods(pods: Iterable[BoundPod]) -> Iterator[Hindrance]:
+def _of_pods(pods: Iterable[Pod]) -> Iterator[Hindrance]:
     """Yield the pods that own CPUs: their CPU sets, and those of their neighbors, stay without agents."""
     for pod in sorted(pods, key=lambda each: (each.metadata.namespace, each.metadata.name)):
         owned = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))

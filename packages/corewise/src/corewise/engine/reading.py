@@ -50,15 +50,7 @@ from corewise.engine.facts import (
     Toleration,
     Zone,
 )
-from corewise.engine.objects import (
-    GrantedResources,
-    PlacedContainer,
-    PlacedPod,
-    ReportedTopology,
-    SchedulableNode,
-    SelectorRequirement,
-    SelectorTerm,
-)
+from corewise.engine.objects import ReportedTopology, SchedulableNode
 from corewise.quantities import (
     ONE,
     Quantity,
@@ -106,6 +98,7 @@ from corewise.vocabulary.owned_cpus import read_owned_cpus, whole_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.text_cache import MIB, remembered, text_bytes
+from corewise.workload.pods import Container, GrantedContainer, Pod, SelectorRequirement, SelectorTerm
 
 _MILLI = 1000
 _REMEMBERED = 4096
@@ -293,21 +286,21 @@ def _stated_zones(topology: ReportedTopology, applied: Ratio) -> Iterator[Zone]:
             yield Zone(int(name[1]), raw, bounded(MEMORY, memory.units) if memory else 0)
 
 
-def key_of(pod: PlacedPod) -> str:
+def key_of(pod: Pod) -> str:
     """Return the name by which the engine knows a pod."""
     return f"{_namespace(pod)}/{pod.metadata.name}"
 
 
-def _namespace(pod: PlacedPod) -> str:
+def _namespace(pod: Pod) -> str:
     return pod.metadata.namespace or "default"
 
 
-def holds_resources(pod: PlacedPod) -> bool:
+def holds_resources(pod: Pod) -> bool:
     """Whether the pod is bound and unfinished."""
     return bool(pod.spec.node_name) and pod.status.phase not in _FINISHED
 
 
-def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
+def pod_facts(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
     """Return the engine's facts about a pod. One of a class that it may not have owns no CPUs by it."""
     stated = _stated(pod)
     counted, problem = stated.counted, stated.problem
@@ -354,7 +347,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=dict)
 _read_before: dict[bytes, _StatedByPod] = {}
 
 
-def _stated(pod: PlacedPod) -> _StatedByPod:
+def _stated(pod: Pod) -> _StatedByPod:
     """Read what a pod states; pods that state the same are read once, and they come by hundreds."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     stated = (
@@ -384,7 +377,7 @@ def _stated(pod: PlacedPod) -> _StatedByPod:
     return known
 
 
-def placement(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, ReadProblem | None]:
+def placement(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, ReadProblem | None]:
     """Return where a bound pod is; what its resource-status says, if it can be read and believed."""
     text = pod.metadata.annotations.get(RESOURCE_STATUS)
     if text is None:
@@ -407,12 +400,9 @@ def placement(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placemen
     return where, _problem(pod, status.problem)
 
 
-def scheduled_at(pod: PlacedPod) -> float | None:
+def scheduled_at(pod: Pod) -> float | None:
     """Return the Unix time at which the pod was given its node; None where it does not say."""
-    for each in pod.status.conditions or ():
-        if each.type == "PodScheduled" and each.status == "True" and each.last_transition_time:
-            return _unix_time(each.last_transition_time)
-    return None
+    return _unix_time(pod.scheduled_at)
 
 
 @lru_cache(maxsize=64)
@@ -424,7 +414,7 @@ def _unix_time(text: str) -> float | None:
         return None
 
 
-def _problem(pod: PlacedPod, what: str) -> ReadProblem | None:
+def _problem(pod: Pod, what: str) -> ReadProblem | None:
     message = f"{key_of(pod)}: annotation {RESOURCE_STATUS} cannot be read: {what}"
     return ReadProblem(Reason.RESOURCE_STATUS_INVALID, message) if what else None
 
@@ -442,13 +432,13 @@ def _requests(demand: PodDemand) -> dict[str, int]:
     return {name: amount for name, amount in amounts.items() if amount > 0 and name != OWNED_CPUS_RESOURCE}
 
 
-def _demand(pod: PlacedPod) -> PodDemand:
+def _demand(pod: Pod) -> PodDemand:
     spec, status = pod.spec, pod.status
     return PodDemand(
         name=key_of(pod),
         containers=_containers(spec.containers, status.container_statuses),
         init_containers=_containers(spec.init_containers, status.init_container_statuses),
-        requests=requested_amounts(spec.resources.requests if spec.resources else None),
+        requests=requested_amounts(spec.resources.requests),
         overhead=requested_amounts(spec.overhead),
         labels=pod.metadata.labels,
         qos_class=status.qos_class or ("Guaranteed" if _is_guaranteed(pod) else ""),
@@ -457,39 +447,35 @@ def _demand(pod: PlacedPod) -> PodDemand:
 
 
 def _containers(
-    containers: tuple[PlacedContainer, ...] | None, statuses: tuple[GrantedResources, ...] | None
+    containers: tuple[Container, ...], statuses: tuple[GrantedContainer, ...]
 ) -> tuple[ContainerDemand, ...]:
-    granted = {each.name: requested_amounts(each.allocated_resources) for each in statuses or ()}
+    granted = {each.name: requested_amounts(each.allocated_resources) for each in statuses}
     return tuple(
         ContainerDemand(
             requests=_effective(each),
             allocated=granted.get(each.name, {}),
             restarts_always=each.restart_policy == "Always",
         )
-        for each in containers or ()
+        for each in containers
     )
 
 
-def _effective(container: PlacedContainer) -> dict[str, Quantity]:
+def _effective(container: Container) -> dict[str, Quantity]:
     """Return a container's requests; where it states a limit alone, that is its request."""
-    if container.resources is None:
-        return {}
     return {
         **requested_amounts(container.resources.limits),
         **requested_amounts(container.resources.requests),
     }
 
 
-def _is_guaranteed(pod: PlacedPod) -> bool:
+def _is_guaranteed(pod: Pod) -> bool:
     """Say whether all containers have limits equal to their requests, for pods without a status."""
 
-    def is_fixed(container: PlacedContainer) -> bool:
-        if container.resources is None:
-            return False
+    def is_fixed(container: Container) -> bool:
         limits, requests = requested_amounts(container.resources.limits), _effective(container)
         return all(name in limits and limits[name] == requests.get(name) for name in (CPU, MEMORY))
 
-    everything = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+    everything = (*pod.spec.containers, *pod.spec.init_containers)
     return bool(everything) and all(map(is_fixed, everything))
 
 
@@ -502,7 +488,7 @@ def _too_large(requests: Mapping[str, int]) -> SpecProblem | None:
     return None
 
 
-def _wishes(pod: PlacedPod, counted: _Counted) -> tuple[CPUBinding, NumaPolicy | None, SpecProblem | None]:
+def _wishes(pod: Pod, counted: _Counted) -> tuple[CPUBinding, NumaPolicy | None, SpecProblem | None]:
     annotations, cpu = pod.metadata.annotations, counted.requests.get(CPU, 0)
     too_large = _too_large(counted.requests)
     if too_large:
@@ -521,14 +507,14 @@ def _wishes(pod: PlacedPod, counted: _Counted) -> tuple[CPUBinding, NumaPolicy |
     return binding, numa, None
 
 
-def _constraints(pod: PlacedPod) -> Constraints:
+def _constraints(pod: Pod) -> Constraints:
     spec = pod.spec
     selector = tuple(
-        NodeRequirement(key, "In", (value,)) for key, value in sorted((spec.node_selector or {}).items())
+        NodeRequirement(key, "In", (value,)) for key, value in sorted(spec.node_selector.items())
     )
     tolerations = tuple(
         Toleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
-        for each in spec.tolerations or ()
+        for each in spec.tolerations
     )
     affinity = spec.affinity.node_affinity if spec.affinity else None
     if affinity is None:

@@ -59,7 +59,7 @@ class _Pool(dict[Any, Any]):
 
 
 _HELD_BY_NOBODY = object()
-_maps, _tuples = _Pool(), _Pool()
+_maps, _structs = _Pool(), _Pool()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -82,7 +82,12 @@ def shared_structs(value: tuple[T, ...] | None) -> tuple[T, ...] | None:
     """An equal tuple of structs of one type, which may have maps in them, and so no hash."""
     if not value:
         return value
-    return _tuples.keep((type(value[0]), _encode(value)), value)
+    return _structs.keep((type(value[0]), _encode(value)), value)
+
+
+def shared_struct(value: T) -> T:
+    """An equal struct, which may have maps in it, and so no hash."""
+    return _structs.keep((type(value), _encode(value)), value)
 
 
 def shared_text(value: str) -> str:
@@ -244,46 +249,6 @@ class ResourceRequirements(Struct, frozen=True):
 
 
 NO_RESOURCES = ResourceRequirements()
-
-
-class Container(Struct, frozen=True):
-    """core/v1 Container; ``restart_policy`` is "Always" for a sidecar among the init containers."""
-
-    name: str
-    resources: ResourceRequirements = NO_RESOURCES
-    restart_policy: str = ""
-
-
-class PodSpec(Struct, frozen=True):
-    """core/v1 PodSpec; ``resources`` are those of the pod level."""
-
-    node_name: str = ""
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    overhead: Mapping[str, str] = EMPTY
-    resources: ResourceRequirements = NO_RESOURCES
-    priority_class_name: str = ""
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "node_name", shared_text(self.node_name))
-        force_setattr(self, "priority_class_name", shared_text(self.priority_class_name))
-
-
-class PodStatus(Struct, frozen=True):
-    """core/v1 PodStatus."""
-
-    phase: str = "Pending"
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "phase", shared_text(self.phase))
-
-
-class Pod(Struct, frozen=True):
-    """core/v1 Pod."""
-
-    metadata: ObjectMeta = NO_META
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
 
 
 class ZoneResource(Struct, frozen=True):

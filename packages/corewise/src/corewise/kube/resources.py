@@ -21,7 +21,6 @@ from corewise.kube.objects import (
     NodeResourceTopology,
     ObjectMeta,
     PartialObject,
-    Pod,
     PriorityClass,
     RawObject,
     Secret,
@@ -126,7 +125,7 @@ class Resource(Generic[T]):
 
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False, type=Node)
-PODS = Resource("", "v1", "pods", "Pod", namespaced=True, type=Pod)
+PODS = Resource("", "v1", "pods", "Pod", namespaced=True, type=PartialObject)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True, type=ConfigMap)
 SECRETS = Resource("", "v1", "secrets", "Secret", namespaced=True, type=Secret)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False, type=Namespace)

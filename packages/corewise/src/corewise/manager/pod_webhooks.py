@@ -50,6 +50,7 @@ from corewise.service.reader import off_loop
 from corewise.service.webhooks import Answer, allowed, refused, rule, webhook
 from corewise.vocabulary.foreign_names import NamePlace, unserved_on
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, STATIC_POD
+from corewise.workload.pods import WORKLOAD_PODS
 
 PROFILE_PATH = "/apply-profile/"
 OFFLINE_PATH = "/require-batch-resources"
@@ -245,5 +246,5 @@ def _unserved(pod: Mapping[str, Any]) -> Iterator[str]:
 
 def _pod(request: AdmissionRequest) -> dict[str, Any]:
     """Return the whole pod, which has the shape of one where it is read."""
-    decode_object(PODS, request.object, "object")
+    decode_object(WORKLOAD_PODS, request.object, "object")
     return decode_document(request.object, "object")

@@ -35,7 +35,6 @@ from corewise.manager.reporting import validity
 from corewise.manager.snapshot import Listeners, Snapshot
 from corewise.manager.untranslated_pods import UntranslatedPods
 from corewise.manager.webhooks import SECRET_NAME, validating_configuration, webhooks
-from corewise.ratios.nodes import BoundPod
 from corewise.service.certificates import Lifetimes
 from corewise.service.health import TokenAccess
 from corewise.service.http_servers import WEBHOOKS
@@ -46,6 +45,7 @@ from corewise.service.webhooks import WebhookService, installed_bundle
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import MANAGER, QUEUE
 from corewise.vocabulary.names import MANAGER_COMPONENT
+from corewise.workload.pods import Pod
 
 log = logging.getLogger(__name__)
 _INSTALLED_WITHIN = 10.0
@@ -234,7 +234,7 @@ class Manager:
     def _pods_changed(self, node: str) -> None:
         self.reconciler.pods_changed(node)
 
-    def _pod_changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self.untranslated.pod_changed(old, new)
 
     def _selection_changed(self) -> None:

@@ -32,10 +32,8 @@ from corewise.ratios.cluster import (
     read_configuration,
 )
 from corewise.ratios.nodes import (
-    BOUND_PODS,
     MANAGED_NODES,
     RUNNING_ON_A_NODE,
-    BoundPod,
     ManagedNode,
     NodeView,
     demand_of_node,
@@ -43,6 +41,7 @@ from corewise.ratios.nodes import (
     view_of,
 )
 from corewise.service.reader import in_reader
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 
 class AnnotatedTopology(Struct, frozen=True):
@@ -61,7 +60,7 @@ class Listeners:
     node: Callable[[str], None]
     pods: Callable[[str], None]
     everything: Callable[[], None]
-    pod: Callable[[BoundPod | None, BoundPod | None], None] = lambda _old, _new: None
+    pod: Callable[[Pod | None, Pod | None], None] = lambda _old, _new: None
 
 
 class Snapshot:
@@ -84,7 +83,7 @@ class Snapshot:
         self._options = options
         self._listeners = listeners
         self._clock = clock
-        self._pods_of: dict[str, dict[str, BoundPod]] = {}
+        self._pods_of: dict[str, dict[str, Pod]] = {}
         self.reading = ConfigurationReading(UNKNOWN, present=False)
         self._prepared: asyncio.Future[ConfigurationReading] | None = None
         self.koordinator = ""
@@ -99,7 +98,7 @@ class Snapshot:
         )
         self.pods = Cache(
             client,
-            BOUND_PODS,
+            WORKLOAD_PODS,
             field_selector=RUNNING_ON_A_NODE,
             on_change=self._pod_changed,
             clock=clock,
@@ -161,7 +160,7 @@ class Snapshot:
         annotations = topology.metadata.annotations if topology else None
         return view_of(node, annotations, lambda: self._pods_of.get(name, {}).values())
 
-    def pods_on(self, node: str) -> Iterable[BoundPod]:
+    def pods_on(self, node: str) -> Iterable[Pod]:
         """Return the pods that take something of a node."""
         return tuple(self._pods_of.get(node, {}).values())
 
@@ -171,7 +170,7 @@ class Snapshot:
         Raises:
             KubeError: if the pods cannot be listed.
         """
-        pods = await self._client.list(BOUND_PODS, field_selector=running_on(node.name))
+        pods = await self._client.list(WORKLOAD_PODS, field_selector=running_on(node.name))
         capacity = node.amounts.capacity.get(CPU)
         return replace(node, demand=lambda: demand_of_node(pods, node.topology, node.annotations, capacity))
 
@@ -187,7 +186,7 @@ class Snapshot:
         if changed:
             self._listeners.node(changed.metadata.name)
 
-    def _pod_changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old:
             pods = self._pods_of.get(old.spec.node_name, {})
             pods.pop(old.metadata.uid, None)

@@ -22,13 +22,13 @@ from corewise.actions import EmitEvent
 from corewise.colocation.offline import is_offered
 from corewise.colocation.profiles import PriorityOfClass, why_not_online
 from corewise.kube.clock import Clock, sleep_unless
-from corewise.kube.objects import Container, ObjectMeta
+from corewise.kube.objects import ObjectMeta
 from corewise.manager.pod_webhooks import SPARED_NAMESPACES
 from corewise.manager.profiles import Profiles
 from corewise.manager.snapshot import Snapshot
-from corewise.ratios.nodes import BoundPod
 from corewise.vocabulary.names import STATIC_POD
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import Container, Pod
 
 _GATHERED_FOR = 1.0
 _OFFER_SEEN_WITHIN = 30.0
@@ -51,7 +51,7 @@ class UntranslatedPods:
         self._spared = {*SPARED_NAMESPACES, namespace}
         self._record, self._clock = record, clock
         self._running = self._all = self._offered = False
-        self._changed: dict[str, BoundPod] = {}
+        self._changed: dict[str, Pod] = {}
         self._wake = asyncio.Event()
         self._found: dict[str, ObjectMeta] = {}
         self.examined = 0
@@ -61,7 +61,7 @@ class UntranslatedPods:
         """Return the number of such pods, by namespace."""
         return {(name,): n for name, n in Counter(each.namespace for each in self._found.values()).items()}
 
-    def pod_changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
             if old is not None:
                 self._changed.pop(old.metadata.uid, None)
@@ -103,7 +103,7 @@ class UntranslatedPods:
                 await asyncio.sleep(0)  # the webhooks answer in between
             self._examine(pod, priorities)
 
-    def _examine(self, pod: BoundPod, priorities: Mapping[str, PriorityOfClass]) -> None:
+    def _examine(self, pod: Pod, priorities: Mapping[str, PriorityOfClass]) -> None:
         meta = pod.metadata
         current = self._snapshot.pods.get(meta.name, meta.namespace)
         if current is None or current.metadata.uid != meta.uid:
@@ -117,7 +117,7 @@ class UntranslatedPods:
             reason = Reason.OFFLINE_POD_ONLINE
             self._record(EmitEvent("Pod", meta.namespace, meta.name, meta.uid, reason, why, reason.warning))
 
-    def _why(self, pod: BoundPod, priorities: Mapping[str, PriorityOfClass]) -> str:
+    def _why(self, pod: Pod, priorities: Mapping[str, PriorityOfClass]) -> str:
         meta = pod.metadata
         if meta.namespace in self._spared or STATIC_POD in meta.annotations or meta.deletion_timestamp:
             return ""
@@ -130,12 +130,12 @@ class UntranslatedPods:
         return why_not_online(_document(pod), labels, profiles, priorities)
 
 
-def _said(pod: BoundPod) -> tuple[object, ...]:
+def _said(pod: Pod) -> tuple[object, ...]:
     meta = pod.metadata
     return meta.labels, meta.annotations, meta.deletion_timestamp, pod.spec
 
 
-def _document(pod: BoundPod) -> dict[str, Any]:
+def _document(pod: Pod) -> dict[str, Any]:
     """Return the fields that mark a pod and its requests, as the API has them."""
     meta, spec = pod.metadata, pod.spec
     return {

@@ -12,13 +12,14 @@ from functools import lru_cache
 
 from corewise.engine import PodFacts
 from corewise.engine.facts import CPU
-from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology, SchedulableNode
 from corewise.engine.reading import pod_facts
 from corewise.quantities import offered_amounts
 from corewise.ratios.nodes import ManagedNode
 from corewise.topology import Thread, Topology
 from corewise.vocabulary.names import CPU_TOPOLOGY
 from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
+from corewise.workload.pods import Pod
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases of pods that hold nothing any more."""
@@ -78,7 +79,7 @@ def plan_from_objects(
     source: str,
     pairs: Iterable[tuple[ManagedNode, SchedulableNode]],
     topologies: Iterable[ReportedTopology],
-    pods: Iterable[PlacedPod],
+    pods: Iterable[Pod],
     config: Mapping[str, str],
     *,
     rules: QoSRules | None,

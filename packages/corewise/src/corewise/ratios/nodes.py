@@ -28,21 +28,8 @@ from corewise.amplification import (
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, ResourceList
 from corewise.amplification.annotations import read_node
 from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
-from corewise.kube.objects import (
-    EMPTY,
-    NO_META,
-    NO_RESOURCES,
-    Container,
-    NodeSpec,
-    ObjectMeta,
-    ResourceRequirements,
-    Struct,
-    keep_annotations,
-    shared_map,
-    shared_structs,
-    shared_text,
-)
-from corewise.kube.resources import NODES, PODS, Resource
+from corewise.kube.objects import EMPTY, NO_META, NodeSpec, ObjectMeta, Struct, shared_map
+from corewise.kube.resources import NODES, Resource
 from corewise.quantities import ONE, Quantity, offered_amounts, requested
 from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status
 from corewise.vocabulary.errors import UNREADABLE
@@ -51,12 +38,12 @@ from corewise.vocabulary.names import (
     CPU_MANAGER_POLICY,
     MACHINE_RAW_ALLOCATABLE,
     MACHINE_RAW_CAPACITY,
-    POD_ANNOTATIONS,
     RESOURCE_STATUS,
 )
 from corewise.vocabulary.owned_cpus import CPUOwner, read_owned_cpus, whole_cpus
 from corewise.vocabulary.qos import ANY_NAMESPACE
 from corewise.vocabulary.text_cache import MIB, remembered, text_bytes
+from corewise.workload.pods import Container, GrantedContainer, Pod
 
 
 class NodeSystemInfo(Struct, frozen=True):
@@ -85,57 +72,7 @@ class ManagedNode(Struct, frozen=True):
     status: ManagedNodeStatus = ManagedNodeStatus()
 
 
-class BoundPodSpec(Struct, frozen=True):
-    """core/v1 PodSpec: what the pod requests, and of which node."""
-
-    node_name: str = ""
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    overhead: Mapping[str, str] = EMPTY
-    resources: ResourceRequirements = NO_RESOURCES
-    priority: int | None = None
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "node_name", shared_text(self.node_name))
-        force_setattr(self, "containers", shared_structs(self.containers))
-        force_setattr(self, "init_containers", shared_structs(self.init_containers))
-
-
-class GrantedContainer(Struct, frozen=True):
-    """core/v1 ContainerStatus: what kubelet has granted, which lags behind while a resize is under way."""
-
-    name: str
-    allocated_resources: Mapping[str, str] = EMPTY
-
-
-class BoundPodStatus(Struct, frozen=True):
-    """core/v1 PodStatus."""
-
-    phase: str = "Pending"
-    qos_class: str = ""
-    container_statuses: tuple[GrantedContainer, ...] = ()
-    init_container_statuses: tuple[GrantedContainer, ...] = ()
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "phase", shared_text(self.phase))
-        force_setattr(self, "qos_class", shared_text(self.qos_class))
-        force_setattr(self, "container_statuses", shared_structs(self.container_statuses))
-        force_setattr(self, "init_container_statuses", shared_structs(self.init_container_statuses))
-
-
-class BoundPod(Struct, frozen=True):
-    """core/v1 Pod: what it requests of its node."""
-
-    metadata: ObjectMeta = NO_META
-    spec: BoundPodSpec = BoundPodSpec()
-    status: BoundPodStatus = BoundPodStatus()
-
-    def __post_init__(self) -> None:
-        keep_annotations(self.metadata, POD_ANNOTATIONS)
-
-
 MANAGED_NODES: Resource[ManagedNode] = NODES.typed(ManagedNode)
-BOUND_PODS: Resource[BoundPod] = PODS.typed(BoundPod)
 RUNNING_ON_A_NODE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of the pods that take something of a node."""
 
@@ -218,9 +155,7 @@ def _report(text: str) -> Mapping[str, str]:
         return {}
 
 
-def view_of(
-    node: ManagedNode, topology: Annotations | None, pods: Callable[[], Iterable[BoundPod]]
-) -> NodeView:
+def view_of(node: ManagedNode, topology: Annotations | None, pods: Callable[[], Iterable[Pod]]) -> NodeView:
     """Return the view of a node; ``pods`` are those bound to it."""
     meta = node.metadata
     amounts = NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable))
@@ -258,7 +193,7 @@ def _stated(texts: Mapping[str, str]) -> ResourceList:
 
 
 def demand_of_node(
-    pods: Iterable[BoundPod],
+    pods: Iterable[Pod],
     topology_annotations: Annotations | None,
     annotations: Annotations = EMPTY,
     capacity: Quantity | None = None,
@@ -287,7 +222,7 @@ def _not_bound(owner: CPUOwner) -> PodDemand:
     return PodDemand(owner.pod, (ContainerDemand({CPU: Quantity.of_milli(len(owner.cpus) * _MILLI)}),))
 
 
-def demand_of(pod: BoundPod) -> PodDemand:
+def demand_of(pod: Pod) -> PodDemand:
     """Return the demand of one pod."""
     granted = {each.name: each for each in pod.status.container_statuses}
     granted_init = {each.name: each for each in pod.status.init_container_statuses}
@@ -314,7 +249,7 @@ def _container(container: Container, granted: Mapping[str, GrantedContainer]) ->
     )
 
 
-def _exclusive_cpus(pod: BoundPod, demand: PodDemand) -> frozenset[int]:
+def _exclusive_cpus(pod: Pod, demand: PodDemand) -> frozenset[int]:
     """Return the CPUs that a pod claims, if the claim holds; QoS LSE counts in every namespace."""
     status, meta = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS)), pod.metadata
     if not isinstance(status, ResourceStatus):

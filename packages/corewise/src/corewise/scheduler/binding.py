@@ -37,7 +37,6 @@ from weakref import WeakValueDictionary
 
 from corewise.engine import ChosenNode, Engine, Placement, PodFacts, Refused
 from corewise.engine.facts import CPU
-from corewise.engine.objects import PLACED_PODS, PlacedPod
 from corewise.engine.reading import key_of, pod_facts
 from corewise.kube.client import Client
 from corewise.kube.errors import Conflict, KubeError, NotFound
@@ -53,6 +52,7 @@ from corewise.vocabulary.metrics import BIND_CONFLICTS, BIND_REFUSALS
 from corewise.vocabulary.names import OWNED_CPUS, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import LONGEST_LEDGER, CPUOwner, Owners, print_owned_cpus
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Binder:
         try:
             for _ in range(_ATTEMPTS):
                 found = pod or await self._read(wanted)
-                if not isinstance(found, PlacedPod):
+                if not isinstance(found, Pod):
                     return await self._given_up(wanted.node, uid, mine, found)
                 pod, uid = None, found.metadata.uid
                 chosen = await self._claim(found, wanted.node, mine)
@@ -139,7 +139,7 @@ class Binder:
         refused = Refused("", Reason.POD_CHANGED, f"the pod kept changing while it was being bound{_AGAIN}")
         return await self._given_up(wanted.node, uid, mine, refused)
 
-    def _known(self, wanted: Wanted) -> PlacedPod | None:
+    def _known(self, wanted: Wanted) -> Pod | None:
         """Return the pod as it was asked about if that will do: what owns nothing needs no exact version.
 
         What counts on a node already may be bound there: then the call is an old one.
@@ -149,11 +149,11 @@ class Binder:
             return None
         return None if pod_facts(pod, self._state.rules).owned_by_class else pod
 
-    async def _read(self, wanted: Wanted) -> PlacedPod | Refused | None:
+    async def _read(self, wanted: Wanted) -> Pod | Refused | None:
         """Return the pod as the API server has it; None if it is bound to the wanted node already."""
         where = f"pod {wanted.namespace}/{wanted.name}"
         try:
-            pod = await self._client.get(PLACED_PODS, wanted.name, wanted.namespace)
+            pod = await self._client.get(WORKLOAD_PODS, wanted.name, wanted.namespace)
         except NotFound:
             return Refused("", Reason.POD_CHANGED, f"{where} no longer exists")
         if wanted.uid not in {"", pod.metadata.uid}:
@@ -166,7 +166,7 @@ class Binder:
             return Refused("", Reason.POD_CHANGED, f"{where} is being deleted")
         return pod
 
-    async def _claim(self, pod: PlacedPod, node: str, mine: set[str]) -> Placement | Refused:
+    async def _claim(self, pod: Pod, node: str, mine: set[str]) -> Placement | Refused:
         """Choose what the pod gets, and enter what it owns in the ledger.
 
         ``mine`` names the entries that this call alone has made, also where the answer to the write was lost.
@@ -197,9 +197,7 @@ class Binder:
         message = f"node {node} kept changing while CPUs were entered in its ledger{_AGAIN}"
         return Refused("", Reason.NODE_CHANGING, message)
 
-    def _decide(
-        self, pod: PlacedPod, facts: PodFacts, name: str, before: CPUOwner | None
-    ) -> Placement | Refused:
+    def _decide(self, pod: Pod, facts: PodFacts, name: str, before: CPUOwner | None) -> Placement | Refused:
         """Choose what the pod gets on the node, and count it there. Nothing is awaited here.
 
         ``before``: its entry in the node's ledger, whose CPUs it keeps, unless they are reserved by now.
@@ -228,7 +226,7 @@ class Binder:
         self._decisions.remember(Asked.BIND, decision, self._state.ages, _outcome(answer))
         return answer
 
-    async def _post(self, pod: PlacedPod, placement: Placement) -> None:
+    async def _post(self, pod: Pod, placement: Placement) -> None:
         meta, status = pod.metadata, stated_status(placement)
         metadata: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
         if placement.cpus:
@@ -280,7 +278,7 @@ def without(owners: Owners, *uids: str) -> Owners:
     return {uid: owner for uid, owner in owners.items() if uid not in uids}
 
 
-def too_long(placement: Placement, pod: PlacedPod, owners: Owners) -> Refused | None:
+def too_long(placement: Placement, pod: Pod, owners: Owners) -> Refused | None:
     """Refuse a placement whose annotations would be too long to be read."""
     if not placement.cpus:
         return None

@@ -34,7 +34,7 @@ from corewise.amplification import left
 from corewise.engine import ChosenNode, Engine, NodeFacts, Placement, PodFacts, Refused
 from corewise.engine.amplified_cpu import cpu_text
 from corewise.engine.facts import CPU
-from corewise.engine.objects import PLACED_PODS, PlacedPod, SchedulableNode
+from corewise.engine.objects import SchedulableNode
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock, rfc3339
@@ -54,6 +54,7 @@ from corewise.vocabulary.names import CLAIM_EXPIRED, POD_CPUS, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import CPUOwner
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_bytes
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ _REPORT = msgspec.json.Decoder(list[_ReportedOwner])
 class _Late:
     """A bound pod that owns CPUs, as it counts on its node, and its entry there."""
 
-    pod: PlacedPod
+    pod: Pod
     facts: PodFacts
     where: Placement
     node: NodeFacts
@@ -262,7 +263,7 @@ class LedgerCollector:
     async def _cause(self, node: str, uid: str, owner: CPUOwner, *, due: bool) -> str:
         """Return the cause for removing the entry of a pod that is not known to be bound; "" if it stays."""
         try:
-            pod = await self._client.get(PLACED_PODS, owner.name, owner.namespace)
+            pod = await self._client.get(WORKLOAD_PODS, owner.name, owner.namespace)
         except NotFound:
             return _GONE
         meta, bound = pod.metadata, pod.spec.node_name
@@ -270,7 +271,7 @@ class LedgerCollector:
             return _GONE
         return await self._fenced(pod) if due and not bound else ""
 
-    async def _fenced(self, pod: PlacedPod) -> str:
+    async def _fenced(self, pod: Pod) -> str:
         """Make the Bindings fail that earlier attempts may still send; return "" if the pod has changed."""
         meta = pod.metadata
         fence = {
@@ -281,7 +282,7 @@ class LedgerCollector:
             }
         }
         try:
-            await self._client.patch(PLACED_PODS, meta.name, fence, namespace=meta.namespace)
+            await self._client.patch(WORKLOAD_PODS, meta.name, fence, namespace=meta.namespace)
         except NotFound:
             return _GONE
         except Conflict:
@@ -297,7 +298,9 @@ class LedgerCollector:
             return False
         owners = dict(ledger.owners)
         taken = CPUSet.of(cpu for owner in owners.values() for cpu in owner.cpus.cpus)
-        for pod in await self._client.list(PLACED_PODS, field_selector=f"spec.nodeName={name},{UNFINISHED}"):
+        for pod in await self._client.list(
+            WORKLOAD_PODS, field_selector=f"spec.nodeName={name},{UNFINISHED}"
+        ):
             where, _ = placement(pod, self._state.rules)
             if pod.metadata.uid in owners or not where.cpus or where.cpus & taken:
                 continue
@@ -438,20 +441,20 @@ class LedgerCollector:
     async def _annotate(self, late: _Late) -> None:
         """Have a pod's annotation say what the ledger says, if they differ in the API server too."""
         node = await self._state.read_node(late.where.node)
-        pod = await self._client.get(PLACED_PODS, late.pod.metadata.name, late.pod.metadata.namespace)
+        pod = await self._client.get(WORKLOAD_PODS, late.pod.metadata.name, late.pod.metadata.namespace)
         owner = self._state.owners(late.where.node).get(late.facts.uid)
         stated = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
         if node and owner and pod.metadata.uid == late.facts.uid and stated != owner.cpus:
             where, _ = placement(pod, self._state.rules)
             await self._state_cpus(pod, replace(where, cpus=owner.cpus))
 
-    async def _state_cpus(self, pod: PlacedPod, where: Placement) -> None:
+    async def _state_cpus(self, pod: Pod, where: Placement) -> None:
         meta = pod.metadata
         annotation = print_resource_status(stated_status(where))
         body: dict[str, Any] = {"metadata": {"uid": meta.uid, "annotations": {RESOURCE_STATUS: annotation}}}
-        await self._client.patch(PLACED_PODS, meta.name, body, namespace=meta.namespace)
+        await self._client.patch(WORKLOAD_PODS, meta.name, body, namespace=meta.namespace)
 
-    def _tell(self, pod: PlacedPod, reason: Reason, message: str) -> None:
+    def _tell(self, pod: Pod, reason: Reason, message: str) -> None:
         meta = pod.metadata
         reference = ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
         self._events.emit(reference, reason, message, warning=True)

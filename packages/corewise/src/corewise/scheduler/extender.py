@@ -36,7 +36,6 @@ from aiohttp import web
 
 from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine import NOWHERE, Decision, Engine
-from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import key_of, pod_facts
 from corewise.kube.errors import KubeError
 from corewise.kube.objects import PartialObject
@@ -55,6 +54,7 @@ from corewise.scheduler.state import ClusterState
 from corewise.service.http_servers import Guard, Handler, Route, read_body
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.metrics import EXTENDER_REQUESTS, EXTENDER_SECONDS
+from corewise.workload.pods import Pod
 
 _JSON = "application/json"
 LARGEST_SCORE = 10
@@ -70,7 +70,7 @@ class _Nodes(msgspec.Struct):
 
 
 class _Arguments(msgspec.Struct):
-    pod: PlacedPod | None = msgspec.field(default=None, name="Pod")
+    pod: Pod | None = msgspec.field(default=None, name="Pod")
     nodes: _Nodes | None = msgspec.field(default=None, name="Nodes")
     node_names: list[str] | None = msgspec.field(default=None, name="NodeNames")
 
@@ -78,7 +78,7 @@ class _Arguments(msgspec.Struct):
 class _AsWritten(msgspec.Struct):
     """The arguments with their names unread."""
 
-    pod: PlacedPod | None = msgspec.field(default=None, name="Pod")
+    pod: Pod | None = msgspec.field(default=None, name="Pod")
     nodes: _Nodes | None = msgspec.field(default=None, name="Nodes")
     node_names: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="NodeNames")
 
@@ -102,7 +102,7 @@ _NODE = msgspec.json.Decoder(PartialObject)
 class Arguments:
     """ExtenderArgs: the pod, and the names of the nodes in question; ``nodes`` if they were sent whole."""
 
-    pod: PlacedPod
+    pod: Pod
     names: SentNames
     nodes: Sequence[msgspec.Raw] | None = None
 
@@ -216,7 +216,7 @@ class Extender:
     state: ClusterState
     engine: Callable[[], Engine]
     decisions: Decisions
-    on_unschedulable: Callable[[PlacedPod, str], None]
+    on_unschedulable: Callable[[Pod, str], None]
     known: KnownNames = field(default_factory=KnownNames)
 
     def filter(self, arguments: Arguments) -> Filtered:

@@ -11,11 +11,9 @@ from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import Cluster, Decision, Engine, Interference, Placement, PodFacts, assemble
 from corewise.engine.objects import (
     DISRUPTION_BUDGETS,
-    PLACED_PODS,
     SCHEDULABLE_NODES,
     TOPOLOGIES,
     DisruptionBudget,
-    PlacedPod,
     ReportedTopology,
     SchedulableNode,
 )
@@ -34,6 +32,7 @@ from corewise.scheduler.policy import NAME, published_rules
 from corewise.scheduler.preemption import lower_pods, published_amounts
 from corewise.scheduler.state import UNFINISHED
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES, DEFAULT_RULES, QoSRules
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 _EVICTABLE = 100
 """How many nodes are looked at for pods to evict: each takes a millisecond or more."""
@@ -105,9 +104,9 @@ async def list_pod(
     """
     missing: list[str] = []
     pod, nodes, pods, topologies, published = await asyncio.gather(
-        client.get(PLACED_PODS, name, namespace),
+        client.get(WORKLOAD_PODS, name, namespace),
         client.list(SCHEDULABLE_NODES),
-        client.list(PLACED_PODS, field_selector=UNFINISHED),
+        client.list(WORKLOAD_PODS, field_selector=UNFINISHED),
         _topologies(client, missing),
         read_rules(client),
     )
@@ -167,7 +166,7 @@ def _engine(plugin: Interference | None) -> Engine:
 
 
 def decide_about(
-    pod: PlacedPod,
+    pod: Pod,
     cluster: Cluster,
     rules: QoSRules,
     plugin: Interference | None = None,
@@ -212,7 +211,7 @@ async def _measure(
 
 
 def _bound(
-    pod: PlacedPod, facts: PodFacts, cluster: Cluster, rules: QoSRules
+    pod: Pod, facts: PodFacts, cluster: Cluster, rules: QoSRules
 ) -> tuple[Placement | None, tuple[str, ...]]:
     """Return where a pod is, with the CPUs that are really its own, and what is wrong there."""
     findings = [facts.problem.message] if facts.problem else []

@@ -29,7 +29,6 @@ from typing import Any
 import msgspec
 
 from corewise.engine.facts import CPU
-from corewise.engine.objects import PLACED_PODS, PlacedContainer, PlacedPod
 from corewise.engine.reading import pod_facts
 from corewise.kube.admission import AdmissionRequest, Operation, merge_operations
 from corewise.kube.decoding import decode_object
@@ -39,6 +38,7 @@ from corewise.service.installation import Alternative, ClientConfig, Path
 from corewise.service.webhooks import Answer, allowed, rule, webhook
 from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS
 from corewise.vocabulary.qos import OWNERS_OF_CPUS, QoSRules
+from corewise.workload.pods import WORKLOAD_PODS, Container, Pod
 
 NAME = "corewise-owned-cpus"
 """Of the policy, its binding, and the webhook configuration."""
@@ -185,16 +185,16 @@ async def add_owned_cpus(request: AdmissionRequest) -> Answer:
     Raises:
         DecodeError: if the object is not a pod.
     """
-    pod = decode_object(PLACED_PODS, request.object, "object")
+    pod = decode_object(WORKLOAD_PODS, request.object, "object")
     return allowed(request, patch=added(pod, request.object))
 
 
-def added(pod: PlacedPod, document: msgspec.Raw) -> list[Operation]:
+def added(pod: Pod, document: msgspec.Raw) -> list[Operation]:
     """Return the operations that give a new pod the resource; none where it is not to have it."""
-    containers = pod.spec.containers or ()
+    containers = pod.spec.containers
     if pod.metadata.labels.get(QOS_CLASS) not in OWNERS_OF_CPUS:
         return []
-    if pod.spec.node_name or any(map(_states_it, (*containers, *(pod.spec.init_containers or ())))):
+    if pod.spec.node_name or any(map(_states_it, (*containers, *pod.spec.init_containers))):
         return []
     cpus = -(-pod_facts(pod).requests.get(CPU, 0) // _MILLI)
     if not cpus:
@@ -205,8 +205,6 @@ def added(pod: PlacedPod, document: msgspec.Raw) -> list[Operation]:
     return [msgspec.structs.replace(each, path=f"/spec/containers/0{each.path}") for each in operations]
 
 
-def _states_it(container: PlacedContainer) -> bool:
+def _states_it(container: Container) -> bool:
     resources = container.resources
-    return resources is not None and any(
-        OWNED_CPUS_RESOURCE in (listed or ()) for listed in (resources.requests, resources.limits)
-    )
+    return OWNED_CPUS_RESOURCE in resources.requests or OWNED_CPUS_RESOURCE in resources.limits

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from corewise.engine import Cluster, Engine
-from corewise.engine.objects import DISRUPTION_BUDGETS, DisruptionBudget, PlacedPod, SchedulableNode
+from corewise.engine.objects import DISRUPTION_BUDGETS, DisruptionBudget, SchedulableNode
 from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
 from corewise.engine.reading import amount_of, pod_facts, scheduled_at
 from corewise.kube.client import Client
@@ -39,6 +39,7 @@ from corewise.quantities import offered_amounts
 from corewise.scheduler.installation import HTTP_TIMEOUT
 from corewise.scheduler.state import ClusterState
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.workload.pods import Pod
 
 BUDGET = 0.6 * HTTP_TIMEOUT
 """Seconds that nodes are looked at, those with the fewest victims first; nodes not reached are left out."""
@@ -63,7 +64,7 @@ class _Victims(msgspec.Struct):
 
 
 class _Arguments(msgspec.Struct):
-    pod: PlacedPod | None = msgspec.field(default=None, name="Pod")
+    pod: Pod | None = msgspec.field(default=None, name="Pod")
     victims: dict[str, _Victims] | None = msgspec.field(default=None, name="NodeNameToVictims")
     meta_victims: dict[str, _Victims] | None = msgspec.field(default=None, name="NodeNameToMetaVictims")
 
@@ -75,7 +76,7 @@ _ARGUMENTS = msgspec.json.Decoder(_Arguments)
 class PreemptionArguments:
     """The pod, and by node the uids of the victims that kube-scheduler proposes."""
 
-    pod: PlacedPod
+    pod: Pod
     proposed: Mapping[str, frozenset[str]]
 
 
@@ -169,7 +170,7 @@ class Preemptor:
     ) -> Iterator[Victim]:
         """Yield the pods of the node that have a lower priority."""
 
-        def pod_of(key: str) -> PlacedPod | None:
+        def pod_of(key: str) -> Pod | None:
             namespace, _, name = key.partition("/")
             return self.state.pods.get(name, namespace)
 
@@ -178,7 +179,7 @@ class Preemptor:
 
 
 def lower_pods(
-    node: str, alone: Cluster, priority: int, pod_of: Callable[[str], PlacedPod | None], now: float
+    node: str, alone: Cluster, priority: int, pod_of: Callable[[str], Pod | None], now: float
 ) -> Iterator[Victim]:
     """Yield the pods of a node that have a lower priority; ``pod_of`` finds one by ``namespace/name``."""
     for key, (facts, placement) in alone.pods_on(node).items():

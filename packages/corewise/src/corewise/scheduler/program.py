@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable, Iterator
 
 from corewise.engine import Engine
-from corewise.engine.objects import PlacedPod
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock, sleep_unless
 from corewise.kube.config import ClusterConfig
@@ -44,6 +43,7 @@ from corewise.service.webhooks import Webhook, WebhookService
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import EVENTS, SCHEDULER
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import Pod
 
 log = logging.getLogger(__name__)
 
@@ -251,7 +251,7 @@ class Scheduler:
             lambda expiry: self.metrics.set(metrics.CLIENT_CERTIFICATE_EXPIRY, expiry),
         )
 
-    def _on_unschedulable(self, pod: PlacedPod, message: str) -> None:
+    def _on_unschedulable(self, pod: Pod, message: str) -> None:
         """Tell the pod's owner; a repetition is counted, not written again."""
         meta = pod.metadata
         regarding = ObjectReference(

@@ -26,14 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from corewise.engine import Cluster, Placement, PodFacts
-from corewise.engine.objects import (
-    PLACED_PODS,
-    SCHEDULABLE_NODES,
-    TOPOLOGIES,
-    PlacedPod,
-    ReportedTopology,
-    SchedulableNode,
-)
+from corewise.engine.objects import SCHEDULABLE_NODES, TOPOLOGIES, ReportedTopology, SchedulableNode
 from corewise.engine.reading import (
     ReadProblem,
     holds_resources,
@@ -51,6 +44,7 @@ from corewise.service.logs import fields
 from corewise.vocabulary.owned_cpus import NO_OWNERS, Owners, print_owned_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +75,7 @@ class ClusterState:
         client: Client,
         clock: Clock,
         *,
-        on_pod: Callable[[PlacedPod | None, PlacedPod | None], None] | None = None,
+        on_pod: Callable[[Pod | None, Pod | None], None] | None = None,
         on_room: Callable[[], None] | None = None,
         rules: QoSRules = DEFAULT_RULES,
         pods: str = BOUND,
@@ -93,7 +87,7 @@ class ClusterState:
         self._on_room = on_room
         self._uids: dict[str, str] = {}
         self._assumed: dict[str, _Assumed] = {}
-        self.asked: dict[str, PlacedPod] = {}
+        self.asked: dict[str, Pod] = {}
         """Unbound pods that decisions were asked about lately, by uid."""
         self._answered: dict[str, SchedulableNode] = {}
         self.changed: set[str] = set()
@@ -107,7 +101,7 @@ class ClusterState:
         self.topologies = Cache(client, TOPOLOGIES, on_change=self._topology_changed, clock=clock)
         self.pods = Cache(
             client,
-            PLACED_PODS,
+            WORKLOAD_PODS,
             field_selector=pods,
             on_change=self._pod_changed,
             gathering=self._gathering,
@@ -210,7 +204,7 @@ class ClusterState:
             self._assumed[uid].until = math.inf
             self.forget(uid)
 
-    def remember(self, pod: PlacedPod) -> None:
+    def remember(self, pod: Pod) -> None:
         """Keep an unbound pod, which the watch does not show, for its binding; the oldest makes room."""
         self.asked.pop(pod.metadata.uid, None)
         self.asked[pod.metadata.uid] = pod
@@ -239,7 +233,7 @@ class ClusterState:
         self._has_room()
 
     @contextmanager
-    def without(self, pod: PlacedPod) -> Iterator[None]:
+    def without(self, pod: Pod) -> Iterator[None]:
         """Leave out what is assumed of a pod and what ledgers keep for it, for a decision about it."""
         uid = pod.metadata.uid
         assumed = self._assumed.get(uid)
@@ -252,7 +246,7 @@ class ClusterState:
             if assumed is not None:
                 self.cluster.put_pod(assumed.facts, assumed.placement)
 
-    def count(self, pod: PlacedPod) -> None:
+    def count(self, pod: Pod) -> None:
         """Count a pod if it is bound."""
         if not holds_resources(pod):
             return
@@ -268,12 +262,12 @@ class ClusterState:
             findings.append(ReadProblem(problem.reason, message))
         self._tell(facts.key, findings)
 
-    def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._follow(old, new)
         if self._on_pod:
             self._on_pod(old, new)
 
-    def _follow(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+    def _follow(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
             self._gone(old)
         for pod in (old, new):
@@ -287,7 +281,7 @@ class ClusterState:
         if pod is not None and (new is None or new.spec.node_name):
             self._gone(pod)
 
-    def _gone(self, pod: PlacedPod) -> None:
+    def _gone(self, pod: Pod) -> None:
         key = key_of(pod)
         self._assumed.pop(pod.metadata.uid, None)
         if self._uids.get(key) == pod.metadata.uid:
@@ -347,7 +341,7 @@ def _is_older(node: SchedulableNode, than: SchedulableNode) -> bool:
     return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
 
-def _same(old: PlacedPod | SchedulableNode, new: PlacedPod | SchedulableNode) -> bool:
+def _same(old: Pod | SchedulableNode, new: Pod | SchedulableNode) -> bool:
     """Whether two states of a pod or of a node count alike."""
     before, after = old.metadata, new.metadata
     return (before.annotations, before.labels, old.spec, old.status, before.uid) == (

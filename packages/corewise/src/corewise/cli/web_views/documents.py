@@ -20,12 +20,13 @@ from corewise.cli.explanation import Explanation
 from corewise.cli.node_explanation import event_record
 from corewise.config.machine_file import machine_document
 from corewise.engine import Cluster
-from corewise.kube.objects import Container, Event
+from corewise.kube.objects import Event
 from corewise.normalization.quota import container_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, RatioError, requested
 from corewise.topology import Host
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 from corewise.vocabulary.qos import QoSRules
+from corewise.workload.pods import Container
 
 PERIOD = Microseconds(100_000)
 """kubelet's period, unless --cpu-cfs-quota-period says otherwise; only the node knows that."""

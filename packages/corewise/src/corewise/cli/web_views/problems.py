@@ -16,7 +16,6 @@ from corewise.cli.node_table import NodeRow
 from corewise.cli.suppression_explanation import Subject
 from corewise.cli.top_pods import PodRow
 from corewise.engine import Cluster
-from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import ReadProblem, placement, pod_facts
 from corewise.kube.cache import Cache
 from corewise.kube.clock import rfc3339
@@ -25,6 +24,7 @@ from corewise.manager.reporting import event_about_koordinator, events_about
 from corewise.manager.snapshot import Snapshot
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import Pod
 
 _REASONS = {each.value: each for each in Reason}
 _ON_ONE_OBJECT = frozenset({Reason.CONFIG_INVALID, Reason.KOORDINATOR_WEBHOOK_PRESENT})
@@ -125,7 +125,7 @@ def of_nodes(rows: Iterable[NodeRow]) -> Iterator[KnownProblem]:
                 yield KnownProblem("Node", row.name, each.reason, each.message)
 
 
-def of_pods(rows: Iterable[PodRow], pods: Mapping[Any, PlacedPod], rules: QoSRules) -> Iterator[KnownProblem]:
+def of_pods(rows: Iterable[PodRow], pods: Mapping[Any, Pod], rules: QoSRules) -> Iterator[KnownProblem]:
     """Yield the problems with labels, annotations and requests of pods."""
     for row in rows:
         pod = pods.get(tuple(row.name.split("/", 1))) if row.problem else None

@@ -28,9 +28,10 @@ from typing import Any, BinaryIO
 import msgspec
 
 from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
-from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
-from corewise.ratios.nodes import BoundPod, ManagedNode
+from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.ratios.nodes import ManagedNode
 from corewise.vocabulary.errors import OperationalError
+from corewise.workload.pods import Pod
 
 LIMIT = 120.0
 """Seconds that a change may take."""
@@ -48,8 +49,8 @@ _KINDS: Mapping[str, Any] = {
     "managed": list[ManagedNode],
     "schedulable": list[SchedulableNode],
     "topologies": list[ReportedTopology],
-    "pods": list[PlacedPod],
-    "bound": list[BoundPod],
+    "pods": list[Pod],
+    "bound": list[Pod],
 }
 
 
@@ -118,7 +119,7 @@ def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
         while True:
             name, piece = pickle.load(source)  # noqa: S301 - the server sent it
             known[name] += msgspec.msgpack.decode(piece, type=_KINDS[name])
-    pods_of: dict[str, list[BoundPod]] = {}
+    pods_of: dict[str, list[Pod]] = {}
     for pod in known["bound"]:
         pods_of.setdefault(pod.spec.node_name, []).append(pod)
     by_name = {

@@ -34,7 +34,6 @@ from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
 from corewise.cli.web_views.trial import tried
 from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects
 from corewise.config.interference.metrics import Preset
-from corewise.engine.objects import PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
@@ -50,6 +49,7 @@ from corewise.scheduler.listing import decide_about
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.names import MANAGER_COMPONENT
+from corewise.workload.pods import Pod
 
 _AGE = "ageSeconds"
 _COMPONENTS = (MANAGER_COMPONENT, "corewise-scheduler", "corewise-agent")
@@ -435,7 +435,7 @@ class WebViews:
             self._of_reports.clear()
         self._on_change()
 
-    def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._data.pod_changed(old, new)
         self._on_change()
 

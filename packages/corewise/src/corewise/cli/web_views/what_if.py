@@ -33,7 +33,7 @@ from corewise.cli.config_file import KEYS, Contents, KeyText
 from corewise.cli.config_nodes import ComparedNodes
 from corewise.config.configuration import RatioField
 from corewise.engine import Allocation
-from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology, SchedulableNode
 from corewise.kube.objects import ConfigMap
 from corewise.planner.inputs import PlanInput, plan_from_objects
 from corewise.planner.planner import compare, plan
@@ -41,7 +41,7 @@ from corewise.planner.records import Planned, record_of
 from corewise.quantities import Ratio, RatioError
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext, read_configuration
 from corewise.ratios.decision import assess
-from corewise.ratios.nodes import BoundPod, ManagedNode, view_of
+from corewise.ratios.nodes import ManagedNode, view_of
 from corewise.scheduler.plugins import load_plugins
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
@@ -52,6 +52,7 @@ from corewise.vocabulary.names import (
 )
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.selectors import label_key_fault, label_value_fault
+from corewise.workload.pods import Pod
 
 N = TypeVar("N", ManagedNode, SchedulableNode)
 
@@ -82,8 +83,8 @@ class LiveObjects:
     managed: Mapping[str, ManagedNode]
     schedulable: Mapping[str, SchedulableNode]
     topologies: Mapping[str, ReportedTopology]
-    pods: tuple[PlacedPod, ...]
-    pods_of: Mapping[str, Iterable[BoundPod]]
+    pods: tuple[Pod, ...]
+    pods_of: Mapping[str, Iterable[Pod]]
     config: Mapping[str, str]
     context: ClusterContext
     namespace: str

@@ -1,0 +1,1 @@
+"""One Pod and what it requests, as manager, scheduler, agent and web read it."""

@@ -1,0 +1,182 @@
+"""The Pod of the API that every program reads, with only the fields that are used.
+
+A manager and a scheduler cache all pods of a cluster, so what pods of one template state alike is kept once:
+containers, tolerations, affinity, and the whole status, from which the time of binding is taken out first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from corewise.kube.objects import (
+    EMPTY,
+    NO_META,
+    NO_RESOURCES,
+    ObjectMeta,
+    ResourceRequirements,
+    Struct,
+    keep_annotations,
+    shared_map,
+    shared_struct,
+    shared_structs,
+    shared_text,
+)
+from corewise.kube.resources import PODS, Resource
+from corewise.vocabulary.names import POD_ANNOTATIONS
+
+T = TypeVar("T")
+if TYPE_CHECKING:
+    Slice = tuple[T, ...]
+    Map = Mapping[str, str]
+else:  # Go marshals an empty slice or map as null; PodSpec and PodStatus replace it
+    Slice = tuple[T, ...] | None
+    Map = Mapping[str, str] | None
+
+
+class Container(Struct, frozen=True):
+    """core/v1 Container; ``restart_policy`` is "Always" for a sidecar among the init containers."""
+
+    name: str
+    resources: ResourceRequirements = NO_RESOURCES
+    restart_policy: str = ""
+
+
+class PodToleration(Struct, frozen=True):
+    """core/v1 Toleration."""
+
+    key: str | None = ""
+    operator: str | None = ""
+    value: str | None = ""
+    effect: str | None = ""
+
+
+class SelectorRequirement(Struct, frozen=True):
+    """core/v1 NodeSelectorRequirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = ()
+
+
+class SelectorTerm(Struct, frozen=True):
+    """core/v1 NodeSelectorTerm."""
+
+    match_expressions: tuple[SelectorRequirement, ...] | None = ()
+    match_fields: tuple[SelectorRequirement, ...] | None = ()
+
+
+class NodeSelector(Struct, frozen=True):
+    """core/v1 NodeSelector."""
+
+    node_selector_terms: tuple[SelectorTerm, ...] | None = ()
+
+
+class PreferredTerm(Struct, frozen=True):
+    """core/v1 PreferredSchedulingTerm."""
+
+    weight: int = 0
+    preference: SelectorTerm = SelectorTerm()
+
+
+class NodeAffinity(Struct, frozen=True):
+    """core/v1 NodeAffinity."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[PreferredTerm, ...] | None = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Struct, frozen=True):
+    """core/v1 Affinity, the part about nodes."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class SchedulingGate(Struct, frozen=True):
+    """core/v1 PodSchedulingGate: what has to happen before the pod may be scheduled."""
+
+    name: str = ""
+
+
+class PodSpec(Struct, frozen=True):
+    """core/v1 PodSpec: what the pod requests, and where it may go."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    scheduling_gates: Slice[SchedulingGate] = ()
+    containers: Slice[Container] = ()
+    init_containers: Slice[Container] = ()
+    overhead: Map = EMPTY
+    resources: ResourceRequirements = NO_RESOURCES
+    node_selector: Map = EMPTY
+    affinity: Affinity | None = None
+    tolerations: Slice[PodToleration] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("node_name", "scheduler_name"):
+            force_setattr(self, name, shared_text(getattr(self, name)))
+        for name in ("containers", "init_containers", "tolerations"):
+            force_setattr(self, name, shared_structs(getattr(self, name) or ()))
+        for name in ("node_selector", "overhead"):
+            force_setattr(self, name, shared_map(getattr(self, name)))
+        if self.affinity is not None:
+            force_setattr(self, "affinity", shared_struct(self.affinity))
+
+
+class GrantedContainer(Struct, frozen=True):
+    """core/v1 ContainerStatus: what kubelet has granted, which lags behind while a resize is under way."""
+
+    name: str
+    allocated_resources: Map = EMPTY
+
+
+class PodCondition(Struct, frozen=True):
+    """core/v1 PodCondition."""
+
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = ""
+
+
+class PodStatus(Struct, frozen=True):
+    """core/v1 PodStatus. Of a decoded Pod ``conditions`` are empty: see its ``scheduled_at``."""
+
+    phase: str = "Pending"
+    qos_class: str = ""
+    container_statuses: Slice[GrantedContainer] = ()
+    init_container_statuses: Slice[GrantedContainer] = ()
+    conditions: Slice[PodCondition] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("phase", "qos_class"):
+            force_setattr(self, name, shared_text(getattr(self, name)))
+        for name in ("container_statuses", "init_container_statuses", "conditions"):
+            force_setattr(self, name, getattr(self, name) or ())
+
+
+class Pod(Struct, frozen=True):
+    """core/v1 Pod. ``scheduled_at``: the time it was given its node, "" where its conditions do not say."""
+
+    metadata: ObjectMeta = NO_META
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+    scheduled_at: str = ""
+
+    def __post_init__(self) -> None:
+        keep_annotations(self.metadata, POD_ANNOTATIONS)
+        for each in self.status.conditions:
+            if each.type == "PodScheduled" and each.status == "True":
+                force_setattr(self, "scheduled_at", shared_text(each.last_transition_time or ""))
+        force_setattr(self.status, "conditions", ())
+        force_setattr(self, "status", shared_struct(self.status))
+
+
+WORKLOAD_PODS: Resource[Pod] = PODS.typed(Pod)
