@@ -15,15 +15,16 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_loop import OfflineLoop
 from corewise.agent.offline_settings import KEYS
 from corewise.agent.quotas import targets_of
+from corewise.amplification.amounts import CPU
 from corewise.kernel.cgroups.resources import read_usage
 from corewise.kernel.errors import KernelError
 from corewise.prometheus.exposition import Exposition
-from corewise.quantities import requested
 from corewise.suppression.eviction import Shortage
 from corewise.suppression.quotas import Task
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import CONFIG_VALID, ExportedMetric
 from corewise.vocabulary.offline_report import OfferState
+from corewise.workload.requests import container_requests
 
 Labelled = dict[tuple[str, ...], float]
 
@@ -53,7 +54,9 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
             exposition.set(metric, found.writer.totals[name])
         for pod in certain:
             divides = local.divides(pod)
-            stated = {each.name: each.resources.requests.get("cpu") for each in pod.spec.all_containers}
+            stated = {
+                each.name: container_requests(each, (CPU,)).get(CPU) for each in pod.spec.all_containers
+            }
             # A container whose cgroup cannot be read has just ended.
             with suppress(KernelError, ValueError):
                 for target in targets_of(pod, pod.spec, found.names):
@@ -64,7 +67,7 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
                         # A request is in normalized CPUs whether there is a limit to divide or not.
                         ratios[labels] = ratio if divides or (held and held.quota is not None) else 1.0
                         if (request := stated.get(target.container)) is not None:
-                            requests[labels] = requested("cpu", request).milli / _MILLI
+                            requests[labels] = request.milli / _MILLI
     exposition.replace(metrics.CONTAINER_CPU_SECONDS, times)
     exposition.replace(metrics.CONTAINER_CPU_REQUEST, requests)
     exposition.replace(metrics.CONTAINER_RATIO, ratios)

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from corewise.amplification import ContainerDemand, PodDemand, pod_request
+from corewise.amplification import pod_request
 from corewise.amplification.amounts import CPU
-from corewise.kube.objects import EMPTY, NO_META, NO_RESOURCES, ObjectMeta, ResourceRequirements, Struct
+from corewise.kube.objects import EMPTY, NO_META, ObjectMeta, Struct
 from corewise.kube.resources import NODES, PODS, Resource
-from corewise.quantities import Quantity, offered_amounts
+from corewise.quantities import Quantity
 from corewise.vocabulary.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
 from corewise.vocabulary.reasons import Reason
-from corewise.workload.pods import Container
+from corewise.workload.pods import Container, GrantedContainer, Pod, PodSpec, PodStatus
+from corewise.workload.requests import pod_demand
 
 _STATIC_UID = re.compile(r"[0-9a-f]{32}")
 _STATIC_SOURCES = frozenset({"file", "http"})
@@ -62,28 +63,21 @@ class ContainerState(Struct, frozen=True):
 NOT_RUNNING = ContainerState()
 
 
-class ContainerStatus(Struct, frozen=True):
-    """core/v1 ContainerStatus: which container of the runtime it is, and what kubelet has granted it."""
+class ContainerStatus(GrantedContainer, frozen=True):
+    """core/v1 ContainerStatus: which container of the runtime it is, and since when it runs."""
 
-    name: str
     container_id: str = msgspec.field(name="containerID", default="")
     state: ContainerState = NOT_RUNNING
-    allocated_resources: Mapping[str, str] = EMPTY
 
     @property
     def runs(self) -> bool:
         return bool(self.container_id) and self.state.running is not None
 
 
-class QuotaPodSpec(Struct, frozen=True):
+class QuotaPodSpec(PodSpec, frozen=True):
     """core/v1 PodSpec: everything that a limit follows from."""
 
-    node_name: str = ""
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
     ephemeral_containers: tuple[Container, ...] = ()
-    overhead: Mapping[str, str] = EMPTY
-    resources: ResourceRequirements = NO_RESOURCES
     priority: int = 0
     priority_class_name: str = ""
 
@@ -94,14 +88,11 @@ class QuotaPodSpec(Struct, frozen=True):
         yield from self.ephemeral_containers
 
 
-class QuotaPodStatus(Struct, frozen=True):
+class QuotaPodStatus(PodStatus, frozen=True):
     """core/v1 PodStatus. ``resize`` is what conditions have said since Kubernetes 1.33."""
 
-    phase: str = "Pending"
-    qos_class: str = ""
     resize: str = ""
     observed_generation: int = 0
-    conditions: tuple[TimedCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -112,12 +103,16 @@ class QuotaPodStatus(Struct, frozen=True):
         yield from self.init_container_statuses
         yield from self.ephemeral_container_statuses
 
+    def kept(self) -> QuotaPodStatus:
+        """Return the whole status: conditions say how far a resize has come."""
+        return self
+
 
 _WAITING = frozenset({"Proposed", "Deferred", "Infeasible"})
 
 
-class QuotaPod(Struct, frozen=True):
-    """core/v1 Pod."""
+class QuotaPod(Pod, frozen=True):
+    """core/v1 Pod with the states of its containers, which are its own: a node has few pods."""
 
     metadata: PodMeta = PodMeta()
     spec: QuotaPodSpec = QuotaPodSpec()
@@ -165,8 +160,7 @@ class QuotaPod(Struct, frozen=True):
     @property
     def bound_at(self) -> str:
         """The time it was bound, else created; in UTC, so that texts compare as times do."""
-        bound = (each for each in self.status.conditions if each.type == "PodScheduled" and each.since)
-        return next((each.since or "" for each in bound), self.metadata.creation_timestamp or "")
+        return self.scheduled_at or self.metadata.creation_timestamp or ""
 
     @property
     def cpu_request(self) -> int | None:
@@ -175,15 +169,7 @@ class QuotaPod(Struct, frozen=True):
 
     def request(self, resource: str) -> Quantity:
         """Return the pod's request for a resource, as scheduler and kubelet count it."""
-        spec, status = self.spec, self.status
-        demand = PodDemand(
-            name=self.name,
-            containers=_demands(spec.containers, status.container_statuses, resource),
-            init_containers=_demands(spec.init_containers, status.init_container_statuses, resource),
-            requests=_only(spec.resources.requests, resource),
-            overhead=_only(spec.overhead, resource),
-        )
-        return pod_request(demand, resource)
+        return pod_request(pod_demand(self, (resource,)), resource)
 
     @property
     def awaits_resize(self) -> bool:
@@ -209,28 +195,6 @@ class QuotaPod(Struct, frozen=True):
             and (mine.uid, mine.generation, mine.labels) == (others.uid, others.generation, others.labels)
             and (mine.annotations, mine.owner_references) == (others.annotations, others.owner_references)
         )
-
-
-def _demands(
-    containers: tuple[Container, ...], statuses: tuple[ContainerStatus, ...], resource: str
-) -> tuple[ContainerDemand, ...]:
-    granted = {each.name: _only(each.allocated_resources, resource) for each in statuses}
-    return tuple(
-        ContainerDemand(
-            requests={
-                **_only(each.resources.limits, resource),
-                **_only(each.resources.requests, resource),
-            },
-            allocated=granted.get(each.name, {}),
-            restarts_always=each.restart_policy == "Always",
-        )
-        for each in containers
-    )
-
-
-def _only(amounts: Mapping[str, str], resource: str) -> dict[str, Quantity]:
-    """Return one resource of a ResourceList; the API server accepts no amount that cannot be read."""
-    return offered_amounts({resource: amounts[resource]} if resource in amounts else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaPod, QuotaPodSpec
 from corewise.agent.quotas import Target, spec_in_force, targets_of
 from corewise.agent.sampler import PinnedPod
+from corewise.amplification.amounts import CPU
 from corewise.colocation.offline import mark_of
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
@@ -31,6 +32,7 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
 from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import Container
+from corewise.workload.requests import container_requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,6 @@ def _owned(pod: QuotaPod, manager: CPUManager, rules: QoSRules) -> int:
     if stated and not rules.claim_problem(meta.labels, meta.namespace, stated, pod.cpu_request):
         return len(stated) * 1000
     if pod.uid in manager.pinned or rules.class_of(meta.labels, meta.namespace) in OWNERS_OF_CPUS:
-        texts = (each.resources.requests.get("cpu") for each in pod.spec.containers)
-        return sum(requested("cpu", text).milli for text in texts if text)
+        requests = (container_requests(each, (CPU,)) for each in pod.spec.containers)
+        return sum(each[CPU].milli for each in requests if each)
     return 0

@@ -25,7 +25,6 @@ import msgspec
 
 from corewise.amplification import (
     MAXIMUM,
-    ContainerDemand,
     NodeAmounts,
     PodDemand,
     is_cpuset_by_class,
@@ -61,7 +60,6 @@ from corewise.quantities import (
     largest,
     offered,
     offered_amounts,
-    requested_amounts,
 )
 from corewise.topology import CPUSet, CPUSetError, Topology
 from corewise.vocabulary.cpu_annotations import (
@@ -98,7 +96,8 @@ from corewise.vocabulary.owned_cpus import read_owned_cpus, whole_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.text_cache import MIB, remembered, text_bytes
-from corewise.workload.pods import Container, GrantedContainer, Pod, SelectorRequirement, SelectorTerm
+from corewise.workload.pods import Pod, SelectorRequirement, SelectorTerm
+from corewise.workload.requests import pod_demand
 
 _MILLI = 1000
 _REMEMBERED = 4096
@@ -368,7 +367,7 @@ def _stated(pod: Pod) -> _StatedByPod:
     key = _ENCODER.encode(stated)
     known = _read_before.get(key)
     if known is None:
-        demand = _demand(pod)
+        demand = pod_demand(pod)
         owned = bounded(CPU, owned_milli(demand, static_cpu_manager=True))
         counted = _Counted(_requests(demand), owned, is_cpuset_by_class(demand))
         if len(_read_before) >= _REMEMBERED:
@@ -389,7 +388,7 @@ def placement(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, Rea
         number: {name: amount_of(name, quantity) for name, quantity in amounts.items()}
         for number, amounts in status.zones.items()
     }
-    request = pod_request(_demand(pod), CPU).milli if status.cpus else 0
+    request = pod_request(pod_demand(pod), CPU).milli if status.cpus else 0
     doubted = rules.claim_problem(pod.metadata.labels, _namespace(pod), status.cpus, request)
     if doubted:
         where = Placement(pod.spec.node_name, zones=zones, since=scheduled_at(pod))
@@ -430,53 +429,6 @@ def _requests(demand: PodDemand) -> dict[str, int]:
     names = dict.fromkeys(name for each in lists for name in each)
     amounts = {name: amount_of(name, pod_request(demand, name)) for name in names}
     return {name: amount for name, amount in amounts.items() if amount > 0 and name != OWNED_CPUS_RESOURCE}
-
-
-def _demand(pod: Pod) -> PodDemand:
-    spec, status = pod.spec, pod.status
-    return PodDemand(
-        name=key_of(pod),
-        containers=_containers(spec.containers, status.container_statuses),
-        init_containers=_containers(spec.init_containers, status.init_container_statuses),
-        requests=requested_amounts(spec.resources.requests),
-        overhead=requested_amounts(spec.overhead),
-        labels=pod.metadata.labels,
-        qos_class=status.qos_class or ("Guaranteed" if _is_guaranteed(pod) else ""),
-        phase=status.phase,
-    )
-
-
-def _containers(
-    containers: tuple[Container, ...], statuses: tuple[GrantedContainer, ...]
-) -> tuple[ContainerDemand, ...]:
-    granted = {each.name: requested_amounts(each.allocated_resources) for each in statuses}
-    return tuple(
-        ContainerDemand(
-            requests=_effective(each),
-            allocated=granted.get(each.name, {}),
-            restarts_always=each.restart_policy == "Always",
-        )
-        for each in containers
-    )
-
-
-def _effective(container: Container) -> dict[str, Quantity]:
-    """Return a container's requests; where it states a limit alone, that is its request."""
-    return {
-        **requested_amounts(container.resources.limits),
-        **requested_amounts(container.resources.requests),
-    }
-
-
-def _is_guaranteed(pod: Pod) -> bool:
-    """Say whether all containers have limits equal to their requests, for pods without a status."""
-
-    def is_fixed(container: Container) -> bool:
-        limits, requests = requested_amounts(container.resources.limits), _effective(container)
-        return all(name in limits and limits[name] == requests.get(name) for name in (CPU, MEMORY))
-
-    everything = (*pod.spec.containers, *pod.spec.init_containers)
-    return bool(everything) and all(map(is_fixed, everything))
 
 
 def _too_large(requests: Mapping[str, int]) -> SpecProblem | None:

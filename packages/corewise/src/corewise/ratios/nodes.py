@@ -30,7 +30,7 @@ from corewise.amplification.annotations import read_node
 from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
 from corewise.kube.objects import EMPTY, NO_META, NodeSpec, ObjectMeta, Struct, shared_map
 from corewise.kube.resources import NODES, Resource
-from corewise.quantities import ONE, Quantity, offered_amounts, requested
+from corewise.quantities import ONE, Quantity, offered_amounts
 from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
@@ -43,7 +43,8 @@ from corewise.vocabulary.names import (
 from corewise.vocabulary.owned_cpus import CPUOwner, read_owned_cpus, whole_cpus
 from corewise.vocabulary.qos import ANY_NAMESPACE
 from corewise.vocabulary.text_cache import MIB, remembered, text_bytes
-from corewise.workload.pods import Container, GrantedContainer, Pod
+from corewise.workload.pods import Pod
+from corewise.workload.requests import pod_demand
 
 
 class NodeSystemInfo(Struct, frozen=True):
@@ -187,11 +188,6 @@ def quantities(texts: Mapping[str, str]) -> ResourceList:
     return offered_amounts({resource: texts[resource] for resource in AMPLIFIABLE if resource in texts})
 
 
-def _stated(texts: Mapping[str, str]) -> ResourceList:
-    """Return cpu and memory that a pod states; an amount that cannot be read counts as the largest."""
-    return {resource: requested(resource, texts[resource]) for resource in AMPLIFIABLE if resource in texts}
-
-
 def demand_of_node(
     pods: Iterable[Pod],
     topology_annotations: Annotations | None,
@@ -223,30 +219,10 @@ def _not_bound(owner: CPUOwner) -> PodDemand:
 
 
 def demand_of(pod: Pod) -> PodDemand:
-    """Return the demand of one pod."""
-    granted = {each.name: each for each in pod.status.container_statuses}
-    granted_init = {each.name: each for each in pod.status.init_container_statuses}
-    demand = PodDemand(
-        name=f"{pod.metadata.namespace}/{pod.metadata.name}",
-        containers=tuple(_container(each, granted) for each in pod.spec.containers),
-        init_containers=tuple(_container(each, granted_init) for each in pod.spec.init_containers),
-        requests=_stated(pod.spec.resources.requests),
-        overhead=_stated(pod.spec.overhead),
-        labels=pod.metadata.labels,
-        qos_class=pod.status.qos_class,
-        phase=pod.status.phase,
-    )
+    """Return the demand of one pod, with the CPUs that it claims."""
+    demand = pod_demand(pod, AMPLIFIABLE)
     claimed = _exclusive_cpus(pod, demand)
     return replace(demand, exclusive_cpus=claimed) if claimed else demand
-
-
-def _container(container: Container, granted: Mapping[str, GrantedContainer]) -> ContainerDemand:
-    status = granted.get(container.name)
-    return ContainerDemand(
-        requests=_stated(container.resources.requests),
-        allocated=_stated(status.allocated_resources) if status else {},
-        restarts_always=container.restart_policy == "Always",
-    )
 
 
 def _exclusive_cpus(pod: Pod, demand: PodDemand) -> frozenset[int]:

@@ -137,6 +137,9 @@ class GrantedContainer(Struct, frozen=True):
     name: str
     allocated_resources: Map = EMPTY
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "allocated_resources", shared_map(self.allocated_resources))
+
 
 class PodCondition(Struct, frozen=True):
     """core/v1 PodCondition."""
@@ -161,6 +164,11 @@ class PodStatus(Struct, frozen=True):
         for name in ("container_statuses", "init_container_statuses", "conditions"):
             force_setattr(self, name, getattr(self, name) or ())
 
+    def kept(self) -> PodStatus:
+        """Return the status to keep: without conditions it is that of many pods, and kept once."""
+        force_setattr(self, "conditions", ())
+        return shared_struct(self)
+
 
 class Pod(Struct, frozen=True):
     """core/v1 Pod. ``scheduled_at``: the time it was given its node, "" where its conditions do not say."""
@@ -175,8 +183,7 @@ class Pod(Struct, frozen=True):
         for each in self.status.conditions:
             if each.type == "PodScheduled" and each.status == "True":
                 force_setattr(self, "scheduled_at", shared_text(each.last_transition_time or ""))
-        force_setattr(self.status, "conditions", ())
-        force_setattr(self, "status", shared_struct(self.status))
+        force_setattr(self, "status", self.status.kept())
 
 
 WORKLOAD_PODS: Resource[Pod] = PODS.typed(Pod)
