@@ -32,7 +32,6 @@ from corewise.kube.clock import SYSTEM_CLOCK, rfc3339
 from corewise.kube.config import load_config
 from corewise.kube.errors import KubeError
 from corewise.kube.resources import CONFIG_MAPS, PODS
-from corewise.ratios.nodes import MANAGED_NODES, ManagedNode
 from corewise.scheduler.installation import Pods
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
@@ -42,6 +41,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
 )
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import Pod
 from corewise_lab import control_plane
 from corewise_lab.control_plane import MANAGER, SCHEDULER, Child, ClusterError, Folder, LocalProgram
@@ -174,7 +174,7 @@ class Rig:
     shapes: list[RigPod]
     say: Callable[[str], None]
     writers: int
-    cache: Cache[ManagedNode]
+    cache: Cache[Node]
     names: list[str]
     programs: list[RunningProgram] = field(default_factory=list)
     extender: ExtenderCalls | None = None
@@ -266,7 +266,7 @@ class Rig:
                 "annotations": {AMPLIFICATION_ORIGINAL: f'{{"cpu":1.{self.draw.randint(1, 20):02}}}'}
             }
         }
-        await self.client.patch(MANAGED_NODES, self.draw.choice(self.names), body)
+        await self.client.patch(WORKLOAD_NODES, self.draw.choice(self.names), body)
 
     def of(self, kind: str) -> list[RunningProgram]:
         """Return the replicas of a program."""
@@ -463,7 +463,7 @@ async def rig(
         await control_plane.install(client, control_plane.shipped_manifests())
         await control_plane.ensure_namespace(client, CONFIG_NAMESPACE)
         await client.create(CONFIG_MAPS, {"metadata": {"name": CONFIG_NAME}, "data": {}}, CONFIG_NAMESPACE)
-        cache = Cache(client, MANAGED_NODES)
+        cache = Cache(client, WORKLOAD_NODES)
         await stack.enter_async_context(control_plane.running(cache.run))
         await cache.synced.wait()
         made = Rig(
@@ -528,7 +528,7 @@ def sampled(nodes: int) -> int:
     return min(nodes, max(100, nodes * share // 100))
 
 
-def is_amplified(node: ManagedNode) -> bool:
+def is_amplified(node: Node) -> bool:
     """Whether the status of a node shows the ratio of its annotation."""
     stated = read_node(node.metadata.annotations)
     return AMPLIFICATION_RATIO in node.metadata.annotations and stated.recorded_ratio(

@@ -27,9 +27,10 @@ from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
 from corewise.manager.node_status_webhook import stored_times
 from corewise.normalization.calibration import decoded as calibrations
-from corewise.ratios.nodes import ManagedNode, view_of
+from corewise.ratios.nodes import view_of
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CPU_BASIC_INFO, MACHINE_RAW_CAPACITY, RAW_CAPACITY
+from corewise.workload.nodes import Node
 from corewise_lab.dump import load_dump
 from corewise_lab.plan import InputError
 from corewise_lab.plan_inputs import plan_from_dump
@@ -119,7 +120,7 @@ def _heartbeat(member: str) -> Callable[[bytes], Any]:
 
 
 def _reported_capacity(text: bytes) -> Any:
-    node = msgspec.convert({"metadata": {"name": "n"}}, ManagedNode)
+    node = msgspec.convert({"metadata": {"name": "n"}}, Node)
     annotations = {MACHINE_RAW_CAPACITY: text.decode(errors="replace")}
     return view_of(node, annotations, tuple).machine
 

@@ -14,11 +14,11 @@ import msgspec
 
 from corewise.cli.config_file import configuration_of
 from corewise.engine import Allocation
-from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology
 from corewise.planner.inputs import PlanInput, PlannedNode, arrangement
 from corewise.planner.planner import plan
-from corewise.ratios.nodes import ManagedNode
 from corewise.vocabulary.names import AMPLIFICATION_KEY
+from corewise.workload.nodes import Node
 from tools.bench import engine
 from tools.bench.shares import Function, shares
 from tools.bench.table import Row
@@ -72,8 +72,7 @@ def _node(index: int) -> PlannedNode:
         "status": {"capacity": amounts, "allocatable": amounts},
     }
     return PlannedNode(
-        managed=msgspec.convert(node, ManagedNode),
-        schedulable=msgspec.convert(node, SchedulableNode),
+        node=msgspec.convert(node, Node),
         topology=ReportedTopology(),
         assumed=arrangement(cpus, 2, 2, 2),
     )

@@ -17,14 +17,14 @@ from corewise.amplification.annotations import read_node
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.decoding import WatchEvent
-from corewise.kube.objects import Node
-from corewise.kube.resources import CONFIG_MAPS, NODE_RESOURCE_TOPOLOGIES, NODES
+from corewise.kube.resources import CONFIG_MAPS, NODE_RESOURCE_TOPOLOGIES
 from corewise.vocabulary.names import (
     CONFIG_NAME,
     CONFIG_NAMESPACE,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
 )
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from tools.bench import fleet, processes
 from tools.bench.table import Row
 
@@ -70,7 +70,7 @@ async def populate(client: Client, count: int) -> None:
 
     async def one(index: int) -> None:
         async with gate:
-            await client.create(NODES, fleet.node(index))
+            await client.create(WORKLOAD_NODES, fleet.node(index))
             await client.create(NODE_RESOURCE_TOPOLOGIES, fleet.topology(index))
 
     await asyncio.gather(*(one(index) for index in range(count)))
@@ -84,13 +84,13 @@ async def set_ratio(client: Client, ratio: str) -> None:
 
 async def until_all(client: Client, count: int, ratio: str) -> tuple[float, float]:
     """Watch until every node has the annotation, and until every status is amplified by it; both moments."""
-    listing = await client.list(NODES)
+    listing = await client.list(WORKLOAD_NODES)
     annotated = {node.metadata.name for node in listing.items if _annotated(node, ratio)}
     amplified = {node.metadata.name for node in listing.items if _amplified(node, ratio)}
     moments = [time.monotonic()] * 2
     async with asyncio.timeout(_DEADLINE):
         version = listing.resource_version
-        async for event in client.watch(NODES, version, timeout_seconds=int(_DEADLINE)):
+        async for event in client.watch(WORKLOAD_NODES, version, timeout_seconds=int(_DEADLINE)):
             if isinstance(event, WatchEvent):
                 name = event.object.metadata.name
                 _note(annotated, name, moments, 0, count, holds=_annotated(event.object, ratio))
@@ -130,7 +130,7 @@ async def _bare_patches(client: Client, count: int, value: str) -> float:
     async def one(index: int) -> None:
         async with gate:
             body = {"metadata": {"annotations": {"bench.corewise.io/bare": value}}}
-            await client.patch(NODES, fleet.node_name(index), body, subresource="status")
+            await client.patch(WORKLOAD_NODES, fleet.node_name(index), body, subresource="status")
 
     begin = time.monotonic()
     await asyncio.gather(*(one(index) for index in range(count)))

@@ -28,12 +28,12 @@ from typing import Any
 import msgspec
 
 from corewise.engine import Constraints, NodeRequirement, PodFacts
-from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology
 from corewise.kube.objects import PartialObject
 from corewise.planner.inputs import PlanInput, PlannedNode, arrangement, plan_from_objects
-from corewise.ratios.nodes import ManagedNode
 from corewise.scheduler.policy import published_rules
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 from corewise_lab.dump import HOW_TO, objects_of, read_items
 from corewise_lab.machines import Machine
@@ -55,17 +55,15 @@ def plan_from_dump(path: Path) -> PlanInput:
     """
     items = read_items(path)
     topologies = objects_of(path, items, "NodeResourceTopology", ReportedTopology, strict=False)
-    managed = objects_of(path, items, "Node", ManagedNode, strict=False)
-    schedulable = objects_of(path, items, "Node", SchedulableNode, strict=False)
-    if not schedulable:
+    nodes = objects_of(path, items, "Node", Node, strict=False).values()
+    if not nodes:
         raise InputError(f"{path}: no nodes in it; {HOW_TO}")
     pods = objects_of(path, items, "Pod", Pod, strict=False).values()
-    pairs = ((managed[index], node) for index, node in schedulable.items())
     kinds = ("MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration")
     installed = [objects_of(path, items, kind, PartialObject, strict=False).values() for kind in kinds]
     rules = published_rules(chain.from_iterable(installed))
     return plan_from_objects(
-        f"dump {path.name}", pairs, topologies.values(), pods, _config(items), rules=rules
+        f"dump {path.name}", nodes, topologies.values(), pods, _config(items), rules=rules
     )
 
 
@@ -114,8 +112,7 @@ def _node(machine: Machine, gpus: int, model: str) -> PlannedNode:
     }
     facts = {CPU_BASIC_INFO: json.dumps(machine.cpu_facts())}
     return PlannedNode(
-        managed=msgspec.convert(node, ManagedNode),
-        schedulable=msgspec.convert(node, SchedulableNode),
+        node=msgspec.convert(node, Node),
         topology=msgspec.convert(
             {"metadata": {"name": machine.name, "annotations": facts}}, ReportedTopology
         ),

@@ -29,12 +29,12 @@ import pytest
 
 from corewise.engine import Cluster, NodeFacts, Unschedulable, place
 from corewise.engine.assembly import kube_scheduler
-from corewise.engine.objects import SchedulableNode
 from corewise.engine.reading import placement as stated_placement
 from corewise.engine.reading import pod_facts, read_node_facts
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.resources import NODES
 from corewise.vocabulary.names import BATCH_CPU
+from corewise.workload.nodes import Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 from corewise_lab.control_plane import running
 from corewise_lab.local_scheduler import LocalScheduler
@@ -120,7 +120,7 @@ def simulated(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Pod]) -> Cluste
 
 
 def node_facts(node: Mapping[str, Any]) -> NodeFacts:
-    return read_node_facts(msgspec.convert(node, SchedulableNode), None).facts
+    return read_node_facts(msgspec.convert(node, Node), None).facts
 
 
 def fits(cluster: Cluster, pod: Pod) -> bool:

@@ -23,15 +23,15 @@ import pytest
 
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine.amplified_cpu import Allocation
-from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology
 from corewise.planner.inputs import PlanInput, PlannedNode, arrangement
 from corewise.planner.planner import PlanOutcome, compare, configured, plan
 from corewise.ratios.cluster import ClusterConfiguration
-from corewise.ratios.nodes import ManagedNode
 from corewise.scheduler.policy import policy_binding
 from corewise.vocabulary.names import CPU_BASIC_INFO
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import Node
 from corewise_lab.plan import InputError
 from corewise_lab.plan_inputs import plan_from_dump, plan_from_openb
 from node_records import recorded
@@ -283,8 +283,7 @@ def described(number: int, **changes: Any) -> PlannedNode:
         **changes.get("topology", {}),
     }
     return PlannedNode(
-        msgspec.convert(given, ManagedNode),
-        msgspec.convert(given, SchedulableNode),
+        msgspec.convert(given, Node),
         msgspec.convert(topology, ReportedTopology),
         arrangement(8, changes.get("threads", 2), 1, 1),
     )

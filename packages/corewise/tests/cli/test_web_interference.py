@@ -15,7 +15,6 @@ from aiohttp import web
 from corewise.cli.web_views.history import EVERY, KEPT, OfflineHistory, PastHours
 from corewise.cli.web_views.interference import InterferenceViews
 from corewise.config.interference.metrics import METRICS, Metric, Preset
-from corewise.engine.objects import SCHEDULABLE_NODES, SchedulableNode
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -23,6 +22,7 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.objects import ObjectMeta
 from corewise.prometheus.client import PrometheusClient
 from corewise.vocabulary import metrics
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from prometheus.fake_prometheus import fake_prometheus, said
 
 GB = 10**9
@@ -45,8 +45,8 @@ def answer(query: str) -> web.StreamResponse | list[tuple[Mapping[str, str], flo
 def test_a_node_is_beside_the_nodes_that_have_a_value_and_what_fails_is_said() -> None:
     async def look() -> tuple[dict[str, Any], ...]:
         async with fake_prometheus(answer) as fake, PrometheusClient(fake.url) as client:
-            nodes = Cache(Client(ClusterConfig(server="http://127.0.0.1:1")), SCHEDULABLE_NODES)
-            nodes.items = {name: SchedulableNode(metadata=ObjectMeta(name=name)) for name in BANDWIDTHS}
+            nodes = Cache(Client(ClusterConfig(server="http://127.0.0.1:1")), WORKLOAD_NODES)
+            nodes.items = {name: Node(metadata=ObjectMeta(name=name)) for name in BANDWIDTHS}
             views = InterferenceViews(client, Preset.COREWISE, nodes)
             asked = asyncio.Event()
             before = views.record("n1")

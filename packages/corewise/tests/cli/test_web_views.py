@@ -45,13 +45,13 @@ from corewise.kube.resources import (
 )
 from corewise.planner.inputs import arrangement
 from corewise.ratios.cluster import ClusterContext
-from corewise.ratios.nodes import ManagedNode
 from corewise.scheduler.policy import policy_binding
 from corewise.vocabulary import names
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
 from corewise.vocabulary.offline_report import OfferState
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import Node
 from corewise_lab.control_plane import account_identity, acting_as, apply
 from manager.world import CRD, FAST, SLOW, normalization
 from node_records import recorded
@@ -480,7 +480,7 @@ async def test_a_change_that_takes_too_long_or_whose_process_is_killed_leaves_no
         return started[-1]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
-    live = LiveObjects({}, {}, {}, (), {}, {}, ClusterContext(NOTHING_CONFIGURED), "here")
+    live = LiveObjects({}, {}, (), {}, {}, ClusterContext(NOTHING_CONFIGURED), "here")
     with pytest.raises(ChangeNotTried, match="takes longer than 0 s"):
         await tried_apart({}, live, limit=0.05)
     told.clear()
@@ -512,8 +512,8 @@ async def test_a_change_that_takes_too_long_or_whose_process_is_killed_leaves_no
     ],
 )
 def test_what_is_no_change_is_refused_in_words(change: dict[str, Any], said: str) -> None:
-    fast = ManagedNode(metadata=ObjectMeta(name="fast"))
-    live = LiveObjects({"fast": fast}, {}, {}, (), {}, {}, ClusterContext(NOTHING_CONFIGURED), "here")
+    fast = Node(metadata=ObjectMeta(name="fast"))
+    live = LiveObjects({"fast": fast}, {}, (), {}, {}, ClusterContext(NOTHING_CONFIGURED), "here")
     with pytest.raises(ChangeRefused) as refused:
         try_change(change, live)
     assert said in str(refused.value)

@@ -18,7 +18,7 @@ from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SystemClock
 from corewise.kube.config import ClusterConfig
-from corewise.ratios.nodes import ManagedNode
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 
 
@@ -71,7 +71,7 @@ class HandmadeData(TopData):
 
     def put(self, *nodes: Mapping[str, Any]) -> None:
         for each in nodes:
-            self.snapshot.nodes._put(each["metadata"]["name"], msgspec.convert(each, ManagedNode))
+            self.snapshot.nodes._put(each["metadata"]["name"], msgspec.convert(each, Node))
 
     def put_pods(self, *pods: Mapping[str, Any]) -> None:
         for each in pods:
@@ -81,10 +81,10 @@ class HandmadeData(TopData):
                 self.snapshot.pods._put(key, msgspec.convert(each, Pod))
 
     def remove(self, name: str) -> None:
-        self.snapshot.nodes._remove(name, ManagedNode())
+        self.snapshot.nodes._remove(name, Node())
 
     @property
-    def nodes(self) -> Cache[ManagedNode]:
+    def nodes(self) -> Cache[Node]:
         return self.snapshot.nodes
 
     def app(self, first: str = "nodes") -> TopApp:

@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 from corewise.amplification import unfolded
 from corewise.amplification.annotations import read_node
 from corewise.engine import Cluster, Placement
-from corewise.engine.objects import SchedulableNode
 from corewise.engine.reading import placement, pod_facts, read_node_facts
-from corewise.ratios.nodes import ManagedNode, view_of
+from corewise.ratios.nodes import view_of
 from corewise.topology import CPUSet
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
@@ -41,6 +40,7 @@ from corewise.vocabulary.owned_cpus import (
     print_owned_cpus,
     read_owned_cpus,
 )
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 from engine.scenes import cluster_of, cpuset, decide, node, share
 
@@ -122,9 +122,9 @@ def test_the_node_read_by_the_scheduler_and_the_manager_limits_its_ledger() -> N
             "metadata": {"name": "n", "annotations": annotations},
             "status": {"capacity": {"cpu": cpus}},
         }
-        facts = read_node_facts(msgspec.convert(document, SchedulableNode), None).facts
+        facts = read_node_facts(msgspec.convert(document, Node), None).facts
         assert len(facts.owned.owners) == owners
-        view = view_of(msgspec.convert(document, ManagedNode), None, list)
+        view = view_of(msgspec.convert(document, Node), None, list)
         assert view.demand().cpuset_milli == owners * 4000
 
 
@@ -277,12 +277,12 @@ def test_scheduler_and_corewise_nodes_say_the_same_of_what_is_left(
         claim = {RESOURCE_STATUS: json.dumps({"cpuset": claims})}
         pods.append(pod("default", "u1", "20", "u1", labels={QOS_CLASS: "LSR"}, annotations=claim))
     cluster = Cluster()
-    cluster.put_node(read_node_facts(msgspec.convert(document, SchedulableNode), None).facts)
+    cluster.put_node(read_node_facts(msgspec.convert(document, Node), None).facts)
     for each in pods:
         placed = msgspec.convert(each, Pod)
         cluster.put_pod(pod_facts(placed), placement(placed)[0])
     view = view_of(
-        msgspec.convert(document, ManagedNode),
+        msgspec.convert(document, Node),
         None,
         lambda: [msgspec.convert(each, Pod) for each in pods],
     )

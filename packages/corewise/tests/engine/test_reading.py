@@ -30,7 +30,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.engine import NodeFacts, NodeRequirement, PodFacts, Toleration, Zone
-from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology
 from corewise.engine.reading import NodeReading, holds_resources, placement, pod_facts, read_node_facts
 from corewise.quantities import LARGEST_AMOUNT, ONE, Ratio
 from corewise.topology import CPUSet
@@ -43,6 +43,7 @@ from corewise.vocabulary.cpu_annotations import (
 )
 from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 from node_records import recorded
 from pinning.machines import machine
@@ -250,7 +251,7 @@ def read(
         "status": {"capacity": amounts, "allocatable": amounts},
     }
     stated = None if topology is None else msgspec.convert(topology, ReportedTopology)
-    return read_node_facts(msgspec.convert(node, SchedulableNode), stated)
+    return read_node_facts(msgspec.convert(node, Node), stated)
 
 
 def nrt(

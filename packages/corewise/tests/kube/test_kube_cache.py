@@ -28,10 +28,9 @@ from corewise.kube.errors import (
     TooManyRequests,
     TransportError,
 )
-from corewise.kube.objects import Node
-from corewise.kube.resources import NODES
 from corewise.kube.transport import Request
 from corewise.kube.watch import Gathering
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 from kube.fake_api import CONFIG, MemoryTransport, event, listing, node, seeded
 from virtual_time import VirtualClock, run_virtual
@@ -116,7 +115,7 @@ def follow(*steps: Lists | Watches, seconds: float = 3600.0) -> Followed:
         changes: list[str] = []
         cache = Cache(
             Client(CONFIG, transport=transport),
-            NODES,
+            WORKLOAD_NODES,
             on_change=lambda old, new: changes.append(describe(old, new)),
             clock=VirtualClock(),
             rng=seeded(),
@@ -161,7 +160,7 @@ def test_new_objects_are_prepared_before_they_count() -> None:
 
         cache = Cache(
             Client(CONFIG, transport=scripted(steps)),
-            NODES,
+            WORKLOAD_NODES,
             prepare=prepare,
             on_change=lambda old, new: seen.append(describe(old, new)),
             clock=VirtualClock(),
@@ -228,7 +227,7 @@ def test_an_object_that_did_not_change_stays_the_same_object() -> None:
             Watches("5", error=TOO_OLD),
             Lists(listing(6, node("n1", 1))),
         )
-        cache = Cache(Client(CONFIG, transport=scripted(steps)), NODES, clock=VirtualClock())
+        cache = Cache(Client(CONFIG, transport=scripted(steps)), WORKLOAD_NODES, clock=VirtualClock())
         running = asyncio.create_task(cache.run())
         await cache.synced.wait()
         seen.append(cache.items["n1"])
@@ -403,7 +402,9 @@ def test_what_on_change_raises_ends_the_run_as_a_bug_should() -> None:
 
     async def main() -> None:
         transport = scripted([Lists(listing(5, node("n1", 1)))])
-        await Cache(Client(CONFIG, transport=transport), NODES, on_change=bug, clock=VirtualClock()).run()
+        await Cache(
+            Client(CONFIG, transport=transport), WORKLOAD_NODES, on_change=bug, clock=VirtualClock()
+        ).run()
 
     with pytest.raises(ZeroDivisionError):
         run_virtual(main())
@@ -502,7 +503,7 @@ def test_whatever_happens_on_the_way_the_cache_ends_up_as_the_cluster_is(
 
         cache = Cache(
             Client(CONFIG, transport=MemoryTransport(troubled.send, quiet(troubled.stream))),
-            NODES,
+            WORKLOAD_NODES,
             on_change=on_change,
             clock=VirtualClock(),
             rng=seeded(),
@@ -554,7 +555,9 @@ def test_changes_that_pile_up_are_taken_in_together_and_at_once_when_somebody_as
             taken.append((new.metadata.name, clock.monotonic()))
 
         client = Client(CONFIG, transport=MemoryTransport(send, stream))
-        cache = Cache(client, NODES, on_change=changed, gathering=gathering, clock=clock, rng=seeded())
+        cache = Cache(
+            client, WORKLOAD_NODES, on_change=changed, gathering=gathering, clock=clock, rng=seeded()
+        )
         following = asyncio.create_task(cache.run())
         for version, name in enumerate(("alone", "next", "third"), start=2):
             await asyncio.sleep(0.25)

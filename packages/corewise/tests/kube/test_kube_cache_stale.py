@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from corewise.kube.cache import RELIST_AFTER, SHORTEST_WATCH, STALE_AFTER, Cache
 from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, KubeError, NotFound, Status, TransportError
-from corewise.kube.objects import Node
-from corewise.kube.resources import NODES
 from corewise.kube.transport import Request
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from kube.fake_api import CONFIG, MemoryTransport, event, listing, node, seeded
 from kube.test_kube_cache import TOO_OLD_EVENT, Lists, Watches, scripted
 from virtual_time import VirtualClock, run_virtual
@@ -52,7 +51,7 @@ class Listener:
 
 def cache_of(*steps: Lists | Watches, listener: Listener | None = None) -> Cache[Node]:
     client = Client(CONFIG, transport=scripted(steps))
-    return Cache(client, NODES, on_change=listener, clock=VirtualClock(), rng=seeded())
+    return Cache(client, WORKLOAD_NODES, on_change=listener, clock=VirtualClock(), rng=seeded())
 
 
 async def run_for(cache: Cache[Node], seconds: float) -> str:
@@ -139,7 +138,7 @@ def test_whenever_it_raises_the_listener_comes_to_what_the_cluster_is(
 
     cache = Cache(
         Client(CONFIG, transport=MemoryTransport(send, stream)),
-        NODES,
+        WORKLOAD_NODES,
         on_change=listener,
         clock=VirtualClock(),
         rng=seeded(),

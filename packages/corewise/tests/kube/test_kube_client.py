@@ -28,9 +28,10 @@ from corewise.kube.errors import (
     TransportError,
     Unauthorized,
 )
-from corewise.kube.objects import Node, ObjectMeta
-from corewise.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
+from corewise.kube.objects import ObjectMeta
+from corewise.kube.resources import CONFIG_MAPS, LEASES, PODS
 from corewise.kube.watch import LONGEST_LINE
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from kube.fake_api import FakeAPI, InstantClock, event, fake_api, listing, node, refusal, reply, stream
 
 
@@ -48,7 +49,7 @@ async def client(api: FakeAPI) -> AsyncIterator[Client]:
 
 async def test_get_decodes_to_the_type_of_the_resource(api: FakeAPI, client: Client) -> None:
     api.answers(reply(node("n1", 4)))
-    assert await client.get(NODES, "n1") == Node(ObjectMeta(name="n1", resource_version="4"))
+    assert await client.get(WORKLOAD_NODES, "n1") == Node(ObjectMeta(name="n1", resource_version="4"))
     assert (api.seen[0].method, api.seen[0].path) == ("GET", "/api/v1/nodes/n1")
     assert api.seen[0].headers["Accept"] == "application/json"
     assert api.seen[0].headers["User-Agent"].startswith("corewise/")
@@ -68,7 +69,7 @@ async def test_paths_name_group_namespace_and_subresource_and_are_quoted(
 
 def test_a_namespace_where_there_is_none_and_none_where_one_is_needed_are_bugs() -> None:
     with pytest.raises(ValueError, match="nodes have no namespace"):
-        NODES.path("n1", namespace="default")
+        WORKLOAD_NODES.path("n1", namespace="default")
     with pytest.raises(ValueError, match="pods 'p' needs a namespace"):
         PODS.path("p")
 
@@ -76,13 +77,15 @@ def test_a_namespace_where_there_is_none_and_none_where_one_is_needed_are_bugs()
 async def test_a_server_below_a_path_is_reached_there(api: FakeAPI) -> None:
     api.answers(reply({}))
     async with Client(replace(api.config, server=api.url + "/k8s/c1")) as client:
-        await client.get(NODES, "n1")
+        await client.get(WORKLOAD_NODES, "n1")
     assert api.seen[0].path == "/k8s/c1/api/v1/nodes/n1"
 
 
 async def test_a_list_goes_through_its_pages_and_keeps_selectors(api: FakeAPI, client: Client) -> None:
     api.answers(reply(listing(7, node("n1", 1), token="t+/=")), reply(listing(7, node("n2", 2))))
-    found = await client.list(NODES, label_selector="a in (b,c)", field_selector="spec.x!=1", page_size=1)
+    found = await client.list(
+        WORKLOAD_NODES, label_selector="a in (b,c)", field_selector="spec.x!=1", page_size=1
+    )
     assert [item.metadata.name for item in found] == ["n1", "n2"]
     assert (found.resource_version, len(found), found.undecodable) == ("7", 2, ())
     first = {"labelSelector": "a in (b,c)", "fieldSelector": "spec.x!=1", "limit": "1"}
@@ -97,7 +100,7 @@ async def test_a_list_keeps_what_the_caller_has_as_each_page_arrives(api: FakeAP
         pages.append((item.metadata.name, len(api.seen)))
         return held if item.metadata.name == "n1" else item
 
-    found = await client.list(NODES, page_size=1, held=hold)
+    found = await client.list(WORKLOAD_NODES, page_size=1, held=hold)
     assert found.items[0] is held
     assert [each.metadata.name for each in found] == ["held", "n2"]
     assert pages == [("n1", 1), ("n2", 2)], "before the next page is asked for"
@@ -111,7 +114,7 @@ async def test_an_expired_continue_token_starts_the_list_anew_with_larger_pages(
         refusal(410, "Expired", "The provided continue parameter is too old"),
         reply(listing(9, node("n2", 8), node("n3", 9))),
     )
-    found = await client.list(NODES, page_size=1)
+    found = await client.list(WORKLOAD_NODES, page_size=1)
     assert [item.metadata.name for item in found] == ["n2", "n3"]
     assert [seen.query.get("limit") for seen in api.seen] == ["1", "1", "10"]
 
@@ -119,13 +122,13 @@ async def test_an_expired_continue_token_starts_the_list_anew_with_larger_pages(
 async def test_a_list_that_is_too_old_even_in_larger_pages_is_gone(api: FakeAPI, client: Client) -> None:
     api.answers(refusal(410, "Expired"))
     with pytest.raises(Gone):
-        await client.list(NODES)
+        await client.list(WORKLOAD_NODES)
     assert len(api.seen) == 2
 
 
 async def test_create_states_what_the_struct_leaves_out(api: FakeAPI, client: Client) -> None:
     api.answers(reply(node("n1", 1), 201))
-    await client.create(NODES, Node(ObjectMeta(name="n1")), field_manager="me", dry_run=True)
+    await client.create(WORKLOAD_NODES, Node(ObjectMeta(name="n1")), field_manager="me", dry_run=True)
     seen = api.seen[0]
     assert seen.json == {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
     assert seen.query == {"fieldManager": "me", "dryRun": "All"}
@@ -134,7 +137,7 @@ async def test_create_states_what_the_struct_leaves_out(api: FakeAPI, client: Cl
 
 async def test_replace_puts_to_the_subresource(api: FakeAPI, client: Client) -> None:
     api.answers(reply({}))
-    await client.replace(NODES, "n1", {"status": {}}, subresource="status", field_manager="me")
+    await client.replace(WORKLOAD_NODES, "n1", {"status": {}}, subresource="status", field_manager="me")
     assert (api.seen[0].method, api.seen[0].path) == ("PUT", "/api/v1/nodes/n1/status")
     assert api.seen[0].json == {"apiVersion": "v1", "kind": "Node", "status": {}}
 
@@ -142,7 +145,7 @@ async def test_replace_puts_to_the_subresource(api: FakeAPI, client: Client) -> 
 @pytest.mark.parametrize("kind", list(PatchType))
 async def test_each_patch_is_sent_with_its_media_type(api: FakeAPI, client: Client, kind: PatchType) -> None:
     api.answers(reply({}))
-    await client.patch(NODES, "n1", {"a": None}, type=kind, field_manager="me")
+    await client.patch(WORKLOAD_NODES, "n1", {"a": None}, type=kind, field_manager="me")
     seen = api.seen[0]
     assert seen.headers["Content-Type"] == kind.value
     expected: dict[str, Any] = {"a": None}
@@ -154,14 +157,14 @@ async def test_each_patch_is_sent_with_its_media_type(api: FakeAPI, client: Clie
 async def test_apply_needs_a_manager_and_can_be_forced(api: FakeAPI, client: Client) -> None:
     api.answers(reply({}))
     with pytest.raises(ValueError, match="needs a field_manager"):
-        await client.patch(NODES, "n1", {}, type=PatchType.APPLY)
-    await client.patch(NODES, "n1", {}, type=PatchType.APPLY, field_manager="me", force=True)
+        await client.patch(WORKLOAD_NODES, "n1", {}, type=PatchType.APPLY)
+    await client.patch(WORKLOAD_NODES, "n1", {}, type=PatchType.APPLY, field_manager="me", force=True)
     assert api.seen[0].query == {"fieldManager": "me", "force": "true"}
 
 
 async def test_bytes_are_sent_as_they_are(api: FakeAPI, client: Client) -> None:
     api.answers(reply({}))
-    await client.patch(NODES, "n1", b'[ {"op":"test"} ]', type=PatchType.JSON)
+    await client.patch(WORKLOAD_NODES, "n1", b'[ {"op":"test"} ]', type=PatchType.JSON)
     assert api.seen[0].body == b'[ {"op":"test"} ]'
 
 
@@ -186,8 +189,8 @@ async def test_any_path_can_be_asked_for(api: FakeAPI, client: Client) -> None:
 async def test_another_user_goes_over_the_same_connections(api: FakeAPI, client: Client) -> None:
     api.answers(reply({}))
     async with client.as_user("system:node:n1", ["system:nodes", "b"], uid="7") as kubelet:
-        await kubelet.get(NODES, "n1")
-    await client.get(NODES, "n1")
+        await kubelet.get(WORKLOAD_NODES, "n1")
+    await client.get(WORKLOAD_NODES, "n1")
     assert api.seen[0].headers["Impersonate-User"] == "system:node:n1"
     assert api.seen[0].headers["Impersonate-Uid"] == "7"
     assert api.seen[0].groups == ("system:nodes", "b")
@@ -198,7 +201,7 @@ async def test_the_configuration_may_impersonate(api: FakeAPI) -> None:
     api.answers(reply({}))
     config = replace(api.config, user=UserConfig(impersonate="bob", impersonate_groups=("g",)))
     async with Client(config) as client:
-        await client.get(NODES, "n1")
+        await client.get(WORKLOAD_NODES, "n1")
     assert (api.seen[0].headers["Impersonate-User"], api.seen[0].groups) == ("bob", ("g",))
 
 
@@ -222,7 +225,7 @@ async def test_each_refusal_has_its_error(
 ) -> None:
     api.answers(refusal(code, reason, "because"))
     with pytest.raises(APIError) as caught:
-        await client.get(NODES, "n1")
+        await client.get(WORKLOAD_NODES, "n1")
     assert type(caught.value) is kind
     assert (caught.value.code, caught.value.status.reason) == (code, reason)
     assert str(caught.value) == "GET /api/v1/nodes/n1: because"
@@ -232,7 +235,7 @@ async def test_the_causes_of_an_invalid_object_are_kept(api: FakeAPI, client: Cl
     causes = [{"reason": "FieldValueInvalid", "message": "must be positive", "field": "spec.x"}]
     api.answers(refusal(422, "Invalid", causes=causes, name="n1", kind="Node"))
     with pytest.raises(Invalid) as caught:
-        await client.patch(NODES, "n1", {})
+        await client.patch(WORKLOAD_NODES, "n1", {})
     (cause,) = caught.value.causes
     assert (cause.field, cause.message) == ("spec.x", "must be positive")
 
@@ -250,31 +253,31 @@ async def test_an_answer_that_is_no_status_is_quoted(
 ) -> None:
     api.answers(reply(body, 418))
     with pytest.raises(APIError, match=message):
-        await client.get(NODES, "n1")
+        await client.get(WORKLOAD_NODES, "n1")
 
 
 async def test_an_answer_that_is_no_node_is_named(api: FakeAPI, client: Client) -> None:
     api.answers(reply(b"hello"))
     with pytest.raises(DecodeError, match="nodes n1: JSON is malformed"):
-        await client.get(NODES, "n1")
+        await client.get(WORKLOAD_NODES, "n1")
 
 
 async def test_a_redirect_is_not_followed(api: FakeAPI, client: Client) -> None:
     api.answers(reply({}, 301, {"Location": "http://127.0.0.1:1/"}))
     with pytest.raises(APIError, match="HTTP 301"):
-        await client.get(NODES, "n1")
+        await client.get(WORKLOAD_NODES, "n1")
 
 
 async def test_a_client_that_is_not_open_is_a_bug(api: FakeAPI) -> None:
     with pytest.raises(RuntimeError, match="not open"):
-        await Client(api.config).get(NODES, "n1")
+        await Client(api.config).get(WORKLOAD_NODES, "n1")
 
 
 async def test_warnings_reach_the_callback(api: FakeAPI) -> None:
     heard: list[str] = []
     api.answers(reply({}, headers={"Warning": r'299 - "say \"no\"", 299 agent "again", 199 - "other"'}))
     async with Client(api.config, on_warning=heard.append) as client:
-        await client.get(NODES, "n1")
+        await client.get(WORKLOAD_NODES, "n1")
     assert heard == ['say "no"', "again"]
 
 
@@ -282,14 +285,16 @@ async def test_each_warning_is_logged_once(
     api: FakeAPI, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.answers(reply({}, headers={"Warning": '299 - "v1 is deprecated"'}))
-    await client.get(NODES, "n1")
-    await client.get(NODES, "n1")
+    await client.get(WORKLOAD_NODES, "n1")
+    await client.get(WORKLOAD_NODES, "n1")
     assert [record.message for record in caplog.records] == ["the API server warns: v1 is deprecated"]
 
 
 async def test_a_watch_asks_for_bookmarks_and_ends_in_order(api: FakeAPI, client: Client) -> None:
     api.answers(stream(event("ADDED", node("n1", 5)), event("BOOKMARK", node("", 6))))
-    seen = [item async for item in client.watch(NODES, "4", label_selector="a=b", timeout_seconds=60)]
+    seen = [
+        item async for item in client.watch(WORKLOAD_NODES, "4", label_selector="a=b", timeout_seconds=60)
+    ]
     assert seen == [
         WatchEvent(EventType.ADDED, Node(ObjectMeta(name="n1", resource_version="5"))),
         Bookmark("6"),
@@ -320,7 +325,7 @@ async def test_a_truncated_last_line_is_no_event_but_a_cut(api: FakeAPI, client:
             event("ADDED", node("n1", 5)), b'{"type":"ADDED","object":{"metadata":{"name":"n2"}}}', cut=cut
         )
     )
-    watch = client.watch(NODES, "4")
+    watch = client.watch(WORKLOAD_NODES, "4")
     assert isinstance(await anext(watch), WatchEvent)
     with pytest.raises(TransportError):
         await anext(watch)
@@ -329,7 +334,7 @@ async def test_a_truncated_last_line_is_no_event_but_a_cut(api: FakeAPI, client:
 async def test_a_watch_line_beyond_the_cap_is_a_typed_error(api: FakeAPI, client: Client) -> None:
     api.answers(stream(*[b"x" * (1 << 20)] * (LONGEST_LINE >> 20), b"x", hang=True))
     with pytest.raises(LineTooLongError):
-        async for _ in client.watch(NODES, "4"):
+        async for _ in client.watch(WORKLOAD_NODES, "4"):
             pass
 
 
@@ -338,17 +343,17 @@ async def test_a_version_that_is_too_old_is_gone_as_answer_and_as_event(api: Fak
     api.answers(refusal(410, "Expired"), stream(event("ERROR", status), hang=True))
     for _ in range(2):
         with pytest.raises(Gone):
-            async for _ in client.watch(NODES, "4"):
+            async for _ in client.watch(WORKLOAD_NODES, "4"):
                 pass
 
 
 async def test_watches_do_not_use_up_the_connections_of_requests(api: FakeAPI) -> None:
     api.answers(*[stream(event("ADDED", node("n1", 5)), hang=True)] * 3, reply(node("n1", 5)))
     async with Client(api.config, connections=1) as client:
-        watches = [client.watch(NODES, "4") for _ in range(3)]
+        watches = [client.watch(WORKLOAD_NODES, "4") for _ in range(3)]
         for watch in watches:
             await anext(watch)
-        assert (await client.get(NODES, "n1")).metadata.name == "n1"
+        assert (await client.get(WORKLOAD_NODES, "n1")).metadata.name == "n1"
         for watch in watches:
             await watch.aclose()
 
@@ -356,7 +361,7 @@ async def test_watches_do_not_use_up_the_connections_of_requests(api: FakeAPI) -
 async def test_too_many_requests_carries_when_to_come_back(api: FakeAPI, client: Client) -> None:
     api.answers(refusal(429, "TooManyRequests", headers={"Retry-After": "60"}))
     with pytest.raises(TooManyRequests) as caught:
-        await client.get(NODES, "n1")
+        await client.get(WORKLOAD_NODES, "n1")
     assert caught.value.retry_after == 60
     assert caught.value.retryable
 

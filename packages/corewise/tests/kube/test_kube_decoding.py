@@ -20,22 +20,22 @@ from corewise.kube.decoding import (
     decode_page,
 )
 from corewise.kube.errors import APIError, DecodeError, Gone, KubeError, ServerError, api_error
-from corewise.kube.objects import EMPTY, Node, ObjectMeta, PartialObject
+from corewise.kube.objects import EMPTY, ObjectMeta, PartialObject
 from corewise.kube.resources import (
     CONFIG_MAPS,
     EVENTS,
     LEASES,
     MUTATING_WEBHOOKS,
     NODE_RESOURCE_TOPOLOGIES,
-    NODES,
     PODS,
     SECRETS,
     Resource,
 )
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS
 
 ALL: list[Resource[Any]] = [
-    NODES,
+    WORKLOAD_NODES,
     WORKLOAD_PODS,
     CONFIG_MAPS,
     SECRETS,
@@ -56,11 +56,11 @@ JSON = st.recursive(
 
 def test_only_fields_that_are_used_are_kept() -> None:
     body = b'{"metadata":{"name":"n1","managedFields":[{}]},"status":{"images":[1],"capacity":{"cpu":"4"}}}'
-    assert decode_object(NODES, body, "n1").status.capacity == {"cpu": "4"}
+    assert decode_object(WORKLOAD_NODES, body, "n1").status.capacity == {"cpu": "4"}
 
 
 def test_absent_maps_share_one_empty_mapping_that_cannot_be_changed() -> None:
-    node = decode_object(NODES, b"{}", "")
+    node = decode_object(WORKLOAD_NODES, b"{}", "")
     assert node.metadata.labels is EMPTY
     with pytest.raises(TypeError):
         node.metadata.labels["a"] = "b"  # type: ignore[index]
@@ -79,13 +79,13 @@ def test_secret_values_are_bytes_in_code_and_base64_on_the_wire() -> None:
 def test_nulls_that_go_programs_write_are_no_error() -> None:
     pod = b'{"metadata":{"name":"p","creationTimestamp":null},"spec":{"containers":[]}}'
     assert decode_object(PODS, pod, "p").metadata.creation_timestamp is None
-    page = decode_page(NODES, b'{"metadata":{"resourceVersion":"1"},"items":null}')
+    page = decode_page(WORKLOAD_NODES, b'{"metadata":{"resourceVersion":"1"},"items":null}')
     assert page.items == ()
 
 
 def test_an_error_names_the_object_and_the_field() -> None:
     with pytest.raises(DecodeError, match=r"nodes n1: Expected `str`, got `int` - at `\$\.status\.capacity"):
-        decode_object(NODES, b'{"status":{"capacity":{"cpu":4}}}', "nodes n1")
+        decode_object(WORKLOAD_NODES, b'{"status":{"capacity":{"cpu":4}}}', "nodes n1")
 
 
 def test_a_broken_item_is_named_and_the_others_of_the_page_count() -> None:
@@ -93,7 +93,7 @@ def test_a_broken_item_is_named_and_the_others_of_the_page_count() -> None:
         b'{"metadata":{"resourceVersion":"7","continue":"more"},"items":['
         b'{"metadata":{"name":"n1"}},{"metadata":{"name":"n2","resourceVersion":"5"},"spec":3},{"metadata":{"name":"n3"}}]}'
     )
-    page = decode_page(NODES, body)
+    page = decode_page(WORKLOAD_NODES, body)
     assert [item.metadata.name for item in page.items] == ["n1", "n3"]
     assert (page.resource_version, page.continue_token) == ("7", "more")
     (broken,) = page.undecodable
@@ -109,7 +109,7 @@ def test_the_metadata_alone_can_be_decoded_of_any_resource() -> None:
 
 
 def test_a_resource_can_be_decoded_to_plain_dicts() -> None:
-    plain = NODES.typed(dict[str, Any])
+    plain = WORKLOAD_NODES.typed(dict[str, Any])
     assert decode_object(plain, b'{"anything":1}', "n") == {"anything": 1}
     assert decode_event(plain, b'{"type":"ADDED","object":{"a":1}}') == WatchEvent(EventType.ADDED, {"a": 1})
 
@@ -117,7 +117,7 @@ def test_a_resource_can_be_decoded_to_plain_dicts() -> None:
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
 def test_changes_carry_the_object(kind: str) -> None:
     line = f'{{"type":"{kind}","object":{{"metadata":{{"name":"n1"}}}}}}'.encode()
-    assert decode_event(NODES, line) == WatchEvent(EventType[kind], Node(ObjectMeta(name="n1")))
+    assert decode_event(WORKLOAD_NODES, line) == WatchEvent(EventType[kind], Node(ObjectMeta(name="n1")))
 
 
 def test_a_bookmark_carries_its_version_even_where_its_object_is_none_of_the_resource() -> None:
@@ -126,7 +126,7 @@ def test_a_bookmark_carries_its_version_even_where_its_object_is_none_of_the_res
     assert decode_event(PODS.typed(PartialObject), line) == Bookmark("12")
 
 
-@pytest.mark.parametrize("resource", [NODES, PODS.typed(PartialObject), PODS.typed(dict[str, Any])])
+@pytest.mark.parametrize("resource", [WORKLOAD_NODES, PODS.typed(PartialObject), PODS.typed(dict[str, Any])])
 def test_an_error_event_of_code_410_is_gone(resource: Resource[Any]) -> None:
     line = (
         b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
@@ -139,7 +139,7 @@ def test_an_error_event_of_code_410_is_gone(resource: Resource[Any]) -> None:
 def test_an_error_event_of_another_code_keeps_its_kind() -> None:
     with pytest.raises(ServerError, match="etcd"):
         decode_event(
-            NODES, b'{"type":"ERROR","object":{"kind":"Status","message":"etcd is away","code":500}}'
+            WORKLOAD_NODES, b'{"type":"ERROR","object":{"kind":"Status","message":"etcd is away","code":500}}'
         )
 
 
@@ -157,7 +157,7 @@ def test_an_error_event_of_another_code_keeps_its_kind() -> None:
 )
 def test_an_error_event_is_an_api_error_whatever_it_says(status: bytes) -> None:
     with pytest.raises(APIError) as told:
-        decode_event(NODES, b'{"type":"ERROR","object":' + status + b"}")
+        decode_event(WORKLOAD_NODES, b'{"type":"ERROR","object":' + status + b"}")
     assert told.value.retry_after is None
 
 
@@ -169,13 +169,13 @@ def test_an_answer_that_is_no_status_is_an_api_error_whatever_it_is(body: bytes)
 
 def test_an_undecodable_event_names_object_version_and_what_happened() -> None:
     line = b'{"type":"MODIFIED","object":{"metadata":{"name":"n1","resourceVersion":"8"},"status":[]}}'
-    bad = decode_event(NODES, line)
+    bad = decode_event(WORKLOAD_NODES, line)
     assert isinstance(bad, Undecodable)
     assert (bad.name, bad.resource_version, bad.type) == ("n1", "8", EventType.MODIFIED)
 
 
 def test_an_object_whose_metadata_is_broken_is_still_reported() -> None:
-    bad = decode_event(NODES, b'{"type":"ADDED","object":{"metadata":{"name":7}}}')
+    bad = decode_event(WORKLOAD_NODES, b'{"type":"ADDED","object":{"metadata":{"name":7}}}')
     assert isinstance(bad, Undecodable)
     assert bad.name == ""
 
@@ -185,7 +185,7 @@ def test_an_object_whose_metadata_is_broken_is_still_reported() -> None:
 )
 def test_a_line_that_is_no_event_is_a_decode_error(line: bytes) -> None:
     with pytest.raises(DecodeError, match="watch of nodes"):
-        decode_event(NODES, line)
+        decode_event(WORKLOAD_NODES, line)
 
 
 @given(st.binary(max_size=200) | JSON.map(msgspec.json.encode), st.sampled_from(ALL))
@@ -210,4 +210,4 @@ def test_whatever_an_event_carries_is_a_value_or_a_typed_error(
 def test_nesting_beyond_the_decoder_is_a_decode_error() -> None:
     deep = b'{"items":' * 100_000 + b"1" + b"}" * 100_000
     with pytest.raises(DecodeError):
-        decode_page(NODES, deep)
+        decode_page(WORKLOAD_NODES, deep)

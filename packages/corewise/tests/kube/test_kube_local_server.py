@@ -27,8 +27,9 @@ from corewise.kube.errors import (
     TransportError,
 )
 from corewise.kube.events import EventRecorder
-from corewise.kube.objects import ConfigMap, Node, ObjectMeta, ObjectReference, Secret
-from corewise.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, SECRETS
+from corewise.kube.objects import ConfigMap, ObjectMeta, ObjectReference, Secret
+from corewise.kube.resources import CONFIG_MAPS, EVENTS, LEASES, SECRETS
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from kube.fake_api import InstantClock
 from kubedouble import LocalAPIServer, serve
 
@@ -53,14 +54,14 @@ def named(name: str) -> Node:
 
 
 async def test_an_object_lives_from_create_to_delete(client: Client) -> None:
-    created = await client.create(NODES, named("n1"))
+    created = await client.create(WORKLOAD_NODES, named("n1"))
     assert created.metadata.uid
     with pytest.raises(AlreadyExists):
-        await client.create(NODES, named("n1"))
-    assert await client.get(NODES, "n1") == created
-    await client.delete(NODES, "n1", uid=created.metadata.uid)
+        await client.create(WORKLOAD_NODES, named("n1"))
+    assert await client.get(WORKLOAD_NODES, "n1") == created
+    await client.delete(WORKLOAD_NODES, "n1", uid=created.metadata.uid)
     with pytest.raises(NotFound):
-        await client.get(NODES, "n1")
+        await client.get(WORKLOAD_NODES, "n1")
 
 
 async def test_an_expired_client_certificate_is_named_when_the_server_cuts_the_connection(
@@ -76,7 +77,7 @@ async def test_an_expired_client_certificate_is_named_when_the_server_cuts_the_c
     (tmp_path / "kubeconfig").write_text(json.dumps(document))
     async with Client(load_config(str(tmp_path / "kubeconfig")), attempts=1) as client:
         with pytest.raises(TransportError) as raised:
-            await client.get(NODES, "n1")
+            await client.get(WORKLOAD_NODES, "n1")
     assert f"expired at {then + timedelta(days=1):%Y-%m-%d}" in raised.value.hint
     assert "--kubeconfig" in raised.value.hint
 
@@ -87,7 +88,7 @@ async def test_a_cache_that_is_not_allowed_says_which_permission_is_missing(
     api_server.write_kubeconfig(tmp_path / "kubeconfig", "nobody", ["system:authenticated"])
     with caplog.at_level(logging.WARNING, "corewise.kube.cache"):
         async with Client(load_config(str(tmp_path / "kubeconfig"))) as client:
-            following = asyncio.create_task(Cache(client, NODES).run())
+            following = asyncio.create_task(Cache(client, WORKLOAD_NODES).run())
             await until(lambda: bool(caplog.messages))
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -96,49 +97,49 @@ async def test_a_cache_that_is_not_allowed_says_which_permission_is_missing(
 
 
 async def test_nothing_is_stored_in_a_dry_run(client: Client) -> None:
-    await client.create(NODES, named("n1"), dry_run=True)
-    assert len(await client.list(NODES)) == 0
+    await client.create(WORKLOAD_NODES, named("n1"), dry_run=True)
+    assert len(await client.list(WORKLOAD_NODES)) == 0
 
 
 async def test_every_kind_of_patch_is_taken(client: Client) -> None:
-    await client.create(NODES, named("n1"))
-    await client.patch(NODES, "n1", {"metadata": {"annotations": {"a/b": "1", "c": "2"}}})
+    await client.create(WORKLOAD_NODES, named("n1"))
+    await client.patch(WORKLOAD_NODES, "n1", {"metadata": {"annotations": {"a/b": "1", "c": "2"}}})
     operation = {"op": "remove", "path": "/metadata/annotations/c"}
-    await client.patch(NODES, "n1", [operation], type=PatchType.JSON)
+    await client.patch(WORKLOAD_NODES, "n1", [operation], type=PatchType.JSON)
     taints = {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
-    await client.patch(NODES, "n1", taints, type=PatchType.STRATEGIC)
+    await client.patch(WORKLOAD_NODES, "n1", taints, type=PatchType.STRATEGIC)
     applied = {"metadata": {"name": "n1", "labels": {"x": "y"}}}
-    node = await client.patch(NODES, "n1", applied, type=PatchType.APPLY, field_manager="test")
+    node = await client.patch(WORKLOAD_NODES, "n1", applied, type=PatchType.APPLY, field_manager="test")
     assert (node.metadata.annotations, node.metadata.labels) == ({"a/b": "1"}, {"x": "y"})
     assert [taint.key for taint in node.spec.taints] == ["k"]
 
 
 async def test_an_owned_field_is_taken_by_force_only(client: Client) -> None:
-    await client.create(NODES, named("n1"))
+    await client.create(WORKLOAD_NODES, named("n1"))
     for manager, value in (("one", "1"), ("two", "2")):
         body = {"metadata": {"name": "n1", "labels": {"x": value}}}
         if manager == "two":
             with pytest.raises(Conflict):
-                await client.patch(NODES, "n1", body, type=PatchType.APPLY, field_manager=manager)
+                await client.patch(WORKLOAD_NODES, "n1", body, type=PatchType.APPLY, field_manager=manager)
         node = await client.patch(
-            NODES, "n1", body, type=PatchType.APPLY, field_manager=manager, force=manager == "two"
+            WORKLOAD_NODES, "n1", body, type=PatchType.APPLY, field_manager=manager, force=manager == "two"
         )
     assert node.metadata.labels == {"x": "2"}
 
 
 async def test_status_is_written_through_its_subresource(client: Client) -> None:
-    await client.create(NODES, named("n1"))
+    await client.create(WORKLOAD_NODES, named("n1"))
     body = {"status": {"capacity": {"cpu": "4"}}}
-    node = await client.patch(NODES, "n1", body, subresource="status")
+    node = await client.patch(WORKLOAD_NODES, "n1", body, subresource="status")
     assert node.status.capacity == {"cpu": "4"}
 
 
 async def test_a_version_that_was_overtaken_is_a_conflict(client: Client) -> None:
-    created = await client.create(NODES, named("n1"))
-    await client.patch(NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
+    created = await client.create(WORKLOAD_NODES, named("n1"))
+    await client.patch(WORKLOAD_NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
     stale = {"metadata": {"resourceVersion": created.metadata.resource_version, "labels": {"a": "c"}}}
     with pytest.raises(Conflict):
-        await client.patch(NODES, "n1", stale)
+        await client.patch(WORKLOAD_NODES, "n1", stale)
 
 
 async def test_secrets_and_config_maps_keep_their_values(client: Client) -> None:
@@ -150,21 +151,23 @@ async def test_secrets_and_config_maps_keep_their_values(client: Client) -> None
 
 async def test_lists_in_pages_hold_everything_once(client: Client) -> None:
     for number in range(7):
-        await client.create(NODES, Node(ObjectMeta(name=f"n{number}", labels={"odd": str(number % 2)})))
-    assert [node.metadata.name for node in await client.list(NODES, page_size=2)] == [
+        await client.create(
+            WORKLOAD_NODES, Node(ObjectMeta(name=f"n{number}", labels={"odd": str(number % 2)}))
+        )
+    assert [node.metadata.name for node in await client.list(WORKLOAD_NODES, page_size=2)] == [
         f"n{i}" for i in range(7)
     ]
-    assert len(await client.list(NODES, label_selector="odd=1")) == 3
-    assert len(await client.list(NODES, field_selector="metadata.name=n3")) == 1
+    assert len(await client.list(WORKLOAD_NODES, label_selector="odd=1")) == 3
+    assert len(await client.list(WORKLOAD_NODES, field_selector="metadata.name=n3")) == 1
 
 
 async def test_changes_after_a_version_are_watched(client: Client) -> None:
-    version = (await client.list(NODES)).resource_version
-    await client.create(NODES, named("n1"))
-    await client.delete(NODES, "n1")
+    version = (await client.list(WORKLOAD_NODES)).resource_version
+    await client.create(WORKLOAD_NODES, named("n1"))
+    await client.delete(WORKLOAD_NODES, "n1")
     seen = []
     async with asyncio.timeout(SOON):
-        async for change in client.watch(NODES, version):
+        async for change in client.watch(WORKLOAD_NODES, version):
             assert isinstance(change, WatchEvent)
             seen.append(change.type)
             if change.type is EventType.DELETED:
@@ -174,7 +177,7 @@ async def test_changes_after_a_version_are_watched(client: Client) -> None:
 
 async def test_another_user_needs_permissions_of_its_own(client: Client) -> None:
     with pytest.raises(Forbidden, match="bob"):
-        await client.as_user("bob", ["system:authenticated"]).list(NODES)
+        await client.as_user("bob", ["system:authenticated"]).list(WORKLOAD_NODES)
 
 
 async def test_one_of_two_candidates_leads_and_the_other_follows(client: Client) -> None:
@@ -218,19 +221,19 @@ async def test_a_cache_follows_through_a_restart_of_the_server(tmp_path: Path) -
             server.write_kubeconfig(kubeconfig)
             address = server.url.removeprefix("https://")
             client = await stack.enter_async_context(Client(load_config(str(kubeconfig))))
-            cache = Cache(client, NODES)
+            cache = Cache(client, WORKLOAD_NODES)
             following = asyncio.create_task(cache.run())
             stack.callback(following.cancel)
-            await client.create(NODES, named("n1"))
+            await client.create(WORKLOAD_NODES, named("n1"))
             await until(lambda: "n1" in cache.items)
         async with serve(listen=address, state_dir=tmp_path / "state"):
-            await client.delete(NODES, "n1")
-            await client.create(NODES, named("n2"))
+            await client.delete(WORKLOAD_NODES, "n1")
+            await client.create(WORKLOAD_NODES, named("n2"))
             await until(lambda: set(cache.items) == {"n2"})
             assert cache.last_error is None
 
 
 async def test_a_version_that_the_server_has_forgotten_is_gone(client: Client) -> None:
     with pytest.raises(Gone):
-        async for _ in client.watch(NODES, "1"):
+        async for _ in client.watch(WORKLOAD_NODES, "1"):
             pass

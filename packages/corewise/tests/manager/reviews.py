@@ -30,11 +30,12 @@ from corewise.manager.webhooks import (
 )
 from corewise.prometheus.exposition import Exposition
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
-from corewise.ratios.nodes import ManagedNode, NodeView, view_of
+from corewise.ratios.nodes import NodeView, view_of
 from corewise.service.webhooks import Review
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.vocabulary.selectors import LabelSelector
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 
 RESOURCES = {
@@ -59,7 +60,7 @@ def webhooks(
         metrics=metrics or Exposition(METRICS),
     )
 
-    def view(node: ManagedNode) -> NodeView:
+    def view(node: Node) -> NodeView:
         return view_of(node, None, lambda: pods)
 
     async def usage(_node: str) -> int | None:
@@ -74,7 +75,7 @@ def webhooks(
         names = ("idle", "unknown", *(f"busy-{number}" for number in range(5)))
         amounts = {"cpu": "10", "memory": "32Gi"}
         body = ({"metadata": {"name": name}, "status": dict.fromkeys(FIELDS, amounts)} for name in names)
-        return map(view, (msgspec.convert(each, ManagedNode) for each in body))
+        return map(view, (msgspec.convert(each, Node) for each in body))
 
     config_map = ConfigMapWebhook(CONFIG_NAMESPACE, CONFIG_NAME, lambda: context, nodes, usages)
     profiles = Profiles(cast("Client", None), lambda: None, SYSTEM_CLOCK)

@@ -29,9 +29,10 @@ from corewise.manager.busy_nodes import raised_on_busy_nodes
 from corewise.manager.pod_webhooks import PROFILE_PATH
 from corewise.manager.webhooks import APPLY_PROFILE, OFFLINE_PODS
 from corewise.ratios.cluster import ClusterContext, read_configuration
-from corewise.ratios.nodes import ManagedNode, view_of
+from corewise.ratios.nodes import view_of
 from corewise.service.webhooks import Answer
 from corewise.vocabulary.names import AMPLIFICATION_KEY, QOS_CLASS
+from corewise.workload.nodes import Node
 from loop_steps import FEW, counted
 from manager.reviews import body, patch_of, review, webhooks
 from manager.test_manager_profiles import PLAIN_PROFILES, profiles
@@ -96,7 +97,7 @@ async def test_the_fields_of_pods_are_loaded_in_a_thread(
 async def test_five_thousand_nodes_are_short_steps() -> None:
     body = {"status": {each: {"cpu": "10", "memory": "32Gi"} for each in FIELDS}}
     nodes = [
-        view_of(msgspec.convert({**body, "metadata": {"name": f"n{at}"}}, ManagedNode), None, tuple)
+        view_of(msgspec.convert({**body, "metadata": {"name": f"n{at}"}}, Node), None, tuple)
         for at in range(5000)
     ]
     text = '{"enable":true,"resourceAmplificationRatio":{"cpu":1.70}}'

@@ -13,7 +13,6 @@ from corewise.manager.executor import body_of
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import Reconciler
 from corewise.manager.snapshot import Listeners, Snapshot
-from corewise.ratios.nodes import MANAGED_NODES, ManagedNode
 from corewise.service.program import Heartbeats
 from corewise.vocabulary import metrics
 from corewise.vocabulary.names import (
@@ -24,19 +23,20 @@ from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
 )
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from manager.world import PODS_NAMESPACE, World, amplification, eventually, normalization, until
 
 
 @asynccontextmanager
-async def versions_of(world: World, name: str) -> AsyncIterator[list[ManagedNode]]:
+async def versions_of(world: World, name: str) -> AsyncIterator[list[Node]]:
     """Every stored version of a node, as a watcher sees them."""
-    seen: list[ManagedNode] = []
+    seen: list[Node] = []
 
-    def changed(old: ManagedNode | None, new: ManagedNode | None) -> None:
+    def changed(old: Node | None, new: Node | None) -> None:
         if old and new:
             seen.append(new)
 
-    cache = Cache(world.client, MANAGED_NODES, field_selector=f"metadata.name={name}", on_change=changed)
+    cache = Cache(world.client, WORKLOAD_NODES, field_selector=f"metadata.name={name}", on_change=changed)
     task = asyncio.create_task(cache.run())
     await cache.synced.wait()
     try:
@@ -47,7 +47,7 @@ async def versions_of(world: World, name: str) -> AsyncIterator[list[ManagedNode
             await task
 
 
-def stored(node: ManagedNode) -> tuple[str | None, str]:
+def stored(node: Node) -> tuple[str | None, str]:
     return node.metadata.annotations.get(NORMALIZATION_RATIO), node.status.allocatable["cpu"]
 
 

@@ -39,7 +39,7 @@ from corewise.kube.objects import ConfigMap
 from corewise.quantities import Quantity
 from corewise.ratios.cluster import UNKNOWN, ClusterContext, read_configuration
 from corewise.ratios.decision import NodeAssessment, StatusHistory, assess
-from corewise.ratios.nodes import ManagedNode, NodeView, quantities, view_of
+from corewise.ratios.nodes import NodeView, quantities, view_of
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_KEY,
@@ -57,6 +57,7 @@ from corewise.vocabulary.names import (
     recorded_raw,
 )
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import Node
 from node_records import recorded
 
 RECORD = recorded({"cpu": ("8", "16")})
@@ -351,7 +352,7 @@ def test_a_ratio_just_written_takes_effect_without_a_record() -> None:
 
 
 def test_the_boot_of_a_node_is_read_as_the_api_spells_it() -> None:
-    node = msgspec.convert({"status": {"nodeInfo": {"bootID": "b1"}}}, ManagedNode)
+    node = msgspec.convert({"status": {"nodeInfo": {"bootID": "b1"}}}, Node)
     assert view_of(node, None, tuple).boot_id == "b1"
 
 

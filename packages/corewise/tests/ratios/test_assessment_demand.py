@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from corewise.kube.objects import ResourceRequirements
-from corewise.ratios.nodes import ManagedNode, ManagedNodeStatus, demand_of, demand_of_node, view_of
+from corewise.ratios.nodes import demand_of, demand_of_node, view_of
 from corewise.vocabulary.names import (
     CPU_MANAGER_POLICY,
     RESOURCE_STATUS,
 )
+from corewise.workload.nodes import Node, NodeStatus
 from corewise.workload.pods import Container, Pod, PodSpec
 
 
@@ -51,7 +52,7 @@ def test_the_demand_of_a_view_is_summed_up_once_however_often_it_is_needed() -> 
         asked.append("pods")
         return []
 
-    node = ManagedNode(status=ManagedNodeStatus(allocatable={"cpu": "4"}))
+    node = Node(status=NodeStatus(allocatable={"cpu": "4"}))
     view = view_of(node, None, pods)
     assert (view.free_cpu(), view.demand().requests["cpu"]) == (4000, 0)
     assert asked == ["pods"]

@@ -11,7 +11,6 @@ import pytest
 
 from corewise.config.interference.metrics import Metric
 from corewise.engine import Cluster, Measured, Placement, assemble
-from corewise.engine.objects import NodeAddress, SchedulableNode, SchedulableNodeStatus
 from corewise.kube.objects import ObjectMeta
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.exposition import Exposition
@@ -21,6 +20,7 @@ from corewise.scheduler.observing.observer import Observer, refresh_interval
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import SCHEDULER, exported_by
+from corewise.workload.nodes import Node, NodeAddress, NodeStatus
 from engine.interference_scenes import STREAM, stream
 from engine.scenes import node
 from prometheus.fake_prometheus import fake_prometheus
@@ -112,8 +112,8 @@ def test_a_refresh_comes_ten_times_a_window_and_every_half_minute_at_least(
 
 def test_a_node_is_known_by_its_name_its_host_name_and_its_addresses() -> None:
     labels = {"kubernetes.io/hostname": "host"}
-    status = SchedulableNodeStatus(addresses=(NodeAddress("10.0.0.1"), NodeAddress("host"), NodeAddress("")))
-    found = list(identities([SchedulableNode(ObjectMeta(name="n1", labels=labels), status=status)]))
+    status = NodeStatus(addresses=(NodeAddress("10.0.0.1"), NodeAddress("host"), NodeAddress("")))
+    found = list(identities([Node(ObjectMeta(name="n1", labels=labels), status=status)]))
     assert found == [NodeIdentity("n1", ("host", "10.0.0.1"))]
     names = NodeNames(found)
     assert [names.place(text) for text in ("n1", "host:1", "10.0.0.1:9100")] == [0, 0, 0]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine import Cluster, Placement
 from corewise.engine.amplified_cpu import Allocation
-from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology
 from corewise.engine.reading import placement, pod_facts, read_node_facts
 from corewise.planner.planner import plan
 from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
@@ -26,6 +26,7 @@ from corewise.ratios.nodes import demand_of_node
 from corewise.vocabulary.metrics import LOOP_RESTARTS
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 from corewise_lab.plan_inputs import plan_from_dump
 from engine.scenes import bind, cluster_of, cpuset, decide, node, numa_node, share
@@ -136,7 +137,7 @@ def test_no_amount_of_a_node_or_its_zones_is_an_error(cpu: str, memory: str, zon
             "metadata": {"name": "n", "annotations": annotations},
             "status": {"capacity": stated, "allocatable": stated},
         },
-        SchedulableNode,
+        Node,
     )
     resources = [
         {"name": name, "capacity": zone, "allocatable": zone, "available": zone} for name in ("cpu", "memory")
@@ -151,7 +152,7 @@ def test_no_amount_of_a_node_or_its_zones_is_an_error(cpu: str, memory: str, zon
 def test_an_amount_of_a_node_that_no_machine_has_is_told() -> None:
     read = msgspec.convert(
         {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9.3e15", "memory": "1Gi"}}},
-        SchedulableNode,
+        Node,
     )
     reading = read_node_facts(read, None)
     assert [each.reason for each in reading.findings] == [Reason.AMOUNT_TOO_LARGE]

@@ -13,11 +13,12 @@ import msgspec
 
 from corewise.amplification import pod_request
 from corewise.amplification.amounts import CPU
-from corewise.kube.objects import EMPTY, NO_META, ObjectMeta, Struct
+from corewise.kube.objects import ObjectMeta, Struct
 from corewise.kube.resources import NODES, PODS, Resource
 from corewise.quantities import Quantity
 from corewise.vocabulary.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import Node, NodeStatus
 from corewise.workload.pods import Container, GrantedContainer, Pod, PodSpec, PodStatus
 from corewise.workload.requests import pod_demand
 
@@ -33,18 +34,15 @@ class TimedCondition(Struct, frozen=True):
     since: str | None = msgspec.field(name="lastTransitionTime", default=None)
 
 
-class AgentNodeStatus(Struct, frozen=True):
-    """core/v1 NodeStatus: amounts are quantities as text, of cpu and memory amplified ones."""
+class AgentNodeStatus(NodeStatus, frozen=True):
+    """core/v1 NodeStatus; its amounts of cpu and memory are amplified."""
 
-    capacity: Mapping[str, str] = EMPTY
-    allocatable: Mapping[str, str] = EMPTY
     conditions: tuple[TimedCondition, ...] = ()
 
 
-class AgentNode(Struct, frozen=True):
-    """core/v1 Node: labels, annotations, and what it offers."""
+class AgentNode(Node, frozen=True):
+    """core/v1 Node with its conditions."""
 
-    metadata: ObjectMeta = NO_META
     status: AgentNodeStatus = AgentNodeStatus()
 
 

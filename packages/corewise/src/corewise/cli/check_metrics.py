@@ -17,7 +17,6 @@ from corewise.cli.options import connection_options, examples
 from corewise.cli.output import CellSeverity, Column, Form, Listing, option, render, say
 from corewise.config.interference.metrics import Preset
 from corewise.config.interference.model import InterferenceConfiguration, MetricsSettings
-from corewise.engine.objects import SCHEDULABLE_NODES
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import ConfigError
@@ -26,6 +25,7 @@ from corewise.scheduler.active_config import identities
 from corewise.scheduler.observing.diagnosis import Diagnosis, diagnose
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Observation, State, observe
 from corewise.scheduler.observing.sources import sources
+from corewise.workload.nodes import WORKLOAD_NODES
 
 _PRESETS = [each.value for each in Preset]
 
@@ -112,7 +112,7 @@ def _need_an_answer(observation: Observation) -> None:
 async def _nodes(file: Path | None, kubeconfig: str | None, context: str | None) -> list[NodeIdentity]:
     if file is None:
         async with Client(_cluster(kubeconfig, context)) as client:
-            return list(identities(await client.list(SCHEDULABLE_NODES)))
+            return list(identities(await client.list(WORKLOAD_NODES)))
     lines = (await asyncio.to_thread(text_of, file)).splitlines()
     names = dict.fromkeys(line.strip().removeprefix("node/") for line in lines if line.strip())
     if not names:

@@ -23,15 +23,9 @@ from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURC
 from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
 from corewise.quantities import Ratio
 from corewise.ratios.cluster import ClusterContext, interfering_webhook, read_configuration
-from corewise.ratios.nodes import (
-    MANAGED_NODES,
-    ManagedNode,
-    ManagedNodeStatus,
-    NodeView,
-    quantities,
-    view_of,
-)
+from corewise.ratios.nodes import NodeView, quantities, view_of
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.workload.nodes import WORKLOAD_NODES, Node, NodeStatus
 
 if TYPE_CHECKING:
     from corewise.cli.foreign_names import FoundNames
@@ -50,16 +44,16 @@ class _Object(msgspec.Struct):
 
     metadata: _Metadata
     kind: str = "Node"
-    status: ManagedNodeStatus | None = None
+    status: NodeStatus | None = None
     usage: dict[str, str] | None = None
     data: dict[str, str] | None = None
 
     @property
-    def node(self) -> ManagedNode:
+    def node(self) -> Node:
         meta = self.metadata
-        return ManagedNode(
+        return Node(
             ObjectMeta(name=meta.name, labels=meta.labels or {}, annotations=meta.annotations or {}),
-            status=self.status or ManagedNodeStatus(),
+            status=self.status or NodeStatus(),
         )
 
 
@@ -86,7 +80,7 @@ class ComparedNodes:
     @classmethod
     def of(
         cls,
-        nodes: Iterable[ManagedNode],
+        nodes: Iterable[Node],
         topologies: Mapping[str, Mapping[str, str]],
         used: Mapping[str, int],
         stored: Mapping[str, str],
@@ -202,7 +196,7 @@ def _of_cluster(
 
     async def read() -> ComparedNodes:
         async with Client(load_config(kubeconfig, context)) as client:
-            nodes = await client.list(MANAGED_NODES)
+            nodes = await client.list(WORKLOAD_NODES)
             try:
                 topologies = tuple(await client.list(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)))
             except NotFound:  # a cluster without the CRD, which the agents need

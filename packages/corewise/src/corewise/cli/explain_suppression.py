@@ -25,9 +25,10 @@ from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.quantities import Quantity, QuantityError
-from corewise.ratios.nodes import MANAGED_NODES, ManagedNode, running_on
+from corewise.ratios.nodes import running_on
 from corewise.suppression.batch_limits import BatchContainer
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 
@@ -61,7 +62,7 @@ async def read_suppression(client: Client, name: str, config_namespace: str) -> 
     """Return the explanation of a node's offline pods as they are now, and the unreadable objects."""
     async with client:
         try:
-            node = await client.get(MANAGED_NODES, name)
+            node = await client.get(WORKLOAD_NODES, name)
         except NotFound as error:
             raise await no_node(client, name) from error
         data, pods = await asyncio.gather(_config(client, config_namespace), _pods(client, name))
@@ -89,7 +90,7 @@ async def _pods(client: Client, node: str) -> Iterable[Pod] | None:
         return None
 
 
-def subject_of(node: ManagedNode, data: Mapping[str, str] | None, pods: Iterable[Pod] | None) -> Subject:
+def subject_of(node: Node, data: Mapping[str, str] | None, pods: Iterable[Pod] | None) -> Subject:
     """Return the known facts about a node; ``data`` and ``pods`` are None if they may not be read."""
     pods = None if pods is None else tuple(pods)
     meta, allocatable = node.metadata, node.status.allocatable

@@ -26,13 +26,14 @@ from corewise.kube.admission import Operation, operations_between
 from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
 from corewise.kube.errors import DecodeError, NotFound
-from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, NODES, PRIORITY_CLASSES, Resource
+from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, PRIORITY_CLASSES, Resource
 from corewise.manager.options import OfflinePods
 from corewise.manager.pod_owners import WorkloadSelector
 from corewise.manager.pod_webhooks import NAMESPACE_LABEL, SPARED_NAMESPACES, refusal
 from corewise.manager.profiles import parse_object, priorities_of
 from corewise.quantities import QuantityError
 from corewise.vocabulary.names import SYSTEM_NAMESPACE
+from corewise.workload.nodes import WORKLOAD_NODES
 from corewise.workload.pods import WORKLOAD_PODS
 
 T = TypeVar("T")
@@ -131,7 +132,7 @@ async def explain_new_pod(
         labels = {NAMESPACE_LABEL: namespace, **await _labels_of(client, namespace)}
         objects = await _listed(client, COLOCATION_PROFILES)
         priorities = priorities_of(await _listed(client, PRIORITY_CLASSES))
-        offered = is_offered([each.status.allocatable for each in await _listed(client, NODES)])
+        offered = is_offered([each.status.allocatable for each in await _listed(client, WORKLOAD_NODES)])
     if namespace in {*SPARED_NAMESPACES, SYSTEM_NAMESPACE}:
         new.lines.append(Line("webhooks", "not called: pods of this namespace stay as they are written"))
     else:

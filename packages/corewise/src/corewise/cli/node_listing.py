@@ -31,10 +31,11 @@ from corewise.ratios.cluster import (
     read_configuration,
 )
 from corewise.ratios.decision import NodeAssessment, assess
-from corewise.ratios.nodes import MANAGED_NODES, RUNNING_ON_A_NODE, ManagedNode, running_on, view_of
+from corewise.ratios.nodes import RUNNING_ON_A_NODE, running_on, view_of
 from corewise.service.installation import Path
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ T = TypeVar("T")
 class ListedNode:
     """A node as the API has it, and its assessment."""
 
-    node: ManagedNode
+    node: Node
     assessment: NodeAssessment
 
 
@@ -86,10 +87,10 @@ async def list_cluster(
             missing.append(unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error))
             return None
 
-    async def selected() -> Iterable[ManagedNode]:
+    async def selected() -> Iterable[Node]:
         if name:
-            return [await client.get(MANAGED_NODES, name)]
-        return await client.list(MANAGED_NODES, label_selector=label_selector)
+            return [await client.get(WORKLOAD_NODES, name)]
+        return await client.list(WORKLOAD_NODES, label_selector=label_selector)
 
     nodes, topologies, pods, config_map, webhooks = await asyncio.gather(
         selected(),
@@ -106,7 +107,7 @@ async def list_cluster(
     for pod in pods or ():
         pods_of[pod.spec.node_name].append(pod)
 
-    def listed(node: ManagedNode) -> ListedNode:
+    def listed(node: Node) -> ListedNode:
         view = view_of(node, facts.get(node.metadata.name), lambda: pods_of[node.metadata.name])
         return ListedNode(node, assess(view, context))
 

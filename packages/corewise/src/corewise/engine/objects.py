@@ -1,4 +1,4 @@
-"""Nodes, topologies and disruption budgets of the API: the fields that the scheduler reads."""
+"""Topologies and disruption budgets of the API: the fields that the scheduler reads."""
 
 from __future__ import annotations
 
@@ -12,44 +12,7 @@ from corewise.kube.objects import (
     TopologyZone,
     share_annotations,
 )
-from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, Resource
-
-
-class NodeTaint(Struct, frozen=True):
-    """core/v1 Taint."""
-
-    key: str
-    effect: str
-    value: str = ""
-
-
-class SchedulableNodeSpec(Struct, frozen=True):
-    """core/v1 NodeSpec: what keeps pods away."""
-
-    unschedulable: bool = False
-    taints: tuple[NodeTaint, ...] | None = ()
-
-
-class NodeAddress(Struct, frozen=True):
-    """core/v1 NodeAddress."""
-
-    address: str = ""
-
-
-class SchedulableNodeStatus(Struct, frozen=True):
-    """core/v1 NodeStatus: its amounts, and where it is reached."""
-
-    capacity: Mapping[str, str | int] = EMPTY
-    allocatable: Mapping[str, str | int] = EMPTY
-    addresses: tuple[NodeAddress, ...] | None = ()
-
-
-class SchedulableNode(Struct, frozen=True):
-    """core/v1 Node."""
-
-    metadata: ObjectMeta = NO_META
-    spec: SchedulableNodeSpec = SchedulableNodeSpec()
-    status: SchedulableNodeStatus = SchedulableNodeStatus()
+from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
 
 
 class ReportedTopology(Struct, frozen=True):
@@ -102,5 +65,4 @@ class DisruptionBudget(Struct, frozen=True):
 DISRUPTION_BUDGETS = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True, type=DisruptionBudget
 )
-SCHEDULABLE_NODES: Resource[SchedulableNode] = NODES.typed(SchedulableNode)
 TOPOLOGIES: Resource[ReportedTopology] = NODE_RESOURCE_TOPOLOGIES.typed(ReportedTopology)

@@ -49,7 +49,7 @@ from corewise.engine.facts import (
     Toleration,
     Zone,
 )
-from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology
 from corewise.quantities import (
     ONE,
     Quantity,
@@ -96,6 +96,7 @@ from corewise.vocabulary.owned_cpus import read_owned_cpus, whole_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.text_cache import MIB, remembered, text_bytes
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod, SelectorRequirement, SelectorTerm
 from corewise.workload.requests import pod_demand
 
@@ -140,7 +141,7 @@ class NodeReading:
 
 
 def read_node_facts(
-    node: SchedulableNode, topology: ReportedTopology | None, *, maximum: Ratio = MAXIMUM
+    node: Node, topology: ReportedTopology | None, *, maximum: Ratio = MAXIMUM
 ) -> NodeReading:
     """Read a node; ``topology`` is its NodeResourceTopology, None if it has none."""
     labels, annotations = node.metadata.labels, node.metadata.annotations
@@ -172,7 +173,7 @@ def read_node_facts(
         name=node.metadata.name,
         allocatable=allocatable,
         labels=labels,
-        taints=tuple(BlockingTaint(each.key, each.effect, each.value) for each in node.spec.taints or ()),
+        taints=tuple(BlockingTaint(each.key, each.effect, each.value) for each in node.spec.taints),
         unschedulable=node.spec.unschedulable,
         ratio=ratio_of_owned(recorded),
         static_cpu_manager=manager.policy == "static",
@@ -254,7 +255,7 @@ def _parsed_topology(text: str) -> Topology | str:
     return parse_cpu_topology(text)
 
 
-def _zones(node: SchedulableNode, topology: ReportedTopology) -> tuple[Zone, ...]:
+def _zones(node: Node, topology: ReportedTopology) -> tuple[Zone, ...]:
     """Return the NUMA nodes, or none if they are not those of this node."""
     try:
         applied = Ratio.parse(topology.metadata.annotations.get(CPU_RATIO_APPLIED, str(ONE)))

@@ -199,44 +199,6 @@ class Secret(Struct, frozen=True):
     data: Mapping[str, bytes] = MappingProxyType({})
 
 
-class Taint(Struct, frozen=True):
-    """core/v1 Taint."""
-
-    key: str
-    effect: str
-    value: str = ""
-
-
-class NodeSpec(Struct, frozen=True):
-    """core/v1 NodeSpec."""
-
-    unschedulable: bool = False
-    taints: tuple[Taint, ...] = ()
-
-
-class NodeCondition(Struct, frozen=True):
-    """core/v1 NodeCondition, without reasons and times."""
-
-    type: str
-    status: str
-
-
-class NodeStatus(Struct, frozen=True):
-    """core/v1 NodeStatus: amounts are quantities as text."""
-
-    capacity: Mapping[str, str] = EMPTY
-    allocatable: Mapping[str, str] = EMPTY
-    conditions: tuple[NodeCondition, ...] = ()
-
-
-class Node(Struct, frozen=True):
-    """core/v1 Node."""
-
-    metadata: ObjectMeta = NO_META
-    spec: NodeSpec = NodeSpec()
-    status: NodeStatus = NodeStatus()
-
-
 class ResourceRequirements(Struct, frozen=True):
     """core/v1 ResourceRequirements: quantities as text."""
 

@@ -1,7 +1,7 @@
 """Which resources there are: where each lies in the API, and the struct that its objects decode to.
 
 A ``Resource`` is a value that is passed to every call of the client, so that the type checker knows what
-comes back: ``await client.get(NODES, "n1")`` is a ``Node``.
+comes back: ``await client.get(CONFIG_MAPS, "c", "ns")`` is a ``ConfigMap``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from corewise.kube.objects import (
     Event,
     Lease,
     Namespace,
-    Node,
     NodeResourceTopology,
     ObjectMeta,
     PartialObject,
@@ -124,7 +123,7 @@ class Resource(Generic[T]):
         return " ".join(filter(None, (self.plural, f"{namespace}/{name}" if namespace else name)))
 
 
-NODES = Resource("", "v1", "nodes", "Node", namespaced=False, type=Node)
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False, type=PartialObject)
 PODS = Resource("", "v1", "pods", "Pod", namespaced=True, type=PartialObject)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True, type=ConfigMap)
 SECRETS = Resource("", "v1", "secrets", "Secret", namespaced=True, type=Secret)

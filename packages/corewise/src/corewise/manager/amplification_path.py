@@ -24,10 +24,11 @@ from corewise.manager.options import AmplifyBy, ManagerOptions
 from corewise.manager.snapshot import Snapshot
 from corewise.manager.webhooks import mutating_configuration
 from corewise.prometheus.exposition import Exposition
-from corewise.ratios.nodes import MANAGED_NODES, ManagedNode, quantities
+from corewise.ratios.nodes import quantities
 from corewise.service.installation import Alternative, Objects, Path
 from corewise.vocabulary.metrics import AMPLIFICATION_PATH
 from corewise.vocabulary.names import AMPLIFICATION_PROBE, recorded_applied, recorded_raw
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ async def policy_works(client: Client, snapshot: Snapshot) -> bool:
     return any(answers) or not answers
 
 
-def _probes(nodes: Iterable[ManagedNode]) -> Iterator[tuple[str, str, str]]:
+def _probes(nodes: Iterable[Node]) -> Iterator[tuple[str, str, str]]:
     """Yield name, resource and recorded raw amount of nodes whose allocatable is amplified."""
     for node in nodes:
         shown, annotations = quantities(node.status.allocatable), node.metadata.annotations
@@ -101,5 +102,5 @@ async def _undoes(client: Client, node: str, resource: str, raw: str) -> bool:
         "metadata": {"annotations": {AMPLIFICATION_PROBE: "raw"}},
         "status": {"allocatable": {resource: raw}},
     }
-    found = await client.patch(MANAGED_NODES, node, body, subresource="status", dry_run=True)
+    found = await client.patch(WORKLOAD_NODES, node, body, subresource="status", dry_run=True)
     return quantities(found.status.allocatable) != quantities({**found.status.allocatable, resource: raw})

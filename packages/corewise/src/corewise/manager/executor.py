@@ -18,10 +18,10 @@ from corewise.kube.client import Client
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
-from corewise.ratios.nodes import MANAGED_NODES
 from corewise.service.logs import fields
 from corewise.vocabulary.metrics import EVENTS, WRITES
 from corewise.vocabulary.names import MANAGER_COMPONENT
+from corewise.workload.nodes import WORKLOAD_NODES
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class APIExecutor:
             return None
         try:
             node = await self._client.patch(
-                MANAGED_NODES,
+                WORKLOAD_NODES,
                 action.name,
                 body_of(action),
                 subresource=STATUS,

@@ -28,12 +28,13 @@ from corewise.kube.errors import DecodeError
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.ratios.cluster import ClusterContext
-from corewise.ratios.nodes import MANAGED_NODES, ManagedNode, quantities
+from corewise.ratios.nodes import quantities
 from corewise.service.webhooks import Answer, allowed
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.metrics import CHANGES_UNDONE, HEARTBEATS_QUIETED
 from corewise.vocabulary.names import RECORD_GENERATION
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 
 _TIME = "lastHeartbeatTime"
 _COMPARED_APART = ("conditions", "capacity", "allocatable")
@@ -66,8 +67,8 @@ class NodeStatusWebhook:
             DecodeError: if the objects are not Nodes.
         """
         context = self.context()
-        new = decode_object(MANAGED_NODES, request.object, "object")
-        old = decode_object(MANAGED_NODES, request.old_object, "oldObject")
+        new = decode_object(WORKLOAD_NODES, request.object, "object")
+        old = decode_object(WORKLOAD_NODES, request.old_object, "oldObject")
         if context.koordinator:
             return allowed(request)
         name, user = new.metadata.name, request.user_info.username
@@ -95,11 +96,11 @@ class NodeStatusWebhook:
         return allowed(request, patch=_patch(new, verdict) + times, warnings=warnings)
 
 
-def _amounts(node: ManagedNode) -> NodeAmounts:
+def _amounts(node: Node) -> NodeAmounts:
     return NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable))
 
 
-def _patch(node: ManagedNode, verdict: StatusVerdict) -> list[Operation]:
+def _patch(node: Node, verdict: StatusVerdict) -> list[Operation]:
     document = {
         "metadata": _present("annotations", node.metadata.annotations),
         "status": {
@@ -125,7 +126,7 @@ def _texts(amounts: Mapping[str, Quantity | None]) -> dict[str, str | None]:
     return {resource: None if amount is None else str(amount) for resource, amount in amounts.items()}
 
 
-def _amounts_restored(new: ManagedNode, old: ManagedNode, verdict: StatusVerdict) -> bool:
+def _amounts_restored(new: Node, old: Node, verdict: StatusVerdict) -> bool:
     """Say whether all amounts, amplified or not, are after the patch what is stored, to the letter."""
     return (
         not verdict.annotations

@@ -34,7 +34,7 @@ from corewise.normalization.decision import STATED
 from corewise.quantities import ONE, Ratio, RatioError
 from corewise.ratios.cluster import ClusterContext
 from corewise.ratios.decision import lowered, normalization_of, unsafe_decreases, wanted_ratio
-from corewise.ratios.nodes import MANAGED_NODES, ManagedNode, NodeView
+from corewise.ratios.nodes import NodeView
 from corewise.service.webhooks import Answer, allowed, refused
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
@@ -42,6 +42,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
 )
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 
 _RATIO_MAPS = (AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)
 _REVIEWED = (*_RATIO_MAPS, NORMALIZATION_RATIO, *(each.name for each in STATED))
@@ -56,7 +57,7 @@ class NodeWebhook:
     """
 
     context: Callable[[], ClusterContext]
-    view: Callable[[ManagedNode], NodeView]
+    view: Callable[[Node], NodeView]
     ready: Callable[[], bool]
     usage: ReadUsage
 
@@ -66,8 +67,8 @@ class NodeWebhook:
         Raises:
             DecodeError: if the objects are not Nodes.
         """
-        new_node = decode_object(MANAGED_NODES, request.object, "object")
-        old_node = decode_object(MANAGED_NODES, request.old_object, "oldObject")
+        new_node = decode_object(WORKLOAD_NODES, request.object, "object")
+        old_node = decode_object(WORKLOAD_NODES, request.old_object, "oldObject")
         if not _differ(old_node, new_node):
             return allowed(request)
         old, new = self.view(old_node), self.view(new_node)
@@ -97,7 +98,7 @@ class NodeWebhook:
         return (f"{finding.message} ({finding.reason})",) if finding else ()
 
 
-def _differ(old: ManagedNode, new: ManagedNode) -> bool:
+def _differ(old: Node, new: Node) -> bool:
     before, after = old.metadata, new.metadata
     return before.labels != after.labels or any(
         before.annotations.get(name) != after.annotations.get(name) for name in _REVIEWED

@@ -31,16 +31,9 @@ from corewise.ratios.cluster import (
     interfering_webhook,
     read_configuration,
 )
-from corewise.ratios.nodes import (
-    MANAGED_NODES,
-    RUNNING_ON_A_NODE,
-    ManagedNode,
-    NodeView,
-    demand_of_node,
-    running_on,
-    view_of,
-)
+from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, demand_of_node, running_on, view_of
 from corewise.service.reader import in_reader
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 
@@ -88,7 +81,7 @@ class Snapshot:
         self._prepared: asyncio.Future[ConfigurationReading] | None = None
         self.koordinator = ""
         self.nodes = Cache(
-            client, MANAGED_NODES, label_selector=label_selector, on_change=self._node_changed, clock=clock
+            client, WORKLOAD_NODES, label_selector=label_selector, on_change=self._node_changed, clock=clock
         )
         self.topologies = Cache(
             client,
@@ -153,7 +146,7 @@ class Snapshot:
         node = self.nodes.get(name)
         return self.view_of(node) if node else None
 
-    def view_of(self, node: ManagedNode) -> NodeView:
+    def view_of(self, node: Node) -> NodeView:
         """Return the view of a node that need not be the cached one."""
         name = node.metadata.name
         topology = self.topologies.get(name)

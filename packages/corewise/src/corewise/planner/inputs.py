@@ -12,13 +12,13 @@ from functools import lru_cache
 
 from corewise.engine import PodFacts
 from corewise.engine.facts import CPU
-from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology
 from corewise.engine.reading import pod_facts
 from corewise.quantities import offered_amounts
-from corewise.ratios.nodes import ManagedNode
 from corewise.topology import Thread, Topology
 from corewise.vocabulary.names import CPU_TOPOLOGY
 from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 
 FINISHED = frozenset({"Succeeded", "Failed"})
@@ -29,19 +29,15 @@ _MILLI = 1000
 
 @dataclass(frozen=True, slots=True)
 class PlannedNode:
-    """A node as the manager and as the scheduler read it.
+    """A node; ``assumed``: how its CPUs are arranged where no annotation says it."""
 
-    ``assumed``: how its CPUs are arranged where no annotation says it.
-    """
-
-    managed: ManagedNode
-    schedulable: SchedulableNode
+    node: Node
     topology: ReportedTopology
     assumed: Topology
 
     @property
     def name(self) -> str:
-        return self.managed.metadata.name
+        return self.node.metadata.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +73,29 @@ def _thread(cpu: int, core: int, cores: int, numa_nodes: int, sockets: int) -> T
 
 def plan_from_objects(
     source: str,
-    pairs: Iterable[tuple[ManagedNode, SchedulableNode]],
+    nodes: Iterable[Node],
     topologies: Iterable[ReportedTopology],
     pods: Iterable[Pod],
     config: Mapping[str, str],
     *,
     rules: QoSRules | None,
 ) -> PlanInput:
-    """Return the input of a cluster's objects; each node as the manager and as the scheduler decode it.
+    """Return the input of a cluster's objects.
 
     ``rules`` are those of the cluster's scheduler; if they are not known, LSE counts in every namespace.
     """
     stated = {each.metadata.name: each for each in topologies}
-    nodes = tuple(
-        PlannedNode(managed, node, stated.get(node.metadata.name, ReportedTopology()), _assumed(node))
-        for managed, node in pairs
+    planned = tuple(
+        PlannedNode(node, stated.get(node.metadata.name, ReportedTopology()), _assumed(node))
+        for node in nodes
     )
-    unknown = sum(CPU_TOPOLOGY not in node.topology.metadata.annotations for node in nodes)
+    unknown = sum(CPU_TOPOLOGY not in node.topology.metadata.annotations for node in planned)
     note = (
         f"nodes that do not state how their CPUs are arranged, assumed to be cores of two threads: {unknown}"
     )
     return PlanInput(
         source=source,
-        nodes=nodes,
+        nodes=planned,
         pods=tuple(
             pod_facts(pod, rules or ANY_NAMESPACE) for pod in pods if pod.status.phase not in FINISHED
         ),
@@ -108,7 +104,7 @@ def plan_from_objects(
     )
 
 
-def _assumed(node: SchedulableNode) -> Topology:
+def _assumed(node: Node) -> Topology:
     capacity = offered_amounts(node.status.capacity).get(CPU)
     cpus = min(_MOST_CPUS, max(1, -(-capacity.milli // _MILLI))) if capacity else 1
     return arrangement(cpus, 1 if cpus % 2 else 2, 1, 1)

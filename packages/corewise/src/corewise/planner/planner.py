@@ -89,7 +89,7 @@ def configured(nodes: Iterable[PlannedNode], configuration: ClusterConfiguration
         like = known.get(kind)
         if like is None:
             like = known[kind] = _configured(node, context)
-        meta, topology = node.schedulable.metadata, like.facts.topology or node.assumed
+        meta, topology = node.node.metadata, like.facts.topology or node.assumed
         facts = replace(like.facts, name=meta.name, labels=meta.labels, topology=topology)
         ready.append(ConfiguredNode(facts, like.raw_milli, like.normalization))
     return ready
@@ -108,25 +108,26 @@ _OF_TOPOLOGY = (CPU_BASIC_INFO, CPU_TOPOLOGY, CPU_MANAGER_POLICY, CPU_RATIO_APPL
 
 def _kind(node: PlannedNode, names: Collection[str]) -> bytes:
     """Return all that is read of a node but its name, and the labels that constraints of pods select by."""
-    objects = node.managed, node.schedulable
-    stated = [each for one in objects for each in (one.metadata.labels, one.metadata.annotations)]
-    amounts = [each for one in objects for each in (one.status.capacity, one.status.allocatable)]
+    meta, status = node.node.metadata, node.node.status
     return _ENCODER.encode(
         (
-            [[(name, text) for name, text in each.items() if name in names] for each in stated],
+            [
+                [(name, text) for name, text in each.items() if name in names]
+                for each in (meta.labels, meta.annotations)
+            ],
             [node.topology.metadata.annotations.get(name) for name in _OF_TOPOLOGY],
             (node.topology.topology_policies, node.topology.zones),
-            node.schedulable.spec,
-            amounts,
+            node.node.spec,
+            (status.capacity, status.allocatable),
         )
     )
 
 
 def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
-    view: NodeView = view_of(node.managed, node.topology.metadata.annotations, lambda: ())
+    view: NodeView = view_of(node.node, node.topology.metadata.annotations, lambda: ())
     normalization = normalization_of(view, context.configuration)
     ratios = wanted_ratio(view, normalization, context).ratios
-    facts = read_node_facts(node.schedulable, node.topology).facts
+    facts = read_node_facts(node.node, node.topology).facts
     raw = raw_amounts(view.amounts, view.annotations).allocatable
     cpu = amount_of(CPU, raw[CPU]) if CPU in raw else 0
     if facts.ratio is None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import msgspec
-from msgspec.structs import force_setattr
 
 from corewise.amplification import (
     ContainerDemand,
@@ -28,8 +27,7 @@ from corewise.amplification import (
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, ResourceList
 from corewise.amplification.annotations import read_node
 from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
-from corewise.kube.objects import EMPTY, NO_META, NodeSpec, ObjectMeta, Struct, shared_map
-from corewise.kube.resources import NODES, Resource
+from corewise.kube.objects import EMPTY
 from corewise.quantities import ONE, Quantity, offered_amounts
 from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status
 from corewise.vocabulary.errors import UNREADABLE
@@ -43,37 +41,10 @@ from corewise.vocabulary.names import (
 from corewise.vocabulary.owned_cpus import CPUOwner, read_owned_cpus, whole_cpus
 from corewise.vocabulary.qos import ANY_NAMESPACE
 from corewise.vocabulary.text_cache import MIB, remembered, text_bytes
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 from corewise.workload.requests import pod_demand
 
-
-class NodeSystemInfo(Struct, frozen=True):
-    """core/v1 NodeSystemInfo: the boot of the machine that kubelet reports."""
-
-    boot_id: str = msgspec.field(default="", name="bootID")
-
-
-class ManagedNodeStatus(Struct, frozen=True):
-    """core/v1 NodeStatus: its amounts."""
-
-    capacity: Mapping[str, str] = EMPTY
-    allocatable: Mapping[str, str] = EMPTY
-    node_info: NodeSystemInfo = NodeSystemInfo()
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "capacity", shared_map(self.capacity))
-        force_setattr(self, "allocatable", shared_map(self.allocatable))
-
-
-class ManagedNode(Struct, frozen=True):
-    """core/v1 Node."""
-
-    metadata: ObjectMeta = NO_META
-    spec: NodeSpec = NodeSpec()
-    status: ManagedNodeStatus = ManagedNodeStatus()
-
-
-MANAGED_NODES: Resource[ManagedNode] = NODES.typed(ManagedNode)
 RUNNING_ON_A_NODE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of the pods that take something of a node."""
 
@@ -156,7 +127,7 @@ def _report(text: str) -> Mapping[str, str]:
         return {}
 
 
-def view_of(node: ManagedNode, topology: Annotations | None, pods: Callable[[], Iterable[Pod]]) -> NodeView:
+def view_of(node: Node, topology: Annotations | None, pods: Callable[[], Iterable[Pod]]) -> NodeView:
     """Return the view of a node; ``pods`` are those bound to it."""
     meta = node.metadata
     amounts = NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable))

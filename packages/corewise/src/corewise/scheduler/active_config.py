@@ -19,7 +19,6 @@ from corewise.config.interference.model import InterferenceConfiguration, Latenc
 from corewise.config.interference.reading import unplaceable_message
 from corewise.engine import Cluster, Engine, Estimates, Interference, Measured, assemble
 from corewise.engine.interference import pressure_of
-from corewise.engine.objects import SchedulableNode
 from corewise.interference.filtering import unplaceable
 from corewise.kube.clock import Clock
 from corewise.prometheus.client import PrometheusClient
@@ -36,6 +35,7 @@ from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
 from corewise.vocabulary import metrics
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import Node
 
 log = logging.getLogger(__name__)
 
@@ -129,11 +129,11 @@ class ActiveConfig:
         self._unplaceable = frozenset(found)
 
 
-def identities(nodes: Iterable[SchedulableNode]) -> Iterator[NodeIdentity]:
+def identities(nodes: Iterable[Node]) -> Iterator[NodeIdentity]:
     """Yield the nodes, by their names and what else they are called."""
     for node in nodes:
         host = node.metadata.labels.get(HOST_NAME)
-        aliases = [each.address for each in node.status.addresses or () if each.address]
+        aliases = [each.address for each in node.status.addresses if each.address]
         yield NodeIdentity(node.metadata.name, tuple(dict.fromkeys([*([host] if host else []), *aliases])))
 
 

@@ -34,7 +34,6 @@ from corewise.amplification import left
 from corewise.engine import ChosenNode, Engine, NodeFacts, Placement, PodFacts, Refused
 from corewise.engine.amplified_cpu import cpu_text
 from corewise.engine.facts import CPU
-from corewise.engine.objects import SchedulableNode
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock, rfc3339
@@ -54,6 +53,7 @@ from corewise.vocabulary.names import CLAIM_EXPIRED, POD_CPUS, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import CPUOwner
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_bytes
+from corewise.workload.nodes import Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 log = logging.getLogger(__name__)
@@ -345,7 +345,7 @@ class LedgerCollector:
             await self._enter_or_tell(late, node)
         return False
 
-    async def _enter_or_tell(self, late: _Late, node: SchedulableNode) -> None:
+    async def _enter_or_tell(self, late: _Late, node: Node) -> None:
         """Enter a pod, or say why it owns no CPUs."""
         wanted = self._wanted(late)
         if not self._is_news(late, wanted):
@@ -359,7 +359,7 @@ class LedgerCollector:
             message = f"{how}owns no CPUs of node {late.node.name}: {wanted.message}"
             self._tell(late.pod, wanted.reason, message)
 
-    async def _enter(self, late: _Late, wanted: Placement, node: SchedulableNode) -> None:
+    async def _enter(self, late: _Late, wanted: Placement, node: Node) -> None:
         """Write the entry of a pod, tell, and write its annotation; nothing if the node has changed."""
         entry = CPUOwner(late.facts.key, wanted.cpus)
         try:

@@ -9,14 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import Cluster, Decision, Engine, Interference, Placement, PodFacts, assemble
-from corewise.engine.objects import (
-    DISRUPTION_BUDGETS,
-    SCHEDULABLE_NODES,
-    TOPOLOGIES,
-    DisruptionBudget,
-    ReportedTopology,
-    SchedulableNode,
-)
+from corewise.engine.objects import DISRUPTION_BUDGETS, TOPOLOGIES, DisruptionBudget, ReportedTopology
 from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts, read_node_facts
 from corewise.kube.client import Client
@@ -32,6 +25,7 @@ from corewise.scheduler.policy import NAME, published_rules
 from corewise.scheduler.preemption import lower_pods, published_amounts
 from corewise.scheduler.state import UNFINISHED
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES, DEFAULT_RULES, QoSRules
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 _EVICTABLE = 100
@@ -105,7 +99,7 @@ async def list_pod(
     missing: list[str] = []
     pod, nodes, pods, topologies, published = await asyncio.gather(
         client.get(WORKLOAD_PODS, name, namespace),
-        client.list(SCHEDULABLE_NODES),
+        client.list(WORKLOAD_NODES),
         client.list(WORKLOAD_PODS, field_selector=UNFINISHED),
         _topologies(client, missing),
         read_rules(client),
@@ -141,7 +135,7 @@ async def list_pod(
     return replace(listed, victims=victims)
 
 
-def _evictable(decision: Decision, nodes: Iterable[SchedulableNode]) -> list[SchedulableNode]:
+def _evictable(decision: Decision, nodes: Iterable[Node]) -> list[Node]:
     """Return the nodes that no cause refuses which stays when pods are evicted, by name."""
     rows = {name: row for row, name in enumerate(decision.names) if decision.asked[row]}
     found = []
@@ -192,7 +186,7 @@ async def _topologies(client: Client, missing: list[str]) -> Iterable[ReportedTo
 
 async def _measure(
     cluster: Cluster,
-    nodes: Iterable[SchedulableNode],
+    nodes: Iterable[Node],
     interference: InterferenceConfiguration,
     prometheus: PrometheusClient | None,
 ) -> list[str]:

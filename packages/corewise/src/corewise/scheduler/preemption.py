@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from corewise.engine import Cluster, Engine
-from corewise.engine.objects import DISRUPTION_BUDGETS, DisruptionBudget, SchedulableNode
+from corewise.engine.objects import DISRUPTION_BUDGETS, DisruptionBudget
 from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
 from corewise.engine.reading import amount_of, pod_facts, scheduled_at
 from corewise.kube.client import Client
@@ -39,6 +39,7 @@ from corewise.quantities import offered_amounts
 from corewise.scheduler.installation import HTTP_TIMEOUT
 from corewise.scheduler.state import ClusterState
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 
 BUDGET = 0.6 * HTTP_TIMEOUT
@@ -190,7 +191,7 @@ def lower_pods(
         yield Victim(facts, placement, uid=pod.metadata.uid, priority=pod.spec.priority or 0, started=started)
 
 
-def published_amounts(node: SchedulableNode) -> dict[str, int]:
+def published_amounts(node: Node) -> dict[str, int]:
     """Return a node's allocatable amounts, by which kube-scheduler counts."""
     offered = offered_amounts(node.status.allocatable)
     return {resource: amount_of(resource, amount) for resource, amount in offered.items()}

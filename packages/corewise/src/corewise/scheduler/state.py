@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from corewise.engine import Cluster, Placement, PodFacts
-from corewise.engine.objects import SCHEDULABLE_NODES, TOPOLOGIES, ReportedTopology, SchedulableNode
+from corewise.engine.objects import TOPOLOGIES, ReportedTopology
 from corewise.engine.reading import (
     ReadProblem,
     holds_resources,
@@ -44,6 +44,7 @@ from corewise.service.logs import fields
 from corewise.vocabulary.owned_cpus import NO_OWNERS, Owners, print_owned_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class ClusterState:
         self._assumed: dict[str, _Assumed] = {}
         self.asked: dict[str, Pod] = {}
         """Unbound pods that decisions were asked about lately, by uid."""
-        self._answered: dict[str, SchedulableNode] = {}
+        self._answered: dict[str, Node] = {}
         self.changed: set[str] = set()
         """Nodes that changed, or their topologies or pods, since somebody took the set away."""
         self.given_back = asyncio.Event()
@@ -97,7 +98,7 @@ class ClusterState:
         self._told: dict[str, tuple[ReadProblem, ...]] = {}
         self.cluster = Cluster()
         self._gathering = Gathering(_GATHERING)
-        self.nodes = Cache(client, SCHEDULABLE_NODES, on_change=self._node_changed, clock=clock)
+        self.nodes = Cache(client, WORKLOAD_NODES, on_change=self._node_changed, clock=clock)
         self.topologies = Cache(client, TOPOLOGIES, on_change=self._topology_changed, clock=clock)
         self.pods = Cache(
             client,
@@ -135,7 +136,7 @@ class ClusterState:
         """Count the changes of pods that have arrived."""
         await self._gathering.end()
 
-    def node(self, name: str) -> SchedulableNode | None:
+    def node(self, name: str) -> Node | None:
         """Return a node in the newest state that is known of it."""
         return self._answered.get(name) or self.nodes.get(name)
 
@@ -144,19 +145,19 @@ class ClusterState:
         facts = self.cluster.nodes.get(node)
         return facts.owned.owners if facts else NO_OWNERS
 
-    async def read_node(self, name: str) -> SchedulableNode | None:
+    async def read_node(self, name: str) -> Node | None:
         """Ask the API server for a node, and count it as it is; None if there is none.
 
         Raises:
             KubeError: if the API server does not tell.
         """
         try:
-            self.take_node(await self._client.get(SCHEDULABLE_NODES, name))
+            self.take_node(await self._client.get(WORKLOAD_NODES, name))
         except NotFound:
             return None
         return self.node(name)
 
-    async def write_ledger(self, node: SchedulableNode, owners: Owners) -> None:
+    async def write_ledger(self, node: Node, owners: Owners) -> None:
         """Write the ledger of a node, which must not have changed since it was read.
 
         Raises:
@@ -171,9 +172,9 @@ class ClusterState:
                 "annotations": print_owned_cpus(owners),
             }
         }
-        self.take_node(await self._client.patch(SCHEDULABLE_NODES, meta.name, body, subresource="status"))
+        self.take_node(await self._client.patch(WORKLOAD_NODES, meta.name, body, subresource="status"))
 
-    def take_node(self, node: SchedulableNode) -> None:
+    def take_node(self, node: Node) -> None:
         """Count a node as the API server has answered it, until the watch shows this state or a later one.
 
         The watch must know it: nothing else says when it is gone.
@@ -274,7 +275,7 @@ class ClusterState:
             if pod is not None:
                 self.changed.add(pod.spec.node_name)
         if new is not None and holds_resources(new):
-            if old is None or not _same(old, new):
+            if old is None or not _same(old, new) or old.scheduled_at != new.scheduled_at:
                 self.count(new)
             return
         pod = new or old
@@ -296,7 +297,7 @@ class ClusterState:
         if self._on_room:
             self._on_room()
 
-    def _node_changed(self, old: SchedulableNode | None, new: SchedulableNode | None) -> None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
         answered = self._answered.get(new.metadata.name) if new else None
         if new is not None and (answered is None or not _is_older(new, answered)):
             self._answered.pop(new.metadata.name, None)
@@ -313,7 +314,7 @@ class ClusterState:
         if node is not None:
             self._put_node(node)
 
-    def _put_node(self, node: SchedulableNode) -> None:
+    def _put_node(self, node: Node) -> None:
         before = self.cluster.nodes.get(node.metadata.name)
         self.changed.add(node.metadata.name)
         reading = read_node_facts(node, self.topologies.get(node.metadata.name))
@@ -332,7 +333,7 @@ class ClusterState:
             log.warning(each.message, extra=fields(reason=each.reason.value))
 
 
-def _is_older(node: SchedulableNode, than: SchedulableNode) -> bool:
+def _is_older(node: Node, than: Node) -> bool:
     """Whether a state of a node is older than another one, also of a node that had its name before.
 
     Versions are numbers that grow, over all nodes together.
@@ -341,7 +342,7 @@ def _is_older(node: SchedulableNode, than: SchedulableNode) -> bool:
     return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
 
-def _same(old: Pod | SchedulableNode, new: Pod | SchedulableNode) -> bool:
+def _same(old: Pod | Node, new: Pod | Node) -> bool:
     """Whether two states of a pod or of a node count alike."""
     before, after = old.metadata, new.metadata
     return (before.annotations, before.labels, old.spec, old.status, before.uid) == (

@@ -6,9 +6,6 @@ containers, tolerations, affinity, and the whole status, from which the time of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
-
 import msgspec
 from msgspec.structs import force_setattr
 
@@ -27,14 +24,7 @@ from corewise.kube.objects import (
 )
 from corewise.kube.resources import PODS, Resource
 from corewise.vocabulary.names import POD_ANNOTATIONS
-
-T = TypeVar("T")
-if TYPE_CHECKING:
-    Slice = tuple[T, ...]
-    Map = Mapping[str, str]
-else:  # Go marshals an empty slice or map as null; PodSpec and PodStatus replace it
-    Slice = tuple[T, ...] | None
-    Map = Mapping[str, str] | None
+from corewise.workload.wire import Map, Slice
 
 
 class Container(Struct, frozen=True):

@@ -14,7 +14,6 @@ import numpy as np
 
 from corewise.config.interference.metrics import Metric, Preset
 from corewise.config.interference.model import InterferenceConfiguration, MetricsSettings
-from corewise.engine.objects import SchedulableNode
 from corewise.kube.cache import Cache
 from corewise.kube.clock import Clock
 from corewise.prometheus.client import PrometheusClient
@@ -22,6 +21,7 @@ from corewise.scheduler.active_config import identities
 from corewise.scheduler.observing.observer import refresh_interval
 from corewise.scheduler.observing.readings import NodeNames, Observation, Reading, complaint, observe
 from corewise.scheduler.observing.sources import Source, sources
+from corewise.workload.nodes import Node
 
 NOT_ASKED: dict[str, Any] = {
     "source": "",
@@ -40,7 +40,7 @@ _SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 class InterferenceViews:
     """The last values from Prometheus."""
 
-    def __init__(self, client: PrometheusClient, preset: Preset, nodes: Cache[SchedulableNode]) -> None:
+    def __init__(self, client: PrometheusClient, preset: Preset, nodes: Cache[Node]) -> None:
         configuration = InterferenceConfiguration(metrics=MetricsSettings(preset))
         self._asked = tuple(each for each in sources(configuration) if each.metric in _NAMES)
         self._interval = refresh_interval(configuration.window)

@@ -28,9 +28,9 @@ from typing import Any, BinaryIO
 import msgspec
 
 from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
-from corewise.engine.objects import ReportedTopology, SchedulableNode
-from corewise.ratios.nodes import ManagedNode
+from corewise.engine.objects import ReportedTopology
 from corewise.vocabulary.errors import OperationalError
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 
 LIMIT = 120.0
@@ -46,8 +46,7 @@ def _as_dict(view: MappingProxyType[Any, Any]) -> Any:
 
 copyreg.pickle(MappingProxyType, _as_dict)
 _KINDS: Mapping[str, Any] = {
-    "managed": list[ManagedNode],
-    "schedulable": list[SchedulableNode],
+    "nodes": list[Node],
     "topologies": list[ReportedTopology],
     "pods": list[Pod],
     "bound": list[Pod],
@@ -98,8 +97,7 @@ async def tried(body: Mapping[str, Any], live: LiveObjects, *, limit: float = LI
 def _pieces(body: Mapping[str, Any], live: LiveObjects) -> Iterator[bytes]:
     yield pickle.dumps((body, live.config, live.context, live.namespace, live.used, live.rules))
     lists: dict[str, Sequence[object]] = {
-        "managed": [*live.managed.values()],
-        "schedulable": [*live.schedulable.values()],
+        "nodes": [*live.nodes.values()],
         "topologies": [*live.topologies.values()],
         "pods": live.pods,
         "bound": [pod for pods in live.pods_of.values() for pod in pods],
@@ -122,10 +120,7 @@ def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
     pods_of: dict[str, list[Pod]] = {}
     for pod in known["bound"]:
         pods_of.setdefault(pod.spec.node_name, []).append(pod)
-    by_name = {
-        name: {each.metadata.name: each for each in known[name]}
-        for name in ("managed", "schedulable", "topologies")
-    }
+    by_name = {name: {each.metadata.name: each for each in known[name]} for name in ("nodes", "topologies")}
     pods = tuple(known["pods"])
     live = LiveObjects(
         **by_name,

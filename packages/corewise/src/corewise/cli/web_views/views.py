@@ -44,11 +44,11 @@ from corewise.kube.resources import EVENTS, PODS
 from corewise.manager.busy_nodes import cpu_usages
 from corewise.prometheus.client import PrometheusClient
 from corewise.ratios.decision import assess
-from corewise.ratios.nodes import ManagedNode
 from corewise.scheduler.listing import decide_about
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.names import MANAGER_COMPONENT
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 
 _AGE = "ageSeconds"
@@ -274,7 +274,7 @@ class WebViews:
                 self._of_reports[report.name] = known = report.stale, found
             yield from known[1]
 
-    def _subject(self, node: ManagedNode) -> Subject:
+    def _subject(self, node: Node) -> Subject:
         """Return the known facts about a node's offline pods."""
         known, config = self._data.snapshot, self._data.snapshot.config_map
         readable = not isinstance(known.config_maps.last_error, Forbidden)
@@ -341,8 +341,7 @@ class WebViews:
         used = await cpu_usages(self._client)
         known, config = self._data.snapshot, self._data.snapshot.config_map
         live = LiveObjects(
-            managed={node.metadata.name: node for node in known.nodes.items.values()},
-            schedulable={node.metadata.name: node for node in self._state.nodes.items.values()},
+            nodes={node.metadata.name: node for node in known.nodes.items.values()},
             topologies={each.metadata.name: each for each in self._state.topologies.items.values()},
             pods=tuple(pod for _, pod in sorted(self._state.pods.items.items())),
             pods_of={str(name): known.pods_on(str(name)) for name in known.nodes.items},

@@ -23,7 +23,7 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
@@ -33,7 +33,7 @@ from corewise.cli.config_file import KEYS, Contents, KeyText
 from corewise.cli.config_nodes import ComparedNodes
 from corewise.config.configuration import RatioField
 from corewise.engine import Allocation
-from corewise.engine.objects import ReportedTopology, SchedulableNode
+from corewise.engine.objects import ReportedTopology
 from corewise.kube.objects import ConfigMap
 from corewise.planner.inputs import PlanInput, plan_from_objects
 from corewise.planner.planner import compare, plan
@@ -41,7 +41,7 @@ from corewise.planner.records import Planned, record_of
 from corewise.quantities import Ratio, RatioError
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext, read_configuration
 from corewise.ratios.decision import assess
-from corewise.ratios.nodes import ManagedNode, view_of
+from corewise.ratios.nodes import view_of
 from corewise.scheduler.plugins import load_plugins
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
@@ -52,9 +52,8 @@ from corewise.vocabulary.names import (
 )
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.selectors import label_key_fault, label_value_fault
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
-
-N = TypeVar("N", ManagedNode, SchedulableNode)
 
 
 class ChangeRefused(ValueError):  # noqa: N818 - an answer, not a fault
@@ -80,8 +79,7 @@ class TriedChange(msgspec.Struct, forbid_unknown_fields=True):
 class LiveObjects:
     """The cluster's objects at one moment, as the caches have them. ``pods_of`` are those bound to a node."""
 
-    managed: Mapping[str, ManagedNode]
-    schedulable: Mapping[str, SchedulableNode]
+    nodes: Mapping[str, Node]
     topologies: Mapping[str, ReportedTopology]
     pods: tuple[Pod, ...]
     pods_of: Mapping[str, Iterable[Pod]]
@@ -103,7 +101,7 @@ class _Edit:
     labels: Mapping[str, str | None] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
-    def on(self, node: N) -> N:
+    def on(self, node: Node) -> Node:
         meta = node.metadata
         if meta.name != self.node:
             return node
@@ -177,10 +175,10 @@ def _edit_of(change: TriedChange, live: LiveObjects) -> _Edit:
     return _Edit(command, node=node.metadata.name, labels={change.label: change.value})
 
 
-def _node(change: TriedChange, live: LiveObjects) -> ManagedNode:
-    if change.node not in live.managed:
+def _node(change: TriedChange, live: LiveObjects) -> Node:
+    if change.node not in live.nodes:
         raise ChangeRefused(f"there is no node {change.node}")
-    return live.managed[change.node]
+    return live.nodes[change.node]
 
 
 def _config_edit(key: str, text: str, live: LiveObjects) -> _Edit:
@@ -239,7 +237,7 @@ def _ratio(text: str) -> Ratio:
         raise ChangeRefused(f"ratio {text[:20]!r}: {error}") from None
 
 
-def _ratio_edit(change: TriedChange, node: ManagedNode) -> _Edit:
+def _ratio_edit(change: TriedChange, node: Node) -> _Edit:
     """Change the ratio that a user gave a node: the manager keeps it apart once it has written its own."""
     meta = node.metadata
     name = AMPLIFICATION_ORIGINAL if AMPLIFICATION_ORIGINAL in meta.annotations else AMPLIFICATION_RATIO
@@ -258,9 +256,7 @@ def _ratio_edit(change: TriedChange, node: ManagedNode) -> _Edit:
 
 def _compared(live: LiveObjects) -> ComparedNodes:
     topologies = {name: each.metadata.annotations for name, each in live.topologies.items()}
-    return ComparedNodes.of(
-        live.managed.values(), topologies, live.used, live.config, live.context.koordinator
-    )
+    return ComparedNodes.of(live.nodes.values(), topologies, live.used, live.config, live.context.koordinator)
 
 
 def _configuration(edit: _Edit, live: LiveObjects) -> ClusterConfiguration:
@@ -272,18 +268,13 @@ def _configuration(edit: _Edit, live: LiveObjects) -> ClusterConfiguration:
 
 
 def _changed(live: LiveObjects, edit: _Edit) -> LiveObjects:
-    return replace(
-        live,
-        managed={name: edit.on(node) for name, node in live.managed.items()},
-        schedulable={name: edit.on(node) for name, node in live.schedulable.items()},
-    )
+    return replace(live, nodes={name: edit.on(node) for name, node in live.nodes.items()})
 
 
 def _given(live: LiveObjects) -> PlanInput:
-    both = sorted(live.managed.keys() & live.schedulable.keys())
-    pairs = [(live.managed[name], live.schedulable[name]) for name in both]
+    nodes = [live.nodes[name] for name in sorted(live.nodes)]
     topologies = live.topologies.values()
-    return plan_from_objects("the cluster", pairs, topologies, live.pods, live.config, rules=live.rules)
+    return plan_from_objects("the cluster", nodes, topologies, live.pods, live.config, rules=live.rules)
 
 
 def _planned(name: str, live: LiveObjects, configuration: ClusterConfiguration) -> Planned:
@@ -295,11 +286,11 @@ def _planned(name: str, live: LiveObjects, configuration: ClusterConfiguration) 
 
 def _held_back(live: LiveObjects, edit: _Edit, after: ClusterConfiguration) -> Iterable[dict[str, Any]]:
     """Yield the nodes whose decrease the manager would hold back, and which it holds back already."""
-    for name, node in sorted(live.managed.items()):
+    for name, node in sorted(live.nodes.items()):
         topology = live.topologies.get(name)
         annotations = topology.metadata.annotations if topology else None
 
-        def held(changed: ManagedNode, context: ClusterContext) -> list[str]:
+        def held(changed: Node, context: ClusterContext) -> list[str]:
             view = view_of(changed, annotations, lambda: live.pods_of.get(name, ()))  # noqa: B023 - called here
             return [each.message for each in assess(view, context).held_back]
 
