@@ -31,7 +31,7 @@ from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.manager.options import ManagerOptions
-from corewise.manager.snapshot import Listeners, Snapshot
+from corewise.manager.snapshot import Listeners, NodeCaches, Snapshot
 from corewise.ratios.decision import assess
 from corewise.scheduler.listing import PublishedRules, read_rules
 from corewise.scheduler.state import UNFINISHED
@@ -96,7 +96,7 @@ def lost_connection(caches: Iterable[Cache[Any]]) -> LostConnection | None:
 class TopData:
     """The tables of a cluster, by the name that the command line has for each.
 
-    ``pods``: the cache of unfinished pods, if another object follows it and calls ``pod_changed``.
+    ``shared``: the caches, if another object follows them.
     ``on_change`` is called after every change of what rows of nodes are made from, with the name of the node
     that it is about, "" if it is about all of them. ``aging``: a row of offline pods is rebuilt for its
     age alone, too.
@@ -111,7 +111,7 @@ class TopData:
         config_namespace: str,
         bars: str,
         clock: Clock = SYSTEM_CLOCK,
-        pods: Cache[Pod] | None = None,
+        shared: NodeCaches | None = None,
         on_change: Callable[[str], None] = lambda _: None,
         aging: bool = True,
     ) -> None:
@@ -123,10 +123,11 @@ class TopData:
         self._offline_rows: dict[str, tuple[NodeReport, TopRow | None]] = {}
         options = ManagerOptions(config_namespace=config_namespace)
         listeners = Listeners(self._node_changed, self._outdate, self._outdate_all)
-        self.snapshot = Snapshot(client, options, listeners, clock, label_selector=selector)
-        self._pods = pods or Cache(
-            client, WORKLOAD_PODS, field_selector=UNFINISHED, on_change=self.pod_changed, clock=clock
+        self.snapshot = Snapshot(client, options, listeners, clock, label_selector=selector, shared=shared)
+        self._pods = (
+            shared.pods if shared else Cache(client, WORKLOAD_PODS, field_selector=UNFINISHED, clock=clock)
         )
+        self._pods.listen(self._pod_changed)
         self._pods_known = False
         self._reports: dict[str, NodeReport] = {}
         self._node_rows: dict[str, NodeRow] = {}
@@ -261,7 +262,7 @@ class TopData:
         self._node_rows.clear()
         self._on_change("")
 
-    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Forget the cached results for a pod."""
         changed = (new or old or Pod()).metadata
         self._pod_rows.pop(f"{changed.namespace}/{changed.name}", None)

@@ -79,7 +79,7 @@ class Cache(Generic[T]):
         self._field_selector = field_selector
         self._page_size = page_size
         self._prepare = prepare
-        self._on_change = on_change
+        self._listeners = [] if on_change is None else [on_change]
         self._gathering = gathering
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - spreads watches in time, guards nothing
@@ -102,6 +102,10 @@ class Cache(Generic[T]):
 
     def get(self, name: str, namespace: str = "") -> T | None:
         return self._items.get(self._key(namespace, name))
+
+    def listen(self, listener: Callable[[T | None, T | None], None]) -> None:
+        """Call one more listener, after the others, with the old and the new state of every change."""
+        self._listeners.append(listener)
 
     @property
     def silence(self) -> float | None:
@@ -272,9 +276,10 @@ class Cache(Generic[T]):
             self._tell(key, known, last, None)
 
     def _tell(self, key: Key, known: T | None, old: T | None, new: T | None) -> None:
-        if self._on_change is not None:
+        if self._listeners:
             self._undelivered[key] = known
-            self._on_change(old, new)
+            for listener in self._listeners:
+                listener(old, new)
             del self._undelivered[key]
 
     def _report(self, bad: Undecodable) -> None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corewise.amplification.amounts import CPU
 from corewise.kube.cache import Cache, Caches
@@ -36,6 +36,9 @@ from corewise.service.reader import in_reader
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
+if TYPE_CHECKING:
+    from corewise.engine.objects import ReportedTopology  # the engine's arrays are no manager's
+
 
 class AnnotatedTopology(Struct, frozen=True):
     """topology.node.k8s.io/v1alpha1 NodeResourceTopology: what its agent states in annotations."""
@@ -56,10 +59,19 @@ class Listeners:
     pod: Callable[[Pod | None, Pod | None], None] = lambda _old, _new: None
 
 
+@dataclass(frozen=True, slots=True)
+class NodeCaches:
+    """The caches that views of nodes are made from; pods that are not bound count nowhere."""
+
+    nodes: Cache[Node]
+    topologies: Cache[AnnotatedTopology] | Cache[ReportedTopology]
+    pods: Cache[Pod]
+
+
 class Snapshot:
     """The caches, and what is derived from them. Of nodes, those that ``label_selector`` selects.
 
-    ``more`` caches run beside them.
+    ``more`` caches run beside them. ``shared``: the caches, if another object follows them.
     """
 
     def __init__(
@@ -71,6 +83,7 @@ class Snapshot:
         *,
         label_selector: str = "",
         more: Iterable[Cache[Any]] = (),
+        shared: NodeCaches | None = None,
     ) -> None:
         self._client = client
         self._options = options
@@ -80,22 +93,15 @@ class Snapshot:
         self.reading = ConfigurationReading(UNKNOWN, present=False)
         self._prepared: asyncio.Future[ConfigurationReading] | None = None
         self.koordinator = ""
-        self.nodes = Cache(
-            client, WORKLOAD_NODES, label_selector=label_selector, on_change=self._node_changed, clock=clock
+        caches = shared or NodeCaches(
+            Cache(client, WORKLOAD_NODES, label_selector=label_selector, clock=clock),
+            Cache(client, NODE_RESOURCE_TOPOLOGIES.typed(AnnotatedTopology), clock=clock),
+            Cache(client, WORKLOAD_PODS, field_selector=RUNNING_ON_A_NODE, clock=clock),
         )
-        self.topologies = Cache(
-            client,
-            NODE_RESOURCE_TOPOLOGIES.typed(AnnotatedTopology),
-            on_change=self._topology_changed,
-            clock=clock,
-        )
-        self.pods = Cache(
-            client,
-            WORKLOAD_PODS,
-            field_selector=RUNNING_ON_A_NODE,
-            on_change=self._pod_changed,
-            clock=clock,
-        )
+        self.nodes, self.topologies, self.pods = caches.nodes, caches.topologies, caches.pods
+        self.nodes.listen(self._node_changed)
+        self.topologies.listen(self._topology_changed)
+        self.pods.listen(self._pod_changed)
         self.config_maps = Cache(
             client,
             CONFIG_MAPS,
@@ -180,6 +186,7 @@ class Snapshot:
             self._listeners.node(changed.metadata.name)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        old, new = (each if each and each.spec.node_name else None for each in (old, new))
         if old:
             pods = self._pods_of.get(old.spec.node_name, {})
             pods.pop(old.metadata.uid, None)

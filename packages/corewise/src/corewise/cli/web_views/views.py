@@ -42,6 +42,7 @@ from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS, PODS
 from corewise.manager.busy_nodes import cpu_usages
+from corewise.manager.snapshot import NodeCaches
 from corewise.prometheus.client import PrometheusClient
 from corewise.ratios.decision import assess
 from corewise.scheduler.listing import decide_about
@@ -49,7 +50,6 @@ from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.names import MANAGER_COMPONENT
 from corewise.workload.nodes import Node
-from corewise.workload.pods import Pod
 
 _AGE = "ageSeconds"
 _COMPONENTS = (MANAGER_COMPONENT, "corewise-scheduler", "corewise-agent")
@@ -87,9 +87,7 @@ class WebViews:
         self._host_problem = ""
         self._client, self._clock, self._on_change = client, clock, on_change
         self._config_namespace = config_namespace
-        self._state = ClusterState(
-            client, clock, on_pod=self._pod_changed, on_room=on_change, pods=UNFINISHED
-        )
+        self._state = ClusterState(client, clock, on_room=on_change, pods=UNFINISHED)
         self._data = TopData(
             cluster,
             client,
@@ -97,10 +95,11 @@ class WebViews:
             config_namespace=config_namespace,
             bars=PLAIN,
             clock=clock,
-            pods=self._state.pods,
+            shared=NodeCaches(self._state.nodes, self._state.topologies, self._state.pods),
             on_change=self._changed,
             aging=False,
         )
+        self._state.pods.listen(lambda _old, _new: on_change())
         self._interference = prometheus and InterferenceViews(*prometheus, self._state.nodes)
         self._events = [
             Cache(
@@ -119,9 +118,6 @@ class WebViews:
             known.pods,
             known.config_maps,
             known.webhooks,
-            self._state.nodes,
-            self._state.topologies,
-            self._state.pods,
             *self._events,
         ]
         self._shown: dict[str, tuple[list[Any], list[dict[str, Any]], dict[str, Any]]] = {}
@@ -432,10 +428,6 @@ class WebViews:
             self._of_reports.pop(node, None)
         else:
             self._of_reports.clear()
-        self._on_change()
-
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        self._data.pod_changed(old, new)
         self._on_change()
 
     def _event_changed(self, _old: Event | None, _new: Event | None) -> None:
