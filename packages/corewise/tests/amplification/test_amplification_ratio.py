@@ -136,7 +136,7 @@ def test_an_original_that_becomes_bad_leaves_the_last_good_entry_in_force() -> N
     after, verdict = run({RATIO: '{"cpu":1.80}', ORIGINAL: '{"cpu":"fast"}'}, "2.00")
     assert after[RATIO] == '{"cpu":1.80}'
     assert verdict.ratios == {"cpu": Ratio(180)}
-    assert verdict.findings[0].resource == "cpu"
+    assert verdict.findings[0].about == "cpu"
 
 
 @pytest.mark.parametrize("notes", [{RATIO: "{"}, {RATIO: '{"cpu":1.50}', ORIGINAL: "{"}, {RATIO: ""}])

@@ -281,7 +281,7 @@ def test_good_entries_of_a_partly_bad_ratio_count() -> None:
     bad = {names.AMPLIFICATION_RATIO: '{"cpu":2.00,"memory":0.5,"nvidia.com/gpu":4}'}
     stored, _, verdict = decide(cpus("8"), cpus("8"), bad)
     assert stored == cpus("16")
-    assert [finding.resource for finding in verdict.findings] == ["memory"]
+    assert [finding.about for finding in verdict.findings] == ["memory"]
 
 
 BROKEN = [

@@ -17,7 +17,6 @@ NodeAmounts are Quantity, ratios are Ratio, annotations are text; ages and the t
 from corewise.amplification.amounts import (
     AMPLIFIABLE,
     MAXIMUM,
-    Finding,
     NodeAmounts,
     Ratios,
     ResourceList,
@@ -75,7 +74,6 @@ __all__ = [
     "AMPLIFIABLE",
     "MAXIMUM",
     "ContainerDemand",
-    "Finding",
     "Misfit",
     "NodeAmounts",
     "NodeDemand",

@@ -19,7 +19,6 @@ from typing import Final, Literal, TypeAlias
 
 from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, ONE, Quantity, Ratio, amplify
 from corewise.quantities.quantity import Format
-from corewise.vocabulary.reasons import Reason
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -53,15 +52,6 @@ class NodeAmounts:
     def of(self, field: StatusField) -> ResourceList:
         """Return one of the two lists."""
         return self.capacity if field == "capacity" else self.allocatable
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The reason that a resource (a whole node, if ``resource`` is empty) is not treated as requested."""
-
-    reason: Reason
-    message: str
-    resource: str = ""
 
 
 def ratio_of(ratios: Ratios, resource: str) -> Ratio:

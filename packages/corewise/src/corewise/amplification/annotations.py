@@ -28,7 +28,6 @@ from corewise.amplification.amounts import (
     CPU,
     FIELDS,
     MAXIMUM,
-    Finding,
     NodeAmounts,
     Ratios,
     ResourceList,
@@ -38,6 +37,7 @@ from corewise.amplification.amounts import (
 )
 from corewise.quantities import ONE, Quantity, QuantityError, Ratio
 from corewise.vocabulary import names
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.text_cache import MIB, remembered, text_bytes
 

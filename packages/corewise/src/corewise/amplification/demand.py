@@ -35,7 +35,6 @@ from corewise.amplification.amounts import (
     CPU,
     MEMORY,
     NANO_PER_STEP,
-    Finding,
     Ratios,
     ResourceList,
     amplified,
@@ -46,6 +45,7 @@ from corewise.amplification.amounts import (
 from corewise.amplification.occupancy import occupied
 from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.qos import OWNERS_OF_CPUS
 from corewise.vocabulary.reasons import Reason
 

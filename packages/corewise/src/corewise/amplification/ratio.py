@@ -21,10 +21,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from corewise.amplification.amounts import AMPLIFIABLE, CPU, MAXIMUM, Finding, Ratios
+from corewise.amplification.amounts import AMPLIFIABLE, CPU, MAXIMUM, Ratios
 from corewise.amplification.annotations import RatioReading, print_entries, read_ratios
 from corewise.quantities import ONE, Ratio, ratio_product
 from corewise.vocabulary import names
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 

@@ -41,7 +41,6 @@ from corewise.amplification.amounts import (
     AMPLIFIABLE,
     FIELDS,
     MAXIMUM,
-    Finding,
     NodeAmounts,
     Ratios,
     ResourceList,
@@ -53,6 +52,7 @@ from corewise.amplification.annotations import CELLS, RAW_ANNOTATIONS, Cell, Sta
 from corewise.amplification.status import Decided, StatusWrite, decide_amount, decide_status, doubt_about
 from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 PATIENCE: Final = 30
@@ -198,7 +198,7 @@ def assess(seen: StatusObservation, *, maximum: Ratio = MAXIMUM) -> StatusAssess
         _amounts({cell: each.known_raw for cell, each in amounts.items() if cell[1] not in unproven}),
         {name: ratio for name in AMPLIFIABLE if (ratio := stated.recorded_ratio(name)) != ONE},
         unproven=unproven,
-        finding=next((each for each in stated.ratios.findings if each.resource in {"", *AMPLIFIABLE}), None),
+        finding=next((each for each in stated.ratios.findings if each.about in {"", *AMPLIFIABLE}), None),
     )
     findings = {name: _fault(seen, stated, name, amounts, patient=name in unproven) for name in AMPLIFIABLE}
     faults = {name: fault for name, fault in findings.items() if fault}

@@ -60,7 +60,6 @@ from corewise.amplification.amounts import (
     FIELDS,
     MAXIMUM,
     UNCOUNTED,
-    Finding,
     NodeAmounts,
     StatusField,
     amplified_count,
@@ -82,6 +81,7 @@ from corewise.amplification.annotations import (
 )
 from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 CONCERNED: Final = (

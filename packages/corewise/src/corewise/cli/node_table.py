@@ -19,7 +19,7 @@ from typing import Any
 import click
 import msgspec
 
-from corewise.amplification import Finding, ResourceList
+from corewise.amplification import ResourceList
 from corewise.cli import output
 from corewise.cli.node_listing import (
     ListedCluster,
@@ -37,6 +37,7 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.quantities import ONE, Ratio, RatioError, amplify
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 from corewise.vocabulary.reasons import Reason
 

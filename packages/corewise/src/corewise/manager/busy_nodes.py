@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from corewise.amplification import Finding, Ratios, busy_raise
+from corewise.amplification import Ratios, busy_raise
 from corewise.amplification.amounts import CPU, ratio_of
 from corewise.amplification.annotations import effective_ratios, raw_amounts
 from corewise.kube.client import Client
@@ -25,6 +25,7 @@ from corewise.ratios.cluster import ClusterContext
 from corewise.ratios.decision import normalization_of, wanted_ratio
 from corewise.ratios.nodes import NodeView
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.findings import Finding
 
 T = TypeVar("T")
 ReadUsage = Callable[[str], Awaitable[int | None]]

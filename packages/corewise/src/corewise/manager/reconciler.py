@@ -273,7 +273,7 @@ class Reconciler:
         """Log the problems of a node when they change, nothing while they stay."""
         name = assessment.node.name
         for problem in assessment.problems:
-            if (problem.reason, problem.resource) not in before:
+            if (problem.reason, problem.about) not in before:
                 log.warning(problem.message, extra=fields(node=name, reason=problem.reason))
         if before and not assessment.problems:
             log.info("no problems any more", extra=fields(node=name))

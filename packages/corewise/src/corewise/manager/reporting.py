@@ -47,7 +47,7 @@ def report_on(assessment: NodeAssessment) -> AssessedNode:
     return AssessedNode(
         assessment.pending,
         bool(assessment.held_back),
-        tuple((each.reason, each.resource) for each in assessment.problems),
+        tuple((each.reason, each.about) for each in assessment.problems),
         normalization,
         tuple((resource, ratio.hundredths / 100) for resource, ratio in assessment.effective.items()),
         _cpus(assessment.status.raw.allocatable),

@@ -25,7 +25,6 @@ from corewise import amplification
 from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
 from corewise.amplification import (
     AMPLIFIABLE,
-    Finding,
     Misfit,
     Ratios,
     RatioVerdict,
@@ -44,6 +43,7 @@ from corewise.normalization.decision import NormalizationVerdict, decide
 from corewise.quantities import ONE
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
 from corewise.ratios.nodes import NodeView
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_RATIO,
