@@ -25,11 +25,12 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
-from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
+from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.normalization.decision import STATED
 from corewise.planner.inputs import FINISHED
 from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_ORIGINAL,
@@ -270,7 +271,7 @@ def load_dump(
 
 
 def _choice(
-    facts: CPUFacts | FactsProblem | None,
+    facts: CPUFacts | Finding | None,
     labels: Mapping[str, str],
     table: tuple[CPURow, ...],
     models: Mapping[str, CPUModel],
@@ -356,7 +357,7 @@ def _pod(pod: DumpedPod) -> dict[str, Any]:
 
 
 def _notes(
-    machines: Collection[Machine], stated: Mapping[str, CPUFacts | FactsProblem], skipped_pods: int
+    machines: Collection[Machine], stated: Mapping[str, CPUFacts | Finding], skipped_pods: int
 ) -> tuple[str, ...]:
     notes = []
     by_label = [

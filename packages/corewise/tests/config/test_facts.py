@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
+from corewise.config.facts import CPUFacts, parse_cpu_basic_info
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import CPU_BASIC_INFO
 from corewise.vocabulary.reasons import Reason
 
@@ -55,7 +56,7 @@ def test_an_absent_or_null_flag_is_false() -> None:
 )
 def test_unusable_facts_name_the_annotation_and_what_is_wrong(text: str, reason: Reason, part: str) -> None:
     problem = parse_cpu_basic_info(text)
-    assert isinstance(problem, FactsProblem)
+    assert isinstance(problem, Finding)
     assert problem.reason is reason
     assert CPU_BASIC_INFO in problem.message
     assert part in problem.message

@@ -16,10 +16,11 @@ from corewise.config.configuration import (
     RatioField,
     parse_normalization,
 )
-from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
+from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.config.node_configs import Configuration
 from corewise.normalization.decision import NormalizationVerdict, decide, nearest_model
 from corewise.quantities import ONE, Ratio
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NORMALIZATION_ENABLED
 from corewise.vocabulary.reasons import Reason
 
@@ -38,7 +39,7 @@ CONFIG = """{
 @dataclass(frozen=True)
 class Node:
     labels: Mapping[str, str]
-    facts: CPUFacts | FactsProblem | None
+    facts: CPUFacts | Finding | None
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -138,7 +139,7 @@ def test_default_ratio_stands_in_for_a_missing_model_or_field(facts: CPUFacts) -
 
 def test_default_ratio_does_not_stand_in_for_missing_or_malformed_facts() -> None:
     malformed = parse_cpu_basic_info("{")
-    assert isinstance(malformed, FactsProblem)
+    assert isinstance(malformed, Finding)
     for facts, reason in ((None, Reason.CPU_FACTS_MISSING), (malformed, Reason.CPU_FACTS_MALFORMED)):
         verdict = decide(Node({}, facts), with_default(Ratio(130)))
         assert (verdict.ratio, verdict.reason) == (None, reason)
@@ -185,11 +186,11 @@ strategies = st.builds(
     st.dictionaries(models, st.dictionaries(st.sampled_from(RatioField), ratios)),
     st.none() | ratios,
 )
-facts = st.none() | st.just(FactsProblem(Reason.CPU_FACTS_MALFORMED, "bad")) | st.builds(CPUFacts, models)
+facts = st.none() | st.just(Finding(Reason.CPU_FACTS_MALFORMED, "bad")) | st.builds(CPUFacts, models)
 
 
 @given(st.dictionaries(st.just(NORMALIZATION_ENABLED), texts), facts, strategies.map(Configuration))
 def test_every_verdict_has_a_ratio_in_range_or_a_warning(
-    labels: dict[str, str], cpu: CPUFacts | FactsProblem | None, source: NormalizationConfig
+    labels: dict[str, str], cpu: CPUFacts | Finding | None, source: NormalizationConfig
 ) -> None:
     check(decide(Node(labels, cpu), source))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from corewise.config.configuration import NormalizationConfig, RatioField, parse_normalization
-from corewise.config.facts import CPUFacts, FactsProblem
+from corewise.config.facts import CPUFacts
 from corewise.normalization.decision import nearest_model, same_product
 from corewise.normalization.models import CheckedNode, model_coverage
 from corewise.quantities import Ratio
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NORMALIZATION_ENABLED
 from corewise.vocabulary.reasons import Reason
 
@@ -57,7 +58,7 @@ def test_a_default_ratio_is_no_match_but_is_the_ratio() -> None:
 
 
 def test_nodes_without_usable_facts_are_named() -> None:
-    torn = CheckedNode("torn", {}, FactsProblem(Reason.CPU_FACTS_MALFORMED, "torn"))
+    torn = CheckedNode("torn", {}, Finding(Reason.CPU_FACTS_MALFORMED, "torn"))
     coverage = model_coverage([node("mute", None), torn, node("a")], config(CONFIG))
     assert coverage.without_facts == ("mute", "torn")
     assert coverage.in_use == {FAST}

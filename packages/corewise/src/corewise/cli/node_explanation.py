@@ -13,10 +13,11 @@ from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.node_listing import amplified_by, state_of
 from corewise.cli.offline_reports import eviction_lines, resctrl_lines
 from corewise.cli.output import cpus, gibibytes
-from corewise.config.facts import CPUFacts, FactsProblem
+from corewise.config.facts import CPUFacts
 from corewise.kube.objects import Event
 from corewise.ratios.decision import NodeAssessment
 from corewise.service.installation import Path
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NORMALIZATION_RATIO, OFFLINE_REPORT
 from corewise.vocabulary.offline_report import decode
 
@@ -67,7 +68,7 @@ def _facts(assessment: NodeAssessment) -> Part:
         text = f'"{facts.model}" {flags}    NodeResourceTopology {assessment.node.name}'
         record = {"model": facts.model, "hyperThreading": facts.hyper_threading, "turbo": facts.turbo}
         return Part({"cpuFacts": record}, [Line("CPU facts", text)])
-    if isinstance(facts, FactsProblem):
+    if isinstance(facts, Finding):
         text = facts.message
     else:
         cause = "no NodeResourceTopology" if assessment.node.topology is None else "not annotated"

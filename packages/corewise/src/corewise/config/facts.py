@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from corewise.config.json_text import Members, read_json
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import CPU_BASIC_INFO
 from corewise.vocabulary.reasons import Reason
 
@@ -26,16 +27,8 @@ class CPUFacts:
     vendor: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FactsProblem:
-    """The reason a node's CPU facts cannot be used."""
-
-    reason: Reason
-    message: str
-
-
-def parse_cpu_basic_info(text: str) -> CPUFacts | FactsProblem:
-    """Read the annotation. Anything wrong with it is a FactsProblem, never an exception."""
+def parse_cpu_basic_info(text: str) -> CPUFacts | Finding:
+    """Read the annotation. Anything wrong with it is a Finding, never an exception."""
     reading = read_json(text)
     if reading.faults:
         fault = reading.faults[0]
@@ -53,12 +46,12 @@ def parse_cpu_basic_info(text: str) -> CPUFacts | FactsProblem:
             return _malformed(f"{member.key} must be {expected}, not {_shown(value)}")
         stated[name] = value
     if not stated.get("model", "").strip():
-        return FactsProblem(Reason.CPU_FACTS_MISSING, f"annotation {CPU_BASIC_INFO} states no cpuModel")
+        return Finding(Reason.CPU_FACTS_MISSING, f"annotation {CPU_BASIC_INFO} states no cpuModel")
     return CPUFacts(**stated)
 
 
-def _malformed(what: str) -> FactsProblem:
-    return FactsProblem(Reason.CPU_FACTS_MALFORMED, f"annotation {CPU_BASIC_INFO}: {what}")
+def _malformed(what: str) -> Finding:
+    return Finding(Reason.CPU_FACTS_MALFORMED, f"annotation {CPU_BASIC_INFO}: {what}")
 
 
 _MEMBERS = {

@@ -29,8 +29,9 @@ from corewise.config.configuration import (
     RatioField,
 )
 from corewise.config.decoding import nearest_words
-from corewise.config.facts import CPUFacts, FactsProblem
+from corewise.config.facts import CPUFacts
 from corewise.quantities import ONE, Ratio
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NORMALIZATION_ENABLED, NORMALIZATION_KEY, NameKind
 from corewise.vocabulary.reasons import Reason
 
@@ -47,7 +48,7 @@ class RatioNode(Protocol):
     @property
     def annotations(self) -> Mapping[str, str]: ...
     @property
-    def facts(self) -> CPUFacts | FactsProblem | None: ...
+    def facts(self) -> CPUFacts | Finding | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +116,12 @@ STATED: tuple[UserText, ...] = (UserText(NORMALIZATION_ENABLED, NameKind.LABEL, 
 
 
 def _looked_up(
-    draft: NormalizationVerdict, facts: CPUFacts | FactsProblem | None, strategy: NormalizationStrategy
+    draft: NormalizationVerdict, facts: CPUFacts | Finding | None, strategy: NormalizationStrategy
 ) -> NormalizationVerdict:
     if facts is None:
         message = "the node's NodeResourceTopology states no CPU facts"
         return replace(draft, reason=Reason.CPU_FACTS_MISSING, message=message)
-    if isinstance(facts, FactsProblem):
+    if isinstance(facts, Finding):
         return replace(draft, reason=facts.reason, message=facts.message)
     field = RatioField.of(hyper_threading=facts.hyper_threading, turbo=facts.turbo)
     if facts.model in strategy.unreadable:

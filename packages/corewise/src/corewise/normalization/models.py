@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from corewise.config.configuration import NormalizationConfig, RatioField
-from corewise.config.facts import CPUFacts, FactsProblem
+from corewise.config.facts import CPUFacts
 from corewise.config.node_configs import Configuration
 from corewise.normalization.decision import NormalizationVerdict, decide, same_product
 from corewise.quantities import Ratio
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NORMALIZATION_ENABLED
 from corewise.vocabulary.reasons import Reason
 
@@ -27,7 +28,7 @@ class CheckedNode:
 
     name: str
     labels: Mapping[str, str]
-    facts: CPUFacts | FactsProblem | None
+    facts: CPUFacts | Finding | None
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -31,6 +31,7 @@ from corewise.kube.objects import EMPTY
 from corewise.quantities import ONE, Quantity, offered_amounts
 from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
     CPU_MANAGER_POLICY,
@@ -89,7 +90,7 @@ class NodeView:
     demand: Callable[[], NodeDemand]
 
     @property
-    def facts(self) -> CPUFacts | FactsProblem | None:
+    def facts(self) -> CPUFacts | Finding | None:
         """The node's CPU facts; None if none are stated."""
         text = (self.topology or {}).get(CPU_BASIC_INFO)
         return None if text is None else _read_facts(text)
@@ -144,12 +145,12 @@ def view_of(node: Node, topology: Annotations | None, pods: Callable[[], Iterabl
     )
 
 
-def _facts_bytes(_facts: CPUFacts | FactsProblem, text: str) -> int:
+def _facts_bytes(_facts: CPUFacts | Finding, text: str) -> int:
     return 3 * text_bytes(text) + _FACTS_BYTES
 
 
 @remembered(most=_FACTS_REMEMBERED, weigh=_facts_bytes)
-def _read_facts(text: str) -> CPUFacts | FactsProblem:
+def _read_facts(text: str) -> CPUFacts | Finding:
     """Nodes of a kind share the text of their CPU facts."""
     return parse_cpu_basic_info(text)
 
