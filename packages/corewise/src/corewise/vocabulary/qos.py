@@ -21,6 +21,7 @@ import msgspec
 
 from corewise.topology import CPUSet
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import QOS_CLASS, RESTRICTED_QOS_NAMESPACES
 from corewise.vocabulary.reasons import Reason
 
@@ -29,14 +30,6 @@ RESTRICTED_CLASSES = frozenset({"LSE", "SYSTEM"})
 """They take more from a node's other pods than the pod's requests say."""
 DEFAULT_NAMESPACES = ("kube-system",)
 _MILLI = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimProblem:
-    """The reason a claim is not accepted."""
-
-    reason: Reason
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +59,7 @@ class QoSRules:
         stated = labels.get(QOS_CLASS, "")
         return "" if self._is_refused(stated, namespace) else stated
 
-    def class_problem(self, labels: Mapping[str, str], namespace: str) -> ClaimProblem | None:
+    def class_problem(self, labels: Mapping[str, str], namespace: str) -> Finding | None:
         """Return the reason the class that a pod states does not count."""
         stated = labels.get(QOS_CLASS, "")
         if not self._is_refused(stated, namespace):
@@ -75,11 +68,11 @@ class QoSRules:
             f"QoS class {stated} is not allowed in namespace {namespace}: use another class, or add it to "
             "--restricted-qos-namespace"
         )
-        return ClaimProblem(Reason.QOS_CLASS_NOT_ALLOWED, message)
+        return Finding(Reason.QOS_CLASS_NOT_ALLOWED, message)
 
     def claim_problem(
         self, labels: Mapping[str, str], namespace: str, cpus: CPUSet, request: int | None
-    ) -> ClaimProblem | None:
+    ) -> Finding | None:
         """Return the reason a pod's claim to CPUs is not accepted.
 
         ``request`` is the pod's in milli-CPU; None if it is not known yet: then any number of CPUs will do.
@@ -90,10 +83,10 @@ class QoSRules:
         stated = self.class_of(labels, namespace)
         if stated not in OWNERS_OF_CPUS:
             has = f"QoS class {stated[:40]!r}" if stated else "no QoS class"
-            return ClaimProblem(Reason.CLAIM_WITHOUT_CLASS, f"CPUs {cpus}, and has {has}, not LSR or LSE")
+            return Finding(Reason.CLAIM_WITHOUT_CLASS, f"CPUs {cpus}, and has {has}, not LSR or LSE")
         if request is not None and len(cpus) * _MILLI != request:
             message = f"CPUs {cpus}: {len(cpus)} CPUs, and it requests {request} milli-CPU"
-            return ClaimProblem(Reason.CLAIM_NOT_REQUESTED, message)
+            return Finding(Reason.CLAIM_NOT_REQUESTED, message)
         return None
 
     def _is_refused(self, stated: str, namespace: str) -> bool:
