@@ -19,13 +19,13 @@ from corewise.vocabulary.cpu_annotations import (
     ExclusivePolicy,
     NumaPolicy,
     ResourceStatus,
-    SpecProblem,
     numa_policy,
     parse_cpu_binding,
     parse_numa_spec,
     parse_resource_status,
     print_resource_status,
 )
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 FULL, SPREAD = BindPolicy.FULL_PCPUS, BindPolicy.SPREAD_BY_PCPUS
@@ -76,7 +76,7 @@ def test_the_resource_spec_says_how_a_pod_wants_its_cpus(text: str | None, bindi
 )
 def test_a_resource_spec_that_cannot_be_followed_is_told(text: str, reason: Reason, words: str) -> None:
     problem = parse_cpu_binding(text)
-    assert isinstance(problem, SpecProblem)
+    assert isinstance(problem, Finding)
     assert problem.reason is reason
     assert words in problem.message
 
@@ -86,8 +86,8 @@ def test_the_numa_spec_names_a_policy_in_either_spelling() -> None:
     assert parse_numa_spec("{}") is None
     assert parse_numa_spec('{"numaTopologyPolicy":"Restricted"}') is NumaPolicy.RESTRICTED
     assert parse_numa_spec('{"numaTopologyPolicy":"single-numa-node"}') is NumaPolicy.SINGLE_NUMA_NODE
-    assert isinstance(parse_numa_spec('{"numaTopologyPolicy":"Tight"}'), SpecProblem)
-    assert isinstance(parse_numa_spec("x"), SpecProblem)
+    assert isinstance(parse_numa_spec('{"numaTopologyPolicy":"Tight"}'), Finding)
+    assert isinstance(parse_numa_spec("x"), Finding)
     assert numa_policy("None") is NumaPolicy.NONE
     assert numa_policy("nonsense") is None
 
@@ -133,7 +133,7 @@ def test_a_resource_status_is_parsed_once_however_often_it_is_read() -> None:
 @pytest.mark.parametrize("reader", [parse_cpu_binding, parse_numa_spec])
 def test_what_a_pod_states_about_its_cpus_is_short(reader: Callable[[str], object]) -> None:
     problem = reader("{" + " " * LONGEST_SPEC + "}")
-    assert isinstance(problem, SpecProblem)
+    assert isinstance(problem, Finding)
     assert problem.reason is Reason.RESOURCE_SPEC_INVALID
     assert "4098 characters are more than the annotation may have (4096)" in problem.message
 

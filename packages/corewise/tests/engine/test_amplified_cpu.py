@@ -38,8 +38,8 @@ from corewise.vocabulary.cpu_annotations import (
     CPUBinding,
     ExclusivePolicy,
     NumaPolicy,
-    SpecProblem,
 )
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import (
     arrangement,
@@ -146,7 +146,7 @@ def test_unknown_reservation_keeps_cpuset_pods_away() -> None:
 
 
 def test_a_pod_with_a_problem_fits_nowhere_and_is_told_why() -> None:
-    problem = SpecProblem(Reason.CPUS_NOT_INTEGER, "the requested CPUs must be integer, not 2.5")
+    problem = Finding(Reason.CPUS_NOT_INTEGER, "the requested CPUs must be integer, not 2.5")
     decision = decide(cluster_of(node("n", 32)), PodFacts("a", {"cpu": 2500}, problem=problem))
     assert decision.node is None
     assert decision.headline == ("0/1 nodes are available: 1 the requested CPUs must be integer, not 2.5")

@@ -25,7 +25,8 @@ from typing import Any
 
 from corewise.quantities import ONE, Ratio
 from corewise.topology import CPUSet, Topology
-from corewise.vocabulary.cpu_annotations import DEFAULT_BINDING, CPUBinding, NumaPolicy, SpecProblem
+from corewise.vocabulary.cpu_annotations import DEFAULT_BINDING, CPUBinding, NumaPolicy
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.owned_cpus import NOTHING_OWNED, OwnedCPUs
 from corewise.vocabulary.reasons import Reason
 
@@ -162,7 +163,7 @@ class PodFacts:
     binding: CPUBinding = DEFAULT_BINDING
     numa_policy: NumaPolicy | None = None
     constraints: Constraints = UNCONSTRAINED
-    problem: SpecProblem | None = None
+    problem: Finding | None = None
     labels: Mapping[str, str] = field(default_factory=_nothing)
     daemon: bool = False
     uid: str = ""
@@ -172,7 +173,7 @@ class PodFacts:
         return self.requests.get(CPU, 0)
 
     @property
-    def refused_class(self) -> SpecProblem | None:
+    def refused_class(self) -> Finding | None:
         """The problem if its QoS class, by which it would own CPUs, is not allowed; None otherwise."""
         problem = self.problem
         return problem if problem and problem.reason is Reason.QOS_CLASS_NOT_ALLOWED else None

@@ -68,7 +68,6 @@ from corewise.vocabulary.cpu_annotations import (
     NumaPolicy,
     Reservation,
     ResourceStatus,
-    SpecProblem,
     numa_policy,
     parse_cpu_binding,
     parse_cpu_topology,
@@ -77,6 +76,7 @@ from corewise.vocabulary.cpu_annotations import (
     parse_resource_status,
 )
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.foreign_names import NamePlace, unserved_on
 from corewise.vocabulary.names import (
     CPU_BIND_POLICY,
@@ -303,10 +303,8 @@ def holds_resources(pod: Pod) -> bool:
 def pod_facts(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
     """Return the engine's facts about a pod. One of a class that it may not have owns no CPUs by it."""
     stated = _stated(pod)
-    counted, problem = stated.counted, stated.problem
+    counted = stated.counted
     refused = rules.class_problem(pod.metadata.labels, _namespace(pod)) if counted.by_class else None
-    if refused and problem is None:
-        problem = SpecProblem(refused.reason, refused.message)
     return PodFacts(
         key=key_of(pod),
         requests=counted.requests,
@@ -315,7 +313,7 @@ def pod_facts(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
         binding=stated.binding,
         numa_policy=stated.numa_policy,
         constraints=stated.constraints,
-        problem=problem,
+        problem=stated.problem or refused,
         labels=pod.metadata.labels,
         daemon=any(each.kind == "DaemonSet" for each in pod.metadata.owner_references),
         uid=pod.metadata.uid,
@@ -338,7 +336,7 @@ class _StatedByPod:
     counted: _Counted
     binding: CPUBinding
     numa_policy: NumaPolicy | None
-    problem: SpecProblem | None
+    problem: Finding | None
     constraints: Constraints
 
 
@@ -437,7 +435,7 @@ def _too_large(requests: Mapping[str, int]) -> SpecProblem | None:
     for name, amount in requests.items():
         if amount == bounded(name, amount + 1):
             message = f"the request of {name} cannot be read, or is more than any machine has"
-            return SpecProblem(Reason.AMOUNT_TOO_LARGE, message)
+            return Finding(Reason.AMOUNT_TOO_LARGE, message)
     return None
 
 
@@ -447,15 +445,15 @@ def _wishes(pod: Pod, counted: _Counted) -> tuple[CPUBinding, NumaPolicy | None,
     if too_large:
         return DEFAULT_BINDING, None, too_large
     numa = parse_numa_spec(annotations.get(NUMA_SPEC))
-    if isinstance(numa, SpecProblem):
+    if isinstance(numa, Finding):
         return DEFAULT_BINDING, None, numa
     if not counted.by_class:
         return DEFAULT_BINDING, numa, None
     if cpu % _MILLI:
         message = f"the requested CPUs must be integer: {Quantity.of_milli(cpu)} is no whole number of CPUs"
-        return DEFAULT_BINDING, numa, SpecProblem(Reason.CPUS_NOT_INTEGER, message)
+        return DEFAULT_BINDING, numa, Finding(Reason.CPUS_NOT_INTEGER, message)
     binding = parse_cpu_binding(annotations.get(RESOURCE_SPEC))
-    if isinstance(binding, SpecProblem):
+    if isinstance(binding, Finding):
         return DEFAULT_BINDING, numa, binding
     return binding, numa, None
 

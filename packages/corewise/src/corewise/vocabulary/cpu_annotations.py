@@ -42,6 +42,7 @@ import msgspec
 from corewise.quantities import Quantity, QuantityError, largest
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, Thread, Topology
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NUMA_SPEC, RESERVATION, RESOURCE_SPEC
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_bytes
@@ -142,14 +143,6 @@ class CPUBinding:
 DEFAULT_BINDING = CPUBinding()
 
 
-@dataclass(frozen=True, slots=True)
-class SpecProblem:
-    """The reason a pod's statements about its CPUs cannot be followed; it then fits nowhere."""
-
-    reason: Reason
-    message: str
-
-
 class _ResourceSpec(msgspec.Struct):
     preferred: str | None = msgspec.field(default=None, name="preferredCPUBindPolicy")
     required: str | None = msgspec.field(default=None, name="requiredCPUBindPolicy")
@@ -164,8 +157,8 @@ _RESOURCE_SPEC = msgspec.json.Decoder(_ResourceSpec)
 _NUMA_SPEC = msgspec.json.Decoder(_NumaSpec)
 
 
-def parse_cpu_binding(text: str | None) -> CPUBinding | SpecProblem:
-    """Read the annotation resource-spec. Anything wrong with it is a SpecProblem, never an exception."""
+def parse_cpu_binding(text: str | None) -> CPUBinding | Finding:
+    """Read the annotation resource-spec. Anything wrong with it is a Finding, never an exception."""
     if text is None:
         return DEFAULT_BINDING
     try:
@@ -181,12 +174,12 @@ def parse_cpu_binding(text: str | None) -> CPUBinding | SpecProblem:
     must, should = _BIND_POLICIES[required], _BIND_POLICIES[preferred]
     if must and should and must is not should:
         message = f"annotation {RESOURCE_SPEC} requires {must} and prefers {should}"
-        return SpecProblem(Reason.BIND_POLICY_CONFLICT, message)
+        return Finding(Reason.BIND_POLICY_CONFLICT, message)
     chosen = must or should or DEFAULT_BINDING.policy
     return CPUBinding(chosen, bool(required), _EXCLUSIVE_POLICIES[exclusive])
 
 
-def parse_numa_spec(text: str | None) -> NumaPolicy | SpecProblem | None:
+def parse_numa_spec(text: str | None) -> NumaPolicy | Finding | None:
     """Read the annotation numa-topology-spec: the pod's own NUMA policy, None if it states none."""
     if text is None:
         return None
@@ -215,21 +208,21 @@ def _bounded(text: str) -> str:
     return text
 
 
-def _unreadable(annotation: str, error: str) -> SpecProblem:
-    return SpecProblem(Reason.RESOURCE_SPEC_INVALID, f"annotation {annotation} cannot be read: {error}")
+def _unreadable(annotation: str, error: str) -> Finding:
+    return Finding(Reason.RESOURCE_SPEC_INVALID, f"annotation {annotation} cannot be read: {error}")
 
 
-def _unserved(policy: str) -> SpecProblem:
+def _unserved(policy: str) -> Finding:
     if policy == _CONSTRAINED_BURST:
         message = f"annotation {RESOURCE_SPEC}: CPU bind policy {policy} is not served"
-        return SpecProblem(Reason.CONSTRAINED_BURST_NOT_SERVED, message)
+        return Finding(Reason.CONSTRAINED_BURST_NOT_SERVED, message)
     return _unknown(RESOURCE_SPEC, policy, "CPU bind policy", BindPolicy)
 
 
-def _unknown(annotation: str, word: str, what: str, known: type[StrEnum]) -> SpecProblem:
+def _unknown(annotation: str, word: str, what: str, known: type[StrEnum]) -> Finding:
     choices = ", ".join(known)
     message = f"annotation {annotation}: {word[:_LONGEST_SHOWN]!r} is not a {what}; the choices are {choices}"
-    return SpecProblem(Reason.RESOURCE_SPEC_INVALID, message)
+    return Finding(Reason.RESOURCE_SPEC_INVALID, message)
 
 
 class _Reservation(msgspec.Struct, forbid_unknown_fields=True):
