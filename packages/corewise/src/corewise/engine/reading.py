@@ -125,19 +125,11 @@ _CPU_MANAGER = msgspec.json.Decoder(_CPUManager)
 
 
 @dataclass(frozen=True, slots=True)
-class ReadProblem:
-    """A problem with a statement of an object that does not keep the object from being counted."""
-
-    reason: Reason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class NodeReading:
     """The facts that the engine reads of a node, and the findings that could not be used."""
 
     facts: NodeFacts
-    findings: tuple[ReadProblem, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def read_node_facts(
@@ -149,7 +141,7 @@ def read_node_facts(
     manager, reserved = _cpu_manager(stated.get(CPU_MANAGER_POLICY, "{}"))
     amounts = offered_amounts(node.status.allocatable)
     findings = [
-        ReadProblem(
+        Finding(
             Reason.AMOUNT_TOO_LARGE,
             f"{node.metadata.name}: allocatable of {name} is {amount}: it counts as {largest(name)}",
         )
@@ -159,11 +151,11 @@ def read_node_facts(
     recorded = read_node(annotations, maximum=maximum)
     owned = read_owned_cpus(annotations, whole_cpus(offered(node.status.capacity.get(CPU, ""))))
     if owned.problem:
-        findings.append(ReadProblem(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))
+        findings.append(Finding(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))
     topology_of_cpus = _arrangement(node.metadata.name, stated.get(CPU_TOPOLOGY), findings)
     reservation = _reservation(node.metadata.name, annotations.get(RESERVATION, ""), findings)
     findings += [
-        ReadProblem(Reason.NAME_NOT_SERVED, f"{node.metadata.name}: {each}")
+        Finding(Reason.NAME_NOT_SERVED, f"{node.metadata.name}: {each}")
         for each in unserved_on(NamePlace.NODE, labels, annotations)
     ]
     allocatable = {name: amount_of(name, each) for name, each in amounts.items()}
@@ -190,11 +182,11 @@ def read_node_facts(
     return NodeReading(facts, tuple(findings))
 
 
-def _memory_bandwidth(name: str, text: str | None, findings: list[ReadProblem]) -> int | None:
+def _memory_bandwidth(name: str, text: str | None, findings: list[Finding]) -> int | None:
     stated = None if text is None else parse_bandwidth(text)
     if isinstance(stated, str):
         message = f"{name}: annotation {MEMORY_BANDWIDTH} cannot be read: {stated}"
-        findings.append(ReadProblem(Reason.MEMORY_BANDWIDTH_INVALID, message))
+        findings.append(Finding(Reason.MEMORY_BANDWIDTH_INVALID, message))
         return None
     return stated
 
@@ -212,35 +204,35 @@ def _cpu_manager(text: str) -> tuple[_CPUManager, CPUSet]:
 
 
 def _numa_policy(
-    labels: Mapping[str, str], topology: ReportedTopology | None, findings: list[ReadProblem]
+    labels: Mapping[str, str], topology: ReportedTopology | None, findings: list[Finding]
 ) -> NumaPolicy:
     word = labels.get(NUMA_POLICY, "")
     if word:
         policy = numa_policy(word)
         if policy is None:
             message = f"label {NUMA_POLICY}: {word!r} is not a NUMA topology policy; it counts as None"
-            findings.append(ReadProblem(Reason.NUMA_POLICY_UNKNOWN, message))
+            findings.append(Finding(Reason.NUMA_POLICY_UNKNOWN, message))
         return policy or NumaPolicy.NONE
     policies = topology.topology_policies if topology else None
     return _NRT_POLICIES.get(_LEVELS.sub("", policies[0]), NumaPolicy.NONE) if policies else NumaPolicy.NONE
 
 
-def _arrangement(node: str, text: str | None, findings: list[ReadProblem]) -> Topology | None:
+def _arrangement(node: str, text: str | None, findings: list[Finding]) -> Topology | None:
     if text is None:
         return None
     arrangement = _parsed_topology(text)
     if not isinstance(arrangement, Topology):
         message = f"{node}: annotation {CPU_TOPOLOGY} cannot be read: {arrangement}"
-        findings.append(ReadProblem(Reason.CPU_TOPOLOGY_INVALID, message))
+        findings.append(Finding(Reason.CPU_TOPOLOGY_INVALID, message))
         return None
     return arrangement
 
 
-def _reservation(node: str, text: str, findings: list[ReadProblem]) -> Reservation | None:
+def _reservation(node: str, text: str, findings: list[Finding]) -> Reservation | None:
     reservation = parse_reservation(text)
     if isinstance(reservation, Reservation):
         return reservation
-    findings.append(ReadProblem(Reason.NODE_RESERVATION_INVALID, f"{node}: {reservation}"))
+    findings.append(Finding(Reason.NODE_RESERVATION_INVALID, f"{node}: {reservation}"))
     return None
 
 
@@ -391,9 +383,7 @@ def placement(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, Rea
     doubted = rules.claim_problem(pod.metadata.labels, _namespace(pod), status.cpus, request)
     if doubted:
         where = Placement(pod.spec.node_name, zones=zones, since=scheduled_at(pod))
-        return where, ReadProblem(
-            doubted.reason, f"{key_of(pod)} claims CPUs {status.cpus}: {doubted.message}"
-        )
+        return where, Finding(doubted.reason, f"{key_of(pod)} claims CPUs {status.cpus}: {doubted.message}")
     where = Placement(pod.spec.node_name, status.cpus, zones, scheduled_at(pod))
     return where, _problem(pod, status.problem)
 
@@ -414,7 +404,7 @@ def _unix_time(text: str) -> float | None:
 
 def _problem(pod: Pod, what: str) -> ReadProblem | None:
     message = f"{key_of(pod)}: annotation {RESOURCE_STATUS} cannot be read: {what}"
-    return ReadProblem(Reason.RESOURCE_STATUS_INVALID, message) if what else None
+    return Finding(Reason.RESOURCE_STATUS_INVALID, message) if what else None
 
 
 def amount_of(resource: str, quantity: Quantity) -> int:

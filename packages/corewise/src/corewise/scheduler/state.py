@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from corewise.engine import Cluster, Placement, PodFacts
 from corewise.engine.objects import TOPOLOGIES, ReportedTopology
 from corewise.engine.reading import (
-    ReadProblem,
     holds_resources,
     key_of,
     placement,
@@ -41,6 +40,7 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import NotFound
 from corewise.kube.watch import Gathering
 from corewise.service.logs import fields
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.owned_cpus import NO_OWNERS, Owners, print_owned_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
@@ -95,7 +95,7 @@ class ClusterState:
         """Nodes that changed, or their topologies or pods, since somebody took the set away."""
         self.given_back = asyncio.Event()
         """Set when a pod that owned CPUs by its class is gone."""
-        self._told: dict[str, tuple[ReadProblem, ...]] = {}
+        self._told: dict[str, tuple[Finding, ...]] = {}
         self.cluster = Cluster()
         self._gathering = Gathering(_GATHERING)
         self.nodes = Cache(client, WORKLOAD_NODES, on_change=self._node_changed, clock=clock)
@@ -124,7 +124,7 @@ class ClusterState:
         return sum(len(ledger.conflicts) for ledger in ledgers if ledger)
 
     @property
-    def findings(self) -> Mapping[str, tuple[ReadProblem, ...]]:
+    def findings(self) -> Mapping[str, tuple[Finding, ...]]:
         """The problems of nodes, by name, and of bound pods, by NAMESPACE/NAME."""
         return {name: found for name, found in self._told.items() if found}
 
@@ -260,7 +260,7 @@ class ClusterState:
         problem = facts.problem
         if problem is not None and problem.reason is Reason.AMOUNT_TOO_LARGE:
             message = f"{facts.key}: {problem.message}; it fills node {where.node}"
-            findings.append(ReadProblem(problem.reason, message))
+            findings.append(Finding(problem.reason, message))
         self._tell(facts.key, findings)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -323,7 +323,7 @@ class ClusterState:
             self._on_room()
         self._tell(node.metadata.name, reading.findings)
 
-    def _tell(self, name: str, findings: Iterable[ReadProblem]) -> None:
+    def _tell(self, name: str, findings: Iterable[Finding]) -> None:
         """Log what is wrong with an object, once as long as it stays so."""
         found = tuple(findings)
         if found == self._told.get(name, ()):

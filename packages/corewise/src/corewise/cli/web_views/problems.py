@@ -22,6 +22,7 @@ from corewise.kube.clock import rfc3339
 from corewise.kube.objects import Event
 from corewise.manager.reporting import event_about_koordinator, events_about
 from corewise.manager.snapshot import Snapshot
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import Pod
@@ -134,7 +135,7 @@ def of_pods(rows: Iterable[PodRow], pods: Mapping[Any, Pod], rules: QoSRules) ->
             yield KnownProblem("Pod", row.name, row.problem, wrong.message if wrong else "")
 
 
-def of_scheduler(findings: Mapping[str, Iterable[ReadProblem]], cluster: Cluster) -> Iterator[KnownProblem]:
+def of_scheduler(findings: Mapping[str, Iterable[Finding]], cluster: Cluster) -> Iterator[KnownProblem]:
     """Yield the parts of nodes and pods that the scheduler cannot use, and the CPUs that two pods claim."""
     for name, found in findings.items():
         for each in found:
