@@ -54,6 +54,7 @@ from corewise.interference.history import (
     runs_by_duration,
     use_after_warm_up,
 )
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 AMOUNTS = ("memoryBandwidth", "memory", "cpu", "llc")
@@ -125,14 +126,6 @@ class AffinityEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class TypeRefusal:
-    """The reason that a type has no affinities."""
-
-    reason: Reason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class TypeFinding:
     """The findings for a type. ``odd`` runs are left out; ``affinity`` is empty where it is refused."""
 
@@ -144,7 +137,7 @@ class TypeFinding:
     nodes: int
     use: Mapping[str, TypeUse]
     affinity: Mapping[str, AffinityEstimate] = field(default_factory=dict)
-    refusal: TypeRefusal | None = None
+    refusal: Finding | None = None
 
     def confidence(self, metric: str) -> Confidence:
         """Return the confidence in the affinity to a metric."""
@@ -259,16 +252,16 @@ def usual_runs(runs: Sequence[Run]) -> list[Run]:
 
 def _refusal(
     pace: Pace, every: Sequence[Run], runs: Sequence[Run], found: Mapping[str, AffinityEstimate]
-) -> TypeRefusal | None:
+) -> Finding | None:
     if not every:
         text = "no pod finished as a Job's pod does, and none had its cycles per instruction counted"
-        return TypeRefusal(Reason.TOO_FEW_RUNS, text)
+        return Finding(Reason.TOO_FEW_RUNS, text)
     if len(runs) < FEWEST:
         kind = "runs" if pace is Pace.DURATION else "episodes"
-        return TypeRefusal(Reason.TOO_FEW_RUNS, f"{len(runs)} {kind} by {pace}; at least {FEWEST} are needed")
+        return Finding(Reason.TOO_FEW_RUNS, f"{len(runs)} {kind} by {pace}; at least {FEWEST} are needed")
     if all(each.why_default for each in found.values()):
         why = "; ".join(f"{metric}: {each.why_default}" for metric, each in found.items())
-        return TypeRefusal(Reason.PRESSURE_NEVER_VARIED, why)
+        return Finding(Reason.PRESSURE_NEVER_VARIED, why)
     return None
 
 
