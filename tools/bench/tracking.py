@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise_openstack.guest_pinning.ledger import GuestLedger, GuestPins, HostCell
 from corewise_openstack.guest_pinning.placement import place
 from corewise_openstack.vocabulary.guests import CPUPolicy, GuestCPUs, GuestNode, ThreadPolicy
@@ -113,8 +113,8 @@ def _choice(ledger: GuestLedger, wanted: GuestCPUs) -> float:
 
 def _pinned_and_unpinned(ledger: GuestLedger) -> None:
     pins = place(ledger, _GUEST)
-    after = pins if isinstance(pins, Refusal) else ledger.pin("guest", pins)
-    if isinstance(after, Refusal):
+    after = pins if isinstance(pins, Finding) else ledger.pin("guest", pins)
+    if isinstance(after, Finding):
         raise SystemExit(f"the measurement is wrong: {after.message}")
     after.unpin("guest")
 

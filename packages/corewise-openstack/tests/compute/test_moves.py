@@ -18,8 +18,8 @@ import pytest
 
 from compute.compute_world import IMPATIENT, World, guest, request, wanted
 from compute.faults import Faulty, down, on_writes
-from corewise.pinning.ledger import Refusal
 from corewise.quantities import Bytes
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.adoption import follow
 from corewise_openstack.compute.errors import GuestMoving, GuestNotMoving, GuestUnknown, SourceAlive
@@ -288,7 +288,7 @@ def test_a_destination_without_room_changes_nothing(stage: Stage) -> None:
         stage.world.scheduler().schedule(wanted(number, request(4, DEDICATED)))
     before = stage.entries()
     refusal = to_b(stage)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Finding)
     assert refusal.reason is Reason.DEDICATED_CPUS_INSUFFICIENT
     assert (stage.entries(), stage.held(MOVE)) == (before, {})
 
@@ -302,14 +302,14 @@ def test_a_move_goes_to_no_host_that_is_disabled_silent_or_novas(stage: Stage, t
         there = stage.world.client.provider(provider.uuid)
         stage.world.client.put_traits(provider.uuid, there.generation, provider.traits | {trait})
         refusal = to_b(stage)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, Finding)
         assert refusal.reason is reason
     there = stage.world.client.provider(provider.uuid)
     stage.world.client.put_traits(provider.uuid, there.generation, provider.traits)
     (tmp_path / "b" / "reported").touch()
     os.utime(tmp_path / "b" / "reported", (1000, 1000))
     refusal = to_b(stage)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Finding)
     assert refusal.reason is Reason.HOST_SILENT
 
 

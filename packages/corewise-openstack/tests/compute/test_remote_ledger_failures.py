@@ -34,8 +34,8 @@ import pytest
 
 from compute.compute_world import World, guest, request
 from compute.ledger_agents import ANOTHER, LOOPBACK, NOW, OURS, Certificates, Running, agent_options, running
-from corewise.pinning.ledger import Refusal
 from corewise.service.options import OptionsError
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.metrics import HTTP_REFUSED
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.errors import AgentFailed, AgentIncompatible, AgentUnreachable, AgentUntrusted
@@ -132,7 +132,7 @@ def test_a_claim_without_a_certificate_is_a_refusal_so_the_next_host_is_tried(
 ) -> None:
     with asking(agent.url, certificates.caller("")) as asked:
         refusal = asked.take(a_claim())
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Finding)
     assert refusal.reason is Reason.AGENT_UNTRUSTED
     assert agent.counted(HTTP_REFUSED, "ledger", "unauthenticated") == 1
 
@@ -190,7 +190,7 @@ def test_who_does_not_answer_in_time_is_given_up(certificates: Certificates) -> 
         with pytest.raises(AgentUnreachable, match=r"no connection within 0\.2 s"):
             asked.host()
         refusal = asked.take(a_claim())
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Finding)
 
 
 class _Other(BaseHTTPRequestHandler):
@@ -290,7 +290,7 @@ def test_an_agent_claims_of_its_own_host_alone(
     with asking(agent.url, certificates.caller()) as asked:
         for allocations in ({other: {PCPU: 2}}, {own: {PCPU: 2}, other: {PCPU: 2}}):
             refused = asked.take(a_claim(**allocations))
-            assert isinstance(refused, Refusal)
+            assert isinstance(refused, Finding)
             assert f"not of {other}" in refused.message
         assert world.client.consumer(guest(1)) is None
         shared_disk = {own: {PCPU: 2}, other: {DISK_GB: 5}}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.guest_pinning.ledger import CellPins, GuestLedger, GuestPins, HostCell
 
@@ -44,27 +44,27 @@ def test_a_cpu_is_never_pinned_twice() -> None:
     one = pinned(EMPTY, "a", pins("0-1", withheld="2"))
     for wanted in (pins("1"), pins("2"), pins("4", emulator=0), pins("5", withheld="1")):
         answer = one.pin("b", wanted)
-        assert isinstance(answer, Refusal)
+        assert isinstance(answer, Finding)
         assert answer.reason is Reason.CPUS_TAKEN
     answer = one.pin("b", pins("1-3"))
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, Finding)
     assert answer.message == "CPUs 1-2 are held by a"
 
 
 def test_a_guest_is_pinned_once_and_each_of_its_cpus_has_one_use() -> None:
     one = pinned(EMPTY, "a", pins("0"))
     again = one.pin("a", pins("1"))
-    assert isinstance(again, Refusal)
+    assert isinstance(again, Finding)
     assert again.reason is Reason.GUEST_ALREADY_PINNED
     twice = EMPTY.pin("b", pins("0-1", emulator=1))
-    assert isinstance(twice, Refusal)
+    assert isinstance(twice, Finding)
     assert (twice.reason, twice.message) == (Reason.CPUS_TAKEN, "guest b names a CPU twice")
 
 
 def test_shared_and_unknown_cpus_are_not_pinned() -> None:
     for text in ("6", "5-6", "99"):
         answer = EMPTY.pin("a", pins(text))
-        assert isinstance(answer, Refusal)
+        assert isinstance(answer, Finding)
         assert answer.reason is Reason.CPUS_UNKNOWN
 
 
@@ -91,7 +91,7 @@ def test_after_any_changes_no_cpu_is_held_twice_and_folding_anew_gives_the_same(
         before = ledger
         if add:
             after = ledger.pin(guest, GuestPins((CellPins(0, dict(enumerate(wanted)), 1),)))
-            ledger = before if isinstance(after, Refusal) else after
+            ledger = before if isinstance(after, Finding) else after
         else:
             ledger = ledger.unpin(guest)
         held = [cpu for each in ledger.guests.values() for cpu in each.held]

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from corewise.pinning.ledger import Refusal
 from corewise.quantities import Bytes
 from corewise.topology import CPUSet, Host, NumaMemory, Thread, Topology
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.guest_pinning.ledger import CellPins, GuestLedger, GuestPins, HostCell, host_cells
 from corewise_openstack.guest_pinning.placement import place
@@ -77,9 +77,9 @@ def placed(ledger: GuestLedger, wanted: GuestCPUs, *, pack: bool = False) -> Gue
     return pins
 
 
-def refused(ledger: GuestLedger, wanted: GuestCPUs) -> Refusal:
+def refused(ledger: GuestLedger, wanted: GuestCPUs) -> Finding:
     answer = place(ledger, wanted)
-    assert isinstance(answer, Refusal), answer
+    assert isinstance(answer, Finding), answer
     return answer
 
 

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise_openstack.guest_pinning.ledger import GuestLedger, GuestPins, HostCell, mask_of
 from corewise_openstack.guest_pinning.placement import _Matching, assign, place
 from corewise_openstack.vocabulary.guests import (
@@ -193,7 +193,7 @@ def test_what_fits_can_be_claimed_and_no_cpu_is_ever_held_twice(
 ) -> None:
     for number, guest in enumerate(arriving):
         pins = place(ledger, guest)
-        if isinstance(pins, Refusal):
+        if isinstance(pins, Finding):
             continue
         assert place(ledger, guest) == pins
         after = ledger.pin(str(number), pins)
@@ -213,9 +213,9 @@ def test_a_unresolvable_refusal_is_one_that_the_empty_host_gives_too(
     ledger: GuestLedger, guest: GuestCPUs
 ) -> None:
     answer = place(ledger, guest)
-    if isinstance(answer, Refusal):
+    if isinstance(answer, Finding):
         empty = GuestLedger(ledger.cells, ledger.hyper_threading, ledger.legacy)
-        assert answer.unresolvable == isinstance(place(empty, guest), Refusal)
+        assert answer.unresolvable == isinstance(place(empty, guest), Finding)
 
 
 FITS = st.integers(1, 6).flatmap(

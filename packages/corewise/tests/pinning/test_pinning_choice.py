@@ -28,8 +28,9 @@ from __future__ import annotations
 import pytest
 
 from corewise.pinning.choice import choose
-from corewise.pinning.ledger import Claim, CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish
+from corewise.pinning.ledger import Claim, CoreUse, Exclusivity, Grant, Ledger, Wish
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from pinning.machines import hybrid, machine
 
@@ -48,9 +49,9 @@ def chosen(ledger: Ledger, wish: Wish) -> str:
     return str(answer.cpus)
 
 
-def refused(ledger: Ledger, wish: Wish) -> Refusal:
+def refused(ledger: Ledger, wish: Wish) -> Finding:
     answer = choose(ledger, wish)
-    assert isinstance(answer, Refusal), answer
+    assert isinstance(answer, Finding), answer
     return answer
 
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.pinning.choice import choose
-from corewise.pinning.ledger import Claim, CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish
+from corewise.pinning.ledger import Claim, CoreUse, Exclusivity, Grant, Ledger, Wish
 from corewise.topology import CPUSet, Topology
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from pinning.machines import machine
 
@@ -140,7 +141,7 @@ def reachable(sizes: list[int]) -> set[int]:
     return sums
 
 
-def check_refusal(ledger: Ledger, wish: Wish, refusal: Refusal) -> None:
+def check_refusal(ledger: Ledger, wish: Wish, refusal: Finding) -> None:
     if len(ledger.free) < wish.count:
         assert refusal.reason is Reason.NOT_ENOUGH_CPUS
         return
@@ -166,7 +167,7 @@ def test_no_sequence_of_wishes_and_releases_gives_a_cpu_to_two_or_refuses_withou
             continue
         answer = choose(ledger, wish)
         assert choose(ledger, wish) == answer
-        if isinstance(answer, Refusal):
+        if isinstance(answer, Finding):
             check_refusal(ledger, wish, answer)
             continue
         check_grant(ledger, wish, answer)

@@ -16,9 +16,9 @@ from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE
 from corewise.cli.options import duration, examples, together
 from corewise.cli.output import Column, Form, count, say
-from corewise.pinning.ledger import Refusal
 from corewise.topology import Host
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.cli.options import (
     COMPAT,
@@ -181,7 +181,7 @@ def pin_command(
             hint=f"print its domain with them: corewise compute apply {known} --domain {domain}",
         )
     pins = pin(host, request, guest=guest, flavor=read.name, pack=pack)
-    if isinstance(pins, Refusal):
+    if isinstance(pins, Finding):
         raise failure(pins.reason, f"host {host.name}: {pins.message}", code=ExitCode.REFUSED)
     if text is not None:
         click.echo(tuned(text, tuning_of(request.cpus, pins, host)))

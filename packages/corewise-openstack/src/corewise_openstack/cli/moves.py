@@ -12,7 +12,7 @@ from corewise.cli import output
 from corewise.cli.errors import ExitCode
 from corewise.cli.options import duration, examples
 from corewise.cli.output import Form, say
-from corewise.pinning.ledger import Refusal
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.cli.guests import (
     AGGREGATES,
@@ -229,7 +229,7 @@ def _begin(
     hosts = given.hosts()
     mover = _mover(given, placement, hosts, host_timeout)
     begun = mover.begin(wanted)
-    if isinstance(begun, Refusal):
+    if isinstance(begun, Finding):
         raise failure(begun.reason, begun.message, code=ExitCode.REFUSED)
     move, record = begun
     if wanted.aggregates is None and record.demands != NO_DEMANDS:

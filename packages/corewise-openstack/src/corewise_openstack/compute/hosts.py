@@ -29,8 +29,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from corewise.config.machine_file import parse_machine
-from corewise.pinning.ledger import ClaimConflict, Refusal
+from corewise.pinning.ledger import ClaimConflict
 from corewise.topology import CPUSet, CPUSetError, Host
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.beside_nova import MARK, given_cpus, refuse_cpus_of_nova
 from corewise_openstack.compute.errors import ComputeError, FileUnusable, GuestMoving, LedgerUnusable
@@ -68,7 +69,7 @@ class LedgerAgent(Protocol):
     options: HostOptions
     last_report: float | None
 
-    def take(self, claim: GuestClaim) -> GuestRecord | Refusal:
+    def take(self, claim: GuestClaim) -> GuestRecord | Finding:
         """Give a guest CPUs, and claim them in Placement; or say why not."""
 
     def release(self, guest: str) -> None:

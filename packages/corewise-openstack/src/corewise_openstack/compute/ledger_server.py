@@ -33,7 +33,6 @@ import msgspec
 from aiohttp import web
 
 import corewise
-from corewise.pinning.ledger import Refusal
 from corewise.service import http_servers
 from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
 from corewise.service.http_servers import (
@@ -52,6 +51,7 @@ from corewise.topology import LARGEST_CPU
 from corewise.vocabulary import metrics
 from corewise.vocabulary.errors import UNREADABLE, OperationalError, unreadable_text
 from corewise.vocabulary.exit_codes import ExitCode
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.beside_nova import MARK
 from corewise_openstack.compute.errors import FileUnusable, GuestExists, LedgerBusy
@@ -321,7 +321,7 @@ class LedgerServer:
         host, _, _ = self._host()
         offers = self._offers(claim)
         ours = self._of_this_host(claim, host)
-        if isinstance(ours, Refusal):
+        if isinstance(ours, Finding):
             return self._refused(claim, ours)
         result = "claimed"
         try:
@@ -334,7 +334,7 @@ class LedgerServer:
             ):
                 raise
             taken, result = record, "repeated"
-        if isinstance(taken, Refusal):
+        if isinstance(taken, Finding):
             return self._refused(claim, taken)
         self._metrics.count(metrics.COMPUTE_CLAIMS, result)
         _log.info(
@@ -342,28 +342,28 @@ class LedgerServer:
         )
         return ClaimAnswer(taken)
 
-    def _of_this_host(self, claim: GuestClaim, host: ComputeHost) -> GuestClaim | Refusal:
+    def _of_this_host(self, claim: GuestClaim, host: ComputeHost) -> GuestClaim | Finding:
         """Return a claim with this host's provider, which a scheduler without a Placement does not know."""
         provider = next(iter(self._client.providers(host.name)), None)
         if provider is None:
-            return Refusal(Reason.HOST_UNKNOWN, f"the Placement of its agent has no provider {host.name}")
+            return Finding(Reason.HOST_UNKNOWN, f"the Placement of its agent has no provider {host.name}")
         own, allocations = provider.uuid, dict(claim.allocations)
         if not claim.provider and "" in allocations:
             allocations = {own: allocations[""]}
         elif claim.provider != own or own not in allocations:
             message = f"its agent claims CPUs of its provider {own}, not of {claim.provider or 'none'}"
-            return Refusal(Reason.HOST_UNKNOWN, message)
+            return Finding(Reason.HOST_UNKNOWN, message)
         for each, amounts in allocations.items():
             if each != own and _OF_A_HOST & amounts.keys():
                 message = f"its agent claims CPUs of its provider {own}, not of {each}"
-                return Refusal(Reason.HOST_UNKNOWN, message)
+                return Finding(Reason.HOST_UNKNOWN, message)
         if sum(allocations[own].get(name, 0) for name in CPU_CLASSES) < claim.cpus.host_cpus:
             owned = claim.cpus.host_cpus
             raise _unusable(f"the claim is for fewer CPUs than the {owned} that the guest owns")
         refusal = refusal_of(host.name, host, frozenset())
         return refusal or msgspec.structs.replace(claim, provider=own, allocations=allocations)
 
-    def _refused(self, claim: GuestClaim, refusal: Refusal) -> ClaimAnswer:
+    def _refused(self, claim: GuestClaim, refusal: Finding) -> ClaimAnswer:
         self._metrics.count(metrics.COMPUTE_CLAIMS, refusal.reason)
         found = fields(host=self._name, guest=claim.guest, reason=refusal.reason)
         _log.info("guest refused: %s", refusal.message, extra=found)

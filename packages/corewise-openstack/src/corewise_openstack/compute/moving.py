@@ -35,7 +35,7 @@ from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
-from corewise.pinning.ledger import Refusal
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.aggregates import Aggregate, memberships
 from corewise_openstack.compute.errors import (
@@ -112,7 +112,7 @@ class GuestMover:
         self._host_timeout = host_timeout
         self._now = now
 
-    def begin(self, wanted: WantedMove) -> tuple[MoveRecord, GuestRecord] | Refusal:
+    def begin(self, wanted: WantedMove) -> tuple[MoveRecord, GuestRecord] | Finding:
         """Claim the new host, and give the guest that claim; or go on with a move that broke off.
 
         Raises:
@@ -128,7 +128,7 @@ class GuestMover:
             move = self._hosts.move_of(wanted.guest)
             if move is None:
                 claimed = self._claim(ledgers, source, destination, wanted)
-                if isinstance(claimed, Refusal):
+                if isinstance(claimed, Finding):
                     return claimed
                 move = claimed
             elif move.destination != wanted.destination or move.phase in _ENDING:
@@ -216,7 +216,7 @@ class GuestMover:
 
     def _claim(
         self, ledgers: _Ledgers, source: ComputeHost, destination: ComputeHost, wanted: WantedMove
-    ) -> MoveRecord | Refusal:
+    ) -> MoveRecord | Finding:
         """Enter the migration in the ledger, and claim for it; or leave everything as it was, and say why."""
         guest = wanted.guest
         record = ledgers.source.host.guests.get(guest)
@@ -228,12 +228,12 @@ class GuestMover:
         if wanted.request is not None:
             demands = replace(demands, specs=dict(wanted.request.aggregate_specs))
         provider = self._provider(source, destination, wanted, demands)
-        if isinstance(provider, Refusal):
+        if isinstance(provider, Finding):
             return provider
         there = ledgers.destination.host.guests
         cpus = record.cpus if wanted.request is None else wanted.request.cpus
         pins = place(destination.ledger_with(there), cpus, pack=wanted.pack)
-        if isinstance(pins, Refusal):
+        if isinstance(pins, Finding):
             return replaced(pins, message=f"host {destination.name}: {pins.message}")
 
         own = record.provider
@@ -263,29 +263,29 @@ class GuestMover:
             raise
         if refused is not None:
             ledgers.destination.write(there)
-            return Refusal(Reason.CLAIM_LOST, f"host {destination.name}: {refused}")
+            return Finding(Reason.CLAIM_LOST, f"host {destination.name}: {refused}")
         ledgers.destination.write({**there, move.migration: replace(made, move=move, state=GuestState.HELD)})
         return move
 
     def _provider(
         self, source: ComputeHost, destination: ComputeHost, wanted: WantedMove, demands: HostDemands
-    ) -> Provider | Refusal:
+    ) -> Provider | Finding:
         """Return the destination's provider, or why the guest does not go there."""
         source.refuse_cpus_of_nova()
         self._offers.refuse_guest_of_nova(wanted.guest)
         if wanted.evacuate:
             self._refuse_alive(source)
         if source is destination and wanted.request is None:
-            return Refusal(Reason.GUEST_EXISTS, f"guest {wanted.guest} is on host {source.name} already")
+            return Finding(Reason.GUEST_EXISTS, f"guest {wanted.guest} is on host {source.name} already")
         provider = self._offers.provider(destination.name)
         if provider is None:
-            return Refusal(Reason.HOST_UNKNOWN, f"Placement has no provider {destination.name}")
+            return Finding(Reason.HOST_UNKNOWN, f"Placement has no provider {destination.name}")
         if wanted.aggregates is not None:
             member_of = tuple(memberships(demands, wanted.aggregates))
             outside = self._offers.outside(destination.name, member_of)
             if outside is not None:
                 message = f"host {destination.name} is not in what the guest demands: {outside.demand}"
-                return Refusal(Reason.HOST_OUTSIDE_AGGREGATES, message)
+                return Finding(Reason.HOST_OUTSIDE_AGGREGATES, message)
         refusal = refusal_of(destination.name, destination, provider.traits)
         return refusal or silence(destination, self._now(), self._host_timeout) or provider
 
@@ -340,7 +340,7 @@ def refuse_other_changes(host: ComputeHost, before: Guests, after: Guests) -> No
             ledger = ledger.found(uuid, pins)
             continue
         pinned = ledger.pin(uuid, pins)
-        if isinstance(pinned, Refusal):
+        if isinstance(pinned, Finding):
             raise MoveRefused(f"guest {uuid}: {pinned.message}")
         ledger = pinned
 

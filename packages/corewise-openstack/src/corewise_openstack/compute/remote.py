@@ -30,9 +30,9 @@ from corewise.kube.auth import Identity, client_context
 from corewise.kube.certificates import CertificateError, not_after
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import ConfigError
-from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet, CPUSetError
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
+from corewise.vocabulary.findings import Finding
 from corewise_openstack.compute.errors import (
     AgentFailed,
     AgentIncompatible,
@@ -197,7 +197,7 @@ class RemoteAgent:
             except AgentFailed:
                 self.close()  # which releases the lock
 
-    def take(self, claim: GuestClaim) -> GuestRecord | Refusal:
+    def take(self, claim: GuestClaim) -> GuestRecord | Finding:
         """Have the agent give the guest CPUs; or say why it does not.
 
         Raises:
@@ -207,10 +207,10 @@ class RemoteAgent:
         try:
             content = self._send("POST", CLAIMS, msgspec.json.encode(claim), wait=self._claiming)
         except AgentUntrusted as error:
-            return Refusal(error.reason, str(error))
+            return Finding(error.reason, str(error))
         except AgentUnreachable as error:
             if not error.sent:
-                return Refusal(error.reason, str(error))
+                return Finding(error.reason, str(error))
             guest = f"it is unknown whether guest {claim.guest} has CPUs there"
             hint = f"see with corewise compute status; to release them: corewise compute delete {claim.guest}"
             raise AgentUnreachable(f"{error}: {guest}", hint=hint, sent=True) from error
@@ -219,7 +219,9 @@ class RemoteAgent:
             return answer.record
         if answer.refusal is None:
             raise AgentIncompatible(f"the agent at {self.url} gives neither CPUs nor a reason")
-        return Refusal(answer.refusal.reason, answer.refusal.message, answer.refusal.unresolvable)
+        return Finding(
+            answer.refusal.reason, answer.refusal.message, unresolvable=answer.refusal.unresolvable
+        )
 
     def release(self, guest: str) -> None:
         """Have the agent release what a guest holds of the host.

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from corewise.pinning.ledger import Refusal
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
 from corewise_openstack.compute.errors import ComputeError, GuestExists, GuestUnknown, LedgerUnusable
@@ -96,7 +96,7 @@ def is_unsettled(host: ComputeHost) -> bool:
 
 def pin(
     host: ComputeHost, request: GuestRequest, *, guest: str | None, flavor: str = "", pack: bool = False
-) -> GuestPins | Refusal:
+) -> GuestPins | Finding:
     """Choose CPUs by the ledger, and enter the guest there if it has a name.
 
     Raises:
@@ -118,26 +118,26 @@ def pin(
         return pins
 
 
-def refusal_of(name: str, host: ComputeHost | None, traits: AbstractSet[str]) -> Refusal | None:
+def refusal_of(name: str, host: ComputeHost | None, traits: AbstractSet[str]) -> Finding | None:
     """Return the refusal of a host whose CPUs or provider are Nova's, or that Nova has disabled."""
     try:
         refuse_provider_of_nova(name, traits)
         if host is not None:
             host.refuse_cpus_of_nova()
     except ComputeError as error:
-        return Refusal(error.reason, str(error))
+        return Finding(error.reason, str(error))
     if DISABLED_TRAIT in traits:
-        return Refusal(Reason.HOST_DISABLED, f"Nova has disabled host {name} (trait {DISABLED_TRAIT})")
+        return Finding(Reason.HOST_DISABLED, f"Nova has disabled host {name} (trait {DISABLED_TRAIT})")
     return None
 
 
-def silence(host: ComputeHost, now: float, timeout: float) -> Refusal | None:
+def silence(host: ComputeHost, now: float, timeout: float) -> Finding | None:
     """Say for how long a host's agent has been silent, if that is too long; a host may have no agent."""
     last = host.last_report()
     silent = 0.0 if last is None else now - last
     if silent <= timeout:
         return None
-    return Refusal(Reason.HOST_SILENT, f"the agent of host {host.name} has not reported for {silent:.0f} s")
+    return Finding(Reason.HOST_SILENT, f"the agent of host {host.name} has not reported for {silent:.0f} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class WantedGuest:
     user: str | None = None
 
 
-def take(host: ComputeHost, offers: Offers, claim: GuestClaim) -> GuestRecord | Refusal:
+def take(host: ComputeHost, offers: Offers, claim: GuestClaim) -> GuestRecord | Finding:
     """Choose, enter, claim, and enter as held; or leave everything as it was, and say why.
 
     Raises:
@@ -171,7 +171,7 @@ def take(host: ComputeHost, offers: Offers, claim: GuestClaim) -> GuestRecord | 
         if claim.guest in before:
             raise GuestExists(f"guest {claim.guest} is on host {host.name} already")
         chosen = _chosen(host, host.ledger_with(before), claim.cpus, pack=claim.pack)
-        if isinstance(chosen, Refusal):
+        if isinstance(chosen, Finding):
             return chosen
         candidate = Candidate(host.name, claim.allocations, claim.provider)
         record = record_of(
@@ -192,7 +192,7 @@ def take(host: ComputeHost, offers: Offers, claim: GuestClaim) -> GuestRecord | 
             raise
         if refused is not None:
             change.write(before)
-            return Refusal(Reason.CLAIM_LOST, f"host {host.name}: {refused}")
+            return Finding(Reason.CLAIM_LOST, f"host {host.name}: {refused}")
         held = replace(record, state=GuestState.HELD)
         change.write({**before, claim.guest: held})
         return held
@@ -219,7 +219,7 @@ def release(host: ComputeHost, hosts: Hosts, offers: Offers, guest: str) -> None
 HOST_TIMEOUT = 300.0
 """Seconds without a report of a host's agent, after which it gets no guests; an agent reports each minute."""
 
-_Refused = tuple[Candidate, Refusal]
+_Refused = tuple[Candidate, Finding]
 UNCERTAIN = (PlacementDown, UnexpectedAnswer, PlacementServerError)
 """After these errors it is unknown whether Placement carried out the request."""
 
@@ -257,7 +257,7 @@ class GuestScheduler:
         if where := self._place_of(wanted.guest):
             raise GuestExists(f"guest {wanted.guest} is {where} already")
         refusals: dict[str, _Refused] = {}
-        lost: dict[str, Refusal] = {}
+        lost: dict[str, Finding] = {}
         for found in self._rounds(wanted.request):
             offers = self._usable(found, refusals)
             order = self._weighed(offers, wanted)
@@ -330,7 +330,7 @@ class GuestScheduler:
                 refusals[name] = candidate, refusal
         return offers
 
-    def _unusable(self, candidate: Candidate) -> Refusal | None:
+    def _unusable(self, candidate: Candidate) -> Finding | None:
         """Return the refusal of a host that takes no guest, whatever the guest needs."""
         name = candidate.host
         problem = self._damaged.get(name) or self._hosts.unusable.get(name)
@@ -338,9 +338,9 @@ class GuestScheduler:
         if refusal is not None:
             return refusal
         if problem is not None:
-            return Refusal(problem.reason, str(problem))
+            return Finding(problem.reason, str(problem))
         if name not in self._ledgers:
-            return Refusal(Reason.HOST_UNKNOWN, f"the CPUs of host {name} are unknown")
+            return Finding(Reason.HOST_UNKNOWN, f"the CPUs of host {name} are unknown")
         return silence(self._hosts.known[name], self._now(), self._host_timeout)
 
     def _read_ledgers(self) -> None:
@@ -360,16 +360,16 @@ class GuestScheduler:
             known = self._ledgers[host.name] = guests, host.ledger_with(guests)
         return known[1]
 
-    def _refusal(self, candidate: Candidate, wanted: WantedGuest) -> Refusal | None:
+    def _refusal(self, candidate: Candidate, wanted: WantedGuest) -> Finding | None:
         """Return the refusal of a guest by a host, or None if the host can take it."""
         host = self._hosts.known[candidate.host]
         cpus = wanted.request.cpus
         chosen = _chosen(host, self._ledger(host), cpus, pack=wanted.pack)
-        if isinstance(chosen, Refusal) and is_unsettled(host):
+        if isinstance(chosen, Finding) and is_unsettled(host):
             with host.ledger.changing() as change:
                 settle(change, self._offers)
             chosen = _chosen(host, self._ledger(host), cpus, pack=wanted.pack)
-        return chosen if isinstance(chosen, Refusal) else None
+        return chosen if isinstance(chosen, Finding) else None
 
     def _weighed(self, offers: Mapping[str, Candidate], wanted: WantedGuest) -> Sequence[Weighed]:
         """Order hosts: for guests with dedicated CPUs by those that are free, else by VCPU left."""
@@ -389,7 +389,7 @@ class GuestScheduler:
         eliminated += eliminated_by_fit(legacy, by_fallback=True)
         return NoValidHost(hosts, tuple(eliminated), tuple(refusal.message for _, refusal in refused))
 
-    def _take(self, candidate: Candidate, wanted: WantedGuest) -> GuestRecord | Refusal:
+    def _take(self, candidate: Candidate, wanted: WantedGuest) -> GuestRecord | Finding:
         """Claim a host, or have its agent claim it."""
         host = self._hosts.known[candidate.host]
         claim = GuestClaim(
@@ -421,11 +421,11 @@ class GuestScheduler:
         return elsewhere if self._offers.exists(guest) else ""
 
 
-def _chosen(host: ComputeHost, ledger: GuestLedger, cpus: GuestCPUs, *, pack: bool) -> GuestPins | Refusal:
+def _chosen(host: ComputeHost, ledger: GuestLedger, cpus: GuestCPUs, *, pack: bool) -> GuestPins | Finding:
     """Choose the guest's CPUs of a host: the same function filters and claims."""
     if ledger.conflicts:
-        return Refusal(Reason.CPUS_PROMISED_TWICE, f"host {host.name}: {ledger.conflicts[0].message}")
+        return Finding(Reason.CPUS_PROMISED_TWICE, f"host {host.name}: {ledger.conflicts[0].message}")
     placed = place(ledger, cpus, pack=pack)
-    if isinstance(placed, Refusal):
+    if isinstance(placed, Finding):
         return dataclasses.replace(placed, message=f"host {host.name}: {placed.message}")
     return placed

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from corewise.pinning.ledger import Refusal
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.ledger import GuestRecord
 from corewise_openstack.compute.offers import Stage
@@ -63,7 +63,7 @@ class Placed:
     record: GuestRecord
     by_fallback: bool
     weighed: Sequence[Weighed]
-    lost: Mapping[str, Refusal]
+    lost: Mapping[str, Finding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def eliminated_by_query(hosts: int, stages: Iterable[Stage], found: int) -> list
     return eliminated
 
 
-def eliminated_by_fit(refusals: Iterable[Refusal], *, by_fallback: bool = False) -> list[Eliminated]:
+def eliminated_by_fit(refusals: Iterable[Finding], *, by_fallback: bool = False) -> list[Eliminated]:
     """Count the hosts that each reason eliminated, of those with enough of everything."""
     counts = Counter(refusal.reason for refusal in refusals)
     return [

@@ -18,8 +18,9 @@ from decimal import Decimal
 from functools import cached_property
 from types import MappingProxyType
 
-from corewise.pinning.ledger import ClaimConflict, Refusal
+from corewise.pinning.ledger import ClaimConflict
 from corewise.topology import CPUSet, Host
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 _MIB = 1 << 20
@@ -177,16 +178,16 @@ class GuestLedger:
     legacy: bool = False
     guests: Mapping[str, GuestPins] = field(default_factory=lambda: MappingProxyType({}))
 
-    def pin(self, guest: str, pins: GuestPins) -> GuestLedger | Refusal:
+    def pin(self, guest: str, pins: GuestPins) -> GuestLedger | Finding:
         """Return the ledger with one more guest, or why that is refused."""
         if guest in self.guests:
-            return Refusal(Reason.GUEST_ALREADY_PINNED, f"guest {guest} is on the host already")
+            return Finding(Reason.GUEST_ALREADY_PINNED, f"guest {guest} is on the host already")
         wanted = pins.held_mask
         if wanted & self.taken or not pins.is_consistent:
             return self._taken_refusal(guest, pins)
         if wanted & ~self.dedicated_mask:
             unknown = CPUSet.of(cpus_of(wanted & ~self.dedicated_mask))
-            return Refusal(Reason.CPUS_UNKNOWN, f"CPUs {unknown} are not dedicated CPUs of the host")
+            return Finding(Reason.CPUS_UNKNOWN, f"CPUs {unknown} are not dedicated CPUs of the host")
         return self._with(guest, pins, self.taken | wanted)
 
     def unpin(self, guest: str) -> GuestLedger:
@@ -266,9 +267,9 @@ class GuestLedger:
         after.__dict__["dedicated_mask"] = self.dedicated_mask
         return after
 
-    def _taken_refusal(self, guest: str, pins: GuestPins) -> Refusal:
+    def _taken_refusal(self, guest: str, pins: GuestPins) -> Finding:
         twice = CPUSet.of(cpus_of(pins.held_mask & self.taken))
         if not twice:
-            return Refusal(Reason.CPUS_TAKEN, f"guest {guest} names a CPU twice")
+            return Finding(Reason.CPUS_TAKEN, f"guest {guest} names a CPU twice")
         holders = sorted({self.holder[cpu] for cpu in twice})
-        return Refusal(Reason.CPUS_TAKEN, f"CPUs {twice} are held by {', '.join(holders)}")
+        return Finding(Reason.CPUS_TAKEN, f"CPUs {twice} are held by {', '.join(holders)}")

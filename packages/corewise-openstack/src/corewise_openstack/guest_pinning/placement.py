@@ -49,8 +49,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
-from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.guest_pinning.ledger import (
     CellPins,
@@ -68,14 +68,14 @@ _Need = tuple[int, int, int, bool]
 """The needs of a guest node: dedicated CPUs, CPUs that float, memory, the emulator's CPU."""
 
 
-def place(ledger: GuestLedger, guest: GuestCPUs, *, pack: bool = False) -> GuestPins | Refusal:
+def place(ledger: GuestLedger, guest: GuestCPUs, *, pack: bool = False) -> GuestPins | Finding:
     """Choose the CPUs of a guest among those that are free. The ledger stays as it is."""
     pins = _placed(ledger, guest, pack=pack)
     if pins is not None:
         return pins
     reason, message = _unsuitable(ledger, guest) or _too_few(ledger, guest) or _misplaced(ledger, guest)
     empty = replace(ledger, guests=MappingProxyType({}))
-    return Refusal(reason, message, unresolvable=not _fits(empty, guest))
+    return Finding(reason, message, unresolvable=not _fits(empty, guest))
 
 
 def _fits(ledger: GuestLedger, guest: GuestCPUs) -> bool:

@@ -35,8 +35,9 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TypeAlias
 
-from corewise.pinning.ledger import REMEMBERED, CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish
+from corewise.pinning.ledger import REMEMBERED, CoreUse, Exclusivity, Grant, Ledger, Wish
 from corewise.topology import CPUSet, Thread, Topology
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 Piece: TypeAlias = tuple[Thread, ...]
@@ -161,8 +162,10 @@ class _Core:
     whole: bool
 
 
-def choose(ledger: Ledger, wish: Wish) -> Grant | Refusal:
+def choose(ledger: Ledger, wish: Wish) -> Grant | Finding:
     """Choose CPUs for a wish among those that are free. The ledger stays as it is.
+
+    A refusal is unresolvable if not even the empty machine could grant the wish.
 
     Raises:
         ValueError: if the wish is for less than one CPU.
@@ -279,13 +282,13 @@ def _grant(ledger: Ledger, wish: Wish, cpus: CPUSet) -> Grant:
     return Grant(cpus, CPUSet(beside) - cpus)
 
 
-def _refusal(ledger: Ledger, wish: Wish, free: CPUSet) -> Refusal:
+def _refusal(ledger: Ledger, wish: Wish, free: CPUSet) -> Finding:
     """Return the refusal by the limit that was met: CPUs, or cores in the required shape."""
     machine = ledger.topology.cpus - ledger.reserved
     within = machine if wish.within is None else machine & wish.within
     if len(free) < wish.count:
         message = f"{wish.count} CPUs are needed, {len(free)} of {len(within)} are free"
-        return Refusal(Reason.NOT_ENOUGH_CPUS, message, unresolvable=wish.count > len(within))
+        return Finding(Reason.NOT_ENOUGH_CPUS, message, unresolvable=wish.count > len(within))
     cores, all_cores = _cores(ledger.topology, free), _cores(ledger.topology, within)
     unresolvable = gather(_pieces(all_cores, wish.use), wish.count, Level.MACHINE) is None
     if wish.use is CoreUse.WHOLE:
@@ -293,8 +296,8 @@ def _refusal(ledger: Ledger, wish: Wish, free: CPUSet) -> Refusal:
         message = f"{wish.count} CPUs in whole cores are needed, {len(whole)} whole cores are free"
         if unresolvable:
             message = f"{wish.count} CPUs cannot be made up of whole cores of this machine"
-        return Refusal(Reason.NOT_WHOLE_CORES, message, unresolvable)
+        return Finding(Reason.NOT_WHOLE_CORES, message, unresolvable=unresolvable)
     suitable = sum(core.whole or wish.use is CoreUse.SPREAD for core in cores)
     kind = "empty cores" if wish.use is CoreUse.ISOLATED else "cores with a free thread"
     message = f"{wish.count} CPUs, each on a core of its own, are needed; there are {suitable} {kind}"
-    return Refusal(Reason.NOT_ENOUGH_CORES, message, unresolvable)
+    return Finding(Reason.NOT_ENOUGH_CORES, message, unresolvable=unresolvable)

@@ -78,15 +78,6 @@ class Grant:
     withheld: CPUSet = field(default_factory=CPUSet)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A refusal to choose CPUs. ``unresolvable``: not even the empty machine could grant the wish."""
-
-    reason: Reason
-    message: str
-    unresolvable: bool = False
-
-
 _NO_CPUS = CPUSet()
 
 
