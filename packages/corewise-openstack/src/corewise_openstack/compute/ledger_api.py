@@ -28,6 +28,7 @@ from collections.abc import Mapping
 import msgspec
 
 from corewise.vocabulary.exit_codes import ExitCode
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.ledger import GuestRecord
 from corewise_openstack.tracking import Compat, HostOptions
@@ -52,19 +53,11 @@ class HostAnswer(msgspec.Struct, frozen=True, rename="camel"):
     corewise: str = ""
 
 
-class RefusalAnswer(msgspec.Struct, frozen=True):
-    """The reason a host does not take a guest: a verdict."""
-
-    reason: Reason
-    message: str
-    unresolvable: bool = False
-
-
 class ClaimAnswer(msgspec.Struct, frozen=True):
     """One of both: what the guest got, or why not."""
 
     record: GuestRecord | None = None
-    refusal: RefusalAnswer | None = None
+    refusal: Finding | None = None
 
 
 class LedgerPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -73,7 +73,6 @@ from corewise_openstack.compute.ledger_api import (
     FailureAnswer,
     HostAnswer,
     LedgerPatch,
-    RefusalAnswer,
 )
 from corewise_openstack.compute.moving import refuse_other_changes
 from corewise_openstack.compute.offers import CPU_CLASSES
@@ -367,7 +366,7 @@ class LedgerServer:
         self._metrics.count(metrics.COMPUTE_CLAIMS, refusal.reason)
         found = fields(host=self._name, guest=claim.guest, reason=refusal.reason)
         _log.info("guest refused: %s", refusal.message, extra=found)
-        return ClaimAnswer(None, RefusalAnswer(refusal.reason, refusal.message, refusal.unresolvable))
+        return ClaimAnswer(None, refusal)
 
     def _released(self, guest: str) -> None:
         host, _, _ = self._host()

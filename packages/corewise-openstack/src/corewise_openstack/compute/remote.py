@@ -219,9 +219,7 @@ class RemoteAgent:
             return answer.record
         if answer.refusal is None:
             raise AgentIncompatible(f"the agent at {self.url} gives neither CPUs nor a reason")
-        return Finding(
-            answer.refusal.reason, answer.refusal.message, unresolvable=answer.refusal.unresolvable
-        )
+        return answer.refusal
 
     def release(self, guest: str) -> None:
         """Have the agent release what a guest holds of the host.
