@@ -17,12 +17,13 @@ from types import MappingProxyType
 from uuid import UUID
 
 from corewise.topology import Host, Thread, Topology
+from corewise.vocabulary.findings import Finding
 from corewise_openstack.compute.hosts import ComputeHost, Hosts, settings_of
 from corewise_openstack.compute.ledger import LedgerFile
 from corewise_openstack.compute.offers import Candidate, LocalOffers
 from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
 from corewise_openstack.compute.verdicts import NoValidHost
-from corewise_openstack.tracking import Compat, Flavor, HostOptions, PlacementQuery, RequestRefusal, translate
+from corewise_openstack.tracking import Compat, Flavor, HostOptions, PlacementQuery, translate
 from corewise_openstack.vocabulary.placement import PCPU
 from tools.bench.table import Row, quantile
 
@@ -61,7 +62,7 @@ def _measure(count: int) -> Row:
 
 def _schedule(scheduler: GuestScheduler, number: int) -> float:
     request = translate(FLAVOR)
-    if isinstance(request, RequestRefusal):
+    if isinstance(request, Finding):
         raise SystemExit(f"the flavor is refused: {request.message}")
     wanted = WantedGuest(str(UUID(int=number)), request)
     begun = time.process_time()

@@ -25,6 +25,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from corewise.quantities import Bytes
+from corewise.vocabulary.findings import Finding
 from corewise_lab.machine_files import MachineFiles
 from corewise_lab.machines import Machine
 from corewise_lab.owned_host import FLAVOR, NUMBER, OwnerReport, own
@@ -36,7 +37,7 @@ from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
 from corewise_openstack.compute.verdicts import NoValidHost, Placed
 from corewise_openstack.openstack.errors import ExtraMissing
 from corewise_openstack.openstack.placement_client import PlacementClient
-from corewise_openstack.tracking import Compat, Flavor, RequestRefusal, translate
+from corewise_openstack.tracking import Compat, Flavor, translate
 from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory
 
 _GIB = 1 << 30
@@ -199,7 +200,7 @@ class Cloud:
         placed = []
         for guest in guests:
             request = translate(guest.flavor)
-            if isinstance(request, RequestRefusal):
+            if isinstance(request, Finding):
                 raise TypeError(f"a flavor of the scene makes no request: {request.message}")
             wanted = WantedGuest(str(UUID(int=guest.number)), request, guest.flavor.name)
             placed.append(GuestReport(guest, str(request.query), scheduler.schedule(wanted)))

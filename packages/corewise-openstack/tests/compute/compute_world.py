@@ -9,13 +9,14 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+from corewise.vocabulary.findings import Finding
 from corewise_openstack.compute.hosts import ComputeHost, Hosts, read_hosts
 from corewise_openstack.compute.placement import PlacementOffers
 from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
 from corewise_openstack.compute.verdicts import HostScores
 from corewise_openstack.openstack.placement_client import PlacementClient
 from corewise_openstack.openstack.placement_writes import Patience
-from corewise_openstack.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
+from corewise_openstack.tracking import Compat, Flavor, GuestRequest, Image, translate
 from corewise_openstack.vocabulary.placement import MEMORY_MB, Inventory
 
 DOCUMENT = {"cpu_dedicated_set": "2-17", "cpu_shared_set": "18-47", "cpu_allocation_ratio": "8.0"}
@@ -121,7 +122,7 @@ def request(
     compat: Compat = Compat.SPEC,
 ) -> GuestRequest:
     made = translate(Flavor("f", vcpus, ram, extra_specs=extra_specs), Image(image), compat=compat)
-    assert not isinstance(made, RequestRefusal), made
+    assert not isinstance(made, Finding), made
     return made
 
 

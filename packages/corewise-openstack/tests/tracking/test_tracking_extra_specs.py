@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
-from corewise_openstack.tracking import Flavor, GuestRequest, Image, RequestRefusal, translate
+from corewise_openstack.tracking import Flavor, GuestRequest, Image, translate
 from corewise_openstack.tracking.extra_specs import SPECS, SpecRow, Support
 
 VALUES = {
@@ -108,7 +109,7 @@ def test_what_is_not_served_says_what_is_not_guaranteed_or_is_refused(row: SpecR
     assert next(iter(own)) in warning.message
     assert warning.message.endswith(row.about)
     refused = translate(Flavor("f", 4, 1024, extra_specs=pair[0]), Image(pair[1]), strict=True)
-    assert refused == RequestRefusal(warning.reason, warning.message)
+    assert refused == Finding(warning.reason, warning.message)
 
 
 def test_a_spec_about_aggregates_is_served_where_they_are_known() -> None:

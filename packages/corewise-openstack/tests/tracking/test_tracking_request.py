@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
-from corewise_openstack.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
+from corewise_openstack.tracking import Compat, Flavor, GuestRequest, Image, translate
 from corewise_openstack.tracking.request import STANDARD_CLASSES
 from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
 
@@ -30,7 +31,7 @@ Specs = dict[str, str]
 
 def asked(
     specs: Specs, image: Specs | None = None, *, base: Flavor = PLAIN, compat: Compat = Compat.SPEC
-) -> GuestRequest | RequestRefusal:
+) -> GuestRequest | Finding:
     return translate(replace(base, extra_specs=specs), Image(image or {}), compat=compat)
 
 
@@ -44,9 +45,9 @@ def query(specs: Specs, image: Specs | None = None, base: Flavor = PLAIN) -> str
     return str(request(specs, image, base).query)
 
 
-def refusal(specs: Specs, image: Specs | None = None, base: Flavor = PLAIN) -> RequestRefusal:
+def refusal(specs: Specs, image: Specs | None = None, base: Flavor = PLAIN) -> Finding:
     answer = asked(specs, image, base=base)
-    assert isinstance(answer, RequestRefusal), answer
+    assert isinstance(answer, Finding), answer
     return answer
 
 
@@ -202,7 +203,7 @@ def test_thread_policies_of_flavor_and_image(
     specs = DEDICATED | ({"hw:cpu_thread_policy": ours} if ours else {})
     answer = asked(specs, {"hw_cpu_thread_policy": theirs} if theirs else {})
     if isinstance(policy, Reason):
-        assert isinstance(answer, RequestRefusal)
+        assert isinstance(answer, Finding)
         assert answer.reason is policy
     else:
         assert isinstance(answer, GuestRequest)
@@ -500,7 +501,7 @@ VALUES = (
 )
 def test_a_query_asks_for_the_cpus_that_the_guest_is_promised(specs: Specs, image: Specs) -> None:
     answer = asked(specs, image)
-    if isinstance(answer, RequestRefusal):
+    if isinstance(answer, Finding):
         return
     asked_for, cpus = answer.query.resources, answer.cpus
     assert asked_for.get("PCPU", 0) == cpus.host_cpus

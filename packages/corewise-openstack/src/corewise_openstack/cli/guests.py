@@ -43,7 +43,7 @@ from corewise_openstack.compute.scheduling import HOST_TIMEOUT, GuestScheduler, 
 from corewise_openstack.compute.verdicts import NoValidHost, Placed
 from corewise_openstack.guest_pinning.ledger import GuestPins
 from corewise_openstack.openstack.libvirt_xml import tuned, uuid_of
-from corewise_openstack.tracking.flavor import NO_IMAGE, Flavor, RequestRefusal
+from corewise_openstack.tracking.flavor import NO_IMAGE, Flavor
 from corewise_openstack.tracking.options import Compat
 from corewise_openstack.tracking.request import GuestRequest, translate
 from corewise_openstack.vocabulary.guests import GuestCPUs
@@ -342,7 +342,7 @@ def guest_request(
     properties = NO_IMAGE if image is None else parsed(image, parse_image)
     read = parsed(flavor, parse_flavor)
     request = translate(read, properties, compat=compat, strict=strict, aggregates=aggregates)
-    if isinstance(request, RequestRefusal):
+    if isinstance(request, Finding):
         raise failure(request.reason, request.message)
     for warning in request.warnings:
         say(f"warning: {warning.reason}: {warning.message}")

@@ -21,6 +21,7 @@ from corewise.cli.files import EXISTING_FOLDER
 from corewise.config.decoding import Parsed
 from corewise.config.machine_file import machine_document
 from corewise.vocabulary.errors import OperationalError
+from corewise.vocabulary.findings import Finding
 from corewise_openstack.cli.guests import placed_document, refusal_document
 from corewise_openstack.cli.options import PlacementChoice, running_placement
 from corewise_openstack.cli.reshape import reshape_record
@@ -33,7 +34,7 @@ from corewise_openstack.compute.offering import Offering, planned
 from corewise_openstack.compute.offers import LocalOffers
 from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
 from corewise_openstack.compute.verdicts import NoValidHost
-from corewise_openstack.tracking import NO_IMAGE, Compat, RequestRefusal, translate
+from corewise_openstack.tracking import NO_IMAGE, Compat, translate
 
 if TYPE_CHECKING:
     from corewise_openstack.openstack.placement_client import PlacementClient
@@ -144,7 +145,7 @@ class HostViews:
         flavor = _good(parse_flavor(json.dumps(asked.flavor)))
         image = NO_IMAGE if asked.image is None else _good(parse_image(json.dumps(asked.image)))
         request = translate(flavor, image, compat=self._compat)
-        if isinstance(request, RequestRefusal):
+        if isinstance(request, Finding):
             raise FlavorNotTried(f"{request.reason}: {request.message}")
         hosts = _in_memory(self._read())
         wanted = WantedGuest(str(uuid.uuid4()), request, flavor.name, asked.pack)

@@ -4,7 +4,7 @@
   wrong: ``check_options(HostOptions.of(values), HostFacts.of(host), guests, compat) -> Checked``;
 - :mod:`inventory`: ``offer(settings, facts, provider) -> Offer``, and the next write that Placement needs:
   ``next_write(provider, offer) -> WriteInventories | WriteTraits | None``;
-- :mod:`flavor`, :mod:`request`: ``translate(flavor, image, compat=...) -> GuestRequest | RequestRefusal``;
+- :mod:`flavor`, :mod:`request`: ``translate(flavor, image, compat=...) -> GuestRequest | Finding``;
   ``str(request.query)`` is sent to Placement, ``request.cpus``
   (:class:`corewise_openstack.vocabulary.guests.GuestCPUs`) is placed by ``pinning``;
 - :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology, compat)`` gives a ReshapePlan, a
@@ -13,7 +13,7 @@
 Everything is a value, and nothing here knows Placement's HTTP, libvirt or a file.
 """
 
-from corewise_openstack.tracking.flavor import NO_IMAGE, Flavor, Image, RequestRefusal, RequestWarning
+from corewise_openstack.tracking.flavor import NO_IMAGE, Flavor, Image, RequestWarning
 from corewise_openstack.tracking.inventory import HostOffer, next_write, offer
 from corewise_openstack.tracking.options import (
     Checked,
@@ -59,7 +59,6 @@ __all__ = [
     "OptionProblem",
     "PlacementQuery",
     "RequestGroup",
-    "RequestRefusal",
     "RequestWarning",
     "ReshapePlan",
     "ReshapeRefusal",

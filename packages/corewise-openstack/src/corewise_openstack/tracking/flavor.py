@@ -1,7 +1,7 @@
 """Flavors and images as users write them, and the CPUs of a guest that they describe.
 
 A refusal travels as :class:`FlavorRefused` within this package; :func:`corewise_openstack.tracking.translate`
-returns it as the value :class:`RequestRefusal`. Flavors write ``hw:cpu_policy`` where images write
+returns it as a Finding. Flavors write ``hw:cpu_policy`` where images write
 ``hw_cpu_policy``.
 
 CPU policy, flavor against image:
@@ -40,6 +40,7 @@ from typing import Literal, TypeVar
 
 from corewise.config.decoding import did_you_mean
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, NoCPULeftError
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestNode, ThreadPolicy
 from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
@@ -108,14 +109,6 @@ NO_IMAGE = Image()
 
 
 @dataclass(frozen=True, slots=True)
-class RequestRefusal:
-    """The reason no query can be made of a flavor and an image."""
-
-    reason: Reason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class RequestWarning:
     """A part of the flavor or image that was not taken word for word."""
 
@@ -128,7 +121,7 @@ class FlavorRefused(Exception):  # noqa: N818 - a verdict on its way to the call
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
-        self.refusal = RequestRefusal(reason, message)
+        self.refusal = Finding(reason, message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from corewise.config.decoding import did_you_mean
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.tracking.extra_specs import AGGREGATES, unserved
 from corewise_openstack.tracking.flavor import (
@@ -48,7 +49,6 @@ from corewise_openstack.tracking.flavor import (
     Flavor,
     FlavorRefused,
     Image,
-    RequestRefusal,
     RequestWarning,
     StatedValue,
     check_flavor,
@@ -200,14 +200,14 @@ def translate(
     limit: int | None = DEFAULT_LIMIT,
     strict: bool = False,
     aggregates: bool = False,
-) -> GuestRequest | RequestRefusal:
+) -> GuestRequest | Finding:
     """Return the query, or why there is none; ``strict`` refuses what is not served.
 
     ``aggregates``: host aggregates are known, so extra specs about them are served.
     """
     left_out = tuple(unserved(flavor, image, aggregates=aggregates))
     if strict and left_out:
-        return RequestRefusal(left_out[0].reason, "; ".join(each.message for each in left_out))
+        return Finding(left_out[0].reason, "; ".join(each.message for each in left_out))
     try:
         request = _translated(flavor, image, compat, limit)
     except FlavorRefused as refused:
