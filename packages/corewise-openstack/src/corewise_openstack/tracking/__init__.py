@@ -13,7 +13,7 @@
 Everything is a value, and nothing here knows Placement's HTTP, libvirt or a file.
 """
 
-from corewise_openstack.tracking.flavor import NO_IMAGE, Flavor, Image, RequestWarning
+from corewise_openstack.tracking.flavor import NO_IMAGE, Flavor, Image
 from corewise_openstack.tracking.inventory import HostOffer, next_write, offer
 from corewise_openstack.tracking.options import (
     Checked,
@@ -59,7 +59,6 @@ __all__ = [
     "OptionProblem",
     "PlacementQuery",
     "RequestGroup",
-    "RequestWarning",
     "ReshapePlan",
     "ReshapeRefusal",
     "ReshapeWarning",

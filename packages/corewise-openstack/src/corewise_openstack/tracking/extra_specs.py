@@ -17,8 +17,9 @@ from enum import StrEnum
 from typing import Final
 
 from corewise.config.decoding import did_you_mean
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
-from corewise_openstack.tracking.flavor import Flavor, Image, RequestWarning, StatedValue
+from corewise_openstack.tracking.flavor import Flavor, Image, StatedValue
 
 
 class Support(StrEnum):
@@ -117,7 +118,7 @@ _SUBJECTS = ("cpu", "numa", "mem", "emulator", "realtime")
 """What keys about CPUs, memory pages and NUMA begin with, behind their prefix."""
 
 
-def unserved(flavor: Flavor, image: Image, *, aggregates: bool = False) -> Iterator[RequestWarning]:
+def unserved(flavor: Flavor, image: Image, *, aggregates: bool = False) -> Iterator[Finding]:
     """Yield a warning for each key that is not served, and for each that Nova does not know.
 
     ``aggregates``: host aggregates are known, so what asks for them is served.
@@ -130,7 +131,7 @@ def unserved(flavor: Flavor, image: Image, *, aggregates: bool = False) -> Itera
 
 def _of(
     stated: Mapping[str, str], kind: str, rows: Mapping[str, SpecRow], served: Collection[Support]
-) -> Iterator[RequestWarning]:
+) -> Iterator[Finding]:
     for key in sorted(stated):
         if not stated[key].strip():
             continue
@@ -138,9 +139,9 @@ def _of(
         row = rows.get(family or _NUMBER.sub(".N", key))
         written = StatedValue(f"{kind} {key}", stated[key])
         if row is not None and row.support not in served:
-            yield RequestWarning(Reason.EXTRA_SPEC_UNSERVED, f"{written} is not served: {row.about}")
+            yield Finding(Reason.EXTRA_SPEC_UNSERVED, f"{written} is not served: {row.about}")
         elif row is None:
             prefix, name = key[:3], key[3:]
             near = did_you_mean(key, [each for each in rows if each.startswith("hw")], _NEAR)
             if prefix in {"hw:", "hw_"} and name != _ALIKE and (near or name.startswith(_SUBJECTS)):
-                yield RequestWarning(Reason.EXTRA_SPEC_UNKNOWN, f"{written} means nothing{near}")
+                yield Finding(Reason.EXTRA_SPEC_UNKNOWN, f"{written} means nothing{near}")

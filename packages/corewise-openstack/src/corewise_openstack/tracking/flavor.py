@@ -108,14 +108,6 @@ class Image:
 NO_IMAGE = Image()
 
 
-@dataclass(frozen=True, slots=True)
-class RequestWarning:
-    """A part of the flavor or image that was not taken word for word."""
-
-    reason: Reason
-    message: str
-
-
 class FlavorRefused(Exception):  # noqa: N818 - a verdict on its way to the caller, no error
     """Carries a refusal up to the caller of this package."""
 
@@ -190,7 +182,7 @@ class Explicit:
 
     groups: dict[str, Draft] = field(default_factory=dict)
     group_policy: str | None = None
-    warnings: list[RequestWarning] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
 
     def group(self, suffix: str = UNNAMED) -> Draft:
         return self.groups.setdefault(suffix, Draft())

@@ -49,7 +49,6 @@ from corewise_openstack.tracking.flavor import (
     Flavor,
     FlavorRefused,
     Image,
-    RequestWarning,
     StatedValue,
     check_flavor,
     dedicated_cpus,
@@ -183,7 +182,7 @@ class GuestRequest:
     cpus: GuestCPUs
     fallback: PlacementQuery | None = None
     fallback_always: bool = False
-    warnings: tuple[RequestWarning, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     aggregate_specs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def within(self, member_of: tuple[Membership, ...]) -> GuestRequest:
@@ -303,16 +302,16 @@ def _query(
     return query
 
 
-def _warnings(flavor: Flavor, explicit: Explicit, query: PlacementQuery) -> Iterator[RequestWarning]:
+def _warnings(flavor: Flavor, explicit: Explicit, query: PlacementQuery) -> Iterator[Finding]:
     vcpus = explicit.amount(VCPU)
     if vcpus and vcpus != flavor.vcpus:
         message = f"{vcpus} VCPU are requested, and flavor {flavor.name} has {flavor.vcpus} vcpus"
-        yield RequestWarning(Reason.VCPU_COUNT_MISMATCH, message)
+        yield Finding(Reason.VCPU_COUNT_MISMATCH, message)
     if explicit.group_policy is None and query.group_policy is not None:
         message = (
             "several groups and no group_policy: group_policy=none is sent, so groups may share a provider"
         )
-        yield RequestWarning(Reason.GROUP_POLICY_ASSUMED, message)
+        yield Finding(Reason.GROUP_POLICY_ASSUMED, message)
 
 
 def _read_groups(flavor: Flavor, image: Image) -> Explicit:
@@ -350,7 +349,7 @@ def _read(explicit: Explicit, pairs: Mapping[str, str], kind: str) -> None:
         else:
             hint = did_you_mean(name, STANDARD_CLASSES)
             message = f"{written}: it is not requested, since there is no such resource class{hint}"
-            explicit.warnings.append(RequestWarning(Reason.RESOURCE_CLASS_UNKNOWN, message))
+            explicit.warnings.append(Finding(Reason.RESOURCE_CLASS_UNKNOWN, message))
 
 
 def _read_trait(group: Draft, name: str, written: StatedValue) -> None:
