@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.tracking import (
     Compat,
     HostedGuest,
     HostOptions,
     ReshapePlan,
-    ReshapeRefusal,
     check_options,
     offer,
     plan_reshape,
@@ -48,7 +48,7 @@ def planned(
     compat: Compat = Compat.SPEC,
     options: dict[str, str] | None = None,
     provider: Provider = PROVIDER,
-) -> ReshapePlan | ReshapeRefusal | None:
+) -> ReshapePlan | Finding | None:
     facts = facts_of(DOCUMENT)
     settings = check_options(HostOptions(**(NEW if options is None else options)), facts, (), compat).settings
     assert settings is not None
@@ -163,7 +163,7 @@ def test_siblings_outside_the_dedicated_set_do_not_count() -> None:
 
 def test_more_pcpu_than_the_host_offers_is_refused_before_anything_is_sent() -> None:
     found = planned([PINNED], [HELD[0]], options={**NEW, "cpu_dedicated_set": "2-4"})
-    assert isinstance(found, ReshapeRefusal)
+    assert isinstance(found, Finding)
     assert found.reason is Reason.RESHAPE_EXCEEDS_INVENTORY
     assert found.message == "the pinned guests of the host need 4 PCPU, and it would offer 3"
 
@@ -172,7 +172,7 @@ def test_vcpu_that_a_guest_keeps_is_not_taken_away_and_the_guest_is_named() -> N
     dedicated_only = {"cpu_dedicated_set": "2-17"}
     for keeping, held in ((FLOATING, HELD[2]), (MIXED, HELD[3])):
         found = planned([PINNED, keeping], [HELD[0], held], options=dedicated_only)
-        assert isinstance(found, ReshapeRefusal)
+        assert isinstance(found, Finding)
         assert found.reason is Reason.GUEST_NEEDS_SHARED_CPUS
         assert found.message.endswith(f"guests that share CPUs hold it: {keeping.uuid}")
     assert isinstance(planned([PINNED], [HELD[0]], options=dedicated_only), ReshapePlan)
@@ -203,7 +203,7 @@ def test_nothing_is_lost_and_a_second_run_changes_nothing(
         guests.append(HostedGuest(str(number), pinned=cpus, shared=shared))
         consumers.append(consumer(str(number), VCPU=pinned + shared))
     found = planned(guests, consumers, compat=compat)
-    assert not isinstance(found, ReshapeRefusal)
+    assert not isinstance(found, Finding)
     if found is None:
         assert not any(each.pinned for each in guests)
         return

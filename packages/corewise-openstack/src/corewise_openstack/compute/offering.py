@@ -13,6 +13,7 @@ from types import MappingProxyType
 import msgspec
 
 from corewise.topology import Host
+from corewise.vocabulary.findings import Finding
 from corewise_openstack.actions import Reshape, WriteInventories, WriteTraits
 from corewise_openstack.compute.errors import ComputeError
 from corewise_openstack.compute.ledger import LedgerStore
@@ -23,7 +24,6 @@ from corewise_openstack.tracking import (
     HostOffer,
     HostSettings,
     ReshapePlan,
-    ReshapeRefusal,
     next_write,
     offer,
     plan_reshape,
@@ -36,7 +36,7 @@ PlacementWrite = Reshape | WriteInventories | WriteTraits
 class ReshapeImpossible(ComputeError):  # noqa: N818 - named after what it is
     """The guests of the host do not fit into what it is to offer; nothing was changed."""
 
-    def __init__(self, refusal: ReshapeRefusal) -> None:
+    def __init__(self, refusal: Finding) -> None:
         super().__init__(refusal.message, hint=refusal.reason.fix)
         self.reason = refusal.reason
 
@@ -71,7 +71,7 @@ def planned(host: Offering, use: ProviderUse, compat: Compat) -> ReshapePlan | N
     offered = host.offer(use.provider)
     topology = host.machine.topology
     plan = plan_reshape(use, host.guests, host.settings, offered, topology=topology, compat=compat)
-    if isinstance(plan, ReshapeRefusal):
+    if isinstance(plan, Finding):
         raise ReshapeImpossible(plan)
     return plan
 

@@ -8,7 +8,7 @@
   ``str(request.query)`` is sent to Placement, ``request.cpus``
   (:class:`corewise_openstack.vocabulary.guests.GuestCPUs`) is placed by ``pinning``;
 - :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology, compat)`` gives a ReshapePlan, a
-  ReshapeRefusal, or None if there is nothing to do.
+  Finding, or None if there is nothing to do.
 
 Everything is a value, and nothing here knows Placement's HTTP, libvirt or a file.
 """
@@ -36,7 +36,6 @@ from corewise_openstack.tracking.request import (
 from corewise_openstack.tracking.reshape import (
     GuestMove,
     ReshapePlan,
-    ReshapeRefusal,
     ReshapeWarning,
     plan_reshape,
 )
@@ -60,7 +59,6 @@ __all__ = [
     "PlacementQuery",
     "RequestGroup",
     "ReshapePlan",
-    "ReshapeRefusal",
     "ReshapeWarning",
     "check_options",
     "next_write",

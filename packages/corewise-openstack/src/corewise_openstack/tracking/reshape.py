@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from corewise.topology import CPUSet, Topology
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.actions import Reshape
 from corewise_openstack.tracking.inventory import HostOffer
@@ -56,14 +57,6 @@ class ReshapePlan:
     warnings: tuple[ReshapeWarning, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReshapeRefusal:
-    """The reason nothing may be sent."""
-
-    reason: Reason
-    message: str
-
-
 def plan_reshape(  # noqa: PLR0917 - six facts, of which none follows from another
     use: ProviderUse,
     guests: Sequence[HostedGuest],
@@ -71,7 +64,7 @@ def plan_reshape(  # noqa: PLR0917 - six facts, of which none follows from anoth
     offered: HostOffer,
     topology: Topology,
     compat: Compat = Compat.SPEC,
-) -> ReshapePlan | ReshapeRefusal | None:
+) -> ReshapePlan | Finding | None:
     """Plan the reshape of one host; None if there is nothing to move.
 
     ``use`` is the host's provider with everyone who holds something of it, ``guests`` those on the host.
@@ -121,7 +114,7 @@ def _moved(held: Mapping[str, int], guest: HostedGuest, pcpus: int) -> Mapping[s
 
 def _refusal(
     use: ProviderUse, after: Mapping[str, Inventory], moves: Mapping[str, GuestMove]
-) -> ReshapeRefusal | None:
+) -> Finding | None:
     """Return a refusal if something does not fit: too many PCPU, or VCPU that the host no longer offers."""
     held = {each.uuid: each.allocations.get(use.provider.uuid, {}) for each in use.consumers}
     held |= {guest: move.after for guest, move in moves.items()}
@@ -129,14 +122,14 @@ def _refusal(
     capacity = after[PCPU].capacity if PCPU in after else 0
     if used > capacity:
         message = f"the pinned guests of the host need {used} PCPU, and it would offer {capacity}"
-        return ReshapeRefusal(Reason.RESHAPE_EXCEEDS_INVENTORY, message)
+        return Finding(Reason.RESHAPE_EXCEEDS_INVENTORY, message)
     keeping = sorted(guest for guest, amounts in held.items() if amounts.get(VCPU))
     if VCPU in after or not keeping:
         return None
     more = f" and {len(keeping) - _MOST_NAMED} more" if len(keeping) > _MOST_NAMED else ""
     named = ", ".join(keeping[:_MOST_NAMED]) + more
     message = f"the host would offer no VCPU, and guests that share CPUs hold it: {named}"
-    return ReshapeRefusal(Reason.GUEST_NEEDS_SHARED_CPUS, message)
+    return Finding(Reason.GUEST_NEEDS_SHARED_CPUS, message)
 
 
 def _action(use: ProviderUse, after: Mapping[str, Inventory], moves: Mapping[str, GuestMove]) -> Reshape:
