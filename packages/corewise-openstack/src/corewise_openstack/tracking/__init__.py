@@ -36,7 +36,6 @@ from corewise_openstack.tracking.request import (
 from corewise_openstack.tracking.reshape import (
     GuestMove,
     ReshapePlan,
-    ReshapeWarning,
     plan_reshape,
 )
 
@@ -59,7 +58,6 @@ __all__ = [
     "PlacementQuery",
     "RequestGroup",
     "ReshapePlan",
-    "ReshapeWarning",
     "check_options",
     "next_write",
     "offer",

@@ -39,14 +39,6 @@ class GuestMove:
 
 
 @dataclass(frozen=True, slots=True)
-class ReshapeWarning:
-    """A peculiarity of a guest that is moved."""
-
-    reason: Reason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class ReshapePlan:
     """The changes of one request; ``action`` carries it out. Never without a move."""
 
@@ -54,7 +46,7 @@ class ReshapePlan:
     after: Mapping[str, Inventory]
     moves: tuple[GuestMove, ...]
     action: Reshape
-    warnings: tuple[ReshapeWarning, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
 
 def plan_reshape(  # noqa: PLR0917 - six facts, of which none follows from another
@@ -146,9 +138,9 @@ def _action(use: ProviderUse, after: Mapping[str, Inventory], moves: Mapping[str
     return Reshape((replace(provider, inventories=after),), consumers, Reason.GUESTS_RESHAPED, why)
 
 
-def _unexpected(moves: Iterable[GuestMove]) -> Iterable[ReshapeWarning]:
+def _unexpected(moves: Iterable[GuestMove]) -> Iterable[Finding]:
     for move in moves:
         expected = len(move.guest.pinned) + move.guest.shared
         if move.before[VCPU] != expected:
             message = f"guest {move.guest.label} holds {move.before[VCPU]} VCPU and has {expected} CPUs"
-            yield ReshapeWarning(Reason.RESHAPE_AMOUNT_UNEXPECTED, message)
+            yield Finding(Reason.RESHAPE_AMOUNT_UNEXPECTED, message)
