@@ -19,9 +19,9 @@ from corewise.engine import (
     Measured,
     Placement,
     PodFacts,
-    Refused,
     assemble,
 )
+from corewise.vocabulary.findings import Finding
 from engine.scenes import node, share
 
 STREAM = """
@@ -97,7 +97,7 @@ class Scene:
         """Return the reason a node is refused; "" if it is not."""
         decision = self.decide(pod)
         row = decision.names.index(name)
-        return next((each.message for each in decision.refusals(row)), "")
+        return next((each.message for _, each in decision.refusals(row)), "")
 
     def place(self, pod: PodFacts) -> str:
         """Place a pod as the scheduler does; return its node."""
@@ -105,7 +105,7 @@ class Scene:
         assert decision.node is not None
         chosen = ChosenNode.of(self.cluster, self.cluster.snapshot(), decision.row)
         placement = self.engine.reserve(pod, chosen)
-        assert not isinstance(placement, Refused)
+        assert not isinstance(placement, Finding)
         self.cluster.put_pod(pod, placement)
         return placement.node
 

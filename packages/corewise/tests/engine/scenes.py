@@ -12,13 +12,13 @@ from corewise.engine import (
     NodeFacts,
     Placement,
     PodFacts,
-    Refused,
     Zone,
     assemble,
 )
 from corewise.quantities import Ratio, amplify
 from corewise.topology import Topology
 from corewise.vocabulary.cpu_annotations import DEFAULT_BINDING, CPUBinding, NumaPolicy
+from corewise.vocabulary.findings import Finding
 from pinning.machines import machine
 
 GIB = 1 << 30
@@ -83,7 +83,7 @@ def decide(cluster: Cluster, pod: PodFacts) -> Decision:
     return engine().decide(pod, cluster.snapshot())
 
 
-def bind(cluster: Cluster, pod: PodFacts) -> Placement | Refused | None:
+def bind(cluster: Cluster, pod: PodFacts) -> Placement | Finding | None:
     """Place a pod as the scheduler does; return where, why the node refused, or None if nothing fits."""
     decision = decide(cluster, pod)
     if decision.node is None:

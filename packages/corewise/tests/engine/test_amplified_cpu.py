@@ -29,7 +29,6 @@ from corewise.engine import (
     NodeFacts,
     Placement,
     PodFacts,
-    Refused,
 )
 from corewise.scheduler.decisions import node_records
 from corewise.topology import CPUSet
@@ -298,7 +297,7 @@ def test_whoever_is_admitted_is_given_what_it_needs(machine: NodeFacts, pods: li
     cluster = cluster_of(machine)
     for number, pod in enumerate(pods):
         placed = bind(cluster, replace(pod, key=f"p{number}"))
-        assert not isinstance(placed, Refused)
+        assert not isinstance(placed, Finding)
         assert placed is None or len(placed.cpus) * 1000 == pod.owned_by_class
         if machine.numa_policy in {SINGLE, RESTRICTED}:
             assert (cluster.snapshot().zone_cpu_room >= 0).all()
@@ -312,8 +311,8 @@ def test_a_node_whose_cpus_were_taken_since_the_decision_refuses_at_reserve() ->
     cluster.put_pod(cpuset("b", 2), Placement("n", CPUSet.parse("0-1")))
     chosen = ChosenNode.of(cluster, cluster.snapshot(), decision.row)
     refused = engine().reserve(pod, chosen)
-    assert isinstance(refused, Refused)
-    assert (refused.plugin, refused.reason) == ("CPUPlacement", Reason.NOT_ENOUGH_CPUS)
+    assert isinstance(refused, Finding)
+    assert refused.reason is Reason.NOT_ENOUGH_CPUS
 
 
 def test_a_refusal_tells_its_numbers() -> None:

@@ -31,12 +31,12 @@ from corewise.engine import (
     NodeFacts,
     Placement,
     PodFacts,
-    Refused,
 )
 from corewise.quantities import ONE, Ratio, amplify
 from corewise.scheduler.decisions import decision_record, node_records
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import BindPolicy, CPUBinding, NumaPolicy
+from corewise.vocabulary.findings import Finding
 from engine.scenes import bind, cluster_of, cpuset, decide, engine, node, numa_node, share, static
 from tally import fault
 
@@ -201,7 +201,7 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
     def arrives(self, pod: PodFacts) -> None:
         self.number += 1
         answer = bind(self.cluster, replace(pod, key=f"ns/{self.number}"))
-        assert not isinstance(answer, Refused), "a node that passes the filters has the CPUs"
+        assert not isinstance(answer, Finding), "a node that passes the filters has the CPUs"
 
     @rule(pod=pods, pick=st.integers(0, 2))
     def is_bound_while_the_gate_is_away(self, pod: PodFacts, pick: int) -> None:
@@ -412,7 +412,7 @@ def test_a_refusal_of_reserve_leaves_nothing_of_what_other_plugins_placed() -> N
     before = rows(cluster.snapshot())
     chosen = ChosenNode.of(cluster, cluster.snapshot(), 0)
     both = Engine.of(Note(), CPUPlacement())
-    assert isinstance(both.reserve(cpuset("a", 5), chosen), Refused)
+    assert isinstance(both.reserve(cpuset("a", 5), chosen), Finding)
     placed = both.reserve(cpuset("a", 4), chosen)
     assert isinstance(placed, Placement)
     assert (len(placed.cpus), placed.zones) == (4, {7: {"cpu": 1}})

@@ -167,7 +167,7 @@ def test_amounts_are_told_as_users_write_them() -> None:
         ({"gpu": 2}, "requests 2 of gpu, 1 is left"),
     ):
         decision = Engine.of(ResourceFit()).decide(PodFacts("a", requests), cluster.snapshot())
-        assert [each.message for each in decision.refusals(0)] == [told]
+        assert [each.message for _, each in decision.refusals(0)] == [told]
 
 
 def test_amounts_that_no_machine_has_fit_nowhere_and_break_nothing() -> None:

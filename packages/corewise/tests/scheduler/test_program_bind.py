@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from corewise.engine import Refused
 from corewise.kube.errors import api_error
 from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.scheduler.binding import Wanted
@@ -16,6 +15,7 @@ from corewise.scheduler.installation import FORMER_GATE
 from corewise.scheduler.program import Scheduler
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.metrics import BIND_CONFLICTS, BIND_REFUSALS, EXTENDER_REQUESTS
 from corewise.vocabulary.names import (
     CPU_TOPOLOGY,
@@ -135,7 +135,7 @@ async def test_two_hundred_binds_raced_at_one_node_by_two_replicas_bind_exactly_
     async with world.scheduler() as one, world.scheduler() as other:
         replicas = [one, other] * 100
 
-        async def bind_it(name: str, scheduler: Scheduler) -> Refused | None:
+        async def bind_it(name: str, scheduler: Scheduler) -> Finding | None:
             """Try again as kube-scheduler does, while the Node changes too often."""
             while True:
                 answer = await scheduler.binder.bind(Wanted(PODS_NAMESPACE, name, "n1"))

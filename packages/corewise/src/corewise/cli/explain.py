@@ -281,4 +281,4 @@ def _verdict(listed: ListedPod, row: int) -> str:
     decision = listed.decision
     if decision.feasible[row]:
         return f"suits it, score {int(decision.total[row])}"
-    return "; ".join(f"{each.plugin}: {each.message} ({each.reason})" for each in decision.refusals(row))
+    return "; ".join(f"{plugin}: {each.message} ({each.reason})" for plugin, each in decision.refusals(row))

@@ -56,13 +56,14 @@ from corewise.amplification.numa import (
 from corewise.engine.cluster import EXCLUSIVITY
 from corewise.engine.columns import NUMA_POLICIES, ClusterSnapshot, Indices
 from corewise.engine.facts import CPU, MEMORY, Placement, PodFacts
-from corewise.engine.framework import BEST_SCORE, Cause, ChosenNode, Inputs, Refused, Verdicts, verdicts
+from corewise.engine.framework import BEST_SCORE, Cause, ChosenNode, Inputs, Verdicts, verdicts
 from corewise.engine.kube_plugins import FIT_WEIGHTS
 from corewise.pinning.choice import choose
 from corewise.pinning.ledger import CoreUse, Grant, Ledger, Wish
 from corewise.quantities import ONE
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import BindPolicy, NumaPolicy
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
 
@@ -397,7 +398,7 @@ class CPUPlacement:
 
     name: str = "CPUPlacement"
 
-    def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
+    def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Finding:
         """Choose CPUs and NUMA nodes; refuses if the ledger has no CPUs of the shape that is required."""
         policy = policy_on(pod, node.snapshot, node.row)
         if policy is NumaPolicy.NONE and not pod.owned_by_class:
@@ -406,13 +407,12 @@ class CPUPlacement:
         cpus = CPUSet()
         if pod.owned_by_class:
             if node.ledger is None:
-                text = Reason.CPU_TOPOLOGY_UNKNOWN.meaning
-                return Refused(self.name, Reason.CPU_TOPOLOGY_UNKNOWN, text)
+                return Finding(Reason.CPU_TOPOLOGY_UNKNOWN, Reason.CPU_TOPOLOGY_UNKNOWN.meaning)
             answer = choose(node.ledger, _wish(pod, node, mask, node.ledger))
             if not isinstance(answer, Grant) and policy is NumaPolicy.BEST_EFFORT:
                 answer = choose(node.ledger, _wish(pod, node, 0, node.ledger))
             if not isinstance(answer, Grant):
-                return Refused(self.name, answer.reason, answer.message)
+                return answer
             cpus = answer.cpus
         if policy is NumaPolicy.NONE or not node.facts.zones:
             return replace(placement, cpus=cpus) if cpus else placement

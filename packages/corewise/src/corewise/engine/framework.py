@@ -40,6 +40,7 @@ from corewise.engine.columns import ClusterSnapshot, Indices
 from corewise.engine.facts import NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
 from corewise.pinning.ledger import Ledger
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 Codes: TypeAlias = NDArray[np.uint16]
@@ -151,15 +152,6 @@ def everywhere(size: int, cause: Cause) -> Verdicts:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """The refusal of a pod by a node."""
-
-    plugin: str
-    reason: Reason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class ChosenNode:
     """The node that Reserve is about."""
 
@@ -205,7 +197,7 @@ class Score(Plugin, Protocol):
 class Reserve(Plugin, Protocol):
     """Takes its part of the chosen node."""
 
-    def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
+    def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Finding:
         """Return the placement with this plugin's part, or why the node will not do."""
 
 
@@ -288,12 +280,13 @@ class Decision:
         causes = ", ".join(f"{each.nodes} {each.cause.summary}" for each in self.causes())
         return f"0/{asked} nodes are available: {causes or 'there are no nodes'}"
 
-    def refusals(self, row: int) -> Iterator[Refused]:
-        """Yield the refusals of a node by plugins, in their order; nothing if it is feasible."""
+    def refusals(self, row: int) -> Iterator[tuple[str, Finding]]:
+        """Yield the plugins that refuse a node, in their order, each with its refusal."""
         for plugin, each in self.verdicts.items():
             cause = each.cause(row)
             if cause is not None:
-                yield Refused(plugin, cause.reason, cause.text(each.numbers(row)))
+                text = cause.text(each.numbers(row))
+                yield plugin, Finding(cause.reason, text, unresolvable=cause.unresolvable)
 
     def causes(self) -> list[CountedCause]:
         """Count the refused nodes by cause, each by its first plugin; the most frequent cause first."""
@@ -423,12 +416,12 @@ class Engine:
         np.copyto(total, INFEASIBLE, where=~feasible)
         return found, feasible, scores, total
 
-    def reserve(self, pod: PodFacts, node: ChosenNode) -> Placement | Refused:
+    def reserve(self, pod: PodFacts, node: ChosenNode) -> Placement | Finding:
         """Return the pod's placement on a node, or the first refusal."""
         placement = Placement(node.facts.name)
         for plugin in self.reserves:
             answer = plugin.reserve(pod, node, placement)
-            if isinstance(answer, Refused):
+            if isinstance(answer, Finding):
                 return answer
             placement = answer
         return placement
@@ -442,7 +435,7 @@ class Unschedulable:
     """
 
     decision: Decision
-    refused: tuple[tuple[str, Refused], ...] = ()
+    refused: tuple[tuple[str, Finding], ...] = ()
 
     @property
     def message(self) -> str:
@@ -462,7 +455,7 @@ def place(engine: Engine, cluster: Cluster, pod: PodFacts) -> Placement | Unsche
     """
     snapshot = cluster.snapshot()
     first = decision = engine.decide(pod, snapshot)
-    refused: list[tuple[str, Refused]] = []
+    refused: list[tuple[str, Finding]] = []
     among = snapshot.present
     while decision.node is not None and len(refused) < _MOST_TRIED:
         answer = engine.reserve(pod, ChosenNode.of(cluster, snapshot, decision.row))

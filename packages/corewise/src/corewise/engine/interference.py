@@ -27,7 +27,7 @@ from corewise.config.interference.model import InterferenceConfiguration, Profil
 from corewise.engine.cluster import Estimates
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import MEMORY, Placement, PodFacts
-from corewise.engine.framework import Cause, ChosenNode, Refused, Verdicts, everywhere, verdicts
+from corewise.engine.framework import Cause, ChosenNode, Verdicts, everywhere, verdicts
 from corewise.engine.interference_account import (
     SHORT_OF_BANDWIDTH,
     SHORT_OF_MEMORY,
@@ -47,6 +47,7 @@ from corewise.interference.filtering import (
 from corewise.interference.outlook import Outlook, Weights, outlook
 from corewise.interference.pressure import Pressure
 from corewise.interference.score import score_nodes
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
 
@@ -123,7 +124,7 @@ class Interference:
             return snapshot.nowhere()
         return score_nodes(self.nodes(snapshot), selected.affinity, self.configuration, feasible).normalized
 
-    def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
+    def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Finding:
         """Note when the pod was placed."""
         return replace(placement, since=self._now())
 

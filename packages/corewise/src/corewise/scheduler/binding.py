@@ -35,7 +35,7 @@ from secrets import token_hex
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from corewise.engine import ChosenNode, Engine, Placement, PodFacts, Refused
+from corewise.engine import ChosenNode, Engine, Placement, PodFacts
 from corewise.engine.facts import CPU
 from corewise.engine.reading import key_of, pod_facts
 from corewise.kube.client import Client
@@ -48,6 +48,7 @@ from corewise.scheduler.installation import HTTP_TIMEOUT
 from corewise.scheduler.state import ClusterState
 from corewise.service.logs import fields
 from corewise.vocabulary.cpu_annotations import LONGEST_STATUS, ResourceStatus, print_resource_status
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.metrics import BIND_CONFLICTS, BIND_REFUSALS
 from corewise.vocabulary.names import OWNED_CPUS, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import LONGEST_LEDGER, CPUOwner, Owners, print_owned_cpus
@@ -93,7 +94,7 @@ class Binder:
         self._metrics = metrics
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def bind(self, wanted: Wanted) -> Refused | None:
+    async def bind(self, wanted: Wanted) -> Finding | None:
         """Bind a pod; return why it is not bound, None if it is."""
         try:
             # One call for a pod after the other: what a later one assumes must not hide what an earlier did.
@@ -104,14 +105,14 @@ class Binder:
                 refused = await self._bind(wanted)
         except TimeoutError:
             message = f"the pod was not bound within {DEADLINE:.1f} s{_AGAIN}"
-            refused = Refused("", Reason.BINDING_FAILED, message)
+            refused = Finding(Reason.BINDING_FAILED, message)
         except KubeError as error:
-            refused = Refused("", Reason.BINDING_FAILED, f"{error}{_AGAIN}")
+            refused = Finding(Reason.BINDING_FAILED, f"{error}{_AGAIN}")
         if refused is not None:
             self._metrics.count(BIND_REFUSALS, refused.reason)
         return refused
 
-    async def _bind(self, wanted: Wanted) -> Refused | None:
+    async def _bind(self, wanted: Wanted) -> Finding | None:
         pod, uid = self._known(wanted), ""
         mine: set[str] = set()
         try:
@@ -121,7 +122,7 @@ class Binder:
                     return await self._given_up(wanted.node, uid, mine, found)
                 pod, uid = None, found.metadata.uid
                 chosen = await self._claim(found, wanted.node, mine)
-                if isinstance(chosen, Refused):
+                if isinstance(chosen, Finding):
                     return await self._given_up(wanted.node, uid, mine, chosen)
                 try:
                     await self._post(found, chosen)
@@ -130,13 +131,13 @@ class Binder:
                 except KubeError as error:
                     if error.retryable:
                         raise
-                    refused = Refused("", Reason.BINDING_FAILED, f"{error}{_AGAIN}")
+                    refused = Finding(Reason.BINDING_FAILED, f"{error}{_AGAIN}")
                     return await self._given_up(wanted.node, uid, mine, refused)
                 self._state.keep_assumed(uid)
                 return None
         finally:
             self._state.forget(uid)
-        refused = Refused("", Reason.POD_CHANGED, f"the pod kept changing while it was being bound{_AGAIN}")
+        refused = Finding(Reason.POD_CHANGED, f"the pod kept changing while it was being bound{_AGAIN}")
         return await self._given_up(wanted.node, uid, mine, refused)
 
     def _known(self, wanted: Wanted) -> Pod | None:
@@ -155,15 +156,15 @@ class Binder:
         try:
             pod = await self._client.get(WORKLOAD_PODS, wanted.name, wanted.namespace)
         except NotFound:
-            return Refused("", Reason.POD_CHANGED, f"{where} no longer exists")
+            return Finding(Reason.POD_CHANGED, f"{where} no longer exists")
         if wanted.uid not in {"", pod.metadata.uid}:
-            return Refused("", Reason.POD_CHANGED, f"{where} was deleted, and another has its name")
+            return Finding(Reason.POD_CHANGED, f"{where} was deleted, and another has its name")
         if pod.spec.node_name:
             if pod.spec.node_name == wanted.node:
                 return None
-            return Refused("", Reason.POD_CHANGED, f"{where} is bound to node {pod.spec.node_name} already")
+            return Finding(Reason.POD_CHANGED, f"{where} is bound to node {pod.spec.node_name} already")
         if pod.metadata.deletion_timestamp:
-            return Refused("", Reason.POD_CHANGED, f"{where} is being deleted")
+            return Finding(Reason.POD_CHANGED, f"{where} is being deleted")
         return pod
 
     async def _claim(self, pod: Pod, node: str, mine: set[str]) -> Placement | Refused:
@@ -181,8 +182,8 @@ class Binder:
                 owners = self._state.owners(node)
                 before = owners.get(pod.metadata.uid)
                 answer = self._decide(pod, facts, node, before)
-                if isinstance(answer, Refused) or known is None:
-                    return answer if isinstance(answer, Refused) else _unknown(node)
+                if isinstance(answer, Finding) or known is None:
+                    return answer if isinstance(answer, Finding) else _unknown(node)
                 entry = CPUOwner(facts.key, answer.cpus, token_hex(4))
                 if before is None or before.bind in mine:
                     mine.add(entry.bind)
@@ -195,7 +196,7 @@ class Binder:
                     return _unknown(node)
                 return answer
         message = f"node {node} kept changing while CPUs were entered in its ledger{_AGAIN}"
-        return Refused("", Reason.NODE_CHANGING, message)
+        return Finding(Reason.NODE_CHANGING, message)
 
     def _decide(self, pod: Pod, facts: PodFacts, name: str, before: CPUOwner | None) -> Placement | Refused:
         """Choose what the pod gets on the node, and count it there. Nothing is awaited here.
@@ -216,7 +217,8 @@ class Binder:
             if ledger and before and keeps and before.cpus.isdisjoint(ledger.reserved):
                 ledger = replace(ledger, reserved=ledger.topology.cpus - before.cpus)
             chosen = ChosenNode(node, snapshot.index[name], ledger, snapshot)
-            answer = next(decision.refusals(chosen.row), None) or engine.reserve(facts, chosen)
+            refused = next((each for _, each in decision.refusals(chosen.row)), None)
+            answer = refused or engine.reserve(facts, chosen)
         if isinstance(answer, Placement):
             answer = too_long(answer, pod, self._state.owners(name)) or answer
         if isinstance(answer, Placement):
@@ -243,8 +245,8 @@ class Binder:
         await self._client.request("POST", path, body=body, repeatable=True)
 
     async def _given_up(
-        self, node: str, uid: str, mine: AbstractSet[str], answer: Refused | None
-    ) -> Refused | None:
+        self, node: str, uid: str, mine: AbstractSet[str], answer: Finding | None
+    ) -> Finding | None:
         """Take back the entry if this call alone has made it, unless the pod is bound there.
 
         First of all the pod counts no more: while this waits, others decide, among them whoever has the CPUs
@@ -269,8 +271,8 @@ class Binder:
         return answer
 
 
-def _unknown(node: str) -> Refused:
-    return Refused("", Reason.NODE_UNKNOWN, f"corewise does not know node {node} yet{_AGAIN}")
+def _unknown(node: str) -> Finding:
+    return Finding(Reason.NODE_UNKNOWN, f"corewise does not know node {node} yet{_AGAIN}")
 
 
 def without(owners: Owners, *uids: str) -> Owners:
@@ -293,12 +295,12 @@ def too_long(placement: Placement, pod: Pod, owners: Owners) -> Refused | None:
                 f"the pod would own {len(placement.cpus)} CPUs so scattered that {name} would have "
                 f"{len(text)} characters, more than {longest}"
             )
-            return Refused("", Reason.CPUS_TOO_SCATTERED, message)
+            return Finding(Reason.CPUS_TOO_SCATTERED, message)
     return None
 
 
-def _outcome(answer: Placement | Refused) -> str:
-    if isinstance(answer, Refused):
+def _outcome(answer: Placement | Finding) -> str:
+    if isinstance(answer, Finding):
         return f"refused, {answer.reason}: {answer.message}"
     cpus = f" with CPUs {answer.cpus}" if answer.cpus else ""
     return f"placed on node {answer.node}{cpus}"

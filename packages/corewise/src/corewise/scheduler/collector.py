@@ -31,7 +31,7 @@ from typing import Any, Final
 import msgspec
 
 from corewise.amplification import left
-from corewise.engine import ChosenNode, Engine, NodeFacts, Placement, PodFacts, Refused
+from corewise.engine import ChosenNode, Engine, NodeFacts, Placement, PodFacts
 from corewise.engine.amplified_cpu import cpu_text
 from corewise.engine.facts import CPU
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts
@@ -49,6 +49,7 @@ from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError
 from corewise.vocabulary import metrics
 from corewise.vocabulary.cpu_annotations import print_resource_status, stated_cpus
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import CLAIM_EXPIRED, POD_CPUS, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import CPUOwner
 from corewise.vocabulary.reasons import Reason
@@ -338,7 +339,7 @@ class LedgerCollector:
             return False
         wanted = self._wanted(late)
         if not self._is_news(late, wanted):
-            return not isinstance(wanted, Refused)
+            return not isinstance(wanted, Finding)
         node = await self._state.read_node(late.node.name)
         late = self._late(key)
         if node is not None and late is not None and (late.facts.uid, late.owner) == before:
@@ -375,9 +376,9 @@ class LedgerCollector:
         if late.facts.owned_by_class:
             await self._state_cpus(late.pod, wanted)
 
-    def _is_news(self, late: _Late, wanted: Placement | Refused | None) -> bool:
+    def _is_news(self, late: _Late, wanted: Placement | Finding | None) -> bool:
         """Whether a late pod's ledger entry is still to be written, or its refusal to be reported."""
-        if isinstance(wanted, Refused):
+        if isinstance(wanted, Finding):
             return self._refused.get(late.facts.key) != (late.facts.uid, wanted.reason)
         return wanted is not None and (late.owner is None or late.owner.cpus != wanted.cpus)
 
@@ -395,12 +396,12 @@ class LedgerCollector:
         is_to_own = _is_to_own(counted[0], static_cpu_manager=node.static_cpu_manager)
         return _Late(pod, *counted, node) if is_to_own else None
 
-    def _wanted(self, late: _Late) -> Placement | Refused | None:
+    def _wanted(self, late: _Late) -> Placement | Finding | None:
         """Return the CPUs that a pod is to own, or why it owns none; None if kubelet is still to say so."""
         cluster, key, owned = self._state.cluster, late.facts.key, late.facts.owned_by_class
         if problem := late.facts.refused_class:
-            return Refused("", problem.reason, problem.message)
-        answer: Placement | Refused | None = None
+            return problem
+        answer: Placement | Finding | None = None
         if not owned:
             answer = self._reported(late)
             if not isinstance(answer, Placement) or not self._is_news(late, answer):
@@ -425,7 +426,7 @@ class LedgerCollector:
             self._state.count(late.pod)
         return answer
 
-    def _reported(self, late: _Late) -> Placement | Refused | None:
+    def _reported(self, late: _Late) -> Placement | Finding | None:
         """Return the CPUs that kubelet has given a pod, as the agent reports them."""
         topology = self._state.topologies.get(late.node.name)
         text = topology.metadata.annotations.get(POD_CPUS, "") if topology else ""
@@ -435,7 +436,7 @@ class LedgerCollector:
         others = without(late.node.owned.owners, late.facts.uid)
         taken = CPUSet.of(cpu for owner in others.values() for cpu in (owner.cpus & cpus).cpus)
         if taken:
-            return Refused("", Reason.CPUS_TAKEN, f"kubelet gave it CPUs {taken}, which other pods own")
+            return Finding(Reason.CPUS_TAKEN, f"kubelet gave it CPUs {taken}, which other pods own")
         return replace(late.where, cpus=cpus)
 
     async def _annotate(self, late: _Late) -> None:
@@ -466,7 +467,7 @@ def _is_to_own(facts: PodFacts, *, static_cpu_manager: bool) -> bool:
     return bool(facts.refused_class or facts.owned(static_cpu_manager=static_cpu_manager))
 
 
-def _no_room(late: _Late, wanted: Placement, requested: int) -> Refused | None:
+def _no_room(late: _Late, wanted: Placement, requested: int) -> Finding | None:
     """Refuse CPUs whose entry would make allocatable less than what the node's pods request, in milli-CPU.
 
     Other pods that wait for an entry own nothing yet, and may never.
@@ -478,7 +479,7 @@ def _no_room(late: _Late, wanted: Placement, requested: int) -> Refused | None:
     if room >= 0:
         return None
     message = f"its CPUs cost {cpu_text(-room)} amplified CPUs more than node {late.node.name} has left"
-    return Refused("", Reason.AMPLIFIED_CPU_INSUFFICIENT, message)
+    return Finding(Reason.AMPLIFIED_CPU_INSUFFICIENT, message)
 
 
 def _reports_bytes(reports: Mapping[str, CPUSet], text: str) -> int:
