@@ -46,6 +46,7 @@ from corewise.quantities import ONE, Ratio, amplify, deamplified_ceil
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
 from corewise.ratios.decision import normalization_of, wanted_ratio
 from corewise.ratios.nodes import NodeView, view_of
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import (
     BATCH_CPU,
     BATCH_MEMORY,
@@ -158,24 +159,17 @@ def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Unplaced:
-    """The reason why a pod has no node: the cause that refuses most nodes, or the chosen node's refusal."""
-
-    reason: Reason
-    summary: str
-
-
-@dataclass(frozen=True, slots=True)
 class PlanOutcome:
     """The node of every pod, and the resulting use of the nodes. Amounts are milli-CPU.
 
+    ``unplaced``: the cause that refuses most nodes, or the refusal of the node chosen last.
     ``schedulable`` is amplified, ``requested`` counts what CPUSet pods own amplified, ``promised`` is the
     plain sum of requests, which ``raw`` CPUs have to serve: their quotient is the raw overcommit. Batch CPU
     counts in none of them. ``worst`` is the node of the largest overcommit, in percent.
     """
 
     placed: Mapping[str, str]
-    unplaced: Mapping[str, Unplaced]
+    unplaced: Mapping[str, Finding]
     ratios: Mapping[str, str]
     nodes: int
     nodes_used: int
@@ -191,7 +185,7 @@ class PlanOutcome:
     @property
     def by_reason(self) -> Mapping[str, int]:
         """The number of pods without a node by cause, the most frequent first."""
-        return dict(Counter(each.summary for each in self.unplaced.values()).most_common())
+        return dict(Counter(each.message for each in self.unplaced.values()).most_common())
 
 
 def plan(
@@ -221,19 +215,18 @@ def plan(
     return _outcome(given, nodes, cluster, unplaced)
 
 
-def _place(engine: Engine, cluster: Cluster, pods: Iterable[PodFacts]) -> dict[str, Unplaced]:
-    unplaced: dict[str, Unplaced] = {}
+def _place(engine: Engine, cluster: Cluster, pods: Iterable[PodFacts]) -> dict[str, Finding]:
+    unplaced: dict[str, Finding] = {}
     placer = Placer(engine, cluster)
     for pod in pods:
         answer = placer.place(pod)
         if isinstance(answer, Placement):
             cluster.put_pod(pod, answer)
         elif answer.refused:
-            _, last = answer.refused[-1]
-            unplaced[pod.key] = Unplaced(last.reason, last.message)
+            _, unplaced[pod.key] = answer.refused[-1]
         else:
             causes = [each.cause for each in answer.decision.causes()] or [_NO_NODES]
-            unplaced[pod.key] = Unplaced(causes[0].reason, causes[0].summary)
+            unplaced[pod.key] = Finding(causes[0].reason, causes[0].summary)
     return unplaced
 
 
@@ -251,7 +244,7 @@ def _with_offer(node: ConfiguredNode, cluster: Cluster, share: int) -> Mapping[s
 
 
 def _outcome(
-    given: PlanInput, nodes: Sequence[ConfiguredNode], cluster: Cluster, unplaced: Mapping[str, Unplaced]
+    given: PlanInput, nodes: Sequence[ConfiguredNode], cluster: Cluster, unplaced: Mapping[str, Finding]
 ) -> PlanOutcome:
     snapshot = cluster.snapshot()
     rows = np.array([snapshot.index[node.facts.name] for node in nodes], dtype=np.intp)

@@ -71,7 +71,7 @@ def plan_record(planned: Planned) -> dict[str, Any]:
         "podsPerSecond": planned.pods_a_second,
         "placements": dict(sorted(each.placed.items())),
         "unplaced": {
-            pod: {"reason": str(why.reason), "summary": why.summary}
+            pod: {"reason": str(why.reason), "summary": why.message}
             for pod, why in sorted(each.unplaced.items())
         },
     }
