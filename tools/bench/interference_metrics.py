@@ -17,10 +17,11 @@ from corewise.agent.interference.collector import Collector
 from corewise.agent.interference.latency import LARGEST_SHARE, ProbeThread
 from corewise.agent.options import LATENCY_INTERVAL
 from corewise.config.interference.metrics import Metric
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_controllers import MemoryControllers
 from corewise.kernel.memory_latency import ROUNDS, Chase, load_chase, numa_cpus, probe
 from corewise.kernel.perf import KernelPerf
+from corewise.vocabulary.findings import Finding
 from tools.bench.table import Row, quantile
 
 PROBES = 100
@@ -34,7 +35,7 @@ _COPYING = (
 async def measure() -> list[Row]:
     """Probe, look, and ask."""
     chase = load_chase()
-    rows = [Row("latency probe", "this machine", _answer(chase))] if isinstance(chase, Absent) else []
+    rows = [Row("latency probe", "this machine", _answer(chase))] if isinstance(chase, Finding) else []
     if isinstance(chase, Chase):
         rows = [*_within(chase), *await _probes(chase)]
     return [*rows, *_looks(), *_answers()]
@@ -134,8 +135,8 @@ def _answers() -> list[Row]:
 
 
 def _answer(answer: object) -> str:
-    if isinstance(answer, Absent):
-        return f"{answer.reason}: {answer.why}"
+    if isinstance(answer, Finding):
+        return f"{answer.reason}: {answer.message}"
     if isinstance(answer, tuple):
         return ", ".join(f"{value:.0f}" for values in answer for value in values.values())
     return f"{answer}"

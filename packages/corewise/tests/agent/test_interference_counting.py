@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.agent.interference.collector import MemoryTraffic
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf import (
     INSTRUCTIONS,
     LAST_LEVEL_READ_MISSES,
@@ -28,6 +28,7 @@ from corewise.kernel.perf import (
     MissTotals,
     WantedEvents,
 )
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from kernel.controller_trees import SKYLAKE, controllers
@@ -36,7 +37,7 @@ from kernel.resctrl_trees import ResctrlTree, two_sockets
 
 
 def reason(answer: object) -> Reason:
-    assert isinstance(answer, Absent)
+    assert isinstance(answer, Finding)
     return answer.reason
 
 
@@ -99,7 +100,7 @@ def test_only_one_source_counts_at_a_time_and_the_total_goes_on(tmp_path: Path) 
     tree.count("", 0, mbm_total_bytes=10**9 + 7)
     assert traffic.read() == 647
     shutil.rmtree(tree.mount)
-    assert isinstance(traffic.read(), Absent)
+    assert isinstance(traffic.read(), Finding)
     for cpu in (0, 4):
         perf.run(cpu, 1, 0)
     assert traffic.read() == 647 + 128

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from corewise.agent.interference import latency
 from corewise.agent.interference.latency import LARGEST_SHARE, LatencyProbe, Probed, ProbeThread, probe_all
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency import Chase, Latency, load_chase
 from corewise.service.program import Heartbeats
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from virtual_time import VirtualClock, run_virtual
@@ -93,7 +94,7 @@ def test_the_last_probe_counts_until_three_pauses_have_passed() -> None:
 
 def reason(probe: LatencyProbe) -> Reason:
     latest = probe.latest()
-    assert isinstance(latest, Absent)
+    assert isinstance(latest, Finding)
     return latest.reason
 
 
@@ -102,7 +103,7 @@ def test_one_node_that_cannot_be_probed_leaves_the_others_and_all_of_them_are_a_
         assert probe.latest() == {1: 1e-7}
 
     def none(probe: LatencyProbe, _: Heartbeats) -> None:
-        assert probe.latest() == Absent(Reason.LATENCY_PROBE_FAILED, "NUMA node 0: no")
+        assert probe.latest() == Finding(Reason.LATENCY_PROBE_FAILED, "NUMA node 0: no")
 
     while_running(Probes(Probed({1: 1e-7}, {0: "NUMA node 0: no"}, 0.001)), 1, one)
     while_running(Probes(Probed({}, {0: "NUMA node 0: no"}, 0.0)), 1, none)
@@ -132,7 +133,7 @@ def test_each_numa_node_is_probed_on_its_cpus_and_what_fails_is_told_with_them(
 async def test_this_machine_is_probed_in_a_thread_of_its_own() -> None:
     chase = load_chase()
     if not isinstance(chase, Chase):
-        pytest.skip(f"the probe's helper is not built here: {chase.why}")
+        pytest.skip(f"the probe's helper is not built here: {chase.message}")
     thread = ProbeThread(chase, HostFiles())
     try:
         probed = await thread.measure()

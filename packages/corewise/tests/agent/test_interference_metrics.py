@@ -17,11 +17,12 @@ from corewise.cli import corewise
 from corewise.cli.agent import _options
 from corewise.cli.errors import ExitCode
 from corewise.config.interference.metrics import Metric
-from corewise.kernel.host_files import Absent, read_boot_id
+from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.memory_latency import load_chase
 from corewise.prometheus.exposition import Exposition
 from corewise.service.options import Address
 from corewise.vocabulary import metrics
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.metrics import AGENT, exported_by
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
@@ -52,7 +53,7 @@ def text(exposition: Exposition) -> dict[str, float]:
     return {re.sub(r"\{\}", "", name): float(value) for name, value in found}
 
 
-def exported(collector: Collector, latency: dict[int, float] | Absent) -> dict[str, float]:
+def exported(collector: Collector, latency: dict[int, float] | Finding) -> dict[str, float]:
     exposition = Exposition(exported_by(AGENT))
     publish(collector.read(latency), "n1", exposition)
     return text(exposition)
@@ -164,7 +165,7 @@ def test_what_is_missing_is_logged_once_and_again_when_it_is_there(
         before = len(caplog.messages)
         two_sockets(tmp_path).count("", 0, mbm_total_bytes="Unavailable")
         bandwidth = watch.read()[Metric.MEMORY_BANDWIDTH]
-        assert isinstance(bandwidth, Absent)
+        assert isinstance(bandwidth, Finding)
         assert bandwidth.reason is Reason.RESCTRL_NO_VALUE
         two_sockets(tmp_path)
         watch.read()
@@ -182,8 +183,8 @@ async def test_the_agent_of_this_very_machine_probes_its_memory(
     api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     chase = load_chase()
-    if isinstance(chase, Absent):
-        pytest.skip(f"the probe's helper is not built here: {chase.why}")
+    if isinstance(chase, Finding):
+        pytest.skip(f"the probe's helper is not built here: {chase.message}")
     boot = read_boot_id()
     async with agent_world(api_server, tmp_path) as world:
         machine_trees.Tree(world.options.root).put("proc/sys/kernel/random/boot_id", boot)

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from agent.mortal import Fate, Killed, MortalLog
 from agent.resctrl_node import JOB, ON, OTHER, Scene
 from corewise.config.colocation import ResctrlSettings
-from corewise.kernel.host_files import Absent
 from corewise.kernel.writing.entries import HeldGroup, still_held
 from corewise.kernel.writing.resctrl_writer import GROUP, ResctrlWriter
 from corewise.suppression.resctrl_limits import parse_schemata
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from kernel.resctrl_kernel import ResctrlKernel
 from tally import fault, step
@@ -182,7 +182,7 @@ class History:
         for group in self.kernel.groups():
             self.kernel.remove(group)
         self.foreign.clear()
-        self.kernel.absent = None if kinds else Absent(Reason.RESCTRL_NOT_MOUNTED, "sys/fs/resctrl is empty")
+        self.kernel.absent = None if kinds else Finding(Reason.RESCTRL_NOT_MOUNTED, "sys/fs/resctrl is empty")
         self.kernel.caches = kinds or ("L3",)
 
     def on_refuse(self, code: int) -> None:

@@ -25,11 +25,11 @@ from agent.mortal import Killed
 from agent.resctrl_node import JOB, ON, OTHER, Scene
 from corewise.config.colocation import ResctrlSettings
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.host_files import Absent
 from corewise.kernel.writing.entries import HeldGroup, still_held
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.journaled_writer import Point
 from corewise.kernel.writing.resctrl_writer import DIRECTORY, GROUP, MADE, ResctrlWriter
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import QOS_CLASS
 from corewise.vocabulary.offline_report import decode
 from corewise.vocabulary.reasons import Reason
@@ -231,7 +231,7 @@ def test_a_group_out_of_sight_stays_journaled(tmp_path: Path) -> None:
     scene.start(JOB, 10)
     scene.tick()
     kernel, scene.kernel = scene.kernel, ResctrlKernel()
-    scene.kernel.absent = Absent(Reason.RESCTRL_UNSUPPORTED, "there is no sys/fs/resctrl")
+    scene.kernel.absent = Finding(Reason.RESCTRL_UNSUPPORTED, "there is no sys/fs/resctrl")
     scene.restart()
     assert any("corewise agent restore on the node" in each for each in scene.tick().problems.values())
     blind = ResctrlWriter(scene.kernel, scene.log, now=lambda: 1.0).restore()
@@ -290,7 +290,7 @@ def test_a_pod_of_twenty_thousand_threads_is_moved(tmp_path: Path) -> None:
 
 
 def absent(kernel: ResctrlKernel) -> None:
-    kernel.absent = Absent(Reason.RESCTRL_UNSUPPORTED, "there is no sys/fs/resctrl")
+    kernel.absent = Finding(Reason.RESCTRL_UNSUPPORTED, "there is no sys/fs/resctrl")
 
 
 def groups_of_others(kernel: ResctrlKernel) -> None:

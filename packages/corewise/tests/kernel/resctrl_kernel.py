@@ -12,9 +12,9 @@ import errno
 from collections.abc import Callable, Iterable
 
 from corewise.kernel.errors import Missing, writing_error
-from corewise.kernel.host_files import Absent
 from corewise.kernel.resctrl import AllocationInfo
 from corewise.kernel.writing.resctrl_writer import DIRECTORY, MADE
+from corewise.vocabulary.findings import Finding
 
 LARGEST_ON_INTEL, LARGEST_ON_AMD = 100, 2048
 
@@ -41,7 +41,7 @@ class ResctrlKernel:
         self.usable = self.full
         self.taken: dict[int, int] = {}
         self.failing: list[int] = []
-        self.absent: Absent | None = None
+        self.absent: Finding | None = None
         self.read_only = False
         self.status = "ok"
         self.tasks: dict[int, str] = {}
@@ -65,7 +65,7 @@ class ResctrlKernel:
         ways = self.usable & ~self.taken.get(cache, 0)
         return ways & ~(ways + (ways & -ways))
 
-    def allocation(self) -> AllocationInfo | Absent:
+    def allocation(self) -> AllocationInfo | Finding:
         if self.absent is not None:
             return self.absent
         caches = dict.fromkeys(self.caches, (self.full, self.fewest))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_bandwidth import (
     CONTROLLERS,
     TABLE,
@@ -18,6 +18,7 @@ from corewise.kernel.memory_bandwidth import (
     memory_modules,
     read_peak_bandwidth,
 )
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from kernel.machine_trees import Tree
 
@@ -124,12 +125,12 @@ def test_ranks_and_branches_are_understood_and_an_empty_place_is_no_channel(tmp_
 @pytest.mark.parametrize("location", ["memory 3 ", "", "csrow 1 "])
 def test_a_driver_that_knows_no_channels_tells_nothing(tmp_path: Path, location: str) -> None:
     absent = read_peak_bandwidth(machine(tmp_path, [location], table(memory_device())))
-    assert isinstance(absent, Absent)
+    assert isinstance(absent, Finding)
     assert absent.reason is Reason.MEMORY_CHANNELS_UNKNOWN
 
 
 @pytest.mark.parametrize("content", [b"", END, table(memory_device(), memory_device(speed=0, configured=0))])
 def test_without_the_speed_of_every_module_there_is_no_peak(tmp_path: Path, content: bytes) -> None:
     absent = read_peak_bandwidth(machine(tmp_path, TWO_A_CHANNEL, content))
-    assert isinstance(absent, Absent)
+    assert isinstance(absent, Finding)
     assert absent.reason is Reason.MEMORY_SPEED_UNKNOWN

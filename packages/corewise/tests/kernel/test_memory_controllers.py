@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_controllers import (
     ControllerTraffic,
     Field,
@@ -18,6 +18,7 @@ from corewise.kernel.memory_controllers import (
     has_controllers,
 )
 from corewise.kernel.perf import PerfEvent
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from kernel.controller_trees import (
     GRANITE_RAPIDS,
@@ -143,23 +144,23 @@ def test_a_description_that_cannot_be_understood_is_told_with_its_unit(
 ) -> None:
     controllers(tmp_path, SKYLAKE).put(f"{UNITS}/uncore_imc_1/{path}", content)
     absent = MemoryControllers(FakePerf(), HostFiles(tmp_path)).read()
-    assert isinstance(absent, Absent)
+    assert isinstance(absent, Finding)
     assert absent.reason is Reason.PERF_EVENT_MISSING
-    assert "uncore_imc_1" in absent.why
+    assert "uncore_imc_1" in absent.message
 
 
 def test_half_of_the_channels_is_no_answer(tmp_path: Path) -> None:
     perf = FakePerf()
     controllers(tmp_path, SKYLAKE)
     perf.refuse[4] = errno.ENODEV
-    assert isinstance(MemoryControllers(perf, HostFiles(tmp_path)).read(), Absent)
+    assert isinstance(MemoryControllers(perf, HostFiles(tmp_path)).read(), Finding)
     assert not perf.open_counters
 
 
 def test_units_without_column_accesses_are_no_memory_controllers(tmp_path: Path) -> None:
     unit(Tree(tmp_path), "uncore_imc", 9, {"data_reads": "event=0x01"})
     absent = MemoryControllers(FakePerf(), HostFiles(tmp_path)).read()
-    assert isinstance(absent, Absent)
+    assert isinstance(absent, Finding)
     assert absent.reason is Reason.PERF_EVENT_MISSING
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency import LIBRARY, ROUNDS, Chase, bound_to, load_chase, numa_cpus, probe
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 
@@ -17,8 +18,8 @@ from kernel import machine_trees
 @pytest.fixture
 def chase() -> Chase:
     loaded = load_chase()
-    if isinstance(loaded, Absent):
-        pytest.skip(f"the probe's helper is not built here: {loaded.why}")
+    if isinstance(loaded, Finding):
+        pytest.skip(f"the probe's helper is not built here: {loaded.message}")
     return loaded
 
 
@@ -73,7 +74,7 @@ def test_a_machine_without_numa_directories_is_one_node(tmp_path: Path) -> None:
 
 def test_a_package_without_the_helper_says_so(tmp_path: Path) -> None:
     absent = load_chase(tmp_path / "chase.so")
-    assert isinstance(absent, Absent)
+    assert isinstance(absent, Finding)
     assert absent.reason is Reason.LATENCY_PROBE_NOT_BUILT
 
 
@@ -81,5 +82,5 @@ def test_a_helper_for_another_machine_is_as_good_as_none(tmp_path: Path) -> None
     other = tmp_path / "chase.so"
     other.write_bytes(b"\x7fELF of somebody else")
     absent = load_chase(other)
-    assert isinstance(absent, Absent)
+    assert isinstance(absent, Finding)
     assert absent.reason is Reason.LATENCY_PROBE_NOT_BUILT

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf import (
     INSTRUCTIONS,
     LAST_LEVEL_READ_MISSES,
@@ -30,6 +30,7 @@ from corewise.kernel.perf import (
     open_groups,
     reading_size,
 )
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf
@@ -147,9 +148,9 @@ def test_why_nothing_is_counted_follows_from_the_kernels_answer(code: int, reaso
     perf = FakePerf()
     perf.refuse[None] = code
     absent = open_groups(perf, WANTED, "cycles")
-    assert isinstance(absent, Absent)
+    assert isinstance(absent, Finding)
     assert absent.reason is reason
-    assert errno.errorcode[code] in absent.why
+    assert errno.errorcode[code] in absent.message
 
 
 def test_a_cpu_that_does_not_know_the_events_is_left_out_and_any_other_error_ends_it_all() -> None:
@@ -160,7 +161,7 @@ def test_a_cpu_that_does_not_know_the_events_is_left_out_and_any_other_error_end
     assert list(opened) == [0, 1, 2]
     opened.close()
     perf.refuse[3] = errno.EMFILE
-    assert isinstance(open_groups(perf, WANTED, "cycles"), Absent)
+    assert isinstance(open_groups(perf, WANTED, "cycles"), Finding)
     assert not perf.open_counters
 
 
@@ -171,7 +172,7 @@ def perf() -> FakePerf:
 
 def counters(perf: FakePerf, root: Path) -> MissCounters:
     counting = MissCounters(perf, HostFiles(root))
-    assert counting.read() == Absent(
+    assert counting.read() == Finding(
         Reason.PERF_NO_VALUE, "the counters ran on no CPU since the last reading"
     )
     return counting
@@ -185,7 +186,7 @@ def test_instructions_and_misses_are_summed_up_over_the_cpus_that_counted(
     for cpu in range(15):
         perf.run(cpu, 1000, 10, enabled=300, running=100)
     assert counting.read() == MissTotals(45_000, 450, "LL")
-    assert isinstance(counting.read(), Absent)
+    assert isinstance(counting.read(), Finding)
 
 
 def test_on_zen_misses_of_the_second_level_are_told_as_what_they_are(perf: FakePerf, tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_elsewhere_a_general_event_of_unknown_meaning_is_not_taken_for_the_last_
     machine_trees.neoverse(tmp_path)
     perf.refuse[LAST_LEVEL_READ_MISSES] = errno.ENOENT
     absent = MissCounters(perf, HostFiles(tmp_path)).read()
-    assert isinstance(absent, Absent)
+    assert isinstance(absent, Finding)
     assert absent.reason is Reason.PERF_EVENT_MISSING
 
 
@@ -210,7 +211,7 @@ def test_cpus_that_come_and_go_are_followed(perf: FakePerf, tmp_path: Path) -> N
     machine_trees.intel(tmp_path)
     counting = counters(perf, tmp_path)
     (tmp_path / "sys/devices/system/cpu/online").write_text("0-7\n")
-    assert isinstance(counting.read(), Absent)
+    assert isinstance(counting.read(), Finding)
     assert {counter.cpu for counter in perf.open_counters.values()} == set(range(8))
     perf.run(7, 5, 1)
     assert counting.read() == MissTotals(5, 1, "LL")
@@ -250,17 +251,17 @@ def test_this_machines_answer_about_cache_misses_is_a_figure_or_a_reason() -> No
     counting.read()
     answer = counting.read()
     counting.close()
-    if isinstance(answer, Absent):
+    if isinstance(answer, Finding):
         assert answer.reason in {Reason.PERF_EVENT_MISSING, Reason.PERF_NOT_PERMITTED, Reason.PERF_NO_VALUE}
     else:
         assert answer.instructions > 0
 
 
 ASKING = """
-from corewise.kernel.host_files import Absent
 from corewise.kernel.perf import KernelPerf, PerfEvent, WantedEvents, open_groups
+from corewise.vocabulary.findings import Finding
 opened = open_groups(KernelPerf(), {0: WantedEvents(0, (PerfEvent(1, 0),))}, "CPU time")
-print(opened.reason if isinstance(opened, Absent) else "counts")
+print(opened.reason if isinstance(opened, Finding) else "counts")
 """
 
 

@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from corewise.kernel.errors import KernelError
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.resctrl import AllocationInfo, MonitoringEvent, read_allocation, read_counts
 from corewise.kernel.writing.resctrl_writer import DIRECTORY, GROUP, MADE, NONE, ResctrlFiles
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from kernel.resctrl_trees import (
     ResctrlTree,
@@ -35,13 +36,13 @@ TRAFFIC, OCCUPANCY = MonitoringEvent.TRAFFIC, MonitoringEvent.OCCUPANCY
 
 def total(root: Path, event: MonitoringEvent) -> int:
     counts = read_counts(HostFiles(root), event)
-    assert not isinstance(counts, Absent), counts
+    assert not isinstance(counts, Finding), counts
     return sum(counts.values())
 
 
 def reason(root: Path, event: MonitoringEvent = TRAFFIC) -> Reason:
     counts = read_counts(HostFiles(root), event)
-    assert isinstance(counts, Absent)
+    assert isinstance(counts, Finding)
     return counts.reason
 
 
@@ -84,8 +85,8 @@ def test_one_group_without_a_value_makes_the_sum_unknown_and_never_a_zero(
 def test_why_there_is_no_sum_names_the_file_and_what_it_says(tmp_path: Path) -> None:
     two_sockets(tmp_path).count("batch", 1, mbm_total_bytes="Unavailable")
     counts = read_counts(HostFiles(tmp_path), TRAFFIC)
-    assert isinstance(counts, Absent)
-    assert counts.why == "sys/fs/resctrl/batch/mon_data/mon_L3_01/mbm_total_bytes says 'Unavailable'"
+    assert isinstance(counts, Finding)
+    assert counts.message == "sys/fs/resctrl/batch/mon_data/mon_L3_01/mbm_total_bytes says 'Unavailable'"
 
 
 def test_a_monitoring_group_without_a_value_concerns_nobody(tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ def test_what_can_be_limited_is_read_from_info(tmp_path: Path) -> None:
     split = read_allocation(HostFiles(tmp_path / "cdp"))
     assert isinstance(split, AllocationInfo)
     assert dict(split.caches) == {"L3CODE": (0x7FF, 1), "L3DATA": (0x7FF, 1)}
-    assert read_allocation(HostFiles(tmp_path / "none")) == Absent(
+    assert read_allocation(HostFiles(tmp_path / "none")) == Finding(
         Reason.RESCTRL_UNSUPPORTED, "there is no sys/fs/resctrl"
     )
 

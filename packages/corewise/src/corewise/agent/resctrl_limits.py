@@ -20,11 +20,11 @@ from corewise.config.colocation import ResctrlSettings
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import JournalError, KernelError, Missing, ReadOnly
-from corewise.kernel.host_files import Absent
 from corewise.kernel.resctrl import AllocationInfo
 from corewise.kernel.writing.journaled_writer import WriteReport
 from corewise.kernel.writing.resctrl_writer import GROUP, SCHEMATA, ResctrlWriter
 from corewise.suppression.resctrl_limits import parse_schemata, plan_limits, print_line
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.offline_report import ResctrlReport
 from corewise.vocabulary.reasons import Reason
 
@@ -122,8 +122,8 @@ class ResctrlLimits:
 def _usable(writer: ResctrlWriter, settings: ResctrlSettings) -> AllocationInfo:
     """Return the resources that resctrl can limit; refuse if none of the requested limits are possible."""
     info = writer.files.allocation()
-    if isinstance(info, Absent):
-        raise _RefusedError(info.reason, info.why)
+    if isinstance(info, Finding):
+        raise _RefusedError(info.reason, info.message)
     # A name may hold any bytes, and the report is JSON.
     others = sorted(ascii(each)[1:-1] for each in writer.files.groups() - {GROUP})
     if others:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from corewise.kernel.errors import Busy, KernelError, Malformed, Missing, reading_error
 from corewise.topology import CPUSet, CPUSetError
-from corewise.vocabulary.reasons import Reason
 
 T = TypeVar("T")
 
@@ -25,14 +23,6 @@ LONGEST_READ = 1 << 20
 BOOT_ID = "proc/sys/kernel/random/boot_id"
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _SHOWN = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """The machine does not state this value. ``why`` is for the log: path, errno, what the kernel wrote."""
-
-    reason: Reason
-    why: str
 
 
 class HostFiles:

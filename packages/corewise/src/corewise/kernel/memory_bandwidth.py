@@ -24,7 +24,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 _HEADER = 4
@@ -95,18 +96,18 @@ _LOCATION = re.compile(r"(?:branch ([0-9]{1,4}) )?(?:csrow [0-9]{1,4} )?channel 
 Channel = tuple[int, str, str]
 
 
-def read_peak_bandwidth(files: HostFiles) -> int | Absent:
+def read_peak_bandwidth(files: HostFiles) -> int | Finding:
     """Return the theoretical bandwidth of the machine's memory, in bytes a second."""
     channels = set(_channels(files))
     if not channels:
-        return Absent(Reason.MEMORY_CHANNELS_UNKNOWN, f"{CONTROLLERS} lists no channel with a module")
+        return Finding(Reason.MEMORY_CHANNELS_UNKNOWN, f"{CONTROLLERS} lists no channel with a module")
     modules = memory_modules(files.content(TABLE) or b"")
     speeds = {module.transfers_per_second for module in modules}
     widths = {module.width_bytes for module in modules}
     known_speeds = [speed for speed in speeds if speed is not None]
     known_widths = [width for width in widths if width is not None]
     if None in speeds | widths or not known_speeds or not known_widths:
-        return Absent(Reason.MEMORY_SPEED_UNKNOWN, f"{TABLE} does not state the speed of every module")
+        return Finding(Reason.MEMORY_SPEED_UNKNOWN, f"{TABLE} does not state the speed of every module")
     return len(channels) * min(known_speeds) * min(known_widths)
 
 

@@ -22,8 +22,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf import Groups, Perf, PerfEvent, WantedEvents, open_groups
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 _FIELD = re.compile(
@@ -117,11 +118,11 @@ class MemoryControllers:
         self._files = files
         self._groups: Groups[Channel] | None = None
 
-    def read(self) -> ControllerTraffic | Absent:
+    def read(self) -> ControllerTraffic | Finding:
         """Return the traffic since the last reading, or since the counters were opened."""
         if self._groups is None:
             opened = self._open()
-            if isinstance(opened, Absent):
+            if isinstance(opened, Finding):
                 return opened
             self._groups = opened
         grown = self._groups.grown()
@@ -134,17 +135,17 @@ class MemoryControllers:
             self._groups.close()
         self._groups = None
 
-    def _open(self) -> Groups[Channel] | Absent:
+    def _open(self) -> Groups[Channel] | Finding:
         try:
             wanted = dict(_channels(self._files))
         except ValueError as error:
-            return Absent(Reason.PERF_EVENT_MISSING, str(error))
+            return Finding(Reason.PERF_EVENT_MISSING, str(error))
         if not wanted:
-            return Absent(Reason.PERF_EVENT_MISSING, f"{UNITS} has no uncore_imc with CAS counts")
+            return Finding(Reason.PERF_EVENT_MISSING, f"{UNITS} has no uncore_imc with CAS counts")
         opened = open_groups(self._perf, wanted, _WHAT)
         if isinstance(opened, Groups) and len(opened) < len(wanted):
             opened.close()
-            return Absent(Reason.PERF_EVENT_MISSING, f"{_WHAT}: some of them cannot be counted")
+            return Finding(Reason.PERF_EVENT_MISSING, f"{_WHAT}: some of them cannot be counted")
         return opened
 
 

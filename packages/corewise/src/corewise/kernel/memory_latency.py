@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import CPUS, NODES, read_cpus
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 LIBRARY = Path(__file__).with_name("chase.so")
@@ -55,14 +56,16 @@ class Chase:
         return list(times)
 
 
-def load_chase(path: Path = LIBRARY) -> Chase | Absent:
+def load_chase(path: Path = LIBRARY) -> Chase | Finding:
     """Load the helper, if it was built for this machine."""
     if not path.exists():
-        return Absent(Reason.LATENCY_PROBE_NOT_BUILT, f"there is no {path.name} beside the package's modules")
+        return Finding(
+            Reason.LATENCY_PROBE_NOT_BUILT, f"there is no {path.name} beside the package's modules"
+        )
     try:
         return Chase(ctypes.CDLL(str(path)))
     except (OSError, AttributeError) as error:
-        return Absent(Reason.LATENCY_PROBE_NOT_BUILT, f"{path.name} is not for this machine: {error}")
+        return Finding(Reason.LATENCY_PROBE_NOT_BUILT, f"{path.name} is not for this machine: {error}")
 
 
 ROUNDS = 64

@@ -33,9 +33,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_cpus
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 _ATTRIBUTES = struct.Struct("=IIQQQQQIIQQ")
@@ -165,7 +166,7 @@ class KernelPerf:
         os.close(fd)
 
 
-def absence(error: OSError, what: str) -> Absent:
+def absence(error: OSError, what: str) -> Finding:
     """Return the reason code and text for a failed call."""
     code = error.errno or 0
     name = errno.errorcode.get(code, str(code))
@@ -173,7 +174,7 @@ def absence(error: OSError, what: str) -> Absent:
         reason = Reason.PERF_NOT_PERMITTED
     else:
         reason = Reason.PERF_EVENT_MISSING if code in MISSING else Reason.PERF_FAILED
-    return Absent(reason, f"perf_event_open of {what}: {name} ({error.strerror})")
+    return Finding(reason, f"perf_event_open of {what}: {name} ({error.strerror})")
 
 
 K = TypeVar("K", bound=Hashable)
@@ -247,7 +248,7 @@ class Groups(dict[K, CounterGroup]):
             group.close()
 
 
-def open_groups(perf: Perf, wanted: Mapping[K, WantedEvents], what: str) -> Groups[K] | Absent:
+def open_groups(perf: Perf, wanted: Mapping[K, WantedEvents], what: str) -> Groups[K] | Finding:
     """Begin to count all that is wanted.
 
     A group that its CPU does not know is left out (an efficiency core, one going offline), unless all are.
@@ -294,8 +295,8 @@ class MissCounters:
         self._level = ""
         self._instructions = self._misses = 0
 
-    def read(self) -> MissTotals | Absent:
-        """Return the totals; Absent at the first reading, and where nothing was counted since the last."""
+    def read(self) -> MissTotals | Finding:
+        """Return the totals; a Finding at the first reading, and where nothing was counted since the last."""
         online, _ = read_cpus(self._files)
         if self._groups is None or online != self._cpus:
             self.close()
@@ -304,7 +305,7 @@ class MissCounters:
                 return absent
         grown = self._groups.grown() if self._groups else {}
         if not grown:
-            return Absent(Reason.PERF_NO_VALUE, "the counters ran on no CPU since the last reading")
+            return Finding(Reason.PERF_NO_VALUE, "the counters ran on no CPU since the last reading")
         instructions, misses = (sum(counts) for counts in zip(*grown.values(), strict=True))
         self._instructions += instructions
         self._misses += misses
@@ -315,8 +316,8 @@ class MissCounters:
             self._groups.close()
         self._groups = None
 
-    def _open(self, online: CPUSet) -> Absent | None:
-        first: Absent | None = None
+    def _open(self, online: CPUSet) -> Finding | None:
+        first: Finding | None = None
         levels = [(LAST_LEVEL, LAST_LEVEL_READ_MISSES)]
         if _ZEN.search(self._files.text(_CPUINFO) or ""):
             levels.append((SECOND_LEVEL, CACHE_MISSES))

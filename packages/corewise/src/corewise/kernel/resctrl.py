@@ -33,7 +33,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 MOUNT_POINT = "sys/fs/resctrl"
@@ -56,8 +57,8 @@ class MonitoringEvent(StrEnum):
     OCCUPANCY = "llc_occupancy"
 
 
-def read_counts(files: HostFiles, event: MonitoringEvent) -> Mapping[GroupCache, int] | Absent:
-    """Return the value of an event in every group and cache; Absent if one of them has none."""
+def read_counts(files: HostFiles, event: MonitoringEvent) -> Mapping[GroupCache, int] | Finding:
+    """Return the value of an event in every group and cache; a Finding if one of them has none."""
     absent = _absence(files, event)
     if absent is not None:
         return absent
@@ -66,10 +67,10 @@ def read_counts(files: HostFiles, event: MonitoringEvent) -> Mapping[GroupCache,
         text = files.text(path)
         if text is None or not _COUNT.fullmatch(text):
             said = "cannot be read" if text is None else f"says {text[:_SHOWN]!r}"
-            return Absent(Reason.RESCTRL_NO_VALUE, f"{path} {said}")
+            return Finding(Reason.RESCTRL_NO_VALUE, f"{path} {said}")
         counts[place] = int(text)
     if not counts:
-        return Absent(Reason.RESCTRL_EVENT_MISSING, f"{MOUNT_POINT}/mon_data has no cache")
+        return Finding(Reason.RESCTRL_EVENT_MISSING, f"{MOUNT_POINT}/mon_data has no cache")
     return counts
 
 
@@ -85,8 +86,8 @@ class AllocationInfo:
     bandwidth: tuple[int, int] | None
 
 
-def read_allocation(files: HostFiles) -> AllocationInfo | Absent:
-    """Return the resources that can be limited; Absent if there is no resctrl."""
+def read_allocation(files: HostFiles) -> AllocationInfo | Finding:
+    """Return the resources that can be limited; a Finding if there is no resctrl."""
     absent = mount_absence(files)
     if absent is not None:
         return absent
@@ -100,23 +101,23 @@ def read_allocation(files: HostFiles) -> AllocationInfo | Absent:
     return AllocationInfo(caches, None if smallest is None else (smallest, step or 1))
 
 
-def mount_absence(files: HostFiles) -> Absent | None:
+def mount_absence(files: HostFiles) -> Finding | None:
     """Return the reason that resctrl is absent; None if it is mounted."""
     if files.entries(MOUNT_POINT):
         return None
     folder, _, name = MOUNT_POINT.rpartition("/")
     if name in files.entries(folder):
-        return Absent(Reason.RESCTRL_NOT_MOUNTED, f"{MOUNT_POINT} is empty")
-    return Absent(Reason.RESCTRL_UNSUPPORTED, f"there is no {MOUNT_POINT}")
+        return Finding(Reason.RESCTRL_NOT_MOUNTED, f"{MOUNT_POINT} is empty")
+    return Finding(Reason.RESCTRL_UNSUPPORTED, f"there is no {MOUNT_POINT}")
 
 
-def _absence(files: HostFiles, event: MonitoringEvent) -> Absent | None:
+def _absence(files: HostFiles, event: MonitoringEvent) -> Finding | None:
     absent = mount_absence(files)
     if absent is not None:
         return absent
     features = f"{MOUNT_POINT}/info/L3_MON/mon_features"
     if event not in (files.text(features) or "").split():
-        return Absent(Reason.RESCTRL_EVENT_MISSING, f"{features} does not list {event}")
+        return Finding(Reason.RESCTRL_EVENT_MISSING, f"{features} does not list {event}")
     return None
 
 

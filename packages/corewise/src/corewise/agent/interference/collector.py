@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
 from corewise.config.interference.metrics import Metric
-from corewise.kernel.host_files import Absent, HostFiles, read_boot_id
+from corewise.kernel.host_files import HostFiles, read_boot_id
 from corewise.kernel.machine import read_arrangement
 from corewise.kernel.memory_bandwidth import read_peak_bandwidth
 from corewise.kernel.memory_controllers import MemoryControllers, has_controllers
 from corewise.kernel.perf import MissCounters, Perf
 from corewise.kernel.resctrl import GroupCache, MonitoringEvent, read_counts
 from corewise.kernel.usage import MEMINFO, STAT, read_busy_time, read_memory_available
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 K = TypeVar("K", bound=Hashable)
@@ -28,10 +29,10 @@ T = TypeVar("T")
 FROM_MODULES = "dimm"
 _NANO = 1e9
 
-CollectedSeries: TypeAlias = tuple[Mapping[tuple[str, ...], float], ...] | Absent
+CollectedSeries: TypeAlias = tuple[Mapping[tuple[str, ...], float], ...] | Finding
 """Of each metric that the agent exports for one of the table, in its order: values by labels; or why none."""
 
-OTHER_KERNEL = Absent(Reason.OTHER_KERNEL, "the files below --root have another boot ID than this kernel")
+OTHER_KERNEL = Finding(Reason.OTHER_KERNEL, "the files below --root have another boot ID than this kernel")
 
 
 class Tally(Generic[K]):
@@ -70,10 +71,10 @@ class MemoryTraffic:
         self._controllers = None if perf is None else MemoryControllers(perf, files)
         self._at_controllers = 0
 
-    def read(self) -> int | Absent:
+    def read(self) -> int | Finding:
         """Return the total, or why it is not known now."""
         counts = read_counts(self._files, MonitoringEvent.TRAFFIC)
-        if not isinstance(counts, Absent):
+        if not isinstance(counts, Finding):
             self._resctrl.take(counts)
             self.close()
             return self._total
@@ -90,17 +91,17 @@ class MemoryTraffic:
     def _total(self) -> int:
         return self._resctrl.total + self._at_controllers
 
-    def _ask_controllers(self, no_resctrl: Absent) -> int | Absent:
+    def _ask_controllers(self, no_resctrl: Finding) -> int | Finding:
         """Return the total by the controllers; where there are none, why resctrl has none either."""
         if self._controllers is None or not has_controllers(self._files):
             return no_resctrl
         traffic = self._controllers.read()
-        if isinstance(traffic, Absent):
-            return Absent(traffic.reason, f"{traffic.why}; {no_resctrl.why}")
+        if isinstance(traffic, Finding):
+            return Finding(traffic.reason, f"{traffic.message}; {no_resctrl.message}")
         self._at_controllers += traffic.moved
         if traffic.behind:
             unit, cpu = traffic.behind[0]
-            return Absent(Reason.UNCORE_NO_VALUE, f"{unit} on CPU {cpu} did not count")
+            return Finding(Reason.UNCORE_NO_VALUE, f"{unit} on CPU {cpu} did not count")
         return self._total
 
 
@@ -117,9 +118,9 @@ class Collector:
         self._files = HostFiles(root)
         self._traffic = MemoryTraffic(self._files, perf)
         self._misses = None if perf is None else MissCounters(perf, self._files)
-        self._capacity: int | Absent | None = None
+        self._capacity: int | Finding | None = None
 
-    def read(self, latency: Mapping[int, float] | Absent) -> dict[Metric, CollectedSeries]:
+    def read(self, latency: Mapping[int, float] | Finding) -> dict[Metric, CollectedSeries]:
         """Return the current value of each metric measured here; the latency comes from its own prober."""
         self._files.problems.clear()
         if not isinstance(self._capacity, int):  # the memory channels' driver may be loaded later
@@ -130,13 +131,15 @@ class Collector:
             Metric.MEMORY_BANDWIDTH_CAPACITY: _reading(self._capacity, FROM_MODULES),
             Metric.MEMORY_LATENCY: (
                 latency
-                if isinstance(latency, Absent)
+                if isinstance(latency, Finding)
                 else ({(str(numa),): seconds for numa, seconds in latency.items()},)
             ),
             Metric.LLC_OCCUPANCY: self._read_occupancy(),
             Metric.LLC_CAPACITY: _reading(self._cache),
             Metric.LLC_MPKI: self._read_misses(),
-            Metric.CPU: (cpu if isinstance(cpu, Absent) else ({(): cpu.busy / _NANO}, {(): float(cpu.cpus)})),
+            Metric.CPU: (
+                cpu if isinstance(cpu, Finding) else ({(): cpu.busy / _NANO}, {(): float(cpu.cpus)})
+            ),
             Metric.MEMORY_AVAILABLE: _reading(self._read(MEMINFO, read_memory_available)),
         }
 
@@ -146,37 +149,37 @@ class Collector:
             self._misses.close()
 
     @cached_property
-    def _cache(self) -> int | Absent:
+    def _cache(self) -> int | Finding:
         return read_cache_size(self._files)
 
     def _read_occupancy(self) -> CollectedSeries:
         counts = read_counts(self._files, MonitoringEvent.OCCUPANCY)
-        return counts if isinstance(counts, Absent) else _reading(sum(counts.values()))
+        return counts if isinstance(counts, Finding) else _reading(sum(counts.values()))
 
     def _read_misses(self) -> CollectedSeries:
         misses = OTHER_KERNEL if self._misses is None else self._misses.read()
-        if isinstance(misses, Absent):
+        if isinstance(misses, Finding):
             return misses
         return {(): float(misses.instructions)}, {(misses.level,): float(misses.misses)}
 
-    def _read(self, path: str, read: Callable[[HostFiles], T | None]) -> T | Absent:
+    def _read(self, path: str, read: Callable[[HostFiles], T | None]) -> T | Finding:
         value = read(self._files)
         if value is not None:
             return value
         problems = [str(problem) for problem in self._files.problems if problem.path.endswith(path)]
-        return Absent(Reason.HOST_FILE_UNREADABLE, "; ".join(problems) or f"{path} does not state it")
+        return Finding(Reason.HOST_FILE_UNREADABLE, "; ".join(problems) or f"{path} does not state it")
 
 
-def _reading(value: int | Absent, *labels: str) -> CollectedSeries:
-    return value if isinstance(value, Absent) else ({labels: float(value)},)
+def _reading(value: int | Finding, *labels: str) -> CollectedSeries:
+    return value if isinstance(value, Finding) else ({labels: float(value)},)
 
 
-def read_cache_size(files: HostFiles) -> int | Absent:
+def read_cache_size(files: HostFiles) -> int | Finding:
     """Return the size of all last-level caches together."""
     sizes = [cache.size for cache in read_arrangement(files).caches.values()]
     known = [size for size in sizes if size is not None]
     if not known or len(known) < len(sizes):
-        return Absent(
+        return Finding(
             Reason.CACHE_SIZE_UNKNOWN, f"{len(known)} of {len(sizes)} last-level caches have a size"
         )
     return sum(known)

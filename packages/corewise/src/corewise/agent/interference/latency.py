@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency import Chase, numa_cpus, probe
 from corewise.kube.clock import Clock
 from corewise.service.program import Heartbeats
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 NAME = "latency"
@@ -25,7 +26,7 @@ LARGEST_SHARE = 0.001
 _TOO_OLD = 3
 """Pauses after which a probe is out of date."""
 _LONG_SILENCE = 6
-_NOT_YET = Absent(Reason.LATENCY_NOT_YET, "no probe has ended yet")
+_NOT_YET = Finding(Reason.LATENCY_NOT_YET, "no probe has ended yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +73,15 @@ class LatencyProbe:
             heartbeats.beat(NAME, _LONG_SILENCE * pause)
             await self._clock.sleep(pause)
 
-    def latest(self) -> Mapping[int, float] | Absent:
+    def latest(self) -> Mapping[int, float] | Finding:
         """Return the medians of the last probe, or why there are none."""
         if self._last is None:
             return _NOT_YET
         if self._clock.monotonic() > self._good_until:
-            return Absent(Reason.LATENCY_NOT_YET, "the last probe is too old")
+            return Finding(Reason.LATENCY_NOT_YET, "the last probe is too old")
         if not self._last.medians:
             why = "; ".join(self._last.failed.values()) or "no NUMA node has CPUs to probe on"
-            return Absent(Reason.LATENCY_PROBE_FAILED, why)
+            return Finding(Reason.LATENCY_PROBE_FAILED, why)
         return self._last.medians
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from corewise.kernel.errors import KernelError, Missing, reading_error, writing_error
-from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.host_files import HostFiles
 from corewise.kernel.resctrl import MOUNT_POINT, NO_GROUPS, ROOT_GROUP, AllocationInfo, read_allocation
 from corewise.kernel.writing.entries import HeldGroup, still_held
 from corewise.kernel.writing.journal import Log
@@ -36,6 +36,7 @@ from corewise.kernel.writing.journaled_writer import (
     Written,
     no_fault,
 )
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
 GROUP = "corewise-offline"
@@ -50,7 +51,7 @@ Cause = tuple[Reason, str]
 class GroupFiles(Protocol):
     """A mounted resctrl; errors are :class:`KernelError`. Groups go by their names, "" is the root."""
 
-    def allocation(self) -> AllocationInfo | Absent: ...
+    def allocation(self) -> AllocationInfo | Finding: ...
 
     def groups(self) -> frozenset[str]: ...
 
@@ -68,8 +69,8 @@ class ResctrlFiles:
         self._root = root
         self._mount = root / MOUNT_POINT
 
-    def allocation(self) -> AllocationInfo | Absent:
-        """Return the resources that can be limited; Absent if there is no resctrl."""
+    def allocation(self) -> AllocationInfo | Finding:
+        """Return the resources that can be limited; a Finding if there is no resctrl."""
         return read_allocation(HostFiles(self._root))
 
     def groups(self) -> frozenset[str]:
@@ -235,7 +236,7 @@ class ResctrlWriter:
     def _is_hidden(self) -> bool:
         """Whether this process sees none of resctrl: where it is only not mounted, its directory is there."""
         absent = self.files.allocation()
-        return isinstance(absent, Absent) and absent.reason is Reason.RESCTRL_UNSUPPORTED
+        return isinstance(absent, Finding) and absent.reason is Reason.RESCTRL_UNSUPPORTED
 
     def _put(self, file: str, old: str, new: str, cause: Cause, report: WriteReport) -> None:
         claim = self._claim or GroupClaim()
