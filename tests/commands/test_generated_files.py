@@ -58,7 +58,8 @@ def test_no_page_is_left_of_a_command_or_a_kind_of_name_that_is_gone(folder: str
 
 
 def test_every_command_has_a_man_page_that_is_shipped() -> None:
-    assert {path.name for path in PAGES} == {f"{each.command_path.replace(' ', '-')}.1" for each in contexts()}
+    names = {f"{each.command_path.replace(' ', '-')}.1" for each in contexts()}
+    assert {path.name for path in PAGES} == names
     for project in {path.parents[2] for path in PAGES}:
         build = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
         assert build["targets"]["wheel"]["shared-data"] == {"man/man1": "share/man/man1"}

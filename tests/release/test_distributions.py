@@ -49,7 +49,7 @@ def imported(source: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", PROJECTS, ids=name_of)
 def test_dependencies_are_those_imported(path: Path) -> None:
     project = tomllib.loads(path.read_text())["project"]
-    providers = packages_distributions() | OURS
+    providers = {**packages_distributions(), **OURS}
     names = set(imported(path.parent / "src")) - sys.stdlib_module_names
     found = {providers[name][0].lower().replace("_", "-") for name in names if name in providers}
     assert {name for name in names if name not in providers} <= {"cel_expr_python"}

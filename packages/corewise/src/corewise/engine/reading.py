@@ -367,7 +367,7 @@ def _stated(pod: Pod) -> _StatedByPod:
     return known
 
 
-def placement(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, ReadProblem | None]:
+def placement(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, Finding | None]:
     """Return where a bound pod is; what its resource-status says, if it can be read and believed."""
     text = pod.metadata.annotations.get(RESOURCE_STATUS)
     if text is None:
@@ -402,7 +402,7 @@ def _unix_time(text: str) -> float | None:
         return None
 
 
-def _problem(pod: Pod, what: str) -> ReadProblem | None:
+def _problem(pod: Pod, what: str) -> Finding | None:
     message = f"{key_of(pod)}: annotation {RESOURCE_STATUS} cannot be read: {what}"
     return Finding(Reason.RESOURCE_STATUS_INVALID, message) if what else None
 
@@ -420,7 +420,7 @@ def _requests(demand: PodDemand) -> dict[str, int]:
     return {name: amount for name, amount in amounts.items() if amount > 0 and name != OWNED_CPUS_RESOURCE}
 
 
-def _too_large(requests: Mapping[str, int]) -> SpecProblem | None:
+def _too_large(requests: Mapping[str, int]) -> Finding | None:
     """Say which amount no machine has, if there is one."""
     for name, amount in requests.items():
         if amount == bounded(name, amount + 1):
@@ -429,7 +429,7 @@ def _too_large(requests: Mapping[str, int]) -> SpecProblem | None:
     return None
 
 
-def _wishes(pod: Pod, counted: _Counted) -> tuple[CPUBinding, NumaPolicy | None, SpecProblem | None]:
+def _wishes(pod: Pod, counted: _Counted) -> tuple[CPUBinding, NumaPolicy | None, Finding | None]:
     annotations, cpu = pod.metadata.annotations, counted.requests.get(CPU, 0)
     too_large = _too_large(counted.requests)
     if too_large:

@@ -26,7 +26,7 @@ from corewise.amplification import (
 )
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, ResourceList
 from corewise.amplification.annotations import read_node
-from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
+from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.kube.objects import EMPTY
 from corewise.quantities import ONE, Quantity, offered_amounts
 from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status

@@ -150,7 +150,7 @@ class Binder:
             return None
         return None if pod_facts(pod, self._state.rules).owned_by_class else pod
 
-    async def _read(self, wanted: Wanted) -> Pod | Refused | None:
+    async def _read(self, wanted: Wanted) -> Pod | Finding | None:
         """Return the pod as the API server has it; None if it is bound to the wanted node already."""
         where = f"pod {wanted.namespace}/{wanted.name}"
         try:
@@ -167,7 +167,7 @@ class Binder:
             return Finding(Reason.POD_CHANGED, f"{where} is being deleted")
         return pod
 
-    async def _claim(self, pod: Pod, node: str, mine: set[str]) -> Placement | Refused:
+    async def _claim(self, pod: Pod, node: str, mine: set[str]) -> Placement | Finding:
         """Choose what the pod gets, and enter what it owns in the ledger.
 
         ``mine`` names the entries that this call alone has made, also where the answer to the write was lost.
@@ -198,7 +198,7 @@ class Binder:
         message = f"node {node} kept changing while CPUs were entered in its ledger{_AGAIN}"
         return Finding(Reason.NODE_CHANGING, message)
 
-    def _decide(self, pod: Pod, facts: PodFacts, name: str, before: CPUOwner | None) -> Placement | Refused:
+    def _decide(self, pod: Pod, facts: PodFacts, name: str, before: CPUOwner | None) -> Placement | Finding:
         """Choose what the pod gets on the node, and count it there. Nothing is awaited here.
 
         ``before``: its entry in the node's ledger, whose CPUs it keeps, unless they are reserved by now.
@@ -280,7 +280,7 @@ def without(owners: Owners, *uids: str) -> Owners:
     return {uid: owner for uid, owner in owners.items() if uid not in uids}
 
 
-def too_long(placement: Placement, pod: Pod, owners: Owners) -> Refused | None:
+def too_long(placement: Placement, pod: Pod, owners: Owners) -> Finding | None:
     """Refuse a placement whose annotations would be too long to be read."""
     if not placement.cpus:
         return None

@@ -16,7 +16,7 @@ from corewise.cli.node_table import NodeRow
 from corewise.cli.suppression_explanation import Subject
 from corewise.cli.top_pods import PodRow
 from corewise.engine import Cluster
-from corewise.engine.reading import ReadProblem, placement, pod_facts
+from corewise.engine.reading import placement, pod_facts
 from corewise.kube.cache import Cache
 from corewise.kube.clock import rfc3339
 from corewise.kube.objects import Event
