@@ -24,10 +24,10 @@ import helm_python
 import msgspec
 import yaml
 
-from corewise.cli.uninstall_check import removal
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS
+from corewise.views.uninstall_check import removal
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise_lab import control_plane
 from corewise_lab.control_plane import Folder

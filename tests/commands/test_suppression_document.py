@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.offline_world import CALM, NOW, REPORT, aged, labeled
-from corewise.cli.offline_reports import NodeReport, node_report
 from corewise.cli.output import Form, render
-from corewise.cli.top_view import BARS, listing_of, row_of
 from corewise.config import colocation
 from corewise.config.colocation import (
     OversubscriptionSettings,
@@ -23,6 +21,8 @@ from corewise.config.colocation import (
 from corewise.quantities import Ratio, Share, amplify
 from corewise.suppression.offer import OfferHistory, OfflineAmounts, Pinned, Usage, compute
 from corewise.suppression.quotas import adjust
+from corewise.views.offline_reports import NodeReport, node_report
+from corewise.views.offline_table import BARS, listing_of, row_of
 from corewise.vocabulary.names import OFFLINE_SHORTFALL
 from corewise.vocabulary.offline_report import OfflineReport
 from corewise.vocabulary.reasons import Reason

@@ -20,9 +20,9 @@ from textual.pilot import Pilot
 from cli.offline_world import CALM, REPORT, changed, labeled
 from cli.top_screen import HandmadeData, StoppedClock, node, pod, text_of
 from corewise.cli.top_app import TopApp
-from corewise.cli.top_data import following
-from corewise.cli.top_view import BARS
 from corewise.kube.config import load_config
+from corewise.views.offline_table import BARS
+from corewise.views.top_data import following
 from corewise.vocabulary.names import CONFIG_NAMESPACE, NORMALIZATION_RATIO
 from golden.cluster import running_cluster
 from golden.transcripts import EXPECTED, INPUTS, REWRITE, compare, lost

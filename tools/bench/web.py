@@ -19,10 +19,10 @@ from pathlib import Path
 
 import aiohttp
 
-from corewise.cli.web_views.views import WebViews
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NAMESPACES, NODES, PODS
+from corewise.views.page.web_views import WebViews
 from corewise.vocabulary.names import CONFIG_NAMESPACE, NORMALIZATION_RATIO
 from tools.bench import fleet, processes, ratio_change, watching
 from tools.bench.table import Row, quantile

@@ -1,4 +1,4 @@
-// Amounts as the command line prints them (corewise/cli/output.py): the same digits, rounded the same way.
+// Amounts as the command line prints them (corewise/views/text.py): the same digits, rounded the same way.
 
 export type Amount = number | null | undefined;
 

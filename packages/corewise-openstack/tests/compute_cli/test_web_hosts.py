@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from compute.compute_world import hosts_in, put_host, report
 from corewise.cli import corewise, web_page
-from corewise.cli.web_views.views import UnknownObject, WebViews
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
+from corewise.views.page.web_views import UnknownObject, WebViews
 from corewise.vocabulary.errors import OperationalError
 from corewise_openstack.cli.options import PlacementChoice
 from corewise_openstack.cli.page import FlavorNotTried, HostViews

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.cli import corewise
-from corewise.cli.config_file import UndecidedKeyError, read_contents
 from corewise.cli.errors import ExitCode, Failure
+from corewise.config.key_texts import UndecidedKeyError, read_contents
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     NORMALIZATION_KEY,

@@ -21,9 +21,14 @@ from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labele
 from corewise.agent.offline_controller import SampleHistory, report_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.explain import command as explain_command
-from corewise.cli.offline_reports import node_report
-from corewise.cli.suppression_explanation import (
+from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS
+from corewise.quantities import Ratio, Share
+from corewise.suppression.offer import OfferHistory, OfflineAmounts, Pinned, Usage, compute
+from corewise.views.offline_reports import node_report
+from corewise.views.suppression_explanation import (
     Subject,
     adjustments_left,
     explain_suppression,
@@ -31,12 +36,6 @@ from corewise.cli.suppression_explanation import (
     next_step,
     settings_for,
 )
-from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
-from corewise.kube.client import Client
-from corewise.kube.config import load_config
-from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS
-from corewise.quantities import Ratio, Share
-from corewise.suppression.offer import OfferHistory, OfflineAmounts, Pinned, Usage, compute
 from corewise.vocabulary.names import (
     CONFIG_NAME,
     CONFIG_NAMESPACE,
@@ -432,7 +431,7 @@ def test_a_node_and_a_pod_are_explained_from_a_file_as_from_the_cluster(
     kubeconfig: Path, tmp_path: Path, subject: tuple[str, str]
 ) -> None:
     places = (("--kubeconfig", str(kubeconfig)), ("--from", str(dump(tmp_path, **objects()))))
-    results = [CliRunner().invoke(explain_command, [*subject, *each, "-o", "json"]) for each in places]
+    results = [CliRunner().invoke(corewise, ["explain", *subject, *each, "-o", "json"]) for each in places]
     assert [each.exit_code for each in results] == [0, 0]
     of_cluster, of_file = (json.loads(each.stdout) for each in results)
     of_cluster["amplifiedBy"] = of_file["amplifiedBy"] = "a file of nodes and pods does not say"
@@ -441,7 +440,8 @@ def test_a_node_and_a_pod_are_explained_from_a_file_as_from_the_cluster(
 
 @pytest.mark.parametrize(("subject", "what"), [(("node", "n9"), "node n9"), (("pod", "x/y"), "pod x/y")])
 def test_what_is_not_in_the_file_is_not_found(tmp_path: Path, subject: tuple[str, str], what: str) -> None:
-    found = CliRunner().invoke(explain_command, [*subject, "--from", str(dump(tmp_path, **objects()))])
+    file = str(dump(tmp_path, **objects()))
+    found = CliRunner().invoke(corewise, ["explain", *subject, "--from", file])
     assert isinstance(found.exception, Failure)
     assert (found.exception.exit_code, f"there is no {what}" in str(found.exception)) == (
         ExitCode.NOT_FOUND,

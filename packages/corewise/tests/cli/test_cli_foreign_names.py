@@ -17,7 +17,6 @@ from click.testing import CliRunner, Result
 from api_process import local_api_server
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode
-from corewise.cli.foreign_names import SHOWN, TEMPLATED, TemplatedObject
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.errors import api_error
@@ -30,6 +29,7 @@ from corewise.kube.resources import (
     PRIORITY_CLASSES,
     Resource,
 )
+from corewise.views.foreign_names import SHOWN, TEMPLATED, TemplatedObject
 from manager.world import eventually
 from scheduler.program_world import pod_document
 

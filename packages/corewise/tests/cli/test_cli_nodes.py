@@ -20,11 +20,11 @@ from api_process import local_api_server
 from cli.offline_world import NOW, REPORT, aged, changed, labeled
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.node_listing import NodeState, offline_state_of
-from corewise.cli.offline_reports import node_report
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from corewise.views.node_listing import NodeState, offline_state_of
+from corewise.views.offline_reports import node_report
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from corewise.cli import output
 from corewise.cli.errors import ExitCode
-from corewise.cli.output import CellSeverity, Column, Form, Listing, Screen
+from corewise.cli.output import Form, Screen
+from corewise.views.tables import CellSeverity, Column, Listing
+from corewise.views.text import count, cpus, gibibytes, percent
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Row:
 
 COLUMNS: list[Column[Row]] = [
     Column("NAME", lambda r: r.name),
-    Column("CPU", lambda r: output.cpus(r.cpu), right=True),
+    Column("CPU", lambda r: cpus(r.cpu), right=True),
     Column("UID", lambda r: "u-" + r.name, wide=True),
     Column("STATE", lambda r: r.state, severity=lambda r: CellSeverity.ERROR if r.state else None),
 ]
@@ -170,24 +172,24 @@ def test_an_empty_listing_prints_in_every_form() -> None:
     [(48000, "48"), (79200, "79.2"), (250, "0.25"), (1, "0.001"), (0, "0"), (-500, "-0.5"), (None, "-")],
 )
 def test_cpus_are_printed_exactly(milli: int | None, text: str) -> None:
-    assert output.cpus(milli) == text
+    assert cpus(milli) == text
 
 
 @given(st.integers(-(10**9), 10**9))
 def test_printed_cpus_read_back_as_the_same_amount(milli: int) -> None:
-    assert round(float(output.cpus(milli)) * 1000) == milli
+    assert round(float(cpus(milli)) * 1000) == milli
 
 
 def test_percent_and_gibibytes_round_down_and_have_no_whole_to_divide_by() -> None:
-    assert output.percent(58100, 79200) == " (73%)"
-    assert not output.percent(1, 0)
-    assert output.gibibytes(2**30 + 2**29 - 1) == "1.4"
-    assert output.gibibytes(None) == "-"
+    assert percent(58100, 79200) == " (73%)"
+    assert not percent(1, 0)
+    assert gibibytes(2**30 + 2**29 - 1) == "1.4"
+    assert gibibytes(None) == "-"
 
 
 def test_counts_are_said_in_singular_and_plural() -> None:
-    assert output.count(1, "node") == "1 node"
-    assert output.count(0, "node") == "0 nodes"
+    assert count(1, "node") == "1 node"
+    assert count(0, "node") == "0 nodes"
 
 
 def test_a_pipe_has_neither_colour_nor_a_width(monkeypatch: pytest.MonkeyPatch) -> None:

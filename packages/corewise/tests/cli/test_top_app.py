@@ -15,16 +15,16 @@ from textual.pilot import Pilot
 
 from cli.offline_world import CALM, REPORT, changed, labeled
 from cli.top_screen import HandmadeData, lines_of, node, pod, text_of
-from corewise.cli.explain import read_node
-from corewise.cli.explanation import Explanation, Line, Part
-from corewise.cli.output import Column
 from corewise.cli.top_app import RowTable, TextScreen, TopApp
-from corewise.cli.top_data import following
-from corewise.cli.top_view import PLAIN
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import Forbidden, Status
 from corewise.kube.resources import NODES
+from corewise.views.explanation import Explanation, Line, Part
+from corewise.views.node_explanation import read_node
+from corewise.views.offline_table import PLAIN
+from corewise.views.tables import Column
+from corewise.views.top_data import following
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 from corewise.vocabulary.offline_report import OfferState
 from kubedouble.server import serve
@@ -343,7 +343,7 @@ async def test_colour_is_for_severity_and_no_color_removes_it(
 
 def test_textual_is_imported_only_for_the_screen() -> None:
     program = (
-        "import sys, corewise.cli.top, corewise.cli.top_data; "
+        "import sys, corewise.cli.top, corewise.views.top_data; "
         "sys.exit(any(name.partition('.')[0] == 'textual' for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

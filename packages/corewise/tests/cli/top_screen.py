@@ -12,12 +12,12 @@ from rich.console import Console
 
 from cli.offline_world import NOW
 from corewise.cli.top_app import TopApp
-from corewise.cli.top_data import TopData
-from corewise.cli.top_view import PLAIN
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SystemClock
 from corewise.kube.config import ClusterConfig
+from corewise.views.offline_table import PLAIN
+from corewise.views.top_data import TopData
 from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.cli.config import check_contents
-from corewise.cli.config_file import read_contents
 from corewise.config import colocation_profile, decoding
 from corewise.config.colocation_profile import ColocationProfile, conflicts, parse_profile, profiles_in
 from corewise.config.configuration import (
@@ -23,9 +21,11 @@ from corewise.config.configuration import (
 )
 from corewise.config.decoding import MOST_PROBLEMS, Severity
 from corewise.config.json_text import LARGEST_EXPONENT, LONGEST_NUMBER, read_json
+from corewise.config.key_texts import read_contents
 from corewise.config.node_configs import MOST_COMPARED, MOST_ENTRIES
 from corewise.config.yaml_text import read_yaml
 from corewise.service.reader import MOST_AT_ONCE
+from corewise.views.config_check import check_contents
 from corewise.vocabulary.names import NORMALIZATION_KEY
 from corewise.vocabulary.selectors import AllowedValues, LabelSelector, Operator, Requirement
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from corewise.cli.explanation import Line, explanation
-from corewise.cli.output import Screen
+from corewise.views.explanation import Line, explanation
 
 
 def test_a_label_and_its_text_never_run_together_and_texts_stand_below_each_other() -> None:
     shown = explanation(
         "h",
         [Line("bandwidth", "a"), Line("memorybandwidth", "b"), Line("worker-17.example", "c")],
-        Screen(),
+        None,
     )
     assert shown.splitlines() == [
         "h",
@@ -21,14 +20,12 @@ def test_a_label_and_its_text_never_run_together_and_texts_stand_below_each_othe
 
 
 def test_a_very_long_label_moves_only_its_own_text() -> None:
-    shown = explanation("h", [Line("n" * 40, "a"), Line("requests", "b"), Line("requests", "c")], Screen())
+    shown = explanation("h", [Line("n" * 40, "a"), Line("requests", "b"), Line("requests", "c")], None)
     assert shown.splitlines() == ["h", f"  {'n' * 40} a", "  requests       b", "                 c"]
 
 
 def test_a_line_too_long_for_the_screen_goes_on_below_its_own_text() -> None:
-    shown = explanation(
-        "n1: word word word word word", [Line("ratio", "one two three four five")], Screen(30)
-    )
+    shown = explanation("n1: word word word word word", [Line("ratio", "one two three four five")], 30)
     assert shown.splitlines() == [
         "n1: word word word word word",
         "  ratio          one two three",

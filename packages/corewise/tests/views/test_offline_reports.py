@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.offline_world import CALM, NOW, REPORT, aged, changed, labeled
-from corewise.cli.offline_reports import (
+from corewise.views.offline_reports import (
     NodeReport,
     age_text,
     node_report,
     offer_problem,
     suppression_state,
 )
-from corewise.cli.top_view import BARS, PLAIN, limit_of, ramp, sparkline
+from corewise.views.offline_table import BARS, PLAIN, limit_of, ramp, sparkline
 from corewise.vocabulary.names import OFFLINE_REPORT
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from corewise.cli.web_views.history import EVERY, KEPT, OfflineHistory, PastHours
-from corewise.cli.web_views.interference import InterferenceViews
 from corewise.config.interference.metrics import METRICS, Metric, Preset
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
@@ -21,6 +19,8 @@ from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.kube.objects import ObjectMeta
 from corewise.prometheus.client import PrometheusClient
+from corewise.views.page.history import EVERY, KEPT, OfflineHistory, PastHours
+from corewise.views.page.interference import InterferenceViews
 from corewise.vocabulary import metrics
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from prometheus.fake_prometheus import fake_prometheus, said

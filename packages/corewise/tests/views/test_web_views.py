@@ -22,15 +22,9 @@ from click.testing import CliRunner
 
 from api_process import local_api_server
 from cli.offline_world import NOW, REPORT, aged, changed, labeled
-from corewise.cli import corewise, top_view
-from corewise.cli.config_file import KEYS, NOTHING_CONFIGURED
-from corewise.cli.offline_reports import node_report
-from corewise.cli.web_views.history import AMOUNTS, EVERY, KEPT, POINTS, OfflineHistory
-from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
-from corewise.cli.web_views.trial import ChangeNotTried
-from corewise.cli.web_views.trial import tried as tried_apart
-from corewise.cli.web_views.views import UnknownObject, WebViews
-from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
+from corewise.cli import corewise
+from corewise.cli.config_file import NOTHING_CONFIGURED
+from corewise.config.key_texts import KEYS
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.objects import Event, ObjectMeta, ObjectReference
@@ -46,6 +40,14 @@ from corewise.kube.resources import (
 from corewise.planner.inputs import arrangement
 from corewise.ratios.cluster import ClusterContext
 from corewise.scheduler.policy import policy_binding
+from corewise.views import offline_table
+from corewise.views.offline_reports import node_report
+from corewise.views.page.history import AMOUNTS, EVERY, KEPT, POINTS, OfflineHistory
+from corewise.views.page.problems import KnownProblem, ProblemHistory
+from corewise.views.page.trial import ChangeNotTried
+from corewise.views.page.trial import tried as tried_apart
+from corewise.views.page.web_views import UnknownObject, WebViews
+from corewise.views.page.what_if import ChangeRefused, LiveObjects, try_change
 from corewise.vocabulary import names
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
 from corewise.vocabulary.offline_report import OfferState
@@ -341,12 +343,12 @@ def test_a_problem_is_as_old_as_its_event_or_as_it_was_first_seen() -> None:
 
 def test_history_keeps_an_hour_in_less_than_8_kib_a_node() -> None:
     history, report = OfflineHistory(NOW), node_report("n1", {}, labeled(REPORT)["annotations"], NOW)
-    row = top_view.row_of(report)
+    row = offline_table.row_of(report)
     assert row is not None
     assert history.record("n1")["times"] == history.record()["times"] == []
     for step in range(POINTS + 3):
         at = NOW + timedelta(seconds=EVERY * step)
-        history.take([row], top_view.total_of([row]), {"n1": 4000, "": 9}, at)
+        history.take([row], offline_table.total_of([row]), {"n1": 4000, "": 9}, at)
     shown = history.record("n1")
     assert len(shown["times"]) == POINTS
     assert shown["times"][-1] - shown["times"][0] == KEPT - EVERY
@@ -361,7 +363,7 @@ def test_history_keeps_an_hour_in_less_than_8_kib_a_node() -> None:
     assert history.record()["batchCPUNormalizedMilli"][-1] == 4009
     series = history._nodes["n1"]
     assert sum(map(sys.getsizeof, (series.times, *series.columns, series.columns, series.__dict__))) < 8192
-    history.take([], top_view.total_of([]), {}, NOW)
+    history.take([], offline_table.total_of([]), {}, NOW)
     assert history.record("n1")["times"] == []
 
 
@@ -520,7 +522,7 @@ def test_what_is_no_change_is_refused_in_words(change: dict[str, Any], said: str
 
 
 def test_a_process_that_tries_a_change_ends_with_the_server_that_waits_for_it() -> None:
-    command = [sys.executable, "-P", "-m", "corewise.cli.web_views.trial"]
+    command = [sys.executable, "-P", "-m", "corewise.views.page.trial"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

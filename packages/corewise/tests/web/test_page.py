@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from corewise.cli import output
+from corewise.views.text import cpus, gibibytes, measured, percent
 from tools.web import SOURCES, install
 from web.page_world import PageWorld, errors_of, node_row, pod_row
 
@@ -172,17 +172,16 @@ def test_cells_have_the_digits_that_the_command_line_prints(page: Page, world: P
     row = world.data["tables/nodes"]["rows"][0]
     shown = cells(page, "n1")
     assert shown[2:10] == [
-        output.cpus(row["rawAllocatableCPUMilli"]),
+        cpus(row["rawAllocatableCPUMilli"]),
         row["normalizationRatio"],
-        output.cpus(row["normalizedCPUMilli"]),
+        cpus(row["normalizedCPUMilli"]),
         row["amplificationRatio"],
-        output.cpus(row["schedulableCPUMilli"]),
-        output.cpus(row["requestedCPUMilli"])
-        + output.percent(row["requestedCPUMilli"], row["schedulableCPUMilli"]),
-        output.cpus(row["freeCPUMilli"]),
-        output.measured(row["offlineOfferedCPUMilli"]),
+        cpus(row["schedulableCPUMilli"]),
+        cpus(row["requestedCPUMilli"]) + percent(row["requestedCPUMilli"], row["schedulableCPUMilli"]),
+        cpus(row["freeCPUMilli"]),
+        measured(row["offlineOfferedCPUMilli"]),
     ]
-    assert shown[-1] == output.gibibytes(row["requestedMemoryBytes"])
+    assert shown[-1] == gibibytes(row["requestedMemoryBytes"])
 
 
 def test_a_change_and_a_lost_server_are_seen_and_the_page_goes_on_when_it_is_back(

@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from api_process import local_api_server
 from cli.offline_world import changed
-from cli.test_web_views import FRESH, fill, pod, printed
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import EVENTS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
 from corewise.vocabulary import names
+from views.test_web_views import FRESH, fill, pod, printed
 from web.page_world import aside, errors_of, page_of
 
 SOON = 2_000

@@ -20,12 +20,12 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, Page, expect
 
-from cli.test_web_views import dump_of, pod, printed
 from corewise.cli import corewise
-from corewise.cli.output import count, cpus, gibibytes, measured, number, percent
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import PODS
+from corewise.views.text import count, cpus, gibibytes, measured, number, percent
+from views.test_web_views import dump_of, pod, printed
 from web.page_world import aside, errors_of, page_of
 from web.scenario_world import SCENARIOS, recorded, running
 

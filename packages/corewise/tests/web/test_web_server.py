@@ -16,13 +16,13 @@ import pytest
 from aiohttp import ClientResponse, ClientSession
 from yarl import URL
 
-from corewise.cli.top_data import LostConnection
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.resources import NAMESPACES
 from corewise.prometheus.exposition import Exposition
 from corewise.service.health import REMEMBERED_SECONDS, TokenAccess
 from corewise.service.http_servers import WEB, Listener
 from corewise.service.options import Address
+from corewise.views.top_data import LostConnection
 from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import CONFIG_NAME

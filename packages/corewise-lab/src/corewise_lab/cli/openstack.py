@@ -14,8 +14,9 @@ import click
 from corewise.cli import output
 from corewise.cli.errors import Failure
 from corewise.cli.files import make_folder
-from corewise.cli.output import Column, Form, say
+from corewise.cli.output import Form, say
 from corewise.service.program import on_stop_signals
+from corewise.views.tables import Column
 from corewise_openstack.cli.guests import pins_record, pins_text
 from corewise_openstack.cli.inventory import ratio_text
 from corewise_openstack.cli.reshape import held_table

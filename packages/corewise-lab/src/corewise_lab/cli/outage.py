@@ -9,8 +9,10 @@ import click
 
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.output import CellSeverity, Column, Form, say
+from corewise.cli.output import Form, say
 from corewise.kube.errors import KubeError
+from corewise.views.tables import CellSeverity, Column
+from corewise.views.text import count
 from corewise_lab.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
 from corewise_lab.outage import OWNER, PLAIN, OutageReport, Phase, Phases, run_outage
 
@@ -75,7 +77,7 @@ def _notes(report: OutageReport) -> list[str]:
         f"{report.nodes} nodes; killed and started again: {killed}",
         "KUBELET WRITES: statuses with raw amounts; NOT AMPLIFIED: states of nodes that showed them",
         "OWNERS: pods that own CPUs; WAIT: median from creation to binding of those bound in this phase",
-        f"{output.count(report.waiting, 'pod')} that should own CPUs had no node at the end",
+        f"{count(report.waiting, 'pod')} that should own CPUs had no node at the end",
     ]
 
 

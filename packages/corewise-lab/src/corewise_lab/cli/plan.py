@@ -16,24 +16,15 @@ from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE, TEXT_FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.options import examples
-from corewise.cli.output import (
-    Column,
-    Form,
-    count,
-    cpus,
-    document_text,
-    option,
-    percent,
-    say,
-    table,
-    tell,
-)
+from corewise.cli.output import Form, document_text, option, say, table, tell
 from corewise.engine import Allocation
 from corewise.planner.inputs import PlanInput
 from corewise.planner.planner import Comparison, PlanOutcome, compare, plan
 from corewise.planner.records import Planned, percent_of, record_of
 from corewise.ratios.cluster import ClusterConfiguration
 from corewise.scheduler.plugins import load_plugins
+from corewise.views.tables import Column
+from corewise.views.text import count, cpus, percent
 from corewise_lab.plan_inputs import plan_from_dump, plan_from_openb
 
 _NONE = "none"

@@ -17,19 +17,9 @@ from typing import Generic, TypeVar
 import click
 
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.output import (
-    CellSeverity,
-    Column,
-    Form,
-    Screen,
-    count,
-    cpus,
-    document_text,
-    percent,
-    say,
-    table,
-    tell,
-)
+from corewise.cli.output import Form, Screen, document_text, say, table, tell
+from corewise.views.tables import CellSeverity, Column
+from corewise.views.text import count, cpus, percent
 from corewise_lab.agents import SPEED_UP, WINDOW
 from corewise_lab.cli.story import picture, story
 from corewise_lab.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total

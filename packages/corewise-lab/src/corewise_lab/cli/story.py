@@ -17,7 +17,9 @@ from statistics import fmean
 
 import click
 
-from corewise.cli.output import CellSeverity, Screen, count, cpus, some
+from corewise.cli.output import Screen
+from corewise.views.tables import CellSeverity
+from corewise.views.text import count, cpus, some
 from corewise_lab.measurement import ClusterMeasurement, NodeMeasurement, spread, total
 from corewise_lab.node_memory import CROWDED, summary
 from corewise_lab.report import RunReport

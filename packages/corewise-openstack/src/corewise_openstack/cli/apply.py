@@ -11,7 +11,9 @@ import click
 from corewise.cli import output
 from corewise.cli.files import FILE
 from corewise.cli.options import examples
-from corewise.cli.output import Column, Form, count, say
+from corewise.cli.output import Form, say
+from corewise.views.tables import Column
+from corewise.views.text import count
 from corewise_openstack.cli.options import GivenHosts, given_hosts, guest_names, text_of
 from corewise_openstack.compute.errors import DomainChanged, FileUnusable, GuestUnknown
 from corewise_openstack.compute.hosts import ComputeHost, Hosts, tuning_of

@@ -15,8 +15,10 @@ from corewise.cli import output
 from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE
 from corewise.cli.options import duration, examples, together
-from corewise.cli.output import Column, Form, count, say
+from corewise.cli.output import Form, say
 from corewise.topology import Host
+from corewise.views.tables import Column
+from corewise.views.text import count, number
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
@@ -61,8 +63,8 @@ _Row = tuple[str, int, int | None, int | None, str]
 _COLUMNS: tuple[Column[_Row], ...] = (
     Column("GUEST", lambda row: row[0]),
     Column("HOST CPU", lambda row: str(row[1]), right=True),
-    Column("NUMA", lambda row: output.number(row[2]), right=True),
-    Column("CORE", lambda row: output.number(row[3]), right=True, priority=1),
+    Column("NUMA", lambda row: number(row[2]), right=True),
+    Column("CORE", lambda row: number(row[3]), right=True, priority=1),
     Column("CPUS OF CORE", lambda row: row[4], priority=2, shrink=14),
 )
 

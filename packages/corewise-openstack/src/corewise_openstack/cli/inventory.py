@@ -10,7 +10,8 @@ import click
 
 from corewise.cli import output
 from corewise.cli.options import examples
-from corewise.cli.output import Column, Form
+from corewise.cli.output import Form
+from corewise.views.tables import Column
 from corewise_openstack.cli.options import (
     HOST,
     PlacementChoice,

@@ -21,8 +21,9 @@ from corewise.cli.options import (
     examples,
     run_program,
 )
-from corewise.cli.output import Form, count, say
+from corewise.cli.output import Form, say
 from corewise.service.logs import LogFormat, configure
+from corewise.views.text import count
 from corewise_openstack.actions import Reshape, WriteInventories, WriteTraits
 from corewise_openstack.cli.inventory import inventory_records
 from corewise_openstack.cli.options import (

@@ -12,9 +12,11 @@ import click
 from corewise.cli import output
 from corewise.cli.errors import ExitCode
 from corewise.cli.options import examples
-from corewise.cli.output import Column, Form, count, say
+from corewise.cli.output import Form, say
 from corewise.cli.topology_drawing import drawing
 from corewise.topology import CPUSet
+from corewise.views.tables import Column
+from corewise.views.text import count, number, some
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.cli.options import GivenHosts, given_hosts
 from corewise_openstack.compute.hosts import ComputeHost, CPUUse, UseKind, conflicts_of, cpu_uses
@@ -38,7 +40,7 @@ class UseRow:
 
 _COLUMNS: tuple[Column[UseRow], ...] = (
     Column("HOST", lambda row: row.host),
-    Column("NUMA", lambda row: output.number(row.node), right=True, priority=1),
+    Column("NUMA", lambda row: number(row.node), right=True, priority=1),
     Column("CPUS", lambda row: str(row.cpus), shrink=12),
     Column("NUMBER", lambda row: str(len(row.cpus)), right=True, priority=3),
     Column("USE", lambda row: row.use),
@@ -179,6 +181,6 @@ def _warn(host: ComputeHost, given: GivenHosts) -> None:
         say(f"host {host.name}: {count(len(floating), 'guest')} more, on shared CPUs")
     unsettled = [uuid for uuid, guest in guests.items() if guest.state is GuestState.CLAIMING]
     if unsettled:
-        say(f"host {host.name}: being claimed, or left by a scheduler that died: {output.some(unsettled)}")
+        say(f"host {host.name}: being claimed, or left by a scheduler that died: {some(unsettled)}")
     for conflict in conflicts_of(guests):
         say(f"warning: host {host.name}: {Reason.CPUS_PROMISED_TWICE}: {conflict.message}")

@@ -25,9 +25,10 @@ from corewise.cli.options import (
     run_program,
     seconds,
 )
-from corewise.cli.output import count, say
+from corewise.cli.output import say
 from corewise.kube.config import load_config
 from corewise.service.logs import LogFormat, configure
+from corewise.views.text import count
 from corewise.vocabulary.qos import QoSRules
 
 _SHORTEST_INTERVAL = 1.0

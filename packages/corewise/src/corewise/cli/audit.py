@@ -16,7 +16,7 @@ from corewise.cli.choice import Choice
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import EXISTING_FOLDER, FOLDER
 from corewise.cli.options import duration, examples
-from corewise.cli.output import CellSeverity, Column, Form, Listing, say
+from corewise.cli.output import Form, say
 from corewise.kernel.writing.entries import (
     Damaged,
     Entry,
@@ -30,6 +30,7 @@ from corewise.kernel.writing.entries import (
     Wrote,
 )
 from corewise.kernel.writing.journal import damage_text, read_history
+from corewise.views.tables import CellSeverity, Column, Listing
 from corewise.vocabulary.reasons import Reason
 
 _FORMS = (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML, Form.CSV)

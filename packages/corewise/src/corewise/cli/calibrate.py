@@ -25,7 +25,7 @@ from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import TEXT_FILE, decoded
 from corewise.cli.options import examples
-from corewise.cli.output import Column, Form
+from corewise.cli.output import Form
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
 from corewise.kernel.usage import (
@@ -40,6 +40,8 @@ from corewise.kernel.usage import (
 from corewise.normalization.calibration import Calibration, CalibrationScore, IncomparableError, ratio_model
 from corewise.normalization.calibration import decoded as decoded_results
 from corewise.topology import CPUSet
+from corewise.views.tables import Column
+from corewise.views.text import count
 from corewise.vocabulary.names import CONFIG_NAME, NORMALIZATION_KEY
 
 _LOOKING_SECONDS = 0.5
@@ -161,9 +163,7 @@ def _print_result(result: Calibration, form: Form) -> None:
     settings = [f"hyper-threading {_switch(on=result.hyper_thread_enabled)}"]
     settings.append(f"turbo {_switch(on=result.turbo_enabled)}")
     vendor = f" ({result.vendor_id})" if result.vendor_id else ""
-    output.tell(
-        f"{result.cpu_model}{vendor}, {', '.join(settings)}, {output.count(result.online_cpus, 'CPU')}"
-    )
+    output.tell(f"{result.cpu_model}{vendor}, {', '.join(settings)}, {count(result.online_cpus, 'CPU')}")
     click.echo()
     click.echo(_table(result), nl=False)
     if result.all_cpus.cpus < result.online_cpus:

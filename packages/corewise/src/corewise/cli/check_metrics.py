@@ -14,7 +14,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE, text_of
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.options import connection_options, examples
-from corewise.cli.output import CellSeverity, Column, Form, Listing, option, render, say
+from corewise.cli.output import Form, option, render, say
 from corewise.config.interference.metrics import Preset
 from corewise.config.interference.model import InterferenceConfiguration, MetricsSettings
 from corewise.kube.client import Client
@@ -25,6 +25,7 @@ from corewise.scheduler.active_config import identities
 from corewise.scheduler.observing.diagnosis import Diagnosis, diagnose
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Observation, State, observe
 from corewise.scheduler.observing.sources import sources
+from corewise.views.tables import CellSeverity, Column, Listing
 from corewise.workload.nodes import WORKLOAD_NODES
 
 _PRESETS = [each.value for each in Preset]

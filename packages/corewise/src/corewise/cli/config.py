@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import click
 
 from corewise.cli import output
 from corewise.cli.choice import Choice
-from corewise.cli.config_file import KEYS, Contents, KeyText, UndecidedKeyError, read_contents
-from corewise.cli.config_nodes import (
-    HOW_TO,
-    ComparedNodes,
-    coverage_record,
-    model_problems,
-    node_options,
-    print_coverage,
-    remarks,
-)
+from corewise.cli.config_nodes import HOW_TO, node_options
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import TEXT_FILE, text_of
-from corewise.cli.foreign_names import FoundNames, lines, names_record
-from corewise.cli.foreign_names import remarks as foreign_remarks
 from corewise.cli.options import CONFIG_NAMESPACE_OPTION, examples, read
 from corewise.cli.output import Form
-from corewise.config.colocation import parse_oversubscription, parse_resource_qos, parse_suppression
 from corewise.config.colocation_profile import KIND, profiles_in
 from corewise.config.configuration import (
     LARGEST_AMPLIFICATION_RATIO,
     ModelRatios,
-    node_config_conflicts,
-    parse_amplification,
-    parse_normalization,
 )
-from corewise.config.decoding import Parsed, Problem, Severity
-from corewise.config.eviction import parse_resource_threshold
 from corewise.config.facts import CPUFacts
-from corewise.config.node_configs import Configuration
+from corewise.config.key_texts import KEYS, Contents, UndecidedKeyError, read_contents
 from corewise.normalization.calibration import ratio_model_json
-from corewise.normalization.models import ModelCoverage, model_coverage
 from corewise.normalization.starter import (
     STARTER_FIELD,
     PublishedScore,
@@ -53,15 +32,12 @@ from corewise.normalization.starter import (
     starter_ratios,
 )
 from corewise.quantities import Ratio
+from corewise.views.compared_nodes import COVERAGE_COLUMNS, ComparedNodes, remarks
+from corewise.views.config_check import CheckedConfig, check_contents, check_record
+from corewise.views.foreign_names import FoundNames, lines, names_record
+from corewise.views.foreign_names import remarks as foreign_remarks
+from corewise.views.text import count, some
 from corewise.vocabulary import names
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigFinding:
-    """One problem at its place in the file; ``key`` is empty for problems of the file itself."""
-
-    key: str
-    problem: Problem
 
 
 @click.group(
@@ -139,46 +115,6 @@ def check(
         raise click.exceptions.Exit(ExitCode.VERDICT)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedConfig:
-    """The checked keys, the findings, and the coverage of the nodes' CPU models by ratios."""
-
-    keys: tuple[str, ...]
-    findings: tuple[ConfigFinding, ...]
-    coverage: ModelCoverage | None
-
-    @property
-    def errors(self) -> int:
-        return sum(each.problem.severity is Severity.ERROR for each in self.findings)
-
-
-def check_contents(contents: Contents, nodes: ComparedNodes | None, largest: Ratio) -> CheckedConfig:
-    """Check keys and profiles, and compare them with nodes if there are any."""
-    compared = nodes.nodes if nodes else ()
-    findings = [ConfigFinding("", problem) for problem in contents.problems]
-    profiles = profiles_in(contents.text)
-    findings += [ConfigFinding("", problem) for each in profiles for problem in each.problems]
-    coverage = None
-    for text in contents.keys:
-        parsed = _parsed(text, largest)
-        problems = list(parsed.problems)
-        if parsed.value is not None:
-            labels = [(each.name, each.labels) for each in compared]
-            problems += node_config_conflicts(parsed.value, labels)
-        if parsed.value is not None and text.key == names.NORMALIZATION_KEY and nodes and nodes.reports:
-            coverage = model_coverage(compared, parsed.value)
-            problems += model_problems(coverage)
-        findings += [ConfigFinding(text.key, text.in_file(each, contents.positions)) for each in problems]
-    if nodes:
-        texts = {each.key: each.text for each in contents.keys}
-        busy = nodes.raised_while_busy(texts, largest)
-        findings += [ConfigFinding("", Problem(Severity.WARNING, 1, 1, "", each)) for each in busy]
-    findings.sort(key=lambda each: (each.problem.line, each.problem.column))
-    checked = [each.key for each in contents.keys]
-    checked += [each.rest.name for each in profiles if each.rest] or [KIND] * bool(profiles)
-    return CheckedConfig(tuple(checked), tuple(findings), coverage)
-
-
 @command.command(
     short_help="Print a ConfigMap with ratios to start with.",
     epilog=examples(
@@ -212,8 +148,8 @@ def starter(nodes: ComparedNodes | None) -> None:
     for name in unpublished:
         output.say(f"no published ratio for {name}: measure it with corewise calibrate")
     if cpus.without_facts:
-        nameless = output.count(len(cpus.without_facts), "node")
-        output.say(f"no CPU facts of {nameless}: {output.some(cpus.without_facts)}")
+        nameless = count(len(cpus.without_facts), "node")
+        output.say(f"no CPU facts of {nameless}: {some(cpus.without_facts)}")
     ratios = starter_ratios(cpus.published) if cpus.is_comparable else {}
     _print_starter(cpus, ratios, unpublished)
     if not cpus.is_comparable:
@@ -291,32 +227,6 @@ def _contents(file: str, key: str | None) -> Contents:
     return contents
 
 
-def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:
-    parsers: Mapping[str, Callable[[str], Parsed[Configuration[Any]]]] = {
-        names.NORMALIZATION_KEY: parse_normalization,
-        names.AMPLIFICATION_KEY: partial(parse_amplification, largest=largest),
-        names.OVERSUBSCRIPTION_KEY: parse_oversubscription,
-        names.SUPPRESSION_KEY: parse_suppression,
-        names.RESOURCE_QOS_KEY: parse_resource_qos,
-        names.RESOURCE_THRESHOLD_KEY: parse_resource_threshold,
-    }
-    return parsers[text.key](text.text)
-
-
-def check_record(name: str, checked: CheckedConfig) -> dict[str, Any]:
-    """Return the checked keys and the findings, for programs; ``name`` is the file's."""
-    document: dict[str, Any] = {
-        "file": name,
-        "keys": list(checked.keys),
-        "errors": checked.errors,
-        "warnings": len(checked.findings) - checked.errors,
-        "problems": [_record(each) for each in checked.findings],
-    }
-    if checked.coverage is not None:
-        document["cpuModels"] = coverage_record(checked.coverage)
-    return document
-
-
 def _print_names(names: FoundNames, form: Form) -> None:
     if form is Form.JSON:
         click.echo(output.document_text({"foreignNames": names_record(names)}, form), nl=False)
@@ -339,25 +249,13 @@ def _print(file: str, checked: CheckedConfig, form: Form, foreign: FoundNames | 
         path = f"{problem.path}: " if problem.path else ""
         where = f"{name}:{problem.line}:{problem.column}"
         output.tell(f"{where}: {problem.severity}: {path}{problem.message}")
-    if coverage is not None:
-        print_coverage(coverage)
+    if coverage is not None and coverage.models:
+        click.echo(output.table(COVERAGE_COLUMNS, coverage.models), nl=False)
     warnings = len(findings) - checked.errors
-    found = f"{output.count(checked.errors, 'error')}, {output.count(warnings, 'warning')}"
+    found = f"{count(checked.errors, 'error')}, {count(warnings, 'warning')}"
     keys = ", ".join(checked.keys) or "no key"
     output.say(f"{Path(name).name}: {keys}: {found if findings else 'no problems'}")
     for line in () if coverage is None else remarks(coverage):
         output.say(line)
     if foreign is not None and (foreign.found or foreign.unread):
         _print_names(foreign, form)
-
-
-def _record(finding: ConfigFinding) -> Mapping[str, Any]:
-    problem = finding.problem
-    return {
-        "severity": problem.severity.value,
-        "key": finding.key,
-        "line": problem.line,
-        "column": problem.column,
-        "path": problem.path,
-        "message": problem.message,
-    }

@@ -15,14 +15,10 @@ from urllib.parse import unquote
 import click
 import msgspec
 
-from corewise.cli import output
-from corewise.cli.errors import Failure
 from corewise.cli.files import FILE, decoded
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import api_error
-from corewise.kube.objects import PartialObject
-from corewise.kube.resources import NODES
 from corewise.kube.transport import Request
 
 _HOW_TO: Final = (
@@ -137,13 +133,3 @@ def client_of(dump: Path | None, kubeconfig: str | None, context: str | None) ->
     if dump is None:
         return Client(load_config(kubeconfig, context))
     return Client(ClusterConfig(server="", source=str(dump)), transport=DumpTransport(dump))
-
-
-async def no_node(client: Client, name: str) -> Failure:
-    """Return the end of a command about a node that does not exist; a dump names the nodes that it has."""
-    if client.config.server:
-        return Failure.no_node(name)
-    nodes = await client.list(NODES.typed(PartialObject))
-    return Failure.no_node(
-        name, f"there are: {output.some([each.metadata.name for each in nodes]) or 'none'}"
-    )

@@ -28,11 +28,6 @@ class Failure(Exception):  # noqa: N818 - it is what the user sees, and is named
         hint = error.hint or error.reason.fix
         return cls(f"{error.reason}: {error.message}", hint=hint, exit_code=error.exit_code)
 
-    @classmethod
-    def no_node(cls, name: str, hint: str = "list the nodes with: corewise nodes") -> Failure:
-        """Return the end of a command about a node that does not exist."""
-        return cls(f"there is no node {name}", hint=hint, exit_code=ExitCode.NOT_FOUND)
-
     def __str__(self) -> str:
         message = super().__str__()
         return f"{message}\n  {self.hint}" if self.hint else message

@@ -6,43 +6,28 @@ Of a node, its ratios; of a pod, where it is, or why it is nowhere, node by node
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import click
-import numpy as np
 
 from corewise.cli import output
 from corewise.cli.choice import Choice
 from corewise.cli.completers import node_names, pod_names
-from corewise.cli.dump_client import client_of, from_option, no_node
-from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.dump_client import client_of, from_option
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
-from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
-from corewise.cli.new_pod import explain_new_pod, online_in_spite_of, read_new_pod
-from corewise.cli.node_explanation import explain_node
-from corewise.cli.node_listing import list_cluster
+from corewise.cli.new_pod import read_new_pod
 from corewise.cli.options import cluster_options, connection_options, examples, named
-from corewise.cli.output import Form, cpus
-from corewise.config.interference.model import InterferenceConfiguration
-from corewise.kube.client import Client
-from corewise.kube.errors import Forbidden, NotFound
-from corewise.kube.objects import Event
-from corewise.kube.resources import EVENTS, PODS
+from corewise.cli.output import Form, show_explanation
 from corewise.manager.options import OfflinePods
-from corewise.prometheus.client import PrometheusClient
-from corewise.scheduler.decisions import decision_record, node_records
-from corewise.scheduler.listing import ListedPod, list_pod
-from corewise.vocabulary.names import MANAGER_COMPONENT
+from corewise.views.errors import ObjectNotFoundError
+from corewise.views.explanation import Explanation, Line, Part
+from corewise.views.new_pod import explain_new_pod
+from corewise.views.node_explanation import read_node
+from corewise.views.pod_explanation import explain_pod, read_pod
 from corewise.vocabulary.reasons import Reason
-
-_SHOWN_EVENTS = 5
-_SHOWN_NODES = 20
 
 
 @click.group(epilog=examples("corewise explain node n1", "corewise explain pod default/web"))
@@ -74,7 +59,7 @@ def node_command(
     """Explain the ratios of node NAME: the rule, the CPU facts, what is missing, and what to fix."""
     client = client_of(dump, kubeconfig, context)
     explained, missing = asyncio.run(read_node(client, name, config_namespace))
-    explained.show(form, missing)
+    show_explanation(explained, form, missing)
 
 
 @command.command("reason", epilog=examples("corewise explain reason UnknownCPUModel"))
@@ -90,38 +75,8 @@ def reason_command(code: str, form: Form) -> None:
     reason = Reason(code)
     record = {"reason": code, "warning": reason.warning, "meaning": reason.meaning, "fix": reason.fix}
     lines = [Line("meaning", reason.meaning), *([Line("to fix", reason.fix)] if reason.fix else [])]
-    Explanation(f"{code} (warning)" if reason.warning else code, [Part(record, lines)]).show(form)
-
-
-async def read_node(client: Client, name: str, config_namespace: str) -> tuple[Explanation, Sequence[str]]:
-    """Return the explanation of a node as it is in the cluster, and the names of unreadable objects."""
-    async with client:
-        try:
-            listed, events = await asyncio.gather(
-                list_cluster(client, config_namespace, name=name), _events(client, name)
-            )
-        except NotFound as error:
-            raise await no_node(client, name) from error
-    assessment = listed.nodes[0].assessment
-    explained = explain_node(assessment, events, pods_known=listed.pods_known, paths=listed.amplified_by)
-    return explained, listed.missing
-
-
-async def _events(client: Client, name: str) -> tuple[Event, ...]:
-    """Return the manager's Events about the node, the latest first; none if the user may not read them."""
-    try:
-        listed = await client.list(
-            EVENTS, "default", field_selector=f"involvedObject.kind=Node,involvedObject.name={name}"
-        )
-    except Forbidden:
-        return ()
-    return shown_events(listed)
-
-
-def shown_events(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Return those Events of the manager that an explanation shows, the latest first."""
-    own = [event for event in events if event.source.component == MANAGER_COMPONENT]
-    return tuple(sorted(own, key=lambda event: event.last_timestamp or "", reverse=True)[:_SHOWN_EVENTS])
+    explained = Explanation(f"{code} (warning)" if reason.warning else code, [Part(record, lines)])
+    show_explanation(explained, form)
 
 
 @command.command(
@@ -178,7 +133,8 @@ def pod_command(
     if file is not None and name is None:
         pod, selected = read_new_pod(file)
         client = client_of(dump, kubeconfig, context)
-        asyncio.run(explain_new_pod(client, pod, OfflinePods(offline_pods), selected)).show(form)
+        explained = asyncio.run(explain_new_pod(client, pod, OfflinePods(offline_pods), selected))
+        show_explanation(explained, form)
         return
     if file is not None or name is None:
         raise click.UsageError("name one pod, NAMESPACE/NAME, or one manifest, --file")
@@ -188,97 +144,5 @@ def pod_command(
     client = client_of(dump, kubeconfig, context)
     listed = asyncio.run(read_pod(client, name, interference, prometheus))
     if node and node not in listed.decision.names:
-        raise Failure.no_node(node)
-    explain_pod(listed, node).show(form, listed.missing)
-
-
-async def read_pod(
-    client: Client, name: str, interference: InterferenceConfiguration | None = None, url: str = ""
-) -> ListedPod:
-    """Return the decision about the pod NAMESPACE/NAME; ``url`` is that of a Prometheus."""
-    namespace, _, pod = name.rpartition("/")
-    async with client, AsyncExitStack() as stack:
-        try:
-            prometheus = await stack.enter_async_context(PrometheusClient(url)) if url else None
-            listed = await list_pod(client, namespace or "default", pod, interference, prometheus)
-            late = await online_in_spite_of(
-                client, await client.get(PODS.typed(dict), pod, namespace or "default")
-            )
-            return replace(listed, findings=(*listed.findings, *([late] if late else [])))
-        except NotFound as error:
-            where = f"{namespace or 'default'}/{pod}"
-            hint = "list the pods with: kubectl get pods -A"
-            raise Failure(f"there is no pod {where}", hint=hint, exit_code=ExitCode.NOT_FOUND) from error
-
-
-def explain_pod(listed: ListedPod, node: str) -> Explanation:
-    """Explain a pod's placement; the text has one node only if ``node`` names it, the record has all."""
-    where = listed.placement
-    heading = "not bound"
-    if where is not None:
-        heading = f"on node {where.node}" + (f" with CPUs {where.cpus}" if where.cpus else "")
-    record = {
-        **decision_record(listed.decision),
-        "node": where.node if where else None,
-        "cpus": str(where.cpus) if where else "",
-        "requests": dict(listed.facts.requests),
-        "findings": list(listed.findings),
-        "nodes": list(node_records(listed.decision, node)),
-        "victims": {name: [each.pod.key for each in victims] for name, victims in listed.victims.items()},
-    }
-    return Explanation(f"{listed.facts.key}: {heading}", [Part(record, list(_lines(listed, node)))])
-
-
-def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
-    yield Line("requests", _requests(listed))
-    for finding in listed.findings:
-        yield Line("problem", finding)
-    if listed.facts.problem is not None:
-        yield Line("nodes", "no node suits it, not even an empty one")
-        return
-    if listed.placement is not None:
-        yield Line("if not bound", "the result would be as follows, ignoring the pod's own usage")
-    decision = listed.decision
-    causes = ", ".join(f"{each.nodes} {each.cause.summary}" for each in decision.causes())
-    suiting = f"{int(decision.feasible.sum())} of {int(decision.asked.sum())} suit it"
-    yield Line("nodes", f"{suiting}; not the others: {causes}" if causes else suiting)
-    yield from _node_lines(listed, node)
-
-
-def _requests(listed: ListedPod) -> str:
-    facts = listed.facts
-    if facts.problem is not None:
-        return f"{cpus(facts.cpu)} CPUs"
-    if facts.owned_by_class:
-        how = f"{facts.binding.policy}, {'required' if facts.binding.required else 'preferred'}"
-        return f"{cpus(facts.cpu)} CPUs of its own ({how})"
-    if facts.owned_if_static:
-        shared = f"{cpus(facts.cpu)} CPUs; {cpus(facts.owned_if_static)} of its own"
-        return f"{shared} on nodes with a static CPU manager"
-    return f"{cpus(facts.cpu)} CPUs, shared"
-
-
-def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
-    decision = listed.decision
-    rows = sorted(np.flatnonzero(decision.asked).tolist(), key=lambda row: decision.names[row])
-    rows = [row for row in rows if wanted in {"", decision.names[row]}]
-    for row in rows[:_SHOWN_NODES]:
-        yield Line(decision.names[row], _verdict(listed, row))
-        if victims := listed.victims.get(decision.names[row]):
-            named = ", ".join(f"{each.pod.key} (priority {each.priority})" for each in victims)
-            guarded = "; a PodDisruptionBudget forbids this" if any(each.guarded for each in victims) else ""
-            yield Line(decision.names[row], f"would have room after evicting {named}{guarded}")
-        if wanted:
-            for account in decision.accounts.values():
-                yield from (Line(heading, text) for heading, text in account.lines(row))
-    if len(rows) > _SHOWN_NODES:
-        yield Line(
-            "", f"{len(rows) - _SHOWN_NODES} more nodes: name one with --node, or see all with -o json"
-        )
-
-
-def _verdict(listed: ListedPod, row: int) -> str:
-    decision = listed.decision
-    if decision.feasible[row]:
-        return f"suits it, score {int(decision.total[row])}"
-    return "; ".join(f"{plugin}: {each.message} ({each.reason})" for plugin, each in decision.refusals(row))
+        raise ObjectNotFoundError.node(node)
+    show_explanation(explain_pod(listed, node), form, listed.missing)

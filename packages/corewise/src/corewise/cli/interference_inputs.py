@@ -13,9 +13,8 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -35,9 +34,9 @@ from corewise.config.json_text import DEEPEST, Positions, read_json
 from corewise.config.yaml_text import LimitError, PlainLoader, load_document
 from corewise.engine.interference import interfering_requests
 from corewise.engine.reading import key_of, pod_facts
-from corewise.interference.filtering import PodRequests
-from corewise.interference.pressure import COLUMNS, LARGEST, LEAST, ZERO_IS_MISSING
+from corewise.interference.pressure import COLUMNS
 from corewise.quantities import Quantity, QuantityError
+from corewise.views.interference_explanation import ExplainedPod, MeasuredNode, RecentPod
 from corewise.workload.pods import Pod
 
 _CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}
@@ -65,46 +64,6 @@ def read_interference(file: Path) -> InterferenceConfiguration:
     if parsed.value is None:
         raise Failure(f"{file} has no section {INTERFERENCE!r}")
     return parsed.value
-
-
-@dataclass(frozen=True, slots=True)
-class RecentPod:
-    """A pod placed recently: the name of its profile, and the seconds since then."""
-
-    profile: str
-    age: float
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredNode:
-    """The measured values of one node; ``values`` has only what is stated, as stated."""
-
-    name: str
-    values: Mapping[str, float]
-    labels: Mapping[str, str] = field(default_factory=dict)
-    placed: tuple[RecentPod, ...] = ()
-
-    def missing(self) -> dict[str, str]:
-        """Return the missing columns, each with a reason."""
-        found = ((column, why_missing(column, self.values.get(column))) for column in COLUMNS)
-        return {column: why for column, why in found if why}
-
-
-def why_missing(column: str, value: float | None) -> str:
-    """Return the reason why a value counts as missing; "" if it does not."""
-    if value is None:
-        return "not given"
-    reasons = (
-        (math.isnan(value), "not a number"),
-        (math.isinf(value), "infinite"),
-        (value < 0, f"{value:g} is negative"),
-        (value > LARGEST, f"{value:g} is more than any machine has"),
-        (
-            value < LEAST and column in ZERO_IS_MISSING,
-            f"{value:g}, which exporters print for what they do not support",
-        ),
-    )
-    return next((reason for holds, reason in reasons if holds), "")
 
 
 def parse_nodes(text: str, config: InterferenceConfiguration) -> Parsed[list[MeasuredNode]]:
@@ -181,16 +140,6 @@ class _Loader(PlainLoader):
         )
         found: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainedPod:
-    """``exempt``: it belongs to a DaemonSet, so the filter does not ask."""
-
-    name: str
-    labels: Mapping[str, str]
-    requests: PodRequests
-    exempt: bool
 
 
 def parse_pod(text: str, file: str) -> ExplainedPod:

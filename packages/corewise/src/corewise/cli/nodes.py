@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import click
 
 from corewise.cli import output
 from corewise.cli.options import cluster_options, examples
 from corewise.cli.output import Form
+from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import load_config
 
 
@@ -34,6 +37,19 @@ def command(
     along with them.
     """
     # What decides about nodes needs numpy and an HTTP client; --help is quick without them.
-    from corewise.cli.node_table import show  # noqa: PLC0415
+    from corewise.kube.client import Client  # noqa: PLC0415
+    from corewise.views import node_table  # noqa: PLC0415
+    from corewise.views.node_listing import ListedCluster, list_cluster  # noqa: PLC0415
 
-    show(load_config(kubeconfig, context), selector, config_namespace, form, show_all=show_all)
+    async def read() -> ListedCluster:
+        async with Client(load_config(kubeconfig, context)) as client:
+            return await list_cluster(client, config_namespace, label_selector=selector)
+
+    listed = asyncio.run(read())
+    complete = show_all or form not in {Form.TABLE, Form.WIDE}
+    shown = [each for each in listed.nodes if complete or not node_table.hidden(each)]
+    now = SYSTEM_CLOCK.now()
+    rows = [node_table.row_of(each, now, pods_known=listed.pods_known) for each in shown]
+    click.echo(output.render(node_table.listing_of(rows), form), nl=False)
+    for line in node_table.remarks(listed, rows):
+        output.say(line)

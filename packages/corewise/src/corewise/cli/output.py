@@ -13,21 +13,21 @@ import io
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
 import yaml
 
 from corewise.cli.choice import Choice
+from corewise.views.explanation import Explanation
+from corewise.views.tables import CellSeverity, Column, Listing, OutputRecord
+from corewise.views.text import wrapped
 
 T = TypeVar("T")
-OutputRecord = Mapping[str, Any]
-_MANY = 10
 _BETWEEN = "  "
 
 
@@ -43,41 +43,6 @@ class Form(StrEnum):
 
 
 _FORMS = frozenset(map(str, Form))
-
-
-class CellSeverity(StrEnum):
-    """Severity of a cell; the value is its color."""
-
-    WARNING = "yellow"
-    ERROR = "red"
-
-
-@dataclass(frozen=True, slots=True)
-class Column(Generic[T]):
-    """One column of a table for people: title, text of a row, and where it is shown.
-
-    A table too wide for its screen first cuts texts, but never below ``shrink`` characters (0: never cut).
-    Then it leaves out columns: those of the highest ``priority`` first, all of one priority together, and
-    those of priority 0 never. ``figure`` is the number that ``text`` shows, where it shows one.
-    """
-
-    title: str
-    text: Callable[[T], str]
-    right: bool = False
-    wide: bool = False
-    priority: int = 0
-    shrink: int = 0
-    severity: Callable[[T], CellSeverity | None] = lambda _: None
-    figure: Callable[[T], int | None] | None = None
-
-    def in_order(self, rows: Iterable[T], *, reverse: bool = False) -> list[T]:
-        """Return rows sorted by this column: figures from the largest, texts from A; unknown ones last."""
-        if self.figure is None:
-            return sorted(rows, key=self.text, reverse=reverse)
-        figures = [(figure, row) for row in rows for figure in [self.figure(row)]]
-        known = [(figure, row) for figure, row in figures if figure is not None]
-        known.sort(key=lambda each: each[0] if reverse else -each[0])
-        return [*(row for _, row in known), *(row for figure, row in figures if figure is None)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,43 +62,7 @@ class Screen:
 
     def wrapped(self, text: str, indent: str = "") -> str:
         """Return text with its lines broken between words to fit; ``indent`` begins the rest of a line."""
-        if self.width is None:
-            return text
-        wrapper = textwrap.TextWrapper(
-            self.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        )
-        lines = (line if len(line) <= self.width else wrapper.fill(line) for line in text.split("\n"))
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
-    """Rows and everything needed to print them in every form.
-
-    ``records`` is the machine form of the rows, ``totals`` of all of them together; ``summary`` are rows that
-    only tables show, below all others (the ``*`` row).
-    """
-
-    columns: Sequence[Column[T]]
-    rows: Sequence[T]
-    records: Sequence[OutputRecord]
-    name: Callable[[T], str]
-    totals: OutputRecord | None = None
-    summary: Sequence[T] = ()
-
-
-def amount(
-    title: str,
-    figure: Callable[[T], int | None],
-    text: Callable[[int | None], str],
-    *,
-    wide: bool = False,
-    priority: int = 0,
-) -> Column[T]:
-    """Return a column of an amount, which rows are sorted by."""
-    return Column(
-        title, lambda row: text(figure(row)), right=True, wide=wide, priority=priority, figure=figure
-    )
+        return wrapped(text, self.width, indent)
 
 
 def option(
@@ -246,57 +175,14 @@ def say(message: str) -> None:
     click.echo(message, err=True)
 
 
-def count(number: int, noun: str) -> str:
-    """Return "1 node" or "2 nodes"."""
-    return f"{number} {noun if number == 1 else plural(noun)}"
-
-
-def plural(noun: str) -> str:
-    """Return the noun for several: "nodes", "PriorityClasses"."""
-    return f"{noun}es" if noun.endswith("s") else f"{noun}s"
-
-
-def some(names: Sequence[str], shown: int = 5) -> str:
-    """Return the first names, and the number of the others."""
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
-
-
-def percent(part: int, whole: int) -> str:
-    """Return " (73%)", rounded down as kubectl does, or nothing when there is no whole."""
-    return f" ({part * 100 // whole}%)" if whole > 0 else ""
-
-
-def cpus(milli: int | None) -> str:
-    """Return milli-CPU as CPUs with as many decimals as are needed, at least one unless whole.
-
-    ``48000`` is "48", ``79200`` is "79.2", ``250`` is "0.25". None is "-".
-    """
-    if milli is None:
-        return "-"
-    sign, whole, rest = "-" * (milli < 0), abs(milli) // 1000, abs(milli) % 1000
-    return f"{sign}{whole}" + (f".{rest:03d}".rstrip("0") if rest else "")
-
-
-def measured(milli: int | None) -> str:
-    """Return measured milli-CPU as CPUs, rounded down: two decimals below ten, else one. None is "-"."""
-    if milli is None:
-        return "-"
-    whole, rest = divmod(milli, 1000)
-    return f"{whole}.{rest // 10:02d}" if whole < _MANY else f"{whole}.{rest // 100}"
-
-
-def number(value: int | None) -> str:
-    """Return a whole number; None is "-"."""
-    return "-" if value is None else str(value)
-
-
-def gibibytes(amount: int | None) -> str:
-    """Return bytes as GiB with one decimal, rounded down. None is "-"."""
-    if amount is None:
-        return "-"
-    tenths = amount * 10 // 2**30
-    return f"{tenths // 10}.{tenths % 10}"
+def show_explanation(explanation: Explanation, form: Form, missing: Iterable[str] = ()) -> None:
+    """Print an explanation on stdout, and the names of unreadable objects on stderr."""
+    if form is Form.TABLE:
+        click.echo(explanation.on(Screen.of_stdout().width), nl=False)
+    else:
+        click.echo(document_text(explanation.record, form), nl=False)
+    for line in missing:
+        say(line)
 
 
 def _csv(records: Sequence[OutputRecord]) -> str:

@@ -17,16 +17,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.options import duration, examples
-from corewise.cli.output import (
-    CellSeverity,
-    Column,
-    Form,
-    count,
-    document_text,
-    option,
-    say,
-    table,
-)
+from corewise.cli.output import Form, document_text, option, say, table
 from corewise.cli.profile_history import HistoryOptions, ask, read_history, write_history
 from corewise.config.interference.model import DEFAULT, InterferenceConfiguration
 from corewise.interference.analysis import (
@@ -40,6 +31,8 @@ from corewise.interference.analysis import (
 )
 from corewise.interference.history import Slicing
 from corewise.prometheus.client import PrometheusError
+from corewise.views.tables import CellSeverity, Column
+from corewise.views.text import count
 from corewise.vocabulary.selectors import label_value_fault
 
 _SLICING = Slicing()

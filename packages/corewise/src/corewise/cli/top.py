@@ -14,9 +14,10 @@ from click.shell_completion import CompletionItem
 from corewise.cli import output
 from corewise.cli.choice import Choice
 from corewise.cli.options import cluster_options, duration, examples
-from corewise.cli.output import Column, Form
-from corewise.cli.top_view import columns, ramp
+from corewise.cli.output import Form
 from corewise.kube.config import ClusterConfig, load_config
+from corewise.views.offline_table import columns, ramp
+from corewise.views.tables import Column
 
 
 def _sortable(
@@ -85,16 +86,16 @@ def _is_terminal() -> bool:
 
 async def _show(cluster: ClusterConfig, first: str, interval: float, settings: dict[str, Any]) -> None:
     from corewise.cli.top_app import show  # noqa: PLC0415 - Textual is imported only for its screen
-    from corewise.cli.top_data import following  # noqa: PLC0415
+    from corewise.views.top_data import following  # noqa: PLC0415
 
     async with following(cluster, first, **settings) as (data, follow):
         await show(data, first, interval, follow)
 
 
 async def _print(cluster: ClusterConfig, name: str, sort: str, form: Form, settings: dict[str, Any]) -> None:
-    from corewise.cli.top_data import TopData  # noqa: PLC0415 - slow, and --help needs none
     from corewise.kube.client import Client  # noqa: PLC0415
     from corewise.kube.clock import SYSTEM_CLOCK  # noqa: PLC0415
+    from corewise.views.top_data import TopData  # noqa: PLC0415 - slow, and --help needs none
 
     async with Client(cluster) as client:
         data = TopData(cluster, client, **settings)

@@ -25,15 +25,15 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import ContentSwitcher, Footer, Input, Static
 
-from corewise.cli import output
 from corewise.cli.errors import Failure
-from corewise.cli.explanation import Explanation, Line, Part
-from corewise.cli.output import Column
-from corewise.cli.top_data import TopData, TopTable
 from corewise.cli.top_sheet import Sheet
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.errors import KubeError
 from corewise.service.program import on_stop_signals
+from corewise.views.explanation import Explanation, Line, Part
+from corewise.views.tables import Column
+from corewise.views.text import count
+from corewise.views.top_data import TopData, TopTable
 from corewise.vocabulary.errors import OperationalError
 
 _FIXED = 2
@@ -230,7 +230,7 @@ class TextScreen(Screen[None]):
         self._write()
 
     def _write(self) -> None:
-        width = output.Screen(self.app.size.width - 2)
+        width = self.app.size.width - 2
         self.query_one(Static).update(Content("\n".join(part.on(width) for part in self._parts)))
 
     def action_scroll_line(self, lines: int) -> None:
@@ -346,12 +346,12 @@ class TopApp(App[None]):
         sheet, noun = self.current.sheet, self._table.noun
         if not self._data.ready(self._table):
             return f"Reading {noun}s ..."
-        shown = output.count(len(sheet), noun)
+        shown = count(len(sheet), noun)
         if sheet.filter:
             shown = f"{len(sheet.shown)} of {shown} with {sheet.filter!r}"
         order = "in reverse " if sheet.reverse else ""
         left_out = self.current.left_out
-        hidden = f"; {output.count(left_out, 'column')} left out (Enter shows all)" if left_out else ""
+        hidden = f"; {count(left_out, 'column')} left out (Enter shows all)" if left_out else ""
         return f"{shown}, {order}by {sheet.sorted_by.title}{hidden}"
 
     def on_row_table_changed(self) -> None:
@@ -417,8 +417,6 @@ class TopApp(App[None]):
             explained, missing = await table.explain(name)
         except OperationalError as error:
             return Explanation(str(Failure.of(error)), [])
-        except Failure as failure:
-            return Explanation(str(failure), [])
         return Explanation(
             explained.heading, [*explained.parts, Part({}, [Line("missing", each) for each in missing])]
         )

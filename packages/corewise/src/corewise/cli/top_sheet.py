@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Generic
 
 from corewise.cli import output
-from corewise.cli.output import CellSeverity, Column
-from corewise.cli.top_data import R
+from corewise.views.tables import CellSeverity, Column
+from corewise.views.top_data import R
 
 _FIRST_OF_WIDE = 100
 """The priority from which the columns of ``-o wide`` on are left out, the last of them first."""

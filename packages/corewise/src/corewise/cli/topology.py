@@ -18,12 +18,14 @@ from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.extensions import not_installed, part
 from corewise.cli.options import examples
-from corewise.cli.output import Column, Form, count, gibibytes
+from corewise.cli.output import Form
 from corewise.cli.topology_drawing import CachePart, cache_size, drawing, nodes_elsewhere, sockets_of
 from corewise.config.machine_file import machine_document
 from corewise.kernel.cpu_facts import UNKNOWN, ObservedCPU
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.topology import CPUSet, Host, NumaMemory
+from corewise.views.tables import Column
+from corewise.views.text import count, gibibytes, number
 
 SVG = "svg"
 _LABEL_WIDTH = 10
@@ -149,9 +151,9 @@ def _table(host: Host, form: Form) -> str:
 
 def _columns(*, per_core: bool) -> list[Column[_Row]]:
     place: list[Column[_Row]] = [
-        Column("SOCKET", lambda row: output.number(row.socket), right=True),
-        Column("NUMA", lambda row: output.number(row.node), right=True),
-        Column("LLC", lambda row: output.number(row.cache), right=True),
+        Column("SOCKET", lambda row: number(row.socket), right=True),
+        Column("NUMA", lambda row: number(row.node), right=True),
+        Column("LLC", lambda row: number(row.cache), right=True),
         Column("SIZE", lambda row: cache_size(row.size) if row.size else "-", right=True, priority=1),
     ]
     cpus: list[Column[_Row]] = [
@@ -160,10 +162,10 @@ def _columns(*, per_core: bool) -> list[Column[_Row]]:
         Column("OFFLINE", lambda row: str(row.offline) or "-", shrink=12),
     ]
     if per_core:
-        return [*place, Column("CORE", lambda row: output.number(row.core), right=True), *cpus]
+        return [*place, Column("CORE", lambda row: number(row.core), right=True), *cpus]
     return [
         *place,
-        Column("CORES", lambda row: output.number(row.cores), right=True),
+        Column("CORES", lambda row: number(row.cores), right=True),
         Column("ONLINE", lambda row: str(len(row.cpus)), right=True),
         *cpus,
         Column("MEMORY", lambda row: _gibibytes(row.memory.total if row.memory else None), right=True),

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from corewise.cli import svg
-from corewise.cli.output import count, gibibytes
 from corewise.cli.svg import Box
 from corewise.topology import CPUSet, Host, Topology
+from corewise.views.text import count, gibibytes
 
 
 @dataclass(frozen=True, slots=True)

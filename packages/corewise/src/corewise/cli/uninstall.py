@@ -17,10 +17,11 @@ from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.options import cluster_options, examples
 from corewise.cli.output import Form
+from corewise.views.text import count
 from corewise.vocabulary.names import CONFIG_NAME
 
 if TYPE_CHECKING:
-    from corewise.cli.uninstall_check import Hindrance, Removal
+    from corewise.views.uninstall_check import Hindrance, Removal
 
 
 @click.command(
@@ -47,8 +48,8 @@ def command(
     answer from the cluster; 8 something may not be read.
     """
     # What decides about nodes needs numpy and an HTTP client; --help is quick without them.
-    from corewise.cli.uninstall_check import removal  # noqa: PLC0415
     from corewise.kube.config import load_config  # noqa: PLC0415
+    from corewise.views.uninstall_check import removal  # noqa: PLC0415
 
     found = asyncio.run(removal(load_config(kubeconfig, context), config_namespace))
     if check or form is not Form.TABLE:
@@ -59,7 +60,7 @@ def command(
         return
     if found.hindrances:
         raise Failure(
-            f"not safe to uninstall yet: {output.count(len(found.hindrances), 'thing')} to undo first",
+            f"not safe to uninstall yet: {count(len(found.hindrances), 'thing')} to undo first",
             hint="run the commands above, wait a minute, and check again: corewise uninstall --check",
             exit_code=ExitCode.VERDICT,
         )
@@ -76,7 +77,7 @@ def _steps(found: Removal, config_namespace: str) -> Iterator[str]:
         if not found.hindrances:
             return
         yield "They left something to undo. Install them again, then:\n"
-    left = output.count(len(found.hindrances), "thing")
+    left = count(len(found.hindrances), "thing")
     steps = [
         (f"Undo what the programs did, while they run: {left} left.", "".join(_lines(found.hindrances)))
         if found.hindrances

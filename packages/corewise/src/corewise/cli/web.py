@@ -20,12 +20,12 @@ from corewise.cli.options import (
     run_program,
 )
 from corewise.cli.output import say
-from corewise.cli.web_views.hosts import HostTable
 from corewise.config.interference.metrics import Preset
 from corewise.kube.config import load_config
 from corewise.prometheus.client import ServerURLError, checked_url
 from corewise.service.logs import LogFormat, configure
 from corewise.service.options import Address
+from corewise.views.page.hosts import HostTable
 
 F = TypeVar("F", bound=Callable[..., Any])
 

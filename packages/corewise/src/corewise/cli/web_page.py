@@ -9,8 +9,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import corewise
-from corewise.cli.web_views.hosts import HostTable
-from corewise.cli.web_views.views import WebViews
 from corewise.config.interference.metrics import Preset
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -21,6 +19,8 @@ from corewise.service.health import TokenAccess
 from corewise.service.http_servers import WEB, Listener
 from corewise.service.options import Address
 from corewise.service.program import Loop, Program
+from corewise.views.page.hosts import HostTable
+from corewise.views.page.web_views import WebViews
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.web.server import HEADERS, LOOPBACK, PageServer
 

@@ -1,40 +1,29 @@
 """Find the configuration keys in a file: a ConfigMap in YAML or JSON, a list of them, or one key's JSON.
 
 Everything found keeps its place in the file, so that a problem at line 3, column 7 of a key's JSON can be
-reported at the line and column of the file that a person has open. ``read_policy`` is for commands that need
-all of it good: it fails with the first error.
+reported at the line and column of the file that a person has open.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 import yaml
 
-from corewise.cli.errors import Failure
-from corewise.cli.files import text_of
 from corewise.config.colocation import (
     OVERSUBSCRIPTION_MEMBERS,
     RESOURCE_QOS_MEMBERS,
     SUPPRESSION_MEMBERS,
     not_honoured,
 )
-from corewise.config.configuration import (
-    AMPLIFICATION_MEMBERS,
-    NO_AMPLIFICATION,
-    NO_NORMALIZATION,
-    NORMALIZATION_MEMBERS,
-    parse_amplification,
-    parse_normalization,
-)
+from corewise.config.configuration import AMPLIFICATION_MEMBERS, NORMALIZATION_MEMBERS
 from corewise.config.decoding import Problem, Severity, did_you_mean
 from corewise.config.eviction import RESOURCE_THRESHOLD_MEMBERS
 from corewise.config.json_text import BROKEN, Items, Located, Members, Positions, read_json
 from corewise.config.yaml_text import NotYAMLError, json_string, read_texts, yaml_scalar
-from corewise.ratios.cluster import ClusterConfiguration
 from corewise.vocabulary.foreign_names import UNREAD_KEYS
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
@@ -201,41 +190,3 @@ def _key(contents: Contents, name: str, value: Located, align: Align) -> None:
 def _member(value: Located, name: str) -> Located | None:
     members = value.value if isinstance(value.value, Members) else ()
     return next((member.value for member in members if member.key == name), None)
-
-
-NOTHING_CONFIGURED = ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION)
-
-
-def read_policy(file: str) -> ClusterConfiguration:
-    """Read a ConfigMap, or the JSON of one of its keys; ``-`` is stdin.
-
-    Raises:
-        Failure: if the file cannot be read or has errors.
-    """
-    try:
-        contents = read_contents(text_of(file), None)
-    except UndecidedKeyError:
-        hint = "write it as a ConfigMap, with the key's name"
-        raise Failure(f"{file} is the JSON of one key, but does not say which", hint=hint) from None
-    texts = {each.key: each.text for each in contents.keys}
-    if not texts or any(each.severity is Severity.ERROR for each in contents.problems):
-        hint = f"see what is wrong with: corewise config check {file}"
-        raise Failure(f"{file} holds no configuration of corewise that can be used", hint=hint)
-    return configuration_of(texts, file)
-
-
-def configuration_of(texts: Mapping[str, str], source: str) -> ClusterConfiguration:
-    """Return the configuration that the ConfigMap's keys mean; what is absent configures nothing.
-
-    Raises:
-        Failure: if one of them has errors.
-    """
-    normalization = parse_normalization(texts.get(NORMALIZATION_KEY) or "{}")
-    amplification = parse_amplification(texts.get(AMPLIFICATION_KEY) or "{}")
-    keyed = ((NORMALIZATION_KEY, normalization.errors), (AMPLIFICATION_KEY, amplification.errors))
-    errors = [f"{key}, {problem}" for key, problems in keyed for problem in problems]
-    if errors or normalization.value is None or amplification.value is None:
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        hint = "see all errors with: corewise config check FILE"
-        raise Failure(f"{source}: {errors[0] if errors else 'it has errors'}{more}", hint=hint)
-    return ClusterConfiguration(normalization.value, amplification.value)

@@ -1,22 +1,15 @@
-"""The nodes that ``corewise config`` compares with a configuration, and remarks on their CPU models."""
+"""The nodes that a configuration is compared with, and what is said about their CPU models."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
-import click
 import msgspec
-from click.core import ParameterSource
 
 from corewise.amplification.amounts import CPU
-from corewise.cli import output
-from corewise.cli.files import TEXT_FILE, decoded
-from corewise.cli.options import connection_options, together
-from corewise.cli.output import Column
 from corewise.config.decoding import Problem, Severity
 from corewise.kube.objects import ConfigMap, ObjectMeta, PartialObject
 from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES
@@ -24,13 +17,14 @@ from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
 from corewise.quantities import Ratio
 from corewise.ratios.cluster import ClusterContext, interfering_webhook, read_configuration
 from corewise.ratios.nodes import NodeView, quantities, view_of
-from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.views.tables import Column
+from corewise.views.text import count, some
+from corewise.vocabulary.names import CONFIG_NAME
 from corewise.workload.nodes import WORKLOAD_NODES, Node, NodeStatus
 
 if TYPE_CHECKING:
-    from corewise.cli.foreign_names import FoundNames
-
-HOW_TO = "kubectl get nodes,noderesourcetopologies -o json"
+    from corewise.kube.client import Client
+    from corewise.views.foreign_names import FoundNames
 
 
 class _Metadata(msgspec.Struct):
@@ -55,10 +49,6 @@ class _Object(msgspec.Struct):
             ObjectMeta(name=meta.name, labels=meta.labels or {}, annotations=meta.annotations or {}),
             status=self.status or NodeStatus(),
         )
-
-
-class _Dump(msgspec.Struct):
-    items: list[_Object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,119 +101,69 @@ class ComparedNodes:
         return asyncio.run(raised_on_busy_nodes(self.views, context, used))
 
 
-def node_options(*, names: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the options that name nodes; the command gets them as ``nodes``, None if no option is given.
+class NodeDump(msgspec.Struct):
+    """Nodes as kubectl prints them, with what else was asked for."""
 
-    ``names``: with a cluster, the names of other projects on its objects are looked for too. A command that
-    has CONFIG_NAMESPACE_OPTION says where the cluster's ConfigMap is.
-    """
-    return partial(_with_nodes, names=names)
+    items: list[_Object]
 
-
-def _with_nodes(command: Callable[..., None], *, names: bool) -> Callable[..., None]:
-    @together(
-        click.option(
-            "--nodes",
-            "dump",
-            type=TEXT_FILE,
-            metavar="DUMP",
-            help=f"Compare with these nodes: {HOW_TO}; - is stdin.",
-        ),
-        click.option("--cluster", is_flag=True, help="Compare with the nodes of the cluster, read now."),
-        connection_options,
-    )
-    @wraps(command)
-    def with_nodes(
-        *,
-        dump: str | None,
-        cluster: bool,
-        kubeconfig: str | None,
-        context: str | None,
-        config_namespace: str = CONFIG_NAMESPACE,
-        **others: Any,
-    ) -> None:
-        if dump is not None and cluster:
-            raise click.UsageError("--nodes and --cluster: name one of them")
-        if not cluster and (kubeconfig is not None or context is not None):
-            raise click.UsageError("--kubeconfig and --context say which cluster: add --cluster")
-        source = click.get_current_context().get_parameter_source("config_namespace")
-        if not cluster and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--config-namespace is a namespace of the cluster: add --cluster")
-        if dump == "-" and others.get("file") == "-":
-            raise click.UsageError("only one of FILE and --nodes can be stdin")
-        nodes = None if dump is None else _of_dump(dump)
-        if cluster:
-            nodes = _of_cluster(kubeconfig, context, config_namespace, names=names)
-        command(nodes=nodes, **others)
-
-    return with_nodes
-
-
-def _of_dump(file: str) -> ComparedNodes:
-    dump = decoded(file, msgspec.json.Decoder(_Dump).decode, "a list of nodes", f"make it with: {HOW_TO}")
-    return ComparedNodes.of(
-        (each.node for each in dump.items if each.kind == "Node"),
-        {
-            each.metadata.name: each.metadata.annotations or {}
-            for each in dump.items
-            if each.kind == "NodeResourceTopology"
-        },
-        {
-            each.metadata.name: amount.milli
-            for each in dump.items
-            if each.kind == "NodeMetrics" and (amount := quantities(each.usage or {}).get(CPU))
-        },
-        next(
-            (
-                each.data
-                for each in dump.items
-                if each.kind == "ConfigMap" and each.metadata.name == CONFIG_NAME and each.data
+    @property
+    def compared(self) -> ComparedNodes:
+        return ComparedNodes.of(
+            (each.node for each in self.items if each.kind == "Node"),
+            {
+                each.metadata.name: each.metadata.annotations or {}
+                for each in self.items
+                if each.kind == "NodeResourceTopology"
+            },
+            {
+                each.metadata.name: amount.milli
+                for each in self.items
+                if each.kind == "NodeMetrics" and (amount := quantities(each.usage or {}).get(CPU))
+            },
+            next(
+                (
+                    each.data
+                    for each in self.items
+                    if each.kind == "ConfigMap" and each.metadata.name == CONFIG_NAME and each.data
+                ),
+                {},
             ),
-            {},
-        ),
-    )
+        )
 
 
-def _of_cluster(
-    kubeconfig: str | None, context: str | None, config_namespace: str, *, names: bool
-) -> ComparedNodes:
+async def nodes_of_cluster(client: Client, config_namespace: str, *, names: bool) -> ComparedNodes:
+    """Read the nodes from a cluster; with ``names`` also those of other projects on its objects."""
     # The HTTP client is slow to import, and a file needs none.
-    from corewise.cli.foreign_names import foreign_names  # noqa: PLC0415
-    from corewise.kube.client import Client  # noqa: PLC0415
-    from corewise.kube.config import load_config  # noqa: PLC0415
     from corewise.kube.errors import Forbidden, NotFound  # noqa: PLC0415
     from corewise.manager.busy_nodes import cpu_usages  # noqa: PLC0415
+    from corewise.views.foreign_names import foreign_names  # noqa: PLC0415
 
-    async def read() -> ComparedNodes:
-        async with Client(load_config(kubeconfig, context)) as client:
-            nodes = await client.list(WORKLOAD_NODES)
-            try:
-                topologies = tuple(await client.list(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)))
-            except NotFound:  # a cluster without the CRD, which the agents need
-                topologies = ()
-            try:
-                stored = (await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)).data
-            except (Forbidden, NotFound):
-                stored = {}
-            try:
-                koordinator = interfering_webhook(await client.list(MUTATING_WEBHOOKS))
-            except (Forbidden, NotFound):
-                koordinator = ""
-            compared = ComparedNodes.of(
-                nodes,
-                {each.metadata.name: each.metadata.annotations for each in topologies},
-                await cpu_usages(client),
-                stored,
-                koordinator,
-            )
-            if not names:
-                return compared
-            of_nodes = [each.metadata for each in nodes]
-            of_topologies = [each.metadata for each in topologies]
-            found = await foreign_names(client, of_nodes, of_topologies, config_namespace)
-            return replace(compared, names=found)
-
-    return asyncio.run(read())
+    nodes = await client.list(WORKLOAD_NODES)
+    try:
+        topologies = tuple(await client.list(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)))
+    except NotFound:  # a cluster without the CRD, which the agents need
+        topologies = ()
+    try:
+        stored = (await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)).data
+    except (Forbidden, NotFound):
+        stored = {}
+    try:
+        koordinator = interfering_webhook(await client.list(MUTATING_WEBHOOKS))
+    except (Forbidden, NotFound):
+        koordinator = ""
+    compared = ComparedNodes.of(
+        nodes,
+        {each.metadata.name: each.metadata.annotations for each in topologies},
+        await cpu_usages(client),
+        stored,
+        koordinator,
+    )
+    if not names:
+        return compared
+    of_nodes = [each.metadata for each in nodes]
+    of_topologies = [each.metadata for each in topologies]
+    found = await foreign_names(client, of_nodes, of_topologies, config_namespace)
+    return replace(compared, names=found)
 
 
 def model_problems(coverage: ModelCoverage) -> Iterator[Problem]:
@@ -231,7 +171,7 @@ def model_problems(coverage: ModelCoverage) -> Iterator[Problem]:
     for each in coverage.models:
         if each.is_matched:
             continue
-        nodes = f"{output.count(len(each.nodes), 'node')}: {output.some(each.nodes, 3)}"
+        nodes = f"{count(len(each.nodes), 'node')}: {some(each.nodes, 3)}"
         if each.is_named:
             path, message = f'ratioModel["{each.facts.model}"]', f"no {each.field} ({nodes})"
         else:
@@ -243,35 +183,31 @@ def model_problems(coverage: ModelCoverage) -> Iterator[Problem]:
         yield Problem(Severity.WARNING, 1, 1, path, message)
 
 
-def print_coverage(coverage: ModelCoverage) -> None:
-    """Print the models as a table; what is not about a model goes to stderr."""
-    if coverage.models:
-        columns: Sequence[Column[ModelInUse]] = (
-            Column("NODES", lambda each: str(len(each.nodes)), right=True),
-            Column("NORM", lambda each: str(each.ratio or "-"), right=True),
-            Column("HT", lambda each: _switch(on=each.facts.hyper_threading)),
-            Column("TURBO", lambda each: _switch(on=each.facts.turbo)),
-            Column("MODEL", lambda each: each.facts.model),
-        )
-        click.echo(output.table(columns, coverage.models), nl=False)
+def _switch(*, on: bool) -> str:
+    return "on" if on else "off"
+
+
+COVERAGE_COLUMNS: Sequence[Column[ModelInUse]] = (
+    Column("NODES", lambda each: str(len(each.nodes)), right=True),
+    Column("NORM", lambda each: str(each.ratio or "-"), right=True),
+    Column("HT", lambda each: _switch(on=each.facts.hyper_threading)),
+    Column("TURBO", lambda each: _switch(on=each.facts.turbo)),
+    Column("MODEL", lambda each: each.facts.model),
+)
 
 
 def remarks(coverage: ModelCoverage) -> Iterator[str]:
     """Yield the number of models with a ratio, and the nodes that were not looked up."""
     in_use = len(coverage.in_use)
     have = "has a ratio of its own" if in_use == 1 else "have ratios of their own"
-    yield f"{len(coverage.matched)} of {output.count(in_use, 'CPU model')} in use {have}"
+    yield f"{len(coverage.matched)} of {count(in_use, 'CPU model')} in use {have}"
     if coverage.without_facts:
-        names = output.some(coverage.without_facts)
+        names = some(coverage.without_facts)
         have = "has" if len(coverage.without_facts) == 1 else "have"
-        yield f"{output.count(len(coverage.without_facts), 'node')} {have} no usable CPU facts: {names}"
+        yield f"{count(len(coverage.without_facts), 'node')} {have} no usable CPU facts: {names}"
     if coverage.off:
-        names = output.some(coverage.off)
-        yield f"normalization is off on {output.count(len(coverage.off), 'node')}: {names}"
-
-
-def _switch(*, on: bool) -> str:
-    return "on" if on else "off"
+        names = some(coverage.off)
+        yield f"normalization is off on {count(len(coverage.off), 'node')}: {names}"
 
 
 def coverage_record(coverage: ModelCoverage) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The output of ``corewise explain``: a heading and parts, printed as text or as a record.
+"""The explanation of one object: a heading and parts, as text or as a record.
 
 A part explains one thing: lines under labels for people, and keys of the record for
 programs, side by side. Either may be empty.
@@ -10,10 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import click
-
-from corewise.cli import output
-from corewise.cli.output import Form, Screen
+from corewise.views.text import wrapped
 
 _LABEL_WIDTH = 15
 _WIDEST = 32
@@ -46,36 +43,27 @@ class Explanation:
     @property
     def text(self) -> str:
         """For people, ending in a newline."""
-        return self.on(Screen())
+        return self.on(None)
 
-    def on(self, screen: Screen) -> str:
-        """Return the text for people with its lines broken to fit a screen, ending in a newline."""
-        return explanation(self.heading, [line for part in self.parts for line in part.lines], screen)
+    def on(self, width: int | None) -> str:
+        """Return the text for people with its lines broken to fit a width, ending in a newline."""
+        return explanation(self.heading, [line for part in self.parts for line in part.lines], width)
 
     @property
     def record(self) -> dict[str, Any]:
         """For programs."""
         return {key: value for part in self.parts for key, value in part.record.items()}
 
-    def show(self, form: Form, missing: Iterable[str] = ()) -> None:
-        """Print it on stdout, and the names of unreadable objects on stderr."""
-        if form is Form.TABLE:
-            click.echo(self.on(Screen.of_stdout()), nl=False)
-        else:
-            click.echo(output.document_text(self.record, form), nl=False)
-        for line in missing:
-            output.say(line)
 
-
-def explanation(heading: str, lines: Iterable[Line], screen: Screen) -> str:
-    """Return the whole text, ending in a newline; a line too long for the screen goes on below its text."""
+def explanation(heading: str, lines: Iterable[Line], widest: int | None) -> str:
+    """Return the whole text, ending in a newline; a line longer than ``widest`` goes on below its text."""
     lines = list(lines)
     lengths = (len(line.label) + 1 for line in lines)
     width = max((length for length in lengths if length <= _WIDEST), default=0)
     width = max(width, _LABEL_WIDTH)
     indent = " " * (width + 2)
-    laid_out = (screen.wrapped(line, indent) for line in _laid_out(lines, width))
-    return "".join(f"{line}\n" for line in [screen.wrapped(heading, "  "), *laid_out])
+    laid_out = (wrapped(line, widest, indent) for line in _laid_out(lines, width))
+    return "".join(f"{line}\n" for line in [wrapped(heading, widest, "  "), *laid_out])
 
 
 def _laid_out(lines: Iterable[Line], width: int) -> Iterator[str]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from corewise.cli import output
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import EMPTY, NO_META, ConfigMap, ObjectMeta, PartialObject, Struct
 from corewise.kube.resources import (
@@ -24,6 +23,7 @@ from corewise.kube.resources import (
     PRIORITY_CLASSES,
     Resource,
 )
+from corewise.views.text import count, plural
 from corewise.vocabulary.foreign_names import (
     CONFIG_MAPS as THEIR_CONFIG_MAPS,
 )
@@ -177,7 +177,7 @@ async def _listed(
     except NotFound:
         return ()
     except Forbidden:
-        if (kinds := output.plural(resource.kind)) not in names.unread:
+        if (kinds := plural(resource.kind)) not in names.unread:
             names.unread.append(kinds)
         return ()
 
@@ -186,13 +186,13 @@ def lines(names: FoundNames) -> Iterator[str]:
     """Yield a line for each name: its objects, and the thing that corewise does instead."""
     for each in names.sorted:
         more = ", ..." if each.count > len(each.objects) else ""
-        where = f"{output.count(each.count, each.kind)}: {', '.join(each.objects)}{more}"
+        where = f"{count(each.count, each.kind)}: {', '.join(each.objects)}{more}"
         yield f"{each.row.project.value}'s {each.name} ({where}): {each.row.fate.value}: {each.instead}"
 
 
 def remarks(names: FoundNames) -> Iterator[str]:
     """Yield the number of names found, and the kinds that were not checked."""
-    found = output.count(len({(each.row.place, each.name) for each in names.found.values()}), "name")
+    found = count(len({(each.row.place, each.name) for each in names.found.values()}), "name")
     yield f"{found} of Koordinator and Volcano on the cluster's objects that corewise does not honor"
     for kinds in names.unread:
         yield f"{kinds} were not checked: this account may not list {kinds} in all namespaces"

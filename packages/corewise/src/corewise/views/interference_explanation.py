@@ -1,97 +1,86 @@
-"""``corewise explain interference``: the whole decision about a pod, offline, from three files.
+"""The whole decision about a pod's memory and cache, for ``corewise explain interference`` (pure).
 
-:func:`decide` makes the decision; it is printed as a table with a row for each node, or as a document.
+:func:`decide` makes the decision; it is shown as a table with a row for each node, or as a document.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import click
 import numpy as np
 
-from corewise.cli import output
-from corewise.cli.errors import Failure
-from corewise.cli.files import FILE, text_of
-from corewise.cli.interference_inputs import (
-    ExplainedPod,
-    MeasuredNode,
-    parse_nodes,
-    parse_pod,
-    read_interference,
-)
-from corewise.cli.options import examples
-from corewise.cli.output import CellSeverity, Column, Form
 from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
-from corewise.config.interference.reading import unplaceable_message
-from corewise.config.json_text import path_text
 from corewise.interference.filtering import (
     FilterVerdicts,
     Inequality,
+    PodRequests,
     ProfileConflict,
     Selected,
     filter_nodes,
     select_profile,
-    unplaceable,
 )
 from corewise.interference.outlook import Counterweights, Outlook, Weights, outlook
-from corewise.interference.pressure import COLUMNS, Flags, Pressure
+from corewise.interference.pressure import COLUMNS, LARGEST, LEAST, ZERO_IS_MISSING, Flags, Pressure
 from corewise.interference.score import Ranked, node_record, plain, rank_nodes
+from corewise.views.tables import CellSeverity, Column
 from corewise.vocabulary.reasons import Reason
 
 _OPTIONAL = frozenset({"llc_capacity", "llc_mpki_level", "memorylatency_idle", "memorylatency_slope"})
 _GIGA = 10**9
 
 
-@click.command(
-    "interference",
-    short_help="Show how well a pod's profile fits each node.",
-    epilog=examples("corewise explain interference --config C.yaml --metrics M.json --pod P.yaml"),
-)
-@click.option(
-    "--config", "config_file", type=FILE, required=True, help="The scheduler's file, with interference in it."
-)
-@click.option(
-    "--metrics",
-    "metrics_file",
-    type=FILE,
-    required=True,
-    help="Measurements: JSON, node -> values in base units.",
-)
-@click.option("--pod", "pod_file", type=FILE, required=True, help="The Pod to be placed, YAML or JSON.")
-@output.option((Form.TABLE, Form.WIDE, Form.JSON, Form.YAML))
-def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, form: Form) -> None:
-    """Show for every node whether a pod's profile fits it, and how it scores: both sides of the filter,
-    positions, points, raw and normalized score.
+@dataclass(frozen=True, slots=True)
+class RecentPod:
+    """A pod placed recently: the name of its profile, and the seconds since then."""
 
-    Reads three files and nothing else. Values are in base units: bytes/s, bytes, seconds, ratios.
+    profile: str
+    age: float
 
-    Exit codes: 0 decided (also where no node passes), 2 wrong call, 5 a file cannot be used, or two
-    profiles match the pod.
-    """
-    config = read_interference(config_file)
-    parsed = parse_nodes(text_of(metrics_file), config)
-    if parsed.value is None:
-        hint = 'write {"NODE": {"memorybandwidth_used": 2e10, ...}, ...}'
-        raise Failure("\n".join(f"{metrics_file}: {problem}" for problem in parsed.errors), hint=hint)
-    pod = parse_pod(text_of(pod_file), str(pod_file))
-    decision = decide(pod, parsed.value, config)
-    if isinstance(decision, ProfileConflict):
-        raise Failure(f"{config_file}: {decision}", hint=f"it is pod {pod.name} in {pod_file}")
-    for each in unplaceable(config, decision.outlook.pressure.memorybandwidth_capacity):
-        where = path_text(("interference", "profiles", each.name))
-        message = unplaceable_message(each.needed, each.largest)
-        output.say(f"{config_file}: line {each.line}: {where}: {message}")
-    if form in {Form.JSON, Form.YAML}:
-        click.echo(output.document_text(record_of(decision), form), nl=False)
-    else:
-        output.tell(heading_of(decision), "    ")
-        click.echo(table_of(decision, wide=form is Form.WIDE), nl=False)
+
+@dataclass(frozen=True, slots=True)
+class MeasuredNode:
+    """The measured values of one node; ``values`` has only what is stated, as stated."""
+
+    name: str
+    values: Mapping[str, float]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    placed: tuple[RecentPod, ...] = ()
+
+    def missing(self) -> dict[str, str]:
+        """Return the missing columns, each with a reason."""
+        found = ((column, why_missing(column, self.values.get(column))) for column in COLUMNS)
+        return {column: why for column, why in found if why}
+
+
+def why_missing(column: str, value: float | None) -> str:
+    """Return the reason why a value counts as missing; "" if it does not."""
+    if value is None:
+        return "not given"
+    reasons = (
+        (math.isnan(value), "not a number"),
+        (math.isinf(value), "infinite"),
+        (value < 0, f"{value:g} is negative"),
+        (value > LARGEST, f"{value:g} is more than any machine has"),
+        (
+            value < LEAST and column in ZERO_IS_MISSING,
+            f"{value:g}, which exporters print for what they do not support",
+        ),
+    )
+    return next((reason for holds, reason in reasons if holds), "")
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedPod:
+    """``exempt``: it belongs to a DaemonSet, so the filter does not ask."""
+
+    name: str
+    labels: Mapping[str, str]
+    requests: PodRequests
+    exempt: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,14 +227,14 @@ def _needs(decision: InterferenceDecision) -> str:
     return f"needs more than {needed} free ({float(decision.config.overprovisioning):g} x {used})"
 
 
-def table_of(decision: InterferenceDecision, *, wide: bool) -> str:
-    """Return the table; a position stands with its points in brackets."""
+def columns_of(decision: InterferenceDecision) -> list[Column[int]]:
+    """Return the columns of the table, whose rows are the places of nodes; points stand in brackets."""
 
     def scored(row: int, value: float) -> str:
         return f"{value:.6g}" if decision.passes[row] else "-"
 
     scores = decision.ranked.scores
-    columns: list[Column[int]] = [
+    return [
         Column("NODE", lambda row: decision.nodes[row].name),
         Column(
             "FILTER",
@@ -261,8 +250,6 @@ def table_of(decision: InterferenceDecision, *, wide: bool) -> str:
         *(_value(decision, metric) for metric in RANKED),
         Column("MISSING", lambda row: ", ".join(missing_of(decision, row)), wide=True),
     ]
-    rows = range(len(decision.nodes))
-    return output.table(columns, rows, wide=wide, complete="-o wide")
 
 
 def _side(title: str, inequality: Inequality, priority: int) -> Column[int]:

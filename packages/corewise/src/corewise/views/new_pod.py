@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from corewise.cli.errors import Failure
-from corewise.cli.explanation import Explanation, Line, Part
-from corewise.cli.files import bytes_of
 from corewise.colocation.offline import NOT_OFFERED, is_offered, offline_mark, online_requests, translated
 from corewise.colocation.profiles import (
     ProfileNotApplicableError,
@@ -21,72 +17,19 @@ from corewise.colocation.profiles import (
     with_profile,
 )
 from corewise.config.json_text import path_text
-from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.kube.admission import Operation, operations_between
 from corewise.kube.client import Client
-from corewise.kube.decoding import decode_object
-from corewise.kube.errors import DecodeError, NotFound
+from corewise.kube.errors import NotFound
 from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, PRIORITY_CLASSES, Resource
 from corewise.manager.options import OfflinePods
-from corewise.manager.pod_owners import WorkloadSelector
 from corewise.manager.pod_webhooks import NAMESPACE_LABEL, SPARED_NAMESPACES, refusal
 from corewise.manager.profiles import parse_object, priorities_of
 from corewise.quantities import QuantityError
+from corewise.views.explanation import Explanation, Line, Part
 from corewise.vocabulary.names import SYSTEM_NAMESPACE
 from corewise.workload.nodes import WORKLOAD_NODES
-from corewise.workload.pods import WORKLOAD_PODS
 
 T = TypeVar("T")
-
-_TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
-
-
-def read_new_pod(file: Path) -> tuple[dict[str, Any], Collection[str] | None]:
-    """Read a pod, or the pod that a workload makes, from YAML or JSON.
-
-    Returns the keys of the labels by which the workload selects its pods, too; None if they are unknown.
-
-    Raises:
-        Failure: if the file cannot be read, or has no pod.
-    """
-    hint = "it must be one Pod, or one workload with a pod template, such as a Job"
-    try:
-        document = load_document(bytes_of(file))
-        pod = _pod_of(document) if isinstance(document, dict) else None
-        if pod is None:
-            raise Failure(f"{file} has no pod", hint=hint)
-        decode_object(WORKLOAD_PODS, msgspec.json.encode(pod), "the pod")
-    except (NotYAMLError, DecodeError) as error:
-        raise Failure(f"{file} cannot be used: {error}", hint=hint) from None
-    return pod, _selected_in(document)
-
-
-def _selected_in(document: Mapping[str, Any]) -> Collection[str] | None:
-    if document.get("kind") in {"Job", "CronJob"}:
-        return ()
-    if document.get("kind") == "Pod":
-        owners = document["metadata"].get("ownerReferences") or () if document.get("metadata") else ()
-        return None if any(each.get("controller") for each in owners) else ()
-    spec = document.get("spec")
-    selector = spec.get("selector") if isinstance(spec, dict) else None
-    try:
-        return msgspec.convert(selector, WorkloadSelector).keys
-    except msgspec.ValidationError:
-        return None
-
-
-def _pod_of(document: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the pod with the namespace of the workload that makes it."""
-    if document.get("kind") == "Pod":
-        return {**document, "metadata": document.get("metadata") or {}}
-    for path in _TEMPLATES:
-        found: Any = document
-        for step in path:
-            found = found.get(step) if isinstance(found, dict) else None
-        if isinstance(found, dict):
-            own = (document.get("metadata") or {}).get("namespace", "")
-            return {**found, "metadata": {"namespace": own, **(found.get("metadata") or {})}}
-    return None
 
 
 @dataclass

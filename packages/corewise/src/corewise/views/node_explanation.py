@@ -1,25 +1,32 @@
-"""The explanation of a node's ratios, for ``corewise explain node`` (pure).
+"""The explanation of a node's ratios, for ``corewise explain node``.
 
 In the record ratios are decimal texts, amounts milli-CPU and bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from corewise.amplification import Ratios, ResourceList, StatusState
-from corewise.cli.explanation import Explanation, Line, Part
-from corewise.cli.node_listing import amplified_by, state_of
-from corewise.cli.offline_reports import eviction_lines, resctrl_lines
-from corewise.cli.output import cpus, gibibytes
 from corewise.config.facts import CPUFacts
+from corewise.kube.client import Client
+from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
+from corewise.kube.resources import EVENTS
 from corewise.ratios.decision import NodeAssessment
 from corewise.service.installation import Path
+from corewise.views.errors import no_node
+from corewise.views.explanation import Explanation, Line, Part
+from corewise.views.node_listing import amplified_by, list_cluster, state_of
+from corewise.views.offline_reports import eviction_lines, resctrl_lines
+from corewise.views.text import cpus, gibibytes
 from corewise.vocabulary.findings import Finding
-from corewise.vocabulary.names import NORMALIZATION_RATIO, OFFLINE_REPORT
+from corewise.vocabulary.names import MANAGER_COMPONENT, NORMALIZATION_RATIO, OFFLINE_REPORT
 from corewise.vocabulary.offline_report import decode
+
+_SHOWN_EVENTS = 5
 
 
 def explain_node(
@@ -222,3 +229,34 @@ def _plain(amounts: ResourceList) -> Mapping[str, int]:
         for resource, amount in amounts.items()
         if resource in units
     }
+
+
+async def read_node(client: Client, name: str, config_namespace: str) -> tuple[Explanation, Sequence[str]]:
+    """Return the explanation of a node as it is in the cluster, and the names of unreadable objects."""
+    async with client:
+        try:
+            listed, events = await asyncio.gather(
+                list_cluster(client, config_namespace, name=name), _read_events(client, name)
+            )
+        except NotFound as error:
+            raise await no_node(client, name) from error
+    assessment = listed.nodes[0].assessment
+    explained = explain_node(assessment, events, pods_known=listed.pods_known, paths=listed.amplified_by)
+    return explained, listed.missing
+
+
+async def _read_events(client: Client, name: str) -> tuple[Event, ...]:
+    """Return the manager's Events about the node, the latest first; none if the user may not read them."""
+    try:
+        listed = await client.list(
+            EVENTS, "default", field_selector=f"involvedObject.kind=Node,involvedObject.name={name}"
+        )
+    except Forbidden:
+        return ()
+    return shown_events(listed)
+
+
+def shown_events(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Return those Events of the manager that an explanation shows, the latest first."""
+    own = [event for event in events if event.source.component == MANAGER_COMPONENT]
+    return tuple(sorted(own, key=lambda event: event.last_timestamp or "", reverse=True)[:_SHOWN_EVENTS])

@@ -11,7 +11,6 @@ from typing import TypeVar
 from corewise.actions import PatchNode
 from corewise.amplification import StatusState
 from corewise.amplification.policy import NAME as POLICY_NAME
-from corewise.cli.offline_reports import SUPPRESSING, NodeReport, offer_problem, suppression_state
 from corewise.kube.client import Client
 from corewise.kube.errors import APIError, Forbidden, NotFound
 from corewise.kube.objects import ConfigMap, PartialObject
@@ -33,6 +32,7 @@ from corewise.ratios.cluster import (
 from corewise.ratios.decision import NodeAssessment, assess
 from corewise.ratios.nodes import RUNNING_ON_A_NODE, running_on, view_of
 from corewise.service.installation import Path
+from corewise.views.offline_reports import SUPPRESSING, NodeReport, offer_problem, suppression_state
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.nodes import WORKLOAD_NODES, Node

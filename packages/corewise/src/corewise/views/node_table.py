@@ -9,34 +9,28 @@ is offered to offline pods is raw, and beside all that.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import click
 import msgspec
 
 from corewise.amplification import ResourceList
-from corewise.cli import output
-from corewise.cli.node_listing import (
+from corewise.config.facts import CPUFacts
+from corewise.quantities import ONE, Ratio, RatioError, amplify
+from corewise.views.node_listing import (
     ListedCluster,
     ListedNode,
     NodeState,
     amplified_by,
-    list_cluster,
     offline_state_of,
     state_of,
 )
-from corewise.cli.offline_reports import node_report
-from corewise.cli.output import CellSeverity, Column, Form, Listing
-from corewise.config.facts import CPUFacts
-from corewise.kube.client import Client
-from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.kube.config import ClusterConfig
-from corewise.quantities import ONE, Ratio, RatioError, amplify
+from corewise.views.offline_reports import node_report
+from corewise.views.tables import CellSeverity, Column, Listing, amount
+from corewise.views.text import count, cpus, gibibytes, measured, number, percent, some
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 from corewise.vocabulary.reasons import Reason
@@ -45,24 +39,6 @@ _CONDITION_TAINTS = "node.kubernetes.io/"
 _EXPLAINED: dict[str, str] = dict.fromkeys((Reason.OFFER_FROZEN, Reason.OFFER_WITHDRAWN), "suppression")
 """What explains a problem, where it is not ``corewise explain node``."""
 _KEEPS_PODS_AWAY = frozenset({"NoSchedule", "NoExecute"})
-
-
-def show(cluster: ClusterConfig, selector: str, config_namespace: str, form: Form, *, show_all: bool) -> None:
-    """Print the nodes, and remarks on stderr."""
-    listed = asyncio.run(_read(cluster, selector, config_namespace))
-    shown = [
-        each for each in listed.nodes if show_all or form not in {Form.TABLE, Form.WIDE} or not hidden(each)
-    ]
-    now = SYSTEM_CLOCK.now()
-    rows = [row_of(each, now, pods_known=listed.pods_known) for each in shown]
-    click.echo(output.render(listing_of(rows), form), nl=False)
-    for line in _remarks(listed, rows):
-        output.say(line)
-
-
-async def _read(cluster: ClusterConfig, selector: str, config_namespace: str) -> ListedCluster:
-    async with Client(cluster) as client:
-        return await list_cluster(client, config_namespace, label_selector=selector)
 
 
 def hidden(listed: ListedNode) -> bool:
@@ -74,14 +50,14 @@ def hidden(listed: ListedNode) -> bool:
     )
 
 
-def _remarks(listed: ListedCluster, rows: list[NodeRow]) -> Iterable[str]:
+def remarks(listed: ListedCluster, rows: list[NodeRow]) -> Iterable[str]:
     """Yield remarks about what the table does not show: hidden rows, problems, and unreadable objects."""
     if not listed.nodes:
         yield "No nodes found."
     left_out = len(listed.nodes) - len(rows)
     if left_out:
         pronoun = "it" if left_out == 1 else "them"
-        yield f"{output.count(left_out, 'node')} hidden by taint or cordon (--all shows {pronoun})."
+        yield f"{count(left_out, 'node')} hidden by taint or cordon (--all shows {pronoun})."
     yield from problems(rows)
     if listed.amplified_by is not None and any(each.assessment.effective for each in listed.nodes):
         yield f"Nodes are amplified by {amplified_by(listed.amplified_by)}."
@@ -99,7 +75,7 @@ def problems(rows: Iterable[NodeRow]) -> Iterable[str]:
     for reason, nodes in named.items():
         verb = "has" if len(nodes) == 1 else "have"
         yield (
-            f"{output.count(len(nodes), 'node')} {verb} a problem: {output.some(nodes)} {reason} "
+            f"{count(len(nodes), 'node')} {verb} a problem: {some(nodes)} {reason} "
             f"(corewise explain {_EXPLAINED.get(reason, 'node')} {nodes[0]})"
         )
 
@@ -215,7 +191,7 @@ def total_of(rows: list[NodeRow]) -> NodeRow:
         return sum(known) if known else None
 
     amounts = {name: add(name) for name in SummedAmounts.__struct_fields__}
-    models = output.count(len({row.facts.cpu_model for row in rows} - {None}), "model")
+    models = count(len({row.facts.cpu_model for row in rows} - {None}), "model")
     return NodeRow(TOTAL, models, Facts(), SummedAmounts(**amounts), NodeState(""))
 
 
@@ -260,7 +236,7 @@ def _ratio(title: str, ratio: Callable[[Facts], str | None], priority: int) -> C
 
 def _requested(row: NodeRow) -> str:
     amounts = row.amounts
-    return output.cpus(amounts.requested) + output.percent(amounts.requested or 0, amounts.schedulable or 0)
+    return cpus(amounts.requested) + percent(amounts.requested or 0, amounts.schedulable or 0)
 
 
 COLUMNS: list[Column[NodeRow]] = [
@@ -268,22 +244,20 @@ COLUMNS: list[Column[NodeRow]] = [
     Column("MODEL", lambda row: row.model, priority=6, shrink=16),
     Column("HT", _flag(lambda facts: facts.hyper_threading), wide=True),
     Column("TURBO", _flag(lambda facts: facts.turbo), wide=True),
-    output.amount("RAW CPU", lambda row: row.amounts.raw, output.cpus, priority=3),
+    amount("RAW CPU", lambda row: row.amounts.raw, cpus, priority=3),
     _ratio("NORM", lambda facts: facts.normalization_ratio, priority=2),
-    output.amount("NORMALIZED", lambda row: row.amounts.normalized, output.cpus, priority=5),
+    amount("NORMALIZED", lambda row: row.amounts.normalized, cpus, priority=5),
     _ratio("AMP", lambda facts: facts.amplification_ratio, priority=1),
-    output.amount("SCHEDULABLE", lambda row: row.amounts.schedulable, output.cpus),
+    amount("SCHEDULABLE", lambda row: row.amounts.schedulable, cpus),
     Column("REQUESTED", _requested, right=True, figure=lambda row: row.amounts.requested),
-    output.amount("FREE", lambda row: row.amounts.free, output.cpus),
-    output.amount("OFFLINE OFFERED", lambda row: row.amounts.offline_offered, output.measured, priority=4),
-    output.amount("NATIVE BE", lambda row: row.amounts.native_best_effort, output.number, wide=True),
-    output.amount("RAW CAPACITY", lambda row: row.amounts.raw_capacity, output.cpus, wide=True),
-    output.amount("CAPACITY", lambda row: row.amounts.capacity, output.cpus, wide=True),
-    output.amount("RAW MEM GiB", lambda row: row.amounts.raw_memory, output.gibibytes, wide=True),
-    output.amount(
-        "SCHEDULABLE MEM GiB", lambda row: row.amounts.schedulable_memory, output.gibibytes, wide=True
-    ),
-    output.amount("REQUESTED MEM GiB", lambda row: row.amounts.requested_memory, output.gibibytes, wide=True),
+    amount("FREE", lambda row: row.amounts.free, cpus),
+    amount("OFFLINE OFFERED", lambda row: row.amounts.offline_offered, measured, priority=4),
+    amount("NATIVE BE", lambda row: row.amounts.native_best_effort, number, wide=True),
+    amount("RAW CAPACITY", lambda row: row.amounts.raw_capacity, cpus, wide=True),
+    amount("CAPACITY", lambda row: row.amounts.capacity, cpus, wide=True),
+    amount("RAW MEM GiB", lambda row: row.amounts.raw_memory, gibibytes, wide=True),
+    amount("SCHEDULABLE MEM GiB", lambda row: row.amounts.schedulable_memory, gibibytes, wide=True),
+    amount("REQUESTED MEM GiB", lambda row: row.amounts.requested_memory, gibibytes, wide=True),
     Column(
         "STATE",
         lambda row: row.state.text,

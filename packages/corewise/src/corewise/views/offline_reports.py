@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from corewise.cli.explanation import Line
-from corewise.cli.output import count
 from corewise.suppression.offer import REPEATED_AFTER
+from corewise.views.explanation import Line
+from corewise.views.text import count
 from corewise.vocabulary.names import OFFLINE_REPORT, OVERSUBSCRIPTION
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, decode
 from corewise.vocabulary.reasons import Reason

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from corewise.cli import output
-from corewise.cli.offline_reports import NodeReport, age_text, offer_problem, suppression_state
-from corewise.cli.output import CellSeverity, Column, Listing, count, some
+from corewise.views.offline_reports import NodeReport, age_text, offer_problem, suppression_state
+from corewise.views.tables import CellSeverity, Column, Listing, amount
+from corewise.views.text import count, cpus, gibibytes, measured, number, percent, some
 from corewise.vocabulary.names import CONFIG_NAME, OVERSUBSCRIPTION, SUPPRESSION_KEY
 from corewise.vocabulary.offline_report import OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
@@ -150,7 +150,7 @@ def columns(bars: str) -> list[Column[TopRow]]:
 
     def part(title: str, amount: Callable[[Sums], int], priority: int = 0) -> Column[TopRow]:
         def text(row: TopRow) -> str:
-            return output.measured(amount(row.sums)) + output.percent(amount(row.sums), row.sums.allocatable)
+            return measured(amount(row.sums)) + percent(amount(row.sums), row.sums.allocatable)
 
         return Column(title, text, right=True, priority=priority, figure=lambda row: amount(row.sums))
 
@@ -166,17 +166,17 @@ def columns(bars: str) -> list[Column[TopRow]]:
 
     return [
         Column("NODE", lambda row: row.name),
-        output.amount("CPU", lambda row: row.sums.allocatable, output.cpus, priority=4),
+        amount("CPU", lambda row: row.sums.allocatable, cpus, priority=4),
         part("ONLINE", lambda sums: sums.online),
         part("OFFLINE", lambda sums: sums.offline),
         part("IDLE", lambda sums: sums.idle, priority=3),
-        output.amount("OFFERED", lambda row: row.sums.offered, output.measured, priority=1),
-        output.amount("QUOTA", lambda row: row.sums.quota, output.measured, priority=2),
-        output.amount("TARGET", lambda row: row.sums.target, output.measured, wide=True),
-        output.amount("PODS", lambda row: row.sums.offline_pods, output.number, wide=True),
-        output.amount("NATIVE BE", lambda row: row.sums.native_pods, output.number, wide=True),
-        output.amount("OFFERED MEM GiB", lambda row: row.sums.offered_memory, output.gibibytes, wide=True),
-        output.amount("REPAIRED", lambda row: row.sums.repaired, output.number, wide=True),
+        amount("OFFERED", lambda row: row.sums.offered, measured, priority=1),
+        amount("QUOTA", lambda row: row.sums.quota, measured, priority=2),
+        amount("TARGET", lambda row: row.sums.target, measured, wide=True),
+        amount("PODS", lambda row: row.sums.offline_pods, number, wide=True),
+        amount("NATIVE BE", lambda row: row.sums.native_pods, number, wide=True),
+        amount("OFFERED MEM GiB", lambda row: row.sums.offered_memory, gibibytes, wide=True),
+        amount("REPAIRED", lambda row: row.sums.repaired, number, wide=True),
         Column("MODE", lambda row: row.details.mode or "", wide=True),
         Column("STATE", lambda row: row.details.state, wide=True, severity=lambda row: row.severity),
         Column(
@@ -235,7 +235,7 @@ def _quota(report: OfflineReport, suppression: SuppressionReport) -> str:
     if suppression.reason == Reason.SUPPRESSION_AT_TARGET:
         return _offer(report)
     words = _OF_THE_QUOTA.get(suppression.reason, suppression.reason)
-    return words.replace("{target}", output.cpus(suppression.target_milli)).replace("{offer}", _offer(report))
+    return words.replace("{target}", cpus(suppression.target_milli)).replace("{offer}", _offer(report))
 
 
 def remarks(nodes: Sequence[NodeReport], config_namespace: str) -> Iterable[str]:

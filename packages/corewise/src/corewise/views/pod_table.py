@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from corewise.cli import output
-from corewise.cli.output import CellSeverity, Column, Listing
 from corewise.engine.reading import placement, pod_facts
+from corewise.views.tables import CellSeverity, Column, Listing, amount
+from corewise.views.text import cpus, gibibytes, number
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.qos import QoSRules
 from corewise.workload.pods import Pod
@@ -111,11 +111,11 @@ COLUMNS: list[Column[PodRow]] = [
     Column("POD", lambda row: row.name, shrink=24),
     Column("NODE", lambda row: row.node or ("" if row.name == TOTAL else "-"), shrink=12),
     Column("CLASS", lambda row: row.qos, priority=2),
-    output.amount("CPU", lambda row: row.amounts.cpu or None, output.cpus),
-    output.amount("MEM GiB", lambda row: row.amounts.memory or None, output.gibibytes, wide=True),
-    output.amount("BATCH CPU", lambda row: row.amounts.batch_cpu or None, output.cpus, priority=1),
-    output.amount("BATCH MEM GiB", lambda row: row.amounts.batch_memory or None, output.gibibytes, wide=True),
-    output.amount("OWNED", lambda row: row.amounts.owned or None, output.number, wide=True),
+    amount("CPU", lambda row: row.amounts.cpu or None, cpus),
+    amount("MEM GiB", lambda row: row.amounts.memory or None, gibibytes, wide=True),
+    amount("BATCH CPU", lambda row: row.amounts.batch_cpu or None, cpus, priority=1),
+    amount("BATCH MEM GiB", lambda row: row.amounts.batch_memory or None, gibibytes, wide=True),
+    amount("OWNED", lambda row: row.amounts.owned or None, number, wide=True),
     Column("OWNED CPUS", lambda row: row.cpus or ("" if row.name == TOTAL else "-"), shrink=10, priority=3),
     Column("STATE", lambda row: row.problem or row.phase, severity=_state_severity),
 ]

@@ -15,18 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from corewise.cli.explanation import Explanation, Line, Part
-from corewise.cli.offline_reports import (
-    RECOVERING,
-    SUPPRESSING,
-    NodeReport,
-    age_text,
-    eviction_lines,
-    offer_problem,
-    resctrl_lines,
-    suppression_state,
-)
-from corewise.cli.output import count, cpus, gibibytes, some
 from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_SUPPRESSION,
@@ -38,6 +26,18 @@ from corewise.config.colocation import (
 )
 from corewise.config.decoding import Parsed
 from corewise.config.node_configs import Configuration
+from corewise.views.explanation import Explanation, Line, Part
+from corewise.views.offline_reports import (
+    RECOVERING,
+    SUPPRESSING,
+    NodeReport,
+    age_text,
+    eviction_lines,
+    offer_problem,
+    resctrl_lines,
+    suppression_state,
+)
+from corewise.views.text import count, cpus, gibibytes, some
 from corewise.vocabulary.names import (
     BATCH_CPU,
     BATCH_MEMORY,

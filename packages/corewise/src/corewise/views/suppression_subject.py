@@ -1,4 +1,4 @@
-"""``corewise explain suppression``: how a node's offer and its offline pods' quota come about.
+"""The subject of ``corewise explain suppression``, read from the cluster: a node and its offline pods.
 
 Everything is read from the cluster, or from a file that kubectl has made of it. The node's agent need not be
 reachable: what it measured and decided stands on the Node.
@@ -8,18 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-import click
-
-from corewise.cli import output
-from corewise.cli.completers import node_names
-from corewise.cli.dump_client import client_of, from_option, no_node
-from corewise.cli.explanation import Explanation
-from corewise.cli.offline_reports import node_report
-from corewise.cli.options import cluster_options, examples, named
-from corewise.cli.output import Form
-from corewise.cli.suppression_explanation import Subject, explain_suppression, settings_for
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import Forbidden, NotFound
@@ -27,35 +16,13 @@ from corewise.kube.resources import CONFIG_MAPS
 from corewise.quantities import Quantity, QuantityError
 from corewise.ratios.nodes import running_on
 from corewise.suppression.batch_limits import BatchContainer
+from corewise.views.errors import no_node
+from corewise.views.explanation import Explanation
+from corewise.views.offline_reports import node_report
+from corewise.views.suppression_explanation import Subject, explain_suppression, settings_for
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
-
-
-@click.command(
-    "suppression",
-    short_help="Explain how much CPU a node's offline pods may have.",
-    epilog=examples("corewise explain suppression n1", "corewise explain suppression n1 --from dump.json"),
-)
-@cluster_options
-@from_option
-@click.argument("name", metavar="NODE", callback=named, shell_complete=node_names)
-@output.option((Form.TABLE, Form.JSON, Form.YAML))
-def suppression_command(
-    kubeconfig: str | None,
-    context: str | None,
-    config_namespace: str,
-    dump: Path | None,
-    name: str,
-    form: Form,
-) -> None:
-    """Explain the CPU limit of offline pods on NODE: inputs, formula, bound, quota, and the next step.
-
-    Amounts are raw: as the kernel counts CPUs. What was measured is the agent's last report, with its age.
-    """
-    client = client_of(dump, kubeconfig, context)
-    explained, missing = asyncio.run(read_suppression(client, name, config_namespace))
-    explained.show(form, missing)
 
 
 async def read_suppression(client: Client, name: str, config_namespace: str) -> tuple[Explanation, list[str]]:

@@ -15,16 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from corewise.cli import node_table, top_pods, top_view
-from corewise.cli.explain import explain_pod, read_node, read_pod
-from corewise.cli.explain_suppression import read_suppression
-from corewise.cli.explanation import Explanation
-from corewise.cli.node_listing import ListedNode, unread
-from corewise.cli.node_table import NodeRow
-from corewise.cli.offline_reports import NodeReport, node_report
-from corewise.cli.output import Column, Listing
-from corewise.cli.top_pods import PodRow
-from corewise.cli.top_view import TopRow
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
@@ -35,6 +25,17 @@ from corewise.manager.snapshot import Listeners, NodeCaches, Snapshot
 from corewise.ratios.decision import assess
 from corewise.scheduler.listing import PublishedRules, read_rules
 from corewise.scheduler.state import UNFINISHED
+from corewise.views import node_table, offline_table, pod_table
+from corewise.views.explanation import Explanation
+from corewise.views.node_explanation import read_node
+from corewise.views.node_listing import ListedNode, unread
+from corewise.views.node_table import NodeRow
+from corewise.views.offline_reports import NodeReport, node_report
+from corewise.views.offline_table import TopRow
+from corewise.views.pod_explanation import explain_pod, read_pod
+from corewise.views.pod_table import PodRow
+from corewise.views.suppression_subject import read_suppression
+from corewise.views.tables import Column, Listing
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
@@ -154,11 +155,11 @@ class TopData:
             "pods": TopTable(
                 "Pods",
                 "pod",
-                top_pods.COLUMNS,
+                pod_table.COLUMNS,
                 [self._pods, *([known.nodes] if selector else [])],
                 self._rows_of_pods,
-                top_pods.total_of,
-                top_pods.listing_of,
+                pod_table.total_of,
+                pod_table.listing_of,
                 self._remarks_on_pods,
                 "corewise explain pod",
                 self._explain_pod,
@@ -166,12 +167,12 @@ class TopData:
             "offline": TopTable(
                 "Offline pods",
                 "node",
-                top_view.columns(bars),
+                offline_table.columns(bars),
                 [known.nodes],
                 self._rows_of_offline_pods,
-                top_view.total_of,
-                lambda rows: top_view.listing_of(rows, bars),
-                lambda _: top_view.remarks(self.reports(clock.now()), config_namespace),
+                offline_table.total_of,
+                lambda rows: offline_table.listing_of(rows, bars),
+                lambda _: offline_table.remarks(self.reports(clock.now()), config_namespace),
                 "corewise explain suppression",
                 self._explain_suppression,
             ),
@@ -285,7 +286,7 @@ class TopData:
         same = before is not None and before.report is report.report and before.stale == report.stale
         if before is not None and same and (before.age == report.age or not self._aging):
             return row
-        row = top_view.row_of(report)
+        row = offline_table.row_of(report)
         self._offline_rows[report.name] = report, row
         return row
 
@@ -331,7 +332,7 @@ class TopData:
         row = self._pod_rows.get(name)
         if row is None:
             self.built += 1
-            self._pod_rows[name] = row = top_pods.row_of(pod, self.published.rules)
+            self._pod_rows[name] = row = pod_table.row_of(pod, self.published.rules)
         return row
 
     def _remarks_on_pods(self, rows: list[PodRow]) -> Iterable[str]:

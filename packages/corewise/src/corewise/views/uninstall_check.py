@@ -1,4 +1,4 @@
-"""The obstacles to an uninstall, read from the cluster: see :mod:`corewise.cli.uninstall`."""
+"""The obstacles to an uninstall, read from the cluster: see ``corewise uninstall``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 from corewise.amplification.amounts import Ratios
 from corewise.amplification.demand import misfits
 from corewise.amplification.policy import NAME as AMPLIFICATION_POLICY
-from corewise.cli.node_listing import ListedNode, list_cluster
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import NotFound
@@ -30,6 +29,7 @@ from corewise.manager.options import MUTATING_NAME, PODS_NAME, VALIDATING_NAME
 from corewise.quantities import ONE
 from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView
 from corewise.scheduler.policy import NAME as OWNED_CPUS_POLICY
+from corewise.views.node_listing import ListedNode, list_cluster
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,

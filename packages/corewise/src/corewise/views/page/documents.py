@@ -16,14 +16,14 @@ from typing import Any
 from corewise.agent.kubelet import NO_POLICY, CPUManager
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import Sharing, sharing_of
-from corewise.cli.explanation import Explanation
-from corewise.cli.node_explanation import event_record
 from corewise.config.machine_file import machine_document
 from corewise.engine import Cluster
 from corewise.kube.objects import Event
 from corewise.normalization.quota import container_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, RatioError, requested
 from corewise.topology import Host
+from corewise.views.explanation import Explanation
+from corewise.views.node_explanation import event_record
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 from corewise.vocabulary.qos import QoSRules
 from corewise.workload.pods import Container

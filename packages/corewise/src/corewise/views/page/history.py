@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from corewise.cli.offline_reports import SUPPRESSING
-from corewise.cli.top_view import TopRow
 from corewise.kube.clock import Clock, rfc3339
 from corewise.prometheus.client import PrometheusClient, PrometheusError, query_range
+from corewise.views.offline_reports import SUPPRESSING
+from corewise.views.offline_table import TopRow
 from corewise.vocabulary import metrics
 
 EVERY = 15

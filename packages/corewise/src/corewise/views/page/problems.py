@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from corewise.cli.node_table import NodeRow
-from corewise.cli.suppression_explanation import Subject
-from corewise.cli.top_pods import PodRow
 from corewise.engine import Cluster
 from corewise.engine.reading import placement, pod_facts
 from corewise.kube.cache import Cache
@@ -22,6 +19,9 @@ from corewise.kube.clock import rfc3339
 from corewise.kube.objects import Event
 from corewise.manager.reporting import event_about_koordinator, events_about
 from corewise.manager.snapshot import Snapshot
+from corewise.views.node_table import NodeRow
+from corewise.views.pod_table import PodRow
+from corewise.views.suppression_explanation import Subject
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason

@@ -1,7 +1,7 @@
 """A what-if in a process of its own, so that open pages stay quick while all pods are placed twice.
 
 The server sends the cluster's objects as its caches have them, a thousand at a time, and the process answers
-with what :func:`corewise.cli.web_views.what_if.try_change` returns. It is killed after ``LIMIT`` seconds, and
+with what :func:`corewise.views.page.what_if.try_change` returns. It is killed after ``LIMIT`` seconds, and
 when the task that waits for it is canceled. It ends by itself when the server has ended, however that comes:
 the kernel then closes the pipe for the answer.
 
@@ -27,8 +27,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects, try_change
 from corewise.engine.objects import ReportedTopology
+from corewise.views.page.what_if import ChangeRefused, LiveObjects, try_change
 from corewise.vocabulary.errors import OperationalError
 from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod

@@ -16,24 +16,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from corewise.agent.objects import QuotaPod
-from corewise.cli.config_file import KEYS
-from corewise.cli.explain import explain_pod, shown_events
-from corewise.cli.explain_suppression import subject_of
-from corewise.cli.new_pod import online_in_spite_of
-from corewise.cli.node_explanation import explain_node
-from corewise.cli.node_listing import installed_paths
-from corewise.cli.suppression_explanation import Subject, explain_suppression
-from corewise.cli.top_data import LostConnection, TopData, lost_connection
-from corewise.cli.top_view import PLAIN, TOTAL
-from corewise.cli.web_views import problems
-from corewise.cli.web_views.documents import event_records, explained, quota_record, topology_record
-from corewise.cli.web_views.history import EVERY, OfflineHistory, PastHours
-from corewise.cli.web_views.hosts import HostTable
-from corewise.cli.web_views.interference import NOT_ASKED, InterferenceViews
-from corewise.cli.web_views.problems import KnownProblem, ProblemHistory
-from corewise.cli.web_views.trial import tried
-from corewise.cli.web_views.what_if import ChangeRefused, LiveObjects
 from corewise.config.interference.metrics import Preset
+from corewise.config.key_texts import KEYS
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
@@ -47,6 +31,22 @@ from corewise.prometheus.client import PrometheusClient
 from corewise.ratios.decision import assess
 from corewise.scheduler.listing import decide_about
 from corewise.scheduler.state import UNFINISHED, ClusterState
+from corewise.views.new_pod import online_in_spite_of
+from corewise.views.node_explanation import explain_node, shown_events
+from corewise.views.node_listing import installed_paths
+from corewise.views.offline_table import PLAIN, TOTAL
+from corewise.views.page import problems
+from corewise.views.page.documents import event_records, explained, quota_record, topology_record
+from corewise.views.page.history import EVERY, OfflineHistory, PastHours
+from corewise.views.page.hosts import HostTable
+from corewise.views.page.interference import NOT_ASKED, InterferenceViews
+from corewise.views.page.problems import KnownProblem, ProblemHistory
+from corewise.views.page.trial import tried
+from corewise.views.page.what_if import ChangeRefused, LiveObjects
+from corewise.views.pod_explanation import explain_pod
+from corewise.views.suppression_explanation import Subject, explain_suppression
+from corewise.views.suppression_subject import subject_of
+from corewise.views.top_data import LostConnection, TopData, lost_connection
 from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.names import MANAGER_COMPONENT
 from corewise.workload.nodes import Node

@@ -28,10 +28,8 @@ from typing import Any, Literal
 import msgspec
 
 from corewise.amplification.annotations import read_ratios
-from corewise.cli.config import check_contents, check_record
-from corewise.cli.config_file import KEYS, Contents, KeyText
-from corewise.cli.config_nodes import ComparedNodes
 from corewise.config.configuration import RatioField
+from corewise.config.key_texts import KEYS, Contents, KeyText
 from corewise.engine import Allocation
 from corewise.engine.objects import ReportedTopology
 from corewise.kube.objects import ConfigMap
@@ -43,6 +41,8 @@ from corewise.ratios.cluster import ClusterConfiguration, ClusterContext, read_c
 from corewise.ratios.decision import assess
 from corewise.ratios.nodes import view_of
 from corewise.scheduler.plugins import load_plugins
+from corewise.views.compared_nodes import ComparedNodes
+from corewise.views.config_check import check_contents, check_record
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,

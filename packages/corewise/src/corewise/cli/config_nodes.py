@@ -1,0 +1,86 @@
+"""The options of ``corewise config`` that name nodes to compare a configuration with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+import click
+import msgspec
+from click.core import ParameterSource
+
+from corewise.cli.files import TEXT_FILE, decoded
+from corewise.cli.options import connection_options, together
+from corewise.views.compared_nodes import ComparedNodes, NodeDump, nodes_of_cluster
+from corewise.vocabulary.names import CONFIG_NAMESPACE
+
+HOW_TO = "kubectl get nodes,noderesourcetopologies -o json"
+
+
+def node_options(*, names: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options that name nodes; the command gets them as ``nodes``, None if no option is given.
+
+    ``names``: with a cluster, the names of other projects on its objects are looked for too. A command that
+    has CONFIG_NAMESPACE_OPTION says where the cluster's ConfigMap is.
+    """
+    return partial(_with_nodes, names=names)
+
+
+def _with_nodes(command: Callable[..., None], *, names: bool) -> Callable[..., None]:
+    @together(
+        click.option(
+            "--nodes",
+            "dump",
+            type=TEXT_FILE,
+            metavar="DUMP",
+            help=f"Compare with these nodes: {HOW_TO}; - is stdin.",
+        ),
+        click.option("--cluster", is_flag=True, help="Compare with the nodes of the cluster, read now."),
+        connection_options,
+    )
+    @wraps(command)
+    def with_nodes(
+        *,
+        dump: str | None,
+        cluster: bool,
+        kubeconfig: str | None,
+        context: str | None,
+        config_namespace: str = CONFIG_NAMESPACE,
+        **others: Any,
+    ) -> None:
+        if dump is not None and cluster:
+            raise click.UsageError("--nodes and --cluster: name one of them")
+        if not cluster and (kubeconfig is not None or context is not None):
+            raise click.UsageError("--kubeconfig and --context say which cluster: add --cluster")
+        source = click.get_current_context().get_parameter_source("config_namespace")
+        if not cluster and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--config-namespace is a namespace of the cluster: add --cluster")
+        if dump == "-" and others.get("file") == "-":
+            raise click.UsageError("only one of FILE and --nodes can be stdin")
+        nodes = None if dump is None else _of_dump(dump)
+        if cluster:
+            nodes = _of_cluster(kubeconfig, context, config_namespace, names=names)
+        command(nodes=nodes, **others)
+
+    return with_nodes
+
+
+def _of_dump(file: str) -> ComparedNodes:
+    decode = msgspec.json.Decoder(NodeDump).decode
+    return decoded(file, decode, "a list of nodes", f"make it with: {HOW_TO}").compared
+
+
+def _of_cluster(
+    kubeconfig: str | None, context: str | None, config_namespace: str, *, names: bool
+) -> ComparedNodes:
+    # The HTTP client is slow to import, and a file needs none.
+    from corewise.kube.client import Client  # noqa: PLC0415
+    from corewise.kube.config import load_config  # noqa: PLC0415
+
+    async def read() -> ComparedNodes:
+        async with Client(load_config(kubeconfig, context)) as client:
+            return await nodes_of_cluster(client, config_namespace, names=names)
+
+    return asyncio.run(read())

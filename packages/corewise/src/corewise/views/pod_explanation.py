@@ -1,0 +1,115 @@
+"""The explanation of a pod: where it is, and why each node fits it or not, for ``corewise explain pod``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import numpy as np
+
+from corewise.config.interference.model import InterferenceConfiguration
+from corewise.kube.client import Client
+from corewise.kube.errors import NotFound
+from corewise.kube.resources import PODS
+from corewise.prometheus.client import PrometheusClient
+from corewise.scheduler.decisions import decision_record, node_records
+from corewise.scheduler.listing import ListedPod, list_pod
+from corewise.views.errors import ObjectNotFoundError
+from corewise.views.explanation import Explanation, Line, Part
+from corewise.views.new_pod import online_in_spite_of
+from corewise.views.text import cpus
+
+_SHOWN_NODES = 20
+
+
+async def read_pod(
+    client: Client, name: str, interference: InterferenceConfiguration | None = None, url: str = ""
+) -> ListedPod:
+    """Return the decision about the pod NAMESPACE/NAME; ``url`` is that of a Prometheus."""
+    namespace, _, pod = name.rpartition("/")
+    async with client, AsyncExitStack() as stack:
+        try:
+            prometheus = await stack.enter_async_context(PrometheusClient(url)) if url else None
+            listed = await list_pod(client, namespace or "default", pod, interference, prometheus)
+            late = await online_in_spite_of(
+                client, await client.get(PODS.typed(dict), pod, namespace or "default")
+            )
+            return replace(listed, findings=(*listed.findings, *([late] if late else [])))
+        except NotFound as error:
+            where = f"{namespace or 'default'}/{pod}"
+            hint = "list the pods with: kubectl get pods -A"
+            raise ObjectNotFoundError(f"there is no pod {where}", hint=hint) from error
+
+
+def explain_pod(listed: ListedPod, node: str) -> Explanation:
+    """Explain a pod's placement; the text has one node only if ``node`` names it, the record has all."""
+    where = listed.placement
+    heading = "not bound"
+    if where is not None:
+        heading = f"on node {where.node}" + (f" with CPUs {where.cpus}" if where.cpus else "")
+    record = {
+        **decision_record(listed.decision),
+        "node": where.node if where else None,
+        "cpus": str(where.cpus) if where else "",
+        "requests": dict(listed.facts.requests),
+        "findings": list(listed.findings),
+        "nodes": list(node_records(listed.decision, node)),
+        "victims": {name: [each.pod.key for each in victims] for name, victims in listed.victims.items()},
+    }
+    return Explanation(f"{listed.facts.key}: {heading}", [Part(record, list(_lines(listed, node)))])
+
+
+def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
+    yield Line("requests", _requests(listed))
+    for finding in listed.findings:
+        yield Line("problem", finding)
+    if listed.facts.problem is not None:
+        yield Line("nodes", "no node suits it, not even an empty one")
+        return
+    if listed.placement is not None:
+        yield Line("if not bound", "the result would be as follows, ignoring the pod's own usage")
+    decision = listed.decision
+    causes = ", ".join(f"{each.nodes} {each.cause.summary}" for each in decision.causes())
+    suiting = f"{int(decision.feasible.sum())} of {int(decision.asked.sum())} suit it"
+    yield Line("nodes", f"{suiting}; not the others: {causes}" if causes else suiting)
+    yield from _node_lines(listed, node)
+
+
+def _requests(listed: ListedPod) -> str:
+    facts = listed.facts
+    if facts.problem is not None:
+        return f"{cpus(facts.cpu)} CPUs"
+    if facts.owned_by_class:
+        how = f"{facts.binding.policy}, {'required' if facts.binding.required else 'preferred'}"
+        return f"{cpus(facts.cpu)} CPUs of its own ({how})"
+    if facts.owned_if_static:
+        shared = f"{cpus(facts.cpu)} CPUs; {cpus(facts.owned_if_static)} of its own"
+        return f"{shared} on nodes with a static CPU manager"
+    return f"{cpus(facts.cpu)} CPUs, shared"
+
+
+def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
+    decision = listed.decision
+    rows = sorted(np.flatnonzero(decision.asked).tolist(), key=lambda row: decision.names[row])
+    rows = [row for row in rows if wanted in {"", decision.names[row]}]
+    for row in rows[:_SHOWN_NODES]:
+        yield Line(decision.names[row], _verdict(listed, row))
+        if victims := listed.victims.get(decision.names[row]):
+            named = ", ".join(f"{each.pod.key} (priority {each.priority})" for each in victims)
+            guarded = "; a PodDisruptionBudget forbids this" if any(each.guarded for each in victims) else ""
+            yield Line(decision.names[row], f"would have room after evicting {named}{guarded}")
+        if wanted:
+            for account in decision.accounts.values():
+                yield from (Line(heading, text) for heading, text in account.lines(row))
+    if len(rows) > _SHOWN_NODES:
+        yield Line(
+            "", f"{len(rows) - _SHOWN_NODES} more nodes: name one with --node, or see all with -o json"
+        )
+
+
+def _verdict(listed: ListedPod, row: int) -> str:
+    decision = listed.decision
+    if decision.feasible[row]:
+        return f"suits it, score {int(decision.total[row])}"
+    return "; ".join(f"{plugin}: {each.message} ({each.reason})" for plugin, each in decision.refusals(row))
