@@ -13,8 +13,8 @@ from corewise.cli.files import bytes_of
 from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.kube.decoding import decode_object
 from corewise.kube.errors import DecodeError
-from corewise.kube.resources import PODS
 from corewise.manager.pod_owners import WorkloadSelector
+from corewise.workload.pods import WORKLOAD_PODS
 
 _TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
 
@@ -33,7 +33,7 @@ def read_new_pod(file: Path) -> tuple[dict[str, Any], Collection[str] | None]:
         pod = _pod_of(document) if isinstance(document, dict) else None
         if pod is None:
             raise Failure(f"{file} has no pod", hint=hint)
-        decode_object(PODS, msgspec.json.encode(pod), "the pod")
+        decode_object(WORKLOAD_PODS, msgspec.json.encode(pod), "the pod")
     except (NotYAMLError, DecodeError) as error:
         raise Failure(f"{file} cannot be used: {error}", hint=hint) from None
     return pod, _selected_in(document)
