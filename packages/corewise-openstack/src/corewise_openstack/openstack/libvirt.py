@@ -189,6 +189,17 @@ def _write_live(found: Any, change: DomainChange) -> None:
         found.pinIOThread(int(number), cpus)
 
 
+def host_of(uri: str) -> Host:
+    """Return the machine that a libvirt reports (``corewise topology --libvirt``).
+
+    Raises:
+        ExtraMissing: if libvirt-python is not installed.
+        LibvirtError: if libvirt does not answer, or the user may not connect.
+    """
+    with connected(uri) as libvirt:
+        return libvirt.host()
+
+
 @contextlib.contextmanager
 def connected(uri: str = SYSTEM) -> Iterator[Libvirt]:
     """Open a connection for a block.
