@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from corewise.quantities import MILLI
 from experiments.suppression_proof.chart import Curve, Panel, chart
 from experiments.suppression_proof.closed_loop import Sample
 from experiments.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, OPTION_ONE, OPTION_TWO, Run
 
 FOLDER = Path("docs/pictures")
 COMMAND = "python -m experiments.suppression_proof"
-_MILLI = 1000
 
 
 def draw(part: str, runs: Sequence[Run], where: str) -> Iterator[str]:
@@ -45,7 +45,7 @@ def _followed(run: Run, where: str) -> Panel:
         _quota(run, "quota", "quota"),
     ]
     if run.way == OPTION_ONE:
-        curves.append(_curve(run, "target", "target", lambda sample: sample.target / _MILLI))
+        curves.append(_curve(run, "target", "target", lambda sample: sample.target / MILLI))
     return _panel(run, f"{run.scenario}, {run.way}, {where}", curves)
 
 
@@ -79,9 +79,9 @@ def _curve(run: Run, name: str, style: str, of: Callable[[Sample], float]) -> Cu
 
 
 def _quota(run: Run, name: str, style: str) -> Curve:
-    whole = run.series.cpus * _MILLI
+    whole = run.series.cpus * MILLI
     points = [
-        (sample.at, (whole if sample.quota is None else sample.quota) / _MILLI)
+        (sample.at, (whole if sample.quota is None else sample.quota) / MILLI)
         for sample in run.series.samples
     ]
     return Curve(name, style, points, held=True)

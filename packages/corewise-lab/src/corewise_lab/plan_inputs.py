@@ -31,6 +31,7 @@ from corewise.engine import Constraints, NodeRequirement, PodFacts
 from corewise.engine.objects import ReportedTopology
 from corewise.kube.objects import PartialObject
 from corewise.planner.inputs import PlanInput, PlannedNode, arrangement, plan_from_objects
+from corewise.quantities import MILLI
 from corewise.scheduler.policy import published_rules
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO
 from corewise.workload.nodes import Node
@@ -44,7 +45,6 @@ OFFERED_SHARE = 60
 GPU = "openb/gpu-milli"
 GPU_MODEL = "openb/gpu-model"
 _MOST_CPUS = 4096
-_MILLI = 1000
 
 
 def plan_from_dump(path: Path) -> PlanInput:
@@ -99,7 +99,7 @@ def plan_from_openb(nodes: Path, pods: Path) -> PlanInput:
 
 
 def _node(machine: Machine, gpus: int, model: str) -> PlannedNode:
-    amounts = {GPU: str(gpus * _MILLI)} if gpus else {}
+    amounts = {GPU: str(gpus * MILLI)} if gpus else {}
     node: dict[str, Any] = {
         "metadata": {
             "name": machine.name,
@@ -130,6 +130,6 @@ def _pod(pod: TracePod) -> PodFacts:
     return PodFacts(
         key=f"default/{pod.name}",
         requests={resource: amount for resource, amount in requests.items() if amount},
-        owned_by_class=pod.cpu_milli if pod.qos == "Guaranteed" and pod.cpu_milli % _MILLI == 0 else 0,
+        owned_by_class=pod.cpu_milli if pod.qos == "Guaranteed" and pod.cpu_milli % MILLI == 0 else 0,
         constraints=Constraints(selector=selector),
     )

@@ -19,6 +19,7 @@ from corewise.amplification.amounts import CPU
 from corewise.kernel.cgroups.resources import read_usage
 from corewise.kernel.errors import KernelError
 from corewise.prometheus.exposition import Exposition
+from corewise.quantities import MILLI
 from corewise.suppression.eviction import Shortage
 from corewise.suppression.quotas import Task
 from corewise.vocabulary import metrics
@@ -29,7 +30,6 @@ from corewise.workload.requests import container_requests
 Labelled = dict[tuple[str, ...], float]
 
 _NANO = 1_000_000_000
-_MILLI = 1000
 _HUNDREDTHS = 100
 _TOTALS = {
     metrics.QUOTA_WRITES: "written",
@@ -67,7 +67,7 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
                         # A request is in normalized CPUs whether there is a limit to divide or not.
                         ratios[labels] = ratio if divides or (held and held.quota is not None) else 1.0
                         if (request := stated.get(target.container)) is not None:
-                            requests[labels] = request.milli / _MILLI
+                            requests[labels] = request.milli / MILLI
     exposition.replace(metrics.CONTAINER_CPU_SECONDS, times)
     exposition.replace(metrics.CONTAINER_CPU_REQUEST, requests)
     exposition.replace(metrics.CONTAINER_RATIO, ratios)
@@ -104,9 +104,7 @@ def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
             state.value: state is report.state for state in OfferState if report is not None
         },
         metrics.OVERSUBSCRIPTION_USED_CPU: (
-            {"online": report.online_milli / _MILLI, "offline": report.offline_milli / _MILLI}
-            if report
-            else {}
+            {"online": report.online_milli / MILLI, "offline": report.offline_milli / MILLI} if report else {}
         ),
         metrics.OVERSUBSCRIPTION_USED_MEMORY: (
             {"online": report.memory.online, "offline": report.memory.offline} if report else {}
@@ -147,4 +145,4 @@ def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
 
 
 def _cores(milli: int | None) -> float | None:
-    return None if milli is None else milli / _MILLI
+    return None if milli is None else milli / MILLI

@@ -25,12 +25,12 @@ from corewise.kernel.cgroups.resources import read_usage, read_working_set
 from corewise.kernel.errors import KernelError, Malformed, Missing
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.usage import BusyTime, MemoryInUse, read_busy_time, read_node_memory
+from corewise.quantities import MILLI
 from corewise.suppression.offer import Pinned, Usage
 
 LONGEST = 150.0
 """Seconds that a sample may span."""
 _NANO = 1_000_000_000
-_MILLI = 1000
 _TOLERANCE = 105
 """Percent of the CPUs' time that is believed, for clocks that are read one after the other."""
 _TICKS = 20_000_000
@@ -174,12 +174,12 @@ def _implausible(before: _Counters, after: _Counters) -> Missed | None:
 
 def _usage(before: _Counters, after: _Counters, pinned: Iterable[PinnedPod]) -> Usage:
     elapsed = int((after.at - before.at) * _NANO)
-    node = min((after.node.busy - before.node.busy) * _MILLI // elapsed, after.node.cpus * _MILLI)
+    node = min((after.node.busy - before.node.busy) * MILLI // elapsed, after.node.cpus * MILLI)
     return Usage(
         node_milli=node,
-        offline_milli=min((after.offline - before.offline) * _MILLI // elapsed, node),
+        offline_milli=min((after.offline - before.offline) * MILLI // elapsed, node),
         pinned=tuple(
-            Pinned(pod.requested, max(0, after.pinned[pod.key] - before.pinned[pod.key]) * _MILLI // elapsed)
+            Pinned(pod.requested, max(0, after.pinned[pod.key] - before.pinned[pod.key]) * MILLI // elapsed)
             if pod.key in before.pinned and pod.key in after.pinned
             else Pinned(pod.requested, 0)
             for pod in pinned

@@ -35,7 +35,7 @@ from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.writing.journaled_writer import Written
-from corewise.quantities import Microseconds
+from corewise.quantities import MILLI, Microseconds
 from corewise.service.logs import fields
 from corewise.suppression.offer import Offer
 from corewise.suppression.quotas import Adjustment, PodQuota, PodQuotaPlan, Task, adjust, cycle
@@ -43,7 +43,6 @@ from corewise.vocabulary.offline_report import SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
-_MILLI = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +242,7 @@ class Suppressor:
             mode=settings.mode,
             reason=adjustment.reason,
             why=adjustment.why,
-            quota_milli=None if after.quota is None else after.quota * _MILLI // after.period,
+            quota_milli=None if after.quota is None else after.quota * MILLI // after.period,
             target_milli=target_milli,
             step_milli=settings.adjust_step.of(allocatable_milli),
             repaired=self.repaired,

@@ -43,14 +43,13 @@ from corewise.amplification.amounts import (
     shown,
 )
 from corewise.amplification.occupancy import occupied
-from corewise.quantities import ONE, Quantity, Ratio
+from corewise.quantities import MILLI, ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.qos import OWNERS_OF_CPUS
 from corewise.vocabulary.reasons import Reason
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
-_MILLI: Final = 1000
 _NOTHING: Final = Quantity(0)
 
 
@@ -138,7 +137,7 @@ def node_demand(pods: Iterable[PodDemand], *, static_cpu_manager: bool = False) 
             CPU: sum(each[CPU].milli for each in requests),
             MEMORY: sum(each[MEMORY].units for each in requests),
         },
-        cpuset_milli=len(named) * _MILLI + unnamed,
+        cpuset_milli=len(named) * MILLI + unnamed,
     )
 
 
@@ -162,7 +161,7 @@ def owned_milli(pod: PodDemand, *, static_cpu_manager: bool) -> int:
 
 
 def _whole_milli(request: Quantity) -> int:
-    return request.milli if request.milli % _MILLI == 0 else 0
+    return request.milli if request.milli % MILLI == 0 else 0
 
 
 BUSY_PERCENT: Final = 60

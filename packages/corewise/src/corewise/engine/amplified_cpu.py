@@ -60,21 +60,20 @@ from corewise.engine.framework import BEST_SCORE, Cause, ChosenNode, Inputs, Ver
 from corewise.engine.kube_plugins import FIT_WEIGHTS
 from corewise.pinning.choice import choose
 from corewise.pinning.ledger import CoreUse, Grant, Ledger, Wish
-from corewise.quantities import ONE
+from corewise.quantities import MILLI, ONE
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import BindPolicy, NumaPolicy
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
 
-_MILLI: Final = 1000
 _NONE: Final = 0
 _Refusals = list[tuple[BoolColumn, Cause]]
 
 
 def cpu_text(milli: int) -> str:
     """Return milli-CPU as CPUs: 2500 is "2.5"."""
-    sign, whole, rest = "-" * (milli < 0), abs(milli) // _MILLI, abs(milli) % _MILLI
+    sign, whole, rest = "-" * (milli < 0), abs(milli) // MILLI, abs(milli) % MILLI
     return f"{sign}{whole}" + (f".{rest:03d}".rstrip("0") if rest else "")
 
 
@@ -89,7 +88,7 @@ def _short_of_cpu(numbers: Inputs) -> str:
 
 
 def _short_of_cpus(numbers: Inputs) -> str:
-    return f"needs {numbers['owned'] // _MILLI} CPUs of its own, {numbers['free_cpus']} are free"
+    return f"needs {numbers['owned'] // MILLI} CPUs of its own, {numbers['free_cpus']} are free"
 
 
 _SHORT = Cause(Reason.AMPLIFIED_CPU_INSUFFICIENT, "Insufficient amplified cpu", message=_short_of_cpu)
@@ -189,7 +188,7 @@ def zone_amounts(
         cpu = ZoneAmounts(snapshot.zone_cpu[:, rows], snapshot.zone_cpu_room[:, rows], needed)
         amounts.append(cpu)
         if pod.owned_by_class or pod.owned_if_static:
-            counted = ZoneAmounts(snapshot.zone_cpus[:, rows], grantable(pod, snapshot, rows), own // _MILLI)
+            counted = ZoneAmounts(snapshot.zone_cpus[:, rows], grantable(pod, snapshot, rows), own // MILLI)
             amounts.append(_where(own > 0, counted, cpu))
     memory = pod.requests.get(MEMORY, 0)
     if memory:
@@ -215,7 +214,7 @@ def grantable(pod: PodFacts, snapshot: ClusterSnapshot, rows: Indices) -> IntCol
     amplified room, which CPUShare pods use up too without holding any CPU.
     """
     ratio = snapshot.ratio[rows]
-    room = np.maximum(snapshot.zone_cpu_room[:, rows], 0) * ONE.hundredths // (ratio * _MILLI)
+    room = np.maximum(snapshot.zone_cpu_room[:, rows], 0) * ONE.hundredths // (ratio * MILLI)
     if not pod.owned_by_class:
         return room
     if pod.binding.required and pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS:
@@ -239,11 +238,11 @@ def _without_cpus(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapsh
     owns = np.asarray(owned) > 0
     refusals: _Refusals = [
         (owns & ~snapshot.ratio_known, _BAD_RATIO),
-        (owns & (np.asarray(owned) > snapshot.free_cpus * _MILLI), _NO_CPUS),
+        (owns & (np.asarray(owned) > snapshot.free_cpus * MILLI), _NO_CPUS),
     ]
     if not pod.owned_by_class:
         return refusals
-    count = pod.owned_by_class // _MILLI
+    count = pod.owned_by_class // MILLI
     refusals[1:1] = [
         (~snapshot.topology_known, _NO_TOPOLOGY),
         (~snapshot.ledger_intact, _DAMAGED_LEDGER),
@@ -423,7 +422,7 @@ def _wish(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger) -> Wish:
     spread = pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS
     whole_only = node.facts.full_cores_only
     wish = Wish(
-        pod.owned_by_class // _MILLI,
+        pod.owned_by_class // MILLI,
         CoreUse.SPREAD if spread and not whole_only else CoreUse.WHOLE,
         required=pod.binding.required or whole_only,
     )
@@ -464,7 +463,7 @@ def _spread(pod: PodFacts, node: ChosenNode, places: Sequence[int]) -> Mapping[i
     owned = pod.owned(static_cpu_manager=node.facts.static_cpu_manager)
     counts = grantable(pod, snapshot, np.array([row]))[:, 0].tolist()
     room = snapshot.zone_cpu_room[:, row].tolist()
-    own = distributed(owned, [(zones[place].number, counts[place] * _MILLI) for place in places]) or {}
+    own = distributed(owned, [(zones[place].number, counts[place] * MILLI) for place in places]) or {}
     ratio = int(snapshot.ratio[row])
     left = [
         (zone := zones[place].number, room[place] - amplified_up(own.get(zone, 0), ratio)) for place in places
@@ -475,4 +474,4 @@ def _spread(pod: PodFacts, node: ChosenNode, places: Sequence[int]) -> Mapping[i
 
 def _owned_by_zone(ledger: Ledger, cpus: CPUSet) -> dict[int, int]:
     counts = {zone: len(own & cpus) for zone, own in ledger.topology.numa_nodes.items()}
-    return {zone: count * _MILLI for zone, count in counts.items() if count}
+    return {zone: count * MILLI for zone, count in counts.items() if count}

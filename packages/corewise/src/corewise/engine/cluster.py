@@ -25,6 +25,7 @@ from corewise.engine.facts import CPU, NodeAccount, NodeFacts, Placement, PodFac
 from corewise.engine.table import Measures
 from corewise.interference.outlook import Counterweights, shares
 from corewise.pinning.ledger import Claim, Exclusivity, Ledger
+from corewise.quantities import MILLI
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import ExclusivePolicy
 from corewise.vocabulary.owned_cpus import NO_OWNERS, CPUOwner, Owners
@@ -35,7 +36,6 @@ EXCLUSIVITY = {
     ExclusivePolicy.NUMA_NODE_LEVEL: Exclusivity.NUMA_NODE,
 }
 _MOST_REMEMBERED = 1024
-_MILLI = 1000
 _NOT_COUNTED = CounterweightSettings(expiry=0)
 
 
@@ -238,7 +238,7 @@ class Cluster:
                 self._put_entry(node, uid, after[uid])
 
     def _put_entry(self, node: str, uid: str, owner: CPUOwner) -> None:
-        key, milli = f"{owner.pod} ({uid} on {node})", len(owner.cpus) * _MILLI
+        key, milli = f"{owner.pod} ({uid} on {node})", len(owner.cpus) * MILLI
         self._entries[node, uid] = key
         self._put(PodFacts(key, {CPU: milli}, owned_by_class=milli), Placement(node, owner.cpus))
 

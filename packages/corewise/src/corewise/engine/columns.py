@@ -29,7 +29,7 @@ from corewise.engine.facts import CPU, MEMORY, PODS, BlockingTaint, NodeAccount,
 from corewise.engine.table import ABSENT, LabelColumn, Measures, Table
 from corewise.interference.outlook import Counterweights, Weights
 from corewise.pinning.ledger import FreeCores, Ledger
-from corewise.quantities import ONE, amplify, bounded, deamplified_ceil
+from corewise.quantities import MILLI, ONE, amplify, bounded, deamplified_ceil
 from corewise.vocabulary.cpu_annotations import NumaPolicy
 
 NUMA_POLICIES = (
@@ -180,7 +180,6 @@ class CounterweightsOfSome:
 
 
 NO_ROW = -1
-_MILLI = 1000
 _NO_ZONE = ZoneAccount()
 _NOTHING_FREE = FreeCores(0, 0, 0, 1)
 _MOST_WRITTEN = 1 << 14
@@ -357,11 +356,11 @@ class NodeColumns:
                 table.block(name, len(facts.zones))[:, row] = 0
         for place, zone in enumerate(facts.zones):
             table.block("zone_cpu")[place, row] = amplify(bounded(CPU, zone.cpu), ratio)
-            table.block("zone_cpus")[place, row] = zone.cpu // _MILLI
+            table.block("zone_cpus")[place, row] = zone.cpu // MILLI
             table.block("zone_memory")[place, row] = bounded(MEMORY, zone.memory)
 
     def _refresh_cores(self, row: int, ledger: Ledger | None, raw_milli_left: int) -> None:
-        by_amount = max(0, raw_milli_left // _MILLI)
+        by_amount = max(0, raw_milli_left // MILLI)
         cores = ledger.free_cores if ledger else FreeCores(by_amount, by_amount, by_amount, 1)
         table = self._table
         table.set_number("free_cpus", row, min(by_amount, cores.cpus))

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from corewise.quantities import ONE, Ratio
+from corewise.quantities import MILLI, ONE, Ratio
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import DEFAULT_BINDING, CPUBinding, NumaPolicy
 from corewise.vocabulary.findings import Finding
@@ -33,7 +33,6 @@ from corewise.vocabulary.reasons import Reason
 CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
-_MILLI = 1000
 
 
 def _nothing() -> Mapping[Any, Any]:
@@ -226,7 +225,7 @@ class NodeAccount:
     @property
     def owned(self) -> int:
         """A, in milli-CPU."""
-        return len(self._named) * _MILLI + self._unnamed
+        return len(self._named) * MILLI + self._unnamed
 
     def put(self, pod: PodFacts, placement: Placement) -> None:
         """Count a pod; one of the same key gives its place to it."""
@@ -275,10 +274,10 @@ class NodeAccount:
         """Yield (zone, milli-CPU, how much of it is owned, bytes)."""
         if placement.cpus and self.topology is not None:
             for zone, cpus in self.topology.numa_nodes.items():
-                named = len(cpus & placement.cpus) * _MILLI
+                named = len(cpus & placement.cpus) * MILLI
                 yield zone, named, named, placement.zones.get(zone, {}).get(MEMORY, 0)
             return
-        left = len(placement.cpus) * _MILLI or pod.owned(static_cpu_manager=self.static_cpu_manager)
+        left = len(placement.cpus) * MILLI or pod.owned(static_cpu_manager=self.static_cpu_manager)
         for zone, amounts in sorted(placement.zones.items()):
             cpu = amounts.get(CPU, 0)
             owned = min(cpu, left)

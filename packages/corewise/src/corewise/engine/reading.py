@@ -51,6 +51,7 @@ from corewise.engine.facts import (
 )
 from corewise.engine.objects import ReportedTopology
 from corewise.quantities import (
+    MILLI,
     ONE,
     Quantity,
     Ratio,
@@ -100,7 +101,6 @@ from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod, SelectorRequirement, SelectorTerm
 from corewise.workload.requests import pod_demand
 
-_MILLI = 1000
 _REMEMBERED = 4096
 _TOPOLOGIES_REMEMBERED = 16 * MIB
 _CPU_BYTES = 800
@@ -439,7 +439,7 @@ def _wishes(pod: Pod, counted: _Counted) -> tuple[CPUBinding, NumaPolicy | None,
         return DEFAULT_BINDING, None, numa
     if not counted.by_class:
         return DEFAULT_BINDING, numa, None
-    if cpu % _MILLI:
+    if cpu % MILLI:
         message = f"the requested CPUs must be integer: {Quantity.of_milli(cpu)} is no whole number of CPUs"
         return DEFAULT_BINDING, numa, Finding(Reason.CPUS_NOT_INTEGER, message)
     binding = parse_cpu_binding(annotations.get(RESOURCE_SPEC))

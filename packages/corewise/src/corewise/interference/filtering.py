@@ -30,8 +30,7 @@ from corewise.config.interference.model import (
 )
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
-
-_MILLI = 1000
+from corewise.quantities import MILLI
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def select_profile(
 def _default_profile(default: DefaultProfile, requests: PodRequests) -> Profile:
     bandwidth = default.memory_bandwidth
     if bandwidth is None:
-        bandwidth = default.bandwidth_per_core * requests.cpu // _MILLI
+        bandwidth = default.bandwidth_per_core * requests.cpu // MILLI
     return Profile(
         memory_bandwidth=bandwidth,
         memory=requests.memory if default.memory is None else default.memory,

@@ -43,6 +43,7 @@ from corewise.config.interference.model import (
 )
 from corewise.interference.latency import predicted_latency
 from corewise.interference.pressure import Flags, Pressure, Values
+from corewise.quantities import MILLI
 
 _FIRST_ROOM = 64
 _NOWHERE = -1
@@ -146,9 +147,6 @@ def shares(ages: Values, settings: CounterweightSettings) -> Values:
     return np.clip(1 - ages / settings.expiry, 0.0, 1.0)
 
 
-_MILLI = 1000.0
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlook:
     """Columns over nodes; ``values`` are what each metric ranks by, in the metric's own unit.
@@ -187,7 +185,7 @@ def outlook(pressure: Pressure, weights: Weights, config: InterferenceConfigurat
         return -more if metric in descending else more
 
     # A node that states no cores is missing once it has a counterweight.
-    cpu = np.where(weights.cpu > 0, weights.cpu / _MILLI / pressure.cpu_cores, 0.0)
+    cpu = np.where(weights.cpu > 0, weights.cpu / MILLI / pressure.cpu_cores, 0.0)
     values: dict[Metric, Values] = {metric: getattr(pressure, metric.column) for metric in RANKED} | {
         Metric.MEMORY_BANDWIDTH: free,
         Metric.LLC_OCCUPANCY: pressure.llc_occupancy + worse(Metric.LLC_OCCUPANCY, weights.llc),

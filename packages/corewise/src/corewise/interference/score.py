@@ -32,6 +32,7 @@ from corewise.config.interference.model import LINEAR_BEST, AffinityPoints, Inte
 from corewise.interference.filtering import FilterVerdicts, Inequality
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
+from corewise.quantities import MILLI
 
 RankPositions: TypeAlias = NDArray[np.int64]
 """1 is best; 0 is not ranked."""
@@ -171,9 +172,6 @@ def _scores(
     return Scores(raw, share.astype(np.int64), best)
 
 
-_MILLI = 1000
-
-
 def node_record(
     nodes: Outlook, filtered: FilterVerdicts, ranked: Ranked, row: int, *, scored: bool
 ) -> dict[str, Any]:
@@ -198,7 +196,7 @@ def node_record(
         "points": {metric.value: plain(ranked.points[metric][row]) if scored else None for metric in RANKED},
         "raw": plain(ranked.scores.raw[row]) if scored else None,
         "normalized": int(ranked.scores.normalized[row]) if scored else None,
-        "counterweights": {"cpu": plain(weights.cpu[row] / _MILLI), "llc": plain(weights.llc[row])},
+        "counterweights": {"cpu": plain(weights.cpu[row] / MILLI), "llc": plain(weights.llc[row])},
     }
 
 

@@ -19,12 +19,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corewise.quantities import ONE, AmplifiedMilli, Microseconds, Ratio, deamplified_ceil
+from corewise.quantities import MILLI, ONE, AmplifiedMilli, Microseconds, Ratio, deamplified_ceil
 
 SMALLEST_QUOTA = Microseconds(1000)
 """The kernel refuses less, and kubelet never asks for less."""
 
-_MILLI = 1000
 _NOTHING = AmplifiedMilli(0)
 
 
@@ -106,4 +105,4 @@ def _quota(limit: AmplifiedMilli | None, period: Microseconds, ratio: Ratio) -> 
         raise ValueError(f"ratio {ratio} must be at least 1.00, and period {period} us above 0")
     if not limit:
         return None
-    return divided_quota(Microseconds(limit * period // _MILLI), ratio)
+    return divided_quota(Microseconds(limit * period // MILLI), ratio)

@@ -14,7 +14,7 @@ from corewise.engine import PodFacts
 from corewise.engine.facts import CPU
 from corewise.engine.objects import ReportedTopology
 from corewise.engine.reading import pod_facts
-from corewise.quantities import offered_amounts
+from corewise.quantities import MILLI, offered_amounts
 from corewise.topology import Thread, Topology
 from corewise.vocabulary.names import CPU_TOPOLOGY
 from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
@@ -24,7 +24,6 @@ from corewise.workload.pods import Pod
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases of pods that hold nothing any more."""
 _MOST_CPUS = 4096
-_MILLI = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,5 +105,5 @@ def plan_from_objects(
 
 def _assumed(node: Node) -> Topology:
     capacity = offered_amounts(node.status.capacity).get(CPU)
-    cpus = min(_MOST_CPUS, max(1, -(-capacity.milli // _MILLI))) if capacity else 1
+    cpus = min(_MOST_CPUS, max(1, -(-capacity.milli // MILLI))) if capacity else 1
     return arrangement(cpus, 1 if cpus % 2 else 2, 1, 1)

@@ -42,7 +42,7 @@ from corewise.engine import (
 from corewise.engine.facts import CPU, MEMORY
 from corewise.engine.reading import amount_of, read_node_facts
 from corewise.planner.inputs import PlanInput, PlannedNode
-from corewise.quantities import ONE, Ratio, amplify, deamplified_ceil
+from corewise.quantities import MILLI, ONE, Ratio, amplify, deamplified_ceil
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
 from corewise.ratios.decision import normalization_of, wanted_ratio
 from corewise.ratios.nodes import NodeView, view_of
@@ -59,7 +59,6 @@ from corewise.vocabulary.names import (
 from corewise.vocabulary.reasons import Reason
 
 _HUNDRED = 100
-_MILLI = 1000
 _NOW = 0.0
 """Nothing takes time in a plan: what a pod is going to use counts in full, as a counterweight."""
 _NEXT_TO_NOTHING = 1.0
@@ -150,7 +149,7 @@ def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
         "memorybandwidth_used": np.full(size, _NEXT_TO_NOTHING),
         "llc_occupancy": np.full(size, _NEXT_TO_NOTHING),
         "cpu": np.zeros(size),
-        "cpu_cores": np.array([node.raw_milli / _MILLI for node in nodes]),
+        "cpu_cores": np.array([node.raw_milli / MILLI for node in nodes]),
         "memory_available": np.array(memory),
     }
     at = np.zeros(size)

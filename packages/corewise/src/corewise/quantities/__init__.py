@@ -8,6 +8,7 @@ anywhere.
 from corewise.quantities.quantity import (
     LARGEST_AMOUNT,
     LARGEST_MILLI,
+    MILLI,
     AmplifiedMilli,
     Bytes,
     Microseconds,
@@ -38,6 +39,7 @@ from corewise.quantities.ratio import (
 __all__ = [
     "LARGEST_AMOUNT",
     "LARGEST_MILLI",
+    "MILLI",
     "NOTHING",
     "ONE",
     "WHOLE",

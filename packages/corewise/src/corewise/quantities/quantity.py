@@ -38,8 +38,10 @@ Bytes = NewType("Bytes", int)
 Microseconds = NewType("Microseconds", int)
 Seconds = NewType("Seconds", float)
 
+MILLI: Final = 1000
+"""Milli-CPU in a CPU."""
 
-NANO = 10**9
+NANO: Final = 10**9
 _NANO_POWER = 9
 _LARGEST_BINARY = 2**63 - 1
 _KIBI = 1024
@@ -98,7 +100,7 @@ class Quantity:
     @classmethod
     def of_milli(cls, milli: int) -> Quantity:
         """Return a CPU amount given in milli-CPU."""
-        return cls(milli * (NANO // 1000))
+        return cls(milli * (NANO // MILLI))
 
     @classmethod
     def of_units(cls, units: int, like: Quantity | None = None) -> Quantity:
@@ -108,7 +110,7 @@ class Quantity:
     @property
     def milli(self) -> int:
         """The amount in thousandths, rounded away from zero, as ``Quantity.MilliValue`` of the API does."""
-        return _away_from_zero(self.nano, NANO // 1000)
+        return _away_from_zero(self.nano, NANO // MILLI)
 
     @property
     def units(self) -> int:

@@ -28,7 +28,7 @@ from corewise.amplification.amounts import AMPLIFIABLE, CPU, ResourceList
 from corewise.amplification.annotations import read_node
 from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.kube.objects import EMPTY
-from corewise.quantities import ONE, Quantity, offered_amounts
+from corewise.quantities import MILLI, ONE, Quantity, offered_amounts
 from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
@@ -65,7 +65,6 @@ _BOOT_ID = "bootID"
 _GENERATION = "generation"
 
 
-_MILLI = 1000
 _FACTS_REMEMBERED = 4 * MIB
 _FACTS_BYTES = 500
 Annotations = Mapping[str, str]
@@ -187,7 +186,7 @@ def demand_of_node(
 
 def _not_bound(owner: CPUOwner) -> PodDemand:
     """Return the demand of a ledger entry whose pod is not known on the node."""
-    return PodDemand(owner.pod, (ContainerDemand({CPU: Quantity.of_milli(len(owner.cpus) * _MILLI)}),))
+    return PodDemand(owner.pod, (ContainerDemand({CPU: Quantity.of_milli(len(owner.cpus) * MILLI)}),))
 
 
 def demand_of(pod: Pod) -> PodDemand:

@@ -42,7 +42,7 @@ from corewise.kube.client import Client
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.kube.resources import PODS
 from corewise.prometheus.exposition import Exposition
-from corewise.quantities import Quantity
+from corewise.quantities import MILLI, Quantity
 from corewise.scheduler.decisions import Asked, Decisions
 from corewise.scheduler.installation import HTTP_TIMEOUT
 from corewise.scheduler.state import ClusterState
@@ -62,7 +62,6 @@ DEADLINE: Final = 0.9 * HTTP_TIMEOUT
 SWAPS: Final = 10
 """How often one write of a ledger is tried."""
 _ATTEMPTS: Final = 4
-_MILLI: Final = 1000
 _AGAIN: Final = "; the pod will be tried again"
 
 
@@ -213,7 +212,7 @@ class Binder:
             engine = self._engine()
             decision = engine.decide(facts, snapshot)
             ledger = cluster.ledger(name)
-            keeps = before is not None and len(before.cpus) * _MILLI == facts.owned_by_class
+            keeps = before is not None and len(before.cpus) * MILLI == facts.owned_by_class
             if ledger and before and keeps and before.cpus.isdisjoint(ledger.reserved):
                 ledger = replace(ledger, reserved=ledger.topology.cpus - before.cpus)
             chosen = ChosenNode(node, snapshot.index[name], ledger, snapshot)

@@ -41,7 +41,7 @@ from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.prometheus.exposition import Exposition
-from corewise.quantities import ONE
+from corewise.quantities import MILLI, ONE
 from corewise.scheduler.binding import SWAPS, stated_status, too_long, without
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.service.logs import fields
@@ -70,7 +70,6 @@ _AT_ONCE: Final = 20
 """Nodes that are looked at in one go: some milliseconds."""
 _REPORTS_REMEMBERED: Final = 8 * MIB
 _REPORT_BYTES: Final = 600
-_MILLI: Final = 1000
 _GONE: Final = "gone"
 _EXPIRED: Final = "expired"
 
@@ -305,7 +304,7 @@ class LedgerCollector:
             where, _ = placement(pod, self._state.rules)
             if pod.metadata.uid in owners or not where.cpus or where.cpus & taken:
                 continue
-            if pod_facts(pod, self._state.rules).owned_by_class == len(where.cpus) * _MILLI:
+            if pod_facts(pod, self._state.rules).owned_by_class == len(where.cpus) * MILLI:
                 owners[pod.metadata.uid] = CPUOwner(key_of(pod), where.cpus)
                 taken |= where.cpus
         try:
@@ -413,7 +412,7 @@ class LedgerCollector:
                 every = cluster.snapshot()
                 row = every.index[late.node.name]
                 claimed = late.where.cpus
-                if owned and ledger and len(claimed) * _MILLI == owned and claimed <= ledger.free:
+                if owned and ledger and len(claimed) * MILLI == owned and claimed <= ledger.free:
                     answer = late.where
                 elif owned:
                     chosen = ChosenNode(late.node, 0, ledger, every.only(row))
@@ -475,7 +474,7 @@ def _no_room(late: _Late, wanted: Placement, requested: int) -> Finding | None:
     owners = without(late.node.owned.owners, late.facts.uid)
     owned = sum(len(each.cpus) for each in owners.values()) + len(wanted.cpus)
     ratio = late.node.ratio or ONE
-    room = left(late.node.allocatable.get(CPU, 0), requested, owned * _MILLI, ratio.hundredths)
+    room = left(late.node.allocatable.get(CPU, 0), requested, owned * MILLI, ratio.hundredths)
     if room >= 0:
         return None
     message = f"its CPUs cost {cpu_text(-room)} amplified CPUs more than node {late.node.name} has left"

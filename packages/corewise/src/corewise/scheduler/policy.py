@@ -34,6 +34,7 @@ from corewise.kube.admission import AdmissionRequest, Operation, merge_operation
 from corewise.kube.decoding import decode_object
 from corewise.kube.objects import PartialObject
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
+from corewise.quantities import MILLI
 from corewise.service.installation import Alternative, ClientConfig, Path
 from corewise.service.webhooks import Answer, allowed, rule, webhook
 from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS
@@ -44,7 +45,6 @@ NAME = "corewise-owned-cpus"
 """Of the policy, its binding, and the webhook configuration."""
 WEBHOOK_PATH = "/add-owned-cpus"
 _LISTS = ("requests", "limits")
-_MILLI = 1000
 
 _CPU = """int(quantity({0}.?resources.?requests[?"cpu"].orValue("0")).asApproximateFloat() * 1000.0 + 0.5)"""
 _STATES_IT = """{0}.?resources.?requests[?"{1}"].hasValue() || {0}.?resources.?limits[?"{1}"].hasValue()"""
@@ -196,7 +196,7 @@ def added(pod: Pod, document: msgspec.Raw) -> list[Operation]:
         return []
     if pod.spec.node_name or any(map(_states_it, (*containers, *pod.spec.init_containers))):
         return []
-    cpus = -(-pod_facts(pod).requests.get(CPU, 0) // _MILLI)
+    cpus = -(-pod_facts(pod).requests.get(CPU, 0) // MILLI)
     if not cpus:
         return []
     first = msgspec.json.decode(document)["spec"]["containers"][0]

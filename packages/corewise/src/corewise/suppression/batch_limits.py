@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corewise.quantities import ONE, Ratio, deamplified_ceil
+from corewise.quantities import MILLI, ONE, Ratio, deamplified_ceil
 
 SMALLEST_QUOTA = 1000
 """Microseconds; the kernel refuses less."""
@@ -36,7 +36,6 @@ SMALLEST_SENSIBLE = 10
 """Milli-CPU; less is 1 % of a CPU, and most likely CPUs written where thousandths were meant."""
 
 _SHARES_A_CPU = 1024
-_MILLI = 1000
 _LARGEST_WEIGHT = 10_000
 
 
@@ -110,7 +109,7 @@ class BatchPod:
 
 def shares(request_milli: int) -> int:
     """Return cpu.shares of cgroup v1 for a request in milli-CPU; 0 is none."""
-    return min(LARGEST_SHARES, max(SMALLEST_SHARES, request_milli * _SHARES_A_CPU // _MILLI))
+    return min(LARGEST_SHARES, max(SMALLEST_SHARES, request_milli * _SHARES_A_CPU // MILLI))
 
 
 def weight(request_milli: int) -> int:
@@ -129,4 +128,4 @@ def quota(limit_milli: int | None, *, period: int, normalization: Ratio) -> int 
         raise ValueError(f"ratio {normalization} must be at least 1.00, and period {period} us above 0")
     if not limit_milli:
         return None
-    return max(SMALLEST_QUOTA, deamplified_ceil(limit_milli * period // _MILLI, normalization))
+    return max(SMALLEST_QUOTA, deamplified_ceil(limit_milli * period // MILLI, normalization))

@@ -46,11 +46,10 @@ from enum import StrEnum
 from fractions import Fraction
 
 from corewise.config.colocation import SuppressionSettings
-from corewise.quantities import Share
+from corewise.quantities import MILLI, Share
 from corewise.suppression.batch_limits import SMALLEST_QUOTA
 from corewise.vocabulary.reasons import Reason
 
-_MILLI = 1000
 _SMALLEST_PART = 10
 _TENTHS_OF_PERCENT = 1000
 
@@ -73,7 +72,7 @@ class Adjustment:
 
 def quota_of(milli: int, period: int) -> int:
     """Return the quota that is worth so many milli-CPU, at least the floor; 0 CPU are the floor too."""
-    return max(SMALLEST_QUOTA, milli * period // _MILLI)
+    return max(SMALLEST_QUOTA, milli * period // MILLI)
 
 
 def largest_step(allocatable_milli: int, period: int, step: Share) -> int:
@@ -236,5 +235,5 @@ def _why(pod: PodQuota, quota: int, utilization: Fraction) -> str:
 
 def _cores(quota: int, period: int) -> str:
     """Return a quota per period as CPUs, rounded down to thousandths, without a binary float: "14.4"."""
-    whole, rest = divmod(quota * _MILLI // period, _MILLI)
+    whole, rest = divmod(quota * MILLI // period, MILLI)
     return str(whole) + f".{rest:03d}".rstrip("0").rstrip(".")

@@ -39,7 +39,7 @@ from typing import Literal
 
 import msgspec
 
-from corewise.quantities import Quantity, QuantityError, largest
+from corewise.quantities import MILLI, Quantity, QuantityError, largest
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, Thread, Topology
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
@@ -128,7 +128,6 @@ _CONSTRAINED_BURST = "ConstrainedBurst"
 _EXCLUSIVE_POLICIES = {"": ExclusivePolicy.NONE, **{policy.value: policy for policy in ExclusivePolicy}}
 LONGEST_SPEC = 4096
 _LONGEST_SHOWN = 40
-_MILLI = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +266,7 @@ def parse_reservation(text: str) -> Reservation | str:
         return f"annotation {RESERVATION} cannot be read: {error}"
     if amount.nano < 0 or amount > largest("cpu"):
         return f"annotation {RESERVATION}: no machine has {amount} CPUs to reserve"
-    return Reservation(count=-(-amount.milli // _MILLI))
+    return Reservation(count=-(-amount.milli // MILLI))
 
 
 LONGEST_STATUS = 4096

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from corewise.quantities import Quantity
+from corewise.quantities import MILLI, Quantity
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import OWNED_CPUS, OWNED_MILLI_CPU
@@ -32,7 +32,6 @@ LONGEST_LEDGER: Final = 128 * 1024
 _LONGEST_ENTRY: Final = 512
 """Characters: an entry has at least one CPU, a pod of at most 317, and 83 of uid, attempt and JSON."""
 _MOST_CPUS: Final = LARGEST_CPU + 1
-_MILLI: Final = 1000
 _REMEMBERED: Final = 32 * MIB
 """Ledgers: one of 100 entries takes 60 KB, and each write makes another one."""
 _OWNER_BYTES: Final = 700
@@ -85,7 +84,7 @@ _ENTRY = msgspec.json.Decoder(_Entry)
 
 def whole_cpus(capacity: Quantity | None) -> int:
     """Return the number of CPUs that pods may own on a node of this capacity; None: unknown, the most."""
-    return _MOST_CPUS if capacity is None else min(_MOST_CPUS, -(-capacity.milli // _MILLI))
+    return _MOST_CPUS if capacity is None else min(_MOST_CPUS, -(-capacity.milli // MILLI))
 
 
 def longest_ledger(cpus: int) -> int:
@@ -134,7 +133,7 @@ def _read(text: str, milli: str) -> OwnedCPUs:
         else:
             owners[uid] = entry
             taken |= entry.cpus
-    if not problem and milli != str(len(taken) * _MILLI):
+    if not problem and milli != str(len(taken) * MILLI):
         problem = f"{OWNED_MILLI_CPU} is {milli[:_SHOWN]!r}, and {OWNED_CPUS} names {len(taken)} CPUs"
     return OwnedCPUs(MappingProxyType(owners), problem)
 
@@ -157,4 +156,4 @@ def print_owned_cpus(owners: Owners) -> dict[str, str | None]:
         return {OWNED_CPUS: None, OWNED_MILLI_CPU: None}
     entries = {uid: _Entry(owner.pod, str(owner.cpus), owner.bind) for uid, owner in sorted(owners.items())}
     owned = sum(len(owner.cpus) for owner in owners.values())
-    return {OWNED_CPUS: msgspec.json.encode(entries).decode(), OWNED_MILLI_CPU: str(owned * _MILLI)}
+    return {OWNED_CPUS: msgspec.json.encode(entries).decode(), OWNED_MILLI_CPU: str(owned * MILLI)}

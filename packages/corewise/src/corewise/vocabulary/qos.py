@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from corewise.quantities import MILLI
 from corewise.topology import CPUSet
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
@@ -29,7 +30,6 @@ OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
 RESTRICTED_CLASSES = frozenset({"LSE", "SYSTEM"})
 """They take more from a node's other pods than the pod's requests say."""
 DEFAULT_NAMESPACES = ("kube-system",)
-_MILLI = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class QoSRules:
         if stated not in OWNERS_OF_CPUS:
             has = f"QoS class {stated[:40]!r}" if stated else "no QoS class"
             return Finding(Reason.CLAIM_WITHOUT_CLASS, f"CPUs {cpus}, and has {has}, not LSR or LSE")
-        if request is not None and len(cpus) * _MILLI != request:
+        if request is not None and len(cpus) * MILLI != request:
             message = f"CPUs {cpus}: {len(cpus)} CPUs, and it requests {request} milli-CPU"
             return Finding(Reason.CLAIM_NOT_REQUESTED, message)
         return None

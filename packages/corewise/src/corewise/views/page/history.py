@@ -16,6 +16,7 @@ from typing import Any
 
 from corewise.kube.clock import Clock, rfc3339
 from corewise.prometheus.client import PrometheusClient, PrometheusError, query_range
+from corewise.quantities import MILLI
 from corewise.views.offline_reports import SUPPRESSING
 from corewise.views.offline_table import TopRow
 from corewise.vocabulary import metrics
@@ -40,7 +41,6 @@ _QUERIES: Mapping[str, str] = {
     "offeredCPUMilli": f"sum({metrics.OVERSUBSCRIPTION_OFFERED_CPU.name}{{node=$node}})",
     "quotaCPUMilli": f"sum({metrics.SUPPRESSION_QUOTA.name}{{node=$node}})",
 }
-_MILLI = 1000
 _RETRY = 60.0
 """Seconds until a node's past is asked for again, after Prometheus did not answer."""
 _MOST_REMEMBERED = 64
@@ -151,7 +151,7 @@ class PastHours:
             for series in await query_range(self._client, asked, start=start, end=end, step=EVERY):
                 for at, value in series.points:
                     if math.isfinite(value):
-                        points.setdefault(int(at), {})[column] = round(value * _MILLI)
+                        points.setdefault(int(at), {})[column] = round(value * MILLI)
         return tuple(sorted(points.items()))
 
 
