@@ -77,7 +77,10 @@ def test_times_are_read_as_the_calendar_has_them(moment: datetime) -> None:
     assert parse_time(f"{aware:%Y-%m-%dT%H:%M:%S}Z".zfill(20)) == int(aware.timestamp())
 
 
-@pytest.mark.parametrize("text", ["1970-01-01T00:00:01.5Z", "2027-13-01T00:00:00Z", "2027-01-01T00:00:60Z"])
+@pytest.mark.parametrize(
+    "text",
+    ["1970-01-01T00:00:01.5Z", "2027-13-01T00:00:00Z", "2027-02-29T00:00:00Z", "2027-01-01T00:00:60Z"],
+)
 def test_what_the_api_server_would_not_have_stored_is_no_time(text: str) -> None:
     assert parse_time(text) is None
 

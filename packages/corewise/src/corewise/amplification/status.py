@@ -53,6 +53,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from corewise.amplification.amounts import (
@@ -290,27 +291,16 @@ LIMIT: Final = 270
 TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 
 _TIME = re.compile(TIME)
-_DAYS_TO_1970: Final = 719468
-_DAYS_PER_ERA: Final = 146097
 
 
 def parse_time(text: str) -> int | None:
     """Read an API time (``2025-01-31T12:00:00Z``) as seconds since 1970; None if it is not one."""
     if not _TIME.fullmatch(text):
         return None
-    year, month, day, hour, minute, second = (int(part) for part in re.split("[-T:Z]", text)[:6])
-    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 60):
+    try:
+        return int(datetime.fromisoformat(text).timestamp())
+    except ValueError:
         return None
-    return ((_days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Return days since 1970-01-01 in the Gregorian calendar, counted in years that begin in March."""
-    shifted = year - (month <= 2)
-    era, year_of_era = divmod(shifted, 400)
-    day_of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
-    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return era * _DAYS_PER_ERA + day_of_era - _DAYS_TO_1970
 
 
 def keeps_stored_times(stored: Mapping[str, str], written: Mapping[str, str]) -> bool:
