@@ -84,11 +84,15 @@ def sharing_of(
     if unknown.
     """
     if qos_class in EXEMPT_CLASSES or uid in manager.pinned:
+        # SYSTEM, BE, or CPUs by kubelet's static policy: never touched
         return Sharing.EXEMPT
     if qos_class in OWNERS_OF_CPUS and owns is not False:
+        # LSR or LSE with an accepted claim: lifted; with an undecided one: as they are
         return Sharing.OWNS if owns else Sharing.UNCERTAIN
     if not manager.is_known and qos not in {QOSClass.BURSTABLE, QOSClass.BEST_EFFORT}:
+        # cpu_manager_state unreadable, and the pod may own CPUs: as they are
         return Sharing.UNCERTAIN
+    # any other, also LSR or LSE without a claim or with a refused one: divided
     return Sharing.SHARE
 
 
@@ -260,25 +264,31 @@ class QuotaPlan:
         """Decide what a cgroup is to have, if anything."""
         held = self.found.held(target.cgroup)
         if sharing is Sharing.UNCERTAIN:
+            # held, but what it should have is uncertain: stays as is
             self.bound += [held] if held else []
             return
         was_lifted = held is None and self._is_lifted_by_runtime(target)
         changes = sharing is Sharing.OWNS or (sharing is Sharing.SHARE and self.ratio > ONE)
         if not (held or was_lifted) and (not changes or target.is_unlimited):
+            # neither held nor to be changed: not even read
             return
         known = self.known.get(target.cgroup) or (held.period if held else None)
         period = known or self._read_period(target, even_unlimited=was_lifted)
         if period is None:
+            # unlimited although its pod has a limit, or gone: left alone
             return
         self.targets[target.cgroup], self.periods[target.cgroup] = target, period
         if sharing is Sharing.OWNS:
             self.owners.add(target.cgroup)
         action = self.action(target, period)
         if changes and action.quota != action.base:
+            # CPUShare under a ratio above 1.00: divided; owns CPUs: lifted
             self.bound.append(action)
         elif (held or was_lifted) and sharing is Sharing.EXEMPT:
+            # pod no longer CPUShare: kubelet's quota
             self.back.append(undivided(target, period, sharing.value))
         elif held or was_lifted:
+            # ratio 1.00, or limit gone: kubelet's quota
             why = f"the ratio is {self.ratio}" if self.ratio == ONE else "the limit leaves nothing to divide"
             self.back.append(undivided(target, period, why))
 

@@ -171,23 +171,32 @@ def _count(amounts: NodeAmounts, cell: Cell) -> int | None:
 
 
 def decide_amount(write: StatusWrite, stated: Stated, cell: Cell) -> Decided:
-    """Decide what becomes of one amount, by the table above."""
+    """Decide what becomes of one amount, by the table above.
+
+    The numbers are the rows of docs/concepts/amplification-writes.md, in the same order.
+    """
     new, old, known = _count(write.new, cell), _count(write.old, cell), stated.known[cell]
     factor, recorded = stated.factor(cell), known.raw is not None
     stated_anew = write.by_kubelet and new != old
     written_now = stated.generation != write.old_generation
     if factor is None:
+        # 1: ratio unreadable: what is stored stays, unless nothing is known of the amount
         return Decided(new) if known.is_nothing else _undecided(old)
     as_recorded = recorded and new == known.applied and (written_now or not stated_anew)
     if as_recorded:
+        # 2: new == applied, record written in this write; 4: new == applied, and not 3
         raw = known.raw
     elif stated_anew or (recorded and write.by_kubelet):
+        # 3: own kubelet, new != old; 5: a record, own kubelet, new != applied
         raw = new
     elif recorded and old == known.applied:
+        # 6: a record, somebody else, old == applied: undone
         raw = known.raw
     elif recorded or (factor != ONE and (known.broken or (new == old and known.named_badly))):
+        # 7: a record, somebody else; 8: a ratio, record broken; 9: a ratio, new == old, named unreadably
         return _undecided(old)
     else:
+        # 10: new == old, named: as named; 11: any other: new
         raw = known.named if new == old and known.named is not None else new
     if raw is None or factor == ONE:
         return Decided(raw, raw)

@@ -146,8 +146,11 @@ _NEAR_FIRST = (Level.CACHE, Level.NUMA_NODE, Level.SOCKET, Level.MACHINE)
 _Attempt = tuple[Level, bool]
 """A level, and whether the shape of the wish must be kept."""
 
+# ISOLATED, and strict wishes: their own shape, near first
 _STRICT: tuple[_Attempt, ...] = tuple((level, True) for level in _NEAR_FIRST)
+# WHOLE: whole cores anywhere, then any CPUs
 _WHOLE: tuple[_Attempt, ...] = (*_STRICT, *((level, False) for level in _NEAR_FIRST))
+# SPREAD: one cache, then per level one thread per core before any CPUs
 _SPREAD: tuple[_Attempt, ...] = (
     (Level.CACHE, True),
     *((level, strict) for level in _NEAR_FIRST[1:] for strict in (True, False)),
@@ -185,6 +188,7 @@ def _chosen(topology: Topology, pool: CPUSet, wish: Wish) -> CPUSet | None:
     """Choose CPUs of one pool, the same for all machines of a kind on which the same CPUs are free."""
     attempts = _STRICT if wish.is_strict else _WHOLE if wish.use is CoreUse.WHOLE else _SPREAD
     cores = _cores(topology, pool)
+    # 3: shapes and levels of the wish
     for level, strict in attempts:
         pieces = _gathered(cores, wish, level, strict=strict)
         if pieces is not None:
@@ -195,7 +199,9 @@ def _chosen(topology: Topology, pool: CPUSet, wish: Wish) -> CPUSet | None:
 def _pools(ledger: Ledger, wish: Wish, free: CPUSet) -> Iterator[CPUSet]:
     """Yield the CPUs to choose from, those that suit the wish best first, each set once."""
     seen: set[CPUSet] = set()
+    # 1: without CPUs that exclusivity avoids, then with them
     for cpus in (free - _avoided(ledger, wish.exclusive), free):
+        # 2: of one kind of core, the preferred kind first, then of all kinds
         for pool in (*(cpus & kind for kind in ledger.kinds.values()), cpus):
             if len(pool) >= wish.count and pool not in seen:
                 seen.add(pool)
@@ -251,6 +257,7 @@ def _pieces(cores: Iterable[_Core], use: CoreUse) -> list[Piece]:
         return [core.threads for core in cores if core.whole]
     empty_only = use is CoreUse.ISOLATED
     ordered = sorted(cores, key=lambda core: not core.whole)
+    # ISOLATED: one thread of each empty core; SPREAD: of each core with a free one
     return [core.threads[:1] for core in ordered if core.whole or not empty_only]
 
 
