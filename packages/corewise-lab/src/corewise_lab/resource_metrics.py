@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from corewise.kube.client import Client
-from corewise.kube.clock import rfc3339
+from corewise.kube.clock import SYSTEM_CLOCK, rfc3339
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import Resource
 from corewise.workload.pods import Pod
@@ -61,7 +60,7 @@ class ResourceMetrics:
         """Yield the metrics of a node and of its pods."""
         tree, moment = self._simulations.now(node.metadata.name, pods)
         by_name = {task.name: task for task in tree.tasks}
-        now = {"timestamp": rfc3339(datetime.now(UTC)), "window": f"{PERIOD:.0f}s"}
+        now = {"timestamp": rfc3339(SYSTEM_CLOCK.now()), "window": f"{PERIOD:.0f}s"}
         cpu = sum(moment.time[task.leaf] for task in tree.tasks)
         memory = working_set([task.container.memory for task in tree.tasks])
         yield NODE_METRICS, {"metadata": _metadata("v1", "Node", node), **now, "usage": _usage(cpu, memory)}

@@ -16,7 +16,6 @@ import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -28,6 +27,7 @@ import corewise
 from corewise.config.machine_file import parse_machine
 from corewise.kube.auth import Identity, client_context
 from corewise.kube.certificates import CertificateError, not_after
+from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import ConfigError
 from corewise.topology import CPUSet, CPUSetError
@@ -93,7 +93,7 @@ class TLSFiles(msgspec.Struct, frozen=True):
     def own_has_expired(self) -> bool:
         """Whether the certificate that agents are shown is too old."""
         try:
-            return self.cert is not None and not_after(self.cert.read_text()) <= datetime.now(UTC)
+            return self.cert is not None and not_after(self.cert.read_text()) <= SYSTEM_CLOCK.now()
         except (OSError, CertificateError):
             return False
 
