@@ -55,7 +55,7 @@ def test_the_example_of_the_page_is_what_the_command_prints(tmp_path: Path) -> N
 
 def test_what_the_page_says_shows_it_is_there() -> None:
     _, _, table = PAGE.partition("## What shows it")
-    tests = re.findall(r"tests/[a-z_/]+(?:\.py)?", table)
+    tests = re.findall(r"(?:packages/[\w-]+/)?tests/[a-z_/]+(?:\.py)?", table)
     tools = re.findall(r"python -m ([a-z_.]+)", table)
     assert len(tests) > 15
     assert len(tools) == 3

@@ -139,7 +139,7 @@ class SomeNodes(ClusterSnapshot):
         object.__setattr__(self, "every", every)
         object.__setattr__(self, "rows", rows)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401: called for columns that have not been taken
+    def __getattr__(self, name: str) -> Any:
         if name in {"every", "rows"}:
             raise AttributeError(name)
         every, rows = self.every, self.rows
