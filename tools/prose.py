@@ -1,6 +1,7 @@
 """Report words that readers stumble over: ``python -m tools.prose [FILES]``; exit code 1 if there are any.
 
-Docstrings begin with verb + noun object, and spelling is American. Strings without a space are names.
+Docstrings begin with verb + noun object, tests have names of eight words or fewer, and spelling is American.
+Strings without a space are names.
 """
 
 import ast
@@ -12,6 +13,8 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+LONGEST_NAME = 8
+"""Words after ``test``."""
 FOLDERS = ("src", "packages", "tests", "tools", "experiments")
 FILES = (*(f"{folder}/*.py" for folder in FOLDERS), "docs/*.md", "README.md")
 OPENING = re.compile(r"(Return|Say|Yield|Tell|Be) (what|who|how|why|whether it|by how)")
@@ -34,6 +37,11 @@ def found(path: Path) -> Iterator[str]:
                 yield f"{path}:{number}: {line.strip()}"
         if opens and OPENING.match(piece):
             yield f"{path}:{first}: {piece.partition(chr(10))[0]}"
+    for name in (
+        re.findall(r"^ *(?:async )?def (test_\w+)", text, re.MULTILINE) if path.suffix == ".py" else ()
+    ):
+        if name.count("_") > LONGEST_NAME:
+            yield f"{path}: {name}: {name.count('_')} words"
 
 
 def _prose(text: str) -> Iterator[tuple[int, str, bool]]:

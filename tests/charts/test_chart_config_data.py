@@ -101,7 +101,7 @@ def test_the_schema_lists_exactly_the_programs_keys() -> None:
     assert data["additionalProperties"] is False
 
 
-def test_an_unknown_key_is_refused_with_the_known_ones(loaded: helm_python.Chart) -> None:
+def test_unknown_key_is_refused_with_the_known_ones(loaded: helm_python.Chart) -> None:
     with pytest.raises(helm_python.HelmValuesError) as refused:
         loaded.render({"config": {"data": {"cpu-normalisation-config": {}}}})
     message = str(refused.value)

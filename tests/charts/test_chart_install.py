@@ -38,7 +38,7 @@ from tools.install_demo import CREATED, KEPT, every_object, story
 TEST_POD = "corewise-test"
 
 
-async def test_an_uninstall_leaves_nothing_that_install_upgrade_or_programs_created(tmp_path: Path) -> None:
+async def test_uninstall_removes_everything_install_upgrade_or_programs_created(tmp_path: Path) -> None:
     told = await story(tmp_path, lambda _line: None)
     assert told.running > told.installed | CREATED
     assert told.upgraded >= told.running
@@ -110,7 +110,7 @@ async def test_an_upgrade_changes_what_the_values_change(release: Release) -> No
     assert new["args"] == [*old["args"], "--verbose"]
 
 
-async def test_helm_test_passes_or_fails_as_its_pod_does(release: Release) -> None:
+async def test_helm_test_passes_or_fails_with_its_pod(release: Release) -> None:
     await release.install({})
     before = await every_object(release.client)
     async with release.test_pod_ends("Succeeded"):
@@ -121,7 +121,7 @@ async def test_helm_test_passes_or_fails_as_its_pod_does(release: Release) -> No
             await asyncio.to_thread(release.helm.test, "corewise", timeout=60)
 
 
-async def test_what_the_test_pod_runs_needs_no_more_than_its_role(
+async def test_test_pod_needs_no_more_than_its_role(
     release: Release, api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     await release.install({"config": {"data": {"cpu-normalization-config": {"enable": False}}}})
@@ -136,7 +136,7 @@ async def test_what_the_test_pod_runs_needs_no_more_than_its_role(
     assert (done.exit_code, done.stderr) == (0, "No nodes found.\n")
 
 
-async def test_the_charts_configuration_goes_with_it_and_never_replaces_the_users(
+async def test_chart_configuration_uninstalls_and_never_replaces_the_users(
     release: Release,
 ) -> None:
     values = {"config": {"data": {"cpu-normalization-config": {"enable": False}}}}

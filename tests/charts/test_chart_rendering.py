@@ -130,7 +130,7 @@ def test_the_notes_name_the_commands_to_start(config: dict[str, Any], commands: 
 
 
 @pytest.mark.parametrize("size", ["small", "medium", "large"])
-def test_a_program_gets_the_resources_of_the_size_unless_it_has_its_own(size: str) -> None:
+def test_program_gets_the_sizes_resources_unless_overridden(size: str) -> None:
     sizes = yaml.safe_load((ROOT / "charts/corewise/files/sizes.yaml").read_text())
     own = {"requests": {"memory": "1Gi"}}
     values = {"size": size, "web": {"enabled": True, "tlsSecret": "web"}, "agent": {"resources": own}}
@@ -163,7 +163,7 @@ def test_rules_and_dashboards_are_those_of_deploy() -> None:
     }
 
 
-def test_by_default_the_chart_installs_what_kustomize_installs_and_a_test() -> None:
+def test_default_chart_installs_what_kustomize_does_plus_test() -> None:
     installed = [each for each in objects(chart.render({"image": {"tag": "latest"}})) if not is_test(each)]
     paths = [
         ROOT / "deploy" / each
@@ -197,7 +197,7 @@ def test_by_default_the_chart_installs_what_kustomize_installs_and_a_test() -> N
         ),
     ],
 )
-def test_an_overlay_of_kustomize_installs_what_the_chart_does(overlay: str, values: dict[str, Any]) -> None:
+def test_kustomize_overlay_installs_what_the_chart_does(overlay: str, values: dict[str, Any]) -> None:
     policies = {name: {"enabled": False} for name in ("resourceStatus", "qosClass", "agentNode")}
     rendered = chart.render({"image": {"tag": "latest"}, "policies": policies, **values})
     made = subprocess.run(
@@ -241,7 +241,7 @@ def test_one_replica_has_no_disruption_budget(program: str, other: str, kept: in
 
 @pytest.mark.parametrize("program", ["manager", "scheduler"])
 @pytest.mark.parametrize(("replicas", "kept"), [(2, 0), (2, 1), (2, "50%"), (3, 2), (3, "66%"), (101, "99%")])
-def test_a_budget_that_lets_a_pod_go_is_rendered(program: str, replicas: int, kept: int | str) -> None:
+def test_budget_that_allows_an_eviction_is_rendered(program: str, replicas: int, kept: int | str) -> None:
     values = {program: {"replicas": replicas, "podDisruptionBudget": {"minAvailable": kept}}}
     assert budgets(values)[program] == kept
 
@@ -275,7 +275,7 @@ def test_the_budgets_of_deploy_let_a_pod_go() -> None:
         assert budget["spec"]["minAvailable"] < deployment["spec"]["replicas"]
 
 
-def test_programs_in_the_network_of_the_nodes_fit_on_one_node_and_are_updated_there() -> None:
+def test_host_network_programs_share_and_update_one_node() -> None:
     on = {"hostNetwork": {"enabled": True}}
     rendered = by_key(objects(chart.render({"manager": on, "scheduler": on})))
     ports: list[int] = []
@@ -361,7 +361,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("values", "sentence"), REFUSED, ids=lambda each: each if isinstance(each, str) else ""
 )
-def test_a_value_that_cannot_work_is_refused_by_its_name(values: dict[str, Any], sentence: str) -> None:
+def test_value_that_cannot_work_is_refused_by_name(values: dict[str, Any], sentence: str) -> None:
     with (
         chart.staged() as folder,
         helm_python.Chart.load(folder) as loaded,
@@ -371,7 +371,7 @@ def test_a_value_that_cannot_work_is_refused_by_its_name(values: dict[str, Any],
     assert sentence in str(refused.value)
 
 
-def test_every_value_of_the_schema_is_described_and_refuses_unknown_keys() -> None:
+def test_schema_describes_every_value_and_refuses_unknown_keys() -> None:
     def check(path: str, schema: dict[str, Any]) -> None:
         assert schema["description"], path
         if "properties" in schema and "default" not in schema:
@@ -398,7 +398,7 @@ def test_a_version_of_python_becomes_a_semantic_version(python: str, helm: str) 
     assert chart.chart_version(python) == helm
 
 
-def test_the_package_has_the_version_of_corewise_and_follows_links(tmp_path: Path) -> None:
+def test_package_has_the_corewise_version_and_follows_links(tmp_path: Path) -> None:
     with helm_python.Chart.load(chart.package(tmp_path)) as packaged:
         assert packaged.metadata["appVersion"] == corewise.__version__
         assert [each["name"] for each in packaged.crds] == [

@@ -113,7 +113,7 @@ async def test_a_rollback_brings_back_the_revision_before(
     assert await stated(client) == objects
 
 
-async def test_values_of_the_user_stay_and_new_values_get_their_defaults(
+async def test_user_values_stay_and_new_values_get_defaults(
     helm: helm_python.Config, client: Client, folder: Path
 ) -> None:
     page = folder / "values.yaml"
@@ -157,7 +157,7 @@ async def test_helm_takes_what_kustomize_installed(
 
 
 @needs_kubectl
-async def test_the_commands_for_the_namespace_of_before_move_the_configuration_and_end_the_old_programs(
+async def test_namespace_commands_move_configuration_and_end_old_programs(
     client: Client, kubectl: Kubectl, tmp_path: Path
 ) -> None:
     match = re.search(

@@ -51,7 +51,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("call", "code", "said"), CASES)
-def test_a_call_that_cannot_be_answered_says_what_is_wrong_and_what_to_do(
+def test_bad_call_says_what_is_wrong_and_remedy(
     call: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -67,9 +67,7 @@ def test_a_call_that_cannot_be_answered_says_what_is_wrong_and_what_to_do(
     assert not (tmp_path / "none").exists()
 
 
-def test_a_guest_goes_to_the_host_of_many_that_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_guest_goes_to_the_named_host_among_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hosts = shutil.copytree(INPUTS / "compute" / "hosts", tmp_path / "hosts")
     for name in ("a", "b"):
         with pytest.raises(SystemExit) as end:
@@ -79,7 +77,7 @@ def test_a_guest_goes_to_the_host_of_many_that_is_named(
 
 
 @pytest.mark.parametrize("context", list(contexts()), ids=lambda context: context.command_path)
-def test_a_help_cuts_no_sentence_and_explains_every_option(context: click.Context) -> None:
+def test_help_cuts_no_sentence_and_explains_every_option(context: click.Context) -> None:
     _, _, commands = context.get_help().partition("\nCommands:\n")
     assert "..." not in commands
     options = [each for each in context.command.params if isinstance(each, click.Option)]

@@ -52,7 +52,7 @@ def test_the_script_of_a_shell_asks_corewise(shell: str) -> None:
     assert f"_COREWISE_COMPLETE={shell}_complete" in script.stdout
 
 
-def test_the_help_shows_a_command_for_each_shell_on_its_own_line() -> None:
+def test_help_shows_each_shells_command_on_own_line() -> None:
     lines = [line.split() for line in CliRunner().invoke(corewise, ["completion", "-h"]).stdout.splitlines()]
     for shell in ("bash", "zsh", "fish"):
         assert [f"{shell}:", "corewise", "completion", shell, ">"] in [line[:5] for line in lines]
@@ -127,7 +127,7 @@ def test_nodes_and_pods_of_the_cluster_are_completed(kubeconfig: Path) -> None:
     assert completed(f"explain pod {given}pending --node fa") == ["fast"]
 
 
-def test_a_cluster_that_cannot_be_asked_completes_nothing_silently(
+def test_unreachable_cluster_completes_nothing_silently(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nobody = tmp_path / "nobody"
@@ -141,7 +141,7 @@ def test_a_cluster_that_cannot_be_asked_completes_nothing_silently(
     assert capfd.readouterr() == ("", "")
 
 
-def test_nodes_and_pods_of_a_dump_and_contexts_of_a_kubeconfig_are_completed(kubeconfig: Path) -> None:
+def test_dump_objects_and_kubeconfig_contexts_are_completed(kubeconfig: Path) -> None:
     dump = INPUTS / "plan" / "dump.json"
     nodes = [each for each in json.loads(dump.read_text())["items"] if each["kind"] == "Node"]
     assert completed(f"explain node --from {dump} ") == sorted(each["metadata"]["name"] for each in nodes)
@@ -187,7 +187,7 @@ FILES = [
 
 
 @pytest.mark.parametrize(("context", "parameter"), FILES)
-def test_a_parameter_that_is_a_file_or_a_directory_completes_those(
+def test_file_or_directory_parameter_completes_paths(
     context: click.Context, parameter: click.Parameter
 ) -> None:
     offered = {item.type for item in parameter.shell_complete(context, "")}
@@ -228,7 +228,7 @@ def test_scenarios_reasons_and_forms_are_completed() -> None:
         (["up", "--scenario", "none.y"], ":0\n"),
     ],
 )
-def test_kubectl_reads_values_with_help_and_whether_files_may_follow(
+def test_kubectl_gets_values_with_help_and_file_directive(
     words: list[str], printed: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["kubectl_complete-corewise", *words])
@@ -244,7 +244,7 @@ def test_every_script_of_the_package_exists() -> None:
         assert callable(getattr(import_module(module), name))
 
 
-def test_as_a_plugin_of_kubectl_usage_and_errors_say_kubectl_corewise(
+def test_kubectl_plugin_usage_and_errors_say_kubectl_corewise(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["/usr/local/bin/kubectl-corewise"])
@@ -284,7 +284,7 @@ def test_a_misspelt_command_or_option_names_the_nearest(arguments: list[str], sa
     assert ("Did you mean" in result.stderr or "Did you mean" in said) == (arguments != ["xyzzy"])
 
 
-def test_an_unknown_scenario_lists_all_with_a_line_each(
+def test_unknown_scenario_lists_all_with_one_line_each(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SystemExit) as end:

@@ -49,7 +49,7 @@ def test_every_link_leads_somewhere(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
-def test_no_page_is_longer_than_a_reader_at_night_stands(document: Path) -> None:
+def test_no_page_exceeds_the_word_limit(document: Path) -> None:
     assert len(document.read_text().split()) <= LONGEST
 
 
@@ -79,7 +79,7 @@ def test_every_test_that_a_document_names_exists(document: Path) -> None:
         )
 
 
-def test_the_threat_model_has_a_row_for_each_name_on_a_pod() -> None:
+def test_threat_model_has_rows_for_each_pod_name() -> None:
     text = (ROOT / "docs/operate/tenant-annotations.md").read_text()
     rows = [row.name for row in TABLE if "Pod" in row.on]
     assert [name for name in rows if f"`{name}`" not in text] == []

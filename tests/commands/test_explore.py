@@ -84,7 +84,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     return explored(tmp_path_factory.mktemp("explored"))
 
 
-def test_only_tests_that_draw_inputs_run_and_are_counted(ran: dict[str, Ran]) -> None:
+def test_only_tests_that_draw_inputs_run_and_count(ran: dict[str, Ran]) -> None:
     assert set(ran) == {"test_lists[7]", "TestMachine::runTest", "test_passes"}
     passed = ran["test_passes"]
     assert (passed.inputs, passed.failure) == (30, "")
@@ -94,7 +94,7 @@ def test_only_tests_that_draw_inputs_run_and_are_counted(ran: dict[str, Ran]) ->
     assert ran["TestMachine::runTest"].steps >= ran["TestMachine::runTest"].inputs > 0
 
 
-def test_the_counterexample_of_a_machine_is_a_test_to_paste(ran: dict[str, Ran]) -> None:
+def test_machine_counterexample_is_a_test_to_paste(ran: dict[str, Ran]) -> None:
     text = ran["TestMachine::runTest"].failure.partition("\n\n")[0]
     namespace: dict[str, Any] = {}
     exec(TESTS + text, namespace)  # noqa: S102 - what is printed is to be pasted
@@ -102,7 +102,7 @@ def test_the_counterexample_of_a_machine_is_a_test_to_paste(ran: dict[str, Ran])
         namespace["test_counterexample"]()
 
 
-def test_the_counterexample_of_a_test_is_an_example_of_what_was_drawn(ran: dict[str, Ran]) -> None:
+def test_test_counterexample_is_an_example_of_drawn_inputs(ran: dict[str, Ran]) -> None:
     text, *_, command = ran["test_lists[7]"].failure.split("\n\n")
     decorator: Decorator = eval(text.partition("#")[0].removeprefix("@"), {"example": example})  # noqa: S307 - as above
     seen: list[object] = []
@@ -128,7 +128,7 @@ def test_no_test_begins_after_the_end(tmp_path: Path) -> None:
     assert explored(tmp_path, until=1.0) == {}
 
 
-def test_one_profile_decides_for_all_tests_which_inputs_are_drawn() -> None:
+def test_one_profile_decides_how_all_tests_draw_inputs() -> None:
     setting = re.compile(r"\b(derandomize|database|load_profile)\b *[=(]")
     found = {
         path.name

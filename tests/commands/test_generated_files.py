@@ -50,14 +50,14 @@ def test_files_are_written_once_and_then_current(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["docs/reference", "docs/reference/commands"])
-def test_no_page_is_left_of_a_command_or_a_kind_of_name_that_is_gone(folder: str, tmp_path: Path) -> None:
+def test_removed_commands_and_name_kinds_leave_no_page(folder: str, tmp_path: Path) -> None:
     generate(tmp_path, "--only", folder)
     assert {path.name for path in (ROOT / folder).iterdir()} == {
         path.name for path in (tmp_path / folder).iterdir()
     }
 
 
-def test_every_command_has_a_man_page_that_is_shipped() -> None:
+def test_every_command_has_a_shipped_man_page() -> None:
     names = {f"{each.command_path.replace(' ', '-')}.1" for each in contexts()}
     assert {path.name for path in PAGES} == names
     for project in {path.parents[2] for path in PAGES}:
@@ -65,7 +65,7 @@ def test_every_command_has_a_man_page_that_is_shipped() -> None:
         assert build["targets"]["wheel"]["shared-data"] == {"man/man1": "share/man/man1"}
 
 
-def test_a_man_page_names_every_option_and_no_text_of_it_is_taken_for_a_macro() -> None:
+def test_man_page_names_every_option_and_escapes_macros() -> None:
     page = (ROOT / "packages/corewise/man/man1/corewise-nodes.1").read_text()
     for option in ("\\-\\-kubeconfig", "\\-l, \\-\\-selector", "\\-\\-all", "\\-o, \\-\\-output"):
         assert f".B {option}" in page

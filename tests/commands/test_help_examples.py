@@ -52,7 +52,7 @@ def test_a_commands_help_has_an_example_of_it(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", HELP)
-def test_the_examples_of_a_commands_help_are_calls_that_it_takes(
+def test_commands_accept_the_examples_in_their_help(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -68,7 +68,7 @@ YAML = {
     ids=" ".join,
 )
 @pytest.mark.parametrize("text", YAML.values(), ids=YAML)
-def test_a_command_says_what_is_wrong_with_its_file(
+def test_command_says_what_is_wrong_with_its_file(
     arguments: list[str], text: str | bytes, tmp_path: Path
 ) -> None:
     file = tmp_path / "hostile.yaml"
@@ -89,7 +89,7 @@ def test_a_command_says_what_is_wrong_with_its_file(
     ],
     ids=" ".join,
 )
-def test_a_command_says_of_json_that_it_is_nested_too_deep(arguments: list[str], tmp_path: Path) -> None:
+def test_command_reports_json_that_is_nested_too_deep(arguments: list[str], tmp_path: Path) -> None:
     file, config = tmp_path / "deep.json", tmp_path / "config.json"
     file.write_text('{"deep":' * DEPTH)
     config.write_text('{"ratioModel": {}}')
@@ -99,7 +99,7 @@ def test_a_command_says_of_json_that_it_is_nested_too_deep(arguments: list[str],
 
 
 @pytest.mark.parametrize("text", YAML.values(), ids=YAML)
-def test_the_configuration_of_kubelet_is_read_or_is_a_value_error(text: str | bytes) -> None:
+def test_kubelet_configuration_is_read_or_raises_valueerror(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"[a-z]"):
         parse_config(text if isinstance(text, bytes) else text.encode())
 
@@ -182,14 +182,14 @@ JSON = {
 
 @pytest.mark.parametrize("door", JSON_DOORS)
 @pytest.mark.parametrize("text", JSON.values(), ids=JSON)
-def test_a_door_for_json_returns_a_value_or_its_own_error(door: str, text: bytes) -> None:
+def test_json_reader_returns_a_value_or_its_error(door: str, text: bytes) -> None:
     read, promised = JSON_DOORS[door]
     with suppress(*promised):
         read(text)
 
 
 @given(st.binary(max_size=80), st.sampled_from(sorted(JSON_DOORS)))
-def test_any_bytes_are_a_value_or_the_doors_own_error(text: bytes, door: str) -> None:
+def test_any_bytes_give_a_value_or_readers_error(text: bytes, door: str) -> None:
     read, promised = JSON_DOORS[door]
     with suppress(*promised):
         read(text)

@@ -341,7 +341,7 @@ def end_of(
 @pytest.mark.parametrize(
     ("command", "options", "code", "said"), CASES, ids=[f"{a}-{b}" for a, b, *_ in CASES]
 )
-def test_a_command_that_cannot_start_says_why_in_a_sentence(
+def test_command_unable_to_start_explains_in_a_sentence(
     command: str,
     options: str,
     code: int,
@@ -379,7 +379,7 @@ def _names_in(function: FunctionType) -> set[str]:
     return names
 
 
-def test_the_table_has_every_command_that_runs_until_a_signal() -> None:
+def test_table_has_every_command_that_runs_until_signaled() -> None:
     runs = {"run_program", "on_stop_signals", "corewise.cli.top_app"}
     found = {
         context.command_path.removeprefix("corewise ")
@@ -394,7 +394,7 @@ def test_the_table_has_every_command_that_runs_until_a_signal() -> None:
     assert {command for command, *_ in CASES} == COMMANDS.keys()
 
 
-def test_the_table_has_every_address_and_kubeconfig_of_these_commands() -> None:
+def test_table_has_every_address_and_kubeconfig_of_commands() -> None:
     for context in contexts():
         command = context.command_path.removeprefix("corewise ")
         if command not in COMMANDS:

@@ -102,7 +102,7 @@ def test_every_setting_is_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
-def test_the_defaults_on_the_page_are_those_of_the_code(name: str) -> None:
+def test_defaults_on_the_page_match_the_code(name: str) -> None:
     told = row(f"`{name}` |")[0].strip("`").partition(",")[0]
     default = DEFAULTS[name]
     expected = str(default).lower()
@@ -119,7 +119,7 @@ def test_the_configuration_on_the_page_is_accepted() -> None:
     assert entry.strategy.fast
 
 
-def test_reason_codes_on_the_page_are_those_of_the_code() -> None:
+def test_reason_codes_on_the_page_match_the_code() -> None:
     told = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][A-Za-z]+)+)`", PAGE))
     alerts = {each for each in told if each.startswith("Corewise")}
     assert told - alerts - {OFFLINE_SHORTFALL} <= set(Reason)

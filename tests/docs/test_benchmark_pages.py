@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     "section", ["machine", "tracking", "placement", "guests", "applying", "agent", "web"]
 )
-def test_figures_replace_those_of_the_page_that_has_their_place(
+def test_new_figures_replace_those_in_their_marked_section(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str
 ) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("pictures", "*.svg"))

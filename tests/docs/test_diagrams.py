@@ -18,13 +18,13 @@ def line(svg: str) -> list[float]:
 
 
 @pytest.mark.parametrize(("place", "level"), [("2 0", True), ("0 2", False)])
-def test_an_arrow_is_level_or_upright_and_leads_away(place: str, level: bool) -> None:
+def test_arrow_is_horizontal_or_vertical_and_points_away(place: str, level: bool) -> None:
     x1, y1, x2, y2 = line(draw(TWO.format(place=place)))
     assert (y1 == y2, x1 == x2) == (level, not level)
     assert x1 < x2 or y1 < y2
 
 
-def test_texts_are_escaped_and_the_picture_is_as_large_as_what_it_shows() -> None:
+def test_texts_are_escaped_and_picture_fits_its_content() -> None:
     svg = draw(TWO.format(place="2 0"))
     assert "says &lt;this&gt;" in svg
     width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg).groups()  # type: ignore[union-attr]

@@ -35,7 +35,7 @@ class Anchors(HTMLParser):
         self.ids.add(dict(attrs).get("id"))
 
 
-def test_the_table_has_every_page_of_the_one_folder() -> None:
+def test_table_has_every_page_of_the_old_folder() -> None:
     assert len(FLAT.split()) == 89
     assert set(SECTIONS) <= set(FLAT.split())
 
@@ -51,7 +51,7 @@ def test_an_old_address_leads_to_the_page(old: str, site: Path) -> None:
 
 
 @pytest.mark.parametrize("old", ANCHORS)
-def test_a_section_of_a_page_that_was_divided_is_found(old: str, site: Path) -> None:
+def test_section_of_a_split_page_is_found(old: str, site: Path) -> None:
     for anchor in ANCHORS[old].split():
         target = SECTIONS.get(old, {}).get(anchor, f"{moved(DOCS)[f'{old}.md']}#{anchor}")
         address, _, section = target.partition("#")

@@ -50,7 +50,7 @@ def structure(html: str, *, within: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT / "docs").as_posix())
-def test_lists_tables_and_code_are_the_same_on_the_site_as_on_github(page: Path, site: Path) -> None:
+def test_lists_tables_and_code_match_github_on_site(page: Path, site: Path) -> None:
     text = re.sub(r"<!--.*?-->\n?", "", page.read_text(), flags=re.DOTALL)
     built = site / page.relative_to(ROOT / "docs").with_suffix(".html")
     on_site = structure(built.read_text(), within="article")
@@ -76,7 +76,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
 @pytest.mark.parametrize("page", ["index.html", "start/openstack.html"])
-def test_pages_that_are_opened_as_files_can_be_searched(page: str, site: Path, tmp_path: Path) -> None:
+def test_pages_opened_as_files_can_be_searched(page: str, site: Path, tmp_path: Path) -> None:
     address = f"{(site / page).as_uri()}?q=oversubscription"
     command = [
         str(CHROMIUM),

@@ -39,9 +39,7 @@ def project(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(("name", "pause"), [*((name, ":") for name in TUTORIALS), *AGES.items()])
-def test_a_tutorial_prints_what_it_says_when_its_commands_are_pasted(
-    name: str, pause: str, tmp_path: Path
-) -> None:
+def test_tutorial_prints_what_it_says_when_pasted(name: str, pause: str, tmp_path: Path) -> None:
     todo = tutorial.steps(ROOT / name)
     assert len(todo) > 2
     if any("kubectl" in step.commands for step in todo):
@@ -59,7 +57,7 @@ def test_a_tutorial_prints_what_it_says_when_its_commands_are_pasted(
     assert "".join(each.problem for each in done) == ""
 
 
-def test_start_pages_for_users_run_at_the_front_door() -> None:
+def test_user_start_pages_all_run_at_front_door() -> None:
     pages = {path.relative_to(ROOT) for path in (ROOT / "docs/start").glob("*.md")}
     assert pages - set(front_door.PAGES) == {Path("docs/start/contributor.md")}
 

@@ -33,7 +33,7 @@ def same(picture: Path, drawing: str) -> None:
     assert picture.read_text() == drawing, "run: make golden"
 
 
-def test_the_picture_of_who_holds_which_cpu_is_current(tmp_path: Path) -> None:
+def test_picture_of_who_holds_which_cpu_is_current(tmp_path: Path) -> None:
     given = INPUTS / "compute"
     host = ["--topology", str(given / "topology.json"), "--config", str(given / "nova.conf"), "--host", "n1"]
     host += ["--ledger", str(tmp_path / "ledger.json")]

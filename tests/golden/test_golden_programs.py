@@ -109,7 +109,7 @@ def test_the_manager_says_what_it_would_write(tmp_path: Path) -> None:
     compare("manager-dry-run", masked_of_programs(shown("printed, sorted", lines), tmp_path))
 
 
-def test_the_manager_brings_nodes_to_their_ratios_and_says_why(tmp_path: Path) -> None:
+def test_manager_brings_nodes_to_ratios_and_says_why(tmp_path: Path) -> None:
     parts = []
     with running_cluster(tmp_path, INPUTS / "clusters" / "managed.json") as cluster:
         options = (*doors.identity(cluster, "manager"), "--webhook-listen", "127.0.0.1:0", *ALONE, *SERVE)
@@ -260,7 +260,7 @@ def test_the_agent_divides_quotas_repairs_them_and_reports(tmp_path: Path) -> No
     compare("agent", masked_of_programs(text, tmp_path))
 
 
-def test_the_host_agent_of_openstack_and_all_that_uses_its_placement(tmp_path: Path) -> None:
+def test_openstack_host_agent_and_placement_users_match_golden(tmp_path: Path) -> None:
     shutil.copytree(INPUTS / "compute", tmp_path, dirs_exist_ok=True)
     host = ("--topology", "topology.json", "--config", "nova.conf", "--host", "n1")
     with Program(
@@ -296,7 +296,7 @@ PLACEMENT = f"""
 """
 
 
-def test_the_scenario_of_openstack_shows_hosts_guests_and_the_upgrade(tmp_path: Path) -> None:
+def test_openstack_scenario_shows_hosts_guests_and_the_upgrade(tmp_path: Path) -> None:
     pytest.importorskip("libvirt", reason="one of its hosts needs the extra libvirt: make libvirt")
     with ExitStack() as both:
         programs = {}
@@ -331,7 +331,7 @@ class FakePrometheus(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_what_prometheus_is_asked_and_what_is_said_of_its_answers(tmp_path: Path) -> None:
+def test_prometheus_queries_and_reports_on_answers_are_unchanged(tmp_path: Path) -> None:
     (tmp_path / "nodes").write_text("n1\nn2\nn3\n")
     presets = ("corewise", "pcm", "intel_rdt", "cadvisor", "node_exporter")
     parts = []

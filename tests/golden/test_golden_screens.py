@@ -45,7 +45,7 @@ SCREENS = [case for case in CASES if case.name not in NO_SCREENS]
 
 
 @pytest.mark.parametrize("case", SCREENS, ids=lambda case: case.name)
-def test_what_is_printed_fits_a_terminal_and_is_what_it_was(tmp_path: Path, case: Case) -> None:
+def test_printed_output_fits_a_terminal_and_is_unchanged(tmp_path: Path, case: Case) -> None:
     lines = [line.strip() for line in case.lines.strip().splitlines()]
     seen = {}
     with ExitStack() as stack:
@@ -76,7 +76,7 @@ def test_the_cloud_of_openstack_fits_a_real_terminal(tmp_path: Path) -> None:
     compare_screens("up-openstack", seen)
 
 
-def test_what_a_run_of_the_local_cluster_prints_fits_a_terminal(
+def test_local_cluster_output_fits_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = load_scenario("builtin").plan(3)
@@ -129,7 +129,7 @@ def commands(command: click.Command, *path: str) -> Iterator[str]:
             yield from commands(below, *path, name)
 
 
-def test_every_command_has_a_screen_or_a_reason_why_not() -> None:
+def test_every_command_has_a_screen_or_an_exemption() -> None:
     every = sorted(commands(corewise), key=len, reverse=True)
     text = "\n".join(file.read_text() for file in sorted((EXPECTED / "screens").iterdir()))
     calls = {f"{line} " for line in re.findall(r"^\$ corewise (.*)", text, flags=re.MULTILINE)}

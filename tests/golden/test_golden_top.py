@@ -106,7 +106,7 @@ def cluster_of_the_picture() -> HandmadeData:
     )
 
 
-async def test_the_picture_of_the_documents_is_what_the_screen_shows() -> None:
+async def test_documented_picture_matches_the_screen() -> None:
     app = cluster_of_the_picture().app("offline")
     async with app.run_test(size=(120, 14)) as pilot:
         await pilot.press("down")

@@ -86,7 +86,7 @@ def exported(query: Query) -> Iterator[tuple[Selector, ExportedMetric]]:
 
 
 @each_query
-def test_every_metric_is_exported_with_the_labels_that_the_query_uses(query: Query) -> None:
+def test_every_metric_is_exported_with_the_queried_labels(query: Query) -> None:
     assert query.selectors
     labels = set(BY_SCRAPE)
     for selector, metric in exported(query):
@@ -97,7 +97,7 @@ def test_every_metric_is_exported_with_the_labels_that_the_query_uses(query: Que
 
 
 @each_query
-def test_values_of_labels_are_among_those_that_the_metrics_meaning_lists(query: Query) -> None:
+def test_label_values_are_among_those_the_metric_lists(query: Query) -> None:
     for selector, metric in exported(query):
         for label, operator, value in selector.matchers:
             if label in metric.labels and operator in {"=", "!="}:
@@ -118,7 +118,7 @@ def alerts() -> Iterable[Mapping[str, Any]]:
 
 
 @pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert["alert"])
-def test_every_alert_says_what_it_is_and_where_to_read_what_to_do(alert: Mapping[str, Any]) -> None:
+def test_every_alert_has_a_description_and_runbook_link(alert: Mapping[str, Any]) -> None:
     assert alert["labels"]["severity"] in {"warning", "critical"}
     assert re.fullmatch("[1-9][0-9]*[mh]", alert["for"])
     assert {"summary", "description", "runbook_url"} == set(alert["annotations"])
@@ -139,7 +139,7 @@ def test_alerts_have_names_of_their_own() -> None:
 
 
 @each_dashboard
-def test_panels_do_not_overlap_and_say_what_they_show(dashboard: Mapping[str, Any]) -> None:
+def test_panels_do_not_overlap_and_have_descriptions(dashboard: Mapping[str, Any]) -> None:
     taken: set[tuple[int, int]] = set()
     for panel in dashboard["panels"]:
         at = panel["gridPos"]
@@ -153,7 +153,7 @@ def test_panels_do_not_overlap_and_say_what_they_show(dashboard: Mapping[str, An
 
 
 @each_dashboard
-def test_every_variable_that_a_panel_uses_is_defined_from_a_series_that_is_there(
+def test_every_panel_variable_comes_from_an_existing_series(
     dashboard: Mapping[str, Any],
 ) -> None:
     defined = {each["name"]: each for each in dashboard["templating"]["list"]}
@@ -193,7 +193,7 @@ def test_prometheus_takes_the_queries_of_the_dashboards(tmp_path: Path) -> None:
 
 @needs_promtool
 @pytest.mark.parametrize("cases", ["interference_cases.yaml", "autoscaling_cases.yaml"])
-def test_recording_rules_make_one_series_of_what_agents_measure(cases: str) -> None:
+def test_recording_rules_combine_agent_measurements_into_one_series(cases: str) -> None:
     promtool("test", "rules", str(Path(__file__).parent / cases))
 
 
@@ -213,7 +213,7 @@ def test_every_alert_is_raised_in_a_case() -> None:
     assert raised == {alert["alert"] for alert in alerts()}
 
 
-def test_every_metric_is_in_a_panel_or_an_alert() -> None:
+def test_every_metric_is_in_a_panel_or_alert() -> None:
     queries = [parse(text) for text in EXPRESSIONS.values()]
     used = {metric.name for query in queries for _, metric in exported(query)}
     assert used == BY_NAME.keys()

@@ -40,7 +40,7 @@ def test_what_is_no_query_is_refused(text: str) -> None:
         parse(text)
 
 
-def test_labels_are_found_where_they_match_and_where_they_group() -> None:
+def test_labels_are_found_in_matchers_and_in_grouping() -> None:
     query = parse('sum by (node) (rate(a{b="c", d!~"e"}[5m])) / on (node, f) g')
     first, second = query.selectors
     assert first.matchers == (("b", "=", "c"), ("d", "!~", "e"))

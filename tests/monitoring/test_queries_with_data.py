@@ -34,7 +34,7 @@ QUERIES = {
 }
 
 
-def test_every_query_finds_data_of_the_programs_at_work(tmp_path: Path) -> None:
+def test_every_query_finds_data_from_running_programs(tmp_path: Path) -> None:
     asked = sorted({query for queries in QUERIES.values() for query in queries})
     found = answers(tmp_path, RULE_FILES, asked)
     missing = [f"{name}: {each}" for name, queries in QUERIES.items() for each in queries if not found[each]]

@@ -50,7 +50,7 @@ HANG = "echo some BIOS; exec sleep 1000"
 GOOD = told("booted") + told("end")
 
 
-def test_a_boot_that_comes_to_its_end_is_believed(
+def test_boot_that_finishes_is_believed(
     monkeypatch: pytest.MonkeyPatch, stalls: list[str], tmp_path: Path
 ) -> None:
     boots(monkeypatch, GOOD)
@@ -60,7 +60,7 @@ def test_a_boot_that_comes_to_its_end_is_believed(
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("first", [HANG, told("booted") + HANG, "kill -SEGV $$"])
-def test_a_boot_that_hangs_or_crashes_is_tried_again_and_its_console_shown(
+def test_hung_or_crashed_boot_is_retried_showing_console(
     monkeypatch: pytest.MonkeyPatch, stalls: list[str], tmp_path: Path, first: str
 ) -> None:
     boots(monkeypatch, first, GOOD)
@@ -70,7 +70,7 @@ def test_a_boot_that_hangs_or_crashes_is_tried_again_and_its_console_shown(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_machine_that_never_comes_to_its_end_is_not_to_be_had(
+def test_machine_that_never_finishes_is_unavailable(
     monkeypatch: pytest.MonkeyPatch, stalls: list[str], tmp_path: Path
 ) -> None:
     boots(monkeypatch, HANG)

@@ -63,7 +63,7 @@ def created(node: ContainerdNode, pod: Pod, name: str, quota: int) -> tuple[str,
     return container, node.first_seen_quota(name)
 
 
-def test_the_agent_has_containers_created_divided_and_updates_divided_once(
+def test_agent_divides_new_containers_and_updates_exactly_once(
     node: ContainerdNode, cluster: AgentCluster
 ) -> None:
     with agent(cluster, node), web(cluster, node, "divided") as pod:
@@ -81,9 +81,7 @@ def test_the_agent_has_containers_created_divided_and_updates_divided_once(
     assert cluster.said("this is a bug") == 0
 
 
-def test_pods_start_while_the_agent_is_killed_and_are_divided_once_it_is_back(
-    node: ContainerdNode, cluster: AgentCluster
-) -> None:
+def test_pods_start_without_agent_and_divide_on_return(node: ContainerdNode, cluster: AgentCluster) -> None:
     with web(cluster, node, "alone") as pod:
         with agent(cluster, node):
             pass
@@ -103,7 +101,7 @@ def own() -> CPUSet:
     return CPUSet.of(list(everything)[-1:])
 
 
-def test_a_pod_has_no_quota_while_it_owns_cpus_and_its_own_again_afterwards(
+def test_pod_has_no_quota_only_while_owning_cpus(
     node: ContainerdNode, cluster: AgentCluster, own: CPUSet
 ) -> None:
     """The pod and its container; on v1 the pod's quota is not divided: its container's bounds it."""
@@ -135,7 +133,7 @@ def test_a_pod_has_no_quota_while_it_owns_cpus_and_its_own_again_afterwards(
     assert cluster.said("this is a bug") == 0
 
 
-def test_a_pod_that_begins_beside_an_owner_has_its_cpus_before_it_has_a_container(
+def test_pod_beside_an_owner_has_cpus_before_containers(
     node: ContainerdNode, cluster: AgentCluster, own: CPUSet
 ) -> None:
     everything = CPUSet.of(os.sched_getaffinity(0))

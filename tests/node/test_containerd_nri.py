@@ -99,7 +99,7 @@ def test_an_update_is_not_divided_twice(node: ContainerdNode) -> None:
         assert f"update {pod.uid} updated None" in plugin.said()
 
 
-def test_pods_start_when_the_plugin_is_killed_and_are_divided_when_it_is_back(node: ContainerdNode) -> None:
+def test_pods_start_without_plugin_and_divide_on_return(node: ContainerdNode) -> None:
     with plugged(node) as plugin:
         plugin.process.kill()
         plugin.process.wait()
@@ -112,7 +112,7 @@ def test_pods_start_when_the_plugin_is_killed_and_are_divided_when_it_is_back(no
                 node.wait_for(lambda: node.quota(pod, container) == ONE_CPU_DIVIDED, "it is divided")
 
 
-def test_pods_start_when_the_plugin_hangs_and_it_registers_anew(node: ContainerdNode) -> None:
+def test_pods_start_while_plugin_hangs_and_it_reregisters(node: ContainerdNode) -> None:
     with plugged(node) as plugin:
         plugin.process.send_signal(signal.SIGSTOP)
         with node.pod() as pod:
@@ -124,7 +124,7 @@ def test_pods_start_when_the_plugin_hangs_and_it_registers_anew(node: Containerd
             node.wait_for(lambda: node.quota(pod, container) == ONE_CPU_DIVIDED, "it is divided")
 
 
-def test_a_plugin_that_is_slow_to_decide_is_kept(node: ContainerdNode) -> None:
+def test_plugin_that_is_slow_to_decide_is_kept(node: ContainerdNode) -> None:
     with plugged(node, "slow") as plugin:
         with node.pod() as pod:
             container = node.create(pod, "late", quota=ONE_CPU)

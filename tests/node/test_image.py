@@ -118,13 +118,13 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield kubeconfig
 
 
-def test_two_builds_of_one_commit_have_the_same_digest(image: Image) -> None:
+def test_two_builds_of_one_commit_share_a_digest(image: Image) -> None:
     if not image.printed:
         pytest.skip("the image was built before")
     assert re.search(r"^digest   sha256:[0-9a-f]{64}$", image.printed, re.MULTILINE)
 
 
-def test_the_image_is_small_compiled_and_has_neither_compiler_nor_pip_nor_root(image: Image) -> None:
+def test_image_is_small_without_compiler_or_root(image: Image) -> None:
     config, layers = image.index()
     files = {member.name: member.size for layer in layers for member in layer if member.isfile()}
     ours = {name: size for name, size in files.items() if name.startswith(OURS)}
@@ -141,7 +141,7 @@ def test_the_image_is_small_compiled_and_has_neither_compiler_nor_pip_nor_root(i
     assert int(user) > 0 < int(group)
 
 
-def test_the_bill_of_materials_names_exactly_what_is_installed(image: Image) -> None:
+def test_bill_of_materials_names_exactly_what_is_installed(image: Image) -> None:
     _, layers = image.index()
     bill = layers[-1].extractfile(f"{OURS}sbom.cdx.json")
     assert bill is not None
@@ -156,7 +156,7 @@ def _normal(name: str) -> str:
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS)
-def test_each_program_becomes_ready_in_the_security_context_of_its_manifest(
+def test_each_program_becomes_ready_in_its_security_context(
     image: Image, node: ContainerdNode, kubeconfig: Path, manifest: str, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o755)

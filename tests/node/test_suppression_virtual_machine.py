@@ -30,7 +30,7 @@ def quotas(seen: Observations, name: str) -> list[int | None]:
     return seen.get(name, list[int | None])
 
 
-def test_quotas_follow_a_step_of_load_and_its_way_back(seen: Observations) -> None:
+def test_quotas_follow_a_load_step_and_its_return(seen: Observations) -> None:
     quiet, busy, again = (quotas(seen, f"steps/{name}") for name in ("quiet", "busy", "quiet again"))
     assert (quiet[-1], busy[-1], again[-1]) == (ROOMY, TIGHT, ROOMY)
     assert busy[:2] == [ROOMY - STEP, ROOMY - 2 * STEP]
@@ -39,7 +39,7 @@ def test_quotas_follow_a_step_of_load_and_its_way_back(seen: Observations) -> No
     assert max(steps) == STEP
 
 
-def test_an_agent_that_is_killed_is_followed_by_one_that_goes_on_from_there(seen: Observations) -> None:
+def test_successor_of_a_killed_agent_continues_from_there(seen: Observations) -> None:
     assert seen.get("killed", int) == ROOMY
     assert quotas(seen, "followed") == [ROOMY] * 3
 
@@ -48,7 +48,7 @@ def test_an_agent_that_is_killed_is_followed_by_one_that_goes_on_from_there(seen
     ("name", "written", "repaired"),
     [("max", None, ROOMY), ("less", 5_000, ROOMY), ("a period", None, ROOMY // 2)],
 )
-def test_what_somebody_else_writes_is_repaired_at_the_next_tick_and_counted(
+def test_foreign_writes_are_repaired_next_tick_and_counted(
     seen: Observations, name: str, written: int | None, repaired: int
 ) -> None:
     assert quotas(seen, f"writers/{name}/written") == [written]
@@ -57,7 +57,7 @@ def test_what_somebody_else_writes_is_repaired_at_the_next_tick_and_counted(
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_what_ends_leaves_every_file_as_it_was_met(seen: Observations, option: str) -> None:
+def test_ending_restores_every_file_as_found(seen: Observations, option: str) -> None:
     kubelets, limited, suppressed, disabled, restored = (
         seen.get(f"ends/{option}/{name}", dict[str, str])
         for name in ("kubelet's", "limited", "suppressed", "disabled", "restored")
@@ -83,9 +83,7 @@ MARKED = {
 
 
 @pytest.mark.parametrize("step", MARKED)
-def test_option_2_bounds_a_pod_marked_offline_beside_its_ratio_and_restores_it(
-    seen: Observations, step: str
-) -> None:
+def test_option_2_bounds_and_restores_a_marked_pod(seen: Observations, step: str) -> None:
     """The pod is lowered, its container only divided; a burst above its quota would be refused."""
     pod, burst, container, container_burst = (each * THOUSANDS for each in MARKED[step])
     assert seen.get(f"marked/{step}", dict[str, list[str]]) == {
@@ -106,7 +104,7 @@ def test_option_2_bounds_a_pod_marked_offline_beside_its_ratio_and_restores_it(
         pytest.param("busy under a ratio", [496, 432, 368, 304, 240, 240, 240, 240], id="a tenth of 640"),
     ],
 )
-def test_option_2_goes_by_a_tenth_of_the_limit_and_settles(
+def test_option_2_moves_by_limit_tenths_and_settles(
     seen: Observations, step: str, expected: list[int]
 ) -> None:
     assert quotas(seen, f"marked/quotas/{step}") == [each * THOUSANDS for each in expected]

@@ -109,22 +109,20 @@ def test_the_machine_is_read_as_qemu_was_told(machine: Machine, seen: Observatio
     assert shape.problems == []
 
 
-def test_memory_is_what_qemu_was_told_less_what_the_kernel_keeps(
-    machine: Machine, seen: Observations
-) -> None:
+def test_memory_is_what_qemu_got_minus_kernel_reserve(machine: Machine, seen: Observations) -> None:
     shape = seen.get("hardware/as booted", Shape)
     assert shape.memory_total == sum(shape.memory.values())
     for node, (mebibytes, _) in enumerate(machine.numa):
         assert 0.85 * mebibytes * MEBI < shape.memory[node] <= mebibytes * MEBI
 
 
-def test_cores_sockets_and_nodes_are_numbered_as_lscpu_does(seen: Observations) -> None:
+def test_cores_sockets_and_nodes_are_numbered_like_lscpu(seen: Observations) -> None:
     for state in ("as booted", "last CPU offline", "as before"):
         shape = seen.get(f"hardware/{state}", Shape)
         assert shape.threads == shape.lscpu
 
 
-def test_a_cpu_taken_offline_is_missed_and_no_other(machine: Machine, seen: Observations) -> None:
+def test_only_the_cpu_taken_offline_is_missing(machine: Machine, seen: Observations) -> None:
     before, after = (seen.get(f"hardware/{state}", Shape) for state in ("as booted", "last CPU offline"))
     last = machine.cpus - 1
     assert after.offline == str(last)
@@ -154,14 +152,14 @@ def test_the_unified_hierarchy_serves_the_cpu(seen: Observations) -> None:
     assert seen.get("layout/unified again", Mounted) == unified
 
 
-def test_v1_controllers_beside_the_unified_hierarchy_are_found_where_they_are(seen: Observations) -> None:
+def test_hybrid_hierarchy_finds_v1_controllers_where_they_are(seen: Observations) -> None:
     layout = seen.get("layout/hybrid", Mounted)
     assert (layout.version, layout.hybrid) == ("v1", True)
     both = dict.fromkeys(("cpu", "cpuacct"), "/run/cgroup-v1/cpu,cpuacct")
     assert layout.mounts == {**both, "cpuset": "/run/cgroup-v1/cpuset"}
 
 
-def test_v1_beside_the_unified_hierarchy_takes_every_ratio_without_refusal(seen: Observations) -> None:
+def test_hybrid_v1_hierarchy_takes_every_ratio_without_refusal(seen: Observations) -> None:
     hybrid = seen.get("hybrid", Hybrid)
     assert hybrid.quotas == [
         [200_000, 100_000, 100_000],
@@ -172,14 +170,14 @@ def test_v1_beside_the_unified_hierarchy_takes_every_ratio_without_refusal(seen:
     assert (hybrid.totals["written"], hybrid.totals["refused"], hybrid.totals["failed"]) == (9, 0, 0)
 
 
-def test_pods_are_found_under_the_names_of_their_driver(seen: Observations, tree: str) -> None:
+def test_pods_are_found_under_their_drivers_names(seen: Observations, tree: str) -> None:
     names = seen.get(f"names/{tree}", Names)
     assert names.driver == TREES[tree]
     assert names.named == names.made
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_every_change_of_ratio_ends_at_the_right_quotas_with_no_refusal(
+def test_ratio_changes_reach_the_right_quotas_without_refusal(
     seen: Observations, tree: str, step: str
 ) -> None:
     quotas = seen.get(f"quotas/{tree}/{step}", Quotas)
@@ -208,7 +206,7 @@ def assert_share(usage: Usage, expected: float) -> None:
     assert nearest == pytest.approx(expected, rel=TOLERANCE), usage
 
 
-def test_a_container_of_one_cpu_gets_two_thirds_under_1_50(seen: Observations) -> None:
+def test_container_cpu_becomes_two_thirds_under_1_50(seen: Observations) -> None:
     assert_share(seen.get("usage/one CPU under 1.50", Usage), 1 / 1.5)
 
 
@@ -216,7 +214,7 @@ def test_the_threads_of_a_container_share_its_quota(seen: Observations) -> None:
     assert_share(seen.get("usage/four threads, two CPUs under 1.50", Usage), 2 / 1.5)
 
 
-def test_a_pod_narrower_than_its_containers_is_allowed_and_bounds_them_all(seen: Observations) -> None:
+def test_pod_narrower_than_its_containers_bounds_them_all(seen: Observations) -> None:
     texts = seen.get("usage/cpu.max in a narrow pod", dict[str, str])
     assert (texts["web"], texts["web/one"], texts["web/two"]) == (
         "50000 100000",
@@ -226,7 +224,7 @@ def test_a_pod_narrower_than_its_containers_is_allowed_and_bounds_them_all(seen:
     assert_share(seen.get("usage/narrow pod", Usage), 0.5)
 
 
-def test_a_writer_killed_at_any_step_is_followed_by_one_that_gets_everything_right(
+def test_successor_of_a_writer_killed_anywhere_finishes_correctly(
     seen: Observations,
 ) -> None:
     deaths = seen.get("deaths", Deaths)
@@ -234,21 +232,21 @@ def test_a_writer_killed_at_any_step_is_followed_by_one_that_gets_everything_rig
     assert deaths.outcomes == [BY_1_20] * len(deaths.points)
 
 
-def test_a_cgroup_that_vanishes_is_reported_and_the_rest_is_divided(seen: Observations) -> None:
+def test_vanished_cgroup_is_reported_and_the_rest_divided(seen: Observations) -> None:
     quotas = seen.get("faults/vanished", Quotas)
     assert quotas.gone == ["web/tiny"]
     assert (quotas.refused, quotas.failed) == (0, {})
     assert {**quotas.cpu_max, "web/tiny": ""} == {**HALVED, "web/tiny": ""}
 
 
-def test_a_read_only_hierarchy_is_reported_for_every_write_that_was_due(seen: Observations) -> None:
+def test_read_only_hierarchy_is_reported_for_every_write(seen: Observations) -> None:
     quotas = seen.get("faults/read-only", Quotas)
     due = {role for role in UNDIVIDED if UNDIVIDED[role] != HALVED[role]}
     assert quotas.failed == dict.fromkeys(due, "ReadOnly")
     assert quotas.written == 0
 
 
-def test_the_kernel_has_the_rules_that_the_other_tests_stand_on(seen: Observations) -> None:
+def test_kernel_has_the_rules_other_tests_rely_on(seen: Observations) -> None:
     assert seen.get("rules/answers", dict[str, str]) == {
         "a quota of 999 us": "EINVAL",
         "a quota of 1000 us": "",
@@ -281,17 +279,17 @@ def program(machine: Machine, seen: Observations) -> Steps:
     }
 
 
-def test_the_agent_brings_the_pods_of_its_node_to_the_quotas_of_each_ratio(program: Steps) -> None:
+def test_agent_brings_pods_to_quotas_of_each_ratio(program: Steps) -> None:
     assert program["kubelet's"] == KUBELETS
     assert {step: program[step] for step in QUOTAS} == QUOTAS
 
 
-def test_an_agent_that_is_killed_changes_nothing_and_the_next_one_goes_on(program: Steps) -> None:
+def test_killed_agent_changes_nothing_and_its_successor_continues(program: Steps) -> None:
     assert program["killed"] == QUOTAS["1.20"]
     assert program["1.60"] == QUOTAS["1.60"]
 
 
-def test_an_agent_that_ends_in_order_changes_nothing_and_restore_puts_everything_back(
+def test_orderly_exit_changes_nothing_and_restore_resets_everything(
     program: Steps, seen: Observations
 ) -> None:
     assert program["ended"] == QUOTAS["2.00"]
@@ -304,13 +302,13 @@ def test_an_agent_that_ends_in_order_changes_nothing_and_restore_puts_everything
     [("owns", LIFTED), ("shares", OWNERS_DIVIDED), ("owns again", LIFTED), ("restored", OWNERS)],
 )
 @pytest.mark.usefixtures("program")
-def test_a_pod_that_owns_cpus_has_no_quota_and_its_own_again_afterwards(
+def test_pod_has_no_quota_only_while_owning_cpus(
     seen: Observations, step: str, quotas: dict[str, int]
 ) -> None:
     assert seen.get(f"owner/{step}", dict[str, int]) == quotas
 
 
-def test_the_agent_reports_the_machine_that_qemu_was_told_about(
+def test_agent_reports_the_machine_qemu_was_given(
     machine: Machine, program: Steps, seen: Observations
 ) -> None:
     cpus = [len(CPUSet.parse(cpus)) for _, cpus in machine.numa]
@@ -330,9 +328,7 @@ def pins(machine: Machine, seen: Observations) -> dict[str, Pins]:
     return {step: seen.get(f"pinning/{step}", Pins) for step in steps}
 
 
-def test_on_v2_processes_of_an_owner_run_on_its_cpus_and_all_others_on_the_rest(
-    machine: Machine, pins: dict[str, Pins]
-) -> None:
+def test_v2_owner_runs_on_its_cpus_others_elsewhere(machine: Machine, pins: dict[str, Pins]) -> None:
     everywhere = f"0-{machine.cpus - 1}"
     assert set(pins["before"].allowed.values()) == {everywhere}
     assert pins["owned"].problems == []
@@ -342,9 +338,7 @@ def test_on_v2_processes_of_an_owner_run_on_its_cpus_and_all_others_on_the_rest(
     assert pins["moved"].allowed == {"db": "2", "web": "0-1,3", "free": "0-1,3", "anew": "0-1,3"}
 
 
-def test_on_v2_another_agent_goes_on_with_cpu_sets_and_with_the_last_owner_all_goes_back(
-    machine: Machine, pins: dict[str, Pins]
-) -> None:
+def test_v2_restart_keeps_cpusets_and_last_owner_restores(machine: Machine, pins: dict[str, Pins]) -> None:
     assert pins["after a restart"].written == 0
     everywhere = f"0-{machine.cpus - 1}"
     for step in ("gone", "restored"):
@@ -357,7 +351,7 @@ def test_on_v2_another_agent_goes_on_with_cpu_sets_and_with_the_last_owner_all_g
     ("step", "pod", "one", "written"),
     [("0-1", "0-1", "0", 5), ("2-3", "2-3", "3", 2), ("1-2", "1-2", "1-2", 2), ("again", "1-2", "1-2", 0)],
 )
-def test_settings_are_what_is_wanted_with_no_write_too_many(
+def test_settings_are_as_wanted_without_extra_writes(
     seen: Observations, step: str, pod: str, one: str, written: int
 ) -> None:
     settings = seen.get(f"settings/{step}", Settings)
@@ -369,19 +363,19 @@ def test_settings_are_what_is_wanted_with_no_write_too_many(
     assert settings.written == written
 
 
-def test_settings_that_somebody_else_has_changed_are_put_right_and_counted(seen: Observations) -> None:
+def test_settings_changed_by_others_are_repaired_and_counted(seen: Observations) -> None:
     settings = seen.get("settings/drifted", Settings)
     assert (settings.problems, settings.drifted, settings.written) == ([], 1, 1)
     assert settings.shown["web/one/cpu.weight"] == "20"
 
 
-def test_settings_are_restored_as_they_were_by_another_process(seen: Observations) -> None:
+def test_settings_are_restored_as_found_by_another_process(seen: Observations) -> None:
     before, restored = (seen.get(f"settings/{step}", Settings) for step in ("before", "restored"))
     assert restored.problems == []
     assert restored.shown == before.shown
 
 
-def test_the_kernel_has_the_rules_of_settings_that_the_other_tests_stand_on(seen: Observations) -> None:
+def test_kernel_has_settings_rules_other_tests_rely_on(seen: Observations) -> None:
     answers = seen.get("settings/answers", dict[str, str])
     refused = {answers.pop(each) for each in ("a weight of 0", "a weight of 10001")}
     assert refused == {"ERANGE"}

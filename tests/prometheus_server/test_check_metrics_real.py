@@ -29,7 +29,7 @@ def records(answer: Result) -> dict[str, Any]:
     return {each["metric"]: each for each in json.loads(answer.stdout)["items"]}
 
 
-def test_all_is_well_where_every_node_has_every_series(scraped: Scraped, tmp_path: Path) -> None:
+def test_check_passes_when_every_node_has_every_series(scraped: Scraped, tmp_path: Path) -> None:
     answer = check(scraped, tmp_path, *configured(tmp_path, "{preset: cadvisor}"))
     assert answer.exit_code == 0, answer.output
     lines = answer.stdout.splitlines()
@@ -39,9 +39,7 @@ def test_all_is_well_where_every_node_has_every_series(scraped: Scraped, tmp_pat
     assert answer.stderr == ""
 
 
-def test_nodes_without_series_are_named_and_a_wrong_label_is_put_right(
-    scraped: Scraped, tmp_path: Path
-) -> None:
+def test_nodes_without_series_are_named_and_relabeling_helps(scraped: Scraped, tmp_path: Path) -> None:
     options = [*configured(tmp_path, "{preset: pcm}"), "-o", "json"]
     answer = check(scraped, tmp_path, *options, nodes=("n1", "n2", "n3"))
     assert answer.exit_code == ExitCode.VERDICT
@@ -74,7 +72,7 @@ def test_what_to_fix_is_said(scraped: Scraped, tmp_path: Path, metrics: str, sai
     assert said in answer.stderr
 
 
-def test_what_the_agent_cannot_measure_is_told_with_its_reason(scraped: Scraped, tmp_path: Path) -> None:
+def test_unmeasurable_metrics_are_reported_with_the_agents_reason(scraped: Scraped, tmp_path: Path) -> None:
     answer = check(
         scraped, tmp_path, *configured(tmp_path, "{preset: corewise}"), nodes=("n1", "this-machine")
     )

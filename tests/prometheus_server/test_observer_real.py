@@ -32,7 +32,7 @@ NODES = ("n1", "n2")
 
 
 @needs_prometheus
-async def test_a_prometheus_that_is_killed_leaves_values_that_grow_old(tmp_path: Path) -> None:
+async def test_killed_prometheus_leaves_values_that_grow_old(tmp_path: Path) -> None:
     machines, exposition = Machines(), Exposition(exported_by(SCHEDULER))
     seen: list[Observation] = []
     with serve(machines):

@@ -41,7 +41,7 @@ def read_by_the_kernel(world: AgentWorld) -> ResctrlTree:
 
 
 @needs_prometheus
-async def test_a_running_agent_is_scraped_and_read_with_its_nodes_name(
+async def test_running_agent_is_scraped_with_its_nodes_name(
     api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     configuration = InterferenceConfiguration(window=10.0)

@@ -101,7 +101,7 @@ def expected(preset: Preset, truth: Truth) -> dict[Metric, tuple[float, float]]:
 
 
 @pytest.mark.parametrize("preset", list(Preset))
-async def test_a_preset_gives_each_nodes_figures_in_base_units(scraped: Scraped, preset: Preset) -> None:
+async def test_preset_gives_each_nodes_figures_in_base_units(scraped: Scraped, preset: Preset) -> None:
     """A late scrape makes a rate wrong for as long as it is in the window: then it is asked again."""
     wrong: list[str] = ["never asked"]
     for _ in range(TRIES):
@@ -128,7 +128,7 @@ def differences(observation: Observation, preset: Preset, node: str) -> Iterator
     yield from (f"{node} {series}: not asked" for series in wanted.keys() - observation.readings.keys())
 
 
-async def test_a_value_is_as_old_as_its_last_sample(scraped: Scraped) -> None:
+async def test_value_is_as_old_as_its_last_sample(scraped: Scraped) -> None:
     observation = await ask(scraped, configured("{preset: pcm, maximumAge: 60s}"))
     reading = observation.readings[Metric.MEMORY_BANDWIDTH]
     ages = observation.at - reading.sampled[: len(TRUTHS)]
@@ -143,7 +143,7 @@ async def test_this_machine_as_its_own_agent_tells_it(scraped: Scraped) -> None:
     assert value(observation, Metric.MEMORY_LATENCY, THIS_MACHINE) == pytest.approx(90e-9)
 
 
-async def test_what_metrics_are_set_against_is_there_for_unlike_nodes(scraped: Scraped) -> None:
+async def test_reference_values_exist_for_differing_nodes(scraped: Scraped) -> None:
     observation = await ask(scraped, configured("{preset: corewise}", "  relative: true\n"))
     assert not observation.failures
     assert value(observation, Metric.MEMORY_LATENCY_IDLE, "n1") == pytest.approx(100e-9)
@@ -195,9 +195,7 @@ async def test_another_label_may_name_the_node(scraped: Scraped) -> None:
         ("sum(", "parse error"),
     ],
 )
-async def test_promql_that_is_wrong_is_told_in_the_servers_words(
-    scraped: Scraped, query: str, said: str
-) -> None:
+async def test_wrong_promql_is_reported_in_the_servers_words(scraped: Scraped, query: str, said: str) -> None:
     observation = await odd(scraped, query.replace("'", "''"))
     failure = observation.failures[Metric.MEMORY_BANDWIDTH]
     assert isinstance(failure, QueryError)
@@ -205,7 +203,7 @@ async def test_promql_that_is_wrong_is_told_in_the_servers_words(
     assert failure.hint
 
 
-async def test_a_target_that_is_gone_keeps_its_values_until_they_are_too_old(scraped: Scraped) -> None:
+async def test_lost_target_keeps_its_values_until_too_old(scraped: Scraped) -> None:
     going = configured(
         "{memorybandwidth: {query: 'max by (node) (max_over_time(odd_bandwidth[60s]))', unit: B/s}}"
     )

@@ -56,7 +56,7 @@ def dist(clone: Path) -> Path:
     return clone / "dist"
 
 
-def test_a_release_has_sdist_both_wheels_chart_and_their_checksums(dist: Path) -> None:
+def test_release_has_sdist_wheels_chart_and_checksums(dist: Path) -> None:
     lines = (line.split("  ") for line in (dist / "SHA256SUMS").read_text().splitlines())
     checksums = {name: checksum for checksum, name in lines}
     assert sorted(checksums) == sorted((*WHEELS, *SDISTS, f"corewise-{RELEASE}.tgz"))
@@ -64,14 +64,14 @@ def test_a_release_has_sdist_both_wheels_chart_and_their_checksums(dist: Path) -
         assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == checksum
 
 
-def test_a_second_build_gives_the_same_sdist_and_wheels(clone: Path, dist: Path) -> None:
+def test_second_build_gives_the_same_sdist_and_wheels(clone: Path, dist: Path) -> None:
     again = clone.parent / "again"
     output(clone, sys.executable, "-m", "tools.dist", "--no-image", "--directory", str(again))
     for name in (*WHEELS, *SDISTS):
         assert (again / name).read_bytes() == (dist / name).read_bytes(), name
 
 
-def test_the_pure_wheel_runs_in_a_fresh_environment_and_says_its_version(dist: Path, tmp_path: Path) -> None:
+def test_pure_wheel_runs_freshly_installed_and_reports_version(dist: Path, tmp_path: Path) -> None:
     output(tmp_path, sys.executable, "-m", "venv", "--without-pip", "fresh")
     python = str(tmp_path / "fresh/bin/python")
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps")
@@ -88,13 +88,13 @@ def test_an_sdist_knows_its_version_without_git(dist: Path, tmp_path: Path) -> N
     assert version(tmp_path / f"corewise-{RELEASE}") == RELEASE
 
 
-def test_a_clone_without_tags_has_a_development_version_that_names_its_commit(tmp_path: Path) -> None:
+def test_untagged_clone_has_development_version_naming_its_commit(tmp_path: Path) -> None:
     clone = cloned(tmp_path / "clone")
     commit = output(clone, "git", "rev-parse", "--short=7", "HEAD").strip()
     assert re.fullmatch(rf"0\.0\.1\.dev\d+\+g{commit}\w*", version(clone))
 
 
-def test_a_commit_after_a_release_is_a_development_version_of_the_next(tmp_path: Path) -> None:
+def test_commit_after_release_is_next_versions_development_version(tmp_path: Path) -> None:
     clone = cloned(tmp_path / "clone", "v1.2.3")
     output(clone, "git", *IDENTITY, "commit", "--quiet", "--allow-empty", "--message", "next")
     assert version(clone).startswith("1.2.4.dev1+g")

@@ -43,9 +43,7 @@ def amounts(cluster: Cluster) -> tuple[str, str]:
     return status["capacity"]["cpu"], status["allocatable"]["cpu"]
 
 
-def test_the_manager_reads_the_report_of_the_previous_agent(
-    tmp_path: Path, previous: dict[str, Object]
-) -> None:
+def test_manager_reads_the_previous_agents_report(tmp_path: Path, previous: dict[str, Object]) -> None:
     with (
         cluster_of(tmp_path, [raw_node(), previous["NodeResourceTopology"]]) as cluster,
         manager(tmp_path, cluster),
@@ -54,7 +52,7 @@ def test_the_manager_reads_the_report_of_the_previous_agent(
         assert cluster.get("Node", NODE)["metadata"]["annotations"][RATIO] == "2.00"
 
 
-def test_the_manager_takes_over_a_node_of_the_previous_one_amplified_once_and_makes_it_raw_again(
+def test_previous_managers_node_is_amplified_once_and_restored(
     tmp_path: Path, previous: dict[str, Object]
 ) -> None:
     with cluster_of(tmp_path, previous.values()) as cluster:
@@ -68,15 +66,13 @@ def test_the_manager_takes_over_a_node_of_the_previous_one_amplified_once_and_ma
             assert amounts(cluster) == (RAW, RAW)
 
 
-def test_the_agent_applies_the_ratio_of_the_previous_manager(
-    tmp_path: Path, previous: dict[str, Object]
-) -> None:
+def test_agent_applies_the_previous_managers_ratio(tmp_path: Path, previous: dict[str, Object]) -> None:
     with cluster_of(tmp_path, previous.values()) as cluster, agent(tmp_path, cluster) as program:
         program.is_ready()
         program.find(r"normalization ratio 2.00 is (applied)")
 
 
-def test_what_the_present_version_writes_can_be_recorded_for_the_next(tmp_path: Path) -> None:
+def test_present_output_can_be_recorded_for_next_version(tmp_path: Path) -> None:
     node, topology = record(tmp_path)
     assert node["metadata"]["annotations"][RATIO] == "2.00"
     assert node["status"]["allocatable"]["cpu"] == AMPLIFIED

@@ -23,6 +23,7 @@ from tools.prose import found, main
         ("a.py", "x = 'was cancel" + "led'"),
         ("a.md", "The behavi" + "our of pods"),
         ("a.md", "Normal" + "ised CPUs"),
+        ("a.py", "def test_a_name_of_nine_words_is_one_too_many(): ..."),
     ],
 )
 def test_a_bad_line_is_reported(

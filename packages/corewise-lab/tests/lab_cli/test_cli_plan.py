@@ -51,7 +51,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(corewise, ["plan", *arguments])
 
 
-def test_a_plan_says_what_is_scheduled_and_why_the_rest_is_not(trace: list[str]) -> None:
+def test_plan_reports_placements_and_why_pods_stay_unplaced(trace: list[str]) -> None:
     result = run(*trace)
     assert result.exit_code == 0
     assert "1 node, 2 pods" in result.stdout
@@ -80,7 +80,7 @@ def test_a_configuration_is_compared_with_none(trace: list[str], tmp_path: Path)
     assert run(*trace, "--against", "none").exit_code == 0
 
 
-def test_two_configurations_that_do_not_differ_end_with_0(trace: list[str], tmp_path: Path) -> None:
+def test_equivalent_configurations_exit_with_0(trace: list[str], tmp_path: Path) -> None:
     result = run(*trace, "--policy", policy(tmp_path, "1.0"), "--against", policy(tmp_path, "1.0"))
     assert result.exit_code == 0
     assert "no difference" in result.stdout
@@ -92,7 +92,7 @@ def test_a_difference_is_told_in_words(trace: list[str], tmp_path: Path) -> None
     assert "nodes with another ratio: 1" in result.stdout
 
 
-def test_something_to_plan_must_be_named_and_only_one(trace: list[str]) -> None:
+def test_exactly_one_thing_to_plan_must_be_named(trace: list[str]) -> None:
     assert run().exit_code == 2
     assert run(*trace, "--from", "dump.json").exit_code == 2
 
@@ -101,9 +101,7 @@ def test_something_to_plan_must_be_named_and_only_one(trace: list[str]) -> None:
     "text",
     ["kind: ConfigMap\n", "nonsense: [", 'kind: ConfigMap\ndata:\n  resource-amplification-config: "{"\n'],
 )
-def test_a_configuration_that_cannot_be_used_is_a_failure(
-    trace: list[str], tmp_path: Path, text: str
-) -> None:
+def test_unusable_configuration_is_a_failure(trace: list[str], tmp_path: Path, text: str) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(text)
     result = run(*trace, "--policy", str(file))
@@ -113,7 +111,7 @@ def test_a_configuration_that_cannot_be_used_is_a_failure(
     assert "corewise config check" in result.exception.hint
 
 
-def test_a_file_that_is_not_there_is_a_failure(tmp_path: Path, trace: list[str]) -> None:
+def test_missing_file_is_a_failure(tmp_path: Path, trace: list[str]) -> None:
     for arguments in (
         ["--from", str(tmp_path / "none.json")],
         [*trace, "--policy", str(tmp_path / "none.yaml")],
@@ -205,7 +203,7 @@ def test_any_dump_is_planned_or_refused(
     assert told is None or isinstance(told, Failure | SystemExit)
 
 
-def test_amounts_that_no_machine_has_are_planned_and_not_a_crash(tmp_path: Path) -> None:
+def test_impossibly_large_amounts_are_planned_without_a_crash(tmp_path: Path) -> None:
     amounts = {"cpu": "9.3e15", "memory": "1e30"}
     node = {
         "kind": "Node",

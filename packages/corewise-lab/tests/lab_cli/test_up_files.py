@@ -40,7 +40,7 @@ def teller(monkeypatch: pytest.MonkeyPatch) -> list[Teller]:
         ("--state", "x" * 300, "File name too long"),
     ],
 )
-def test_what_cannot_be_written_ends_up_before_its_cluster_starts(
+def test_unwritable_path_ends_up_before_its_cluster_starts(
     option: str, path: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str], teller: list[Teller],
 ) -> None:  # fmt: skip
@@ -65,9 +65,7 @@ def test_the_kubeconfig_is_named_by_its_absolute_path(
     assert f"export KUBECONFIG={tmp_path}/kubeconfig\n" in capsys.readouterr().err
 
 
-def test_a_file_that_is_there_and_can_be_written_stays_as_it_is_until_the_cluster_is_up(
-    tmp_path: Path, teller: list[Teller]
-) -> None:
+def test_existing_file_stays_untouched_until_cluster_is_up(tmp_path: Path, teller: list[Teller]) -> None:
     old = tmp_path / "kubeconfig"
     old.write_text("of a former run")
     with pytest.raises(SystemExit):
@@ -77,9 +75,7 @@ def test_a_file_that_is_there_and_can_be_written_stays_as_it_is_until_the_cluste
     assert list(tmp_path.iterdir()) == [old]
 
 
-def test_the_folder_of_a_cloud_is_named_by_its_absolute_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cloud_folder_is_named_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with openstack._folder(Path("state")) as folder:
         assert folder == tmp_path / "state"

@@ -70,7 +70,7 @@ def test_a_kept_cloud_takes_guests_days_later(folder: Path) -> None:
     assert "g" in {each["guest"] for each in json.loads(shown.stdout)["hosts"][0]["guests"]}
 
 
-def test_a_host_whose_agent_once_reported_there_is_refused(folder: Path) -> None:
+def test_host_whose_agent_fell_silent_is_refused(folder: Path) -> None:
     assert corewise(folder, "compute", "delete", GUEST, *HOSTS).returncode == 0
     reported = folder / "cloud/hosts/combined/reported"
     reported.touch()

@@ -13,7 +13,7 @@ from corewise_lab.control_plane import Folder
 from corewise_lab.outage import OutageReport, Phase
 
 
-def test_without_the_library_that_evaluates_policies_it_names_what_to_install(
+def test_missing_policy_library_is_named_with_install_hint(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(outage, "has_policies", lambda: False)
@@ -22,7 +22,7 @@ def test_without_the_library_that_evaluates_policies_it_names_what_to_install(
     assert "pip install cel-expr-python" in refused.value.hint
 
 
-def test_a_cpu_with_two_owners_is_the_answer_no(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cpu_with_two_owners_fails_the_verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async def run_outage(*_: object, **__: object) -> OutageReport:
         return OutageReport(1, ("manager",), (Phase("all run", 1.0, twice=1),), 0)
 

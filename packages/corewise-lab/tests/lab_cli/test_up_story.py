@@ -78,7 +78,7 @@ def unicode(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unicode")
-def test_the_picture_has_a_pair_of_bars_for_each_kind_of_machine() -> None:
+def test_picture_has_two_bars_per_kind_of_machine() -> None:
     assert picture(REPORT, Screen()) == [
         "What one CPU in a request is worth, in baseline CPUs:",
         "                                 corewise off            corewise on",
@@ -90,19 +90,19 @@ def test_the_picture_has_a_pair_of_bars_for_each_kind_of_machine() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200, None])
-def test_no_bar_is_longer_than_the_terminal_or_80_columns(width: int | None) -> None:
+def test_no_bar_exceeds_the_terminal_or_80_columns(width: int | None) -> None:
     assert max(map(len, picture(REPORT, Screen(width)))) <= min(width or 80, 80)
 
 
 @pytest.mark.usefixtures("unicode")
-def test_only_a_cpu_that_is_worth_more_or_less_than_one_is_coloured() -> None:
+def test_only_cpus_not_worth_exactly_one_are_colored() -> None:
     lines = picture(REPORT, Screen(80, colour=True))
     assert click.unstyle("\n".join(lines)) == "\n".join(picture(REPORT, Screen(80)))
     assert ["\x1b[33m" in line for line in lines] == [False, False, False, True, True, True]
     assert lines[-1].count("\x1b[33m") == 1
 
 
-def test_a_terminal_that_prints_no_blocks_gets_plain_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_without_block_characters_gets_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", type("Terminal", (), {"encoding": "ascii"}))
     assert picture(REPORT, Screen())[2].split() == [
         "Xeon",
@@ -115,7 +115,7 @@ def test_a_terminal_that_prints_no_blocks_gets_plain_characters(monkeypatch: pyt
     ]
 
 
-def test_the_story_is_a_few_lines_that_fit_80_columns_and_ends_with_the_headline() -> None:
+def test_story_fits_80_columns_and_ends_with_headline() -> None:
     lines = list(story(REPORT))
     assert lines == [
         "4 nodes, 3 CPU models: a requested CPU was worth 1.00 to 2.51 baseline CPUs.",
@@ -127,7 +127,7 @@ def test_the_story_is_a_few_lines_that_fit_80_columns_and_ends_with_the_headline
     assert max(map(len, lines)) <= 80
 
 
-def test_without_a_part_that_was_off_it_compares_nothing() -> None:
+def test_nothing_is_compared_without_an_off_phase() -> None:
     report = RunReport("a scenario", (), None, Measurement(measured(on=True), {"slow": LESS_OFFLINE}))
     assert "corewise off" not in "\n".join(picture(report, Screen()))
     assert list(story(report)) == [
@@ -139,7 +139,7 @@ def test_without_a_part_that_was_off_it_compares_nothing() -> None:
     ]
 
 
-def test_a_node_without_a_ratio_is_named_with_its_reason_and_what_to_do() -> None:
+def test_node_without_ratio_shows_its_reason_and_fix() -> None:
     slow, fast, turbo, plain = measured(on=True).nodes
     unknown = Verdict("UnknownCPUModel", "ratioModel has no entry")
     odd = replace(fast, normalization_ratio=None, delivered=Delivered(10.0, 2.51), verdict=unknown)
@@ -150,7 +150,7 @@ def test_a_node_without_a_ratio_is_named_with_its_reason_and_what_to_do() -> Non
     ]
 
 
-def test_nodes_held_back_for_one_reason_are_one_line() -> None:
+def test_nodes_held_back_alike_share_one_line() -> None:
     slow, *others = measured(on=True).nodes
     missing = Verdict("CPUFactsMissing", "no facts")
     mute = [replace(each, normalization_ratio=None, delivered=None, verdict=missing) for each in others]
@@ -161,20 +161,20 @@ def test_nodes_held_back_for_one_reason_are_one_line() -> None:
     ]
 
 
-def test_a_node_that_keeps_an_earlier_ratio_is_not_said_to_have_none() -> None:
+def test_node_keeping_earlier_ratio_is_not_called_ratioless() -> None:
     slow, fast, turbo, plain = measured(on=True).nodes
     refused = replace(fast, verdict=Verdict("UnsafeDecreaseRefused", "pods would not fit"))
     (_, line, _) = last_lines(with_nodes([slow, refused, turbo, plain]))
     assert line.startswith("fast keeps its ratio (UnsafeDecreaseRefused); one CPU is worth 0.99 there.")
 
 
-def test_a_node_that_could_not_be_measured_is_not_part_of_everywhere() -> None:
+def test_unmeasured_node_is_not_part_of_everywhere() -> None:
     slow, fast, turbo, plain = measured(on=True).nodes
     (line,) = last_lines(with_nodes([slow, replace(fast, delivered=None), turbo, plain]))
     assert line == "Now one CPU is worth 1.00 to 1.01 on 3 of 4 nodes: a spread of 1.01 instead of 1.52."
 
 
-def test_ratios_that_do_not_even_out_the_nodes_are_never_everywhere() -> None:
+def test_uneven_nodes_are_never_reported_as_everywhere() -> None:
     slow, fast, turbo, plain = measured(on=True).nodes
     wrong = replace(fast, normalization_ratio="1.20", delivered=Delivered(10.0, 2.09))
     assert last_lines(with_nodes([slow, wrong, turbo, plain])) == [
@@ -184,7 +184,7 @@ def test_ratios_that_do_not_even_out_the_nodes_are_never_everywhere() -> None:
     ]
 
 
-def test_where_nothing_is_normalized_the_story_ends_with_what_offline_pods_get() -> None:
+def test_unnormalized_story_ends_with_what_offline_pods_get() -> None:
     off = [replace(each, normalization_ratio="1.00") for each in measured(on=False).nodes]
     report = with_nodes(off, off)
     assert last_lines(report) == ["No node has a ratio above 1.00, so one CPU is still worth 1.00 to 2.51."]
@@ -193,7 +193,7 @@ def test_where_nothing_is_normalized_the_story_ends_with_what_offline_pods_get()
     assert last_lines(beside)[-1] == "Offline pods use 12.3 of the 22.0 CPUs that online pods leave idle."
 
 
-def test_offline_pods_that_use_more_than_is_idle_are_said_to(
+def test_offline_pods_using_more_than_idle_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     greedy = {"slow": replace(OFFLINE, offline=25.0)}
@@ -205,7 +205,7 @@ def test_offline_pods_that_use_more_than_is_idle_are_said_to(
     assert "; offline pods use 25.0 CPUs, more than the 22.0 idle ones; nodes" in said
 
 
-def test_progress_says_what_online_pods_lose_before_what_offline_pods_get(
+def test_progress_reports_online_losses_before_offline_gains(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     teller = Teller(Form.TABLE, tmp_path, open_ended=False)
@@ -218,7 +218,7 @@ def test_progress_says_what_online_pods_lose_before_what_offline_pods_get(
     assert on[1:] == ["offline pods use 8.2 of 20.5 idle CPUs", "nodes 57% busy"]
 
 
-def test_progress_counts_the_nodes_that_are_not_at_their_ratios(
+def test_progress_counts_nodes_that_miss_their_ratios(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     teller = Teller(Form.TABLE, tmp_path, open_ended=False)
@@ -228,7 +228,7 @@ def test_progress_counts_the_nodes_that_are_not_at_their_ratios(
     assert capsys.readouterr().out.endswith("; 1 node not at its ratio\n")
 
 
-def test_settings_of_an_unknown_cpu_are_not_shown_as_off(
+def test_unknown_cpu_settings_are_not_shown_as_off(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")

@@ -44,13 +44,11 @@ def series(quotas: Sequence[int | None], target: int = 5000, **changed: float) -
         pytest.param([3000, 7000] * 3, Phase(None, 6, 3, 2000, 5, 4000), id="around it forever"),
     ],
 )
-def test_a_phase_says_when_the_quota_came_to_its_target_and_whether_it_stayed(
-    quotas: list[int | None], phase: Phase
-) -> None:
+def test_phase_reports_when_quota_settled_and_whether_stably(quotas: list[int | None], phase: Phase) -> None:
     assert figures(series(quotas)).phases == (phase,)
 
 
-def test_settling_in_time_is_settling_with_no_more_adjustments_than_steps() -> None:
+def test_settling_in_time_allows_one_adjustment_per_step() -> None:
     phases = [
         figures(series(quotas)).phases[0]
         for quotas in ([7000, 6000, 5000], [7500, 7000, 6500, 6400, 6000, 5000], [8000] * 3)
@@ -58,7 +56,7 @@ def test_settling_in_time_is_settling_with_no_more_adjustments_than_steps() -> N
     assert [phase.settled_in_time for phase in phases] == [True, False, False]
 
 
-def test_turns_that_are_the_load_s_own_are_none_of_the_quota_s() -> None:
+def test_reversals_of_the_load_are_not_the_quotas() -> None:
     assert figures(series([5000, 5150, 4980, 5100])).phases[0].reversals == 0
 
 
@@ -67,7 +65,7 @@ def test_no_bound_counts_as_the_whole_machine() -> None:
     assert (done.phases[0].swing, done.farthest, done.writes) == (0, 2000, 1)
 
 
-def test_offline_lost_is_what_it_wanted_and_online_left_and_late_what_its_quota_kept_from_it() -> None:
+def test_offline_loss_separates_unmet_demand_from_late_quota() -> None:
     done = figures(series([5000, 5000, 5000], target=6000, offline=5.0, online_wanted=2.0))
     assert done.offline_got == pytest.approx(8.0 + 3 * 5.0)
     assert done.offline_lost == pytest.approx(3 * 3.0)
@@ -80,7 +78,7 @@ def test_what_offline_did_not_want_is_not_lost() -> None:
     assert (done.offline_lost, done.offline_late) == (0.0, 0.0)
 
 
-def test_online_slowdown_is_the_work_missing_from_what_is_done_alone() -> None:
+def test_online_slowdown_is_work_lost_versus_running_alone() -> None:
     done = figures(series([5000, 5000], work=180.0))
     assert done.online_slowdown == pytest.approx(1 - (200 + 2 * 180) / 600)
 
@@ -89,6 +87,6 @@ def test_writes_are_counted_over_the_whole_series() -> None:
     assert figures(series([7000, 7000, 6000, None])).writes == 3
 
 
-def test_a_jump_without_samples_on_both_sides_is_refused() -> None:
+def test_jump_without_samples_on_both_sides_is_refused() -> None:
     with pytest.raises(ValueError, match="no sample"):
         figures(replace(series([5000]), jumps=(1.0, 7.0)))

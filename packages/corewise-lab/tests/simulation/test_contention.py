@@ -59,7 +59,7 @@ def test_a_user_alone_is_not_stretched() -> None:
     assert alone.latency == pytest.approx(100e-9)
 
 
-def test_hogs_that_want_twice_the_bandwidth_get_no_more_than_there_is_and_wait() -> None:
+def test_bandwidth_hogs_get_only_what_exists_and_wait() -> None:
     crowd = busy(dict.fromkeys(range(40), HOG))
     assert 0.9 < crowd.utilization < 1.0
     assert crowd.slowdown(0) == pytest.approx(1 - crowd.used / 200e9, abs=1e-4), (
@@ -67,7 +67,7 @@ def test_hogs_that_want_twice_the_bandwidth_get_no_more_than_there_is_and_wait()
     )
 
 
-def test_a_sensitive_user_loses_its_cache_to_a_hog_and_an_indifferent_one_loses_nothing() -> None:
+def test_hog_takes_cache_from_sensitive_not_indifferent_users() -> None:
     seen = busy({0: SENSITIVE, 1: INDIFFERENT, 2: HOG})
     assert seen.occupancy == pytest.approx(32 * MIB)
     assert seen.lost[0] > 0.25
@@ -80,21 +80,21 @@ def test_lost_cache_has_to_be_fetched_again() -> None:
     assert fetched == pytest.approx(0.4 * MISSED * LINE / 100e-9)
 
 
-def test_what_is_not_stated_of_waiting_follows_from_littles_law() -> None:
+def test_unstated_waiting_figures_follow_from_littles_law() -> None:
     assert HOG.bound(MEMORY) == pytest.approx(5e9 * 100e-9 / 640)
     assert MemoryUse(bandwidth=100e9).bound(MEMORY) == 1.0
     assert MemoryUse(bandwidth=1.0, memory_bound=0.0).bound(MEMORY) == 0.01, "who fetches waits"
     assert MemoryUse(bandwidth=0.0).bound(MEMORY) == 0.0
 
 
-def test_users_who_want_a_thousand_times_the_bandwidth_move_no_more_than_it() -> None:
+def test_extreme_bandwidth_demand_never_exceeds_the_bandwidth() -> None:
     hungry = MemoryUse(bandwidth=8.6e9, memory_bound=0.0)
     seen = busy({0: hungry, 1: hungry}, cpus=59.0, memory=replace(MEMORY, bandwidth=1e9))
     assert seen.utilization == pytest.approx(1, abs=1e-5)
 
 
 @given(st.lists(uses, max_size=8), st.floats(0.01, 100), st.floats(1e9, 1e12))
-def test_traffic_is_that_of_the_work_done_and_within_the_bandwidth(
+def test_traffic_matches_work_done_and_stays_within_bandwidth(
     many: list[MemoryUse], cpus: float, bandwidth: float
 ) -> None:
     memory = replace(MEMORY, bandwidth=bandwidth)
@@ -117,7 +117,7 @@ def test_one_more_user_never_helps_the_others(many: list[MemoryUse], more: Memor
 
 
 @given(st.lists(uses, max_size=8))
-def test_the_cache_is_never_overfull_and_never_idle_while_somebody_wants_it(many: list[MemoryUse]) -> None:
+def test_cache_is_never_overfull_nor_idle_while_wanted(many: list[MemoryUse]) -> None:
     by_user = dict(enumerate(many))
     shares = cache_shares(MEMORY, by_user, dict.fromkeys(by_user, 1.0))
     wanted = sum(use.llc for use in many)
@@ -141,7 +141,7 @@ def at(demand: dict[int, float], many: dict[int, MemoryUse]) -> Moment:
     return moment_with_memory(TREE, demand, THREADS, MEMORY, many)
 
 
-def test_without_users_of_memory_a_moment_is_what_it_was() -> None:
+def test_moments_are_unchanged_without_memory_users() -> None:
     plain, seen = moment(TREE, {A: 9.0, B: 3.0}, THREADS), at({A: 9.0, B: 3.0}, {})
     assert (seen.time, seen.refused) == (plain.time, plain.refused)
     assert seen.compute == pytest.approx(plain.compute)
@@ -149,7 +149,7 @@ def test_without_users_of_memory_a_moment_is_what_it_was() -> None:
     assert seen.contention.used == 0
 
 
-def test_work_that_waits_for_memory_takes_more_time_while_there_is_any() -> None:
+def test_memory_stalled_work_takes_spare_cpu_time() -> None:
     alone = at({B: 4.0}, {B: SENSITIVE})
     beside = at({B: 4.0, C: 12.0}, {B: SENSITIVE, C: replace(HOG, bandwidth=20e9)})
     assert beside.compute[B] == pytest.approx(4.0, abs=1e-3), "there are CPUs enough"
@@ -198,7 +198,7 @@ def test_how_a_pod_uses_memory_survives_its_annotation(use: MemoryUse) -> None:
         assert read.memory_bound == pytest.approx(use.memory_bound, rel=1e-5)
 
 
-def test_amounts_of_an_annotation_are_quantities_and_only_the_bandwidth_is_needed() -> None:
+def test_annotation_amounts_are_quantities_and_require_only_bandwidth() -> None:
     assert parse_memory_use("bandwidth=3600M") == MemoryUse(3.6e9)
     assert parse_memory_use("bandwidth=1G, llc=16Mi, memoryBound=0.5") == MemoryUse(1e9, 16 * MIB, 0.0, 0.5)
 

@@ -85,7 +85,7 @@ def homes(states: Mapping[str, MemoryState], kind: str) -> Counter[str]:
     return +found
 
 
-async def test_pods_that_fight_over_memory_are_kept_apart_once_the_scheduler_knows_of_it(
+async def test_scheduler_separates_pods_known_to_fight_over_memory(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "four.yaml"
@@ -105,7 +105,7 @@ async def test_pods_that_fight_over_memory_are_kept_apart_once_the_scheduler_kno
     assert set(on.slowdowns) == {"hog", "graph"}
 
 
-def test_the_packaged_scenario_has_hogs_sensitive_and_indifferent_types() -> None:
+def test_packaged_scenario_has_hogs_sensitive_and_indifferent_types() -> None:
     plan = load_scenario("interference").plan()
     check_config(plan)
     uses = {group.name: group.memory_use for group in plan.groups}
@@ -115,7 +115,7 @@ def test_the_packaged_scenario_has_hogs_sensitive_and_indifferent_types() -> Non
     assert all(machine.memory_system for machine in plan.machines)
 
 
-def test_a_scheduler_file_with_an_error_is_told_before_anything_starts() -> None:
+def test_scheduler_file_error_is_reported_before_anything_starts() -> None:
     plan = load_scenario("interference").plan()
     wrong = replace(plan, scheduler="interference: {points: [5, 10]}")
     with pytest.raises(InputError, match=r"scheduler, line 1, column \d+: interference.points"):
@@ -158,7 +158,7 @@ def state(
     return memory_state(machine, simulated.root, pods, "kind")
 
 
-def test_a_nodes_state_is_what_its_pods_make_of_its_memory(tmp_path: Path) -> None:
+def test_node_state_reflects_its_pods_memory_use(tmp_path: Path) -> None:
     seen = state(tmp_path, 4)
     assert seen is not None
     assert 0.8 < seen.utilization < 1
@@ -169,7 +169,7 @@ def test_a_nodes_state_is_what_its_pods_make_of_its_memory(tmp_path: Path) -> No
     assert {kind: len(lost) for kind, lost in seen.slowdowns.items()} == {"hog": 4}
 
 
-def test_an_idle_node_still_moves_something_since_zero_would_mean_that_nobody_measures(
+def test_idle_node_moves_memory_since_zero_means_unmeasured(
     tmp_path: Path,
 ) -> None:
     seen = state(tmp_path, 0)
@@ -185,11 +185,11 @@ def test_a_load_that_rises_and_falls_is_averaged(tmp_path: Path) -> None:
     assert swinging.used == pytest.approx(steady.used, rel=0.02)
 
 
-def test_a_machine_whose_memory_nobody_knows_has_no_state(tmp_path: Path) -> None:
+def test_machine_of_unknown_memory_has_no_state(tmp_path: Path) -> None:
     assert state(tmp_path, 1, machine=replace(MACHINE, memory_bandwidth=0)) is None
 
 
-def test_offline_hogs_cost_online_pods_bandwidth_and_cache_beside_their_threads(tmp_path: Path) -> None:
+def test_offline_hogs_cost_online_pods_bandwidth_and_cache(tmp_path: Path) -> None:
     lost = []
     for memory_bandwidth in (0, 20 * 10**9):
         machine = replace(MACHINE, memory_bandwidth=memory_bandwidth)
@@ -238,7 +238,7 @@ OFF = {"n1": given(0.97, hog=[0.4], graph=[0.2, 0.3]), "n2": given(0.10)}
 ON = {"n1": given(0.60, hog=[0.02]), "n2": given(0.30, graph=[0.01, 0.03])}
 
 
-def test_the_document_has_crowded_nodes_and_slowdowns_off_and_on() -> None:
+def test_document_compares_crowded_nodes_and_slowdowns_off_on() -> None:
     memory = document(report(OFF, ON))["memory"]
     assert memory["off"] == {
         "nodes": 2,
@@ -269,7 +269,7 @@ def test_people_read_it_in_lines_and_a_table(capsys: pytest.CaptureFixture[str])
     assert rows[0] == ["n1", "100", "97%", "60%", "90ns", "90ns", "30.0%", "2.0%"]
 
 
-def test_on_a_narrow_terminal_all_three_tables_fit_and_the_headline_comes_last(
+def test_narrow_terminal_fits_three_tables_with_headline_last(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

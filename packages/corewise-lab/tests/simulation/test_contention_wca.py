@@ -23,7 +23,7 @@ def outcome(bandwidth: float, factor: str | None) -> Outcome:
     return Run(machines(bandwidth), settings).take(arrivals(LOAD, SEED))
 
 
-def test_no_machine_is_asked_for_more_bandwidth_than_it_has_where_there_is_enough() -> None:
+def test_ample_bandwidth_is_never_oversubscribed_on_any_machine() -> None:
     default, interference = outcome(1.0, None), outcome(1.0, "1")
     assert default.oversubscribed > 0.05
     assert interference.oversubscribed == 0
@@ -31,7 +31,7 @@ def test_no_machine_is_asked_for_more_bandwidth_than_it_has_where_there_is_enoug
     assert interference.unplaced == default.unplaced == 0
 
 
-def test_where_bandwidth_is_scarce_headroom_is_paid_for_with_pods_without_a_node() -> None:
+def test_headroom_leaves_pods_unplaced_where_bandwidth_is_scarce() -> None:
     default, headroom = outcome(0.5, None), outcome(0.5, "2")
     assert default.oversubscribed > 0.2
     assert headroom.oversubscribed == 0
@@ -56,7 +56,7 @@ def test_the_figures_are_those_that_were_measured() -> None:
 
 
 @needs_data
-def test_the_sensitivities_of_the_scenario_are_the_slowdowns_of_the_programs_they_are_named_after() -> None:
+def test_scenario_sensitivities_match_slowdowns_of_their_namesake_programs() -> None:
     with (Path(DATA or "") / "interference_slowdown.csv").open(newline="") as file:
         rows = {
             row["app"]: {source: float(row[source]) for source in ("cpu", "llc", "membw")}

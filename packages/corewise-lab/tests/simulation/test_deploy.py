@@ -120,7 +120,7 @@ async def test_every_manifest_is_taken_without_a_warning(installed: Client, mani
     assert again["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
 
 
-def test_webhooks_for_cert_manager_are_those_the_manager_installs() -> None:
+def test_cert_manager_webhooks_match_those_the_manager_installs() -> None:
     config = client_config(ServiceAddress("corewise-system", "corewise-webhook"), "")
     expected = [mutating_configuration(config), validating_configuration(config, "corewise-system")]
     for manifest, built in zip(WEBHOOKS, expected, strict=True):
@@ -133,7 +133,7 @@ def manifest_of(kind: str, name: str) -> dict[str, Any]:
     return found
 
 
-def test_the_deployment_is_bounded_as_the_restricted_standard_demands() -> None:
+def test_deployment_meets_the_restricted_pod_security_standard() -> None:
     pod = manifest_of("Deployment", "corewise-manager")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"]
@@ -146,7 +146,7 @@ def test_the_deployment_is_bounded_as_the_restricted_standard_demands() -> None:
     assert pod["serviceAccountName"] == manifest_of("ServiceAccount", "corewise-manager")["metadata"]["name"]
 
 
-def test_the_service_and_the_budget_select_the_deployments_pods() -> None:
+def test_service_and_disruption_budget_select_the_deployments_pods() -> None:
     deployment = manifest_of("Deployment", "corewise-manager")["spec"]
     labels = deployment["template"]["metadata"]["labels"]
     assert deployment["selector"]["matchLabels"] == labels
@@ -159,7 +159,7 @@ def test_the_service_and_the_budget_select_the_deployments_pods() -> None:
 
 
 @pytest.mark.parametrize("program", ["agent", "manager", "scheduler"])
-def test_network_policies_open_the_ports_of_the_pods_and_no_others(program: str) -> None:
+def test_network_policies_open_only_the_ports_pods_use(program: str) -> None:
     """Metrics are for the monitoring namespace alone; the API server's address is unknown to a manifest."""
     manifests = list(documents(DEPLOY / program))
     (workload,) = (each for each in manifests if each["kind"] in {"DaemonSet", "Deployment"})
@@ -343,7 +343,7 @@ async def tell_again(world: World) -> None:
     world.server.store.put("configmaps", stored.key, {**stored.object, "data": data})
 
 
-async def test_the_manager_needs_no_more_than_its_manifest_grants(world: World, recorder: Recorder) -> None:
+async def test_manager_needs_no_more_than_its_manifest_grants(world: World, recorder: Recorder) -> None:
     await prepare(world)
     async with world.manager(leader_elect=True):
         await live(world)
@@ -351,7 +351,7 @@ async def test_the_manager_needs_no_more_than_its_manifest_grants(world: World, 
     assert recorder.refused == []
 
 
-async def test_the_manifest_grants_no_more_than_the_manager_needs(world: World, recorder: Recorder) -> None:
+async def test_manifest_grants_no_more_than_the_manager_needs(world: World, recorder: Recorder) -> None:
     lifetimes = Lifetimes(serving=timedelta(days=1))
     unused = set(grants())
 

@@ -23,7 +23,7 @@ def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield Kubectl(request.param, kubeconfig, directory)
 
 
-def test_the_topology_crd_is_served_with_its_short_name(kubectl: Kubectl) -> None:
+def test_topology_crd_is_served_with_its_short_name(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", str(DEPLOY / "prerequisites" / "noderesourcetopology-crd.yaml"))
     definition = "customresourcedefinition/noderesourcetopologies.topology.node.k8s.io"
     kubectl("wait", "--for=condition=Established", definition, "--timeout=60s")
@@ -53,7 +53,7 @@ def test_the_shipped_manifests_apply_twice(kubectl: Kubectl) -> None:
     assert "2" in kubectl("get", "deployment", "-n", "corewise-system", "--no-headers")
 
 
-def test_deleting_the_manifests_keeps_the_namespace_the_configuration_and_the_crd(kubectl: Kubectl) -> None:
+def test_deleting_manifests_keeps_namespace_configuration_and_crd(kubectl: Kubectl) -> None:
     kubectl.needs(21)
     kubectl("apply", "-k", str(DEPLOY / "prerequisites"))
     kubectl("create", "configmap", "slo-controller-config", "-n", "corewise-system", "--from-literal=a=b")

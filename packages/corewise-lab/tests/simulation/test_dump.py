@@ -85,7 +85,7 @@ def test_cpu_facts_come_from_the_nodes_topology(tmp_path: Path) -> None:
     assert machine.speed == BUILTIN.models["Neoverse-N1"].core_speed
 
 
-def test_a_model_nobody_knows_keeps_its_facts_and_has_no_speed(tmp_path: Path) -> None:
+def test_unknown_model_keeps_its_facts_without_a_speed(tmp_path: Path) -> None:
     plan = load(tmp_path, node(), facts(model="RISC-V X100"))
     (machine,) = plan.machines
     assert (machine.cpu_facts() or {})["cpuModel"] == "RISC-V X100"
@@ -108,7 +108,7 @@ def test_the_table_gives_facts_by_label(tmp_path: Path) -> None:
         ("m6gd.medium", None),
     ],
 )
-def test_the_builtin_table_knows_instance_families_in_every_size(
+def test_builtin_table_knows_instance_families_in_every_size(
     tmp_path: Path, instance_type: str, model: str | None
 ) -> None:
     (machine,) = load(tmp_path, node(labels={"node.kubernetes.io/instance-type": instance_type})).machines
@@ -135,13 +135,13 @@ def test_a_topology_takes_precedence_over_every_label(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_node_nobody_knows_stays_without_facts_and_is_noted(tmp_path: Path) -> None:
+def test_unknown_node_stays_without_facts_and_is_noted(tmp_path: Path) -> None:
     plan = load(tmp_path, node())
     assert plan.machines[0].cpu_facts() is None
     assert any("nodes without CPU facts: 1 (n1)" in note for note in plan.notes)
 
 
-def test_missing_facts_are_asked_for_with_a_file_to_fill_in_and_the_command_that_reads_it(
+def test_missing_facts_prompt_a_template_file_and_command(
     tmp_path: Path,
 ) -> None:
     plan = load(
@@ -156,9 +156,7 @@ def test_missing_facts_are_asked_for_with_a_file_to_fill_in_and_the_command_that
     )
 
 
-def test_the_page_shows_the_file_to_fill_in_as_it_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_shows_the_template_file_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     nfd = "feature.node.kubernetes.io/cpu-"
     genoa = {f"{nfd}model.vendor_id": "AMD", f"{nfd}model.family": "25", f"{nfd}model.id": "17"}
@@ -177,7 +175,7 @@ def test_the_page_shows_the_file_to_fill_in_as_it_is_printed(
     assert f"\n\n{shown}\n\n" in (ROOT / "docs" / "guides" / "scenarios.md").read_text()
 
 
-def test_the_file_to_fill_in_gives_nodes_their_facts_as_it_is(tmp_path: Path) -> None:
+def test_unedited_template_file_gives_nodes_their_facts(tmp_path: Path) -> None:
     nodes = (node(labels={"node.kubernetes.io/instance-type": "m5.large"}), node("n2"))
     text = "\n".join(load(tmp_path, *nodes).advice).replace('model: ""', "model: My CPU 1")
     (tmp_path / "facts.yaml").write_text(text)
@@ -187,7 +185,7 @@ def test_the_file_to_fill_in_gives_nodes_their_facts_as_it_is(tmp_path: Path) ->
     assert plan.config == BUILTIN.config, "a file without a configuration has the builtin one"
 
 
-def test_a_file_for_a_dump_adds_to_the_builtin_table_and_comes_first(tmp_path: Path) -> None:
+def test_dump_file_precedes_and_extends_the_builtin_table(tmp_path: Path) -> None:
     (tmp_path / "facts.yaml").write_text(
         "cpuFacts:\n"
         "  - {nfd: {vendor: AMD, family: 25, id: 17}, model: AMD EPYC 9654 96-Core Processor, turbo: true}\n"
@@ -210,7 +208,7 @@ def test_a_file_for_a_dump_adds_to_the_builtin_table_and_comes_first(tmp_path: P
     }
 
 
-def test_what_is_missing_is_said_on_stderr_before_the_run(
+def test_missing_facts_are_reported_on_stderr_before_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_: object) -> NoReturn:
@@ -243,7 +241,7 @@ def test_an_amplified_node_starts_from_its_raw_amounts(tmp_path: Path) -> None:
         },
     ],
 )
-def test_what_a_user_wrote_comes_back_when_corewise_is_on(tmp_path: Path, annotations: Object) -> None:
+def test_user_written_values_return_when_corewise_is_on(tmp_path: Path, annotations: Object) -> None:
     plan = load(tmp_path, node(labels={NORMALIZATION_ENABLED: "false"}, annotations=annotations))
     assert NORMALIZATION_ENABLED not in plan.machines[0].labels
     own = NodeMetadata({NORMALIZATION_ENABLED: "false"}, {AMPLIFICATION_RATIO: '{"cpu":1.20}'})
@@ -251,14 +249,12 @@ def test_what_a_user_wrote_comes_back_when_corewise_is_on(tmp_path: Path, annota
 
 
 @pytest.mark.parametrize("name", [MEMORY_BANDWIDTH, ALLOW_UNSAFE_CHANGE])
-def test_an_annotation_that_only_users_write_comes_back_when_corewise_is_on(
-    tmp_path: Path, name: str
-) -> None:
+def test_annotation_only_users_write_returns_with_corewise_on(tmp_path: Path, name: str) -> None:
     plan = load(tmp_path, node(annotations={name: "107GB/s", AMPLIFIED: "{}"}))
     assert plan.when_on == {"n1": NodeMetadata({}, {name: "107GB/s"})}
 
 
-def test_pods_that_run_are_taken_with_what_matters_for_cpu(tmp_path: Path) -> None:
+def test_running_pods_are_read_with_all_cpu_settings(tmp_path: Path) -> None:
     plan = load(tmp_path, node(), pod(), pod("done", phase="Succeeded"), pod("elsewhere", on="n9"))
     (taken,) = plan.pods
     assert taken["metadata"] == {"name": "p1", "namespace": "shop", "labels": {}, "annotations": {}}
@@ -345,9 +341,7 @@ def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_anything_at_any_place_is_read_or_refused_but_never_crashes(
-    tmp_path: Path, data: st.DataObject
-) -> None:
+def test_arbitrary_values_are_read_or_refused_without_crashing(tmp_path: Path, data: st.DataObject) -> None:
     annotated = node(annotations={RAW_CAPACITY: '{"cpu":"8"}'}, labels={"zone": "a"})
     items = [annotated, pod(), facts(), {"kind": "ConfigMap", "metadata": {"name": "c"}, "data": {}}]
     path = data.draw(st.sampled_from(places(items)))

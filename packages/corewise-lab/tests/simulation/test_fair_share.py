@@ -20,7 +20,7 @@ SLACK = 1e-6
 
 
 @given(claims, totals)
-def test_all_cpus_are_given_out_as_long_as_somebody_can_use_them(
+def test_all_cpus_are_shared_while_somebody_wants_them(
     claims: list[tuple[float, float]], total: float
 ) -> None:
     caps = [cap for cap, _ in claims]
@@ -29,9 +29,7 @@ def test_all_cpus_are_given_out_as_long_as_somebody_can_use_them(
 
 
 @given(claims, totals)
-def test_nobody_gets_more_than_its_cap_or_less_than_nothing(
-    claims: list[tuple[float, float]], total: float
-) -> None:
+def test_share_is_never_above_cap_nor_below_zero(claims: list[tuple[float, float]], total: float) -> None:
     shares = water_fill([cap for cap, _ in claims], [weight for _, weight in claims], total)
     assert all(0 <= share <= cap + SLACK for share, (cap, _) in zip(shares, claims, strict=True))
 
@@ -87,19 +85,19 @@ def by_path(tree: Tree, values: object) -> dict[str, float]:
     return {cgroup.path: value for cgroup, value in zip(tree.cgroups, values, strict=True)}
 
 
-def test_a_slice_of_weight_1_gets_next_to_nothing_while_others_want_it_all() -> None:
+def test_slice_of_weight_1_starves_under_full_contention() -> None:
     root = group("root", leaf("web", weight=493), group("be", leaf("batch"), weight=1))
     shared = times(root, 16, web=16, batch=16)
     assert shared["be"] == pytest.approx(16 / 494)
     assert shared["web"] == pytest.approx(16 * 493 / 494)
 
 
-def test_what_online_work_leaves_goes_to_the_slice_whatever_its_weight() -> None:
+def test_slice_of_any_weight_gets_what_online_leaves() -> None:
     root = group("root", leaf("web", weight=493), group("be", leaf("batch"), weight=1))
     assert times(root, 16, web=4, batch=16)["be"] == pytest.approx(12)
 
 
-def test_the_children_of_a_slice_share_what_the_slice_has() -> None:
+def test_children_of_a_slice_share_what_it_has() -> None:
     be = group("be", leaf("one", weight=300), leaf("two", weight=100), weight=1, quota=4)
     shared = times(group("root", leaf("web"), be), 16, web=2, one=16, two=16)
     assert (shared["be"], shared["one"], shared["two"]) == pytest.approx((4, 3, 1))
@@ -123,7 +121,7 @@ def test_a_quota_bounds_at_every_level(level: str) -> None:
     assert refused == {level: 5.0}
 
 
-def test_a_quota_that_is_not_reached_refuses_nothing_though_the_machine_is_full() -> None:
+def test_unreached_quota_refuses_nothing_on_a_full_machine() -> None:
     root = group("root", leaf("web", weight=900), leaf("batch", quota=4))
     tree = Tree(root, 8)
     division = divided(tree, {"web": 8, "batch": 8})
@@ -131,13 +129,13 @@ def test_a_quota_that_is_not_reached_refuses_nothing_though_the_machine_is_full(
     assert not any(division.refused)
 
 
-def test_a_container_confined_to_its_cpus_gets_no_more_than_these() -> None:
+def test_confined_container_gets_no_more_than_its_cpus() -> None:
     root = group("root", leaf("pinned", cpus="0,1"), leaf("web"))
     assert times(root, 8, pinned=5, web=8) == pytest.approx({"root": 8, "pinned": 1, "web": 7})
     assert times(root, 8, pinned=5, web=1) == pytest.approx({"root": 3, "pinned": 2, "web": 1})
 
 
-def test_cpus_of_its_own_are_lost_to_nobody_while_others_may_not_use_them() -> None:
+def test_owned_cpus_that_others_cannot_use_waste_nothing() -> None:
     root = group(
         "root", leaf("pinned", cpus="0,1"), leaf("web", cpus="2,3,4,5"), leaf("batch", cpus="2,3,4,5")
     )
@@ -150,7 +148,7 @@ def test_a_quota_counts_over_all_pools_together() -> None:
     assert times(root, 8, pinned=1, batch=8)["batch"] == pytest.approx(2.5)
 
 
-def test_a_set_that_leaves_nothing_of_the_parents_is_the_parents() -> None:
+def test_set_disjoint_from_its_parents_becomes_the_parents() -> None:
     parent = Cgroup("p", cpus=frozenset({0, 1}), children=(leaf("c", cpus="5"),))
     assert times(group("root", parent), 8, c=8)["c"] == pytest.approx(2)
 
@@ -174,7 +172,7 @@ def forests(draw: st.DrawFn) -> tuple[Tree, dict[int, float]]:
 
 
 @given(forests())
-def test_no_cgroup_has_more_than_its_quota_or_its_children_want_and_none_less_than_nothing(
+def test_cgroups_stay_between_zero_and_quota_or_demand(
     forest: tuple[Tree, dict[int, float]],
 ) -> None:
     tree, wants = forest
@@ -190,7 +188,7 @@ def test_no_cgroup_has_more_than_its_quota_or_its_children_want_and_none_less_th
 
 
 @given(forests())
-def test_no_cpu_idles_that_a_leaf_below_every_quota_still_wants(
+def test_no_cpu_idles_while_an_unthrottled_leaf_wants(
     forest: tuple[Tree, dict[int, float]],
 ) -> None:
     tree, wants = forest

@@ -58,7 +58,7 @@ async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[Sch
         yield SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
 
 
-async def test_the_extender_of_all_pods_keeps_those_of_one_moment_apart(
+async def test_extender_of_all_pods_separates_those_arriving_together(
     world: SchedulerWorld, tmp_path: Path
 ) -> None:
     for name in NODES:
@@ -85,7 +85,7 @@ async def test_the_extender_of_all_pods_keeps_those_of_one_moment_apart(
     assert homes == {"n1": 2, "n2": 2, "": 1}
 
 
-def test_metrics_are_averages_over_the_window_and_what_was_before_the_first_look_counts_as_found() -> None:
+def test_metrics_average_the_window_backfilled_by_first_look() -> None:
     now, used = 1000.0, 10.0
 
     def states() -> dict[str, MemoryState]:

@@ -106,9 +106,7 @@ async def test_a_node_registers_itself_with_its_machines_amounts(
         assert node(cluster).metadata.labels["kubernetes.io/arch"] == "arm64"
 
 
-async def test_a_kubelet_writes_as_its_own_node_and_may_not_write_another(
-    api_server: LocalAPIServer, tmp_path: Path
-) -> None:
+async def test_kubelet_writes_only_as_its_own_node(api_server: LocalAPIServer, tmp_path: Path) -> None:
     async with cluster_of(api_server, tmp_path, machine(), machine("n2")) as cluster:
         kubelet = cluster.kubelets.kubelets["n1"]
         with pytest.raises(Forbidden):
@@ -132,7 +130,7 @@ async def test_nothing_is_written_as_long_as_nothing_changes(
         assert cluster.node_writes == 0
 
 
-async def test_after_the_report_period_heartbeats_are_written_all_the_same(
+async def test_heartbeats_are_written_after_the_report_period_regardless(
     api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     periods = Periods(status=0.05, report=0.2, lease=3600.0)
@@ -140,9 +138,7 @@ async def test_after_the_report_period_heartbeats_are_written_all_the_same(
         await until(lambda: cluster.kubelets.counters.status_patches >= 2)
 
 
-async def test_amounts_that_somebody_else_wrote_are_put_back_to_raw(
-    api_server: LocalAPIServer, tmp_path: Path
-) -> None:
+async def test_foreign_amounts_are_put_back_to_raw(api_server: LocalAPIServer, tmp_path: Path) -> None:
     async with cluster_of(api_server, tmp_path, machine(), periods=QUICK) as cluster:
         await set_status(cluster, {"capacity": {"cpu": "8"}, "allocatable": {"cpu": "8"}})
         await until(lambda: cluster.kubelets.counters.status_patches_stored >= 1)
@@ -160,7 +156,7 @@ async def test_a_condition_that_turns_is_written(api_server: LocalAPIServer, tmp
         )
 
 
-async def test_pods_run_as_far_as_allocatable_goes_and_the_next_is_refused(
+async def test_pods_run_until_allocatable_is_full_then_refused(
     api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     async with cluster_of(api_server, tmp_path, machine()) as cluster:
@@ -174,7 +170,7 @@ async def test_pods_run_as_far_as_allocatable_goes_and_the_next_is_refused(
         assert cluster.kubelets.counters.pods_rejected == 1
 
 
-async def test_a_kubelet_admits_by_the_amplified_allocatable_of_the_api(
+async def test_kubelet_admits_by_the_apis_amplified_allocatable(
     api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     async with cluster_of(api_server, tmp_path, machine()) as cluster:
@@ -184,7 +180,7 @@ async def test_a_kubelet_admits_by_the_amplified_allocatable_of_the_api(
         await until(lambda: phase(cluster, "large") == "Running")
 
 
-async def test_a_pod_without_a_node_is_scheduled_and_runs(api_server: LocalAPIServer, tmp_path: Path) -> None:
+async def test_pod_without_a_node_is_scheduled_and_runs(api_server: LocalAPIServer, tmp_path: Path) -> None:
     async with cluster_of(api_server, tmp_path, machine(), machine("n2")) as cluster:
         for name in ("a", "b"):
             await cluster.client.create(PODS, pod(name, cpu_milli=3000, node=""), "default")
@@ -195,7 +191,7 @@ async def test_a_pod_without_a_node_is_scheduled_and_runs(api_server: LocalAPISe
         assert cluster.kubelets.counters.pods_rejected == 0, "who fits nowhere is bound nowhere"
 
 
-async def test_a_kubelet_admits_by_a_node_that_has_grown_before_its_watch_has_said_so(
+async def test_kubelet_admits_on_grown_node_before_watch_event(
     api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     async with cluster_of(api_server, tmp_path, machine()) as cluster:
@@ -267,7 +263,7 @@ async def test_a_deployment_rolls_out_onto_the_nodes(api_server: LocalAPIServer,
         assert len(cluster.pods) == 3
 
 
-async def test_metrics_say_what_a_node_and_its_pods_use_and_go_with_them(
+async def test_metrics_report_node_and_pod_use_until_deleted(
     api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     async with cluster_of(api_server, tmp_path, machine()) as cluster:
@@ -328,7 +324,7 @@ async def test_the_agent_reports_facts_and_zones(api_server: LocalAPIServer, tmp
         assert topology.metadata.owner_references[0].kind == "Node"
 
 
-async def test_the_agent_follows_the_ratios_and_amplifies_its_zones(
+async def test_agent_follows_the_ratios_and_amplifies_its_zones(
     api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     async with cluster_of(api_server, tmp_path, machine()) as cluster:
@@ -344,9 +340,7 @@ async def test_the_agent_follows_the_ratios_and_amplifies_its_zones(
         assert amounts["cpu"] in {"10", 10}
 
 
-async def test_a_ratio_that_cannot_be_read_leaves_the_last_good_one(
-    api_server: LocalAPIServer, tmp_path: Path
-) -> None:
+async def test_unreadable_ratio_keeps_the_last_good_one(api_server: LocalAPIServer, tmp_path: Path) -> None:
     async with cluster_of(api_server, tmp_path, machine()) as cluster:
         for text in ("1.50", "1,2", "0.99"):
             await cluster.client.patch(

@@ -54,7 +54,7 @@ def test_the_first_status_states_the_machine() -> None:
     assert condition(first, "Ready")["status"] == "True"
 
 
-def test_on_an_amplified_node_raw_amounts_are_computed_anew() -> None:
+def test_raw_amounts_are_recomputed_on_an_amplified_node() -> None:
     amplified = status()
     amplified["capacity"] |= {"cpu": "16"}
     amplified["allocatable"] |= {"cpu": "15500m"}
@@ -63,7 +63,7 @@ def test_on_an_amplified_node_raw_amounts_are_computed_anew() -> None:
     assert has_changed(amplified, again)
 
 
-def test_what_the_kubelet_does_not_know_is_copied_from_stored_capacity_to_allocatable() -> None:
+def test_unknown_resources_are_copied_from_capacity_to_allocatable() -> None:
     stored = status()
     stored["capacity"] |= {"example.com/card": "4"}
     assert status(stored)["allocatable"]["example.com/card"] == "4"
@@ -79,7 +79,7 @@ def test_amounts_written_otherwise_are_no_change() -> None:
     assert not has_changed(stored, status(stored))
 
 
-def test_a_condition_that_turns_gets_a_transition_time_and_the_others_keep_theirs() -> None:
+def test_only_conditions_that_change_get_new_transition_times() -> None:
     pressed = status(status(), now=NOW, pressure=("MemoryPressure",))
     assert condition(pressed, "MemoryPressure")["status"] == "True"
     assert condition(pressed, "MemoryPressure")["lastTransitionTime"] == NOW
@@ -93,7 +93,7 @@ def test_conditions_of_others_are_left_alone() -> None:
     assert status(stored, now=NOW)["conditions"][0] == {"type": "NetworkUnavailable", "status": "False"}
 
 
-def test_the_patch_holds_the_difference_and_the_order_of_the_conditions() -> None:
+def test_patch_holds_the_difference_and_the_condition_order() -> None:
     amplified = status()
     amplified["capacity"] |= {"cpu": "16"}
     patch = strategic_difference(amplified, status(amplified, now=NOW))
@@ -137,7 +137,7 @@ statuses = st.fixed_dictionaries(
 
 
 @given(statuses, st.sampled_from([(), ("DiskPressure",)]))
-def test_the_api_server_makes_of_the_patch_what_the_kubelet_wanted(
+def test_api_server_applies_the_patch_as_kubelet_intended(
     cached: StatusPatch, pressure: tuple[str, ...]
 ) -> None:
     wanted = status(cached, now=NOW, pressure=pressure)
@@ -169,7 +169,7 @@ def need_of(cpu: int, memory: int) -> dict[str, int]:
         ((0, 0), (9000, 9 << 30), 2, None),
     ],
 )
-def test_a_pod_is_admitted_if_every_resource_it_asks_for_is_there(
+def test_pod_is_admitted_if_every_requested_resource_fits(
     need: tuple[int, int], used: tuple[int, int], pods: int, reason: str | None
 ) -> None:
     rejection = admit(need_of(*need), [need_of(*used), *[need_of(0, 0)] * (pods - 1)], OFFER)
@@ -184,7 +184,7 @@ def test_a_pod_is_admitted_if_every_resource_it_asks_for_is_there(
         (401, {}, None),
     ],
 )
-def test_a_pod_is_admitted_by_batch_cpu_where_the_node_offers_any(
+def test_pod_is_admitted_by_batch_cpu_where_offered(
     wanted: int, offered: dict[str, str], reason: str | None
 ) -> None:
     batch = ({**need_of(1000, 1 << 30), BATCH_CPU: 500}, {**need_of(1000, 0), BATCH_CPU: 100})
@@ -192,7 +192,7 @@ def test_a_pod_is_admitted_by_batch_cpu_where_the_node_offers_any(
     assert (rejection.reason if rejection else None) == reason
 
 
-def test_the_refusal_names_resource_and_amounts_as_a_kubelet_does() -> None:
+def test_refusal_names_resource_and_amounts_as_kubelet_does() -> None:
     rejection = admit(need_of(1000, 0), [need_of(2000, 0)], OFFER)
     assert rejection
     assert rejection.message.endswith("resource: cpu, requested: 1000, used: 2000, capacity: 2500")

@@ -63,7 +63,7 @@ def machine(name: str, labels: dict[str, str]) -> Machine:
         ("M5.*", False),
     ],
 )
-def test_a_row_may_name_all_sizes_of_an_instance_family(pattern: str, fits: bool) -> None:
+def test_row_may_name_all_sizes_of_a_family(pattern: str, fits: bool) -> None:
     row = CPURow(ICE_LAKE, instance_type=pattern)
     assert row.fits({INSTANCE_TYPE: "m5.2xlarge"}) is fits
     assert not row.fits({})
@@ -71,7 +71,7 @@ def test_a_row_may_name_all_sizes_of_an_instance_family(pattern: str, fits: bool
     assert CPURow(ICE_LAKE, instance_type="").fits({})
 
 
-def test_the_old_label_of_the_instance_type_counts_where_the_new_one_is_absent() -> None:
+def test_old_instance_type_label_counts_without_new_one() -> None:
     old = {"beta.kubernetes.io/instance-type": "m5.large"}
     assert instance_type_of(old) == "m5.large"
     assert instance_type_of(old | {INSTANCE_TYPE: "m6i.large"}) == "m6i.large"
@@ -89,7 +89,7 @@ def test_labels_that_are_not_numbers_name_no_model(change: dict[str, str]) -> No
     assert nfd_model_of(GENOA_LABELS | change) is None
 
 
-def test_a_row_by_nfd_fits_nodes_of_that_generation_only() -> None:
+def test_nfd_row_fits_nodes_of_that_generation_only() -> None:
     row = CPURow(GENOA, nfd=NFDModel("AMD", 25, 17))
     assert row.fits(GENOA_LABELS)
     assert not row.fits(CASCADE_LAKE_LABELS)
@@ -125,7 +125,7 @@ def test_the_first_row_that_fits_counts() -> None:
     ],
     ids=["nothing", "row", "NFD", "NFD with turbo", "row over NFD", "NFD without label", "NFD says false"],
 )
-def test_settings_are_those_of_the_row_then_of_nfd_then_off(
+def test_settings_come_from_row_then_nfd_then_off(
     labels: dict[str, str], row: CPURow, expected: tuple[bool, bool]
 ) -> None:
     choice = choice_of(labels, [row])
@@ -133,7 +133,7 @@ def test_settings_are_those_of_the_row_then_of_nfd_then_off(
     assert (choice.hyper_threading, choice.turbo) == expected
 
 
-def test_the_table_to_fill_in_has_a_row_for_each_kind_of_node_the_specific_first() -> None:
+def test_template_lists_each_node_kind_most_specific_first() -> None:
     rows = table_to_fill_in(
         [
             unknown("bare"),
@@ -162,13 +162,13 @@ def test_the_table_to_fill_in_has_a_row_for_each_kind_of_node_the_specific_first
     ]
 
 
-def test_where_no_node_has_an_instance_type_rows_do_not_mention_it() -> None:
+def test_rows_omit_instance_types_that_no_node_has() -> None:
     assert table_to_fill_in([machine("metal", AMD64 | CASCADE_LAKE_LABELS)])[1].startswith(
         "  - {nfd: {vendor"
     )
 
 
-def test_no_row_to_fill_in_changes_a_node_that_has_a_model() -> None:
+def test_no_template_row_changes_nodes_with_a_model() -> None:
     known = AMD64 | CASCADE_LAKE_LABELS | {INSTANCE_TYPE: "m6i.large"}
     machines = [
         unknown("bare"),
@@ -181,7 +181,7 @@ def test_no_row_to_fill_in_changes_a_node_that_has_a_model() -> None:
     assert [bool(choice_of(each.labels, table.cpu_facts)) for each in machines] == [True, True, False]
 
 
-def test_the_table_gives_every_node_facts_as_soon_as_its_models_are_filled_in() -> None:
+def test_filled_in_models_give_every_node_its_facts() -> None:
     machines = [
         unknown("bare"),
         machine("unlabelled", {}),
@@ -203,12 +203,12 @@ def test_the_table_gives_every_node_facts_as_soon_as_its_models_are_filled_in() 
         assert choice.model.name == "Some CPU"
 
 
-def test_a_table_for_very_many_kinds_of_nodes_is_cut_and_says_so() -> None:
+def test_template_of_many_node_kinds_is_visibly_cut() -> None:
     rows = table_to_fill_in([unknown(f"n{i:02}", **{INSTANCE_TYPE: f"type-{i:02}"}) for i in range(25)])
     assert len(rows) == 22
     assert rows[-1] == "  # and rows for 5 more nodes: n20, n21, n22 …"
     assert len(yaml.safe_load("\n".join(rows))["cpuFacts"]) == 20
 
 
-def test_machines_that_all_have_a_model_need_no_table() -> None:
+def test_machines_that_all_have_models_need_no_table() -> None:
     assert table_to_fill_in([replace(unknown("known"), model=GENOA)]) == []

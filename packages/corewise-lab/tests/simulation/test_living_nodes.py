@@ -69,7 +69,7 @@ def quota(made: LocalCluster, name: str) -> float | None:
     return read_quota(made.files.root(name), BEST_EFFORT)
 
 
-async def test_offline_pods_have_all_the_rest_without_agents_and_what_is_offered_with_them(
+async def test_agents_limit_offline_pods_to_what_is_offered(
     tmp_path: Path,
 ) -> None:
     async with cluster(tmp_path) as made:
@@ -92,7 +92,7 @@ async def test_offline_pods_have_all_the_rest_without_agents_and_what_is_offered
         assert BATCH_CPU not in named(made, "plain-0").status["allocatable"]
 
 
-async def test_while_the_cluster_is_up_time_goes_on_and_a_label_that_goes_gives_everything_back(
+async def test_removing_a_label_live_gives_everything_back(
     tmp_path: Path,
 ) -> None:
     async with cluster(tmp_path) as made:
@@ -112,7 +112,7 @@ async def test_while_the_cluster_is_up_time_goes_on_and_a_label_that_goes_gives_
             await until(lambda: BATCH_CPU not in named(made, "labeled-0").status["allocatable"])
 
 
-async def test_another_option_in_the_configuration_takes_over_while_the_cluster_is_up(tmp_path: Path) -> None:
+async def test_changed_configuration_option_takes_over_in_running_cluster(tmp_path: Path) -> None:
     def mode() -> str:
         text = named(made, "labeled-0").metadata.annotations.get(OFFLINE_REPORT, "")
         report = decode(text)
@@ -130,7 +130,7 @@ async def test_another_option_in_the_configuration_takes_over_while_the_cluster_
             await until(lambda: quota(made, "labeled-0") is None)
 
 
-async def test_a_node_that_is_labelled_while_the_cluster_is_up_begins_to_offer(tmp_path: Path) -> None:
+async def test_node_labeled_in_running_cluster_starts_offering(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         await made.turn_on()
         async with running(made.simulations.run):
@@ -140,7 +140,7 @@ async def test_a_node_that_is_labelled_while_the_cluster_is_up_begins_to_offer(t
             assert made.agents.publications >= 1
 
 
-async def test_an_offline_pod_of_a_user_is_scheduled_by_what_is_offered_and_the_groups_were_there_before(
+async def test_user_offline_pod_schedules_by_offer_into_groups(
     tmp_path: Path,
 ) -> None:
     async with cluster(tmp_path) as made:

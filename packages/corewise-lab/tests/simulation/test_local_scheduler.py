@@ -97,7 +97,7 @@ def offline(name: str, batch_cpu: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"containers": [container]}}
 
 
-async def test_a_pod_goes_to_the_node_with_the_largest_share_left(world: SchedulerWorld) -> None:
+async def test_pod_goes_to_node_with_largest_share_left(world: SchedulerWorld) -> None:
     await world.add_node("half-full", 8)
     await world.add_node("empty", 8)
     async with scheduling(world):
@@ -110,7 +110,7 @@ async def test_a_pod_goes_to_the_node_with_the_largest_share_left(world: Schedul
         assert condition["status"] == "True"
 
 
-async def test_nodes_fill_up_and_the_pod_too_many_is_told_why_with_counts(world: SchedulerWorld) -> None:
+async def test_unschedulable_pod_on_full_nodes_gets_counted_reasons(world: SchedulerWorld) -> None:
     await world.add_node("small", 2)
     await world.add_node("smaller", 1)
     await world.client.patch(PLAIN_NODES, "smaller", {"spec": {"unschedulable": True}})
@@ -139,7 +139,7 @@ async def test_a_refused_pod_is_scheduled_when_another_goes(world: SchedulerWorl
         assert await node_of(world, "second") == "only"
 
 
-async def test_a_refused_pod_is_scheduled_when_a_node_comes_or_grows(world: SchedulerWorld) -> None:
+async def test_refused_pod_schedules_when_node_joins_or_grows(world: SchedulerWorld) -> None:
     async with scheduling(world):
         await world.add_pod("early", cpu="2")
         condition = await condition_of(world, "early")
@@ -150,7 +150,7 @@ async def test_a_refused_pod_is_scheduled_when_a_node_comes_or_grows(world: Sche
         assert await node_of(world, "early") == "late"
 
 
-async def test_offline_pods_go_by_what_is_offered_to_them_and_spread_by_it(world: SchedulerWorld) -> None:
+async def test_offline_pods_schedule_and_spread_by_their_offer(world: SchedulerWorld) -> None:
     for name, batch in (("offers-8", "8000"), ("offers-4", "4000")):
         await world.add_node(name, 4)
         amounts = {"cpu": "4", "memory": "64Gi", "pods": "9", BATCH_CPU: batch, BATCH_MEMORY: "64Gi"}
@@ -168,7 +168,7 @@ async def test_offline_pods_go_by_what_is_offered_to_them_and_spread_by_it(world
         assert condition["message"] == f"0/3 nodes are available: 3 Insufficient {BATCH_CPU}"
 
 
-async def test_a_pod_that_owns_cpus_gets_them_from_the_real_scheduler_and_nobody_gets_them_twice(
+async def test_real_scheduler_never_gives_owned_cpus_twice(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("only", 8)
@@ -184,7 +184,7 @@ async def test_a_pod_that_owns_cpus_gets_them_from_the_real_scheduler_and_nobody
         await condition_of(world, "share", lambda message: "Insufficient" in message)
 
 
-async def test_a_pod_that_asks_for_half_a_cpu_of_its_own_is_told_so(world: SchedulerWorld) -> None:
+async def test_pod_requesting_half_an_owned_cpu_is_told(world: SchedulerWorld) -> None:
     await world.add_node("only", 8)
     async with extended(world) as scheduler:
         await world.add_pod("half", cpu="2500m", qos="LSR", memory="1Gi")
@@ -194,7 +194,7 @@ async def test_a_pod_that_asks_for_half_a_cpu_of_its_own_is_told_so(world: Sched
         assert scheduler.has_refused((PODS_NAMESPACE, "half"))
 
 
-async def test_what_refuses_nodes_before_and_in_the_extender_is_counted_together(
+async def test_refusals_before_and_in_the_extender_count_together(
     world: SchedulerWorld,
 ) -> None:
     for name in ("small", "fast"):
@@ -207,7 +207,7 @@ async def test_what_refuses_nodes_before_and_in_the_extender_is_counted_together
         assert "1 not enough free CPUs" in condition["message"], "that of corewise"
 
 
-async def test_without_an_answer_pods_wait_that_own_cpus_and_no_others(world: SchedulerWorld) -> None:
+async def test_silent_extender_delays_only_pods_that_own_cpus(world: SchedulerWorld) -> None:
     await world.add_node("only", 8)
     async with extended(world, away=True):
         await world.add_pod("plain")
@@ -217,7 +217,7 @@ async def test_without_an_answer_pods_wait_that_own_cpus_and_no_others(world: Sc
         assert "no replica answers" in condition["message"]
 
 
-async def test_without_an_answer_every_pod_waits_where_all_are_the_extenders_business(
+async def test_silent_extender_of_all_pods_delays_every_pod(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("only", 8)
@@ -227,7 +227,7 @@ async def test_without_an_answer_every_pod_waits_where_all_are_the_extenders_bus
         assert "no replica answers" in condition["message"]
 
 
-async def test_pods_of_another_scheduler_gated_ones_and_bound_ones_are_left_alone(
+async def test_foreign_gated_and_bound_pods_are_left_alone(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("only", 8)
@@ -253,7 +253,7 @@ async def test_pods_of_another_scheduler_gated_ones_and_bound_ones_are_left_alon
         assert await node_of(world, "gated") == "only"
 
 
-async def test_a_binding_that_is_refused_is_told_and_tried_again(
+async def test_refused_binding_is_reported_and_retried(
     world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.add_node("only", 8)
@@ -275,7 +275,7 @@ async def test_a_binding_that_is_refused_is_told_and_tried_again(
         assert await node_of(world, "late") == "only"
 
 
-async def test_what_waits_when_the_scheduler_starts_is_scheduled_by_priority_first(
+async def test_waiting_pods_schedule_by_priority_when_scheduler_starts(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("only", 2)
@@ -290,7 +290,7 @@ async def test_what_waits_when_the_scheduler_starts_is_scheduled_by_priority_fir
         assert scheduler.pending == 1
 
 
-async def test_pods_that_are_held_are_scheduled_together_in_the_order_given(world: SchedulerWorld) -> None:
+async def test_held_pods_are_scheduled_together_in_given_order(world: SchedulerWorld) -> None:
     await world.add_node("only", 2)
     async with scheduling(world) as scheduler:
         keys = [(PODS_NAMESPACE, f"pod-{number}") for number in (3, 1, 2)]
@@ -304,7 +304,7 @@ async def test_pods_that_are_held_are_scheduled_together_in_the_order_given(worl
         await condition_of(world, "pod-2")
 
 
-async def test_hundreds_of_pods_at_once_are_bound_and_no_node_has_too_much(world: SchedulerWorld) -> None:
+async def test_hundreds_of_pods_bind_without_overfilling_any_node(world: SchedulerWorld) -> None:
     for number in range(4):
         await world.add_node(f"node-{number}", 25)
     async with scheduling(world) as scheduler:

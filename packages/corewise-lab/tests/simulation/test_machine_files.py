@@ -37,14 +37,14 @@ def facts_of(folder: Path, machine: Machine) -> dict[str, Any]:
 
 @pytest.mark.parametrize("model", CATALOGUE.values(), ids=str)
 @pytest.mark.parametrize(("threads", "turbo"), [(True, True), (False, False), (True, False)])
-def test_the_kernel_tells_the_facts_that_the_machine_has(
+def test_kernel_reports_the_facts_the_machine_has(
     tmp_path: Path, model: CPUModel, threads: bool, turbo: bool
 ) -> None:
     machine = Machine("n1", model, 8, MEMORY, hyper_threading=threads, turbo=turbo)
     assert facts_of(tmp_path / "m", machine) == machine.cpu_facts()
 
 
-def test_a_model_that_the_catalogue_does_not_have_is_told_as_well(tmp_path: Path) -> None:
+def test_model_missing_from_the_catalog_is_reported_too(tmp_path: Path) -> None:
     machine = Machine("n1", CPUModel("RISC-V X100", "acme", "riscv64", None), 4, MEMORY)
     assert facts_of(tmp_path / "m", machine) == machine.cpu_facts()
 
@@ -101,7 +101,7 @@ def test_what_an_earlier_run_left_is_removed(tmp_path: Path) -> None:
     assert not (MachineFiles(tmp_path / "m").make(machine) / "left").exists()
 
 
-def test_a_pods_cgroups_come_with_kubelets_quotas_and_go_with_the_pod(tmp_path: Path) -> None:
+def test_pod_cgroups_carry_kubelet_quotas_until_pod_deletion(tmp_path: Path) -> None:
     simulated = SimulatedMachine(tmp_path / "m", Machine("n1", CATALOGUE["Neoverse-N1"], 4, MEMORY))
     body = manifest("web", cpu_milli=1500, memory=1 << 30, node="n1")
     web = simulated.start(body)

@@ -218,7 +218,7 @@ CAPACITY = {f"{AWS}cpu": "12"}
         pytest.param(BY_CLUSTER_API, LARGE, 1, 0, id="Cluster API: a pod that fits only an amplified node"),
     ],
 )
-async def test_a_group_of_0_nodes_buys_the_right_number_only_if_its_template_is_amplified(
+async def test_empty_group_scales_correctly_only_with_amplified_template(
     world: World, stated: dict[str, str], pods: tuple[str, ...], bought: int, surplus: int
 ) -> None:
     """Surplus machines can go once their nodes are amplified: Karpenter's consolidation finds that."""
@@ -243,7 +243,7 @@ async def test_a_group_of_0_nodes_buys_the_right_number_only_if_its_template_is_
         pytest.param(BY_AWS, TOO_LARGE, 0, id="amplified allocatable: no machine for a pod that fits none"),
     ],
 )
-async def test_a_pod_waits_for_ever_with_a_template_of_raw_amounts_or_of_the_capacity(
+async def test_raw_or_capacity_template_leaves_pod_pending_forever(
     world: World, stated: dict[str, str], pods: tuple[str, ...], bought: int
 ) -> None:
     await wait(world, *pods)
@@ -264,7 +264,7 @@ async def test_a_group_with_a_node_needs_no_template(world: World) -> None:
     assert await Autoscaler(world).wants() == 3
 
 
-async def test_a_node_that_is_not_amplified_yet_has_another_bought_unless_it_has_a_startup_taint(
+async def test_unamplified_node_triggers_overscaling_without_a_startup_taint(
     world: World,
 ) -> None:
     autoscaler = Autoscaler(world, **BY_CLUSTER_API)
@@ -282,7 +282,7 @@ async def test_a_node_that_is_not_amplified_yet_has_another_bought_unless_it_has
     await all_run(world)
 
 
-async def test_offline_pods_that_wait_buy_machines_only_from_groups_whose_nodes_offer_batch_cpu(
+async def test_waiting_offline_pods_scale_only_batch_cpu_groups(
     world: World,
 ) -> None:
     await wait(world, "3000", resource=BATCH_CPU)
@@ -295,9 +295,7 @@ async def test_offline_pods_that_wait_buy_machines_only_from_groups_whose_nodes_
     assert await Autoscaler(world, **BY_AWS).wants() == 1
 
 
-async def test_what_to_state_is_what_corewise_nodes_shows_of_a_node_of_that_kind(
-    world: World, tmp_path: Path
-) -> None:
+async def test_template_values_are_those_corewise_nodes_shows(world: World, tmp_path: Path) -> None:
     await join(world, "n0")
     await amplify(world, "n0")
     world.server.write_kubeconfig(tmp_path / "kubeconfig")

@@ -98,7 +98,7 @@ def test_memory_is_what_pods_and_page_cache_use(node: Node) -> None:
     assert used.used == pytest.approx(0.7 * (12 << 30), rel=0.001)
 
 
-def test_the_agent_is_called_after_each_interval_and_obeyed_in_the_next_step(node: Node) -> None:
+def test_agent_runs_each_interval_and_acts_next_step(node: Node) -> None:
     times: list[float] = []
 
     def agent(now: float) -> None:
@@ -131,7 +131,7 @@ def test_without_an_agent_weights_alone_protect_online_pods(tmp_path: Path) -> N
     assert simulation.account.offline == pytest.approx(4 * 20)
 
 
-def test_on_hyper_threads_a_pod_at_its_quota_loses_what_its_siblings_take(tmp_path: Path) -> None:
+def test_throttled_hyper_threaded_pod_loses_what_siblings_take(tmp_path: Path) -> None:
     node = Node(tmp_path, Load(100.0, 100.0), hyper_threading=True)
     simulation = node.simulation()
     simulation.advance(20)
@@ -146,7 +146,7 @@ def test_on_hyper_threads_a_pod_at_its_quota_loses_what_its_siblings_take(tmp_pa
     assert 0 < less < lost / 2
 
 
-def test_the_account_says_what_the_same_work_costs_in_time(tmp_path: Path) -> None:
+def test_account_reports_the_time_cost_of_equal_work(tmp_path: Path) -> None:
     node = Node(tmp_path, Load(1.0, 1.0), hyper_threading=True)
     simulation = node.simulation()
     simulation.advance(20)
@@ -164,7 +164,7 @@ def test_a_machine_without_pods_idles(tmp_path: Path) -> None:
     assert simulation.account == PodTotals(seconds=30.0, cpus=CPUS)
 
 
-def test_pods_that_come_and_go_are_counted_while_they_are_there(node: Node) -> None:
+def test_pods_are_counted_only_while_they_are_present(node: Node) -> None:
     simulation = node.simulation()
     simulation.place(node.pods[:1])
     simulation.advance(10)
@@ -174,7 +174,7 @@ def test_pods_that_come_and_go_are_counted_while_they_are_there(node: Node) -> N
     assert simulation.account.offline == pytest.approx(60)
 
 
-def test_the_load_at_the_beginning_of_a_step_holds_in_it(tmp_path: Path) -> None:
+def test_initial_load_of_a_step_holds_throughout_it(tmp_path: Path) -> None:
     node = Node(tmp_path, Load(0.0, SPEED / 2, 20.0, Shape.STEP))
     simulation = node.simulation()
     simulation.advance(40)
@@ -190,7 +190,7 @@ def test_the_same_run_gives_the_same_numbers(tmp_path: Path) -> None:
     assert accounts[0] == accounts[1]
 
 
-def test_only_a_machine_whose_counters_run_has_files_of_its_own_in_proc(tmp_path: Path) -> None:
+def test_only_machines_with_running_counters_own_proc_files(tmp_path: Path) -> None:
     files = MachineFiles(tmp_path)
     machines = [Machine(name, MODEL, CPUS, MEMORY) for name in ("n1", "n2")]
     roots = [files.make(machine) for machine in machines]

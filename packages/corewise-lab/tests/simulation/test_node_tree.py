@@ -66,7 +66,7 @@ def put(machine: SimulatedMachine, path: str, file: str, text: str) -> None:
     (machine.root / MOUNT / path / file).write_text(text)
 
 
-def test_an_offline_pod_is_one_that_asks_for_batch_cpu_and_nothing_else(machine: SimulatedMachine) -> None:
+def test_pod_is_offline_only_by_requesting_batch_cpu(machine: SimulatedMachine) -> None:
     assert is_offline(offline(machine))
     assert not is_offline(guaranteed(machine))
     body = manifest("both", cpu_milli=1500, memory=2 << 30, offline=True, node="n1")
@@ -81,7 +81,7 @@ def test_weights_are_kubelets_where_nobody_has_written_others(machine: Simulated
     assert cgroup(tree, BEST_EFFORT).weight == cgroup(tree, pod_cgroup(batch)).weight == 1
 
 
-def test_weights_and_quotas_that_stand_in_the_files_count_at_every_level(machine: SimulatedMachine) -> None:
+def test_weights_and_quotas_in_files_count_everywhere(machine: SimulatedMachine) -> None:
     batch = offline(machine)
     put(machine, pod_cgroup(batch), "cpu.weight", "59\n")
     put(machine, BEST_EFFORT, "cpu.max", "480000 100000\n")
@@ -93,13 +93,13 @@ def test_weights_and_quotas_that_stand_in_the_files_count_at_every_level(machine
     assert cgroup(tree, container_cgroup(batch, "main")).quota == math.inf
 
 
-def test_kubelets_quotas_stand_at_the_pod_and_at_the_container(machine: SimulatedMachine) -> None:
+def test_kubelet_quotas_apply_to_pod_and_container(machine: SimulatedMachine) -> None:
     web = guaranteed(machine)
     tree = tree_of(machine, web)
     assert cgroup(tree, pod_cgroup(web)).quota == cgroup(tree, container_cgroup(web, "main")).quota == 2.0
 
 
-def test_a_pod_that_owns_cpus_is_confined_to_them_and_the_others_to_the_rest(
+def test_owned_cpus_confine_owners_and_exclude_other_pods(
     machine: SimulatedMachine,
 ) -> None:
     owner, other = guaranteed(machine, "owner", cpuset="0-2"), guaranteed(machine)
@@ -109,26 +109,26 @@ def test_a_pod_that_owns_cpus_is_confined_to_them_and_the_others_to_the_rest(
     assert tree.owners == (pod_cgroup(owner),)
 
 
-def test_where_all_cpus_are_owned_the_others_are_confined_to_nothing(machine: SimulatedMachine) -> None:
+def test_pods_are_unconfined_where_all_cpus_are_owned(machine: SimulatedMachine) -> None:
     owner, other = guaranteed(machine, "owner", cpuset="0-7"), guaranteed(machine)
     assert cgroup(tree_of(machine, owner, other), pod_cgroup(other)).cpus is None
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"cpuset":7}', '{"cpuset":"x"}', '{"cpuset":""}'])
-def test_a_statement_about_cpus_that_cannot_be_read_owns_none(machine: SimulatedMachine, text: str) -> None:
+def test_unreadable_cpu_statement_owns_no_cpus(machine: SimulatedMachine, text: str) -> None:
     body = manifest("web", cpu_milli=2000, memory=1 << 30, node="n1")
     body["metadata"]["annotations"] = {RESOURCE_STATUS: text}
     web = machine.start(body)
     assert cgroup(tree_of(machine, web), pod_cgroup(web)).cpus is None
 
 
-def test_a_container_wants_its_load_times_what_it_requests(machine: SimulatedMachine) -> None:
+def test_container_demand_is_its_load_times_its_request(machine: SimulatedMachine) -> None:
     pods = guaranteed(machine), burstable(machine), offline(machine), offline(machine, "slow", Load(0.5, 0.5))
     demands = {task.name.split("/")[1]: task.demand(0.0) for task in tree_of(machine, *pods).tasks}
     assert demands == {"web": 8.0, "api": 3.0, "batch": 6.0, "slow": 0.75}
 
 
-def test_offline_pods_cgroups_have_all_that_an_agent_reads_and_writes_and_go_with_them(
+def test_offline_cgroups_have_all_agent_files_until_deletion(
     machine: SimulatedMachine,
 ) -> None:
     batch = offline(machine)

@@ -88,7 +88,7 @@ def idle_offers(clock: MovedClock) -> Callable[[], Tick]:
 
 
 @pytest.mark.parametrize("ratio", [None, "1.50"], ids=["plain", "amplified"])
-async def test_an_idle_node_that_offers_costs_at_most_one_stored_write_a_minute(
+async def test_idle_offering_node_writes_at_most_once_minutely(
     api_server: LocalAPIServer, tmp_path: Path, ratio: str | None
 ) -> None:
     if ratio and not is_available():

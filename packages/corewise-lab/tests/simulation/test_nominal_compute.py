@@ -14,17 +14,17 @@ def workload(*, quota: float, load: Load, counts: bool = True) -> Workload:
     return Workload(requested=2.0, weight=1.0, quota=quota, load=load, phase=0.0, counts=counts)
 
 
-def test_a_quota_bounds_cpu_time_and_the_speed_makes_compute_of_it() -> None:
+def test_quota_bounds_time_and_speed_makes_compute() -> None:
     got = run([workload(quota=2.0, load=Load(5.0, 5.0))], cpus=8.0, speed=1.5, seconds=(0.0,))
     assert (got.compute, got.per_requested) == (3.0, 1.5)
 
 
-def test_a_container_that_wants_little_gets_it_and_is_not_held_back() -> None:
+def test_container_wanting_little_gets_it_without_throttling() -> None:
     got = run([workload(quota=4.0, load=Load(1.5, 1.5))], cpus=8.0, speed=2.0, seconds=(0.0,))
     assert (got.compute, got.per_requested) == (3.0, None)
 
 
-def test_a_requested_cpu_is_worth_the_speed_without_normalization_and_one_with_it() -> None:
+def test_normalization_makes_a_requested_cpu_worth_one() -> None:
     busy = Load(4.0, 4.0)
     off = run([workload(quota=2.0, load=busy)], cpus=8.0, speed=2.5, seconds=(0.0,))
     on = run([workload(quota=2.0 / 2.5, load=busy)], cpus=8.0, speed=2.5, seconds=(0.0,))
@@ -37,20 +37,20 @@ def test_an_idle_container_says_nothing_about_its_machine() -> None:
     assert delivered.compute == 1.0
 
 
-def test_only_the_steps_in_which_a_container_is_held_back_count() -> None:
+def test_only_steps_with_a_throttled_container_count() -> None:
     swinging = run([workload(quota=2.0, load=Load(0.0, 4.0, 4.0))], cpus=8.0, speed=1.0, seconds=(0.0, 2.0))
     assert swinging.per_requested == 1.0
     assert swinging.compute == 1.0, "none in the first step, two baseline CPUs in the second"
 
 
-def test_containers_that_do_not_count_take_part_all_the_same() -> None:
+def test_uncounted_containers_still_take_part() -> None:
     busy = Load(4.0, 4.0)
     both = [workload(quota=math.inf, load=busy, counts=False), workload(quota=2.0, load=busy)]
     delivered = run(both, cpus=2.0, speed=1.0, seconds=(0.0,))
     assert delivered.per_requested == 0.5
 
 
-def test_a_constant_load_is_worked_out_once_and_gives_the_same() -> None:
+def test_constant_load_is_computed_once_with_equal_results() -> None:
     constant = [workload(quota=1.0, load=Load(4.0, 4.0))]
     one = run(constant, cpus=4.0, speed=1.0, seconds=(0.0,))
     assert run(constant, cpus=4.0, speed=1.0, seconds=tuple(map(float, range(50)))) == one

@@ -30,7 +30,7 @@ def load(folder: Path, nodes: str = NODES, pods: str = PODS) -> Plan:
     return load_openb(folder / "nodes.csv", folder / "pods.csv", {})
 
 
-def test_machines_have_the_sizes_of_the_trace_and_models_by_size(tmp_path: Path) -> None:
+def test_machines_have_trace_sizes_and_models_by_size(tmp_path: Path) -> None:
     machines = load(tmp_path).machines
     assert [(machine.name, machine.cpus) for machine in machines] == [("n0", 32), ("n1", 96), ("n2", 7)]
     assert all(machine.model is not None and machine.speed for machine in machines)
@@ -40,7 +40,7 @@ def test_the_same_files_give_the_same_plan(tmp_path: Path) -> None:
     assert load(tmp_path) == load(tmp_path)
 
 
-def test_running_pods_are_placed_and_what_does_not_fit_is_counted(tmp_path: Path) -> None:
+def test_running_pods_are_placed_and_misfits_are_counted(tmp_path: Path) -> None:
     plan = load(tmp_path)
     where = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in plan.pods}
     assert where == {"ls": "n1", "be": "n0", "sure": "n2", "burst": "n0"}
@@ -76,7 +76,7 @@ def test_qos_becomes_label_and_limits(tmp_path: Path) -> None:
         (NODES, PODS.replace("ls,12000", "ls,٣"), "is not a whole number"),
     ],
 )
-def test_a_malformed_file_is_told_with_file_row_and_field(
+def test_malformed_file_is_reported_with_row_and_field(
     tmp_path: Path, nodes: str, pods: str, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -92,7 +92,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         load_openb(tmp_path / "nodes.csv", tmp_path / "pods.csv", {})
 
 
-def test_a_pod_goes_to_the_machine_with_the_largest_free_share_that_it_fits_on() -> None:
+def test_pod_goes_to_largest_free_share_that_fits() -> None:
     rooms = {"small": (4000, 100), "large": (8000, 10)}
     placed = place([(2000, 5), (2000, 50), (2000, 5), (1000, 500)], rooms)
     assert placed == {0: "small", 1: "small", 2: "large"}

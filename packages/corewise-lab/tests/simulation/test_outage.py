@@ -38,19 +38,19 @@ def test_every_program_is_killed(report: dict[str, Any]) -> None:
     assert report["killed"] == ["manager", "scheduler-a", "scheduler-b", "agents"]
 
 
-def test_nodes_stay_amplified_through_the_writes_of_their_kubelets(report: dict[str, Any]) -> None:
+def test_nodes_stay_amplified_through_kubelet_writes(report: dict[str, Any]) -> None:
     assert [each["notAmplified"] for each in report["phases"]] == [0, 0, 0]
     assert all(each["kubeletWrites"] > 1 for each in report["phases"]), "without writes nothing is shown"
     assert [each["refused"] for each in report["phases"]] == [0, 0, 0]
 
 
-def test_plain_pods_are_placed_as_fast_while_corewise_is_away(report: dict[str, Any]) -> None:
+def test_plain_pods_are_placed_equally_fast_without_corewise(report: dict[str, Any]) -> None:
     before, away, _ = (each["plain"] for each in report["phases"])
     assert away["bound"] >= away["created"] - 2
     assert away["medianWaitSeconds"] < before["medianWaitSeconds"] + 1.0
 
 
-def test_pods_that_own_cpus_wait_and_then_get_them_none_twice(report: dict[str, Any]) -> None:
+def test_pods_wait_for_owned_cpus_and_share_none(report: dict[str, Any]) -> None:
     before, away, after = (each["owner"] for each in report["phases"])
     assert before["bound"], "none was placed before the outage"
     assert away["bound"] <= 1, "one may have been bound as the programs died"
@@ -70,7 +70,7 @@ def test_unreadable_owned_cpus_count_as_none(owned: str | None, offered: int) ->
     assert offered_milli(RawMilli(8000), annotations) == offered
 
 
-def test_options_that_do_not_go_with_it_are_refused(tmp_path: Any) -> None:
+def test_incompatible_options_are_refused(tmp_path: Any) -> None:
     done = outage("--state", str(tmp_path))
     assert done.returncode == 2
     assert "--nodes, --for and -o only" in done.stderr

@@ -70,7 +70,7 @@ def placed(
     return plan(given, policy, allocation)
 
 
-def test_all_pods_of_a_trace_are_read_as_what_they_are(tmp_path: Path) -> None:
+def test_all_trace_pods_are_read_with_their_kind(tmp_path: Path) -> None:
     pods = {pod.key.removeprefix("default/"): pod for pod in trace(tmp_path).pods}
     assert list(pods) == ["be", "ls", "sure", "part", "picky", "huge"]
     assert pods["be"].requests == {"kubernetes.io/batch-cpu": 4000, "kubernetes.io/batch-memory": 1 << 30}
@@ -95,7 +95,7 @@ def test_every_pod_has_a_node_or_a_reason(tmp_path: Path) -> None:
     assert (outcome.raw, outcome.schedulable, outcome.promised) == (135_000, 135_000, 15_500)
 
 
-def test_what_amplification_makes_room_for_is_told_as_a_difference(tmp_path: Path) -> None:
+def test_room_gained_by_amplification_is_reported_as_difference(tmp_path: Path) -> None:
     given = trace(tmp_path)
     plain, large = placed(given, configuration()), placed(given, amplified("2.5"))
     assert large.placed["default/huge"] == "n1"
@@ -110,7 +110,7 @@ def test_what_amplification_makes_room_for_is_told_as_a_difference(tmp_path: Pat
     assert not compare(plain, placed(given, configuration())).differs
 
 
-def test_a_model_that_is_faster_offers_more_by_normalization(tmp_path: Path) -> None:
+def test_faster_model_offers_more_through_normalization(tmp_path: Path) -> None:
     given = trace(tmp_path)
     text = '{"enable":true,"defaultRatio":1.20}'
     outcome = placed(given, configuration(normalization=text))
@@ -128,7 +128,7 @@ def test_most_allocated_packs_pods_on_fewer_nodes(tmp_path: Path) -> None:
     assert placed(given, configuration(), Allocation.MOST).nodes_used == 1
 
 
-def test_offline_pods_get_no_more_than_the_share_of_what_online_pods_leave(tmp_path: Path) -> None:
+def test_offline_pods_share_only_what_online_pods_leave(tmp_path: Path) -> None:
     header, *_ = PODS.splitlines()
     rows = [f"on{number},7000,1,0,0,,LS,Running,1,9,9" for number in range(2)]
     rows += [f"off{number},1000,1,0,0,,BE,Running,0,9,9" for number in range(200)]
@@ -143,7 +143,7 @@ def test_offline_pods_get_no_more_than_the_share_of_what_online_pods_leave(tmp_p
     assert len(offline) == sum(cpus * 60 // 100 for cpus in free)
 
 
-def test_a_pod_that_is_there_twice_is_told_with_its_row(tmp_path: Path) -> None:
+def test_duplicate_pod_is_reported_with_its_row(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"pods.csv, line 8, column 'name': pod 'ls' is there twice"):
         trace(tmp_path, PODS + "ls,1,1,0,0,,LS,Running,1,1,1\n")
 
@@ -178,7 +178,7 @@ def dumped_pod(
     }
 
 
-def test_pods_of_a_dump_are_placed_anew_where_they_may_go(tmp_path: Path) -> None:
+def test_dump_pods_are_placed_again_where_allowed(tmp_path: Path) -> None:
     given = dumped(
         tmp_path,
         dumped_node("a", "8"),
@@ -209,7 +209,7 @@ def test_lse_is_planned_as_its_scheduler_does(
     assert placed(given, configuration()).placed.get("ns/owner") == node
 
 
-def test_a_node_that_came_amplified_is_planned_from_its_raw_amounts(tmp_path: Path) -> None:
+def test_amplified_node_is_planned_from_its_raw_amounts(tmp_path: Path) -> None:
     annotations = {
         "node.koordinator.sh/resource-amplification-ratio": '{"cpu":2.00}',
         "node.corewise.io/resource-amplification-ratio-original": "{}",
@@ -243,14 +243,14 @@ def test_a_dump_has_its_own_configuration(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_dump_is_told_with_its_place(
+def test_dump_error_is_reported_with_its_place(
     tmp_path: Path, items: list[dict[str, Any]], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         dumped(tmp_path, *items)
 
 
-def test_cores_are_spread_over_numa_nodes_and_these_over_sockets() -> None:
+def test_cores_spread_over_numa_nodes_and_over_sockets() -> None:
     machine = arrangement(16, 2, 4, 2)
     assert {number: str(cpus) for number, cpus in machine.numa_nodes.items()} == {
         0: "0-1,8-9",
@@ -314,7 +314,7 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
-def test_of_nodes_that_differ_in_anything_that_counts_each_is_decided_by_itself() -> None:
+def test_nodes_that_differ_materially_are_decided_individually() -> None:
     entry = '{"nodeSelector":{"matchLabels":{"pool":"dense"}},"resourceAmplificationRatio":{"cpu":2}}'
     policy = configuration(
         f'{{"enable":true,"resourceAmplificationRatio":{{"cpu":1.5}},"nodeConfigs":[{entry}]}}',
@@ -333,7 +333,7 @@ DATA = os.environ.get("COREWISE_TEST_DATA", "")
 
 
 @pytest.mark.skipif(not DATA, reason="COREWISE_TEST_DATA names the folder of the openb trace")
-def test_all_8152_pods_of_the_real_trace_have_a_node_or_a_reason() -> None:
+def test_all_8152_trace_pods_have_node_or_reason() -> None:
     folder = Path(DATA)
     given = plan_from_openb(folder / "openb_node_list_all_node.csv", folder / "openb_pod_list_default.csv")
     outcome = placed(given, configuration())

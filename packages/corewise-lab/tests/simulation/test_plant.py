@@ -35,7 +35,7 @@ def at(tree: Tree, web: float, batch: float, threads: ThreadSpeeds = THREADS) ->
     ("busy", "speed"),
     [(0.0, 2.0), (0.25, 2.0), (0.5, 2.0), (0.75, (0.25 * 2 + 0.5 * 1.25) / 0.75), (1.0, 1.25)],
 )
-def test_threads_run_alone_until_every_core_is_busy_and_share_from_then_on(busy: float, speed: float) -> None:
+def test_threads_share_only_once_every_core_is_busy(busy: float, speed: float) -> None:
     assert THREADS.speed(busy) == pytest.approx(speed)
 
 
@@ -46,7 +46,7 @@ def test_a_busier_machine_does_more_on_slower_threads(one: float, other: float) 
     assert low * THREADS.speed(low) <= high * THREADS.speed(high) + 1e-12
 
 
-def test_the_nominal_speed_of_a_model_is_that_of_two_busy_threads() -> None:
+def test_nominal_model_speed_is_that_of_two_threads() -> None:
     model = CATALOGUE["AMD EPYC 9654 96-Core Processor"]
     threads = model.threads(hyper_threading=True, turbo=True)
     assert threads is not None
@@ -54,14 +54,14 @@ def test_the_nominal_speed_of_a_model_is_that_of_two_busy_threads() -> None:
     assert threads.lone == model.speed(hyper_threading=False, turbo=True)
 
 
-def test_work_takes_time_by_the_speed_of_its_threads() -> None:
+def test_work_takes_time_by_its_thread_speed() -> None:
     tree = machine()
     alone = at(tree, web=8.0, batch=0.0)
     assert alone.time[tree.index["web"]] == pytest.approx(4.0)
     assert alone.compute[tree.index["web"]] == pytest.approx(8.0)
 
 
-def test_offline_work_makes_online_work_take_more_time_for_the_same_work() -> None:
+def test_offline_work_makes_the_same_online_work_slower() -> None:
     tree = machine()
     web = tree.index["web"]
     alone, beside = at(tree, 8.0, 0.0), at(tree, 8.0, 1000.0)
@@ -71,20 +71,20 @@ def test_offline_work_makes_online_work_take_more_time_for_the_same_work() -> No
     assert beside.compute[web] == pytest.approx(8.0), "its weight gets it the time it needs"
 
 
-def test_online_work_at_its_quota_loses_what_its_threads_lose() -> None:
+def test_throttled_online_work_loses_what_its_threads_lose() -> None:
     tree = machine(web_quota=4.0)
     alone, beside = compute(tree, 100.0, 0.0), compute(tree, 100.0, 1000.0)
     assert alone == pytest.approx(4.0 * THREADS.lone)
     assert beside == pytest.approx(4.0 * THREADS.both)
 
 
-def test_a_quota_of_the_offline_slice_gives_online_work_its_threads_back() -> None:
+def test_offline_slice_quota_returns_threads_to_online_work() -> None:
     free, bounded = machine(web_quota=4.0), machine(web_quota=4.0, be_quota=4.0)
     assert compute(bounded, 100.0, 1000.0) == pytest.approx(4.0 * THREADS.lone)
     assert compute(free, 100.0, 1000.0) < compute(bounded, 100.0, 1000.0)
 
 
-def test_without_hyper_threading_offline_work_in_its_place_costs_next_to_nothing() -> None:
+def test_offline_work_costs_almost_nothing_without_hyper_threading() -> None:
     lost = 1 - compute(machine(), 1.5 * CPUS, 1000.0, FLAT) / compute(machine(), 1.5 * CPUS, 0.0, FLAT)
     assert lost == pytest.approx(1 / 494)
     assert compute(machine(), 1.0 * CPUS, 1000.0, FLAT) == pytest.approx(CPUS)
@@ -96,7 +96,7 @@ def test_offline_work_of_equal_weight_would_cost_half() -> None:
     assert lost == pytest.approx(0.5)
 
 
-def test_a_pod_on_cpus_of_its_own_keeps_their_speed() -> None:
+def test_pod_on_owned_cpus_keeps_their_speed() -> None:
     pinned = Cgroup("pinned", cpus=frozenset({0, 8}))
     others = frozenset(set(range(CPUS)) - {0, 8})
     tree = Tree(Cgroup("root", children=(pinned, Cgroup("batch", cpus=others))), CPUS)
@@ -112,7 +112,7 @@ def test_a_pod_on_cpus_of_its_own_keeps_their_speed() -> None:
     be_quota=st.floats(0.1, 16),
     both=st.floats(0.51, 1.0),
 )
-def test_the_times_and_the_speed_of_a_step_agree_with_each_other(
+def test_times_and_speed_of_a_step_agree(
     web: float, batch: float, web_quota: float, be_quota: float, both: float
 ) -> None:
     threads = ThreadSpeeds(1.0, both)

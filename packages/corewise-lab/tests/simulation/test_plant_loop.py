@@ -67,7 +67,7 @@ def idle_share(run: Series) -> float:
     return end.offline / (run.cpus - end.online_wanted)
 
 
-def test_after_a_step_the_quota_is_within_a_step_of_its_target_after_as_many_adjustments_as_steps_and_stays(
+def test_quota_reaches_its_target_within_steps_and_stays(
     loops: Loops,
 ) -> None:
     for phase in loops.figures(STEP, "option 1").phases:
@@ -79,16 +79,12 @@ def test_after_a_step_the_quota_is_within_a_step_of_its_target_after_as_many_adj
 
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("course", COURSES, ids=lambda course: course.name)
-def test_online_work_keeps_more_than_95_percent_of_its_throughput_alone(
-    loops: Loops, course: Course, option: str
-) -> None:
+def test_online_work_keeps_95_percent_of_its_throughput(loops: Loops, course: Course, option: str) -> None:
     assert loops.figures(course, option).online_slowdown < 0.05
 
 
 @pytest.mark.parametrize("course", [STEP, SQUARE], ids=lambda course: course.name)
-def test_each_jump_is_followed_in_time_and_the_quota_does_not_turn_around(
-    loops: Loops, course: Course
-) -> None:
+def test_quota_follows_each_jump_in_time_without_reversing(loops: Loops, course: Course) -> None:
     found = loops.figures(course, "option 1")
     assert len(found.phases) == len(course.jumps)
     for phase in found.phases:
@@ -97,27 +93,27 @@ def test_each_jump_is_followed_in_time_and_the_quota_does_not_turn_around(
         assert phase.overshoot <= 20, "milli-CPU"
 
 
-def test_along_a_ramp_the_quota_is_never_a_step_away_from_its_target(loops: Loops) -> None:
+def test_quota_stays_within_a_step_along_a_ramp(loops: Loops) -> None:
     run = loops.series(RAMP, "option 1")
     assert all(sample.quota is not None for sample in run.samples)
     assert all(abs((sample.quota or 0) - sample.target) <= run.step for sample in run.samples)
     assert loops.figures(RAMP, "option 1").phases[0].reversals == 0
 
 
-def test_offline_pods_get_the_ratio_of_what_online_pods_leave(loops: Loops) -> None:
+def test_offline_pods_get_the_ratio_of_online_leftovers(loops: Loops) -> None:
     assert idle_share(loops.series(STEP, "option 1")) == pytest.approx(RATIO, abs=0.01)
     assert idle_share(loops.series(RAMP, "option 1")) == pytest.approx(RATIO, abs=0.01)
 
 
 @pytest.mark.parametrize("course", [STEP, SQUARE], ids=lambda course: course.name)
-def test_quotas_of_pods_come_to_rest_after_each_jump(loops: Loops, course: Course) -> None:
+def test_pod_quotas_come_to_rest_after_each_jump(loops: Loops, course: Course) -> None:
     for phase in loops.figures(course, "option 2").phases:
         assert phase.settling is not None
         assert phase.settling <= 60, "seconds, six looks"
         assert (phase.reversals, phase.swing) == (0, 0)
 
 
-def test_quotas_of_pods_keep_the_node_between_its_thresholds_while_offline_pods_can_be_lowered(
+def test_lowerable_pod_quotas_keep_node_between_its_thresholds(
     loops: Loops,
 ) -> None:
     run = loops.series(STEP, "option 2")
@@ -132,7 +128,7 @@ def test_under_a_steady_load_the_quota_stands_still(tmp_path: Path) -> None:
     assert max(quotas) - min(quotas) <= 5, "milli-CPU: the last bit of a counter"
 
 
-def test_fast_suppression_shrinks_at_once_and_grows_by_steps(tmp_path: Path) -> None:
+def test_fast_suppression_shrinks_immediately_and_grows_by_steps(tmp_path: Path) -> None:
     run = run_loop(tmp_path, STEP, suppressed(replace(OPTION_1, fast=True)))
     quotas = [(sample.quota or 0, sample.target) for sample in run.samples]
     assert all(quota <= target for quota, target in quotas)
@@ -150,16 +146,14 @@ def test_any_step_settles_in_time(tmp_path: Path, step: Share, adjustments: int)
         assert phase.reversals == 0
 
 
-def test_nobody_holding_back_gives_offline_pods_all_that_is_left(tmp_path: Path) -> None:
+def test_unrestrained_offline_pods_get_all_that_is_left(tmp_path: Path) -> None:
     run = run_loop(tmp_path, STEP, nobody)
     assert idle_share(run) == pytest.approx(1.0)
     assert figures(run).writes == 0
 
 
 @pytest.mark.parametrize("gently", [True, False])
-def test_a_formula_that_counts_offline_pods_as_used_gives_them_37_percent_of_idle(
-    tmp_path: Path, *, gently: bool
-) -> None:
+def test_counting_offline_as_used_gives_37_percent_idle(tmp_path: Path, *, gently: bool) -> None:
     run = run_loop(tmp_path, STEP, counting_offline(gently=gently))
     assert idle_share(run) == pytest.approx(RATIO / (1 + RATIO), abs=0.01)
 
@@ -170,7 +164,7 @@ def test_such_a_formula_without_smoothing_and_steps_swings(tmp_path: Path) -> No
     assert all(phase.overshoot > 1000 for phase in phases)
 
 
-def test_on_hyper_threads_such_a_formula_never_comes_to_rest_and_the_agent_does(tmp_path: Path) -> None:
+def test_formula_on_hyper_threads_never_settles_unlike_agent(tmp_path: Path) -> None:
     begins = {"formula": counting_offline(gently=False), "agent": suppressed(OPTION_1)}
     runs = {
         name: run_loop(tmp_path / name, STEP, begin, bench=HYPER_THREADS) for name, begin in begins.items()
@@ -183,9 +177,7 @@ def test_on_hyper_threads_such_a_formula_never_comes_to_rest_and_the_agent_does(
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_on_hyper_threads_the_loop_comes_to_rest_although_offline_work_makes_online_work_use_more(
-    tmp_path: Path, option: str
-) -> None:
+def test_loop_settles_on_hyper_threads_despite_offline_slowdown(tmp_path: Path, option: str) -> None:
     run = run_loop(tmp_path, STEP, suppressed(OPTIONS[option]), bench=HYPER_THREADS)
     found = figures(run)
     assert found.online_slowdown < 0.05
@@ -199,6 +191,6 @@ def test_the_same_course_gives_the_same_series(tmp_path: Path, loops: Loops) -> 
     assert run_loop(tmp_path, SQUARE, again) == loops.series(SQUARE, "option 1")
 
 
-def test_a_course_that_is_all_warm_up_is_refused(tmp_path: Path) -> None:
+def test_course_that_is_all_warm_up_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"quiet takes 100 s, all of them warm-up"):
         run_loop(tmp_path, replace(QUIET, seconds=100.0), nobody)

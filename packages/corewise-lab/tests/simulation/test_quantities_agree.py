@@ -17,7 +17,7 @@ numbers = st.from_regex(r"[+-]?[0-9]{0,20}(\.[0-9]{0,12})?", fullmatch=True)
 @example("-12Ei")
 @example("1e3")
 @example("0.0000000001")
-def test_the_server_and_the_programs_read_and_print_the_same_quantity(text: str) -> None:
+def test_server_and_programs_read_and_print_quantities_alike(text: str) -> None:
     try:
         theirs = Quantity.parse(text)
     except QuantityError:

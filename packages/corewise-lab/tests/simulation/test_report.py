@@ -93,7 +93,7 @@ AMPLIFIED = {
 }
 
 
-def test_a_node_is_shown_with_facts_ratio_raw_and_amplified_cpu_and_compute(view: Viewer) -> None:
+def test_node_shows_facts_ratio_raw_amplified_and_compute(view: Viewer) -> None:
     off, on = view(node()), view(node(cpu="16", **AMPLIFIED), ratio=Ratio(200))
     report = RunReport(
         "a test", (), Measurement(ClusterMeasurement((off,))), Measurement(ClusterMeasurement((on,)))
@@ -168,7 +168,7 @@ BESIDE_OFF = Colocation(
 BESIDE_ON = replace(BESIDE_OFF, offline=2.0, offered=2.5, refused=6.0, slowdowns=(0.0, 0.1), work=4.5)
 
 
-def test_what_pods_got_beside_each_other_is_shown_by_node_and_for_all(view: Viewer) -> None:
+def test_colocated_pods_shares_show_by_node_and_overall(view: Viewer) -> None:
     snapshot = ClusterMeasurement((view(node()),))
     report = RunReport(
         "a test",
@@ -195,7 +195,7 @@ def test_what_pods_got_beside_each_other_is_shown_by_node_and_for_all(view: View
     assert (every["on"]["offlineCPUs"], every["on"]["offeredCPUs"]) == (4.0, 5.0)
 
 
-def test_beside_offline_pods_with_corewise_on_from_the_start_off_is_null(view: Viewer) -> None:
+def test_off_is_null_when_corewise_started_beside_offline(view: Viewer) -> None:
     on = Measurement(ClusterMeasurement((view(node()),)), colocation={"n1": BESIDE_ON})
     report = RunReport("a test", (), None, on)
     whole = document(report)
@@ -210,7 +210,7 @@ def test_where_nobody_works_nothing_is_slowed() -> None:
     assert (idle.utilization, total(())) == (0.0, None)
 
 
-def test_offline_pods_are_no_part_of_what_a_requested_cpu_is_worth(tmp_path: Path) -> None:
+def test_offline_pods_are_excluded_from_requested_cpu_worth(tmp_path: Path) -> None:
     simulated = SimulatedMachine(tmp_path, MACHINE)
     web, batch = simulated.start(pod()), simulated.start(pod("batch", offline=True), qos="BestEffort")
     both, alone = (
@@ -220,14 +220,14 @@ def test_offline_pods_are_no_part_of_what_a_requested_cpu_is_worth(tmp_path: Pat
     assert both.pods == 2
 
 
-def test_without_a_measurement_with_corewise_off_its_numbers_are_null(view: Viewer) -> None:
+def test_numbers_without_an_off_measurement_are_null(view: Viewer) -> None:
     whole = document(RunReport("a test", (), None, Measurement(ClusterMeasurement((view(node()),)))))
     assert whole["spread"]["off"] is None
     assert whole["schedulableCPUMilli"]["off"] is None
     assert whole["nodes"][0]["computePerRequestedCPU"]["off"] is None
 
 
-def test_what_a_machine_of_unknown_speed_delivers_is_null(view: Viewer) -> None:
+def test_machine_of_unknown_speed_delivers_null(view: Viewer) -> None:
     unknown = Machine("n1", None, 8, Bytes(32 << 30))
     whole = document(
         RunReport("a test", (), None, Measurement(ClusterMeasurement((view(node(), machine=unknown),))))
@@ -244,7 +244,7 @@ def test_a_verdict_is_shown_with_its_reason() -> None:
     assert shown["verdict"] == {"reason": "UnknownCPUModel", "message": "no entry"}
 
 
-def test_a_cluster_that_was_drained_meanwhile_is_not_called_at_rest(
+def test_cluster_drained_while_measured_is_not_at_rest(
     view: Viewer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = ClusterMeasurement((view(node()),))
@@ -256,7 +256,7 @@ def test_a_cluster_that_was_drained_meanwhile_is_not_called_at_rest(
     assert "at rest, corewise on" not in told
 
 
-def test_a_run_with_nodes_left_over_is_not_sound() -> None:
+def test_run_with_unsettled_nodes_is_not_sound() -> None:
     report = RunReport("a test", (), None, Measurement(ClusterMeasurement(())), unsettled=("n1",))
     assert document(report)["sound"] is False
     assert document(report)["unsettledNodes"] == ["n1"]
@@ -272,20 +272,20 @@ def test_a_run_with_nodes_left_over_is_not_sound() -> None:
         ("8", AMPLIFIED, False),
     ],
 )
-def test_a_node_is_settled_when_its_status_shows_the_ratio_that_was_written(
+def test_node_is_settled_when_status_shows_written_ratio(
     cpu: str, annotations: dict[str, str], settled: bool
 ) -> None:
     assert is_settled(node(cpu=cpu, **annotations)) is settled
 
 
-def test_the_quota_of_a_cpushare_pod_is_divided_and_that_of_others_is_not(tmp_path: Path) -> None:
+def test_only_quotas_of_cpushare_pods_are_divided(tmp_path: Path) -> None:
     share = workload(tmp_path, Ratio(200), pod())
     offline = workload(tmp_path, Ratio(200), pod("batch", qos_class="BE"))
     assert (share.quota, share.counts) == (1.0, True)
     assert (offline.quota, offline.counts) == (2.0, False)
 
 
-def test_a_pod_with_cpus_of_its_own_is_not_divided(tmp_path: Path) -> None:
+def test_pod_that_owns_cpus_is_not_divided(tmp_path: Path) -> None:
     owner = pod()
     owner["metadata"]["labels"] = {QOS_CLASS: "LSR"}
     owner["metadata"].setdefault("annotations", {})[RESOURCE_STATUS] = '{"cpuset":"0-1"}'

@@ -112,7 +112,7 @@ def test_what_cannot_work_is_refused_before_anything_runs(
 
 
 @pytest.mark.skipif(not expressions.is_available(), reason="the policies need the package cel-expr-python")
-async def test_an_interrupted_run_ends_its_programs_and_keeps_what_it_measured(tmp_path: Path) -> None:
+async def test_interrupted_run_ends_its_programs_and_keeps_measurements(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     options = ("--nodes", "5", "--replicas", "1", "--out", str(out), "--logs", str(tmp_path / "logs"))
     background = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
@@ -201,13 +201,11 @@ def test_a_soak_in_which_little_happened_proves_nothing() -> None:
         (samples()[:80] + samples()[120:], "it answered 140 of 179 times"),
     ],
 )
-def test_a_soak_proves_nothing_of_a_program_that_did_not_answer(
-    readings: list[Reading], problem: str
-) -> None:
+def test_soak_proves_nothing_of_an_unresponsive_program(readings: list[Reading], problem: str) -> None:
     assert f"manager-a: {problem}" in hour({"manager-a": readings})
 
 
-def test_a_soak_that_judges_little_of_its_time_proves_nothing() -> None:
+def test_soak_that_judges_little_time_proves_nothing() -> None:
     turned = [replace(each, leads=at >= 120) for at, each in enumerate(samples())]
     assert hour({"manager-a": turned}) == [
         "manager-a: only 9.8 of 30.0 minutes could be judged (a late restart, or a new leader): run longer"
@@ -225,7 +223,7 @@ def test_too_few_samples_are_not_judged() -> None:
         judge("scheduler", samples()[:5])
 
 
-def test_what_a_program_uses_at_rest_is_not_the_cost_of_an_event() -> None:
+def test_program_use_at_rest_is_no_event_cost() -> None:
     assert event_cost(30.0, 5.0, 10.0, 5_000) == pytest.approx(0.5)
 
 

@@ -40,7 +40,7 @@ def problems_of(text: str) -> list[Problem]:
 
 
 @pytest.mark.parametrize("name", packaged_scenarios())
-def test_a_packaged_scenario_and_its_configuration_have_no_problems(name: str) -> None:
+def test_packaged_scenario_and_configuration_have_no_problems(name: str) -> None:
     config = load_scenario(name).config
     assert not parse_normalization(config[NORMALIZATION_KEY]).problems
     assert not parse_amplification(config.get(AMPLIFICATION_KEY, "{}")).problems
@@ -60,7 +60,7 @@ def test_the_builtin_scenario_is_a_heterogeneous_cluster() -> None:
     assert (spread(speeds) or 0) > 2
 
 
-def test_the_builtin_ratios_are_measured_ones_near_the_speeds_but_not_copied_from_them() -> None:
+def test_builtin_ratios_are_measured_near_speeds_not_copied() -> None:
     ratios = json.loads(load_scenario("builtin").config[NORMALIZATION_KEY])["ratioModel"]
     fields = {
         "baseRatio": (False, False),
@@ -79,7 +79,7 @@ def test_the_builtin_ratios_are_measured_ones_near_the_speeds_but_not_copied_fro
     assert sum(error > 0.002 for error in errors) > len(errors) / 2
 
 
-def test_the_labels_that_switch_something_on_come_with_the_configuration() -> None:
+def test_switching_labels_come_with_the_configuration() -> None:
     plan = load_scenario("colocation").plan()
     assert len(plan.machines) == 5
     assert all(OVERSUBSCRIPTION not in machine.labels for machine in plan.machines)
@@ -87,7 +87,7 @@ def test_the_labels_that_switch_something_on_come_with_the_configuration() -> No
     assert plan.when_on.keys() == {machine.name for machine in plan.machines}
 
 
-def test_the_colocation_scenario_has_loads_that_rise_and_jump_and_offline_pods() -> None:
+def test_colocation_scenario_has_varying_loads_and_offline_pods() -> None:
     groups = load_scenario("colocation").pods
     assert {group.load.shape for group in groups if group.load} >= {Shape.WAVE, Shape.SQUARE}
     (batch,) = (group for group in groups if group.offline)
@@ -96,13 +96,13 @@ def test_the_colocation_scenario_has_loads_that_rise_and_jump_and_offline_pods()
     assert requests == {BATCH_CPU: "4000", BATCH_MEMORY: "4096Mi"}
 
 
-def test_offline_pods_fill_a_share_of_the_raw_cpus_and_do_not_grow_with_the_ratio() -> None:
+def test_offline_pods_fill_raw_cpus_regardless_of_ratio() -> None:
     batch = PodGroup("batch", 4000, Bytes(1 << 30), fill=0.5, offline=True)
     web = PodGroup("web", 4000, Bytes(1 << 30), fill=0.5)
     assert [copies_to_fill(group, 64_000, 32_000) for group in (batch, web)] == [4, 8]
 
 
-def test_a_number_of_nodes_takes_the_groups_in_turn() -> None:
+def test_node_count_takes_the_groups_in_turn() -> None:
     names = [machine.name for machine in load_scenario("builtin").plan(10).machines]
     assert names[:2] == ["broadwell-0", "icelake-noht-0"]
     assert names[8:] == ["broadwell-1", "icelake-noht-1"]
@@ -116,7 +116,7 @@ def test_a_scenario_is_read_from_a_file(tmp_path: Path) -> None:
     assert (machine.name, machine.cpus, machine.capacity["memory"]) == ("a-0", 4, f"{8 << 20}Ki")
 
 
-def test_a_file_that_is_not_there_is_told_with_the_packaged_ones() -> None:
+def test_missing_file_is_reported_with_the_packaged_ones() -> None:
     with pytest.raises(InputError, match=r"(?s)nowhere.*  builtin  "):
         load_scenario("nowhere")
 
@@ -128,7 +128,7 @@ def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
         load_scenario(str(file))
 
 
-def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None:
+def test_all_problems_are_reported_together_with_places(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(
         "name: bad\nnodez: []\nnodes:\n"
@@ -201,7 +201,7 @@ def test_each_kind_of_problem_has_a_message(text: str, message: str) -> None:
     assert any(message in str(problem) for problem in problems_of(text)), problems_of(text)
 
 
-def test_a_file_for_a_dump_needs_neither_a_name_nor_nodes() -> None:
+def test_dump_file_needs_neither_name_nor_nodes() -> None:
     text = "cpuFacts: [{instanceType: m5.*, model: Some CPU}]"
     assert [(problem.path, problem.message) for problem in problems_of(text)] == [
         ("name", "is missing"),
@@ -227,7 +227,7 @@ def test_a_bad_load_annotation_counts_as_none(text: str) -> None:
     assert load_of({SIMULATED_LOAD: text}, limited=False) == Load(1.0, 1.0)
 
 
-def test_a_configuration_with_errors_is_told_before_a_cluster_is_started(tmp_path: Path) -> None:
+def test_configuration_errors_are_reported_before_a_cluster_starts(tmp_path: Path) -> None:
     file = tmp_path / "bad-config.yaml"
     file.write_text(
         SMALL + f'config:\n  {NORMALIZATION_KEY}: \'{{"ratioModel": {{"x": {{"baseRatio": 5.01}}}}}}\'\n'

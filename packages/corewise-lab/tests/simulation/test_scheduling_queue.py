@@ -26,7 +26,7 @@ def refused_once() -> SchedulingQueue:
 
 
 @given(st.lists(st.integers(-3, 3), max_size=30))
-def test_the_largest_priority_is_first_and_of_equal_ones_who_came_first(priorities: list[int]) -> None:
+def test_highest_priority_goes_first_then_earliest_arrival(priorities: list[int]) -> None:
     queue = SchedulingQueue()
     for number, priority in enumerate(priorities):
         queue.add(str(number), priority)
@@ -34,7 +34,7 @@ def test_the_largest_priority_is_first_and_of_equal_ones_who_came_first(prioriti
     assert taken(queue, 0.0) == [str(number) for number in wanted]
 
 
-def test_a_refused_pod_rests_until_something_changes_and_its_delay_is_over() -> None:
+def test_refused_pod_rests_until_change_and_delay_pass() -> None:
     queue = refused_once()
     assert queue.is_idle
     assert queue.is_refused("a")
@@ -45,7 +45,7 @@ def test_a_refused_pod_rests_until_something_changes_and_its_delay_is_over() -> 
     assert taken(queue, 1.0) == ["a"]
 
 
-def test_a_refused_pod_is_tried_again_some_day_even_if_nothing_changes() -> None:
+def test_refused_pod_is_eventually_retried_without_any_change() -> None:
     queue = refused_once()
     assert taken(queue, LONGEST_REST) == ["a"]
 
@@ -64,14 +64,14 @@ def test_delays_double_up_to_the_longest() -> None:
     assert delays == [1.0, 2.0, 4.0, 8.0, LONGEST_DELAY, LONGEST_DELAY]
 
 
-def test_a_pod_that_is_changed_has_its_turn_at_once_and_keeps_its_place() -> None:
+def test_changed_pod_goes_immediately_and_keeps_its_place() -> None:
     queue = refused_once()
     queue.add("b", 0)
     queue.add("a", 0)
     assert taken(queue, 0.0) == ["a", "b"]
 
 
-def test_a_pod_that_is_changed_while_it_is_tried_is_tried_once_more() -> None:
+def test_pod_changed_during_its_try_is_tried_again() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0)
     assert queue.take(0.0) == "a"
@@ -81,7 +81,7 @@ def test_a_pod_that_is_changed_while_it_is_tried_is_tried_once_more() -> None:
     assert taken(queue, 0.0) == ["a"]
 
 
-def test_a_pod_that_is_gone_has_no_turn_however_it_waited() -> None:
+def test_deleted_pod_has_no_turn_however_it_waited() -> None:
     queue = refused_once()
     queue.add("b", 0)
     queue.changed()
@@ -91,7 +91,7 @@ def test_a_pod_that_is_gone_has_no_turn_however_it_waited() -> None:
     assert (len(queue), queue.is_idle) == (0, True)
 
 
-def test_all_may_be_tried_at_once_whatever_their_delay() -> None:
+def test_all_pods_may_be_tried_regardless_of_delay() -> None:
     queue = refused_once()
     queue.add("b", 5)
     assert queue.take(0.0) == "b"
@@ -110,7 +110,7 @@ def test_all_may_be_tried_at_once_whatever_their_delay() -> None:
         max_size=60,
     )
 )
-def test_whatever_happens_nobody_is_lost_and_nobody_in_two_hands(steps: list[tuple[str, str]]) -> None:
+def test_no_pod_is_ever_lost_or_held_twice(steps: list[tuple[str, str]]) -> None:
     queue, here, hands, now = SchedulingQueue(), set[str](), set[str](), 0.0
     for step, uid in steps:
         now += 0.7

@@ -82,7 +82,7 @@ def binding(**stated: str) -> dict[str, Any]:
     return {**pod(**stated), "kind": "Binding", "target": {"kind": "Node", "name": "n1"}, "spec": None}
 
 
-def test_the_kustomization_names_every_policy_and_each_has_its_binding() -> None:
+def test_kustomization_names_every_policy_and_each_has_bindings() -> None:
     (kustomization,) = yaml.safe_load_all((FOLDER / "kustomization.yaml").read_text())
     assert set(kustomization["resources"]) == {path.name for path in FOLDER.glob("*.yaml")} - {
         "kustomization.yaml"
@@ -95,7 +95,7 @@ def test_the_kustomization_names_every_policy_and_each_has_its_binding() -> None
     )
 
 
-def test_the_users_in_the_policies_are_accounts_of_the_manifests() -> None:
+def test_policy_users_are_accounts_of_the_manifests() -> None:
     accounts = {
         f"system:serviceaccount:{each['metadata']['namespace']}:{each['metadata']['name']}"
         for program in ("agent", "manager", "scheduler")
@@ -157,7 +157,7 @@ async def test_nobody_but_corewise_writes_resource_status(
 
 
 @pytest.mark.parametrize("resource", ["pods/binding", "bindings"])
-async def test_the_scheduler_writes_it_on_its_bindings_and_kube_scheduler_binds_without(
+async def test_scheduler_annotates_bindings_and_kube_scheduler_binds_without(
     resource: str,
 ) -> None:
     def bind(user: User) -> Attributes:
@@ -167,7 +167,7 @@ async def test_the_scheduler_writes_it_on_its_bindings_and_kube_scheduler_binds_
     assert await refusal(bind(KUBE_SCHEDULER), binding()) is None
 
 
-async def test_the_scheduler_writes_it_on_a_pod_that_somebody_else_has_bound() -> None:
+async def test_scheduler_annotates_pods_bound_by_another() -> None:
     attributes = write(SCHEDULER, "UPDATE", "pods", "web", namespace="team")
     assert await refusal(attributes, pod(CLAIM, nodeName="n1"), pod(nodeName="n1")) is None
 
@@ -186,7 +186,7 @@ async def test_the_scheduler_writes_it_on_a_pod_that_somebody_else_has_bound() -
         ("CREATE", "configmaps", pod(CLAIM, qos="SYSTEM"), None),
     ],
 )
-async def test_whoever_leaves_the_annotation_as_it_is_is_not_hindered(
+async def test_writes_that_leave_the_annotation_unchanged_are_allowed(
     user: User, operation: str, resource: str, obj: Any, old: Any
 ) -> None:
     attributes = write(user, operation, resource, "web", namespace="team")
@@ -234,7 +234,7 @@ async def test_a_pod_that_owns_cpus_is_not_resized(obj: Any, old: Any, *, is_ref
         ("CREATE", "bindings", None),
     ],
 )
-async def test_system_and_lse_pods_are_refused_but_in_the_namespaces_of_the_list(
+async def test_system_and_lse_pods_need_a_listed_namespace(
     qos: str, operation: str, resource: str, old: dict[str, Any] | None
 ) -> None:
     refused = await refusal(write(ADMIN, operation, resource, "web", namespace="team"), pod(qos=qos), old)
@@ -251,7 +251,7 @@ async def test_system_and_lse_pods_are_refused_but_in_the_namespaces_of_the_list
 
 
 @pytest.mark.parametrize("qos", ["LSR", "LS", "BE", ""])
-async def test_other_classes_are_free_and_a_pod_keeps_the_class_it_has(qos: str) -> None:
+async def test_other_classes_are_allowed_and_pods_keep_theirs(qos: str) -> None:
     attributes = write(TENANT, "CREATE", "pods", "web", namespace="team")
     assert await refusal(attributes, pod(qos=qos)) is None
     attributes = write(KUBELET, "UPDATE", "pods/status", "web", namespace="team")
@@ -279,7 +279,7 @@ TOPOLOGY = {"group": "topology.node.k8s.io"}
         ("DELETE", "noderesourcetopologies", TOPOLOGY),
     ],
 )
-async def test_an_agent_writes_the_objects_of_its_own_node_only(
+async def test_agent_writes_only_objects_of_its_own_node(
     operation: str, resource: str, more: dict[str, str]
 ) -> None:
     async def outcome(user: User, name: str) -> StatusError | None:
@@ -307,7 +307,7 @@ async def test_an_agent_writes_the_objects_of_its_own_node_only(
     [("x", None), ("x", "y"), ("", "y"), (None, "y")],
     ids=["add", "change", "empty", "remove"],
 )
-async def test_an_agent_leaves_the_ledger_of_its_node_as_it_is(
+async def test_agent_leaves_its_nodes_ledger_unchanged(
     annotation: str, resource: str, stated: str | None, before: str | None
 ) -> None:
     def noted(text: str | None, **more: str) -> dict[str, Any]:

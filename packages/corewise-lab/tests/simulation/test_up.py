@@ -94,14 +94,14 @@ def builtin() -> dict[str, Any]:
     return report_of(*SHORT, "--nodes", "4")
 
 
-def test_the_spread_of_compute_per_requested_cpu_falls_from_above_2_to_below_1_05(
+def test_spread_per_requested_cpu_falls_below_1_05(
     builtin: dict[str, Any],
 ) -> None:
     assert builtin["spread"]["off"] > 2
     assert builtin["spread"]["on"] < 1.05
 
 
-def test_each_node_has_facts_ratio_raw_amplified_and_compute_off_and_on(builtin: dict[str, Any]) -> None:
+def test_each_node_reports_facts_and_compute_off_on(builtin: dict[str, Any]) -> None:
     assert len(builtin["nodes"]) == 4
     for node in builtin["nodes"]:
         assert node["cpuFacts"]["cpuModel"]
@@ -126,13 +126,13 @@ def test_without_cel_the_webhook_amplifies(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["spread"]["on"] < 1.05
 
 
-def test_amplified_nodes_take_more_pods_and_nobody_is_refused(builtin: dict[str, Any]) -> None:
+def test_amplified_nodes_take_more_pods_without_refusals(builtin: dict[str, Any]) -> None:
     assert builtin["schedulableCPUMilli"]["on"] > builtin["schedulableCPUMilli"]["off"]
     assert builtin["requestedCPUMilli"]["on"] > builtin["requestedCPUMilli"]["off"]
     assert builtin["pods"]["rejected"] == {"off": 0, "on": 0}
 
 
-def test_offline_pods_get_what_is_offered_and_online_pods_are_slowed_less_than_without(
+def test_offers_limit_offline_pods_and_protect_online_pods(
     builtin: dict[str, Any],
 ) -> None:
     off, on = builtin["colocation"]["off"], builtin["colocation"]["on"]
@@ -147,7 +147,7 @@ def test_offline_pods_get_what_is_offered_and_online_pods_are_slowed_less_than_w
     assert all(node["colocation"]["on"]["offlineCPUs"] > 0 for node in builtin["nodes"])
 
 
-def test_the_table_shows_nodes_with_offline_pods_off_and_on() -> None:
+def test_table_shows_nodes_with_offline_pods_off_on() -> None:
     done = up(*SHORT, "--scenario", "colocation")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -171,7 +171,7 @@ def test_the_report_names_time_and_memory(builtin: dict[str, Any]) -> None:
     assert builtin["failedRequests"] == 0, builtin["lastFailure"]
 
 
-def test_a_model_without_a_ratio_gets_a_verdict_and_the_others_go_on() -> None:
+def test_ratioless_model_gets_a_verdict_while_others_continue() -> None:
     done = up(*SHORT, "--scenario", "unknown-model")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -181,7 +181,7 @@ def test_a_model_without_a_ratio_gets_a_verdict_and_the_others_go_on() -> None:
     assert [line for line in lines if "2 of 3 nodes at their ratios" in line]
 
 
-def test_a_dump_of_a_real_cluster_is_run_and_nodes_without_facts_say_so(tmp_path: Path) -> None:
+def test_real_dump_runs_and_nodes_report_missing_facts(tmp_path: Path) -> None:
     amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
     nodes = [
         {"kind": "Node", "metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
@@ -214,7 +214,7 @@ def test_a_dump_of_a_real_cluster_is_run_and_nodes_without_facts_say_so(tmp_path
     assert report["pods"]["rejected"] == {"off": 2, "on": 0}
 
 
-def test_a_trace_is_run_and_time_and_memory_are_printed(tmp_path: Path) -> None:
+def test_trace_run_prints_its_time_and_memory(tmp_path: Path) -> None:
     with (tmp_path / "nodes.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["sn", "cpu_milli", "memory_mib", "gpu", "model"])
@@ -251,7 +251,7 @@ def test_tenth_of_the_trace_reaches_its_ratios(tmp_path: Path) -> None:
     assert report["spread"]["off"] > 2
 
 
-def test_ctrl_c_ends_a_cluster_with_its_report_and_a_second_run_goes_on_from_its_state(
+def test_ctrl_c_reports_and_next_run_resumes_state(
     tmp_path: Path,
 ) -> None:
     state, kubeconfig = tmp_path / "state", tmp_path / "kubeconfig"
@@ -271,7 +271,7 @@ def test_ctrl_c_ends_a_cluster_with_its_report_and_a_second_run_goes_on_from_its
     assert second["spread"]["on"] < 1.05
 
 
-def test_ctrl_c_before_anything_is_measured_ends_at_once_and_says_so() -> None:
+def test_early_ctrl_c_ends_immediately_and_says_so() -> None:
     with subprocess.Popen(
         command("--for", "60s"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -283,7 +283,7 @@ def test_ctrl_c_before_anything_is_measured_ends_at_once_and_says_so() -> None:
     assert talk == "corewise: stopped before there was anything to report\n"
 
 
-def test_a_reader_that_goes_away_ends_the_run_without_a_traceback() -> None:
+def test_vanished_reader_ends_the_run_without_a_traceback() -> None:
     with subprocess.Popen(
         command("--nodes", "1", *SHORT), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -295,7 +295,7 @@ def test_a_reader_that_goes_away_ends_the_run_without_a_traceback() -> None:
         assert process.wait(WITHIN) == 1
 
 
-def test_the_processes_go_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     with running(tmp_path / "state", "--nodes", "1") as process:
         pids = children(process.pid)
         assert len(pids) == 4, "the API server, the manager, the scheduler and the web page"
@@ -305,7 +305,7 @@ def test_the_processes_go_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("index", "name"), [(0, "the API server"), (1, "the manager"), (2, "the scheduler")])
-def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path: Path, index: int, name: str) -> None:
+def test_dead_process_ends_the_run_and_is_named(tmp_path: Path, index: int, name: str) -> None:
     with running(tmp_path / "state", "--nodes", "1") as process:
         os.kill(sorted(children(process.pid))[index], signal.SIGKILL)
         process.wait(timeout=WITHIN)
@@ -313,7 +313,7 @@ def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path: Path, index: in
         assert f"corewise: {name} was killed by SIGKILL" in (tmp_path / "stderr").read_text()
 
 
-async def test_pods_that_own_cpus_get_them_from_the_real_scheduler_also_when_a_state_is_taken_up_again(
+async def test_real_scheduler_gives_owned_cpus_after_state_resumes(
     tmp_path: Path,
 ) -> None:
     state, kubeconfig = tmp_path / "state", tmp_path / "kubeconfig"
@@ -361,7 +361,7 @@ def test_a_wrong_call_is_told_in_a_line(arguments: tuple[str, ...], code: int, m
 
 
 @pytest.mark.parametrize("largest", [1000, 3000, 100_000])
-def test_a_full_disk_is_told_in_a_line_that_says_what_to_do(tmp_path: Path, largest: int) -> None:
+def test_full_disk_is_reported_in_an_actionable_line(tmp_path: Path, largest: int) -> None:
     """A limit on the size of every file is to a program what a full disk is."""
     limited = (
         "import resource, sys; from corewise.cli import main;"
@@ -380,7 +380,7 @@ def test_a_full_disk_is_told_in_a_line_that_says_what_to_do(tmp_path: Path, larg
     assert not re.search("Traceback|never awaited", done.stderr)
 
 
-def test_a_kubeconfig_is_never_written_into_a_file_that_somebody_else_put_there(
+def test_kubeconfig_is_never_written_into_a_foreign_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target, theirs = (tmp_path / name for name in ("source", "target", "theirs"))

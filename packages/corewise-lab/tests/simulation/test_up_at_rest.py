@@ -77,7 +77,7 @@ async def test_round_after_round_of_kubelet_patches_stores_nothing(tmp_path: Pat
         assert cluster.node_writes == before, "an unamplified cluster stores none either in that time"
 
 
-async def test_a_condition_that_really_changes_is_stored_at_once(tmp_path: Path) -> None:
+async def test_real_condition_change_is_stored_immediately(tmp_path: Path) -> None:
     async with amplified(tmp_path) as cluster:
         name = ratio_above_one(cluster)
         cluster.kubelets.kubelets[name].pressure = ("MemoryPressure",)

@@ -150,7 +150,7 @@ async def test_a_dead_program_ends_the_run(
     assert f"{victim} was killed by SIGKILL" in await failure(tmp_path)
 
 
-async def test_a_full_disk_ends_the_api_server_and_keeps_every_acknowledged_write(tmp_path: Path) -> None:
+async def test_full_disk_ends_api_server_keeping_acknowledged_writes(tmp_path: Path) -> None:
     """A limit on the size of its files is to the server what a full disk is."""
     folder = Folder(tmp_path, state=tmp_path / "objects")
     acknowledged: list[str] = []

@@ -58,7 +58,7 @@ def pins(*cpus: int, emulator: str = "") -> str:
     return own + (f"<emulatorpin cpuset='{emulator}'/>" if emulator else "")
 
 
-def test_a_pinned_guest_holds_its_cpus_in_the_node_they_are_in(host: Host) -> None:
+def test_pinned_guest_holds_cpus_in_their_own_node(host: Host) -> None:
     record = record_of_domain(domain(1, pins(26, 27, 28, 29, emulator="30")), host)
     assert (record.cpu_policy, record.emulator) == (CPUPolicy.DEDICATED, 30)
     assert [(cell.node, dict(cell.pins), cell.memory_mb) for cell in record.cells] == [
@@ -66,18 +66,18 @@ def test_a_pinned_guest_holds_its_cpus_in_the_node_they_are_in(host: Host) -> No
     ]
 
 
-def test_emulator_threads_on_the_guests_own_cpus_own_none(host: Host) -> None:
+def test_emulator_threads_on_guest_cpus_own_none(host: Host) -> None:
     assert record_of_domain(domain(1, pins(2, 3, 4, 5, emulator="2-5")), host).emulator is None
     assert record_of_domain(domain(1, pins(2, 3, 4, 5, emulator="2")), host).emulator is None
 
 
-def test_an_isolated_guest_keeps_the_threads_beside_its_own_empty(host: Host) -> None:
+def test_isolated_guest_keeps_sibling_threads_empty(host: Host) -> None:
     record = record_of_domain(domain(1, pins(2, 4, 6, 8), policy="isolate"), host)
     assert record.thread_policy is ThreadPolicy.ISOLATE
     assert record.pins.held == CPUSet.parse("2-9")
 
 
-def test_a_guest_that_floats_and_one_that_is_mixed(host: Host) -> None:
+def test_floating_and_mixed_guests_are_recognized(host: Host) -> None:
     floating = record_of_domain(domain(1, "<vcpupin vcpu='0' cpuset='18-47'/>"), host)
     assert (floating.cpu_policy, floating.pins.held) == (CPUPolicy.SHARED, CPUSet())
     mixed = record_of_domain(domain(1, pins(2, 3) + "<vcpupin vcpu='2' cpuset='18-23'/>"), host)
@@ -85,7 +85,7 @@ def test_a_guest_that_floats_and_one_that_is_mixed(host: Host) -> None:
     assert mixed.hosted(guest(1)).shared == 2
 
 
-def test_nodes_of_a_guest_lie_where_its_pins_are(host: Host) -> None:
+def test_guest_nodes_lie_where_its_pins_are(host: Host) -> None:
     numa = "<cell id='0' cpus='0-1' memory='1' unit='GiB'/><cell id='1' cpus='2-3' memory='1' unit='GiB'/>"
     record = record_of_domain(domain(1, pins(24, 25, 2, 3), numa=numa), host)
     assert [(cell.node, sorted(cell.pins)) for cell in record.cells] == [(1, [0, 1]), (0, [2, 3])]
@@ -122,7 +122,7 @@ def scheduled(host: Host, *cpus: int) -> GuestRecord:
     return replace(made, applied=False, resources={"PCPU": len(cpus)}, provider="p", flavor="f")
 
 
-def test_a_domain_that_is_new_is_adopted_as_it_is(host: Host) -> None:
+def test_new_domain_is_adopted_as_it_is(host: Host) -> None:
     followed = looked(host, scheduled(host, 2, 3, 4, 5), domain(2, pins(10, 11, 12, 13)))
     (entered,) = followed.entered
     assert (entered.guest, entered.kind) == (guest(2), LedgerChangeKind.ADOPTED)
@@ -130,7 +130,7 @@ def test_a_domain_that_is_new_is_adopted_as_it_is(host: Host) -> None:
     assert entered.message == "the domain is new to the ledger: it has CPUs 10-13"
 
 
-def test_a_domain_with_the_cpus_of_the_ledger_makes_them_applied_and_changes_nothing_else(host: Host) -> None:
+def test_domain_matching_the_ledger_only_marks_it_applied(host: Host) -> None:
     record = scheduled(host, 2, 3, 4, 5)
     followed = looked(host, record, domain(1, pins(2, 3, 4, 5)))
     assert followed.guests == {guest(1): replace(record, applied=True)}
@@ -138,9 +138,7 @@ def test_a_domain_with_the_cpus_of_the_ledger_makes_them_applied_and_changes_not
 
 
 @pytest.mark.parametrize("applied", [True, False])
-def test_pins_that_were_changed_by_hand_are_adopted_at_once_and_the_promise_stays(
-    host: Host, applied: bool
-) -> None:
+def test_hand_changed_pins_are_adopted_keeping_the_promise(host: Host, applied: bool) -> None:
     record = replace(scheduled(host, 2, 3, 4, 5), applied=applied, thread_policy=ThreadPolicy.ISOLATE)
     followed = looked(host, record, domain(1, pins(6, 8, 10, 12)))
     after = followed.guests[guest(1)]
@@ -149,7 +147,7 @@ def test_pins_that_were_changed_by_hand_are_adopted_at_once_and_the_promise_stay
     assert (after.resources, after.provider, after.flavor) == ({"PCPU": 4}, "p", "f")
 
 
-def test_the_same_cpus_in_another_order_are_adopted_too(host: Host) -> None:
+def test_same_cpus_in_another_order_are_adopted_too(host: Host) -> None:
     record = replace(scheduled(host, 2, 3, 4, 5), applied=True)
     followed = looked(host, record, domain(1, pins(5, 4, 3, 2)))
     assert followed.guests[guest(1)].cells[0].pins == {0: 5, 1: 4, 2: 3, 3: 2}
@@ -163,7 +161,7 @@ def test_the_same_cpus_in_another_order_are_adopted_too(host: Host) -> None:
         (pins(2, 3), LedgerChangeKind.UNPINNED, "2-3"),
     ],
 )
-def test_cpus_that_a_domain_no_longer_has_are_given_back_after_the_grace_and_not_before(
+def test_dropped_cpus_return_only_after_the_grace(
     host: Host, tune: str | None, kind: LedgerChangeKind, left: str | None
 ) -> None:
     record = replace(scheduled(host, 2, 3, 4, 5), applied=True)
@@ -178,26 +176,26 @@ def test_cpus_that_a_domain_no_longer_has_are_given_back_after_the_grace_and_not
     assert held == left
 
 
-def test_a_domain_that_comes_back_in_time_begins_a_new_grace(host: Host) -> None:
+def test_domain_returning_in_time_starts_a_new_grace(host: Host) -> None:
     record = replace(scheduled(host, 2, 3, 4, 5), applied=True)
     gone = looked(host, record, at=1000.0)
     back = looked(host, record, domain(1, pins(2, 3, 4, 5)), at=1500.0, since=gone.since)
     assert looked(host, record, at=1700.0, since=back.since).returned == ()
 
 
-def test_a_guest_whose_domain_is_still_to_come_has_the_longer_grace(host: Host) -> None:
+def test_guest_awaiting_its_domain_has_the_longer_grace(host: Host) -> None:
     record = scheduled(host, 2, 3, 4, 5)
     assert looked(host, record, at=3599.0, since={guest(1): 0.0}).returned == ()
     (returned,) = looked(host, record, at=3600.0, since={guest(1): 0.0}).returned
     assert returned.kind is LedgerChangeKind.GONE
 
 
-def test_a_domain_without_pins_waits_for_the_cpus_that_were_chosen(host: Host) -> None:
+def test_domain_without_pins_waits_for_its_chosen_cpus(host: Host) -> None:
     followed = looked(host, scheduled(host, 2, 3, 4, 5), domain(1), at=1e6, since={guest(1): 0.0})
     assert (followed.unapplied, followed.returned, followed.entered) == ((guest(1),), (), ())
 
 
-def test_a_guest_that_somebody_claims_or_writes_stays_as_it_is(host: Host) -> None:
+def test_guest_being_claimed_or_written_stays_unchanged(host: Host) -> None:
     record = replace(scheduled(host, 2, 3, 4, 5), applied=True)
     claiming = replace(record, state=GuestState.CLAIMING)
     assert looked(host, claiming, at=1e6, since={guest(1): 0.0}).returned == ()
@@ -205,7 +203,7 @@ def test_a_guest_that_somebody_claims_or_writes_stays_as_it_is(host: Host) -> No
     assert looked(host, record, half, busy=[guest(1)]).entered == ()
 
 
-def test_a_guest_that_floats_over_one_shared_cpu_does_not_own_it(host: Host) -> None:
+def test_guest_floating_over_one_shared_cpu_owns_none(host: Host) -> None:
     record = replace(scheduled(host), cells=(), cpu_policy=CPUPolicy.SHARED)
     followed = looked(host, record, domain(1, pins(0, 0, 0, 0, emulator="0")), shared="0")
     assert (followed.entered, followed.unapplied) == ((), ())

@@ -71,7 +71,7 @@ def applied(tmp_path: Path, domains: Domains) -> Iterator[Applied]:
         yield Applied(tmp_path, libvirt, domains)
 
 
-def test_a_domain_that_is_shut_off_gets_the_cpus_of_the_ledger_from_its_next_start(applied: Applied) -> None:
+def test_stopped_domain_gets_ledger_cpus_from_next_start(applied: Applied) -> None:
     changes = applied.apply()
     assert {each.kind for each in changes} == {SettingKind.STORED}
     assert applied.stored() == {
@@ -83,7 +83,7 @@ def test_a_domain_that_is_shut_off_gets_the_cpus_of_the_ledger_from_its_next_sta
     assert applied.apply() == ()
 
 
-def test_a_domain_that_runs_gets_them_at_once_and_for_its_next_start(applied: Applied) -> None:
+def test_running_domain_gets_cpus_immediately_and_next_start(applied: Applied) -> None:
     applied.domains.start(1)
     applied.apply()
     assert applied.live() == PINNED
@@ -110,7 +110,7 @@ def test_undo_restores_what_was_there(applied: Applied) -> None:
         undo(applied.libvirt, applied.host, guest(1), applied.journal)
 
 
-def test_undo_leaves_what_others_have_set_since_and_says_so(applied: Applied) -> None:
+def test_undo_keeps_and_reports_what_others_set_since(applied: Applied) -> None:
     applied.domains.start(1)
     applied.apply()
     applied.domains.pin_by_hand(1, 0, 7)
@@ -142,7 +142,7 @@ def test_the_first_value_is_restored_after_several_writes(applied: Applied) -> N
 
 
 @pytest.mark.parametrize("calls", range(5))
-def test_a_write_that_died_is_finished_by_the_next_one(
+def test_interrupted_write_is_finished_by_the_next_one(
     applied: Applied, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     applied.domains.start(1)
@@ -160,7 +160,7 @@ def test_a_write_that_died_is_finished_by_the_next_one(
 
 
 @pytest.mark.parametrize("calls", range(5))
-def test_a_write_that_died_is_taken_back_by_undo(
+def test_interrupted_write_is_reverted_by_undo(
     applied: Applied, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     applied.domains.start(1)
@@ -173,7 +173,7 @@ def test_a_write_that_died_is_taken_back_by_undo(
     assert applied.journal.read() == {}
 
 
-def test_a_call_that_libvirt_refuses_takes_back_those_before_it(
+def test_refused_libvirt_call_reverts_those_before_it(
     applied: Applied, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from corewise_openstack.openstack import libvirt as adapter  # noqa: PLC0415 - what is replaced
@@ -194,7 +194,7 @@ def test_a_call_that_libvirt_refuses_takes_back_those_before_it(
 
 
 @pytest.mark.parametrize("calls", range(5))
-def test_a_write_that_libvirt_died_under_stays_in_the_journal_until_it_is_back(
+def test_journal_keeps_failed_write_until_libvirt_is_back(
     applied: Applied, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     library = importlib.import_module("libvirt")
@@ -221,7 +221,7 @@ def test_a_write_that_libvirt_died_under_stays_in_the_journal_until_it_is_back(
     assert (applied.stored(), applied.live()) == ({}, dict.fromkeys(PINNED, EVERYWHERE))
 
 
-def test_a_value_that_libvirt_takes_and_does_not_keep_is_an_error(applied: Applied) -> None:
+def test_value_libvirt_accepts_but_drops_is_an_error(applied: Applied) -> None:
     with applied.host.ledger.changing() as change:
         record = change.host.guests[guest(1)]
         far = GuestRecord(
@@ -238,14 +238,14 @@ def test_a_value_that_libvirt_takes_and_does_not_keep_is_an_error(applied: Appli
     assert applied.journal.read() == {}
 
 
-def test_a_domain_that_is_gone_is_an_error_of_its_own_and_nothing_is_recorded(applied: Applied) -> None:
+def test_missing_domain_is_a_distinct_error_recording_nothing(applied: Applied) -> None:
     applied.domains.undefine(1)
     with pytest.raises(DomainGone):
         applied.apply()
     assert applied.journal.read() == {}
 
 
-def test_a_damaged_journal_is_refused_before_the_domain_changes(applied: Applied, tmp_path: Path) -> None:
+def test_damaged_journal_is_refused_before_the_domain_changes(applied: Applied, tmp_path: Path) -> None:
     (tmp_path / "n1" / "applied.json").write_text('{"version": 1')
     with pytest.raises(JournalUnusable, match="is damaged"):
         applied.apply()

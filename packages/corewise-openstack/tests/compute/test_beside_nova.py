@@ -52,7 +52,7 @@ def eliminated(world: World) -> Reason | None:
 
 
 @pytest.mark.parametrize("name", sorted(NOVA_TRAITS))
-def test_no_guest_is_claimed_from_a_provider_of_nova(world: World, name: str) -> None:
+def test_no_guest_is_claimed_from_a_nova_provider(world: World, name: str) -> None:
     world.host(HOST)
     trait(world, name)
     assert eliminated(world) is Reason.PROVIDER_OF_NOVA
@@ -84,7 +84,7 @@ def test_a_guest_of_nova_is_not_deleted(world: World) -> None:
     assert world.held(HOST) == {"PCPU": 4}
 
 
-def test_a_guest_in_the_ledger_of_a_host_beside_nova_is_not_deleted(world: World) -> None:
+def test_guest_in_ledger_beside_nova_is_not_deleted(world: World) -> None:
     world.host(HOST)
     world.scheduler().schedule(wanted(1, request(4, DEDICATED)))
     mark(world, "2-47")
@@ -127,7 +127,7 @@ def test_every_command_that_places_or_pins_refuses(world: World, tmp_path: Path)
         (("--beside-nova", "nova.conf", "--state-dir", "state"), "name Nova's Placement"),
     ],
 )
-def test_an_agent_beside_nova_says_which_options_do_not_suit_it(
+def test_agent_beside_nova_names_its_unsuitable_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -37,7 +37,7 @@ def through(world: World, transport: Faulty) -> GuestScheduler:
     ("fault", "error"),
     [(unauthorized, PlacementUnauthorized), (forbidden, PlacementForbidden), (storm, ConflictStorm)],
 )
-def test_a_claim_that_is_refused_leaves_ledger_and_placement_as_they_were(
+def test_refused_claim_leaves_ledger_and_placement_unchanged(
     world: World, fault: Fault, error: type[PlacementError]
 ) -> None:
     world.host(HOST)
@@ -56,7 +56,7 @@ def test_a_placement_that_answers_nothing_costs_nothing(world: World, fault: Fau
 
 
 @pytest.mark.parametrize("was_made", [False, True])
-def test_a_claim_without_an_answer_is_settled_when_placement_is_back(world: World, was_made: bool) -> None:
+def test_unanswered_claim_is_settled_when_placement_is_back(world: World, was_made: bool) -> None:
     world.host(HOST)
     transport = Faulty(on_writes(down))
     if was_made:
@@ -81,7 +81,7 @@ def test_a_claim_without_an_answer_is_settled_when_placement_is_back(world: Worl
     assert world.held(HOST)[PCPU] == 8
 
 
-def test_what_another_tool_takes_between_query_and_claim_is_not_taken_twice(world: World) -> None:
+def test_cpus_another_tool_claims_first_are_not_retaken(world: World) -> None:
     for name in ("a", "b"):
         world.host(name)
     transport = Faulty()
@@ -100,7 +100,7 @@ def test_what_another_tool_takes_between_query_and_claim_is_not_taken_twice(worl
     assert world.hosts.known["a"].guests() == {}
 
 
-def test_a_delete_that_broke_off_is_finished_by_repeating_it(world: World) -> None:
+def test_interrupted_delete_is_finished_by_repeating_it(world: World) -> None:
     world.host(HOST)
     world.scheduler().schedule(wanted(1, request(8, DEDICATED)))
     with pytest.raises(PlacementDown):
@@ -111,7 +111,7 @@ def test_a_delete_that_broke_off_is_finished_by_repeating_it(world: World) -> No
     assert world.hosts.known[HOST].guests() == {}
 
 
-def test_eight_schedulers_at_once_lose_nothing_and_give_no_cpu_twice(world: World) -> None:
+def test_eight_concurrent_schedulers_lose_nothing_nor_share_cpus(world: World) -> None:
     for name in ("a", "b"):
         world.host(name)
     asked = request(2, DEDICATED)
@@ -139,9 +139,7 @@ def test_eight_schedulers_at_once_lose_nothing_and_give_no_cpu_twice(world: Worl
         assert {record.state for record in guests.values()} == {GuestState.HELD}
 
 
-def test_two_schedulers_of_the_same_guest_place_it_once(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_schedulers_of_one_guest_place_it_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.host(HOST)
     world.scheduler().schedule(wanted(1, request(8, DEDICATED)))
     before = world.hosts.known[HOST].guests()

@@ -24,7 +24,7 @@ from corewise_openstack.openstack.errors import ConflictStorm, NovaConfError, Pr
 from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
 
 
-def test_one_pass_brings_placement_to_the_documents_figures_and_the_next_writes_nothing(scene: Scene) -> None:
+def test_one_pass_corrects_placement_and_next_writes_nothing(scene: Scene) -> None:
     assert len(scene.run().writes) == 2
     provider = scene.client.provider(scene.uuid)
     assert {
@@ -43,7 +43,7 @@ def test_one_pass_brings_placement_to_the_documents_figures_and_the_next_writes_
     assert scene.client.provider(scene.uuid).generation == provider.generation
 
 
-def test_beside_nova_the_agent_waits_for_the_provider_that_nova_compute_makes(scene: Scene) -> None:
+def test_beside_nova_agent_waits_for_nova_computes_provider(scene: Scene) -> None:
     beside = replace(scene.options, config=(), beside_nova=(scene.conf,))
     for options in (beside, replace(beside, dry_run=True)):
         with pytest.raises(ProviderAwaited, match=f"waiting for nova-compute to create the provider {HOST}"):
@@ -59,7 +59,7 @@ def test_beside_nova_the_agent_waits_for_the_provider_that_nova_compute_makes(sc
     assert scene.totals() == {}
 
 
-def test_beside_nova_a_difference_is_logged_once_and_no_guest_is_placed(
+def test_beside_nova_differences_are_logged_once_without_placing(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = scene.client.create_provider(HOST)
@@ -78,7 +78,7 @@ def test_beside_nova_a_difference_is_logged_once_and_no_guest_is_placed(
         pin(host, request(2), guest=None)
 
 
-def test_an_agent_that_owns_its_host_leaves_a_provider_of_nova_alone(scene: Scene) -> None:
+def test_agent_owning_its_host_leaves_nova_provider_alone(scene: Scene) -> None:
     made = scene.client.create_provider(HOST)
     scene.client.put_traits(made.uuid, made.generation, frozenset({"OWNER_NOVA"}))
     for options in (scene.options, replace(scene.options, dry_run=True)):
@@ -87,7 +87,7 @@ def test_an_agent_that_owns_its_host_leaves_a_provider_of_nova_alone(scene: Scen
     assert scene.transport.writes == []
 
 
-def test_beside_nova_only_cpus_that_no_set_of_nova_names_are_given(scene: Scene) -> None:
+def test_beside_nova_only_cpus_nova_omits_are_given(scene: Scene) -> None:
     own = scene.root.parent / "own.conf"
     own.write_text(configured({"cpu_dedicated_set": "0-3"}))
     part = replace(scene.options, config=(own,), beside_nova=(scene.conf,))
@@ -130,7 +130,7 @@ def test_a_host_without_threads_online_loses_the_trait(scene: Scene) -> None:
     assert scene.client.provider(scene.uuid).traits == {HYPER_THREADING_TRAIT}
 
 
-def test_a_tool_that_writes_between_reading_and_writing_is_not_overwritten(scene: Scene) -> None:
+def test_concurrent_write_of_another_tool_is_not_overwritten(scene: Scene) -> None:
     scene.run()
     scene.configure({**DOCUMENT, "cpu_shared_set": "20-47"})
     disk = {"DISK_GB": Inventory(total=100, max_unit=100)}
@@ -155,7 +155,7 @@ def test_a_storm_of_conflicts_ends_and_changes_nothing(scene: Scene) -> None:
     assert scene.totals() == {PCPU: 16, VCPU: 30}
 
 
-def test_schedulers_find_the_hosts_files_and_place_guests_by_them(scene: Scene) -> None:
+def test_schedulers_find_host_files_and_place_by_them(scene: Scene) -> None:
     run_pass(replace(scene.options, standalone=True, disk_gb=10), scene.client)
     hosts = hosts_in(scene.hosts)
     assert str(hosts.known[HOST].settings.dedicated) == "2-17"
@@ -173,7 +173,7 @@ def test_reserved_memory_is_a_bounded_whole_number(scene: Scene, text: str) -> N
     assert len(str(refused.value)) < 200
 
 
-def test_options_that_do_not_suit_the_guests_keep_the_agent_from_starting(scene: Scene) -> None:
+def test_options_unsuited_to_guests_keep_agent_from_starting(scene: Scene) -> None:
     run_pass(replace(scene.options, standalone=True), scene.client)
     GuestScheduler(PlacementOffers(scene.client), hosts_in(scene.hosts)).schedule(
         wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))
@@ -201,7 +201,7 @@ def test_guests_of_a_real_libvirt_are_entered_once(scene: Scene) -> None:
     assert run_pass(options, scene.client).state.changes == ()
 
 
-def test_a_dry_run_says_what_it_would_write_and_writes_nothing(scene: Scene) -> None:
+def test_dry_run_reports_its_writes_without_writing(scene: Scene) -> None:
     dry = replace(scene.options, once=True, dry_run=True)
     assert [each.reason for each in run_pass(dry, scene.transport.client()).writes] == [
         Reason.INVENTORY_REPORTED,
@@ -211,7 +211,7 @@ def test_a_dry_run_says_what_it_would_write_and_writes_nothing(scene: Scene) -> 
     assert list(scene.state.iterdir()) == []
 
 
-def test_an_outage_of_placement_changes_nothing_and_is_made_good_when_it_is_over(
+def test_placement_outage_changes_nothing_and_is_recovered_afterwards(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     def away() -> None:
@@ -240,19 +240,19 @@ def test_placement_may_be_away_when_the_agent_starts(scene: Scene) -> None:
     assert agent.metrics.value(metrics.COMPUTE_WRITES, "inventories") == 1
 
 
-def test_options_that_become_wrong_leave_in_force_what_was_written(scene: Scene) -> None:
+def test_options_turned_invalid_leave_written_ones_in_force(scene: Scene) -> None:
     agent = run_for(scene, 300.0, (90.0, lambda: scene.configure({**DOCUMENT, "cpu_dedicated_set": "2-20"})))
     assert scene.totals() == {PCPU: 16, VCPU: 30}
     assert next(iter(agent.program.problems())).startswith("CPUSetsOverlap")
 
 
-def test_a_file_of_options_that_is_none_ends_the_agent_at_its_start(scene: Scene) -> None:
+def test_unparsable_options_file_ends_the_agent_at_start(scene: Scene) -> None:
     scene.conf.write_text("garbage\n")
     with pytest.raises(NovaConfError):
         run_for(scene, 100.0)
 
 
-def test_options_that_are_wrong_at_the_start_end_the_agent(scene: Scene) -> None:
+def test_wrong_options_at_start_end_the_agent(scene: Scene) -> None:
     scene.configure({**DOCUMENT, "cpu_dedicated_set": "2-20"})
     with pytest.raises(OptionsUnusable, match="must be disjoint"):
         run_for(scene, 100.0)

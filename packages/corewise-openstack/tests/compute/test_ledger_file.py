@@ -43,7 +43,7 @@ def test_a_host_without_a_ledger_has_no_guests(ledger: LedgerFile) -> None:
     assert not ledger.path.exists()
 
 
-def test_what_is_written_is_read_back_in_the_order_it_came(ledger: LedgerFile) -> None:
+def test_written_records_are_read_back_in_order(ledger: LedgerFile) -> None:
     enter(ledger, "b")
     enter(ledger, "a", replace(GUEST, cells=(CellRecord(1, {0: 9}),)))
     assert list(ledger.read().guests) == ["b", "a"]
@@ -52,14 +52,14 @@ def test_what_is_written_is_read_back_in_the_order_it_came(ledger: LedgerFile) -
     assert GUEST.pins.held == CPUSet.parse("2-4,26-27")
 
 
-def test_a_ledger_that_says_the_same_is_not_written(ledger: LedgerFile) -> None:
+def test_unchanged_ledger_is_not_written(ledger: LedgerFile) -> None:
     enter(ledger, "a")
     before = ledger.path.stat().st_ino
     enter(ledger, "a")
     assert ledger.path.stat().st_ino == before
 
 
-def test_wherever_a_ledger_is_cut_off_it_is_refused_and_nothing_is_written(ledger: LedgerFile) -> None:
+def test_truncated_ledger_is_refused_and_nothing_is_written(ledger: LedgerFile) -> None:
     enter(ledger, "a")
     enter(ledger, "b")
     whole = ledger.path.read_bytes()
@@ -82,7 +82,7 @@ def test_every_changed_figure_is_noticed(ledger: LedgerFile) -> None:
         ledger.read()
 
 
-def test_the_ledger_of_another_host_and_of_another_version_are_refused(ledger: LedgerFile) -> None:
+def test_ledgers_of_other_hosts_or_versions_are_refused(ledger: LedgerFile) -> None:
     enter(ledger, "a")
     with pytest.raises(LedgerDamaged, match="the ledger of n1, not of n2"):
         LedgerFile(ledger.path, "n2").read()
@@ -91,14 +91,14 @@ def test_the_ledger_of_another_host_and_of_another_version_are_refused(ledger: L
         ledger.read()
 
 
-def test_the_ledger_before_the_last_change_stays_beside_it(ledger: LedgerFile) -> None:
+def test_previous_ledger_is_kept_beside_the_current_one(ledger: LedgerFile) -> None:
     enter(ledger, "a")
     before = ledger.path.read_bytes()
     enter(ledger, "b")
     assert ledger.path.with_name("ledger.json.1").read_bytes() == before
 
 
-def test_what_a_writer_left_that_died_half_way_is_passed_over(ledger: LedgerFile) -> None:
+def test_leftovers_of_a_dead_writer_are_ignored(ledger: LedgerFile) -> None:
     enter(ledger, "a")
     ledger.path.with_name("ledger.json.next").write_text('{"version": 1, "ser')
     assert list(ledger.read().guests) == ["a"]
@@ -106,9 +106,7 @@ def test_what_a_writer_left_that_died_half_way_is_passed_over(ledger: LedgerFile
     assert list(ledger.read().guests) == ["a", "b"]
 
 
-def test_a_disk_that_takes_nothing_leaves_the_ledger_as_it_was(
-    ledger: LedgerFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_leaves_the_ledger_unchanged(ledger: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
     enter(ledger, "a")
     whole = ledger.path.read_bytes()
 
@@ -136,7 +134,7 @@ def test_writers_at_the_same_time_lose_nothing(ledger: LedgerFile) -> None:
     assert len(ledger.read().guests) == 20
 
 
-def test_who_waits_too_long_for_a_ledger_is_told_who_is_in_the_way(ledger: LedgerFile) -> None:
+def test_waiting_too_long_for_ledger_names_the_holder(ledger: LedgerFile) -> None:
     impatient = LedgerFile(ledger.path, "n1", longest_wait=0.0)
     with (
         ledger.changing(),

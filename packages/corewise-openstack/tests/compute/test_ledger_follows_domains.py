@@ -64,9 +64,7 @@ class Owner:
         return MappingProxyType({}) if consumer is None else consumer.allocations.get(self.scene.uuid, {})
 
 
-def test_a_guest_whose_domain_is_gone_gives_back_its_cpus_and_its_allocations(
-    scene: Scene, domains: Domains
-) -> None:
+def test_guest_without_domain_returns_its_cpus_and_allocations(scene: Scene, domains: Domains) -> None:
     owner = Owner(scene)
     owner.look(0.0)
     domains.define(1, owner.place())
@@ -80,7 +78,7 @@ def test_a_guest_whose_domain_is_gone_gives_back_its_cpus_and_its_allocations(
     assert owner.look(180.0 + GRACE) == []
 
 
-def test_the_ledger_is_free_while_libvirt_is_connected_and_locked_while_it_is_read(
+def test_ledger_is_locked_only_while_libvirt_is_read(
     scene: Scene, domains: Domains, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = Owner(scene)
@@ -111,9 +109,7 @@ def test_the_ledger_is_free_while_libvirt_is_connected_and_locked_while_it_is_re
     assert seen == ["connecting, free", "reading"]
 
 
-def test_the_ledger_keeps_the_cpus_until_placement_has_taken_back_the_claim(
-    scene: Scene, domains: Domains
-) -> None:
+def test_ledger_keeps_cpus_until_placement_releases_the_claim(scene: Scene, domains: Domains) -> None:
     owner = Owner(scene)
     owner.look(0.0)
     domains.define(1, owner.place())
@@ -128,7 +124,7 @@ def test_the_ledger_keeps_the_cpus_until_placement_has_taken_back_the_claim(
     assert owner.look(180.0 + GRACE) == ["gone"]
 
 
-def test_an_agent_that_died_between_placement_and_the_ledger_finishes_after_its_restart(
+def test_restarted_agent_finishes_release_between_placement_and_ledger(
     scene: Scene, domains: Domains
 ) -> None:
     owner = Owner(scene)
@@ -157,9 +153,7 @@ def test_beside_nova_allocations_are_never_touched(scene: Scene, domains: Domain
     assert (owner.ledger, owner.held()[PCPU]) == ({}, 4)
 
 
-def test_on_cpus_of_its_own_beside_nova_the_ledger_has_a_guest_of_novas_only_if_it_takes_them(
-    scene: Scene, domains: Domains
-) -> None:
+def test_nova_guest_enters_ledger_only_on_agent_cpus(scene: Scene, domains: Domains) -> None:
     own = scene.root.parent / "own.conf"
     own.write_text(configured({"cpu_dedicated_set": "0-1"}))  # Nova has CPUs 2 to 47
     owner = Owner(scene, config=(own,), beside_nova=(scene.conf,))
@@ -173,7 +167,7 @@ def test_on_cpus_of_its_own_beside_nova_the_ledger_has_a_guest_of_novas_only_if_
     assert list(owner.ledger) == [guest(2)]
 
 
-def test_a_guest_that_moved_to_another_host_keeps_what_it_holds_there(scene: Scene, domains: Domains) -> None:
+def test_guest_moved_to_another_host_keeps_holdings_there(scene: Scene, domains: Domains) -> None:
     owner = Owner(scene)
     owner.look(0.0)
     domains.define(1, owner.place())
@@ -195,7 +189,7 @@ def test_a_guest_that_moved_to_another_host_keeps_what_it_holds_there(scene: Sce
     assert after.allocations == {other.uuid: {PCPU: 4}}
 
 
-def test_a_guest_that_is_no_longer_pinned_holds_vcpu_from_then_on(scene: Scene, domains: Domains) -> None:
+def test_unpinned_guest_holds_vcpu_from_then_on(scene: Scene, domains: Domains) -> None:
     owner = Owner(scene)
     owner.look(0.0)
     domains.define(1, owner.place())
@@ -207,9 +201,7 @@ def test_a_guest_that_is_no_longer_pinned_holds_vcpu_from_then_on(scene: Scene, 
     assert {name: owner.held().get(name, 0) for name in (PCPU, VCPU)} == {PCPU: 0, VCPU: 4}
 
 
-def test_a_guest_that_cannot_hold_vcpu_instead_keeps_its_cpus_and_the_agent_says_so(
-    scene: Scene, domains: Domains
-) -> None:
+def test_guest_unable_to_hold_vcpu_visibly_keeps_cpus(scene: Scene, domains: Domains) -> None:
     scene.configure({"cpu_dedicated_set": DOCUMENT["cpu_dedicated_set"]})
     owner = Owner(scene)
     owner.look(0.0)
@@ -222,7 +214,7 @@ def test_a_guest_that_cannot_hold_vcpu_instead_keeps_its_cpus_and_the_agent_says
     assert (len(owner.ledger[guest(1)].pins.held), owner.held()[PCPU]) == (4, 4)
 
 
-def test_while_libvirt_cannot_be_reached_nothing_is_given_back_and_the_grace_begins_again(
+def test_unreachable_libvirt_returns_nothing_and_restarts_the_grace(
     scene: Scene, domains: Domains, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = Owner(scene)
@@ -246,7 +238,7 @@ SMALL = {"cpu_dedicated_set": "2-7", "cpu_shared_set": "0-1"}
 """All CPUs that the test driver can pin a running domain to."""
 
 
-def test_an_agent_that_applies_pins_a_domain_as_soon_as_there_is_one(scene: Scene, domains: Domains) -> None:
+def test_applying_agent_pins_a_domain_once_it_exists(scene: Scene, domains: Domains) -> None:
     scene.configure(SMALL)
     owner = Owner(scene, apply=True)
     owner.look(0.0)
@@ -261,9 +253,7 @@ def test_an_agent_that_applies_pins_a_domain_as_soon_as_there_is_one(scene: Scen
     assert there.pins == pins
 
 
-def test_an_agent_that_applies_leaves_pins_that_were_set_by_hand_afterwards(
-    scene: Scene, domains: Domains
-) -> None:
+def test_applying_agent_leaves_pins_set_by_hand_later(scene: Scene, domains: Domains) -> None:
     scene.configure(SMALL)
     owner = Owner(scene, apply=True)
     owner.look(0.0)
@@ -279,9 +269,7 @@ def test_an_agent_that_applies_leaves_pins_that_were_set_by_hand_afterwards(
     assert "cpuset='6'" in domains.xml(2, stored=True)
 
 
-def test_without_apply_the_agent_says_that_a_domain_is_not_pinned_as_chosen(
-    scene: Scene, domains: Domains
-) -> None:
+def test_without_apply_the_agent_reports_unpinned_domains(scene: Scene, domains: Domains) -> None:
     scene.configure(SMALL)
     owner = Owner(scene)
     owner.look(0.0)
@@ -293,7 +281,7 @@ def test_without_apply_the_agent_says_that_a_domain_is_not_pinned_as_chosen(
 
 
 @pytest.mark.parametrize("calls", range(4))
-def test_an_agent_that_died_while_it_wrote_a_domain_finishes_it_after_its_restart(
+def test_restarted_agent_finishes_writing_a_domain(
     scene: Scene, domains: Domains, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     scene.configure(SMALL)
@@ -315,9 +303,7 @@ def test_an_agent_that_died_while_it_wrote_a_domain_finishes_it_after_its_restar
     assert watching.agent.once(2e6).state.unfinished == ()
 
 
-def test_a_domain_that_libvirt_refuses_to_pin_keeps_no_other_from_being_pinned(
-    scene: Scene, domains: Domains
-) -> None:
+def test_unpinnable_domain_keeps_no_other_from_being_pinned(scene: Scene, domains: Domains) -> None:
     scene.configure({"cpu_dedicated_set": "2-9", "cpu_shared_set": "0-1"})
     owner = Owner(scene, apply=True)
     owner.look(0.0)
@@ -331,7 +317,7 @@ def test_a_domain_that_libvirt_refuses_to_pin_keeps_no_other_from_being_pinned(
     assert f"GuestUnapplied: the domain of guest {guest(2)} cannot be written" in "".join(state.warning_lines)
 
 
-def test_the_running_agent_counts_and_logs_what_it_gave_back_and_who_shares_a_cpu(
+def test_running_agent_logs_returned_cpus_and_sharers(
     scene: Scene, domains: Domains, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

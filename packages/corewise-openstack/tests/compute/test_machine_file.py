@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("machine", machine_trees.MACHINES)
-def test_every_machine_is_read_back_as_it_was_printed(tmp_path: Path, machine: str) -> None:
+def test_every_machine_is_read_back_as_printed(tmp_path: Path, machine: str) -> None:
     machine_trees.MACHINES[machine](tmp_path)
     printed = CliRunner().invoke(corewise, ["topology", "--root", str(tmp_path), "-o", "json"]).stdout
     host = read_machine(tmp_path).host
@@ -40,7 +40,7 @@ def test_every_machine_is_read_back_as_it_was_printed(tmp_path: Path, machine: s
     assert parsed.value.kinds == host.kinds
 
 
-def test_threads_alone_make_a_machine_of_which_nothing_else_is_known() -> None:
+def test_threads_alone_make_a_machine_without_other_facts() -> None:
     parsed = parse_machine(json.dumps({"threads": SMALL["threads"]}))
     assert parsed.value is not None
     assert parsed.value.topology.cpus == CPUSet.parse("0-3")
@@ -66,7 +66,7 @@ def test_threads_alone_make_a_machine_of_which_nothing_else_is_known() -> None:
         ({"offlineCPUs": "4-"}, "'4-' is not a CPU"),
     ],
 )
-def test_a_document_that_contradicts_itself_is_refused_in_words(change: dict[str, Any], message: str) -> None:
+def test_contradictory_document_is_refused_in_words(change: dict[str, Any], message: str) -> None:
     parsed = parse_machine(json.dumps({**SMALL, **change}))
     assert parsed.value is None
     assert message in str(parsed.errors[0])

@@ -226,7 +226,7 @@ def every_kill(
 
 @BEGINS
 @pytest.mark.parametrize("then", ["again", "revert"])
-def test_a_move_that_is_killed_between_any_two_steps_is_finished_or_undone(
+def test_move_killed_at_any_step_finishes_or_reverts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: Command, then: str
 ) -> None:
     for stage in every_kill(tmp_path, monkeypatch, begin):
@@ -241,7 +241,7 @@ def test_a_move_that_is_killed_between_any_two_steps_is_finished_or_undone(
 
 @BEGINS
 @pytest.mark.parametrize(("ending", "other"), [(confirm, revert), (revert, confirm)])
-def test_an_ending_that_is_killed_between_any_two_steps_is_finished_by_repeating_it(
+def test_ending_killed_at_any_step_finishes_by_repetition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: Command, ending: Command, other: Command
 ) -> None:
     for stage in every_kill(tmp_path, monkeypatch, ending, prepare=begin):
@@ -254,7 +254,7 @@ def test_an_ending_that_is_killed_between_any_two_steps_is_finished_by_repeating
 
 @BEGINS
 @pytest.mark.parametrize("was_made", [False, True])
-def test_a_claim_without_an_answer_is_settled_by_the_next_command(
+def test_unanswered_claim_is_settled_by_the_next_command(
     stage: Stage, begin: Command, was_made: bool
 ) -> None:
     transport = Faulty(None if was_made else on_writes(down))
@@ -270,7 +270,7 @@ def test_a_claim_without_an_answer_is_settled_by_the_next_command(
     moved(stage, begin)
 
 
-def test_a_guest_that_is_being_moved_is_not_deleted_nor_moved_elsewhere(stage: Stage) -> None:
+def test_moving_guest_is_neither_deleted_nor_moved_elsewhere(stage: Stage) -> None:
     stage.world.host("c")
     to_b(stage)
     with pytest.raises(GuestMoving, match=r"from host a to host b \(moved\)"):
@@ -293,7 +293,7 @@ def test_a_destination_without_room_changes_nothing(stage: Stage) -> None:
     assert (stage.entries(), stage.held(MOVE)) == (before, {})
 
 
-def test_a_move_goes_to_no_host_that_is_disabled_silent_or_novas(stage: Stage, tmp_path: Path) -> None:
+def test_move_refuses_disabled_silent_and_nova_hosts(stage: Stage, tmp_path: Path) -> None:
     provider = stage.world.client.provider(stage.world.providers["b"])
     for trait, reason in (
         ("COMPUTE_STATUS_DISABLED", Reason.HOST_DISABLED),
@@ -313,7 +313,7 @@ def test_a_move_goes_to_no_host_that_is_disabled_silent_or_novas(stage: Stage, t
     assert refusal.reason is Reason.HOST_SILENT
 
 
-def test_a_guest_is_evacuated_only_from_a_host_that_is_down(stage: Stage, tmp_path: Path) -> None:
+def test_guest_is_evacuated_only_from_a_down_host(stage: Stage, tmp_path: Path) -> None:
     evacuation = WantedMove(GUEST, "b", MOVE, evacuate=True)
     with pytest.raises(SourceAlive, match="never reported"):
         stage.mover().begin(evacuation)
@@ -328,7 +328,7 @@ def test_a_guest_is_evacuated_only_from_a_host_that_is_down(stage: Stage, tmp_pa
     ended(stage, to_b, at="after")
 
 
-def test_a_legacy_host_counts_the_moved_guests_cpus_as_vcpu(stage: Stage) -> None:
+def test_legacy_host_counts_moved_cpus_as_vcpu(stage: Stage) -> None:
     stage.world.host("old", {})
     stage.mover().begin(WantedMove(GUEST, "old", MOVE))
     assert stage.held(GUEST) == {"old": {VCPU: 4, MEMORY_MB: 1024}}
@@ -353,7 +353,7 @@ def test_both_claims_count_until_the_move_is_confirmed(stage: Stage) -> None:
 
 
 @BEGINS
-def test_the_agents_of_both_hosts_leave_a_moving_guest_alone(stage: Stage, begin: Command) -> None:
+def test_agents_of_both_hosts_leave_moving_guest_alone(stage: Stage, begin: Command) -> None:
     begin(stage)
     running = Domain(GUEST, "web", 4, Bytes(1 << 30), {}, None, (), "f", {}, {})
     for host in [each for each in stage.world.hosts.known.values() if each.guests()]:

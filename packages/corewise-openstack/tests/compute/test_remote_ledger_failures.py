@@ -115,7 +115,7 @@ AGENTS = {
 
 
 @pytest.mark.parametrize("what", AGENTS)
-def test_an_agent_with_a_wrong_certificate_is_not_asked(certificates: Certificates, what: str) -> None:
+def test_agent_with_a_wrong_certificate_is_not_asked(certificates: Certificates, what: str) -> None:
     pair, words, hint = AGENTS[what]
     certificates.put("agent", pair)
     with running(certificates, agent_options(certificates, "a")) as agent:
@@ -127,7 +127,7 @@ def test_an_agent_with_a_wrong_certificate_is_not_asked(certificates: Certificat
         assert hint in refused.value.hint
 
 
-def test_a_claim_without_a_certificate_is_a_refusal_so_the_next_host_is_tried(
+def test_claim_without_certificate_is_refused_trying_next_host(
     certificates: Certificates, agent: Running
 ) -> None:
     with asking(agent.url, certificates.caller("")) as asked:
@@ -137,7 +137,7 @@ def test_a_claim_without_a_certificate_is_a_refusal_so_the_next_host_is_tried(
     assert agent.counted(HTTP_REFUSED, "ledger", "unauthenticated") == 1
 
 
-def test_an_agent_without_a_usable_certificate_does_not_start(certificates: Certificates) -> None:
+def test_agent_without_a_usable_certificate_does_not_start(certificates: Certificates) -> None:
     (certificates.folder / "agent.key").write_text(OURS.issue_server(["x"], now=NOW).key_pem)
     with (
         pytest.raises(OptionsError, match="--tls-cert, --tls-key or --client-ca cannot be used"),
@@ -182,7 +182,7 @@ def test_what_does_not_speak_tls_is_named(certificates: Certificates) -> None:
         asked.host()
 
 
-def test_who_does_not_answer_in_time_is_given_up(certificates: Certificates) -> None:
+def test_agent_too_slow_to_answer_is_given_up(certificates: Certificates) -> None:
     with (
         listening(lambda _each: None) as url,
         asking(url, certificates.caller(), reading=0.2) as asked,
@@ -252,7 +252,7 @@ def test_another_program_or_version_is_named(certificates: Certificates, what: s
 @pytest.mark.parametrize(
     ("silent", "words"), [(False, "closed the connection"), (True, "no answer within 0.2 s")]
 )
-def test_a_claim_without_an_answer_is_an_error_and_not_the_next_host(
+def test_unanswered_claim_is_an_error_without_next_host(
     certificates: Certificates, words: str, *, silent: bool
 ) -> None:
     kind = type("_Dying", (_Other,), {"silent": silent})
@@ -266,7 +266,7 @@ def test_a_claim_without_an_answer_is_an_error_and_not_the_next_host(
     assert f"corewise compute delete {guest(1)}" in lost.value.hint
 
 
-def test_the_agent_of_another_host_is_not_taken_for_it(certificates: Certificates, agent: Running) -> None:
+def test_agent_of_another_host_is_not_accepted(certificates: Certificates, agent: Running) -> None:
     made = RemoteAgent(agent.url, certificates.caller(), name="b")
     with pytest.raises(AgentIncompatible, match="is that of host a, not of b") as wrong:
         made.host()

@@ -150,7 +150,7 @@ def endpoint(scene: Scene) -> Iterator[str]:
         yield url
 
 
-def test_the_commands_of_the_page_place_a_guest_show_it_and_release_it(
+def test_documented_commands_place_show_and_release_a_guest(
     world: World, scene: Scene, endpoint: str
 ) -> None:
     with scene.agent(endpoint) as agent:
@@ -182,7 +182,7 @@ def test_the_commands_of_the_page_place_a_guest_show_it_and_release_it(
 
 
 @pytest.mark.parametrize("was_made", [False, True])
-def test_an_agent_that_is_killed_at_the_claim_leaves_all_of_it_or_nothing(
+def test_agent_killed_at_claim_leaves_all_or_nothing(
     world: World, scene: Scene, endpoint: str, *, was_made: bool
 ) -> None:
     with scene.agent(endpoint) as agent:
@@ -197,7 +197,7 @@ def test_an_agent_that_is_killed_at_the_claim_leaves_all_of_it_or_nothing(
     assert scene.agreement(world) == ([guest(1)], 4)
 
 
-def test_a_scheduler_that_is_killed_at_the_claim_leaves_the_guest_placed_once(
+def test_scheduler_killed_at_claim_leaves_guest_placed_once(
     world: World, scene: Scene, endpoint: str
 ) -> None:
     with scene.agent(endpoint) as agent:

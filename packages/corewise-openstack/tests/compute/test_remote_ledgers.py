@@ -65,7 +65,7 @@ def held(world: World, name: str) -> int:
     return world.client.usages(provider.uuid).get(PCPU, 0)
 
 
-def test_a_guest_is_placed_and_released_by_the_agent_of_its_host(
+def test_guest_is_placed_and_released_by_its_agent(
     world: World, certificates: Certificates, a: Running
 ) -> None:
     hosts = certificates.hosts(a)
@@ -79,7 +79,7 @@ def test_a_guest_is_placed_and_released_by_the_agent_of_its_host(
     assert [a.counted(COMPUTE_CLAIMS, each) for each in ("claimed", "released")] == [1, 1]
 
 
-def test_of_two_schedulers_that_want_the_last_cpus_one_gets_them_and_the_other_goes_on(
+def test_last_cpus_go_to_one_scheduler_other_continues(
     world: World, certificates: Certificates, a: Running, b: Running
 ) -> None:
     first = certificates.hosts(a, b)
@@ -106,7 +106,7 @@ def test_of_two_schedulers_that_want_the_last_cpus_one_gets_them_and_the_other_g
     assert (held(world, "a"), held(world, "b")) == (14, 14)
 
 
-def test_a_claim_that_is_sent_again_gets_the_same_cpus_and_holds_them_once(
+def test_repeated_claim_gets_the_same_cpus_once(
     world: World, certificates: Certificates, a: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts = certificates.hosts(a)
@@ -120,7 +120,7 @@ def test_a_claim_that_is_sent_again_gets_the_same_cpus_and_holds_them_once(
     assert (held(world, "a"), a.counted(COMPUTE_CLAIMS, "repeated")) == (4, 1)
 
 
-def test_a_host_whose_agent_serves_and_no_longer_reports_gets_no_guest(
+def test_serving_agent_that_stops_reporting_gets_no_guest(
     world: World, certificates: Certificates, a: Running
 ) -> None:
     hosts = certificates.hosts(a)
@@ -130,7 +130,7 @@ def test_a_host_whose_agent_serves_and_no_longer_reports_gets_no_guest(
     assert [each.reason for each in none.eliminated] == [Reason.HOST_SILENT]
 
 
-def test_a_host_whose_agent_is_down_is_left_out_and_the_explanation_says_so(
+def test_host_with_a_down_agent_is_visibly_excluded(
     world: World, certificates: Certificates, a: Running
 ) -> None:
     with running(certificates, agent_options(certificates, "b")) as b:

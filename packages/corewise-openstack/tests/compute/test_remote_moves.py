@@ -122,7 +122,7 @@ def test_a_move_ends_confirmed_or_as_it_was(stage: Stage, begin: Command, ending
 
 
 @pytest.mark.parametrize("then", ["again", "revert"])
-def test_a_move_that_is_killed_between_any_two_steps_is_finished_or_undone(
+def test_move_killed_at_any_step_finishes_or_reverts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     for stage in every_kill(tmp_path, monkeypatch, to_b, kind=FarWorld):
@@ -135,7 +135,7 @@ def test_a_move_that_is_killed_between_any_two_steps_is_finished_or_undone(
         ended(stage, to_b, at="before")
 
 
-def test_an_ending_that_is_killed_between_any_two_steps_is_finished_by_repeating_it(
+def test_ending_killed_at_any_step_finishes_by_repetition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for stage in every_kill(tmp_path, monkeypatch, confirm, prepare=to_b, kind=FarWorld):
@@ -144,7 +144,7 @@ def test_an_ending_that_is_killed_between_any_two_steps_is_finished_by_repeating
         ended(stage, to_b, at="after")
 
 
-def test_a_guest_is_evacuated_by_the_directory_of_a_host_whose_agent_is_down(stage: Stage) -> None:
+def test_guest_is_evacuated_through_its_dead_hosts_directory(stage: Stage) -> None:
     world = far_world(stage)
     dead = hosts_in(world.folder).known["a"]
     mixed = Hosts({"a": dead, "b": world.hosts.known["b"]}, {})
@@ -157,7 +157,7 @@ def test_a_guest_is_evacuated_by_the_directory_of_a_host_whose_agent_is_down(sta
     ended(stage, to_b, at="after")
 
 
-def test_an_agent_records_no_step_that_concerns_other_guests_or_takes_their_cpus(stage: Stage) -> None:
+def test_agent_refuses_steps_that_affect_other_guests(stage: Stage) -> None:
     for number in (2, 3):
         stage.world.scheduler().schedule(wanted(number, request(4, DEDICATED)))
     larger(stage)
@@ -177,7 +177,7 @@ def test_an_agent_records_no_step_that_concerns_other_guests_or_takes_their_cpus
     assert host.guests() == before
 
 
-def test_who_has_no_lock_records_nothing_and_who_loses_it_is_told(stage: Stage) -> None:
+def test_writes_need_the_lock_and_losing_it_shows(stage: Stage) -> None:
     agent = far_world(stage).agent("a")
     with pytest.raises(AgentFailed, match="this connection has not locked the ledger of host a"):
         agent._send("PATCH", "/v1/lock", b'{"guests": {}}', wait=10)
@@ -207,7 +207,7 @@ IMPOSSIBLE: list[tuple[tuple[str | int, ...], object, str]] = [
 ]
 
 
-def test_a_number_that_no_machine_has_is_refused_by_its_name(stage: Stage) -> None:
+def test_impossible_number_is_refused_by_its_name(stage: Stage) -> None:
     larger(stage)
     host, agent = far_world(stage).hosts.known["a"], far_world(stage).agent("a")
     before = host.guests()
@@ -225,13 +225,13 @@ def test_a_number_that_no_machine_has_is_refused_by_its_name(stage: Stage) -> No
     assert host.guests() == before
 
 
-def test_a_claim_of_more_cpus_than_machines_have_is_refused(stage: Stage) -> None:
+def test_claim_beyond_any_machines_cpus_is_refused(stage: Stage) -> None:
     claim = GuestClaim(guest(9), GuestCPUs(10**9), {"": {"VCPU": 1}})
     with pytest.raises(AgentFailed, match="vcpus 1000000000 is not between 1 and 8192"):
         far_world(stage).agent("a").take(claim)
 
 
-def test_while_many_wait_for_the_lock_reads_are_answered_and_further_ones_are_refused(stage: Stage) -> None:
+def test_lock_waiters_leave_reads_answered_and_excess_refused(stage: Stage) -> None:
     world = far_world(stage)
     server = world.agents["a"].server
     answers: list[str] = []

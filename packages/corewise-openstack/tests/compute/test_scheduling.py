@@ -49,7 +49,7 @@ def refused(world: World, number: int, asked: GuestRequest) -> NoValidHost:
     return outcome
 
 
-def test_the_documents_host_offers_16_pcpu_and_30_vcpu_times_8(world: World) -> None:
+def test_documented_host_offers_16_pcpu_and_240_vcpu(world: World) -> None:
     world.host(SMT)
     provider = world.client.provider(world.providers[SMT])
     assert provider.inventories[PCPU].capacity == 16
@@ -82,7 +82,7 @@ def test_example_2_owns_dedicated_cpus_of_either_host(world: World, form: str) -
 
 
 @pytest.mark.parametrize("form", ["new", "legacy"])
-def test_example_3_never_lands_on_a_host_with_hyperthreads(world: World, form: str) -> None:
+def test_example_3_never_lands_on_hyper_threaded_hosts(world: World, form: str) -> None:
     two_hosts(world)
     hosts = {placed(world, number, request(8, EXAMPLE_3[form])).host for number in (1, 2)}
     assert hosts == {NO_SMT}
@@ -93,7 +93,7 @@ def test_example_3_never_lands_on_a_host_with_hyperthreads(world: World, form: s
     assert world.held(SMT) == {}
 
 
-def test_require_lands_on_hosts_with_hyperthreads_only_and_takes_whole_cores(world: World) -> None:
+def test_require_takes_whole_cores_on_hyper_threaded_hosts(world: World) -> None:
     two_hosts(world)
     outcome = placed(world, 1, request(8, {**DEDICATED, "hw:cpu_thread_policy": "require"}))
     assert [each.host for each in outcome.weighed] == [SMT]
@@ -136,7 +136,7 @@ def test_the_counts_say_at_which_demand_hosts_fell(world: World) -> None:
     assert outcome.details[0].startswith("host two-nodes: ")
 
 
-def test_a_host_that_nobody_knows_the_cpus_of_is_counted_and_not_used(world: World) -> None:
+def test_host_of_unknown_cpus_is_counted_but_unused(world: World) -> None:
     world.host(SMT)
     world.client.put_inventories(
         world.client.create_provider("stranger").uuid, 0, world.hosts.known[SMT].offer.inventories
@@ -159,7 +159,7 @@ def test_interference_scores_decide_between_equal_hosts(world: World) -> None:
     ]
 
 
-def test_guests_spread_over_hosts_and_pack_fills_them_up(world: World) -> None:
+def test_guests_spread_over_hosts_and_pack_fills_them(world: World) -> None:
     for name in ("a", "b"):
         world.host(name)
     placed(world, 1, request(8, DEDICATED))
@@ -170,7 +170,7 @@ def test_guests_spread_over_hosts_and_pack_fills_them_up(world: World) -> None:
     assert packed.host == "a"
 
 
-def test_a_legacy_host_takes_pinned_guests_by_the_fallback_and_counts_vcpu(world: World) -> None:
+def test_legacy_host_takes_pinned_guests_as_fallback_vcpu(world: World) -> None:
     world.host("legacy", {})
     outcome = placed(world, 1, request(8, {**DEDICATED, "hw:cpu_thread_policy": "isolate"}))
     assert outcome.by_fallback
@@ -178,7 +178,7 @@ def test_a_legacy_host_takes_pinned_guests_by_the_fallback_and_counts_vcpu(world
     assert len(outcome.record.pins.withheld) == 8
 
 
-def test_an_upgraded_host_that_only_the_fallback_finds_rejects_the_guest(world: World) -> None:
+def test_upgraded_host_found_only_by_fallback_rejects_guest(world: World) -> None:
     world.host(SMT)
     outcome = refused(world, 1, request(8, {**DEDICATED, "hw:cpu_thread_policy": "isolate"}))
     assert (
@@ -187,7 +187,7 @@ def test_an_upgraded_host_that_only_the_fallback_finds_rejects_the_guest(world: 
     assert world.held(SMT) == {}
 
 
-def test_the_fallback_is_asked_only_if_nothing_is_found_but_always_beside_nova(world: World) -> None:
+def test_fallback_needs_an_empty_result_except_beside_nova(world: World) -> None:
     two_hosts(world)
     world.host("legacy", {})
     two_left = {SMT, NO_SMT}
@@ -198,14 +198,14 @@ def test_the_fallback_is_asked_only_if_nothing_is_found_but_always_beside_nova(w
     assert {each.host: each.free for each in nova.weighed} == {NO_SMT: 8, SMT: 16, "legacy": 48}
 
 
-def test_the_fallback_is_asked_too_if_the_hosts_that_were_found_do_not_fit(world: World) -> None:
+def test_fallback_is_asked_if_no_found_host_fits(world: World) -> None:
     world.host("split", {"cpu_dedicated_set": "0-3,24-27"})
     world.host("legacy", {})
     outcome = placed(world, 1, request(8, DEDICATED))
     assert (outcome.host, outcome.by_fallback) == ("legacy", True)
 
 
-def test_guests_that_float_spread_over_numa_nodes_up_to_the_ratio_on_each(world: World) -> None:
+def test_floating_guests_spread_over_numa_nodes_within_ratio(world: World) -> None:
     world.host("one", {"cpu_shared_set": "2-15", "cpu_allocation_ratio": "4.0"}, cores=16, threads=1, nodes=2)
     asked = request(4, {"hw:numa_nodes": "1"})
     nodes = [placed(world, number, asked).record.cells[0].node for number in range(1, 15)]
@@ -214,7 +214,7 @@ def test_guests_that_float_spread_over_numa_nodes_up_to_the_ratio_on_each(world:
     assert "VCPU" in refused(world, 15, asked).message
 
 
-def test_a_numa_node_that_is_full_refuses_what_placement_would_allow(world: World) -> None:
+def test_full_numa_node_refuses_what_placement_would_allow(world: World) -> None:
     world.host("one", {"cpu_shared_set": "2-15", "cpu_allocation_ratio": "4.0"}, cores=16, threads=1, nodes=2)
     asked = request(8, {"hw:numa_nodes": "1"})  # node 0 has 6 shared CPUs
     assert [placed(world, number, asked).record.cells[0].node for number in range(1, 5)] == [1, 1, 1, 1]
@@ -226,7 +226,7 @@ def test_a_numa_node_that_is_full_refuses_what_placement_would_allow(world: Worl
     )
 
 
-def test_a_host_that_nova_has_disabled_takes_no_guest_and_says_so(world: World) -> None:
+def test_nova_disabled_host_visibly_takes_no_guest(world: World) -> None:
     world.host(SMT)
     provider = world.client.provider(world.providers[SMT])
     world.client.put_traits(provider.uuid, provider.generation, provider.traits | {"COMPUTE_STATUS_DISABLED"})
@@ -235,7 +235,7 @@ def test_a_host_that_nova_has_disabled_takes_no_guest_and_says_so(world: World) 
     assert world.held(SMT) == {}
 
 
-def test_a_host_whose_agent_is_silent_takes_no_guest_and_says_so(world: World) -> None:
+def test_host_with_silent_agent_visibly_takes_no_guest(world: World) -> None:
     world.host(SMT)
     reported = world.folder / SMT / "reported"
     reported.touch()
@@ -249,7 +249,7 @@ def test_a_host_whose_agent_is_silent_takes_no_guest_and_says_so(world: World) -
     assert isinstance(GuestScheduler(offers, world.hosts, now=lambda: 1299).schedule(asked), Placed)
 
 
-def test_two_guest_nodes_lie_on_two_nodes_of_the_host(world: World) -> None:
+def test_two_guest_nodes_lie_on_two_host_nodes(world: World) -> None:
     world.host(SMT, {"cpu_dedicated_set": "2-9,26-33"})
     outcome = placed(world, 1, request(8, {**DEDICATED, "hw:numa_nodes": "2"}))
     assert [cell.node for cell in outcome.record.cells] == [0, 1]
@@ -263,7 +263,7 @@ def test_a_mixed_guest_holds_both_classes(world: World) -> None:
     assert dict(outcome.record.cells[0].pins) == {2: 0, 3: 1}
 
 
-def test_a_scheduler_that_died_before_its_claim_leaves_nothing_behind(world: World) -> None:
+def test_scheduler_killed_before_its_claim_leaves_nothing_behind(world: World) -> None:
     world.host(SMT)
     died = replace(placed(world, 1, request(16, DEDICATED)).record, state=GuestState.CLAIMING)
     world.client.delete_consumer(guest(1))
@@ -273,7 +273,7 @@ def test_a_scheduler_that_died_before_its_claim_leaves_nothing_behind(world: Wor
     assert list(world.hosts.known[SMT].guests()) == [guest(2)]
 
 
-def test_a_scheduler_that_died_after_its_claim_has_placed_its_guest(world: World) -> None:
+def test_scheduler_killed_after_claim_has_placed_its_guest(world: World) -> None:
     world.host(SMT)
     died = replace(placed(world, 1, request(8, DEDICATED)).record, state=GuestState.CLAIMING)
     with world.hosts.known[SMT].ledger.changing() as change:
@@ -283,7 +283,7 @@ def test_a_scheduler_that_died_after_its_claim_has_placed_its_guest(world: World
     assert world.hosts.known[SMT].guests()[guest(1)].state is GuestState.HELD
 
 
-def test_a_host_whose_ledger_gives_a_cpu_to_two_guests_takes_no_more(world: World) -> None:
+def test_host_with_a_doubly_owned_cpu_takes_nothing(world: World) -> None:
     world.host(SMT)
     record = placed(world, 1, request(2, DEDICATED)).record
     with world.hosts.known[SMT].ledger.changing() as change:
@@ -293,7 +293,7 @@ def test_a_host_whose_ledger_gives_a_cpu_to_two_guests_takes_no_more(world: Worl
     assert guest(2) in outcome.details[0]
 
 
-def test_a_ledger_that_is_damaged_keeps_its_host_out_and_no_other(world: World) -> None:
+def test_damaged_ledger_excludes_its_host_and_no_other(world: World) -> None:
     world.host("a")
     world.host("b")
     (world.folder / "a" / "ledger.json").write_text('{"version": 1')

@@ -100,13 +100,13 @@ TestCloud.settings = settings(max_examples=20, stateful_step_count=20, deadline=
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 64), min_size=1), st.booleans())
-def test_hosts_are_weighed_alike_in_whatever_order_they_come(free: dict[str, int], pack: bool) -> None:
+def test_hosts_are_weighed_alike_in_any_order(free: dict[str, int], pack: bool) -> None:
     forward = weighed(free, None, pack=pack)
     assert forward == weighed(dict(reversed(free.items())), None, pack=pack)
     amounts = [each.free for each in forward]
     assert amounts == sorted(amounts, reverse=not pack)
 
 
-def test_the_classes_of_the_hosts_are_those_of_their_options() -> None:
+def test_host_classes_follow_from_their_options() -> None:
     offered = {name: set(inventories(host)) & {VCPU, PCPU} for name, host in hosts().known.items()}
     assert offered == {name: {VCPU, PCPU} for name in OPTIONS}

@@ -72,7 +72,7 @@ def upgrade(world: World) -> Upgrade:
     return Upgrade(world)
 
 
-def test_pinned_guests_become_pcpu_in_one_request_and_a_second_run_changes_nothing(upgrade: Upgrade) -> None:
+def test_pinned_guests_become_pcpu_in_one_idempotent_request(upgrade: Upgrade) -> None:
     assert upgrade.held() == HELD_BEFORE
     assert upgrade.totals() == {VCPU: 24}
     written = upgrade.reporter().report(upgrade.offering())
@@ -85,7 +85,7 @@ def test_pinned_guests_become_pcpu_in_one_request_and_a_second_run_changes_nothi
     assert upgrade.transport.writes == []
 
 
-def test_beside_nova_an_isolated_guest_counts_its_own_cpus_only(upgrade: Upgrade) -> None:
+def test_beside_nova_isolated_guest_counts_only_own_cpus(upgrade: Upgrade) -> None:
     upgrade.reporter(Compat.NOVA).report(upgrade.offering())
     assert upgrade.held()[guest(ISOLATED)] == {PCPU: 2}
 
@@ -112,7 +112,7 @@ def test_new_guests_land_beside_the_moved_ones(upgrade: Upgrade) -> None:
     assert len(held) == len(set(held)) == 12
 
 
-def test_a_writer_between_reading_and_reshaping_is_not_overwritten(upgrade: Upgrade) -> None:
+def test_write_between_reading_and_reshaping_is_not_overwritten(upgrade: Upgrade) -> None:
     newcomer = request(5)
 
     def interfere(method: str, path: str) -> None:
@@ -126,7 +126,7 @@ def test_a_writer_between_reading_and_reshaping_is_not_overwritten(upgrade: Upgr
     assert upgrade.held() == {**HELD_AFTER, guest(4): {VCPU: 5}}
 
 
-def test_a_storm_of_conflicts_leaves_everything_as_it_was(upgrade: Upgrade) -> None:
+def test_conflict_storm_leaves_everything_unchanged(upgrade: Upgrade) -> None:
     offering = upgrade.offering()
     upgrade.transport.fault = storm
     with pytest.raises(ConflictStorm):
@@ -134,7 +134,7 @@ def test_a_storm_of_conflicts_leaves_everything_as_it_was(upgrade: Upgrade) -> N
     assert (upgrade.held(), upgrade.totals()) == (HELD_BEFORE, {VCPU: 24})
 
 
-def test_guests_that_do_not_fit_into_the_new_set_are_not_moved(upgrade: Upgrade) -> None:
+def test_guests_outside_the_new_set_are_not_moved(upgrade: Upgrade) -> None:
     with pytest.raises(ReshapeImpossible) as refused:
         upgrade.reporter().report(upgrade.offering("0-5", "6-23"))
     assert refused.value.reason is Reason.RESHAPE_EXCEEDS_INVENTORY

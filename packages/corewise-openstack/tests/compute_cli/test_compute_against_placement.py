@@ -140,7 +140,7 @@ def zones(world: World, endpoint: str, tmp_path: Path) -> list[str]:
         ({"pinned": "true"}, ("--zone", "east", "--not-aggregate", "common"), "ab"),
     ],
 )
-def test_a_guest_goes_only_to_hosts_of_its_zone_and_aggregates(
+def test_guest_goes_only_to_its_zone_and_aggregates(
     zones: list[str],
     tmp_path: Path,
     specs: dict[str, str],
@@ -165,7 +165,7 @@ def test_a_guest_goes_only_to_hosts_of_its_zone_and_aggregates(
     assert sum(fallen.values()) == 4
 
 
-def test_each_demand_is_told_with_how_many_hosts_it_eliminated(zones: list[str], tmp_path: Path) -> None:
+def test_each_demand_reports_how_many_hosts_it_eliminated(zones: list[str], tmp_path: Path) -> None:
     asked = [*flavor(tmp_path, 8, WANTED_PINNED), *zones, "--aggregates", str(tmp_path / "aggregates.json")]
     result = run("schedule", *asked, "--zone", "nova", "--aggregate", "common", "-o", "json")
     assert [(each["hosts"], each["demand"]) for each in json.loads(result.stdout)["fallen"]] == [
@@ -174,9 +174,7 @@ def test_each_demand_is_told_with_how_many_hosts_it_eliminated(zones: list[str],
     ]
 
 
-def test_a_guest_keeps_its_zone_and_its_flavors_aggregates_when_it_moves(
-    zones: list[str], tmp_path: Path
-) -> None:
+def test_moved_guest_keeps_its_zone_and_flavor_aggregates(zones: list[str], tmp_path: Path) -> None:
     known = ["--aggregates", str(tmp_path / "aggregates.json")]
     placed = run(
         "schedule", *flavor(tmp_path, 2, WANTED_PINNED), *zones, *known, "--zone", "east", "--guest", guest(1)
@@ -214,7 +212,7 @@ def changed(**changes: Any) -> Any:
         ([], ("--zone", "east"), "no aggregate has availability zone east"),
     ],
 )
-def test_a_file_or_a_name_of_aggregates_that_cannot_be_used_is_refused(
+def test_unusable_aggregate_file_or_name_is_refused(
     zones: list[str], tmp_path: Path, text: Any, options: tuple[str, ...], said: str
 ) -> None:
     file = tmp_path / "wrong.json"
@@ -224,7 +222,7 @@ def test_a_file_or_a_name_of_aggregates_that_cannot_be_used_is_refused(
     assert said in str(result.exception) + result.stderr
 
 
-def test_what_no_aggregate_offers_is_named_with_what_there_is(zones: list[str], tmp_path: Path) -> None:
+def test_unoffered_request_is_named_with_available_aggregates(zones: list[str], tmp_path: Path) -> None:
     specs = {**DEDICATED, "aggregate_instance_extra_specs:pinned": "yes"}
     asked = [
         "schedule",
@@ -242,7 +240,7 @@ def test_what_no_aggregate_offers_is_named_with_what_there_is(zones: list[str], 
     assert "its values are false, true" in str(result.exception.hint)
 
 
-def test_without_a_file_only_placement_and_uuids_can_be_asked(zones: list[str], tmp_path: Path) -> None:
+def test_without_a_file_only_placement_and_uuids_work(zones: list[str], tmp_path: Path) -> None:
     command = ["schedule", *flavor(tmp_path, 8, WANTED_PINNED)]
     found = run(*command, *zones, "--aggregate", guest(502), "-o", "json")
     assert found.exception is None, found.exception
@@ -258,9 +256,7 @@ def test_without_a_file_only_placement_and_uuids_can_be_asked(zones: list[str], 
         assert said in result.stderr
 
 
-def test_the_upgrade_is_shown_done_and_then_nothing_is_left(
-    world: World, endpoint: str, tmp_path: Path
-) -> None:
+def test_upgrade_is_shown_then_done_then_leaves_nothing(world: World, endpoint: str, tmp_path: Path) -> None:
     world.host("n1", {}, cores=12, nodes=1)
     placement = ["--hosts", str(world.folder), "--placement-url", endpoint]
     assert run("schedule", *flavor(tmp_path), *placement, "--guest", guest(1)).exit_code == 0
@@ -282,7 +278,7 @@ def test_an_unknown_trait_is_named(world: World, endpoint: str, tmp_path: Path) 
     assert "Placement knows no trait CUSTOM_NEVER_HEARD_OF" in str(result.exception)
 
 
-def test_a_host_without_a_provider_and_a_guest_that_is_no_uuid_are_told(
+def test_missing_provider_and_non_uuid_guest_are_reported(
     world: World, endpoint: str, tmp_path: Path
 ) -> None:
     host = ["--root", str(machine_tree(tmp_path)), "--host", "n9", "--placement-url", endpoint]
@@ -331,7 +327,7 @@ def saying(status: int) -> Iterator[str]:
         (503, ExitCode.CONNECTION, "PlacementDown"),
     ],
 )
-def test_each_refusal_of_placement_has_its_reason_and_its_class(
+def test_each_placement_refusal_has_reason_and_class(
     tmp_path: Path, status: int, code: ExitCode, reason: str
 ) -> None:
     put_host(tmp_path, "n1", DOCUMENT)
@@ -377,14 +373,14 @@ def test_the_scenario_shows_hosts_guests_and_the_upgrade(world: World) -> None:
     emptied(world.client)
 
 
-def test_other_options_of_up_do_not_go_with_the_scenario() -> None:
+def test_scenario_refuses_other_up_options() -> None:
     assert (
         CliRunner().invoke(corewise, ["up", "--scenario", "openstack", "--nodes", "5"]).exit_code
         == ExitCode.USAGE
     )
 
 
-def test_a_host_without_any_placement_named_gets_one_of_its_own_in_its_directory(tmp_path: Path) -> None:
+def test_host_without_named_placement_gets_its_own(tmp_path: Path) -> None:
     state = tmp_path / "state"
     call = [
         "compute",

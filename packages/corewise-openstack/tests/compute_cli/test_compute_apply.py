@@ -29,7 +29,7 @@ def kept(tmp_path: Path) -> list[str]:
     return options
 
 
-def test_without_write_it_prints_what_would_change_and_changes_nothing(
+def test_without_write_changes_are_printed_but_not_made(
     domains: Domains, kept: list[str], tmp_path: Path
 ) -> None:
     domains.define(1, {}, vcpus=2)
@@ -64,7 +64,7 @@ def test_several_guests_are_written_and_undone(domains: Domains, kept: list[str]
     assert "cpuset" not in domains.xml(1, stored=True) + domains.xml(2, stored=True)
 
 
-def test_what_cannot_change_while_the_guest_runs_is_said(domains: Domains, kept: list[str]) -> None:
+def test_what_cannot_change_while_guest_runs_is_reported(domains: Domains, kept: list[str]) -> None:
     domains.define(1, {}, vcpus=2, more="<numatune><memory mode='preferred' nodeset='0'/></numatune>")
     domains.start(1)
     result = run("apply", guest(1), *kept, "--libvirt", URI, "--write")
@@ -103,13 +103,13 @@ def test_options_that_do_not_go_together_are_refused(options: list[str], message
     assert message in result.stderr
 
 
-def test_a_guest_without_a_domain_has_exit_code_4(domains: Domains, kept: list[str]) -> None:
+def test_guest_without_a_domain_has_exit_code_4(domains: Domains, kept: list[str]) -> None:
     code, message = ends(run("apply", guest(1), *kept, "--libvirt", URI, "--write"))
     assert code == ExitCode.NOT_FOUND
     assert message.startswith("GuestUnknown: test:///default")
 
 
-def test_an_agent_applies_only_where_it_knows_the_domains_and_nova_does_not_pin_them(tmp_path: Path) -> None:
+def test_agent_applies_only_known_domains_nova_leaves_unpinned(tmp_path: Path) -> None:
     alone = run("run", "--apply", "--state-dir", str(tmp_path))
     assert "--apply needs --libvirt" in alone.stderr
     conf = tmp_path / "nova.conf"

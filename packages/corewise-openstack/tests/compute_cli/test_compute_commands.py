@@ -111,7 +111,7 @@ def test_inventory_reads_a_recorded_tree_as_well(tmp_path: Path, files: Files) -
     assert message.startswith("CPUsNotOnline: [compute] cpu_dedicated_set = 0-3: CPU 1 is offline")
 
 
-def test_the_table_and_yaml_say_the_same_as_json(files: Files) -> None:
+def test_table_and_yaml_agree_with_json(files: Files) -> None:
     assert run("inventory", *files.host).stdout.splitlines() == [
         "CLASS  TOTAL  RESERVED  MIN  MAX  STEP  RATIO  CAPACITY",
         "PCPU      16         0    1   16     1    1.0        16",
@@ -123,7 +123,7 @@ def test_the_table_and_yaml_say_the_same_as_json(files: Files) -> None:
     assert yaml.safe_load(printed) == document("inventory", *files.host)
 
 
-def test_a_legacy_host_offers_its_pin_set_twice_and_beside_nova_once(files: Files) -> None:
+def test_legacy_host_offers_pins_twice_beside_nova_once(files: Files) -> None:
     files.put("nova.conf", configured({"vcpu_pin_set": "2-17"}))
     spec = run("inventory", *files.host, "-o", "json")
     assert set(json.loads(spec.stdout)["inventories"]) == {"PCPU", "VCPU"}
@@ -146,7 +146,7 @@ def test_a_legacy_host_offers_its_pin_set_twice_and_beside_nova_once(files: File
         ({"cpu_allocation_ratio": "-2"}, "AllocationRatioInvalid: [DEFAULT] cpu_allocation_ratio = -2"),
     ],
 )
-def test_wrong_options_are_told_by_option_value_and_reason(
+def test_wrong_options_are_reported_with_value_and_reason(
     files: Files, options: dict[str, str], said: str
 ) -> None:
     files.put("nova.conf", configured(options))
@@ -168,7 +168,7 @@ def test_the_query_is_exactly_what_is_sent(files: Files) -> None:
     assert result.stdout == "limit=1000&required=!HW_CPU_HYPERTHREADING&resources=MEMORY_MB:1024,PCPU:8\n"
 
 
-def test_a_request_has_its_query_and_its_fallback_or_null(files: Files) -> None:
+def test_request_has_query_and_fallback_or_null(files: Files) -> None:
     legacy = document("request", *files.flavor(8, DEDICATED))
     assert legacy["query"] == "limit=1000&resources=MEMORY_MB:1024,PCPU:8"
     assert legacy["fallbackQuery"] == "limit=1000&resources=MEMORY_MB:1024,VCPU:8"
@@ -197,7 +197,7 @@ def test_an_image_counts_where_the_flavor_says_nothing(files: Files) -> None:
         ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-99"}, {}, "DedicatedMaskOutside"),
     ],
 )
-def test_a_request_that_breaks_a_rule_ends_with_its_reason(
+def test_request_that_breaks_a_rule_ends_with_reason(
     files: Files, extra_specs: dict[str, str], properties: dict[str, str], reason: str
 ) -> None:
     result = run("request", *files.flavor(8, extra_specs), *files.image(**properties), "-o", "json")
@@ -207,7 +207,7 @@ def test_a_request_that_breaks_a_rule_ends_with_its_reason(
     assert result.stdout == ""
 
 
-def test_an_unknown_class_is_a_warning_and_is_not_asked_for(files: Files) -> None:
+def test_unknown_class_is_a_warning_and_not_requested(files: Files) -> None:
     result = run("request", *files.flavor(2, {"resources:VCPUS": "2"}), "-o", "query")
     assert result.stdout == "limit=1000&resources=MEMORY_MB:1024,VCPU:2\n"
     assert "warning: ResourceClassUnknown" in result.stderr
@@ -226,20 +226,20 @@ def test_an_unknown_class_is_a_warning_and_is_not_asked_for(files: Files) -> Non
         ('{"name": "f", "vcpus": 8, "ram": 1, "extra_specs": {"a": {}}}', "must be a string"),
     ],
 )
-def test_a_flavor_that_is_none_is_told_by_line_and_column(files: Files, text: str, said: str) -> None:
+def test_invalid_flavor_is_reported_by_line_and_column(files: Files, text: str, said: str) -> None:
     code, message = ends(run("request", "--flavor", str(files.put("F.json", text))))
     assert code == ExitCode.BAD_INPUT
     assert message.startswith("FileUnusable: ")
     assert said in message
 
 
-def test_of_a_flavor_cut_short_only_the_cut_is_told(files: Files) -> None:
+def test_truncated_flavor_reports_only_the_cut(files: Files) -> None:
     _, message = ends(run("request", "--flavor", str(files.put("F.json", '{"name": "f",'))))
     assert "is not closed" in message
     assert "vcpus" not in message
 
 
-def test_a_flavor_as_openstacks_client_lists_it_is_read_in_silence(files: Files) -> None:
+def test_flavor_listed_by_openstack_client_is_read_silently(files: Files) -> None:
     listed = {
         "id": "2",
         "name": "f",
@@ -275,7 +275,7 @@ DOMAIN = f"""
 """
 
 
-def test_the_xml_of_a_scheduled_guest_has_the_cpus_of_the_ledger(files: Files) -> None:
+def test_scheduled_guests_xml_has_the_ledgers_cpus(files: Files) -> None:
     realtime = {
         "hw:cpu_realtime": "yes",
         "hw:cpu_realtime_mask": "^0-1",
@@ -304,7 +304,7 @@ def test_the_xml_of_a_scheduled_guest_has_the_cpus_of_the_ledger(files: Files) -
     assert memory.get("nodeset") == "0"
 
 
-def test_pin_prints_no_other_cpus_for_a_guest_that_the_ledger_has(files: Files) -> None:
+def test_pin_prints_only_ledger_cpus_for_known_guests(files: Files) -> None:
     document("schedule", *files.flavor(4), *files.kept, "--guest", guest(1))
     domain = files.put("d.xml", DOMAIN)
     result = run("pin", *files.flavor(4), *files.kept, "-o", "xml", "--domain", str(domain))
@@ -323,7 +323,7 @@ def test_a_domain_of_another_guest_is_refused(files: Files) -> None:
     assert (code, message) == (ExitCode.NOT_FOUND, f"GuestUnknown: no ledger has a guest {guest(1)}")
 
 
-def test_an_image_is_read_as_the_openstack_client_shows_it(files: Files) -> None:
+def test_image_is_read_as_openstack_client_shows_it(files: Files) -> None:
     shown = {
         "checksum": "f8",
         "container_format": "bare",
@@ -356,7 +356,7 @@ def test_an_image_is_read_as_the_openstack_client_shows_it(files: Files) -> None
     assert not result.stderr
 
 
-def test_what_would_silently_count_for_nothing_is_an_error(files: Files) -> None:
+def test_silently_ignored_input_is_an_error(files: Files) -> None:
     misspelt = files.put("F.json", '{"name": "f", "vcpus": 8, "ram": 1, "extra_spec": {}}')
     assert 'extra specs belong in "extra_specs"' in ends(run("request", "--flavor", str(misspelt)))[1]
     flat = files.put("I.json", '{"hw_cpu_policy": "dedicated"}')
@@ -364,7 +364,7 @@ def test_what_would_silently_count_for_nothing_is_an_error(files: Files) -> None
     assert 'properties belong in "properties"' in message
 
 
-def test_a_flavor_of_no_size_that_a_guest_can_have_is_refused(files: Files) -> None:
+def test_flavor_of_impossible_size_is_refused(files: Files) -> None:
     assert ends(run("request", *files.flavor(0)))[1].startswith("FlavorInvalid: ")
     assert ends(run("request", *files.flavor(8, ram=-5)))[1].startswith("FlavorInvalid: ")
     missing = ends(run("request", "--flavor", str(files.folder / "nowhere.json")))
@@ -372,12 +372,12 @@ def test_a_flavor_of_no_size_that_a_guest_can_have_is_refused(files: Files) -> N
     assert "cannot be read: No such file" in missing[1]
 
 
-def test_numbers_and_booleans_are_taken_for_texts_as_clients_print_them(files: Files) -> None:
+def test_numbers_and_booleans_are_accepted_as_texts(files: Files) -> None:
     asked = document("request", *files.flavor(8, {"resources:PCPU": 8, "hw:x": True, "hw:y": None}))
     assert asked["query"] == "limit=1000&resources=MEMORY_MB:1024,PCPU:8"
 
 
-def test_pin_shows_the_cpus_and_records_nothing_unless_it_is_told_where(files: Files) -> None:
+def test_pin_shows_cpus_and_records_only_where_told(files: Files) -> None:
     pinned = document("pin", *files.flavor(), *files.host)
     assert pinned["pinnedCPUs"] == "2-9"
     assert pinned["cells"] == [
@@ -433,7 +433,7 @@ def test_schedule_weighs_by_scores_that_are_given(files: Files) -> None:
     assert "warning: FileUnusable: host b is left out" in left.stderr
 
 
-def test_a_ledger_that_is_cut_in_half_ends_every_command_and_stays_as_it_is(files: Files) -> None:
+def test_truncated_ledger_ends_every_command_and_stays_unchanged(files: Files) -> None:
     document("schedule", *files.flavor(), *files.kept, "--guest", "a")
     half = files.ledger.read_bytes()[: files.ledger.stat().st_size // 2]
     files.ledger.write_bytes(half)
@@ -449,7 +449,7 @@ def test_a_ledger_that_is_cut_in_half_ends_every_command_and_stays_as_it_is(file
         assert files.ledger.read_bytes() == half
 
 
-def test_status_says_who_holds_each_cpu_and_draws_it(files: Files) -> None:
+def test_status_shows_and_draws_who_holds_each_cpu(files: Files) -> None:
     document("schedule", *files.flavor(), *files.kept, "--guest", "a")
     document("schedule", *files.flavor(2, {}), *files.kept, "--guest", "b")
     result = run("status", *files.kept)
@@ -469,7 +469,7 @@ def test_status_says_who_holds_each_cpu_and_draws_it(files: Files) -> None:
     assert sum("(dedicated, free)" in each for each in tooltips) == 8
 
 
-def test_a_use_has_the_same_colour_in_every_drawing(files: Files) -> None:
+def test_use_has_the_same_color_in_every_drawing(files: Files) -> None:
     def colours() -> dict[str, str]:
         picture = ET.fromstring(run("status", *files.kept, "-o", "svg").stdout)  # noqa: S314 - our own output
         space = "{http://www.w3.org/2000/svg}"
@@ -508,7 +508,7 @@ def test_status_describes_numa_nodes_as_nova_does(files: Files) -> None:
     assert (second["cpuset"], second["pcpuset"], second["cpu_usage"]) == ("24-47", "", 0)
 
 
-def test_status_tells_of_guests_that_the_options_no_longer_suit(files: Files) -> None:
+def test_status_reports_guests_that_no_longer_suit_options(files: Files) -> None:
     assert run("pin", *files.kept, *files.flavor(), "--guest", "a").exit_code == 0
     assert not run("status", *files.kept).stderr
     files.put("nova.conf", configured({"cpu_dedicated_set": "6-17"}))
@@ -519,7 +519,7 @@ def test_status_tells_of_guests_that_the_options_no_longer_suit(files: Files) ->
     assert "GuestNeedsDedicatedCPUs" in result.stderr
 
 
-def test_status_names_two_guests_on_one_cpu_and_ends_with_exit_code_1(files: Files) -> None:
+def test_status_names_guests_sharing_cpu_and_exits_1(files: Files) -> None:
     assert run("pin", *files.kept, *files.flavor(), "--guest", "a").exit_code == 0
     ledger = LedgerFile(files.ledger, "n1")
     with ledger.changing() as change:
@@ -570,7 +570,7 @@ def test_reshape_shows_before_and_after_from_files(files: Files) -> None:
         ("cpu_dedicated_set", {"pinnedCPUs": "2-3", "sharedCPUs": 2}, "GuestNeedsBothKinds"),
     ],
 )
-def test_reshape_refuses_guests_that_the_options_leave_without_cpus(
+def test_reshape_refuses_guests_left_without_cpus_by_options(
     files: Files, only: str, held: dict[str, object], reason: str
 ) -> None:
     files.put("nova.conf", configured({only: "0-47"}))
@@ -582,7 +582,7 @@ def test_reshape_refuses_guests_that_the_options_leave_without_cpus(
     assert guest(1) in message
 
 
-def test_reshape_warns_of_a_guest_that_is_pinned_outside_the_dedicated_set(files: Files) -> None:
+def test_reshape_warns_of_guests_pinned_outside_dedicated_set(files: Files) -> None:
     provider = {"inventories": {"VCPU": {"total": 48}}, "allocations": {guest(1): {"resources": {"VCPU": 4}}}}
     arguments = ["--provider", str(files.put("P.json", json.dumps(provider)))]
     arguments += ["--guests", str(files.put("G.json", json.dumps({guest(1): {"pinnedCPUs": "16-19"}})))]
@@ -629,7 +629,7 @@ def test_the_agent_rehearses_from_files_alone(files: Files) -> None:
     )
 
 
-def test_status_of_a_legacy_host_says_that_its_cpus_serve_both(files: Files) -> None:
+def test_status_of_legacy_host_says_cpus_serve_both(files: Files) -> None:
     files.put("nova.conf", configured({"vcpu_pin_set": "2-47"}))
     lines = run("status", *files.host).stdout.splitlines()
     assert [line.split()[:5] for line in lines[1:3]] == [
@@ -651,7 +651,7 @@ def test_calls_that_make_no_sense_are_wrong_calls(files: Files) -> None:
     assert [run(*arguments).exit_code for arguments in wrong] == [ExitCode.USAGE] * len(wrong)
 
 
-def test_beside_nova_the_provider_has_the_name_of_the_machine_and_not_that_of_the_service(
+def test_beside_nova_provider_is_named_after_the_machine(
     files: Files,
 ) -> None:
     files.put("nova.conf", configured({**DOCUMENT, "host": "service-name"}))
@@ -661,7 +661,7 @@ def test_beside_nova_the_provider_has_the_name_of_the_machine_and_not_that_of_th
     assert host_name("given", conf, beside_nova=True) == "given"
 
 
-def test_beside_nova_the_provider_has_the_name_that_libvirt_reports() -> None:
+def test_beside_nova_provider_has_the_name_libvirt_reports() -> None:
     libvirt = pytest.importorskip("libvirt", reason="libvirt-python is not installed: make libvirt")
     reported = libvirt.open("test:///default").getHostname()
     assert host_name(None, None, "test:///default", beside_nova=True) == reported

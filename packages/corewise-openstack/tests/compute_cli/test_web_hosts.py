@@ -54,7 +54,7 @@ def schedule(folder: Path, flavor: dict[str, Any]) -> Any:
     return printed("schedule", "--flavor", str(file), "--hosts", str(folder))
 
 
-def test_a_flavor_tried_claims_nothing_and_says_what_scheduling_then_says(folder: Path) -> None:
+def test_tried_flavor_claims_nothing_and_matches_scheduling(folder: Path) -> None:
     shown = views(folder)
     tried = plain(shown.try_flavor({"flavor": FLAVOR}))
     assert not list(folder.rglob("ledger.json"))
@@ -66,7 +66,7 @@ def test_a_flavor_tried_claims_nothing_and_says_what_scheduling_then_says(folder
     assert refused["refused"]["fallen"]
 
 
-def test_a_host_shows_who_holds_its_cpus_and_one_that_cannot_be_used_says_why(folder: Path) -> None:
+def test_host_shows_cpu_holders_or_why_it_fails(folder: Path) -> None:
     where = schedule(folder, FLAVOR)["host"]
     shown = views(folder)
     document = shown.document(where)
@@ -92,7 +92,7 @@ def test_what_is_no_flavor_is_refused_in_words(folder: Path, body: dict[str, Any
         views(folder).try_flavor(body)
 
 
-def test_a_legacy_host_shows_what_its_upgrade_would_move(
+def test_legacy_host_shows_what_its_upgrade_would_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "hosts"
@@ -108,7 +108,7 @@ def test_a_legacy_host_shows_what_its_upgrade_would_move(
     assert {"PCPU", "VCPU"} <= set(shown["reshape"]["before"]["inventories"])
 
 
-def test_hosts_are_a_table_and_documents_where_they_are_configured(folder: Path) -> None:
+def test_configured_hosts_have_a_table_and_documents(folder: Path) -> None:
     config = ClusterConfig(server="http://127.0.0.1:1")
 
     async def look() -> None:
@@ -131,7 +131,7 @@ def test_hosts_are_a_table_and_documents_where_they_are_configured(folder: Path)
     asyncio.run(look())
 
 
-def test_the_placement_of_the_options_says_what_an_upgrade_would_move(
+def test_configured_placement_says_what_an_upgrade_would_move(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[web_page.WebOptions] = []

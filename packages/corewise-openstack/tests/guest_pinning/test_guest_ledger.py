@@ -30,7 +30,7 @@ def pinned(ledger: GuestLedger, guest: str, where: GuestPins) -> GuestLedger:
     return after
 
 
-def test_what_is_pinned_is_held_until_it_is_unpinned() -> None:
+def test_pinned_cpus_are_held_until_unpinned() -> None:
     one = pinned(EMPTY, "a", pins("0-1", memory=512, emulator=2, withheld="3"))
     assert (str(one.free), dict(one.memory_used)) == ("4-5", {0: 512})
     assert dict(one.holder) == dict.fromkeys(range(4), "a")
@@ -51,7 +51,7 @@ def test_a_cpu_is_never_pinned_twice() -> None:
     assert answer.message == "CPUs 1-2 are held by a"
 
 
-def test_a_guest_is_pinned_once_and_each_of_its_cpus_has_one_use() -> None:
+def test_guest_is_pinned_once_using_each_cpu_once() -> None:
     one = pinned(EMPTY, "a", pins("0"))
     again = one.pin("a", pins("1"))
     assert isinstance(again, Finding)
@@ -68,7 +68,7 @@ def test_shared_and_unknown_cpus_are_not_pinned() -> None:
         assert answer.reason is Reason.CPUS_UNKNOWN
 
 
-def test_guests_that_run_already_are_taken_as_they_are_and_conflicts_are_told() -> None:
+def test_running_guests_are_taken_unchanged_and_conflicts_reported() -> None:
     ledger = EMPTY.found("a", pins("0-1")).found("b", pins("1-2")).found("c", pins("6,9"))
     (conflict,) = ledger.conflicts
     assert (conflict.owner, str(conflict.cpus), conflict.holder) == ("b", "1", "a")
@@ -83,7 +83,7 @@ CHANGES = st.lists(
 
 
 @given(CHANGES)
-def test_after_any_changes_no_cpu_is_held_twice_and_folding_anew_gives_the_same(
+def test_no_cpu_is_held_twice_and_refolding_agrees(
     changes: list[tuple[str, set[int], bool]],
 ) -> None:
     ledger = EMPTY

@@ -131,7 +131,7 @@ def test_a_guest_lies(ledger: GuestLedger, wanted: GuestCPUs, lies: str) -> None
     assert where(placed(ledger, wanted)) == lies
 
 
-def test_guest_cpus_run_on_host_cpus_in_their_order() -> None:
+def test_guest_cpus_run_on_host_cpus_in_order() -> None:
     nodes = (GuestNode(cpus("0,2,4"), cpus("0,2,4")), GuestNode(cpus("1,3,5"), cpus("1,3,5")))
     first, second = placed(H, GuestCPUs(6, CPUPolicy.DEDICATED, nodes=nodes)).cells
     assert first.pins == {0: 0, 2: 1, 4: 2}
@@ -144,7 +144,7 @@ def test_packing_fills_the_fullest_node_first() -> None:
     assert where(placed(busy, guest(4), pack=True)) == "1: 16 17 18 19"
 
 
-def test_isolated_guests_of_legacy_hosts_hold_the_siblings_too() -> None:
+def test_isolated_guests_of_legacy_hosts_hold_siblings_too() -> None:
     pins = placed(LEGACY, guest(2, policy=ISOLATE))
     assert (pins.cpus, pins.withheld, pins.held) == (cpus("0,2"), cpus("1,3"), cpus("0-3"))
     after = LEGACY.pin("a", pins)
@@ -166,7 +166,7 @@ def test_isolated_guests_of_legacy_hosts_hold_the_siblings_too() -> None:
         (H, guest(9, emulator=True), "0: 0 1 2 3 4 5 6 7 8", 9),
     ],
 )
-def test_isolated_emulator_threads_have_a_cpu_of_their_own_on_guest_node_0(
+def test_isolated_emulator_threads_own_a_node_0_cpu(
     ledger: GuestLedger, wanted: GuestCPUs, lies: str, emulator: int
 ) -> None:
     pins = placed(ledger, wanted)
@@ -174,12 +174,12 @@ def test_isolated_emulator_threads_have_a_cpu_of_their_own_on_guest_node_0(
     assert emulator in pins.held
 
 
-def test_the_guest_node_with_the_emulator_goes_where_there_is_room_for_both() -> None:
+def test_emulator_guest_node_goes_where_both_have_room() -> None:
     pins = placed(taken(H, "0-5"), guest(3, 10, emulator=True))
     assert (where(pins), pins.emulator) == ("0: 6 7 8 | 1: 12 13 14 15 16 17 18 19 20 21", 9)
 
 
-def test_mixed_guests_float_over_shared_cpus_of_the_same_node() -> None:
+def test_mixed_guests_float_over_same_node_shared_cpus() -> None:
     assert where(placed(H, guest(2, floating=2))) == "0: 0 1"
     assert refused(H, guest(2, floating=3)).reason is Reason.SHARED_CPUS_INSUFFICIENT
     everything = replace(LEGACY.cells[0], shared=LEGACY.cells[0].dedicated)
@@ -187,13 +187,13 @@ def test_mixed_guests_float_over_shared_cpus_of_the_same_node() -> None:
     assert refused(legacy, guest(2, floating=1)).reason is Reason.SHARED_CPUS_INSUFFICIENT
 
 
-def test_a_guest_without_numa_nodes_floats_if_anything_is_shared() -> None:
+def test_guest_without_numa_nodes_floats_over_shared_cpus() -> None:
     assert place(H, GuestCPUs(64)) == GuestPins()
     answer = refused(PLAIN, GuestCPUs(2))
     assert (answer.reason, answer.unresolvable) == (Reason.SHARED_CPUS_INSUFFICIENT, True)
 
 
-def test_a_guest_that_shares_cpus_may_have_numa_nodes_too() -> None:
+def test_guest_that_shares_cpus_may_have_numa_nodes() -> None:
     pins = placed(H, guest(0, 0, floating=2, memory=1024))
     assert [(each.number, dict(each.pins), each.memory_mb) for each in pins.cells] == [
         (0, {}, 1024),
@@ -231,7 +231,7 @@ def test_a_guest_is_refused_for_a_reason(
     assert answer.message
 
 
-def test_cells_of_a_machine_have_its_cores_and_the_memory_that_is_not_hugepages() -> None:
+def test_cells_have_machine_cores_and_memory_outside_hugepages() -> None:
     machine = Topology(tuple(Thread(cpu, cpu // 2, 0, cpu // 4, 0) for cpu in range(8)))
     memory = {0: NumaMemory(Bytes(8 * GIB), Bytes(2 * GIB)), 1: NumaMemory(Bytes(8 * GIB))}
     first, second = host_cells(Host(machine, memory=memory), cpus("1-5"), cpus("6-7"))
@@ -240,7 +240,7 @@ def test_cells_of_a_machine_have_its_cores_and_the_memory_that_is_not_hugepages(
     assert first.core_masks == (0b0010, 0b1100)
 
 
-def test_a_dedicated_cpu_that_is_off_is_a_core_of_its_own_and_memory_may_be_unknown() -> None:
+def test_offline_cpu_is_a_core_of_unknown_memory() -> None:
     machine = Topology((Thread(0, 0, 0, 0, 0), Thread(1, 0, 0, 0, 0)))
     host = Host(machine, offline={2: 0, 3: 0, 4: None})
     (only,) = host_cells(host, cpus("0-2,4"), cpus("3"))
@@ -250,7 +250,7 @@ def test_a_dedicated_cpu_that_is_off_is_a_core_of_its_own_and_memory_may_be_unkn
     assert where(placed(ledger, guest(3, memory=1 << 40))) == "0: 0 1 2"
 
 
-def test_one_numa_node_without_memory_of_its_own_has_all_of_the_machines() -> None:
+def test_only_numa_node_defaults_to_all_machine_memory() -> None:
     machine = Topology((Thread(0, 0, 0, 0, 0),))
     (only,) = host_cells(Host(machine, memory_total=Bytes(3 * GIB)), cpus("0"), CPUSet())
     assert only.memory_mb == 3072

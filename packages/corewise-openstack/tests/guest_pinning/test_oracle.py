@@ -168,9 +168,7 @@ def assert_legal(ledger: GuestLedger, guest: GuestCPUs, pins: GuestPins) -> None
 
 @settings(max_examples=400)
 @given(hosts_and_guests(), st.booleans())
-def test_a_guest_fits_if_and_only_if_some_legal_way_exists(
-    pair: tuple[GuestLedger, GuestCPUs], pack: bool
-) -> None:
+def test_guest_fits_exactly_when_a_legal_way_exists(pair: tuple[GuestLedger, GuestCPUs], pack: bool) -> None:
     ledger, guest = pair
     answer = place(ledger, guest, pack=pack)
     assert isinstance(answer, GuestPins) == some_way_exists(ledger, guest)
@@ -188,7 +186,7 @@ def test_within_one_node_likewise(ledger: GuestLedger, guest: GuestCPUs) -> None
 
 
 @given(ledgers(), st.lists(guests(), max_size=6))
-def test_what_fits_can_be_claimed_and_no_cpu_is_ever_held_twice(
+def test_fitting_guest_is_claimable_without_sharing_a_cpu(
     ledger: GuestLedger, arriving: list[GuestCPUs]
 ) -> None:
     for number, guest in enumerate(arriving):
@@ -209,9 +207,7 @@ def test_what_fits_can_be_claimed_and_no_cpu_is_ever_held_twice(
 
 
 @given(ledgers(), guests())
-def test_a_unresolvable_refusal_is_one_that_the_empty_host_gives_too(
-    ledger: GuestLedger, guest: GuestCPUs
-) -> None:
+def test_unresolvable_refusal_also_occurs_on_the_empty_host(ledger: GuestLedger, guest: GuestCPUs) -> None:
     answer = place(ledger, guest)
     if isinstance(answer, Finding):
         empty = GuestLedger(ledger.cells, ledger.hyper_threading, ledger.legacy)
@@ -227,7 +223,7 @@ FITS = st.integers(1, 6).flatmap(
 
 @given(FITS)
 @example([[True, True, False], [True, False, False], [False, True, True]])
-def test_the_assignment_is_the_first_of_all_in_the_order_of_preference(fits: list[list[bool]]) -> None:
+def test_assignment_is_first_in_order_of_preference(fits: list[list[bool]]) -> None:
     nodes, places = len(fits), len(fits[0])
     ways = [
         list(chosen)
@@ -238,7 +234,7 @@ def test_the_assignment_is_the_first_of_all_in_the_order_of_preference(fits: lis
     assert assign(masks) == (min(ways) if ways else None)
 
 
-def test_128_nodes_of_which_each_later_one_fits_fewer_places_take_few_moves(
+def test_128_increasingly_constrained_nodes_take_few_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     moves = 0

@@ -68,7 +68,7 @@ def test_a_second_database_in_one_process_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_has_one_process_at_a_time_and_is_kept_over_a_restart_in_silence(tmp_path: Path) -> None:
+def test_file_has_one_process_and_survives_restart_silently(tmp_path: Path) -> None:
     file = tmp_path / "state" / "placement.db"
     first = another(file, "n1")
     assert first.stdout is not None
@@ -86,7 +86,7 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert "file" in str(refused["error"])
 
 
-def test_a_file_that_is_no_database_is_named_and_left_as_it_is(tmp_path: Path) -> None:
+def test_file_that_is_no_database_is_named_untouched(tmp_path: Path) -> None:
     file = tmp_path / "placement.db"
     text = b"SQLite format 3\x00" + b"cut off" * 100
     file.write_bytes(text)
@@ -95,7 +95,7 @@ def test_a_file_that_is_no_database_is_named_and_left_as_it_is(tmp_path: Path) -
     assert file.read_bytes() == text
 
 
-def test_it_is_served_on_the_loopback_to_several_at_once(placement: PlacementClient) -> None:
+def test_placement_serves_several_on_loopback_concurrently(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=8)
     outcomes: list[object] = []
     with served(start()) as endpoint:

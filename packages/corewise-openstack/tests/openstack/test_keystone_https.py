@@ -133,7 +133,7 @@ def test_each_kind_of_credentials_leads_to_placement(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("authority", ["", "another"])
-def test_a_certificate_of_another_authority_is_refused_before_the_password_is_sent(
+def test_foreign_certificate_is_refused_before_password_is_sent(
     keystone: Keystone, folder: Path, way: Callable[..., PlacementClient], authority: str
 ) -> None:
     with pytest.raises(PlacementUntrusted, match="CERTIFICATE_VERIFY_FAILED") as caught:
@@ -143,7 +143,7 @@ def test_a_certificate_of_another_authority_is_refused_before_the_password_is_se
     assert keystone.asked == []
 
 
-def test_an_endpoint_without_keystone_takes_its_authority_from_the_environment(
+def test_endpoint_without_keystone_takes_authority_from_environment(
     keystone: Keystone, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keystone.tokens.add("admin")  # what a client of noauth2 shows
@@ -163,7 +163,7 @@ def test_a_missing_file_of_authorities_is_named(
 
 
 @pytest.mark.parametrize("proof", sorted(PROOFS))
-def test_an_expired_token_is_renewed_and_the_request_sent_again(
+def test_expired_token_is_renewed_and_the_request_resent(
     keystone: Keystone, folder: Path, proof: str
 ) -> None:
     client = by_nova_conf(keystone, folder, proof)
@@ -198,7 +198,7 @@ def test_a_wrong_secret_names_keystone(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_keystone_that_answers_503_is_named_and_the_same_client_goes_on_when_it_is_back(
+def test_keystone_503_is_named_and_client_recovers(
     keystone: Keystone, folder: Path, way: Callable[..., PlacementClient]
 ) -> None:
     client = way(keystone, folder)
@@ -216,7 +216,7 @@ def test_a_keystone_that_answers_503_is_named_and_the_same_client_goes_on_when_i
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("failures", [1, 2])
-def test_a_keystone_that_fails_for_a_moment_is_asked_again(
+def test_briefly_failing_keystone_is_asked_again(
     keystone: Keystone,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,

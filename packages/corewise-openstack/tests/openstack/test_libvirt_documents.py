@@ -98,7 +98,7 @@ PLAIN = (
 )
 
 
-def test_a_host_has_the_cores_nodes_sockets_and_caches_of_its_capabilities() -> None:
+def test_host_has_the_topology_of_its_capabilities() -> None:
     topology = read_host(machine()).topology
     assert [str(cpus) for cpus in topology.cores.values()] == ["0-1", "2-3", "4-5", "6-7"]
     assert [str(cpus) for cpus in topology.numa_nodes.values()] == ["0-3", "4-7"]
@@ -113,13 +113,13 @@ def test_memory_and_hugepages_of_each_node_are_read() -> None:
     assert host.memory_total == 8 * GIB
 
 
-def test_a_cpu_that_is_offline_stands_beside_the_topology() -> None:
+def test_offline_cpu_stands_beside_the_topology() -> None:
     host = read_host(machine(offline=[3, 6, 7]))
     assert (str(host.topology.cpus), host.offline) == ("0-2,4-5", {3: 0, 6: 1, 7: 1})
     assert [str(cpus) for cpus in host.topology.cores.values()] == ["0-1", "2", "4-5"]
 
 
-def test_without_banks_the_cpus_of_a_socket_and_node_count_as_sharing_a_cache() -> None:
+def test_without_banks_cpus_share_cache_by_socket_node() -> None:
     host = read_host(machine(banks=False))
     assert [str(cpus) for cpus in host.topology.caches.values()] == ["0-3", "4-7"]
     assert host.caches == {}
@@ -140,12 +140,12 @@ def test_without_banks_the_cpus_of_a_socket_and_node_count_as_sharing_a_cache() 
         (machine().replace("unit='MiB' cpus", "unit='MiB' cpux"), "no cpus"),
     ],
 )
-def test_a_host_that_makes_no_sense_is_an_error_that_says_where(text: str, said: str) -> None:
+def test_nonsensical_host_is_an_error_that_says_where(text: str, said: str) -> None:
     with pytest.raises(LibvirtXMLError, match=said):
         read_host(text)
 
 
-def test_a_guest_has_its_pins_its_cells_and_what_nova_says_of_it() -> None:
+def test_guest_has_its_pins_cells_and_nova_facts() -> None:
     guest = read_domain(GUEST)
     assert (guest.name, guest.vcpus, guest.memory) == ("instance-00000001", 4, 2 * GIB)
     assert guest.pins == {0: 2, 1: 3, 2: 8}
@@ -188,7 +188,7 @@ def test_a_guest_that_floats_has_no_pins() -> None:
         ("<domain>\0</domain>", "not XML"),
     ],
 )
-def test_a_guest_that_makes_no_sense_is_an_error_that_says_where(text: str, said: str) -> None:
+def test_nonsensical_guest_is_an_error_that_says_where(text: str, said: str) -> None:
     with pytest.raises(LibvirtXMLError, match=said):
         read_domain(text)
 
@@ -206,7 +206,7 @@ def test_tuning_replaces_pins_and_nodes_and_nothing_else() -> None:
     assert document.findtext("devices/emulator") == "/usr/bin/qemu-system-x86_64"
 
 
-def test_a_guest_without_nodes_of_its_own_gets_its_memory_from_the_nodes_named() -> None:
+def test_guest_without_own_nodes_uses_named_nodes_memory() -> None:
     text = tuned(PLAIN.format(cpuset=""), CPUTuning({0: CPUSet.of([4])}, None, {0: 1}))
     document = ET.fromstring(text)  # noqa: S314 - our own
     memory = document.find("numatune/memory")
@@ -216,12 +216,12 @@ def test_a_guest_without_nodes_of_its_own_gets_its_memory_from_the_nodes_named()
     assert document.find("cputune/emulatorpin") is None
 
 
-def test_a_cpu_that_the_guest_has_not_is_refused() -> None:
+def test_cpu_the_guest_does_not_have_is_refused() -> None:
     with pytest.raises(LibvirtXMLError, match="no CPU 4"):
         tuned(GUEST, CPUTuning({4: CPUSet.of([2])}, None, {}))
 
 
-def test_pins_with_more_cpus_than_any_host_has_room_for_are_refused() -> None:
+def test_pins_beyond_any_hosts_cpus_are_refused() -> None:
     pins = "".join(f"<vcpupin vcpu='{vcpu}' cpuset='0-{LARGEST_CPU},{vcpu}'/>" for vcpu in range(600))
     domain = (
         "<domain><uuid>u</uuid><name>n</name><memory>1</memory><vcpu>600</vcpu>"
@@ -282,7 +282,7 @@ CPU_SETS = st.frozensets(st.integers(0, 300), min_size=1, max_size=8).map(CPUSet
     st.none() | CPU_SETS,
     st.fixed_dictionaries({0: st.integers(0, 7), 1: st.integers(0, 7)}),
 )
-def test_whatever_is_written_is_read_back_and_twice_is_once(
+def test_writes_are_read_back_and_idempotent(
     vcpus: dict[int, CPUSet], emulator: CPUSet | None, cells: dict[int, int]
 ) -> None:
     wanted = CPUTuning(vcpus, emulator, cells)

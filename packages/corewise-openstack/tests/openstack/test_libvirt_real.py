@@ -66,7 +66,7 @@ def test_its_guest_is_read() -> None:
     assert (guest.name, guest.vcpus, guest.pins) == ("test", 2, {})
 
 
-def test_it_takes_pins_emulator_and_nodes_and_gives_them_back() -> None:
+def test_libvirt_takes_pins_emulator_and_nodes_then_restores() -> None:
     library = importlib.import_module("libvirt")
     wanted = {0: 2, 1: 3, 2: 10, 3: 11}
     tuning = CPUTuning({vcpu: CPUSet.of([cpu]) for vcpu, cpu in wanted.items()}, CPUSet.of([4]), {0: 0, 1: 1})
@@ -82,7 +82,7 @@ def test_it_takes_pins_emulator_and_nodes_and_gives_them_back() -> None:
         there.lookupByUUIDString(UUID).undefine()
 
 
-def test_a_guest_that_goes_while_all_are_read_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guest_deleted_during_reading_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with connected(TEST_HOST) as libvirt:
         there = importlib.import_module("libvirt").open(TEST_HOST)
         going = there.defineXML(GUEST)
@@ -92,7 +92,7 @@ def test_a_guest_that_goes_while_all_are_read_is_left_out(monkeypatch: pytest.Mo
         assert [guest.name for guest in libvirt.domains()] == ["test"]
 
 
-def test_a_guest_that_is_not_there_is_an_error_of_ours_and_nothing_on_stderr(
+def test_missing_guest_is_our_error_without_stderr_noise(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with connected(TEST_HOST) as libvirt, pytest.raises(LibvirtError, match="test:///default"):
@@ -100,7 +100,7 @@ def test_a_guest_that_is_not_there_is_an_error_of_ours_and_nothing_on_stderr(
     assert capfd.readouterr().err == ""
 
 
-def test_a_libvirt_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
+def test_libvirt_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
     with (
         pytest.raises(LibvirtError, match="nobody"),
         connected(f"qemu+unix:///session?socket={tmp_path}/nobody"),
@@ -108,7 +108,7 @@ def test_a_libvirt_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_an_emulated_guest_runs_where_the_ledger_says_until_that_is_undone(short: Path) -> None:
+def test_emulated_guest_runs_where_ledger_says_until_undone(short: Path) -> None:
     if not QEMU.exists():
         pytest.skip("there is no QEMU here: Debian's qemu-system-x86")
     here = sorted(os.sched_getaffinity(0))

@@ -36,7 +36,7 @@ def test_the_documents_example_is_read_word_for_word(tmp_path: Path) -> None:
     assert conf.get("DEFAULT", "vcpu_pin_set") is None
 
 
-def test_each_option_is_read_in_its_group_and_in_no_other(tmp_path: Path) -> None:
+def test_each_option_is_read_only_in_its_group(tmp_path: Path) -> None:
     conf = read(
         tmp_path,
         "[DEFAULT]\nvcpu_pin_set = 4-31,^5\nreserved_host_cpus = 2\ncpu_dedicated_set = 9\n"
@@ -83,7 +83,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ("[compute]\nx = 1\n= 3\n", "nova0.conf:3"),
     ],
 )
-def test_a_line_that_is_no_option_is_named_with_its_file(tmp_path: Path, text: str, where: str) -> None:
+def test_line_that_is_no_option_names_its_file(tmp_path: Path, text: str, where: str) -> None:
     with pytest.raises(NovaConfError, match=where):
         read(tmp_path, text)
 
@@ -94,13 +94,13 @@ def test_bytes_that_are_no_text_are_an_error(tmp_path: Path) -> None:
         read_nova_conf([tmp_path / "nova.conf"])
 
 
-def test_a_value_that_refers_to_nothing_names_its_option(tmp_path: Path) -> None:
+def test_value_that_refers_to_nothing_names_its_option(tmp_path: Path) -> None:
     with pytest.raises(NovaConfError, match=r"\[compute\] cpu_dedicated_set"):
         read(tmp_path, "[compute]\ncpu_dedicated_set = $nothing\n")
 
 
 @pytest.mark.parametrize("other", ["cpu_dedicated_set", "cpu_shared_set"])
-def test_a_value_that_refers_to_itself_names_its_option(tmp_path: Path, other: str) -> None:
+def test_value_that_refers_to_itself_names_its_option(tmp_path: Path, other: str) -> None:
     text = f"[compute]\ncpu_dedicated_set = ${other}\ncpu_shared_set = $cpu_dedicated_set\n"
     with pytest.raises(NovaConfError, match=r"\[compute\] cpu_dedicated_set: its value refers to itself"):
         read(tmp_path, text)

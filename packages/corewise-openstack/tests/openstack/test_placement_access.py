@@ -71,7 +71,7 @@ valid_interfaces = public
 """
 
 
-def test_a_cloud_of_clouds_yaml_leads_to_placement_by_keystones_catalog(
+def test_clouds_yaml_leads_to_placement_through_keystones_catalog(
     placement: PlacementClient, auth_url: str, tmp_path: Path
 ) -> None:
     placement.create_provider("n1")
@@ -122,19 +122,19 @@ def test_an_unknown_cloud_is_named(tmp_path: Path, auth_url: str) -> None:
         cloud_client("elsewhere")
 
 
-def test_no_variables_and_no_cloud_is_an_error_that_says_what_to_set() -> None:
+def test_missing_variables_and_cloud_say_what_to_set() -> None:
     with pytest.raises(CredentialsError) as caught:
         cloud_client()
     assert "clouds.yaml" in caught.value.hint
 
 
-def test_a_nova_conf_without_credentials_names_file_and_section(tmp_path: Path) -> None:
+def test_nova_conf_without_credentials_names_file_and_section(tmp_path: Path) -> None:
     conf = read_nova_conf([nova_conf(tmp_path, "[compute]\ncpu_dedicated_set = 2-17\n")])
     with pytest.raises(CredentialsError, match=r"nova\.conf: \[placement\]"):
         nova_conf_client(conf)
 
 
-def test_a_nova_conf_with_half_the_credentials_says_what_is_missing(tmp_path: Path) -> None:
+def test_nova_conf_with_half_credentials_names_the_rest(tmp_path: Path) -> None:
     conf = read_nova_conf([nova_conf(tmp_path, "[placement]\nauth_type = password\n")])
     with pytest.raises(CredentialsError, match="auth_url"):
         nova_conf_client(conf)

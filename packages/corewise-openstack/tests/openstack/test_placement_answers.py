@@ -76,9 +76,7 @@ class _Answers(PlacementTransport):
 
 @pytest.mark.parametrize("call", CALLS)
 @given(JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=40))
-def test_an_answer_is_read_or_is_an_error_of_ours(
-    call: Callable[[PlacementClient], object], body: bytes
-) -> None:
+def test_answer_is_read_or_is_our_error(call: Callable[[PlacementClient], object], body: bytes) -> None:
     try:
         call(PlacementClient(_Answers(lambda _path: body)))
     except (UnexpectedAnswer, ConflictStorm) as error:
@@ -86,7 +84,7 @@ def test_an_answer_is_read_or_is_an_error_of_ours(
 
 
 @given(st.decimals("0.01", "1000", places=4))
-def test_a_ratio_is_written_and_read_digit_by_digit(ratio: Decimal) -> None:
+def test_ratio_is_written_and_read_digit_by_digit(ratio: Decimal) -> None:
     wanted = {PCPU: Inventory(total=3, max_unit=3, allocation_ratio=ratio)}
     body = encoded(inventories_body(7, wanted))
     answers = {

@@ -47,7 +47,7 @@ def test_inventories_are_read_back_digit_by_digit(placement: PlacementClient) ->
     assert there.inventories[VCPU].capacity == 30
 
 
-def test_a_provider_is_found_by_its_name_and_by_no_other(placement: PlacementClient) -> None:
+def test_provider_is_found_only_by_its_own_name(placement: PlacementClient) -> None:
     created = host(placement, "n1", PCPU=4)
     host(placement, "n11", PCPU=4)
     assert placement.find_provider("n1") == created
@@ -74,7 +74,7 @@ def test_a_name_that_is_taken_is_a_conflict(placement: PlacementClient) -> None:
         placement.create_provider("n1")
 
 
-def test_an_inventory_that_somebody_holds_cannot_be_taken_away(placement: PlacementClient) -> None:
+def test_inventory_in_use_cannot_be_removed(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4, VCPU=4)
     placement.put_consumer(pinned_guest(provider, 2))
     now = placement.provider(provider.uuid)
@@ -88,7 +88,7 @@ def test_what_is_not_there_is_not_found(placement: PlacementClient) -> None:
         placement.provider(str(uuid4()))
 
 
-def test_a_consumer_has_what_it_was_given_and_gives_all_back(placement: PlacementClient) -> None:
+def test_consumer_has_what_it_was_given_and_releases(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=8, MEMORY_MB=4096)
     wanted = guest({provider.uuid: {PCPU: 3, MEMORY_MB: 1024}})
     assert placement.consumer(wanted.uuid) is None
@@ -107,7 +107,7 @@ def test_a_consumer_has_what_it_was_given_and_gives_all_back(placement: Placemen
     assert placement.usages(provider.uuid) == {PCPU: 0, MEMORY_MB: 0}
 
 
-def test_more_than_is_left_does_not_fit_and_changes_nothing(placement: PlacementClient) -> None:
+def test_excess_request_does_not_fit_and_changes_nothing(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4)
     placement.put_consumer(pinned_guest(provider, 3))
     refused = pinned_guest(provider, 2)
@@ -118,7 +118,7 @@ def test_more_than_is_left_does_not_fit_and_changes_nothing(placement: Placement
 
 
 @pytest.mark.parametrize("amount", [0, -1, 2**31, 2**63, 2**70])
-def test_amounts_that_make_no_sense_are_refused_with_words(placement: PlacementClient, amount: int) -> None:
+def test_nonsensical_amounts_are_refused_with_words(placement: PlacementClient, amount: int) -> None:
     provider = host(placement, PCPU=4)
     with pytest.raises((PlacementBadRequest, DoesNotFit)) as caught:
         placement.put_consumer(pinned_guest(provider, amount))
@@ -139,12 +139,12 @@ def test_candidates_are_those_that_can_give_it(placement: PlacementClient) -> No
     assert set(without.providers) == {slow.uuid}
 
 
-def test_nobody_who_can_give_it_is_an_empty_answer(placement: PlacementClient) -> None:
+def test_request_without_candidates_has_an_empty_answer(placement: PlacementClient) -> None:
     assert placement.candidates("limit=1000&resources=PCPU:1").candidates == ()
 
 
 @pytest.mark.parametrize("required", ["CUSTOM_NOBODY_KNOWS", "!CUSTOM_NOBODY_KNOWS"])
-def test_an_unknown_trait_is_an_error_that_names_it(placement: PlacementClient, required: str) -> None:
+def test_unknown_trait_is_an_error_that_names_it(placement: PlacementClient, required: str) -> None:
     with pytest.raises(UnknownTraits) as caught:
         placement.candidates(f"limit=1000&required={required}&resources=PCPU:1")
     assert caught.value.traits == ("CUSTOM_NOBODY_KNOWS",)
@@ -158,12 +158,12 @@ def test_all_unknown_traits_of_a_write_are_named(placement: PlacementClient) -> 
     assert sorted(caught.value.traits) == ["CUSTOM_A", "CUSTOM_B"]
 
 
-def test_a_query_that_makes_no_sense_is_a_bad_request(placement: PlacementClient) -> None:
+def test_nonsensical_query_is_a_bad_request(placement: PlacementClient) -> None:
     with pytest.raises(PlacementBadRequest, match="allocation_candidates"):
         placement.candidates("resources=PCPU:many")
 
 
-def test_use_tells_of_every_consumer_with_all_that_it_holds(placement: PlacementClient) -> None:
+def test_usage_reports_every_consumer_with_all_it_holds(placement: PlacementClient) -> None:
     first, second = host(placement, PCPU=8), host(placement, PCPU=8, VCPU=4)
     both = guest({first.uuid: {PCPU: 1}, second.uuid: {PCPU: 2}})
     one = guest({first.uuid: {PCPU: 3}})

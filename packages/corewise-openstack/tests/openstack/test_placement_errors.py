@@ -76,13 +76,13 @@ def test_nobody_at_the_endpoint_is_placement_down() -> None:
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
-def test_a_proxy_with_nobody_behind_it_is_placement_down(status: int) -> None:
+def test_proxy_without_a_backend_is_placement_down(status: int) -> None:
     broken = running_server(answering(status, b"<html>no backend</html>"))
     with broken as endpoint, pytest.raises(PlacementDown, match="no backend"):
         endpoint_client(endpoint).providers()
 
 
-def test_an_answer_that_is_cut_off_is_placement_down() -> None:
+def test_truncated_answer_is_placement_down() -> None:
     class Cut(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -97,7 +97,7 @@ def test_an_answer_that_is_cut_off_is_placement_down() -> None:
         endpoint_client(endpoint).providers()
 
 
-def test_a_placement_that_takes_a_connection_and_says_nothing_is_down() -> None:
+def test_placement_that_connects_but_stays_silent_is_down() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         endpoint = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         client = adapter_client(session.Session(auth=UncheckedAdmin(), timeout=0.2), endpoint)
@@ -105,7 +105,7 @@ def test_a_placement_that_takes_a_connection_and_says_nothing_is_down() -> None:
             client.providers()
 
 
-def test_another_service_at_the_endpoint_is_not_taken_for_placement() -> None:
+def test_another_service_at_endpoint_is_not_accepted() -> None:
     other = running_server(answering(200, b"<html>hello</html>"))
     with other as endpoint, pytest.raises(UnexpectedAnswer) as caught:
         endpoint_client(endpoint).providers()
@@ -129,7 +129,7 @@ def test_a_placement_without_what_is_needed_is_refused(oldest: str, newest: str)
 
 
 @given(st.integers(300, 599), st.binary(max_size=200))
-def test_every_answer_that_says_no_is_an_error_with_words(status: int, body: bytes) -> None:
+def test_every_refusing_answer_is_an_error_with_words(status: int, body: bytes) -> None:
     error = refusal(status, body, "GET /x")
     assert isinstance(error, PlacementError)
     assert str(error)
@@ -139,6 +139,6 @@ def test_every_answer_that_says_no_is_an_error_with_words(status: int, body: byt
 
 
 @given(st.binary(max_size=200))
-def test_a_root_that_is_not_placements_is_an_error_with_words(body: bytes) -> None:
+def test_foreign_root_is_an_error_with_words(body: bytes) -> None:
     with pytest.raises(UnexpectedAnswer):
         negotiate(body)

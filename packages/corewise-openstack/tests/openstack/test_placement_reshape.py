@@ -92,7 +92,7 @@ def scene(placement: PlacementClient) -> Scene:
     return Scene(placement)
 
 
-def test_pinned_guests_move_and_floating_ones_stay_in_one_request(scene: Scene) -> None:
+def test_pinned_guests_move_and_floating_ones_stay(scene: Scene) -> None:
     client = scene.client
     use = client.use(scene.host.uuid)
     sent = client.transport.sent
@@ -115,14 +115,14 @@ def test_a_repeated_run_changes_nothing(scene: Scene) -> None:
     assert scene.client.use(scene.host.uuid) == before
 
 
-def test_a_writer_between_reading_and_writing_is_read_again(scene: Scene) -> None:
+def test_write_between_read_and_write_forces_a_reread(scene: Scene) -> None:
     upgrade = scene.upgrade(6, scene.change)
     assert reshape(scene.client, scene.host.uuid, upgrade, NOW) is not None
     assert upgrade.readings == 2
     assert scene.client.provider(scene.host.uuid).inventories[MEMORY_MB].total == 4097
 
 
-def test_a_guest_that_comes_between_reading_and_writing_is_not_lost(scene: Scene) -> None:
+def test_guest_added_between_read_and_write_is_kept(scene: Scene) -> None:
     late = guest({scene.host.uuid: {VCPU: 1}})
     upgrade = scene.upgrade(6, lambda _: client_of_placement().put_consumer(late))
     reshape(scene.client, scene.host.uuid, upgrade, NOW)
@@ -130,7 +130,7 @@ def test_a_guest_that_comes_between_reading_and_writing_is_not_lost(scene: Scene
     assert scene.held()[late.uuid] == {VCPU: 1}
 
 
-def test_a_guest_that_goes_between_reading_and_writing_does_not_come_back(scene: Scene) -> None:
+def test_guest_removed_between_read_and_write_stays_removed(scene: Scene) -> None:
     upgrade = scene.upgrade(6, lambda _: client_of_placement().delete_consumer(scene.pinned.uuid))
     reshape(scene.client, scene.host.uuid, upgrade, NOW)
     assert scene.pinned.uuid not in scene.held()
@@ -141,7 +141,7 @@ class ShortestWaits(Random):
         return min(a, b)
 
 
-def test_a_storm_of_writers_that_lasts_ten_seconds_is_survived(scene: Scene) -> None:
+def test_reshape_survives_ten_seconds_of_conflicting_writers(scene: Scene) -> None:
     passed = 0.0
 
     def sleep(seconds: float) -> None:
@@ -159,7 +159,7 @@ def test_a_storm_of_writers_that_lasts_ten_seconds_is_survived(scene: Scene) -> 
     assert scene.held()[scene.pinned.uuid] == {PCPU: 2, MEMORY_MB: 256}
 
 
-def test_a_storm_of_writers_leaves_the_host_as_it_was(scene: Scene) -> None:
+def test_conflicting_writers_leave_the_host_unchanged(scene: Scene) -> None:
     held = scene.held()
     upgrade = scene.upgrade(6, *[scene.change] * NOW.attempts)
     with pytest.raises(ConflictStorm):
@@ -177,7 +177,7 @@ def test_a_refused_reshape_leaves_everything_as_it_was(scene: Scene) -> None:
     assert scene.client.use(scene.host.uuid) == before
 
 
-def test_a_consumer_of_another_generation_refuses_the_whole_reshape(scene: Scene) -> None:
+def test_stale_consumer_generation_refuses_the_whole_reshape(scene: Scene) -> None:
     before = scene.client.use(scene.host.uuid)
     action = scene.upgrade(6)(before)
     assert action is not None
@@ -187,7 +187,7 @@ def test_a_consumer_of_another_generation_refuses_the_whole_reshape(scene: Scene
     assert scene.client.use(scene.host.uuid) == before
 
 
-def test_a_reshape_that_names_an_unknown_class_leaves_everything_as_it_was(scene: Scene) -> None:
+def test_reshape_with_unknown_class_changes_nothing(scene: Scene) -> None:
     before = scene.client.use(scene.host.uuid)
     action = scene.upgrade(6)(before)
     assert action is not None

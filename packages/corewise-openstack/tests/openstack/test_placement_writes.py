@@ -65,7 +65,7 @@ def meddle(client: PlacementClient, provider: Provider) -> None:
     client.put_traits(there.uuid, there.generation, there.traits ^ {"HW_CPU_X86_AVX"})
 
 
-def test_a_host_is_brought_to_what_is_wanted_and_then_left_alone(
+def test_host_reaches_wanted_state_and_then_stays_untouched(
     placement: PlacementClient,
 ) -> None:
     provider = ensure_provider(placement, "n1")
@@ -86,7 +86,7 @@ def test_a_provider_is_created_once_whoever_asks(placement: PlacementClient) -> 
     assert len(placement.providers()) == 1
 
 
-def test_a_conflicting_writer_is_read_again_and_decided_anew(placement: PlacementClient) -> None:
+def test_conflicting_write_is_reread_and_decided_again(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4)
     decide = Wants({PCPU: offering(8)})
     decide.meddlers = [client_of_placement(), client_of_placement()]
@@ -98,7 +98,7 @@ def test_a_conflicting_writer_is_read_again_and_decided_anew(placement: Placemen
     assert len(waits) == 2
 
 
-def test_a_storm_of_conflicts_ends_with_an_error_and_leaves_what_the_others_wrote(
+def test_endless_conflicts_raise_and_keep_what_others_wrote(
     placement: PlacementClient,
 ) -> None:
     provider = host(placement, PCPU=4)
@@ -114,7 +114,7 @@ def test_a_storm_of_conflicts_ends_with_an_error_and_leaves_what_the_others_wrot
     assert 10 < sum(waits) < 24
 
 
-def test_a_refusal_that_is_no_conflict_ends_it_at_once(placement: PlacementClient) -> None:
+def test_refusal_other_than_a_conflict_stops_at_once(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4)
     decide = Wants({PCPU: offering(4)}, frozenset({"CUSTOM_NOBODY_KNOWS"}))
     with pytest.raises(UnknownTraits):
@@ -122,7 +122,7 @@ def test_a_refusal_that_is_no_conflict_ends_it_at_once(placement: PlacementClien
     assert len(decide.read) == 1
 
 
-def test_a_decision_that_wants_ever_more_writes_is_a_bug(placement: PlacementClient) -> None:
+def test_writes_that_never_converge_are_a_bug(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4)
 
     def restless(read: Provider) -> ProviderWrite:
@@ -132,7 +132,7 @@ def test_a_decision_that_wants_ever_more_writes_is_a_bug(placement: PlacementCli
         keep_provider(placement, provider.uuid, restless)
 
 
-def test_a_claim_repeated_after_a_lost_answer_is_the_same_claim(placement: PlacementClient) -> None:
+def test_claim_repeated_after_a_lost_answer_is_idempotent(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4)
     wanted = pinned_guest(provider, 3)
     assert claim(placement, wanted) is None
@@ -140,7 +140,7 @@ def test_a_claim_repeated_after_a_lost_answer_is_the_same_claim(placement: Place
     assert placement.usages(provider.uuid) == {PCPU: 3}
 
 
-def test_a_claim_of_a_guest_that_holds_something_else_is_a_conflict(placement: PlacementClient) -> None:
+def test_claim_of_guest_with_another_allocation_conflicts(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4)
     wanted = pinned_guest(provider, 3)
     claim(placement, wanted)
@@ -151,14 +151,14 @@ def test_a_claim_of_a_guest_that_holds_something_else_is_a_conflict(placement: P
     assert placement.usages(provider.uuid) == {PCPU: 3}
 
 
-def test_a_claim_that_does_not_fit_is_a_verdict(placement: PlacementClient) -> None:
+def test_claim_that_does_not_fit_is_a_verdict(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4)
     outcome = claim(placement, pinned_guest(provider, 5))
     assert outcome is not None
     assert "PCPU" in outcome
 
 
-def test_eight_clients_claim_at_once_and_nothing_is_lost_or_given_twice(placement: PlacementClient) -> None:
+def test_eight_concurrent_claims_lose_or_double_allocate_nothing(placement: PlacementClient) -> None:
     hosts = [host(placement, PCPU=10) for _ in range(4)]
     held: list[str] = []
     refused: list[str] = []

@@ -91,7 +91,7 @@ WARNED = [(row, kind) for row in SPECS for kind in ("flavor", "image") if row.su
 
 
 @pytest.mark.parametrize(("row", "kind"), [each for each in SERVED if getattr(*each)])
-def test_what_is_served_changes_the_request_and_gives_no_warning(row: SpecRow, kind: str) -> None:
+def test_served_specs_change_the_request_without_warning(row: SpecRow, kind: str) -> None:
     beside = BESIDE.get(row.flavor, {})
     own = stated(row, getattr(row, kind))
     made = translated(beside | own, {}) if kind == "flavor" else translated(beside, own)
@@ -101,7 +101,7 @@ def test_what_is_served_changes_the_request_and_gives_no_warning(row: SpecRow, k
 
 
 @pytest.mark.parametrize(("row", "kind"), [each for each in WARNED if getattr(*each)])
-def test_what_is_not_served_says_what_is_not_guaranteed_or_is_refused(row: SpecRow, kind: str) -> None:
+def test_unserved_specs_warn_or_are_refused_when_strict(row: SpecRow, kind: str) -> None:
     own = stated(row, getattr(row, kind))
     pair: tuple[dict[str, str], dict[str, str]] = (own, {}) if kind == "flavor" else ({}, own)
     (warning,) = translated(*pair).warnings
@@ -112,7 +112,7 @@ def test_what_is_not_served_says_what_is_not_guaranteed_or_is_refused(row: SpecR
     assert refused == Finding(warning.reason, warning.message)
 
 
-def test_a_spec_about_aggregates_is_served_where_they_are_known() -> None:
+def test_aggregate_specs_are_served_where_aggregates_are_known() -> None:
     specs = {"aggregate_instance_extra_specs:pinned": "true"}
     made = translate(Flavor("f", 4, 1024, extra_specs=specs), aggregates=True, strict=True)
     assert isinstance(made, GuestRequest), made
@@ -120,7 +120,7 @@ def test_a_spec_about_aggregates_is_served_where_they_are_known() -> None:
 
 
 @pytest.mark.parametrize("key", NOVA_34_KEYS.split())
-def test_each_key_of_nova_is_in_the_table_or_about_other_things(key: str) -> None:
+def test_nova_keys_about_cpus_or_memory_are_listed(key: str) -> None:
     known = {row.flavor for row in SPECS} | {row.image for row in SPECS}
     if ABOUT_CPUS_OR_MEMORY.search(key):
         assert key in known
@@ -146,7 +146,7 @@ def test_each_key_of_nova_is_in_the_table_or_about_other_things(key: str) -> Non
         ({"hw_cpu_policy": "dedicated"}, {}, 'did you mean "hw:cpu_policy"?'),
     ],
 )
-def test_a_misspelt_key_is_named_with_the_nearest_known_one(
+def test_misspelled_key_is_reported_with_the_nearest_match(
     specs: dict[str, str], properties: dict[str, str], message: str
 ) -> None:
     (warning,) = translated(specs, properties).warnings
@@ -161,7 +161,5 @@ def test_a_misspelt_key_is_named_with_the_nearest_known_one(
         ({"owner": "team-a"}, {"cpu_arch": "x86_64"}),
     ],
 )
-def test_keys_of_users_and_empty_ones_are_left_alone(
-    specs: dict[str, str], properties: dict[str, str]
-) -> None:
+def test_custom_and_empty_keys_are_left_alone(specs: dict[str, str], properties: dict[str, str]) -> None:
     assert translated(specs, properties, strict=True).warnings == ()

@@ -47,7 +47,7 @@ def pcpu(total: int) -> Inventory:
     return Inventory(total=total, max_unit=total)
 
 
-def test_the_documents_host_offers_16_pcpu_and_30_vcpu_eightfold() -> None:
+def test_documented_host_offers_16_pcpu_and_eightfold_vcpu() -> None:
     found = offered(D | S | {"cpu_allocation_ratio": "8.0"}, host=facts_of(DOCUMENT))
     assert found.inventories == {
         "VCPU": Inventory(
@@ -87,7 +87,7 @@ def test_inventories_follow_the_table(
         assert offered(options, Compat.NOVA).inventories == nova
 
 
-def test_the_ratio_is_the_options_else_the_providers_own_else_the_initial_one() -> None:
+def test_ratio_prefers_option_then_provider_then_initial_value() -> None:
     provider = replace(NEW, inventories={"VCPU": vcpu(48, "16.0")})
     assert offered({}, provider=provider).inventories["VCPU"].allocation_ratio == Decimal("16.0")
     stated = {"cpu_allocation_ratio": "8.0", "initial_cpu_allocation_ratio": "2.0"}
@@ -102,7 +102,7 @@ def test_the_ratio_never_applies_to_dedicated_cpus() -> None:
     assert found.inventories["PCPU"].allocation_ratio == 1
 
 
-def test_an_amount_reserved_through_placement_stays_while_the_total_does() -> None:
+def test_amount_reserved_in_placement_stays_with_its_total() -> None:
     own = replace(NEW, inventories={"VCPU": vcpu(30, reserved=3), "PCPU": replace(pcpu(16), reserved=1)})
     found = offered(D | S, provider=own).inventories
     assert (found["VCPU"].reserved, found["PCPU"].reserved) == (3, 1)
@@ -113,11 +113,11 @@ def test_an_amount_reserved_through_placement_stays_while_the_total_does() -> No
 @pytest.mark.parametrize(
     ("threads", "traits"), [(1, set()), (2, {"HW_CPU_HYPERTHREADING"}), (4, {"HW_CPU_HYPERTHREADING"})]
 )
-def test_the_trait_is_there_if_and_only_if_a_core_has_several_threads(threads: int, traits: set[str]) -> None:
+def test_trait_is_set_exactly_on_multithreaded_cores(threads: int, traits: set[str]) -> None:
     assert offered({}, host=facts_of(topology(cores=4, threads=threads))).traits == traits
 
 
-def test_one_core_with_two_threads_online_is_enough_and_offline_threads_do_not_count() -> None:
+def test_one_core_with_two_online_threads_is_enough() -> None:
     machine = topology(cores=4)
     assert facts_of(machine.within(CPUSet.parse("0-1,2,4,6"))).hyper_threading
     assert not facts_of(machine.within(CPUSet.parse("0,2,4,6"))).hyper_threading
@@ -139,7 +139,7 @@ def test_inventories_then_traits_are_written_and_then_nothing() -> None:
     assert next_write(replace(provider, traits=second.traits), found) is None
 
 
-def test_a_class_without_cpus_and_a_trait_that_no_longer_holds_are_taken_away() -> None:
+def test_empty_class_and_outdated_trait_are_removed() -> None:
     provider = replace(
         NEW,
         inventories={"VCPU": vcpu(48), "PCPU": pcpu(4)},

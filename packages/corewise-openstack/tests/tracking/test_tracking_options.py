@@ -67,7 +67,7 @@ def test_the_cpus_behind_each_class_follow_the_table(
 
 
 @pytest.mark.parametrize("options", [P | D, P | D | S])
-def test_beside_nova_a_pin_set_and_dedicated_cpus_are_an_error(options: Options) -> None:
+def test_pin_set_with_dedicated_cpus_fails_beside_nova(options: Options) -> None:
     (error,) = checked(options, NOVA).errors
     assert error.reason is Reason.PIN_SET_FORBIDDEN
     assert str(error) == (
@@ -76,7 +76,7 @@ def test_beside_nova_a_pin_set_and_dedicated_cpus_are_an_error(options: Options)
 
 
 @pytest.mark.parametrize("options", [D | R, S | R, D | S | R])
-def test_reserved_cpus_beside_a_new_option_are_ignored_or_beside_nova_an_error(
+def test_reserved_cpus_with_new_options_warn_or_fail(
     options: Options,
 ) -> None:
     found = checked(options)
@@ -88,7 +88,7 @@ def test_reserved_cpus_beside_a_new_option_are_ignored_or_beside_nova_an_error(
     assert str(error).startswith("[DEFAULT] reserved_host_cpus = 2: it cannot stand beside")
 
 
-def test_reserved_cpus_count_beside_a_pin_set_and_emulator_cpus_in_nova_only() -> None:
+def test_reserved_cpus_beside_a_pin_set_require_nova() -> None:
     found = checked(P | S | R, NOVA)
     assert found.settings is not None
     assert (found.settings.reserved, str(found.settings.shared)) == (2, "4-19")
@@ -99,16 +99,14 @@ def test_reserved_cpus_count_beside_a_pin_set_and_emulator_cpus_in_nova_only() -
 
 
 @pytest.mark.parametrize("text", ["0", "0.0", " 0.00 "])
-def test_an_allocation_ratio_of_zero_means_unset_as_in_nova(text: str) -> None:
+def test_zero_allocation_ratio_means_unset_as_in_nova(text: str) -> None:
     found = settings({"cpu_allocation_ratio": text})
     assert (found.ratio, found.initial_ratio) == (None, Decimal("4.0"))
 
 
 @pytest.mark.parametrize("compat", Compat)
 @pytest.mark.parametrize("options", [R, P | R])
-def test_reserved_cpus_count_while_neither_new_option_is_set_and_are_deprecated(
-    options: Options, compat: Compat
-) -> None:
+def test_reserved_cpus_alone_count_but_are_deprecated(options: Options, compat: Compat) -> None:
     found = checked(options, compat)
     assert found.settings is not None
     assert found.settings.reserved == 2
@@ -132,7 +130,7 @@ def test_warnings(options: Options, reasons: list[Reason]) -> None:
     assert [each.reason for each in checked(options).warnings] == reasons
 
 
-def test_the_shared_set_beside_a_pin_set_serves_emulator_threads() -> None:
+def test_shared_set_beside_pin_set_serves_emulator_threads() -> None:
     assert settings(P | S).emulator == CPUSet.parse("18-47")
     assert settings(P).emulator == CPUSet()
 
@@ -147,12 +145,12 @@ def test_the_shared_set_beside_a_pin_set_serves_emulator_threads() -> None:
         (" 0 - 3 , ^ 1 ", "0,2-3"),
     ],
 )
-def test_a_set_is_read_as_it_is_written_anywhere(text: str, cpus: str) -> None:
+def test_cpu_sets_are_read_in_every_notation(text: str, cpus: str) -> None:
     assert str(settings({"cpu_dedicated_set": text}).dedicated) == cpus
 
 
 @pytest.mark.parametrize("unset", ["", "  "])
-def test_an_empty_text_is_an_option_that_is_unset(unset: str) -> None:
+def test_empty_text_counts_as_an_unset_option(unset: str) -> None:
     assert checked(dict.fromkeys(HostOptions.__dataclass_fields__, unset)) == checked({})
 
 
@@ -178,9 +176,7 @@ def test_an_empty_text_is_an_option_that_is_unset(unset: str) -> None:
         ("0,48-51", Reason.CPUS_NOT_PRESENT, "the host has no CPUs 48-51: it has CPUs 0-47"),
     ],
 )
-def test_a_bad_set_is_told_with_option_value_and_why(
-    option: str, text: str, reason: Reason, why: str
-) -> None:
+def test_bad_set_is_reported_with_option_and_reason(option: str, text: str, reason: Reason, why: str) -> None:
     found = checked({option: text})
     assert found.settings is None
     (error,) = found.errors
@@ -188,7 +184,7 @@ def test_a_bad_set_is_told_with_option_value_and_why(
     assert (error.reason, str(error)) == (reason, f"[{group}] {option} = {text}: {why}")
 
 
-def test_overlapping_sets_are_told_with_the_cpus_in_both() -> None:
+def test_overlapping_sets_are_reported_with_their_common_cpus() -> None:
     (error,) = checked({"cpu_dedicated_set": "2-17", "cpu_shared_set": "16-47"}).errors
     assert error.reason is Reason.CPU_SETS_OVERLAP
     assert str(error) == (
@@ -197,7 +193,7 @@ def test_overlapping_sets_are_told_with_the_cpus_in_both() -> None:
     )
 
 
-def test_offline_cpus_are_refused_but_for_dedicated_ones_under_power_management() -> None:
+def test_offline_cpus_are_refused_unless_dedicated_with_powermanagement() -> None:
     half_off = facts(online="0-23")
 
     def found(**options: str) -> Checked:
@@ -278,7 +274,7 @@ OUTSIDE = HostedGuest("u-4", "old", pinned=CPUSet.parse("16-19"))
         (MIXED, D | S, None),
     ],
 )
-def test_guests_that_the_options_leave_without_cpus_keep_the_agent_from_starting(
+def test_guests_without_cpus_keep_the_agent_from_starting(
     guest: HostedGuest, options: Options, reason: Reason | None
 ) -> None:
     found = checked(options, guests=(guest,))
@@ -286,7 +282,7 @@ def test_guests_that_the_options_leave_without_cpus_keep_the_agent_from_starting
     assert all(guest.label in each.why for each in found.errors)
 
 
-def test_a_guest_pinned_outside_the_set_is_a_warning_that_names_it() -> None:
+def test_guest_pinned_outside_the_set_is_warned_about() -> None:
     found = checked(D, guests=(OUTSIDE, PINNED))
     assert found.settings is not None
     (warning,) = found.warnings
@@ -297,7 +293,7 @@ def test_a_guest_pinned_outside_the_set_is_a_warning_that_names_it() -> None:
     )
 
 
-def test_the_policy_of_a_guest_follows_from_what_it_has() -> None:
+def test_guest_policy_follows_from_its_resources() -> None:
     policies = [guest.policy for guest in (UNPINNED, PINNED, MIXED)]
     assert policies == [CPUPolicy.SHARED, CPUPolicy.DEDICATED, CPUPolicy.MIXED]
 
@@ -316,7 +312,7 @@ def test_options_are_picked_from_what_a_file_says() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(HostOptions.__dataclass_fields__)), st.text(max_size=12)))
-def test_any_text_gives_settings_or_errors_never_both_or_neither(options: Options) -> None:
+def test_any_text_gives_either_settings_or_errors(options: Options) -> None:
     found = checked(options)
     assert (found.settings is None) == bool(found.errors)
     if found.settings is not None and not found.settings.legacy:

@@ -73,7 +73,7 @@ MIXED = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-2"}
         ),
     ],
 )
-def test_the_documents_flavors_in_new_and_legacy_form_send_the_same(specs: Specs, sent: str) -> None:
+def test_documented_flavors_send_the_same_in_both_forms(specs: Specs, sent: str) -> None:
     assert query(specs) == sent
 
 
@@ -141,7 +141,7 @@ def test_numbered_and_named_groups_follow_the_same_rules(specs: Specs, sent: str
     assert query(specs) == sent
 
 
-def test_disk_is_all_local_disk_and_a_begun_gigabyte_of_swap_counts_whole() -> None:
+def test_disk_sums_local_disk_and_rounds_swap_up() -> None:
     base = flavor(disk=10, ephemeral=5, swap=1025)
     assert query({}, base=base) == "limit=1000&resources=DISK_GB:17,MEMORY_MB:1024,VCPU:8"
 
@@ -163,16 +163,14 @@ def test_a_dedicated_flavor_wins_over_any_image(image_policy: str | None) -> Non
         ({"hw:cpu_policy": "shared"}, "shared", CPUPolicy.SHARED),
     ],
 )
-def test_an_image_may_state_the_policy_where_the_flavor_lets_it(
-    specs: Specs, image: str, policy: CPUPolicy
-) -> None:
+def test_image_may_set_the_policy_where_flavor_allows(specs: Specs, image: str, policy: CPUPolicy) -> None:
     assert request(specs, {"hw_cpu_policy": image}).cpus.policy is policy
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs"), [("shared", "dedicated"), ("shared", "mixed"), ("mixed", "dedicated")]
 )
-def test_an_image_that_asks_for_more_than_the_flavor_allows_is_refused(ours: str, theirs: str) -> None:
+def test_image_exceeding_what_the_flavor_allows_is_refused(ours: str, theirs: str) -> None:
     found = refusal({"hw:cpu_policy": ours, "hw:cpu_dedicated_mask": "0"}, {"hw_cpu_policy": theirs})
     assert found.reason is Reason.CPU_POLICY_CONFLICT
     assert found.message == (
@@ -336,11 +334,11 @@ def test_a_refusal_says_what_stands_where(specs: Specs, message: str) -> None:
         flavor(ram=2**31), flavor(disk=-1), flavor(disk=2**40), flavor(swap=-5), flavor(ephemeral=-1),
     ],
 )  # fmt: skip
-def test_a_flavor_with_negative_or_huge_amounts_is_refused(base: Flavor) -> None:
+def test_flavor_with_negative_or_huge_amounts_is_refused(base: Flavor) -> None:
     assert refusal({}, base=base).reason is Reason.FLAVOR_INVALID
 
 
-def test_an_unknown_class_is_passed_over_with_a_warning_that_names_it() -> None:
+def test_unknown_class_is_skipped_with_a_naming_warning() -> None:
     found = request({"resources:VCPUS": "4", "resources:CUSTOM_lower": "1"})
     assert str(found.query) == "limit=1000&resources=MEMORY_MB:1024,VCPU:8"
     assert [each.reason for each in found.warnings] == [Reason.RESOURCE_CLASS_UNKNOWN] * 2
@@ -350,7 +348,7 @@ def test_an_unknown_class_is_passed_over_with_a_warning_that_names_it() -> None:
     )
 
 
-def test_an_unknown_trait_is_sent_for_placement_to_judge() -> None:
+def test_unknown_trait_is_left_for_placement_to_judge() -> None:
     assert query({"trait:NO_SUCH_TRAIT": "required"}).startswith("limit=1000&required=NO_SUCH_TRAIT&")
 
 
@@ -361,18 +359,18 @@ def test_image_traits_join_the_unnamed_group() -> None:
     )
 
 
-def test_a_trait_that_the_flavor_requires_and_the_image_forbids_is_refused() -> None:
+def test_trait_flavor_requires_and_image_forbids_is_refused() -> None:
     found = refusal({"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_A": "forbidden"})
     assert found.reason is Reason.TRAIT_CONFLICT
 
 
-def test_several_groups_without_a_group_policy_are_sent_with_none_and_a_warning() -> None:
+def test_groups_without_a_policy_send_none_and_warn() -> None:
     found = request({"resources1:VCPU": "4", "resources2:VCPU": "4"})
     assert found.query.group_policy == "none"
     assert [each.reason for each in found.warnings] == [Reason.GROUP_POLICY_ASSUMED]
 
 
-def test_vcpu_other_than_vcpus_is_sent_with_a_warning() -> None:
+def test_vcpu_differing_from_vcpus_is_sent_with_warning() -> None:
     found = request({"resources:VCPU": "4"})
     assert str(found.query) == "limit=1000&resources=MEMORY_MB:1024,VCPU:4"
     assert [each.reason for each in found.warnings] == [Reason.VCPU_COUNT_MISMATCH]
@@ -399,7 +397,7 @@ def test_vcpu_other_than_vcpus_is_sent_with_a_warning() -> None:
         ({"hw:cpu_policy": "shared"}, {}, None),
     ],
 )  # fmt: skip
-def test_only_dedicated_in_its_legacy_form_falls_back_to_vcpu(
+def test_only_legacy_dedicated_policy_falls_back_to_vcpu(
     specs: Specs, image: Specs, fallback: str | None
 ) -> None:
     found = request(specs, image)
@@ -416,7 +414,7 @@ def test_beside_nova_the_fallback_is_always_asked_for() -> None:
     assert not without.fallback_always
 
 
-def test_what_the_guest_is_promised_follows_from_the_policies() -> None:
+def test_guest_promises_follow_from_the_policies() -> None:
     cpus = request(MIXED | {"hw:emulator_threads_policy": "isolate", "hw:numa_nodes": "2"}).cpus
     assert (cpus.policy, cpus.dedicated, cpus.host_cpus) == (CPUPolicy.MIXED, 3, 4)
     assert [(str(node.cpus), str(node.dedicated), node.memory_mb) for node in cpus.nodes] == [
@@ -429,7 +427,7 @@ def test_what_the_guest_is_promised_follows_from_the_policies() -> None:
     assert trait.policy is CPUPolicy.DEDICATED
 
 
-def test_a_pinned_guest_has_one_numa_node_and_an_unpinned_one_none_unless_asked() -> None:
+def test_only_pinned_guests_have_numa_nodes_by_default() -> None:
     (node,) = request(DEDICATED).cpus.nodes
     assert node.dedicated == node.cpus == CPUSet.parse("0-7")
     assert request({}).cpus.nodes == ()
@@ -443,7 +441,7 @@ UNEVEN = {
 }  # fmt: skip
 
 
-def test_numa_nodes_may_have_cpus_and_memory_of_their_own() -> None:
+def test_numa_nodes_may_have_own_cpus_and_memory() -> None:
     nodes = request(DEDICATED | UNEVEN).cpus.nodes
     assert [(str(node.cpus), node.memory_mb) for node in nodes] == [("0-5", 768), ("6-7", 256)]
 
@@ -458,16 +456,16 @@ def test_numa_nodes_may_have_cpus_and_memory_of_their_own() -> None:
         {"hw:numa_mem.0": "", "hw:numa_mem.1": ""},
     ],
 )  # fmt: skip
-def test_numa_nodes_that_do_not_add_up_are_refused(change: Specs) -> None:
+def test_numa_nodes_with_wrong_sums_are_refused(change: Specs) -> None:
     assert refusal(DEDICATED | UNEVEN | change).reason is Reason.GUEST_NUMA_INVALID
 
 
-def test_numa_nodes_stated_by_flavor_and_image_are_refused() -> None:
+def test_numa_nodes_from_flavor_and_image_are_refused() -> None:
     found = refusal({"hw:numa_nodes": "2"}, {"hw_numa_nodes": "2"})
     assert found.reason is Reason.GUEST_NUMA_INVALID
 
 
-def test_the_realtime_mask_of_the_image_goes_before_the_flavors() -> None:
+def test_image_realtime_mask_overrides_the_flavor_mask() -> None:
     specs = DEDICATED | {"hw:cpu_realtime": "true", "hw:cpu_realtime_mask": "^0"}
     assert str(request(specs, {"hw_cpu_realtime_mask": "^0-3"}).cpus.realtime) == "4-7"
     everything = DEDICATED | {"hw:cpu_realtime": "1", "hw:emulator_threads_policy": "share"}
@@ -499,7 +497,7 @@ VALUES = (
         st.sampled_from([key.replace("hw:", "hw_") for key in KEYS]), st.sampled_from(VALUES), max_size=2
     ),
 )
-def test_a_query_asks_for_the_cpus_that_the_guest_is_promised(specs: Specs, image: Specs) -> None:
+def test_query_asks_for_cpus_promised_to_the_guest(specs: Specs, image: Specs) -> None:
     answer = asked(specs, image)
     if isinstance(answer, Finding):
         return
@@ -526,6 +524,6 @@ def test_any_text_is_a_query_or_a_refusal(specs: Specs, vcpus: int, ram: int) ->
         assert all(character.isascii() and character.isprintable() for character in str(answer.query))
 
 
-def test_the_standard_classes_are_those_of_os_resource_classes() -> None:
+def test_standard_classes_match_os_resource_classes() -> None:
     published = pytest.importorskip("os_resource_classes", reason="the extra openstack is not installed")
     assert set(published.STANDARDS) == STANDARD_CLASSES

@@ -77,7 +77,7 @@ def plan(compat: Compat = Compat.SPEC) -> ReshapePlan:
     return found
 
 
-def test_pinned_guests_get_pcpu_and_unpinned_ones_keep_vcpu() -> None:
+def test_pinned_guests_get_pcpu_and_others_keep_vcpu() -> None:
     found = plan()
     after = {move.guest.uuid: dict(move.after) for move in found.moves}
     assert after == {
@@ -89,12 +89,12 @@ def test_pinned_guests_get_pcpu_and_unpinned_ones_keep_vcpu() -> None:
     assert {name: each.total for name, each in found.after.items()} == {"VCPU": 30, "PCPU": 16}
 
 
-def test_beside_nova_siblings_of_isolated_guests_are_not_counted() -> None:
+def test_siblings_of_isolated_guests_are_uncounted_beside_nova() -> None:
     after = {move.guest.uuid: move.after["PCPU"] for move in plan(Compat.NOVA).moves}
     assert after == {"pinned": 4, "isolated": 2, "mixed": 2}
 
 
-def test_one_request_carries_inventories_and_all_guests_that_move_with_their_generations() -> None:
+def test_one_request_carries_inventories_and_all_moving_guests() -> None:
     action = plan().action
     (provider,) = action.providers
     assert (provider.uuid, provider.generation) == ("p-1", 7)
@@ -108,7 +108,7 @@ def test_one_request_carries_inventories_and_all_guests_that_move_with_their_gen
     assert action.reason is Reason.GUESTS_RESHAPED
 
 
-def test_what_a_guest_holds_of_other_providers_and_classes_stays() -> None:
+def test_allocations_of_other_providers_and_classes_are_kept() -> None:
     elsewhere = replace(HELD[0], allocations={**HELD[0].allocations, "disk": {"DISK_GB": 10}})
     found = planned([PINNED], [elsewhere])
     assert isinstance(found, ReshapePlan)
@@ -126,7 +126,7 @@ def test_a_second_run_finds_nothing_to_do() -> None:
     assert planned(ALL, consumers, provider=replace(provider, generation=8)) is None
 
 
-def test_a_host_without_a_dedicated_set_or_without_pinned_guests_is_left_alone() -> None:
+def test_host_without_dedicated_set_or_guests_is_skipped() -> None:
     assert planned(ALL, HELD, options={"vcpu_pin_set": "2-17"}) is None
     assert planned(ALL, HELD, options={}) is None
     assert planned(ALL, HELD, options={"cpu_shared_set": "18-47"}) is None
@@ -134,14 +134,14 @@ def test_a_host_without_a_dedicated_set_or_without_pinned_guests_is_left_alone()
     assert planned([], HELD) is None
 
 
-def test_a_guest_that_came_while_the_pin_set_was_pcpu_too_is_not_touched_and_its_neighbours_are() -> None:
+def test_guest_already_on_pcpu_stays_while_neighbors_move() -> None:
     both = replace(PROVIDER, inventories={**LEGACY, "PCPU": Inventory(total=16, max_unit=16)})
     found = planned([PINNED, ISOLATED], [consumer("pinned", PCPU=4), HELD[1]], provider=both)
     assert isinstance(found, ReshapePlan)
     assert [move.guest.uuid for move in found.moves] == ["isolated"]
 
 
-def test_the_cpu_of_isolated_emulator_threads_is_counted_as_it_is_nobody_elses() -> None:
+def test_cpu_of_isolated_emulator_threads_is_counted() -> None:
     emulating = guest("pinned", "2-5", emulator=CPUSet.parse("6"))
     found = planned([emulating], [HELD[0]])
     assert isinstance(found, ReshapePlan)
@@ -161,14 +161,14 @@ def test_siblings_outside_the_dedicated_set_do_not_count() -> None:
     assert found.moves[0].after["PCPU"] == 1
 
 
-def test_more_pcpu_than_the_host_offers_is_refused_before_anything_is_sent() -> None:
+def test_pcpu_beyond_the_host_is_refused_before_sending() -> None:
     found = planned([PINNED], [HELD[0]], options={**NEW, "cpu_dedicated_set": "2-4"})
     assert isinstance(found, Finding)
     assert found.reason is Reason.RESHAPE_EXCEEDS_INVENTORY
     assert found.message == "the pinned guests of the host need 4 PCPU, and it would offer 3"
 
 
-def test_vcpu_that_a_guest_keeps_is_not_taken_away_and_the_guest_is_named() -> None:
+def test_vcpu_that_a_named_guest_keeps_is_kept() -> None:
     dedicated_only = {"cpu_dedicated_set": "2-17"}
     for keeping, held in ((FLOATING, HELD[2]), (MIXED, HELD[3])):
         found = planned([PINNED, keeping], [HELD[0], held], options=dedicated_only)
@@ -178,7 +178,7 @@ def test_vcpu_that_a_guest_keeps_is_not_taken_away_and_the_guest_is_named() -> N
     assert isinstance(planned([PINNED], [HELD[0]], options=dedicated_only), ReshapePlan)
 
 
-def test_a_guest_that_holds_another_amount_than_it_has_cpus_is_moved_with_a_warning() -> None:
+def test_guest_with_mismatched_amount_moves_with_a_warning() -> None:
     found = planned([PINNED], [consumer("pinned", VCPU=8)])
     assert isinstance(found, ReshapePlan)
     assert found.moves[0].after == {"PCPU": 4, **MEMORY}
@@ -191,7 +191,7 @@ def test_a_guest_that_holds_another_amount_than_it_has_cpus_is_moved_with_a_warn
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=6),
     st.sampled_from(Compat),
 )
-def test_nothing_is_lost_and_a_second_run_changes_nothing(
+def test_nothing_is_lost_and_second_run_changes_nothing(
     shapes: list[tuple[int, int]], compat: Compat
 ) -> None:
     guests, consumers, next_cpu = [], [], 2

@@ -61,7 +61,7 @@ def test_no_content_is_a_crash(text: bytes) -> None:
         return
 
 
-def test_the_file_is_followed_and_a_bad_one_changes_nothing(tmp_path: Path) -> None:
+def test_file_is_followed_and_bad_content_changes_nothing(tmp_path: Path) -> None:
     file = cpu_manager_file(tmp_path)
     assert file.read() == NO_POLICY
     written(tmp_path, json.dumps(STATIC))
@@ -76,7 +76,7 @@ def test_the_file_is_followed_and_a_bad_one_changes_nothing(tmp_path: Path) -> N
     assert file.read() == NO_POLICY
 
 
-def test_a_file_that_was_never_readable_leaves_it_open_who_is_pinned(tmp_path: Path) -> None:
+def test_file_never_readable_leaves_pinning_unknown(tmp_path: Path) -> None:
     written(tmp_path, b"\xff")
     file = cpu_manager_file(tmp_path)
     assert file.read() == UNKNOWN_POLICY

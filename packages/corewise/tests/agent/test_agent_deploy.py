@@ -48,7 +48,7 @@ def test_the_kustomization_names_every_manifest() -> None:
     assert set(kustomization["resources"]) == {path.name for path in DEPLOY.glob("*.yaml")} - others
 
 
-def test_the_agent_is_root_with_one_capability_and_without_the_hosts_namespaces() -> None:
+def test_agent_runs_as_root_with_one_capability_only() -> None:
     assert CONTAINER["securityContext"] == {
         "privileged": False,
         "allowPrivilegeEscalation": False,
@@ -68,7 +68,7 @@ def test_only_cgroups_and_the_journal_are_mounted_writable() -> None:
     assert others == [{"name": "hidden", "emptyDir": {}}]
 
 
-def test_kubelets_keys_and_the_volumes_of_pods_are_hidden_below_its_directory() -> None:
+def test_kubelet_keys_and_pod_volumes_are_hidden() -> None:
     """The files that are read are replaced by kubelet, so their directory is mounted and not they."""
     mounted = {mount["mountPath"]: mount["name"] for mount in CONTAINER["volumeMounts"]}
     directory = Path("/host/var/lib/kubelet")
@@ -78,14 +78,14 @@ def test_kubelets_keys_and_the_volumes_of_pods_are_hidden_below_its_directory() 
     assert {Path(f"/host/{name}").parent for name in (CONFIG_FILE, STATE_FILE)} == {directory}
 
 
-def test_resctrl_and_memory_controllers_are_read_through_the_read_only_mount_of_sys() -> None:
+def test_resctrl_and_memory_controllers_are_read_through_sys() -> None:
     (sys,) = (mount for mount in CONTAINER["volumeMounts"] if mount["name"] == "sys")
     assert sys["readOnly"] is True
     for path in (MOUNT_POINT, UNITS):
         assert path.startswith(sys["mountPath"].removeprefix("/host/") + "/")
 
 
-def test_resctrl_is_writable_and_process_ids_are_seen_only_where_switched_on() -> None:
+def test_resctrl_writes_and_host_pids_must_be_enabled() -> None:
     rendered = chart.render({"agent": {"resctrl": {"enabled": True}}})
     (daemon_set,) = yaml.safe_load_all(rendered["agent/daemonset.yaml"])
     pod = daemon_set["spec"]["template"]["spec"]
@@ -110,7 +110,7 @@ def test_pods_are_evicted_only_where_switched_on() -> None:
     assert "eviction" not in str(usual)
 
 
-def test_what_the_agent_looks_for_below_its_root_is_mounted() -> None:
+def test_everything_read_below_the_agent_root_is_mounted() -> None:
     options = AgentOptions(node="n1", root=Path("/host"))
     mounted = [mount["mountPath"] for mount in CONTAINER["volumeMounts"]]
     assert str(options.journal) in mounted
@@ -120,7 +120,7 @@ def test_what_the_agent_looks_for_below_its_root_is_mounted() -> None:
             assert mount["mountPath"] == "/host" + sources[mount["name"]]
 
 
-def test_the_agent_takes_the_arguments_that_the_manifest_gives_it() -> None:
+def test_agent_accepts_the_arguments_of_its_manifest() -> None:
     known = {option for parameter in command.params for option in parameter.opts}
     assert CONTAINER["args"][0] == "agent"
     assert {argument.partition("=")[0] for argument in CONTAINER["args"][1:]} <= known
@@ -182,7 +182,7 @@ async def under_the_admission_policies(world: AgentWorld, node: str) -> None:
     world.config = replace(world.config, user=UserConfig(token=token))
 
 
-async def test_under_the_admission_policies_the_agent_does_what_it_does(world: AgentWorld) -> None:
+async def test_agent_works_under_the_admission_policies(world: AgentWorld) -> None:
     await under_the_admission_policies(world, "n1")
     await world.allocatable()
     await world.label("true")
@@ -196,7 +196,7 @@ async def test_under_the_admission_policies_the_agent_does_what_it_does(world: A
         await eventually(world.report)
 
 
-async def test_a_token_of_another_nodes_agent_writes_nothing_and_the_log_says_why(
+async def test_token_of_another_agent_writes_nothing_and_logs(
     world: AgentWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     await under_the_admission_policies(world, "n2")

@@ -70,7 +70,7 @@ def expected(node: FakeNode, ratio: int) -> dict[str, int | None]:
     return dict(divided)
 
 
-def test_a_ratio_that_comes_changes_and_goes_is_followed(kept: Kept) -> None:
+def test_ratio_is_followed_when_added_changed_and_removed(kept: Kept) -> None:
     before = kept.quotas(WEB)
     for ratio in (100, 200, 120, 500, 101, 100):
         cycle = kept.cycle([WEB, OWNER, FREE], ratio)
@@ -105,7 +105,7 @@ def test_a_restarted_agent_divides_nothing_twice(node: FakeNode) -> None:
             assert kept.quotas(WEB) == expected(node, ratio)
 
 
-def test_a_ratio_that_went_while_no_agent_ran_is_taken_back(node: FakeNode) -> None:
+def test_ratio_removed_while_agent_was_down_is_reverted(node: FakeNode) -> None:
     node.start(WEB)
     for ratio in (150, 100):
         with Journal.open(node.root / "journal", boot="b", now=lambda: 1.0) as log:
@@ -113,14 +113,14 @@ def test_a_ratio_that_went_while_no_agent_ran_is_taken_back(node: FakeNode) -> N
     assert Kept(node).quotas(WEB) == expected(node, 100)
 
 
-def test_the_way_back_is_todays_limit_not_that_of_the_first_write(kept: Kept) -> None:
+def test_restored_limit_is_the_current_not_the_first(kept: Kept) -> None:
     kept.cycle([WEB])
     larger = pod("web", container("a", "3"), container("b", "500m"))
     kept.cycle([larger], 100)
     assert kept.quotas(larger) == {"": 350_000, "a": 300_000, "b": 50_000}
 
 
-def test_a_pod_that_comes_to_own_cpus_gets_its_quota_back(kept: Kept) -> None:
+def test_pod_that_gains_cpus_regains_its_quota(kept: Kept) -> None:
     kept.cycle([WEB])
     owned = pod(
         "web",
@@ -158,7 +158,7 @@ def test_nobody_escapes_division_by_what_anybody_can_write(
     assert kept.quotas(WEB) == expected(kept.node, 150)
 
 
-def test_a_resize_is_followed_and_a_waiting_one_changes_nothing(kept: Kept) -> None:
+def test_resize_is_followed_and_pending_one_changes_nothing(kept: Kept) -> None:
     kept.cycle([WEB])
     resized = pod("web", container("a", "2"), container("b", "500m"))
     status = msgspec.structs.replace(resized.status, resize="Deferred")
@@ -169,7 +169,7 @@ def test_a_resize_is_followed_and_a_waiting_one_changes_nothing(kept: Kept) -> N
     assert kept.node.quota(WEB, "a") == 100_000
 
 
-def test_a_waiting_resize_that_a_new_agent_meets_stays_as_it_was(node: FakeNode) -> None:
+def test_new_agent_leaves_a_pending_resize_alone(node: FakeNode) -> None:
     node.start(WEB)
     status = msgspec.structs.replace(WEB.status, resize="Infeasible")
     waiting = msgspec.structs.replace(pod("web", container("a", "9"), container("b", "9")), status=status)
@@ -180,7 +180,7 @@ def test_a_waiting_resize_that_a_new_agent_meets_stays_as_it_was(node: FakeNode)
     assert not Kept(node).cycle([waiting]).written
 
 
-def test_while_kubelets_state_is_unreadable_guaranteed_pods_stay_as_they_are(kept: Kept) -> None:
+def test_unreadable_kubelet_state_leaves_guaranteed_pods_unchanged(kept: Kept) -> None:
     whole = pod("whole", container("a", "2"), qos="Guaranteed")
     kept.node.start(whole)
     kept.cycle([whole, WEB], 150, UNKNOWN_POLICY)
@@ -192,7 +192,7 @@ def test_while_kubelets_state_is_unreadable_guaranteed_pods_stay_as_they_are(kep
     assert kept.node.quota(whole, "a") == 133_334
 
 
-def test_limits_that_kubelet_does_not_enforce_are_not_introduced(kept: Kept) -> None:
+def test_limits_that_kubelet_does_not_enforce_stay_unset(kept: Kept) -> None:
     unenforced = pod("free2", container("a", "1"))
     kept.node.start(unenforced)
     for name in ("", "a"):
@@ -208,7 +208,7 @@ def test_another_period_is_computed_with_not_repaired(kept: Kept) -> None:
     assert not kept.cycle([WEB]).written
 
 
-def test_a_container_that_has_not_begun_or_has_ended_is_no_problem(kept: Kept) -> None:
+def test_container_not_begun_or_ended_is_no_problem(kept: Kept) -> None:
     unseen = pod("unseen", container("a", "1"))
     assert kept.cycle([unseen, WEB]).problems == {}
     os.unlink(kept.node.path(WEB, "a"))  # noqa: PTH108 - as the kernel takes it away
@@ -221,7 +221,7 @@ def test_a_pod_that_is_gone_is_forgotten(kept: Kept) -> None:
     assert kept.quotas(WEB) == expected(kept.node, 100)
 
 
-def test_one_bad_pod_or_file_leaves_the_others_be(kept: Kept) -> None:
+def test_one_bad_pod_or_file_spares_the_others(kept: Kept) -> None:
     status = {"name": "a", "containerID": "containerd://../../evil", "state": {"running": {}}}
     evil = pod("evil", container("a", "1"), status={"containerStatuses": [status]})
     broken = pod("broken", container("a", "1"))
@@ -242,7 +242,7 @@ def test_kubelets_cgroups_may_come_later(tmp_path: Path) -> None:
     assert node.quota(WEB, "a") == 66_667
 
 
-def test_what_the_runtime_made_divided_already_finds_its_way_back(node: FakeNode) -> None:
+def test_quota_already_divided_by_the_runtime_is_restored(node: FakeNode) -> None:
     node.start(WEB)
     for name in ("a", "b"):
         node.write(WEB, name, expected(node, 150)[name])
@@ -255,7 +255,7 @@ def test_what_the_runtime_made_divided_already_finds_its_way_back(node: FakeNode
 
 
 @given(st.sampled_from(["9300000000000000", "1e64", "9" * 200]) | st.integers(10**7, 10**60).map(str))
-def test_a_limit_that_no_machine_has_leaves_its_pod_alone_and_the_others_divided(
+def test_impossible_limit_skips_its_pod_and_no_other(
     tmp_path_factory: pytest.TempPathFactory, limit: str
 ) -> None:
     node = FakeNode(tmp_path_factory.mktemp("node"))
@@ -268,7 +268,7 @@ def test_a_limit_that_no_machine_has_leaves_its_pod_alone_and_the_others_divided
     assert kept.quotas(WEB) == expected(node, 150)
 
 
-def test_nothing_stays_open_of_a_pod_that_was_only_read_and_is_gone(node: FakeNode) -> None:
+def test_deleted_pod_that_was_read_leaks_no_descriptor(node: FakeNode) -> None:
     sampled = pod("sampled", container("a", "1"))
     node.start(sampled)
     cgroups = NodeCgroups(node.root, "/", MemoryLog(), now=lambda: 0.0)

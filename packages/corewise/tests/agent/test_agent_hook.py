@@ -48,7 +48,7 @@ def asked(quota: int | None) -> CPUResources:
     return CPUResources(None if quota is None else Microseconds(quota), Microseconds(100_000))
 
 
-async def test_a_container_is_created_and_updated_with_the_divided_quota(hooked: Hooked) -> None:
+async def test_container_is_created_and_updated_with_divided_quota(hooked: Hooked) -> None:
     hooked.local.see(RATIO)
     created = NRIContainer("c", "s", "a", cpu=asked(100_000))
     assert await hooked.hook.on_create(SANDBOX, created) == ContainerAdjustment(Microseconds(66_667))
@@ -60,13 +60,13 @@ async def test_a_container_is_created_and_updated_with_the_divided_quota(hooked:
 
 
 @pytest.mark.parametrize("quota", [None, -1, 0])
-async def test_an_update_of_something_else_leaves_the_quota_alone(hooked: Hooked, quota: int | None) -> None:
+async def test_update_of_something_else_leaves_the_quota_alone(hooked: Hooked, quota: int | None) -> None:
     hooked.local.see(RATIO)
     running = NRIContainer("c", "s", "a", cpu=asked(66_667))
     assert await hooked.hook.on_update(SANDBOX, running, asked(quota)) is None
 
 
-async def test_nothing_is_divided_before_the_ratio_is_known_or_without_one(hooked: Hooked) -> None:
+async def test_unknown_or_missing_ratio_divides_nothing(hooked: Hooked) -> None:
     created = NRIContainer("c", "s", "a", cpu=asked(100_000))
     assert await hooked.hook.on_create(SANDBOX, created) is None
     hooked.local.see({NORMALIZATION_RATIO: "1.00"})
@@ -103,7 +103,7 @@ async def test_a_pod_that_owns_cpus_keeps_its_quota(tmp_path: Path, version: Ver
 
 
 @pytest.mark.parametrize("version", Version)
-async def test_containers_of_an_owner_begin_without_a_quota_and_still_get_kubelets_back(
+async def test_containers_of_owners_start_unlimited_and_regain_quotas(
     tmp_path: Path, version: Version
 ) -> None:
     """Once the pod's own quota is lifted; also if the agent is killed before it has seen the container."""
@@ -142,7 +142,7 @@ async def test_the_smallest_quota_is_not_divided_further(hooked: Hooked) -> None
     assert await hooked.hook.on_create(SANDBOX, NRIContainer("c", "s", "a", cpu=asked(1000))) is None
 
 
-async def test_a_runtime_that_connects_learns_the_quotas_of_what_runs(hooked: Hooked) -> None:
+async def test_connecting_runtime_receives_quotas_of_running_containers(hooked: Hooked) -> None:
     hooked.node.start(WEB)
     hooked.pods = [WEB]
     hooked.local.see(RATIO)
@@ -164,7 +164,7 @@ async def test_what_begins_wakes_the_reconciler(hooked: Hooked) -> None:
 
 
 @pytest.mark.parametrize("version", Version)
-async def test_a_pod_has_its_cpus_before_it_has_a_container(tmp_path: Path, version: Version) -> None:
+async def test_pod_has_its_cpus_before_its_first_container(tmp_path: Path, version: Version) -> None:
     """The API may tell of it later than the runtime; its claim comes after those that are known."""
     node = PinNode(tmp_path, version)
     owner = pin_pod("owner", claim("0-3"), bound="01", qos="Guaranteed")
@@ -189,7 +189,7 @@ async def test_a_pod_has_its_cpus_before_it_has_a_container(tmp_path: Path, vers
     assert [node.cpus(node.cgroup(each)) for each in (web, rival)] == ["0-2,6-7", "3-5"]
 
 
-async def test_before_the_node_is_known_a_pod_that_begins_is_left_to_the_reconciler(hooked: Hooked) -> None:
+async def test_unknown_node_leaves_starting_pods_to_the_reconciler(hooked: Hooked) -> None:
     await hooked.hook.on_run_pod_sandbox(SANDBOX)
     hooked.local.see(RATIO)
     await hooked.hook.on_run_pod_sandbox(PodSandbox("s", "web", "../web", "default"))

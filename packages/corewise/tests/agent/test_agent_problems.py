@@ -58,9 +58,7 @@ def local_node(root: Path) -> LocalNode:
     return LocalNode("n1", root, NodeCgroups(root, "/", MemoryLog(), now=lambda: 1.0))
 
 
-def test_a_cgroup_that_cannot_be_written_is_named_once_with_its_errno(
-    tmp_path: Path, said: list[str]
-) -> None:
+def test_unwritable_cgroup_is_reported_once_with_its_errno(tmp_path: Path, said: list[str]) -> None:
     node = FakeNode(tmp_path)
     node.start(WEB)
     node.path(WEB, "a").unlink()
@@ -76,7 +74,7 @@ def test_a_cgroup_that_cannot_be_written_is_named_once_with_its_errno(
 
 
 @pytest.mark.parametrize("amplified", [None, '{"cpu":1.20}', '{"memory":2.00}'])
-def test_a_node_that_is_normalized_but_not_amplified_is_complained_of_and_done(
+def test_normalized_but_unamplified_node_is_warned_and_divided(
     tmp_path: Path, said: list[str], amplified: str | None
 ) -> None:
     node = FakeNode(tmp_path)
@@ -91,7 +89,7 @@ def test_a_node_that_is_normalized_but_not_amplified_is_complained_of_and_done(
 
 
 @pytest.mark.parametrize("version", Version)
-def test_a_rehearsal_shows_what_would_be_there_and_writes_nothing(tmp_path: Path, version: Version) -> None:
+def test_rehearsal_shows_the_result_and_writes_nothing(tmp_path: Path, version: Version) -> None:
     node = FakeNode(tmp_path, version)
     node.start(WEB)
     rehearsal, cgroup = Rehearsal(node.files), node.cgroup(WEB, "a")

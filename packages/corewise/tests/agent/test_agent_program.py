@@ -68,7 +68,7 @@ async def test_quotas_follow_the_ratio_and_pods_at_once(world: AgentWorld) -> No
 
 
 @pytest.mark.parametrize("version", Version)
-async def test_the_end_of_the_agent_changes_nothing_and_the_next_one_goes_on(
+async def test_stopped_agent_changes_nothing_and_its_successor_continues(
     api_server: LocalAPIServer, tmp_path: Path, version: Version
 ) -> None:
     async with agent_world(api_server, tmp_path, version) as world:
@@ -84,7 +84,7 @@ async def test_the_end_of_the_agent_changes_nothing_and_the_next_one_goes_on(
             await world.has(web, "a", 100_000)
 
 
-async def test_a_ratio_that_cannot_be_read_leaves_the_last_good_one(world: AgentWorld) -> None:
+async def test_unreadable_ratio_keeps_the_last_good_one(world: AgentWorld) -> None:
     web = await world.start(WEB)
     await world.ratio("1.50")
     async with world.agent() as agent:
@@ -123,7 +123,7 @@ async def test_a_pinned_pod_keeps_its_quota(world: AgentWorld) -> None:
         assert json.loads(annotations[CPU_MANAGER_POLICY]) == {"policy": "static"}
 
 
-async def test_the_machine_is_reported_and_its_zones_follow_the_amplification(world: AgentWorld) -> None:
+async def test_machine_is_reported_and_zones_follow_amplification(world: AgentWorld) -> None:
     await world.ratio("1.50", amplified="3.00")
     async with world.agent():
         await eventually(lambda: reported(world))
@@ -191,7 +191,7 @@ async def test_once_brings_everything_in_order_and_ends(world: AgentWorld) -> No
     assert await reported(world)
 
 
-async def test_a_dry_run_writes_nothing_and_says_each_thing_once(world: AgentWorld) -> None:
+async def test_dry_run_writes_nothing_and_reports_everything_once(world: AgentWorld) -> None:
     web = await world.start(WEB)
     await world.ratio("1.50")
     async with world.agent(dry_run=True) as agent:
@@ -216,7 +216,7 @@ async def test_two_agents_do_not_write_one_machine(world: AgentWorld) -> None:
                 pass
 
 
-async def test_quotas_are_kept_while_the_api_server_is_away(tmp_path: Path) -> None:
+async def test_quotas_are_kept_while_api_server_is_down(tmp_path: Path) -> None:
     async with AsyncExitStack() as serving:
         server = await serving.enter_async_context(serve())
         async with agent_world(server, tmp_path) as world:
@@ -230,7 +230,7 @@ async def test_quotas_are_kept_while_the_api_server_is_away(tmp_path: Path) -> N
                 await world.has(web, "a", 66_667)
 
 
-async def test_the_runtime_is_answered_with_the_ratio_in_force(world: AgentWorld, tmp_path: Path) -> None:
+async def test_runtime_is_answered_with_the_ratio_in_force(world: AgentWorld, tmp_path: Path) -> None:
     await world.ratio("1.50")
     runtime = FakeRuntime(tmp_path / "nri.sock")
     async with runtime.listening(), world.agent(nri_socket=runtime.socket) as agent:
@@ -246,7 +246,7 @@ async def test_the_runtime_is_answered_with_the_ratio_in_force(world: AgentWorld
         await (await runtime.accepted()).start()
 
 
-async def test_a_damaged_journal_does_not_stop_the_agent_and_is_reported_once(
+async def test_damaged_journal_is_reported_once_and_agent_continues(
     world: AgentWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     web = await world.start(WEB)
@@ -265,7 +265,7 @@ async def test_a_damaged_journal_does_not_stop_the_agent_and_is_reported_once(
     ]
 
 
-async def test_a_pod_that_crashes_the_view_makes_the_agent_unready_until_it_is_taken_in(
+async def test_pod_that_crashes_the_view_makes_agent_unready(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison = True
@@ -293,7 +293,7 @@ async def test_a_pod_that_crashes_the_view_makes_the_agent_unready_until_it_is_t
         await world.has(poisoned, "a", 66_667)
 
 
-def test_no_part_of_the_agent_loads_what_only_other_programs_need() -> None:
+def test_agent_loads_no_modules_of_other_programs() -> None:
     program = """
 import importlib, pkgutil, sys
 import corewise.agent, corewise.cli.agent

@@ -102,7 +102,7 @@ def test_the_period_is_that_of_the_cgroup() -> None:
     assert quotas(pod("p", container("a", "1")), 150, period=20_000) == {"": 13_334, "a": 13_334}
 
 
-def test_on_v1_a_pod_keeps_room_for_a_container_that_is_restarted_undivided() -> None:
+def test_v1_pod_keeps_room_for_undivided_container_restarts() -> None:
     several = pod("p", container("a", "1"), container("b", "2"), container("c", "1"))
     assert quotas(several, 200, v1=True) == {"": 200_000, "a": 50_000, "b": 100_000, "c": 50_000}
     assert quotas(several, 150, v1=True)[""] == 266_667
@@ -120,7 +120,7 @@ LIMITS = st.sampled_from(["", "1m", "10m", "100m", "333m", "1", "1500m", "2", "7
     v1=st.booleans(),
     period=st.sampled_from([1000, 10_000, 100_000, 1_000_000]),
 )
-def test_no_container_has_more_than_its_pod_and_none_more_than_kubelet_gave(
+def test_container_quota_never_exceeds_its_pod_or_kubelet(
     limits: list[str],
     init: list[tuple[str, bool]],
     pod_level: str,
@@ -179,7 +179,7 @@ def test_cgroups_are_those_of_running_containers() -> None:
 
 
 @pytest.mark.parametrize("bad", ["../../evil", "a/b", "", "x" * 300])
-def test_a_container_id_that_could_lead_elsewhere_is_refused(bad: str) -> None:
+def test_container_id_that_could_escape_is_refused(bad: str) -> None:
     status = {
         "containerStatuses": [{"name": "a", "containerID": f"containerd://{bad}", "state": {"running": {}}}]
     }
@@ -225,7 +225,7 @@ def test_who_owns_cpus_is_not_normalized(
     ],
 )
 @pytest.mark.parametrize("manager", [NO_POLICY, CPUManager("static")])
-def test_only_an_owner_by_a_claim_that_is_believed_is_not_normalized(
+def test_only_owners_by_accepted_claims_are_not_normalized(
     qos_class: str, owns: bool | None, expected: Sharing, manager: CPUManager
 ) -> None:
     assert sharing_of(qos_class, "u", "Guaranteed", manager, owns=owns) is expected
@@ -248,7 +248,7 @@ PENDING = {"conditions": [{"type": "PodResizePending", "status": "True"}]}
         ({"observedGeneration": 0}, 3, True),
     ],
 )
-def test_a_resize_counts_once_kubelet_has_taken_it_on(
+def test_resize_counts_once_kubelet_has_accepted_it(
     status: dict[str, Any], generation: int, settled: bool
 ) -> None:
     of = pod("p", container("a", "2"), status=status)

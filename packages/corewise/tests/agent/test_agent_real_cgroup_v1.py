@@ -124,7 +124,7 @@ async def comes_to(node: RealNode, pod: QuotaPod, **quotas: int) -> None:
     await until(lambda: node.quotas(pod) == {"" if name == "own" else name: q for name, q in quotas.items()})
 
 
-async def test_a_ratio_that_comes_and_goes_ends_at_the_right_quotas_without_a_refusal(
+async def test_ratio_added_and_removed_restores_quotas_without_refusal(
     world: AgentWorld, node: RealNode
 ) -> None:
     web = await world.start(manifest("web", *(container(name, "1") for name in "abc")))
@@ -157,7 +157,7 @@ async def test_a_container_that_restarts_undivided_is_never_refused(
     assert node.quotas(web)["a"] == 100_000
 
 
-async def test_under_a_ratio_of_one_and_a_half_a_cpu_is_two_thirds(world: AgentWorld, node: RealNode) -> None:
+async def test_ratio_of_1_50_makes_cpus_two_thirds(world: AgentWorld, node: RealNode) -> None:
     web = await world.start(manifest("web", container("a", "1")))
     node.start(web)
     cgroup = next(target.cgroup for target in targets_of(web, web.spec, node.names) if target.container)

@@ -275,7 +275,7 @@ def test_a_lost_answer_begins_the_cooldown(error: str, is_done: bool) -> None:
     assert [name for _, name in world.deleted] == (["low", "mid"] if is_done else ["mid"])
 
 
-def test_an_agent_that_crashes_in_a_loop_evicts_nobody() -> None:
+def test_agent_in_a_crash_loop_evicts_no_pod() -> None:
     world = World()
     for _ in range(100):
         world.restart()

@@ -105,7 +105,7 @@ def count(agent: Agent, result: EvictionResult) -> float:
     return agent.metrics.value(OFFLINE_EVICTIONS, Shortage.MEMORY, result)
 
 
-async def test_one_pod_goes_at_a_time_the_lowest_priority_first_and_never_an_online_one(
+async def test_lowest_priority_offline_pods_go_one_by_one(
     world: AgentWorld,
 ) -> None:
     await may_evict(world)
@@ -135,7 +135,7 @@ async def test_one_pod_goes_at_a_time_the_lowest_priority_first_and_never_an_onl
     assert (await world.client.get(PODS, "web", PODS_NAMESPACE)).metadata.deletion_timestamp is None
 
 
-async def test_a_pod_that_a_budget_keeps_is_passed_over_and_the_next_one_goes_at_once(
+async def test_pod_kept_by_a_budget_is_skipped_immediately(
     world: AgentWorld,
 ) -> None:
     budget = {
@@ -162,7 +162,7 @@ async def test_a_pod_that_a_budget_keeps_is_passed_over_and_the_next_one_goes_at
         assert count(agent, EvictionResult.BLOCKED) == 1
 
 
-async def test_the_cooldown_begins_with_the_agent_so_a_restart_evicts_nobody(world: AgentWorld) -> None:
+async def test_agent_restart_begins_a_cooldown_without_evictions(world: AgentWorld) -> None:
     await may_evict(world)
     await configure(world, cooldown=3600)
     for _ in range(2):
@@ -190,7 +190,7 @@ async def test_a_second_agent_of_a_node_evicts_nobody(world: AgentWorld) -> None
     assert await leaving(world) == set()
 
 
-async def test_pods_with_two_budgets_are_passed_over_at_once(world: AgentWorld) -> None:
+async def test_pods_with_two_budgets_are_skipped_at_once(world: AgentWorld) -> None:
     for name in ("one", "two"):
         spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "low"}}}
         await world.client.create(BUDGETS, {"metadata": {"name": name}, "spec": spec}, "apps")
@@ -202,7 +202,7 @@ async def test_pods_with_two_budgets_are_passed_over_at_once(world: AgentWorld) 
         assert count(agent, EvictionResult.BLOCKED) == 1
 
 
-async def test_a_dry_run_names_who_would_go_and_evicts_nobody(world: AgentWorld) -> None:
+async def test_dry_run_names_candidates_and_evicts_no_pod(world: AgentWorld) -> None:
     await may_evict(world)
     await configure(world, dry_run=True)
     async with world.agent() as agent:
@@ -213,7 +213,7 @@ async def test_a_dry_run_names_who_would_go_and_evicts_nobody(world: AgentWorld)
         assert not [each for each in await world.client.list(EVENTS) if each.reason == report.reason]
 
 
-async def test_a_dry_run_of_the_agent_prints_the_eviction(world: AgentWorld) -> None:
+async def test_dry_run_of_the_agent_prints_the_eviction(world: AgentWorld) -> None:
     await may_evict(world)
     await configure(world)
     async with world.agent(dry_run=True, ready=False):
@@ -223,7 +223,7 @@ async def test_a_dry_run_of_the_agent_prints_the_eviction(world: AgentWorld) -> 
     assert await leaving(world) == set()
 
 
-async def test_an_agent_without_the_permission_evicts_nobody_and_says_what_to_do(world: AgentWorld) -> None:
+async def test_agent_without_eviction_permission_says_what_to_do(world: AgentWorld) -> None:
     await configure(world)
     async with world.agent() as agent:
         await until(lambda: decided(agent, Reason.EVICTION_REFUSED))
@@ -237,7 +237,7 @@ async def test_an_agent_without_the_permission_evicts_nobody_and_says_what_to_do
     assert "agent.eviction.enabled=true" in Reason.EVICTION_REFUSED.fix
 
 
-async def test_a_pod_that_took_the_name_of_the_one_decided_on_stays(world: AgentWorld) -> None:
+async def test_pod_that_reuses_the_chosen_name_is_kept(world: AgentWorld) -> None:
     await may_evict(world)
     async with Client(world.config) as client:
         earlier = OfflineCandidate(PODS_NAMESPACE, "low", "00000000-0000-0000-0000-000000000000")

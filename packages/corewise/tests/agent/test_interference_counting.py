@@ -41,7 +41,7 @@ def reason(answer: object) -> Reason:
     return answer.reason
 
 
-def test_traffic_by_resctrl_is_what_moved_since_the_first_look(tmp_path: Path) -> None:
+def test_resctrl_traffic_is_counted_from_the_first_look(tmp_path: Path) -> None:
     tree = two_sockets(tmp_path)
     traffic = MemoryTraffic(HostFiles(tmp_path), None)
     assert traffic.read() == 0
@@ -49,7 +49,7 @@ def test_traffic_by_resctrl_is_what_moved_since_the_first_look(tmp_path: Path) -
     assert traffic.read() == 506
 
 
-def test_a_value_that_is_missing_once_is_caught_up_with(tmp_path: Path) -> None:
+def test_value_missing_once_is_caught_up(tmp_path: Path) -> None:
     tree = two_sockets(tmp_path)
     traffic = MemoryTraffic(HostFiles(tmp_path), None)
     traffic.read()
@@ -59,7 +59,7 @@ def test_a_value_that_is_missing_once_is_caught_up_with(tmp_path: Path) -> None:
     assert traffic.read() == 1100
 
 
-def test_groups_that_come_go_and_are_made_again_are_no_traffic_by_themselves(tmp_path: Path) -> None:
+def test_monitoring_groups_that_change_add_no_traffic(tmp_path: Path) -> None:
     tree = two_sockets(tmp_path)
     traffic = MemoryTraffic(HostFiles(tmp_path), None)
     traffic.read()
@@ -71,7 +71,7 @@ def test_groups_that_come_go_and_are_made_again_are_no_traffic_by_themselves(tmp
     assert traffic.read() == 11
 
 
-def test_where_resctrl_does_not_monitor_memory_controllers_are_counted(tmp_path: Path) -> None:
+def test_memory_controllers_are_counted_where_resctrl_cannot_monitor(tmp_path: Path) -> None:
     perf = FakePerf()
     controllers(tmp_path, SKYLAKE, channels=1)
     traffic = MemoryTraffic(HostFiles(tmp_path), perf)
@@ -86,7 +86,7 @@ def test_where_resctrl_does_not_monitor_memory_controllers_are_counted(tmp_path:
     assert traffic.read() == (2 * 15 + 15 + 1) * 64
 
 
-def test_only_one_source_counts_at_a_time_and_the_total_goes_on(tmp_path: Path) -> None:
+def test_one_source_counts_at_once_and_totals_continue(tmp_path: Path) -> None:
     perf = FakePerf()
     controllers(tmp_path, SKYLAKE, channels=1)
     traffic = MemoryTraffic(HostFiles(tmp_path), perf)
@@ -106,7 +106,7 @@ def test_only_one_source_counts_at_a_time_and_the_total_goes_on(tmp_path: Path) 
     assert traffic.read() == 647 + 128
 
 
-def test_why_there_is_no_traffic_is_what_can_be_mended(tmp_path: Path) -> None:
+def test_missing_traffic_is_explained_by_a_fixable_cause(tmp_path: Path) -> None:
     perf = FakePerf()
     assert reason(MemoryTraffic(HostFiles(tmp_path), perf).read()) is Reason.RESCTRL_UNSUPPORTED
     controllers(tmp_path, SKYLAKE)
@@ -117,7 +117,7 @@ def test_why_there_is_no_traffic_is_what_can_be_mended(tmp_path: Path) -> None:
     assert reason(MemoryTraffic(HostFiles(tmp_path), None).read()) is Reason.RESCTRL_UNSUPPORTED
 
 
-def test_misses_and_instructions_add_up_and_a_look_without_a_value_loses_nothing(tmp_path: Path) -> None:
+def test_missing_value_loses_no_misses_or_instructions(tmp_path: Path) -> None:
     machine_trees.intel(tmp_path)
     perf = FakePerf()
     misses = MissCounters(perf, HostFiles(tmp_path))
@@ -138,7 +138,7 @@ def test_misses_and_instructions_add_up_and_a_look_without_a_value_loses_nothing
     running=st.integers(1, 10**12),
     more=st.integers(0, 10**12),
 )
-def test_mpki_of_a_group_that_took_turns_is_that_of_the_time_it_ran(
+def test_mpki_of_multiplexed_group_covers_its_running_time(
     instructions: int, missed: int, running: int, more: int
 ) -> None:
     """Both values are scaled alike, so their ratio is off by what rounding takes, and by nothing else."""

@@ -57,20 +57,20 @@ def while_running(
     run_virtual(main())
 
 
-def test_memory_is_probed_at_once_and_then_every_interval() -> None:
+def test_memory_is_probed_immediately_then_every_interval() -> None:
     probes = Probes(Probed({0: 9e-8}, {}, 0.003))
     while_running(probes, 100)
     assert probes.times == [0, 30, 60, 90]
 
 
 @given(st.floats(0, 0.2))
-def test_a_probe_never_costs_more_than_a_thousandth_of_a_cpu(cost: float) -> None:
+def test_probe_costs_at_most_a_thousandth_cpu(cost: float) -> None:
     probes = Probes(Probed({0: 9e-8}, {}, cost))
     while_running(probes, 1000)
     assert cost * (len(probes.times) - 1) <= LARGEST_SHARE * 1000 * (1 + 1e-9)
 
 
-def test_the_last_probe_counts_until_three_pauses_have_passed() -> None:
+def test_last_probe_counts_for_up_to_three_pauses() -> None:
     async def main() -> None:
         answers = [Probed({0: 9e-8, 1: 1.1e-7}, {}, 0.003)]
         never = asyncio.Event()
@@ -98,7 +98,7 @@ def reason(probe: LatencyProbe) -> Reason:
     return latest.reason
 
 
-def test_one_node_that_cannot_be_probed_leaves_the_others_and_all_of_them_are_a_reason() -> None:
+def test_failed_probe_of_one_node_leaves_others_valid() -> None:
     def one(probe: LatencyProbe, _: Heartbeats) -> None:
         assert probe.latest() == {1: 1e-7}
 
@@ -109,16 +109,14 @@ def test_one_node_that_cannot_be_probed_leaves_the_others_and_all_of_them_are_a_
     while_running(Probes(Probed({}, {0: "NUMA node 0: no"}, 0.0)), 1, none)
 
 
-def test_the_loop_shows_that_it_lives_also_when_its_pauses_are_long() -> None:
+def test_probe_loop_reports_alive_during_long_pauses() -> None:
     def lives(_: LatencyProbe, heartbeats: Heartbeats) -> None:
         assert not heartbeats.stuck()
 
     while_running(Probes(Probed({0: 1e-7}, {}, 1.0)), 999, lives)
 
 
-def test_each_numa_node_is_probed_on_its_cpus_and_what_fails_is_told_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_numa_node_is_probed_on_its_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def probe(_chase: object, cpus: CPUSet) -> Latency:
         if 4 in cpus:
             raise OSError(22, "Invalid argument")
@@ -130,7 +128,7 @@ def test_each_numa_node_is_probed_on_its_cpus_and_what_fails_is_told_with_them(
     assert probed == Probed({0: 2e-7}, {1: "NUMA node 1, CPUs 4-7: Invalid argument"}, 0.004)
 
 
-async def test_this_machine_is_probed_in_a_thread_of_its_own() -> None:
+async def test_this_machine_is_probed_in_its_own_thread() -> None:
     chase = load_chase()
     if not isinstance(chase, Chase):
         pytest.skip(f"the probe's helper is not built here: {chase.message}")

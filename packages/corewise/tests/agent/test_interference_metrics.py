@@ -64,7 +64,7 @@ def measured() -> list[Metric]:
     return [metric for metric in Metric if metric.spec.exports]
 
 
-def test_a_machine_that_has_it_all_exports_every_metric_with_its_nodes_name(tmp_path: Path) -> None:
+def test_capable_machine_exports_every_metric_with_node_name(tmp_path: Path) -> None:
     root, perf = everything(tmp_path), FakePerf()
     collector = Collector(root, perf)
     collector.read(LATENCY)
@@ -91,7 +91,7 @@ def test_a_machine_that_has_it_all_exports_every_metric_with_its_nodes_name(tmp_
     }
 
 
-def test_what_is_not_known_has_no_series_but_a_reason(tmp_path: Path) -> None:
+def test_unknown_value_has_no_series_but_a_reason(tmp_path: Path) -> None:
     values = exported(Collector(tmp_path, None), OTHER_KERNEL)
     assert set(values.values()) == {0.0}
     reasons = {match[1]: match[2] for match in map(SUPPORTED.match, values) if match}
@@ -110,7 +110,7 @@ def test_what_is_not_known_has_no_series_but_a_reason(tmp_path: Path) -> None:
 SUPPORTED = re.compile(r'corewise_node_metric_supported\{metric="(\w+)",node="n1",reason="(\w+)"\}')
 
 
-def test_a_series_vanishes_while_its_value_is_missing_and_comes_back(tmp_path: Path) -> None:
+def test_series_vanishes_while_its_value_is_missing(tmp_path: Path) -> None:
     root = everything(tmp_path)
     collector, exposition = Collector(root, None), Exposition(exported_by(AGENT))
     series = 'corewise_node_memory_traffic_bytes_total{node="n1"}'
@@ -120,13 +120,13 @@ def test_a_series_vanishes_while_its_value_is_missing_and_comes_back(tmp_path: P
         assert (series in text(exposition)) is there
 
 
-def test_every_reason_for_a_missing_metric_says_what_it_means() -> None:
+def test_every_reason_for_a_missing_metric_is_explained() -> None:
     measuring = [reason for reason in Reason if reason.startswith(("Resctrl", "Perf", "Uncore", "Latency"))]
     assert len(measuring) > 10
     assert all(reason.meaning for reason in measuring)
 
 
-def test_what_is_below_the_root_is_this_kernels_only_if_it_has_its_boot_id(tmp_path: Path) -> None:
+def test_root_is_own_kernel_only_by_boot_id(tmp_path: Path) -> None:
     assert is_own_kernel(Path("/"))
     assert not is_own_kernel(tmp_path)
     tree = machine_trees.Tree(tmp_path)
@@ -137,7 +137,7 @@ def test_what_is_below_the_root_is_this_kernels_only_if_it_has_its_boot_id(tmp_p
     assert is_own_kernel(tmp_path)
 
 
-def test_a_node_that_is_not_to_be_probed_says_so(tmp_path: Path) -> None:
+def test_node_excluded_from_probing_reports_it(tmp_path: Path) -> None:
     exposition = Exposition(exported_by(AGENT))
     watch = InterferenceWatch(
         "n1", everything(tmp_path), latency_interval=None, metrics=exposition, clock=VirtualClock()
@@ -148,7 +148,7 @@ def test_a_node_that_is_not_to_be_probed_says_so(tmp_path: Path) -> None:
     assert 'metric="memorylatency",node="n1",reason="LatencyProbeOff"' in exposition.text().decode()
 
 
-def test_what_is_missing_is_logged_once_and_again_when_it_is_there(
+def test_missing_source_is_logged_once_and_on_return(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     exposition = Exposition(exported_by(AGENT))
@@ -179,9 +179,7 @@ async def test_the_agent_as_a_program_serves_them(api_server: LocalAPIServer, tm
             await served(world, agent.program.health.address if agent.program.health else None)
 
 
-async def test_the_agent_of_this_very_machine_probes_its_memory(
-    api_server: LocalAPIServer, tmp_path: Path
-) -> None:
+async def test_agent_on_this_machine_probes_its_memory(api_server: LocalAPIServer, tmp_path: Path) -> None:
     chase = load_chase()
     if isinstance(chase, Finding):
         pytest.skip(f"the probe's helper is not built here: {chase.message}")
@@ -208,7 +206,7 @@ async def served(world: AgentWorld, address: Address | None) -> None:
     assert f'metric="llc_mpki",node="{NODE}",reason="OtherKernel"}} 0.0' in text
 
 
-def test_the_probe_can_be_turned_off_and_an_interval_of_nothing_is_refused() -> None:
+def test_probe_can_be_disabled_but_zero_interval_fails() -> None:
     given: dict[str, Any] = {"node_name": "n1", "nri_socket": None, "no_nri": True, "root": Path("/")}
     given["restricted_qos_namespace"] = ()
     assert _options(no_latency_probe=True, latency_interval=30.0, **given).latency_interval is None

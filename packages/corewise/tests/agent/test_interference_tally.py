@@ -20,21 +20,21 @@ def after(*looks: Mapping[str, int]) -> int:
     return tally.total
 
 
-def test_the_first_look_adds_nothing_and_the_next_ones_what_was_counted_since() -> None:
+def test_first_look_adds_nothing_and_later_add_growth() -> None:
     assert after({"a": 1000, "b": 5}) == 0
     assert after({"a": 1000, "b": 5}, {"a": 1010, "b": 6}) == 11
 
 
-def test_a_counter_that_went_back_adds_nothing_this_time_and_its_growth_the_next() -> None:
+def test_counter_reset_adds_nothing_until_it_grows_again() -> None:
     assert after({"a": 1000}, {"a": 7}) == 0
     assert after({"a": 1000}, {"a": 7}, {"a": 10}) == 3
 
 
-def test_a_group_that_comes_and_goes_is_no_jump() -> None:
+def test_group_that_comes_and_goes_causes_no_jump() -> None:
     assert after({"a": 10}, {"a": 20, "b": 5000}, {"a": 30, "b": 5001}, {"a": 40}, {"a": 50, "b": 9000}) == 41
 
 
-def test_what_another_source_counted_meanwhile_is_not_counted_again() -> None:
+def test_growth_counted_by_another_source_is_not_readded() -> None:
     tally: Tally[str] = Tally()
     tally.take({"a": 10})
     tally.forget()
@@ -44,7 +44,7 @@ def test_what_another_source_counted_meanwhile_is_not_counted_again() -> None:
 
 
 @given(st.lists(COUNTS, max_size=8))
-def test_the_total_never_falls_and_has_every_rise_between_two_looks(looks: list[dict[str, int]]) -> None:
+def test_total_never_falls_and_includes_every_rise(looks: list[dict[str, int]]) -> None:
     totals = [after(*looks[:length]) for length in range(len(looks) + 1)]
     assert totals == sorted(totals)
     rises = (max(0, new[key] - old[key]) for old, new in pairwise(looks) for key in old.keys() & new.keys())
@@ -52,7 +52,7 @@ def test_the_total_never_falls_and_has_every_rise_between_two_looks(looks: list[
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.booleans()), max_size=20))
-def test_of_what_really_moved_resets_lose_one_look_each_and_never_add(moves: list[tuple[int, bool]]) -> None:
+def test_counter_reset_loses_at_most_one_look(moves: list[tuple[int, bool]]) -> None:
     """A counter that is reset between two looks loses at most what moved in between."""
     tally: Tally[str] = Tally()
     counter = lost = 0

@@ -69,12 +69,12 @@ def test_what_is_no_configuration_is_an_error(text: str) -> None:
         parse_config(text.encode())
 
 
-def test_without_the_file_nothing_is_known_of_what_kubelet_keeps_back(tmp_path: Path) -> None:
+def test_missing_file_leaves_kubelet_reservations_unknown(tmp_path: Path) -> None:
     assert config_file(tmp_path).read() == KubeletConfig()
     assert config_file(tmp_path).read().allocatable(MACHINE) == {}
 
 
-def test_a_file_that_cannot_be_read_leaves_what_was_known(tmp_path: Path) -> None:
+def test_unreadable_file_keeps_the_known_reservations(tmp_path: Path) -> None:
     path = tmp_path / CONFIG_FILE
     path.parent.mkdir(parents=True)
     path.write_text("reservedSystemCPUs: 0-1")

@@ -55,7 +55,7 @@ def measured(root: Path, run: FakeRun, repeats: int = 3) -> Calibration:
     return measure(machine, machine.host.topology, run, MeasurementPlan(repeats, 200 * MILLI), lambda _: None)
 
 
-def test_one_cpu_all_cpus_and_the_threads_of_a_core_are_measured(tmp_path: Path) -> None:
+def test_single_all_and_sibling_cpus_are_measured(tmp_path: Path) -> None:
     run = FakeRun()
     found = measured(machine_trees.intel(tmp_path).root, run)
     assert {cpus for _, cpus in run.calls} == {"7", "0-15", "7,15"}
@@ -67,7 +67,7 @@ def test_one_cpu_all_cpus_and_the_threads_of_a_core_are_measured(tmp_path: Path)
     assert (found.hyper_thread_enabled, found.turbo_enabled, found.cores_alike) == (True, True, True)
 
 
-def test_without_threads_that_share_a_core_there_is_nothing_to_say_about_them(tmp_path: Path) -> None:
+def test_machine_without_sibling_threads_reports_nothing_about_them(tmp_path: Path) -> None:
     found = measured(machine_trees.big_little(tmp_path).root, FakeRun())
     assert found.core_threads is None
     assert not found.cores_alike
@@ -87,7 +87,7 @@ def test_repeats_that_differ_too_much_are_refused(tmp_path: Path) -> None:
         measured(root, FakeRun(speeds=(100, 150)))
 
 
-def test_a_repeat_in_which_time_was_lost_is_done_again(tmp_path: Path) -> None:
+def test_repeat_that_lost_time_is_run_again(tmp_path: Path) -> None:
     root = machine_trees.intel(tmp_path).root
     run = FakeRun(cpu_shares=(Fraction(1), Fraction(1, 2), Fraction(1)))
     found = measured(root, run)
@@ -95,14 +95,14 @@ def test_a_repeat_in_which_time_was_lost_is_done_again(tmp_path: Path) -> None:
     assert len(run.calls) == 4 * 3 * len(KERNELS)
 
 
-def test_repeats_that_differ_are_followed_by_more_until_most_agree(tmp_path: Path) -> None:
+def test_differing_repeats_are_extended_until_most_agree(tmp_path: Path) -> None:
     root = machine_trees.intel(tmp_path).root
     found = measured(root, FakeRun(speeds=(100,) * 3 + (150,) * 3 + (100,) * 30))
     assert found.repeats > 3
     assert found.all_cpus.score == 500_000
 
 
-def test_a_busy_machine_and_too_little_memory_are_refused() -> None:
+def test_busy_machine_and_too_little_memory_are_refused() -> None:
     check_idle(500)
     with pytest.raises(Unmeasurable, match=r"other work took 37\.5 %"):
         check_idle(3750)
@@ -111,7 +111,7 @@ def test_a_busy_machine_and_too_little_memory_are_refused() -> None:
         check_memory(100 * 2**20, 8)
 
 
-def test_a_worker_does_as_told_and_says_what_it_did() -> None:
+def test_worker_obeys_orders_and_reports_its_work() -> None:
     answers = io.StringIO()
     count = iter(range(10**9))
     serve([f"{Command('fsum', 0, MILLI)}\n"], answers, {"fsum": lambda: next(count)})
@@ -123,7 +123,7 @@ def test_a_worker_does_as_told_and_says_what_it_did() -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_every_kernel_does_work_in_one_call_that_can_be_repeated(name: str) -> None:
+def test_every_kernel_does_repeatable_work_in_one_call(name: str) -> None:
     one_pass = KERNELS[name].prepare()
     assert one_pass() == one_pass()
 
@@ -132,7 +132,7 @@ needs_affinity = pytest.mark.skipif(sys.platform != "linux", reason="only Linux 
 
 
 @needs_affinity
-def test_workers_run_pinned_at_the_same_time_and_end_with_the_crew() -> None:
+def test_pinned_workers_run_together_and_end_with_crew() -> None:
     cpus = CPUSet.of(sorted(os.sched_getaffinity(0))[:2])
     with crew(cpus) as workers:
         pids = [worker.pid for worker in workers._workers.values()]
@@ -146,13 +146,13 @@ def test_workers_run_pinned_at_the_same_time_and_end_with_the_crew() -> None:
 
 
 @needs_affinity
-def test_a_cpu_that_cannot_be_pinned_to_is_an_error_that_names_it() -> None:
+def test_cpu_that_refuses_pinning_is_named_in_error() -> None:
     with pytest.raises(WorkerError, match="CPU 60000"), crew(CPUSet.of([60000])):
         pass
 
 
 @needs_affinity
-def test_a_worker_that_is_killed_is_an_error_that_names_its_cpu() -> None:
+def test_killed_worker_raises_an_error_naming_its_cpu() -> None:
     cpu = min(os.sched_getaffinity(0))
     with crew(CPUSet.of([cpu])) as workers:
         worker = workers._workers[cpu]

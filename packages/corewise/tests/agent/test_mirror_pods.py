@@ -103,7 +103,7 @@ def files(node: PinNode, pod: QuotaPod) -> list[tuple[int | None, str]]:
     return [(node.machine.quota(pod, name), node.cpus(node.cgroup(pod, name))) for name in ("", "a")]
 
 
-def test_the_mirror_of_a_static_pod_goes_by_the_uid_that_kubelet_gave_it(node: PinNode) -> None:
+def test_static_pod_mirror_uses_the_uid_from_kubelet(node: PinNode) -> None:
     of = mirror("static", as_kubelet_writes())
     assert of.uid == STATIC_UID
     node.start(of)
@@ -112,7 +112,7 @@ def test_the_mirror_of_a_static_pod_goes_by_the_uid_that_kubelet_gave_it(node: P
     assert node.machine.quota(of, "a") == 50_000
 
 
-def test_a_mirror_from_an_http_source_is_believed_too() -> None:
+def test_mirror_from_an_http_source_is_accepted_too() -> None:
     assert mirror("static", {**as_kubelet_writes(), STATIC_POD_SOURCE: "http"}).uid == STATIC_UID
 
 
@@ -139,7 +139,7 @@ def rivals(*containers: Mapping[str, Any]) -> tuple[QuotaPod, QuotaPod]:
     )
 
 
-def test_where_two_pods_state_one_cgroup_nothing_is_written_for_either(node: PinNode) -> None:
+def test_two_pods_claiming_one_cgroup_get_no_writes(node: PinNode) -> None:
     static, rival = rivals()
     node.start(static)
     before = files(node, static)
@@ -153,7 +153,7 @@ def test_where_two_pods_state_one_cgroup_nothing_is_written_for_either(node: Pin
     assert f"\n{metrics.PODS_LEFT_ALONE.name} 2.0\n" in exposition.text().decode()
 
 
-def test_what_a_contested_cgroup_had_stays_until_the_rival_is_gone(node: PinNode) -> None:
+def test_contested_cgroup_keeps_its_values_until_rival_leaves(node: PinNode) -> None:
     owner = pin_pod("owner", claim("0"), qos="Guaranteed")
     static, rival = rivals()
     node.start(static, owner)
@@ -172,7 +172,7 @@ def test_what_a_contested_cgroup_had_stays_until_the_rival_is_gone(node: PinNode
     assert node.machine.quota(static, "a") == 25_000
 
 
-def test_what_the_runtime_reports_of_a_pod_does_not_count_instead_of_what_the_api_shows(
+def test_runtime_report_of_pods_never_replaces_the_api(
     node: PinNode,
 ) -> None:
     labels, annotations = {QOS_CLASS: "LSR"}, {RESOURCE_STATUS: claim("0-6"), STATIC_POD: VICTIM_UID}

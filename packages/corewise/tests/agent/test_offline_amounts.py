@@ -23,7 +23,7 @@ def sort(*pods: QuotaPod) -> NodePods:
 
 
 @pytest.mark.parametrize("text", HUGE)
-def test_an_offline_pod_that_asks_for_more_than_a_machine_has_is_left_alone(text: str) -> None:
+def test_offline_pod_requesting_impossible_amounts_is_left_alone(text: str) -> None:
     huge = batch_container("a")
     huge["resources"]["requests"][BATCH_CPU] = text
     found = sort(
@@ -35,6 +35,6 @@ def test_an_offline_pod_that_asks_for_more_than_a_machine_has_is_left_alone(text
 
 
 @pytest.mark.parametrize("text", HUGE)
-def test_cpus_of_a_pod_that_owns_more_than_a_machine_has_are_not_offered(text: str) -> None:
+def test_impossibly_many_owned_cpus_are_not_offered(text: str) -> None:
     found = sort(pod("owner", container("a", request=text), labels={QOS_CLASS: "LSR"}))
     assert [each.requested for each in found.pinned] == [LARGEST_MILLI]

@@ -107,7 +107,7 @@ def test_before_the_first_sample_nothing_is_begun(tmp_path: Path) -> None:
     assert kept.node.quota().quota is None
 
 
-def test_the_offer_does_not_shrink_because_it_is_used(kept: Kept) -> None:
+def test_offer_does_not_shrink_because_it_is_used(kept: Kept) -> None:
     for offline in (0, 4000, 7200, 7200):
         tick = kept.tick(online=4000, offline=offline, memory=10 * GIB, offline_memory=offline << 20)
         assert tick.report is not None
@@ -115,7 +115,7 @@ def test_the_offer_does_not_shrink_because_it_is_used(kept: Kept) -> None:
         assert tick.report.memory.offered == Share(6000).of(50 * GIB)
 
 
-def test_the_quota_steps_to_the_offer_lands_on_it_and_stays(kept: Kept) -> None:
+def test_quota_steps_to_the_offer_and_stays_there(kept: Kept) -> None:
     quotas = []
     for _ in range(8):
         kept.tick(online=9334)
@@ -129,7 +129,7 @@ def test_the_quota_steps_to_the_offer_lands_on_it_and_stays(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize(("fast", "halfway", "then"), [(False, 760_000, 600_000), (True, 719_800, 599_700)])
-def test_a_jump_of_load_late_in_an_interval_is_answered_half_way_to_the_next_sample(
+def test_load_jump_is_answered_halfway_between_samples(
     kept: Kept, fast: bool, halfway: int, then: int
 ) -> None:
     """Half a step, 80 ms of CPU time a period, unless shrinking is fast; the next tick goes on as ever."""
@@ -151,7 +151,7 @@ def test_a_jump_of_load_late_in_an_interval_is_answered_half_way_to_the_next_sam
     assert kept.node.quota().quota == then
 
 
-def test_half_way_between_two_samples_nothing_grows_and_nothing_is_remembered(kept: Kept) -> None:
+def test_halfway_check_grows_nothing_and_remembers_nothing(kept: Kept) -> None:
     for _ in range(8):
         kept.tick(online=12_000)
     low = kept.node.quota().quota
@@ -170,7 +170,7 @@ def test_half_way_between_two_samples_nothing_grows_and_nothing_is_remembered(ke
     assert kept.halfway(online=16_000) == high, "the earlier reading is forgotten: a sample needs two"
 
 
-def test_a_busy_node_leaves_the_floor_and_never_max_or_nothing(kept: Kept) -> None:
+def test_busy_node_keeps_the_floor_and_never_max(kept: Kept) -> None:
     kept.suppression = replace(STEPPED, fast=True)
     kept.tick(online=16_000)
     assert kept.node.quota().quota == 1_000
@@ -178,9 +178,7 @@ def test_a_busy_node_leaves_the_floor_and_never_max_or_nothing(kept: Kept) -> No
 
 
 @pytest.mark.parametrize("written", [None, 50_000, 1_600_000])
-def test_what_somebody_else_wrote_is_repaired_at_the_next_tick_and_stepped_from(
-    kept: Kept, written: int | None
-) -> None:
+def test_foreign_write_is_repaired_at_the_next_tick(kept: Kept, written: int | None) -> None:
     for _ in range(3):
         kept.tick(online=9334)
     kept.node.write(written)
@@ -254,7 +252,7 @@ def test_switching_off_gives_everything_back_at_once(kept: Kept, what: str) -> N
     assert kept.node.quotas([JOB]) == before
 
 
-def test_a_change_of_mode_gives_back_what_the_other_had_bounded(kept: Kept) -> None:
+def test_mode_change_restores_what_the_other_mode_bounded(kept: Kept) -> None:
     kept.start(JOB)
     for _ in range(12):
         kept.tick(online=15_000)
@@ -269,7 +267,7 @@ def test_a_change_of_mode_gives_back_what_the_other_had_bounded(kept: Kept) -> N
     assert kept.quota_of(JOB) == 600_000
 
 
-def test_per_pod_quotas_sink_above_high_rest_between_and_rise_below_recover(kept: Kept) -> None:
+def test_per_pod_quotas_move_only_outside_both_thresholds(kept: Kept) -> None:
     kept.start(JOB, offline_pod("free", batch_container("a", request=500)))
     kept.suppression = PER_POD
     seen = []
@@ -308,7 +306,7 @@ def limits(kept: Kept, of: QuotaPod) -> tuple[int | None, ...]:
     return tuple(kept.quota_of(of, name) for name in ("", *(each.name for each in of.spec.containers)))
 
 
-def test_offline_pods_that_kubelet_limits_are_lowered_and_raised_without_oversubscription(kept: Kept) -> None:
+def test_kubelet_limited_offline_pods_are_suppressed_without_oversubscription(kept: Kept) -> None:
     kept.labels = {}
     kept.suppression = PER_POD
     pods = (NATIVE, ONLINE, OWNER, UNLIMITED, JOB)
@@ -343,7 +341,7 @@ def test_offline_pods_that_kubelet_limits_are_lowered_and_raised_without_oversub
 
 @pytest.mark.parametrize("first", ["normalization", "suppression"])
 @pytest.mark.parametrize("last", ["normalization", "suppression"])
-def test_normalization_and_suppression_of_one_quota_begin_and_end_in_any_order(
+def test_normalization_and_suppression_of_one_quota_interleave_freely(
     kept: Kept, first: str, last: str
 ) -> None:
     kept.labels = {}
@@ -377,7 +375,7 @@ def test_normalization_and_suppression_of_one_quota_begin_and_end_in_any_order(
     assert limits(kept, NATIVE) == before
 
 
-def test_per_pod_quotas_outlive_the_agent_and_even_its_journal(kept: Kept) -> None:
+def test_per_pod_quotas_survive_agent_and_journal_loss(kept: Kept) -> None:
     kept.start(JOB)
     kept.suppression = PER_POD
     for _ in range(3):
@@ -392,7 +390,7 @@ def test_per_pod_quotas_outlive_the_agent_and_even_its_journal(kept: Kept) -> No
     assert kept.quota_of(JOB) == 300_000
 
 
-def test_offline_pods_get_their_limits_and_weights_whatever_the_label_says(kept: Kept) -> None:
+def test_offline_pods_get_limits_and_weights_unlabeled_too(kept: Kept) -> None:
     kept.labels = {}
     kept.annotations = {NORMALIZATION_RATIO: "1.50"}
     kept.start(JOB)
@@ -404,7 +402,7 @@ def test_offline_pods_get_their_limits_and_weights_whatever_the_label_says(kept:
     assert not kept.settle().written
 
 
-def test_what_kubelet_gives_offline_pods_comes_back_even_if_the_journal_is_lost(kept: Kept) -> None:
+def test_kubelet_settings_of_offline_pods_return_without_journal(kept: Kept) -> None:
     bound = offline_pod("bound", batch_container("a", limit=1000, memory=GIB))
     kept.start(bound)
     cgroups = [kept.node.machine.cgroup(bound, name) for name in ("", "a")]
@@ -420,7 +418,7 @@ def test_what_kubelet_gives_offline_pods_comes_back_even_if_the_journal_is_lost(
         assert {file: found.files.read(cgroup, file) for file in least} == least
 
 
-def test_a_memory_limit_below_what_is_in_use_is_refused_and_tried_again(kept: Kept) -> None:
+def test_memory_limit_below_use_is_refused_and_retried(kept: Kept) -> None:
     fat = offline_pod("fat", batch_container("a", limit=1000, memory=GIB))
     kept.start(fat)
     v2 = kept.node.machine.version is Version.V2
@@ -450,7 +448,7 @@ def test_cpus_where_thousandths_were_meant_are_warned_about(
     assert "0.008 of a CPU, and 8 CPUs are 8000" in line
 
 
-def test_a_pod_with_batch_cpu_that_kubelet_limits_itself_is_left_alone(kept: Kept) -> None:
+def test_batch_cpu_pod_that_kubelet_limits_stays_untouched(kept: Kept) -> None:
     mixed = pod("mixed", {**batch_container("a", limit=1000)}, container("b", "1"))
     kept.start(mixed)
     assert "not BestEffort" in kept.settle().problems["default/mixed"]
@@ -491,7 +489,7 @@ def without_slice(folder: Path) -> Kept:
     return Kept(node)
 
 
-def test_a_squeeze_that_failed_is_tried_again_with_the_newest_state_and_once(tmp_path: Path) -> None:
+def test_failed_squeeze_is_retried_once_with_newest_state(tmp_path: Path) -> None:
     kept = without_slice(tmp_path)
     kept.suppression = replace(STEPPED, fast=True)
     for _ in range(2):
@@ -513,7 +511,7 @@ def test_a_bug_in_suppression_is_no_failure(kept: Kept, monkeypatch: pytest.Monk
         kept.tick(online=4000)
 
 
-def test_a_slice_that_is_missing_is_bounded_as_soon_as_it_is_there(tmp_path: Path) -> None:
+def test_missing_slice_is_bounded_once_it_appears(tmp_path: Path) -> None:
     kept = without_slice(tmp_path)
     tick = kept.tick(online=4000)
     assert "cpu.max" in tick.problems["suppression"]
@@ -527,7 +525,7 @@ def test_a_slice_that_is_missing_is_bounded_as_soon_as_it_is_there(tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", ["", "nonsense\n", "max\n", "-5 100000\n", "1000 0\n"])
-def test_a_quota_that_cannot_be_read_is_named_and_left(tmp_path: Path, content: str) -> None:
+def test_unreadable_quota_is_reported_and_left_alone(tmp_path: Path, content: str) -> None:
     kept = Kept(OfflineNode(tmp_path))
     path = kept.node.path("cpu", kept.node.slice, "cpu.max")
     path.write_text(content)
@@ -538,7 +536,7 @@ def test_a_quota_that_cannot_be_read_is_named_and_left(tmp_path: Path, content: 
     assert not kept.tick(online=4000).problems
 
 
-def test_three_missing_samples_freeze_the_offer_and_fifteen_minutes_withdraw_it(tmp_path: Path) -> None:
+def test_missing_samples_freeze_then_withdraw_the_offer(tmp_path: Path) -> None:
     kept = Kept(OfflineNode(tmp_path))
     kept.suppression = replace(STEPPED, adjust_step=Share(10_000))
     kept.tick(online=6000)
@@ -557,7 +555,7 @@ def test_three_missing_samples_freeze_the_offer_and_fifteen_minutes_withdraw_it(
 
 
 @pytest.mark.parametrize("text", ["yes", "True", "1", ""])
-def test_a_label_that_says_neither_changes_nothing_and_is_told(
+def test_unclear_label_changes_nothing_and_is_reported(
     kept: Kept, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
     kept.tick(online=4000)
@@ -580,7 +578,7 @@ def test_unknown_settings_begin_nothing_and_give_nothing_back(kept: Kept) -> Non
 
 
 @pytest.mark.parametrize(("restores", "after"), [(False, 1_440_000), (True, None)])
-def test_the_end_of_the_agent_holds_or_restores_as_configured(
+def test_stopping_agent_holds_or_restores_as_configured(
     kept: Kept, restores: bool, after: int | None
 ) -> None:
     kept.start(JOB)
@@ -591,7 +589,7 @@ def test_the_end_of_the_agent_holds_or_restores_as_configured(
     assert kept.quota_of(JOB) == 600_000
 
 
-def test_a_pod_that_ends_mid_cycle_is_no_problem(kept: Kept) -> None:
+def test_pod_that_ends_mid_cycle_is_no_problem(kept: Kept) -> None:
     kept.start(JOB)
     kept.suppression = PER_POD
     kept.tick(online=15_000)
@@ -632,7 +630,7 @@ EVICTING = EvictionSettings(
         (SuppressionMode.PER_POD_QUOTA, "1.00", 1200, False),  # there is no quota of all
     ],
 )
-def test_offline_pods_lack_cpu_by_the_quota_that_held_and_what_they_request(
+def test_cpu_shortage_follows_past_quota_and_requested_amounts(
     tmp_path: Path, mode: SuppressionMode, ratio: str, used: int, short: bool
 ) -> None:
     kept = Kept(OfflineNode(tmp_path))
@@ -653,7 +651,7 @@ def test_offline_pods_lack_cpu_by_the_quota_that_held_and_what_they_request(
     assert kept.controller.evictor.report is None
 
 
-def test_a_pod_that_has_become_online_since_the_sample_does_not_go(tmp_path: Path) -> None:
+def test_pod_now_online_since_the_sample_is_kept(tmp_path: Path) -> None:
     kept = Kept(OfflineNode(tmp_path))
     kept.eviction = EVICTING
     kept.start(pod("job", container("a"), labels={QOS_CLASS: "BE"}, qos="BestEffort"))
@@ -666,7 +664,7 @@ def test_a_pod_that_has_become_online_since_the_sample_does_not_go(tmp_path: Pat
     assert kept.controller.eviction_due(kept.node.now) is None
 
 
-def test_every_pod_with_a_mark_may_go_for_memory_and_no_other_one_in_each_cooldown(tmp_path: Path) -> None:
+def test_only_marked_pods_are_evicted_one_per_cooldown(tmp_path: Path) -> None:
     kept = Kept(OfflineNode(tmp_path))
     kept.eviction = EVICTING
     kept.start(

@@ -240,7 +240,7 @@ class History:
 @pytest.mark.parametrize("version", Version)
 @given(operations=st.lists(OPERATIONS, max_size=30))
 @settings(deadline=None, max_examples=60)
-def test_what_is_switched_off_or_restored_leaves_nothing_behind(
+def test_disabled_or_restored_settings_leave_nothing_behind(
     tmp_path_factory: pytest.TempPathFactory, version: Version, operations: list[tuple[str, Any]]
 ) -> None:
     history = History(version, tmp_path_factory.mktemp("node"))
@@ -266,7 +266,7 @@ def test_what_is_switched_off_or_restored_leaves_nothing_behind(
 @pytest.mark.parametrize(
     "before_the_miss", [("suppression", PER_POD), ("restart", None)], ids=["other option", "restart"]
 )
-def test_without_a_sample_a_quota_that_somebody_else_wrote_to_the_slice_is_put_back(
+def test_foreign_slice_quota_is_reverted_without_a_sample(
     tmp_path: Path, version: Version, before_the_miss: tuple[str, Any]
 ) -> None:
     history = History(version, tmp_path)

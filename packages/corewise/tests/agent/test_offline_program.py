@@ -57,7 +57,7 @@ async def bounded(world: AgentWorld, quota: int | None = OFFERED) -> None:
     await until(lambda: world.offline.quota().quota == quota)
 
 
-async def test_a_label_makes_the_node_offer_what_is_idle_and_its_end_takes_it_back(world: AgentWorld) -> None:
+async def test_label_makes_node_offer_idle_cpu_until_removed(world: AgentWorld) -> None:
     await world.configure(oversubscription=QUICK)
     async with world.agent():
         await world.label("true")
@@ -67,7 +67,7 @@ async def test_a_label_makes_the_node_offer_what_is_idle_and_its_end_takes_it_ba
         assert await world.report() is None
 
 
-async def test_what_running_offline_pods_request_stays_on_the_node_in_a_shortfall_and_without_the_label(
+async def test_requests_of_running_offline_pods_stay_on_node(
     world: AgentWorld,
 ) -> None:
     async def short() -> bool:
@@ -93,7 +93,7 @@ async def test_what_running_offline_pods_request_stays_on_the_node_in_a_shortfal
         assert not await short()
 
 
-async def test_in_a_shortfall_a_pod_that_ends_leaves_nothing_for_others_until_the_next_sample(
+async def test_pod_ending_in_shortfall_frees_nothing_until_sampled(
     world: AgentWorld,
 ) -> None:
     await world.configure(oversubscription={"intervalSeconds": 60})
@@ -110,7 +110,7 @@ async def test_in_a_shortfall_a_pod_that_ends_leaves_nothing_for_others_until_th
         assert (before.time, before.samples) == (after.time, after.samples)
 
 
-async def test_between_two_samples_offline_pods_are_held_back_while_one_quota_bounds_them_all(
+async def test_slice_quota_holds_offline_pods_back_between_samples(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
@@ -135,7 +135,7 @@ async def test_between_two_samples_offline_pods_are_held_back_while_one_quota_bo
         await until(lambda: done[-3:] == ["tick"] * 3)
 
 
-async def test_the_agent_logs_how_it_read_a_cpu_suppression_block(
+async def test_agent_logs_how_it_read_a_suppression_block(
     world: AgentWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.configure(oversubscription=QUICK, suppression={"cpuSuppression": AT_ONCE})
@@ -147,7 +147,7 @@ async def test_the_agent_logs_how_it_read_a_cpu_suppression_block(
     assert read[0].endswith("read as cpuSuppression without mode: mode is besteffort-quota")
 
 
-async def test_what_an_earlier_agent_offered_is_removed_by_one_that_finds_no_label(world: AgentWorld) -> None:
+async def test_agent_without_label_removes_what_its_predecessor_offered(world: AgentWorld) -> None:
     await world.configure(oversubscription=QUICK)
     await world.label("true")
     async with world.agent():
@@ -158,7 +158,7 @@ async def test_what_an_earlier_agent_offered_is_removed_by_one_that_finds_no_lab
         await world.offers(None, None)
 
 
-async def test_the_best_effort_cgroup_is_bounded_by_the_offer_until_suppression_is_off(
+async def test_offer_bounds_best_effort_cgroup_until_switched_off(
     world: AgentWorld,
 ) -> None:
     await world.configure(oversubscription=QUICK, suppression=AT_ONCE)
@@ -170,7 +170,7 @@ async def test_the_best_effort_cgroup_is_bounded_by_the_offer_until_suppression_
         await world.offers("4800", OFFERED_MEMORY)
 
 
-async def test_an_offline_pod_gets_its_limits_as_soon_as_it_runs(world: AgentWorld) -> None:
+async def test_offline_pod_gets_its_limits_once_it_runs(world: AgentWorld) -> None:
     async with world.agent():
         job = await world.start(offline_manifest("job", batch_container("a", limit=2000)))
         await world.has(job, "a", 200_000)
@@ -178,7 +178,7 @@ async def test_an_offline_pod_gets_its_limits_as_soon_as_it_runs(world: AgentWor
 
 
 @pytest.mark.parametrize(("on_stop", "left"), [("hold", OFFERED), ("restore", None)])
-async def test_the_end_of_the_agent_holds_or_restores_and_an_uninstall_leaves_nothing(
+async def test_agent_stop_holds_or_restores_and_uninstall_cleans(
     world: AgentWorld, on_stop: str, left: int | None
 ) -> None:
     await world.configure(oversubscription=QUICK, suppression={**AT_ONCE, "onAgentStop": on_stop})
@@ -193,7 +193,7 @@ async def test_the_end_of_the_agent_holds_or_restores_and_an_uninstall_leaves_no
     assert set(world.offline.quotas([job]).values()) == {None}
 
 
-async def test_a_bad_key_of_the_configmap_changes_nothing_and_is_told(world: AgentWorld) -> None:
+async def test_bad_configmap_key_changes_nothing_and_is_reported(world: AgentWorld) -> None:
     await world.configure(oversubscription=QUICK, suppression=AT_ONCE)
     await world.label("true")
     async with world.agent() as agent:
@@ -217,7 +217,7 @@ async def test_the_largest_configmap_is_a_short_step(world: AgentWorld) -> None:
     assert 0 < steps.most < FEW, steps.where
 
 
-async def test_without_leave_to_read_the_configmap_quotas_are_divided_all_the_same(world: AgentWorld) -> None:
+async def test_quotas_are_divided_without_permission_for_the_configmap(world: AgentWorld) -> None:
     await world.client.delete(ROLES, "corewise-agent", "corewise-system")
     await world.label("true")
     await world.ratio("1.50")
@@ -233,7 +233,7 @@ async def test_without_leave_to_read_the_configmap_quotas_are_divided_all_the_sa
     world.cluster.refused.clear()
 
 
-async def test_a_single_run_takes_one_sample_and_acts_on_it(world: AgentWorld) -> None:
+async def test_single_run_takes_a_sample_and_acts(world: AgentWorld) -> None:
     await world.configure(suppression=AT_ONCE)
     await world.label("true")
     assert await run_agent(replace(world.options, once=True), world.config)
@@ -241,7 +241,7 @@ async def test_a_single_run_takes_one_sample_and_acts_on_it(world: AgentWorld) -
     assert (await world.offered())[0] == "4800"
 
 
-async def test_a_dry_run_prints_the_quota_and_the_nodes_patch_and_writes_neither(world: AgentWorld) -> None:
+async def test_dry_run_prints_quota_and_patch_without_writing(world: AgentWorld) -> None:
     await world.configure(oversubscription=QUICK, suppression=AT_ONCE)
     await world.label("true")
     job = await world.start(offline_manifest("job", batch_container("a", limit=2000)))
@@ -258,7 +258,7 @@ async def test_a_dry_run_prints_the_quota_and_the_nodes_patch_and_writes_neither
     assert await world.offered() == (None,) * 4
 
 
-async def test_what_somebody_else_takes_from_the_node_comes_back(world: AgentWorld) -> None:
+async def test_amounts_that_others_remove_from_node_come_back(world: AgentWorld) -> None:
     await world.configure(oversubscription=QUICK)
     await world.label("true")
     async with world.agent():
@@ -267,7 +267,7 @@ async def test_what_somebody_else_takes_from_the_node_comes_back(world: AgentWor
         await eventually(world.report)
 
 
-async def test_an_api_server_that_does_not_answer_keeps_no_offline_pod_unsqueezed(
+async def test_silent_api_server_leaves_no_offline_pod_unsqueezed(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.configure(oversubscription=QUICK, suppression={"adjustStep": 0.2})
@@ -300,7 +300,7 @@ async def test_every_metric_of_oversubscription_is_exported(world: AgentWorld) -
     assert agent.metrics.value(metrics.OVERSUBSCRIPTION_USED_CPU, "online") == 0
 
 
-async def test_the_amplifying_webhook_and_the_offer_leave_each_other_alone(world: AgentWorld) -> None:
+async def test_amplifying_webhook_and_offer_leave_each_other_alone(world: AgentWorld) -> None:
     await world.configure(oversubscription=QUICK)
     async with world.cluster.manager(), world.agent():
         await world.cluster.installed()

@@ -58,7 +58,7 @@ async def test_the_slice_is_bounded_repaired_and_given_back(world: AgentWorld, t
         await comes_to(tree, None)
 
 
-async def test_an_agent_that_comes_back_finds_in_its_journal_what_to_give_back(
+async def test_returning_agent_restores_from_what_its_journal_holds(
     world: AgentWorld, tree: KubeletTree
 ) -> None:
     async with world.agent():

@@ -92,7 +92,7 @@ def publisher() -> Publisher:
     return publisher
 
 
-def test_a_publication_states_normalized_milli_cpu_bytes_and_the_report() -> None:
+def test_publication_holds_normalized_cpu_bytes_and_the_report() -> None:
     publication = Publisher().change(tick(), node(), RATIO, 100.0)
     assert publication is not None
     amounts = {BATCH_CPU: "6000", BATCH_MEMORY: str(GIB)}
@@ -119,21 +119,19 @@ def test_a_publication_states_normalized_milli_cpu_bytes_and_the_report() -> Non
         (tick(last="default/a"), 10, True),
     ],
 )
-def test_it_is_written_when_it_changes_much_or_once_a_minute(
+def test_publication_follows_large_changes_or_once_per_minute(
     publisher: Publisher, change: Tick, seconds: int, due: bool
 ) -> None:
     assert (publisher.change(change, SHOWN, RATIO, 100.0 + seconds) is not None) == due
 
 
 @pytest.mark.parametrize("shown", [node(), node("6k", "1Gi"), node("8k", "1Gi", **{OFFLINE_REPORT: "{}"})])
-def test_what_somebody_else_changed_on_the_node_is_written_again(
-    publisher: Publisher, shown: AgentNode
-) -> None:
+def test_amounts_changed_on_the_node_are_written_again(publisher: Publisher, shown: AgentNode) -> None:
     assert publisher.change(tick(), shown, RATIO, 102.0) is None
     assert publisher.change(tick(), shown, RATIO, 110.0) is not None
 
 
-def test_without_the_label_only_what_an_agent_wrote_is_removed(publisher: Publisher) -> None:
+def test_missing_label_removes_only_what_an_agent_wrote(publisher: Publisher) -> None:
     off = Tick(on=False)
     assert publisher.change(off, node("6k", "1Gi"), RATIO, 110.0) is None
     publication = publisher.change(off, SHOWN, RATIO, 110.0)
@@ -156,7 +154,7 @@ def held(cpu: int, memory: int = 0) -> OfflineAmounts:
     return OfflineAmounts(cpu, memory)
 
 
-def test_in_a_shortfall_the_node_shows_what_pods_request_and_says_so_until_it_ends(
+def test_shortfall_shows_requests_on_node_until_it_ends(
     publisher: Publisher,
 ) -> None:
     short = replace(tick(3000), running=held(5000), requested=held(5000), wall=0.0)
@@ -193,7 +191,7 @@ def test_in_a_shortfall_the_node_shows_what_pods_request_and_says_so_until_it_en
         pytest.param(7000, 7000, 7000, id="admitted already"),
     ],
 )
-def test_a_pod_that_does_not_run_yet_never_raises_what_is_published(
+def test_pod_not_yet_running_never_raises_the_publication(
     publisher: Publisher, running: int, requested: int, published: int
 ) -> None:
     change = replace(tick(1000), running=held(running), requested=held(requested))
@@ -202,7 +200,7 @@ def test_a_pod_that_does_not_run_yet_never_raises_what_is_published(
     assert publication.amounts == OfflineAmounts(published, GIB)
 
 
-def test_without_the_label_what_running_pods_request_stays_until_they_have_ended(
+def test_requests_of_running_pods_outlast_the_label(
     publisher: Publisher,
 ) -> None:
     off = Tick(on=False, running=held(5000, 7), requested=held(5000, 7))
@@ -269,7 +267,7 @@ def config_map(**keys: str) -> ConfigMap:
     return ConfigMap(data={names[key]: text for key, text in keys.items()})
 
 
-def test_before_it_is_read_nothing_is_known_and_absent_means_the_defaults() -> None:
+def test_unread_configmap_is_unknown_but_missing_means_defaults() -> None:
     configuration = ColocationConfiguration()
     assert configuration.oversubscription({}) is None
     assert configuration.suppression({}) is None
@@ -290,7 +288,7 @@ def test_a_nodes_own_settings_go_over_the_clusters() -> None:
     assert [step.adjust_step if step else None for step in steps] == [Share(2000), Share(5000)]
 
 
-def test_keys_of_koordinator_and_volcano_beside_ours_are_named_as_not_honoured() -> None:
+def test_koordinator_and_volcano_keys_are_reported_as_ignored() -> None:
     configuration = ColocationConfiguration()
     others = {"colocation-config": '{"enable": true}'}
     configuration.read(ConfigMap(data={**others, "cpu-normalization-config": "{}"}))
@@ -310,7 +308,7 @@ def test_keys_of_koordinator_and_volcano_beside_ours_are_named_as_not_honoured()
         ("oversubscription", '{"intervalSeconds": 0}'),
     ],
 )
-def test_a_bad_key_leaves_its_last_good_one_and_the_other_key_alone(key: str, text: str) -> None:
+def test_bad_key_keeps_its_last_good_value_alone(key: str, text: str) -> None:
     good = {"suppression": '{"adjustStep": 0.2}', "oversubscription": '{"ratio": 0.50}'}
     configuration = ColocationConfiguration()
     configuration.read(config_map(**{**good, key: text}))

@@ -46,7 +46,7 @@ def world(tmp_path: Path) -> Iterator[StatedNode]:
         node.tree.end()
 
 
-def test_after_a_step_of_online_load_the_quota_comes_to_its_target_in_as_many_steps_as_it_is(
+def test_quota_reaches_its_target_in_the_expected_steps(
     world: StatedNode,
 ) -> None:
     with world.agent() as agent:
@@ -85,7 +85,7 @@ def _samples(agent: Agent, quotas: list[int | None]) -> Iterator[Sample]:
         pytest.param(None, "descent", id="in the middle of a descent"),
     ],
 )
-def test_what_somebody_else_writes_is_repaired_at_the_next_tick_and_counted(
+def test_foreign_write_is_repaired_next_tick_and_counted(
     world: StatedNode, quota: int | None, during: str
 ) -> None:
     with world.agent() as agent:
@@ -100,7 +100,7 @@ def test_what_somebody_else_writes_is_repaired_at_the_next_tick_and_counted(
         assert agent.controller.suppressor.repaired == 1
 
 
-def test_what_somebody_writes_each_second_never_lets_offline_pods_loose_again(world: StatedNode) -> None:
+def test_foreign_writes_every_second_never_release_offline_pods(world: StatedNode) -> None:
     with world.agent() as agent:
         world.tick(agent, QUIET, 20)
         for repaired in range(1, 6):
@@ -109,7 +109,7 @@ def test_what_somebody_writes_each_second_never_lets_offline_pods_loose_again(wo
             assert agent.controller.suppressor.repaired == repaired
 
 
-def test_a_foreign_period_is_kept_and_the_amount_follows_it(world: StatedNode) -> None:
+def test_foreign_period_is_kept_and_quota_is_scaled(world: StatedNode) -> None:
     with world.agent() as agent:
         world.tick(agent, QUIET, 20)
         world.somebody_writes(None, period=50_000)
@@ -117,7 +117,7 @@ def test_a_foreign_period_is_kept_and_the_amount_follows_it(world: StatedNode) -
         assert world.tree.file(world.tree.best_effort, "cpu.cfs_period_us").read_text() == "50000\n"
 
 
-def test_pods_that_are_wider_than_the_slice_are_narrowed_without_a_refusal_and_widened_again(
+def test_pods_wider_than_slice_are_narrowed_then_widened(
     world: StatedNode,
 ) -> None:
     big = world.tree.pod(world.offline[0])
@@ -131,7 +131,7 @@ def test_pods_that_are_wider_than_the_slice_are_narrowed_without_a_refusal_and_w
         assert agent.cgroups.find().writer.totals["refused"] == 0
 
 
-def test_an_agent_that_is_killed_is_followed_by_one_that_goes_on_from_there(world: StatedNode) -> None:
+def test_killed_agent_is_continued_by_its_successor(world: StatedNode) -> None:
     agent = world.agent()
     world.tick(agent, QUIET, 20)
     agent.stop()
@@ -141,7 +141,7 @@ def test_an_agent_that_is_killed_is_followed_by_one_that_goes_on_from_there(worl
         assert world.tick(follower, FULL) == [ROOMY - STEP]
 
 
-def test_a_burstable_pod_marked_offline_is_suppressed_and_restored_without_oversubscription(
+def test_burstable_offline_pod_is_suppressed_and_restored(
     world: StatedNode,
 ) -> None:
     marked = marked_pod("marked", 4)
@@ -170,7 +170,7 @@ def test_a_burstable_pod_marked_offline_is_suppressed_and_restored_without_overs
 
 @pytest.mark.parametrize("option", [OPTION_1, OPTION_2], ids=["option 1", "option 2"])
 @pytest.mark.parametrize("way", ["disabled", "label off", "label gone", "other option"])
-def test_whichever_way_it_ends_cgroups_are_left_as_they_were_met(
+def test_every_kind_of_end_restores_the_original_cgroups(
     world: StatedNode, option: SuppressionSettings, way: str
 ) -> None:
     kubelets = world.as_it_is()
@@ -192,7 +192,7 @@ def test_whichever_way_it_ends_cgroups_are_left_as_they_were_met(
 
 
 @pytest.mark.parametrize("option", [OPTION_1, OPTION_2], ids=["option 1", "option 2"])
-def test_after_a_kill_the_journal_alone_puts_everything_back(
+def test_journal_alone_restores_everything_after_a_kill(
     world: StatedNode, option: SuppressionSettings
 ) -> None:
     kubelets = world.as_it_is()
@@ -223,7 +223,7 @@ PATIENCE = 120.0
 ALWAYS = ((0.0, 1.0),)
 
 
-def test_busy_offline_pods_get_no_more_than_the_quota(world: StatedNode) -> None:
+def test_busy_offline_pods_never_exceed_the_quota(world: StatedNode) -> None:
     """The kernel lends each CPU some of the next period's quota, so two periods more are allowed."""
     with Crew() as crew, world.agent() as agent:
         world.tick(agent, 15_600, 30)
@@ -238,7 +238,7 @@ def test_busy_offline_pods_get_no_more_than_the_quota(world: StatedNode) -> None
     assert used <= periods * quota * 1000
 
 
-def test_busy_offline_pods_share_a_cpu_by_what_they_request(world: StatedNode) -> None:
+def test_busy_offline_pods_share_cpu_by_their_requests(world: StatedNode) -> None:
     """Requested are 8 and 2 CPUs: 4 to 1, if no one else were on that CPU at all."""
     big, small = (world.tree.pod(pod) for pod in world.offline)
     with Crew() as crew, world.agent() as agent:

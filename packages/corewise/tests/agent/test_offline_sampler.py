@@ -38,7 +38,7 @@ def sampled(request: pytest.FixtureRequest, tmp_path: Path) -> Sampled:
     return Sampled(tmp_path, request.param)
 
 
-def test_a_sample_is_the_average_of_the_time_between_two_looks(sampled: Sampled) -> None:
+def test_sample_is_the_average_between_two_looks(sampled: Sampled) -> None:
     usage = sampled.after(10, online=5000, offline=2500, memory=20 * GIB, offline_memory=4 * GIB)
     assert usage == Usage(7500, 2500, (), 24 * GIB, 4 * GIB, 64 * GIB)
     assert sampled.after(1, online=16_000) == Usage(16_000, 0, (), 0, 0, 64 * GIB)
@@ -63,12 +63,12 @@ def test_a_counter_that_runs_backwards_costs_one_sample(sampled: Sampled) -> Non
     assert sampled.after(10, online=4000) == Usage(4000, 0, (), 0, 0, 64 * GIB)
 
 
-def test_more_time_than_the_cpus_have_costs_one_sample(sampled: Sampled) -> None:
+def test_usage_far_beyond_the_cpus_costs_one_sample(sampled: Sampled) -> None:
     assert sampled.missed(10, online=16_900).kind is Miss.ABSURD
     assert sampled.after(10, online=4000) == Usage(4000, 0, (), 0, 0, 64 * GIB)
 
 
-def test_a_little_more_than_the_cpus_have_is_the_clocks_doing(sampled: Sampled) -> None:
+def test_usage_slightly_beyond_the_cpus_is_clock_error(sampled: Sampled) -> None:
     assert sampled.after(10, online=14_000, offline=2_500) == Usage(16_000, 2_500, (), 0, 0, 64 * GIB)
 
 
@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_read_is_named(sampled: Sampled, file: str, conten
     assert sampled.after(20, online=3000) == Usage(3000, 0, (), 0, 0, 64 * GIB)
 
 
-def test_a_slice_that_cannot_be_read_is_a_miss_and_not_zero(sampled: Sampled) -> None:
+def test_unreadable_slice_is_a_miss_and_not_zero(sampled: Sampled) -> None:
     v2 = sampled.node.machine.version is Version.V2
     sampled.after(10, offline=1000)
     controller, file = ("cpu", "cpu.stat") if v2 else ("cpuacct", "cpuacct.usage")
@@ -104,7 +104,7 @@ def test_no_best_effort_cgroup_uses_nothing(tmp_path: Path) -> None:
     assert sampler.sample(node.pass_time(10, online=2000)) == Usage(2000, 0, (), 0, 0, 64 * GIB)
 
 
-def test_pinned_pods_are_measured_as_long_as_they_are_there(sampled: Sampled) -> None:
+def test_pinned_pods_are_measured_while_they_exist(sampled: Sampled) -> None:
     owner = PinnedPod("uid", sampled.node.slice, 4000)
     gone = PinnedPod("gone", "/kubepods.slice/none", 2000)
     sampled.sampler.sample(sampled.node.pass_time(10), [owner, gone])

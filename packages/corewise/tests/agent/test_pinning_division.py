@@ -114,7 +114,7 @@ def test_an_owner_without_any_cpu_online_shares_meanwhile() -> None:
     assert Reason.CPUS_TAKEN in division.problems["default/b"]
 
 
-def test_pods_are_taken_in_the_order_of_binding_then_of_creation_then_of_uid() -> None:
+def test_pods_are_ordered_by_binding_creation_then_uid() -> None:
     pods = [
         pin_pod("late", claim("0"), bound="09", created="01"),
         pin_pod("early", claim("0-1"), bound="05", created="04"),
@@ -166,7 +166,7 @@ def test_namespaces_that_are_allowed_may_claim_as_lse() -> None:
 
 
 @pytest.mark.parametrize("cpus", ["0-6", "0-2", "0"])
-def test_a_claim_to_other_than_the_requested_number_of_cpus_is_refused(cpus: str) -> None:
+def test_claim_to_an_unrequested_number_of_cpus_fails(cpus: str) -> None:
     small = pin_pod("a", claim("0-3"))
     meta = msgspec.structs.replace(small.metadata, annotations={RESOURCE_STATUS: claim(cpus)})
     division = divide([msgspec.structs.replace(small, metadata=meta)], EIGHT)
@@ -183,7 +183,7 @@ def test_an_edit_takes_no_cpus_from_their_owner() -> None:
     assert Reason.CPUS_TAKEN in division.problems["default/old"]
 
 
-def test_owners_keep_their_cpus_while_all_shared_ones_are_offline() -> None:
+def test_owners_keep_cpus_while_shared_ones_are_offline() -> None:
     pods = claims("0-3", "4-5")
     held = {uid: each.cpus for uid, each in divide(pods, EIGHT).owners.items()}
     division = divide(pods, NodeCPUs(CPUSet.parse("0-5"), offline=CPUSet.parse("6-7")), held)
@@ -201,7 +201,7 @@ SETS = st.frozensets(st.integers(0, 11), max_size=5).map(lambda cpus: str(CPUSet
 @given(
     st.lists(st.tuples(SETS, st.integers(0, 3)), max_size=6), st.randoms(use_true_random=False), SETS, SETS
 )
-def test_no_cpu_has_two_owners_and_every_cpu_online_has_a_use(
+def test_every_online_cpu_is_used_by_one_owner(
     stated: list[tuple[str, int]], random: Random, online: str, reserved: str
 ) -> None:
     cpus = CPUSet.parse(online)

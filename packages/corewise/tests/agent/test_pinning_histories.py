@@ -151,7 +151,7 @@ class History:
 @pytest.mark.parametrize("version", Version)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(OPERATIONS, max_size=12), st.sampled_from(["claims go", "owners go", "restore"]))
-def test_after_any_history_everybody_runs_where_they_should_and_all_comes_back(
+def test_any_history_places_pods_right_and_restores_everything(
     version: Version, operations: list[tuple[str, Any]], end: str
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:

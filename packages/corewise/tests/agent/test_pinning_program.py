@@ -78,7 +78,7 @@ async def test_cpus_follow_annotations_and_the_report_follows_them(world: AgentW
         await eventually(told)
 
 
-async def test_a_dry_run_says_which_sets_it_would_write(world: AgentWorld) -> None:
+async def test_dry_run_names_the_sets_it_would_write(world: AgentWorld) -> None:
     web, owner = await world.start(WEB), await world.start(OWNER)
     before = cpus(world, web) + cpus(world, owner)
     async with world.agent(dry_run=True):
@@ -90,7 +90,7 @@ async def test_a_dry_run_says_which_sets_it_would_write(world: AgentWorld) -> No
     assert cpus(world, web) + cpus(world, owner) == before
 
 
-async def test_a_single_run_says_whether_every_claim_is_fulfilled(world: AgentWorld) -> None:
+async def test_single_run_tells_whether_every_claim_is_fulfilled(world: AgentWorld) -> None:
     await world.start(
         manifest("bad", container("a"), annotations={RESOURCE_STATUS: claim("6000")}, qos="BestEffort")
     )

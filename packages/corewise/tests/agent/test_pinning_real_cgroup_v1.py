@@ -173,7 +173,7 @@ def test_running_processes_are_moved_apart_and_together_again(
         assert local.cgroups.find().settings.totals["refused"] == 0
 
 
-def test_quotas_are_lifted_on_owned_cpus_and_restored_from_the_journal(
+def test_quotas_lifted_on_owned_cpus_return_from_journal(
     node: RealNode, two: tuple[str, str], tmp_path: Path
 ) -> None:
     owner = pin_pod("owner", claim(two[0]), qos="Guaranteed")
@@ -208,7 +208,7 @@ def test_owners_change_places_without_a_refusal(node: RealNode, two: tuple[str, 
         assert local.cgroups.find().settings.totals["refused"] == 0
 
 
-def test_a_container_that_starts_in_a_narrowed_pod_comes_back_with_it(
+def test_container_started_in_narrowed_pod_is_restored_too(
     node: RealNode, two: tuple[str, str], tmp_path: Path
 ) -> None:
     own, rest = two
@@ -236,7 +236,7 @@ def test_claims_that_the_machine_cannot_fulfil_move_nobody(node: RealNode, tmp_p
         assert allowed(process) == node.all
 
 
-def test_after_a_kill_the_journal_alone_puts_everything_back(
+def test_journal_alone_restores_everything_after_a_kill(
     node: RealNode, two: tuple[str, str], tmp_path: Path
 ) -> None:
     owner = pin_pod("owner", claim(two[0]), qos="Guaranteed")

@@ -46,7 +46,7 @@ def named(pods: tuple[QuotaPod, ...], *sets: str) -> dict[str, str]:
     return {pod.name: cpus for pod, cpus in zip(pods, sets, strict=True)}
 
 
-def test_owners_run_on_their_own_cpus_and_all_others_on_what_is_left(node: PinNode) -> None:
+def test_owners_run_on_own_cpus_apart_from_others(node: PinNode) -> None:
     assert node.cycle(*EVERYBODY).problems == {}
     assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3", "4-5", "6-7", "6-7")
 
@@ -57,7 +57,7 @@ def test_the_cgroups_above_pods_are_kubelets(node: PinNode) -> None:
     assert above == {node.kubelets}
 
 
-def test_a_node_without_owners_is_not_even_looked_at(node: PinNode) -> None:
+def test_node_without_owners_is_not_even_read(node: PinNode) -> None:
     (node.root / ONLINE).unlink()
     cycle = node.cycle(WEB, OFFLINE, pin_pod("plain", "{}"))
     assert (cycle.written, cycle.problems) == ([], {})
@@ -70,7 +70,7 @@ def test_nothing_is_written_where_nothing_has_changed(node: PinNode) -> None:
         assert not node.cycle(*EVERYBODY).written
 
 
-def test_the_shared_pool_grows_as_owners_go_and_with_the_last_everything_goes_back(node: PinNode) -> None:
+def test_shared_pool_grows_until_the_last_owner_leaves(node: PinNode) -> None:
     node.cycle(*EVERYBODY)
     node.cycle(SECOND, WEB, OFFLINE)
     assert node.everything(EVERYBODY) == named(EVERYBODY, node.kubelets, "4-5", "0-3,6-7", "0-3,6-7")
@@ -94,9 +94,7 @@ def test_a_cgroup_that_is_gone_is_forgotten(node: PinNode) -> None:
 
 
 @pytest.mark.parametrize("of", [OWNER, WEB], ids=["owner", "sharing pod"])
-def test_a_container_that_starts_anew_gets_its_pods_cpus_and_gives_back_what_the_pod_does(
-    node: PinNode, of: QuotaPod
-) -> None:
+def test_restarted_container_follows_its_pods_cpu_set(node: PinNode, of: QuotaPod) -> None:
     node.cycle(*EVERYBODY)
     anew = f"{node.cgroup(of)}/cri-containerd-anew.scope"
     node.remove(node.cgroup(of, "a"))
@@ -109,7 +107,7 @@ def test_a_container_that_starts_anew_gets_its_pods_cpus_and_gives_back_what_the
     assert node.cpus(anew) == node.kubelets
 
 
-def test_what_somebody_else_writes_is_put_right_and_counted(node: PinNode) -> None:
+def test_foreign_write_is_repaired_and_counted(node: PinNode) -> None:
     node.cycle(*EVERYBODY)
     node.files.write(node.cgroup(OWNER, "a"), "cpuset.cpus", "0-1")
     assert node.cycle(*EVERYBODY).drifted == [f"{node.cgroup(OWNER, 'a')}/cpuset.cpus"]
@@ -120,7 +118,7 @@ DEEP = '{"x":' + "[" * 100_000 + "]" * 100_000 + "}"
 
 
 @pytest.mark.parametrize("bad", ["{", claim("3-4"), claim("9"), claim("zero"), pytest.param(DEEP, id="deep")])
-def test_a_bad_claim_leaves_its_pod_on_the_shared_cpus_and_the_others_alone(node: PinNode, bad: str) -> None:
+def test_bad_claim_leaves_its_pod_on_shared_cpus(node: PinNode, bad: str) -> None:
     worse = pin_pod("worse", bad, bound="09", qos="Guaranteed")
     node.start(worse)
     pods = (*EVERYBODY, worse)
@@ -133,7 +131,7 @@ def test_a_bad_claim_leaves_its_pod_on_the_shared_cpus_and_the_others_alone(node
     assert node.local.problem_log.count("CPU sets") == 0
 
 
-def test_a_refused_claim_is_fulfilled_when_the_earlier_one_goes(node: PinNode) -> None:
+def test_refused_claim_is_fulfilled_when_earlier_one_goes(node: PinNode) -> None:
     rival = pin_pod("rival", claim("2-3"), bound="08")
     node.start(rival)
     cycle = node.cycle(*EVERYBODY, rival)
@@ -176,7 +174,7 @@ def quotas_of(node: PinNode, pod: QuotaPod) -> list[int | None]:
     return [node.machine.quota(pod), node.machine.quota(pod, "a")]
 
 
-def test_a_pod_has_no_quota_while_it_owns_cpus_and_gets_kubelets_back(node: PinNode) -> None:
+def test_pod_has_no_quota_while_owning_cpus(node: PinNode) -> None:
     kubelets = quotas_of(node, OWNER)
     assert None not in kubelets
     node.cycle(*EVERYBODY)
@@ -202,7 +200,7 @@ WAITING: dict[str, tuple[int, list[dict[str, str]]]] = {
 
 
 @pytest.mark.parametrize("waits", WAITING)
-def test_a_resize_takes_no_cpus_from_their_owner_until_kubelet_applies_it(node: PinNode, waits: str) -> None:
+def test_resize_takes_no_owned_cpus_until_kubelet_applies(node: PinNode, waits: str) -> None:
     node.cycle(*EVERYBODY)
     observed, conditions = WAITING[waits]
     body = msgspec.to_builtins(OWNER)
@@ -221,7 +219,7 @@ def test_a_resize_takes_no_cpus_from_their_owner_until_kubelet_applies_it(node: 
         node.restart()
 
 
-def test_a_burst_stays_when_the_quota_is_lifted_and_put_back(node: PinNode) -> None:
+def test_burst_survives_a_lifted_and_restored_quota(node: PinNode) -> None:
     file = burst_file(node.version)
     cgroup = node.cgroup(OWNER, "a")
     place = node.machine.path(OWNER, "a").with_name(file)
@@ -232,7 +230,7 @@ def test_a_burst_stays_when_the_quota_is_lifted_and_put_back(node: PinNode) -> N
         assert node.machine.quota(OWNER, "a") == (None if OWNER in pods else 100_000)
 
 
-def test_a_pod_whose_cpu_set_cannot_be_written_keeps_its_quota(node: PinNode) -> None:
+def test_pod_with_unwritable_cpu_set_keeps_its_quota(node: PinNode) -> None:
     """Without a quota, and on the CPUs of all, nothing would bound it."""
     kubelets = quotas_of(node, OWNER)
     node.mortal.read_only = node.cgroup(OWNER)
@@ -243,7 +241,7 @@ def test_a_pod_whose_cpu_set_cannot_be_written_keeps_its_quota(node: PinNode) ->
     assert quotas_of(node, OWNER) == [None, None]
 
 
-def test_the_last_cpus_that_pods_share_are_given_to_nobody(node: PinNode) -> None:
+def test_last_shared_cpus_are_never_given_away(node: PinNode) -> None:
     node.cycle(*EVERYBODY)
     rest = pin_pod("rest", claim("6-7"), bound="03")
     node.start(rest)
@@ -252,7 +250,7 @@ def test_the_last_cpus_that_pods_share_are_given_to_nobody(node: PinNode) -> Non
     assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3", "4-5", "6-7", "6-7")
 
 
-def test_while_all_shared_cpus_are_offline_the_others_run_as_kubelet_has_it(node: PinNode) -> None:
+def test_kubelet_placement_applies_while_shared_cpus_are_offline(node: PinNode) -> None:
     node.cycle(*EVERYBODY)
     node.put(ONLINE, "0-5")
     cycle = node.cycle(*EVERYBODY)
@@ -261,9 +259,7 @@ def test_while_all_shared_cpus_are_offline_the_others_run_as_kubelet_has_it(node
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_an_older_pod_that_edits_its_claim_takes_nothing_from_the_owner(
-    node: PinNode, restarts: bool
-) -> None:
+def test_edited_claim_takes_no_cpus_another_pod_owns(node: PinNode, restarts: bool) -> None:
     older = pin_pod("older", claim("6"), bound="00", qos="Guaranteed")
     node.start(older)
     node.cycle(*EVERYBODY, older)
@@ -278,7 +274,7 @@ def test_an_older_pod_that_edits_its_claim_takes_nothing_from_the_owner(
         )
 
 
-def test_a_pod_that_shared_the_very_cpus_it_claims_never_owned_them(node: PinNode) -> None:
+def test_sharing_the_very_cpus_claimed_is_not_owning(node: PinNode) -> None:
     node.put(ONLINE, "0-5,7")
     node.cycle(*EVERYBODY)
     assert node.sets_of(WEB) == {"7"}
@@ -288,7 +284,7 @@ def test_a_pod_that_shared_the_very_cpus_it_claims_never_owned_them(node: PinNod
     assert (node.sets_of(OWNER), node.sets_of(SECOND)) == ({"0-3"}, {"4-5"})
 
 
-def test_cpus_that_go_offline_are_left_and_come_back(node: PinNode) -> None:
+def test_cpus_that_go_offline_are_left_and_restored(node: PinNode) -> None:
     node.cycle(*EVERYBODY)
     node.put(ONLINE, "0-2,4-6")
     node.cycle(*EVERYBODY)
@@ -299,7 +295,7 @@ def test_cpus_that_go_offline_are_left_and_come_back(node: PinNode) -> None:
 
 
 @pytest.mark.parametrize("text", ["nonsense", ""])
-def test_a_node_that_does_not_tell_its_cpus_is_left_as_it_is(node: PinNode, text: str) -> None:
+def test_node_that_hides_its_cpus_is_left_unchanged(node: PinNode, text: str) -> None:
     node.cycle(*EVERYBODY)
     node.put(ONLINE, text)
     cycle = node.cycle(SECOND, WEB, OFFLINE)
@@ -308,7 +304,7 @@ def test_a_node_that_does_not_tell_its_cpus_is_left_as_it_is(node: PinNode, text
     assert node.sets_of(WEB) == {"6-7"}
 
 
-def test_where_kubelet_keeps_cpu_sets_itself_nothing_is_written_and_claims_are_problems(
+def test_cpu_sets_kubelet_keeps_are_reported_not_written(
     node: PinNode,
 ) -> None:
     node.kubelet("static", **{"uid-web": "0-1"})
@@ -319,7 +315,7 @@ def test_where_kubelet_keeps_cpu_sets_itself_nothing_is_written_and_claims_are_p
     assert len(cycle.problems) == len(refused)
 
 
-def test_when_kubelet_begins_to_keep_cpu_sets_what_was_set_goes_back(node: PinNode) -> None:
+def test_cpu_sets_are_restored_when_kubelet_takes_over(node: PinNode) -> None:
     node.cycle(*EVERYBODY)
     node.kubelet("static")
     node.cycle(*EVERYBODY)
@@ -330,7 +326,7 @@ def test_when_kubelet_begins_to_keep_cpu_sets_what_was_set_goes_back(node: PinNo
     assert node.sets_of(OWNER) == {"0-3"}
 
 
-def test_while_it_is_not_known_who_keeps_cpu_sets_everything_stays(node: PinNode) -> None:
+def test_unknown_keeper_of_cpu_sets_leaves_everything_unchanged(node: PinNode) -> None:
     node.cycle(*EVERYBODY)
     node.put("var/lib/kubelet/cpu_manager_state", "nonsense")
     node.restart()
@@ -377,7 +373,7 @@ def test_the_journal_alone_puts_everything_back(node: PinNode) -> None:
     assert set(node.everything(EVERYBODY).values()) == {node.kubelets}
 
 
-def test_the_metrics_tell_who_owns_and_what_is_shared(node: PinNode) -> None:
+def test_metrics_report_owners_and_the_shared_cpus(node: PinNode) -> None:
     node.cycle(*EVERYBODY, pin_pod("bad", "{"))
     exposition = Exposition(exported_by(AGENT))
     publish_pinning(node.local, exposition)
@@ -394,13 +390,13 @@ def test_the_metrics_tell_who_owns_and_what_is_shared(node: PinNode) -> None:
         assert f"\n{metric.name} {value}.0\n" in text
 
 
-def test_where_kubelet_has_no_cgroups_yet_only_claims_are_a_problem(node: PinNode, tmp_path: Path) -> None:
+def test_missing_kubelet_cgroups_are_a_problem_for_claims(node: PinNode, tmp_path: Path) -> None:
     empty = CPUSetReconciler(NodeCgroups(tmp_path / "empty", "/", MemoryLog(), now=lambda: 0.0), node.root)
     assert empty.cycle([WEB], NO_POLICY).problems == {}
     assert len(empty.cycle([OWNER], NO_POLICY).problems) == 1
 
 
-def test_a_file_that_cannot_be_written_is_told_and_the_others_go_on(node: PinNode) -> None:
+def test_unwritable_file_is_reported_and_the_others_continue(node: PinNode) -> None:
     cgroup = node.mortal.read_only = node.cgroup(WEB, "a")
     cycle = node.cycle(*EVERYBODY)
     assert f"{cgroup}/cpuset.cpus" in cycle.problems
@@ -411,6 +407,6 @@ def test_a_file_that_cannot_be_written_is_told_and_the_others_go_on(node: PinNod
     assert node.sets_of(WEB) == {"6-7"}
 
 
-def test_an_annotation_that_no_reader_can_follow_owns_nothing_for_oversubscription(node: PinNode) -> None:
+def test_unreadably_deep_annotation_owns_nothing_for_oversubscription(node: PinNode) -> None:
     sorted_out = PodTable().sort([pin_pod("deep", DEEP)], node.machine.names, NO_POLICY)
     assert sorted_out.pinned == []

@@ -41,7 +41,7 @@ def told(report: TopologyReport, existing: dict[str, str] | None = None) -> dict
     return change.body["metadata"].get("annotations", {}) if change else {}
 
 
-def test_the_ledger_has_koordinators_form_and_is_in_order(node: PinNode) -> None:
+def test_ledger_is_sorted_and_has_the_koordinator_form(node: PinNode) -> None:
     node.cycle(pin_pod("z", claim("4-5")), pin_pod("a", claim("0-1"), bound="02"), pin_pod("web"))
     assert json.loads(node.local.pins.report) == [
         {"namespace": "default", "name": "a", "uid": "uid-a", "cpuset": "0-1"},
@@ -74,7 +74,7 @@ def test_nobody_is_told_of_only_where_somebody_was(report: TopologyReport) -> No
     assert told(nobody, present) == {POD_CPUS: NOT_YET}
 
 
-def test_an_annotation_that_no_reader_can_follow_takes_nothing_of_a_zone(report: TopologyReport) -> None:
+def test_unreadably_deep_annotation_takes_nothing_from_a_zone(report: TopologyReport) -> None:
     deep = '{"x":' + "[" * 100_000 + "]" * 100_000 + "}"
     assert zone_demand([deep], report.host.topology, ONE) == {}
 

@@ -39,7 +39,7 @@ LIMITS = {"L3": {0: 0x3F, 1: 0x3F}, "MB": {0: 20, 1: 20}}
 
 
 @pytest.mark.parametrize("version", Version)
-def test_threads_of_offline_pods_are_limited_and_no_others(tmp_path: Path, version: Version) -> None:
+def test_threads_of_offline_pods_alone_are_limited(tmp_path: Path, version: Version) -> None:
     scene = Scene(tmp_path, version=version)
     scene.start(JOB, 10, 11)
     scene.run_in(scene.node.machine.cgroup(JOB, "a") + "/nested", 12)
@@ -59,14 +59,14 @@ def test_threads_of_offline_pods_are_limited_and_no_others(tmp_path: Path, versi
     assert scene.kernel.inside(GROUP) == {10, 12, 20}
 
 
-def test_an_offline_pod_with_limits_of_kubelets_own_is_limited_too(tmp_path: Path) -> None:
+def test_offline_pod_with_kubelet_limits_is_limited_too(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.start(pod("native", container("a", "2"), labels={QOS_CLASS: "BE"}), 10)
     scene.tick()
     assert scene.kernel.inside(GROUP) == {10}
 
 
-def test_what_a_task_forks_while_it_is_moved_is_found(tmp_path: Path) -> None:
+def test_threads_forked_during_the_move_are_found(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     cgroup = scene.node.machine.cgroup(JOB, "a")
     scene.start(JOB, 10)
@@ -95,7 +95,7 @@ def test_schemata_that_somebody_changed_are_put_right(tmp_path: Path) -> None:
     assert scene.kernel.schemata[GROUP]["MB"] == {0: 100, 1: 100}
 
 
-def test_a_group_whose_offer_nobody_knows_any_more_is_made_anew(tmp_path: Path) -> None:
+def test_group_whose_offer_is_unknown_is_recreated(tmp_path: Path) -> None:
     """A percentage is one of what the kernel offered, not of what the agent before has set."""
     scene = Scene(tmp_path)
     scene.start(JOB, 10)
@@ -162,7 +162,7 @@ def tick_and_die(scene: Scene, deadly: int) -> bool:
 
 @pytest.mark.parametrize("goes_on", [True, False])
 @pytest.mark.parametrize("deadly", range(9))
-def test_after_a_kill_at_any_point_the_next_agent_goes_on_or_undoes(
+def test_kill_at_any_point_is_continued_or_undone(
     tmp_path: Path,
     deadly: int,
     goes_on: bool,
@@ -322,9 +322,7 @@ REFUSALS: dict[str, tuple[ResctrlKernel, Callable[[ResctrlKernel], None], Reason
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_where_nothing_can_be_limited_there_is_no_group_and_the_report_says_why(
-    tmp_path: Path, case: str
-) -> None:
+def test_nothing_limitable_means_no_group_and_reported_reason(tmp_path: Path, case: str) -> None:
     kernel, spoil, reason, words = REFUSALS[case]
     spoil(kernel)
     before = kernel.groups()
@@ -349,7 +347,7 @@ def test_where_nothing_can_be_limited_there_is_no_group_and_the_report_says_why(
         (ResctrlKernel(bandwidth=(NO_MAXIMUM, 1, 1)), Reason.RESCTRL_MBPS, {"L3"}),
     ],
 )
-def test_the_part_that_can_be_limited_is_and_the_report_says_what_is_not(
+def test_limitable_part_is_limited_and_the_rest_reported(
     tmp_path: Path, kernel: ResctrlKernel, reason: Reason, limited: set[str]
 ) -> None:
     scene = Scene(tmp_path, kernel)
@@ -360,7 +358,7 @@ def test_the_part_that_can_be_limited_is_and_the_report_says_what_is_not(
     assert {each.partition(":")[0] for each in scene.report.schemata.split()} == limited
 
 
-def test_tasks_that_the_agent_cannot_see_are_refused_in_words(tmp_path: Path) -> None:
+def test_tasks_hidden_from_the_agent_are_refused_explicitly(tmp_path: Path) -> None:
     """Outside of the node's PID namespace the kernel shows each task as 0."""
     scene = Scene(tmp_path)
     scene.start(JOB, 0)

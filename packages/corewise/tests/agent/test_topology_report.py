@@ -73,7 +73,7 @@ def amounts(zone: Object) -> dict[str, tuple[str, str, str]]:
     return {r["name"]: (r["capacity"], r["allocatable"], r["available"]) for r in zone["resources"]}
 
 
-def test_a_new_object_states_facts_raw_capacity_ratio_owner_and_amplified_zones(
+def test_new_object_states_facts_ratio_owner_and_zones(
     intel: MachineReading,
 ) -> None:
     body = created(report_of(intel))
@@ -98,7 +98,7 @@ def test_nothing_is_written_where_nothing_differs(intel: MachineReading) -> None
     assert topology_change(report_of(intel), created(report_of(intel))) is None
 
 
-def test_equal_amounts_and_facts_in_another_notation_are_no_change(intel: MachineReading) -> None:
+def test_equal_amounts_in_another_notation_are_no_change(intel: MachineReading) -> None:
     body = created(report_of(intel))
     for zone in body["zones"]:
         zone["resources"][0] |= {"capacity": 12, "allocatable": "12000m", "available": "12.0"}
@@ -107,7 +107,7 @@ def test_equal_amounts_and_facts_in_another_notation_are_no_change(intel: Machin
     assert topology_change(report_of(intel), body) is None
 
 
-def test_a_new_ratio_changes_zones_and_the_ratio_stated_in_one_patch(intel: MachineReading) -> None:
+def test_new_ratio_and_its_zones_share_one_patch(intel: MachineReading) -> None:
     existing = created(report_of(intel)) | {}
     existing["metadata"]["resourceVersion"] = "7"
     change = topology_change(report_of(intel, Ratio(115)), existing)
@@ -145,7 +145,7 @@ def test_what_others_own_is_kept(intel: MachineReading) -> None:
     assert result["attributes"] == existing["attributes"]
 
 
-def test_zones_of_numa_nodes_that_are_gone_keep_only_what_others_own(intel: MachineReading) -> None:
+def test_zones_of_removed_numa_nodes_keep_others_resources(intel: MachineReading) -> None:
     existing = created(report_of(intel))
     gpu = {"name": "nvidia.com/gpu", "capacity": "2", "allocatable": "2", "available": "2"}
     cpu = {"name": "cpu", "capacity": "2", "allocatable": "2", "available": "2"}
@@ -156,7 +156,7 @@ def test_zones_of_numa_nodes_that_are_gone_keep_only_what_others_own(intel: Mach
     assert zones[0]["resources"] == [gpu]
 
 
-def test_an_object_of_others_becomes_owned_by_the_node(intel: MachineReading) -> None:
+def test_object_of_another_creator_becomes_owned_by_node(intel: MachineReading) -> None:
     existing: Object = {"metadata": {"name": "n1"}, "topologyPolicies": ["SingleNUMANode"], "zones": []}
     result = after(report_of(intel), existing)
     assert result["metadata"]["ownerReferences"][0]["uid"] == "u1"
@@ -164,7 +164,7 @@ def test_an_object_of_others_becomes_owned_by_the_node(intel: MachineReading) ->
     assert len(result["zones"]) == 2
 
 
-def test_a_node_that_was_made_anew_takes_the_place_of_its_predecessor(intel: MachineReading) -> None:
+def test_recreated_node_replaces_its_predecessor_as_owner(intel: MachineReading) -> None:
     result = after(report_of(intel, uid="u2"), created(report_of(intel)))
     assert [owner["uid"] for owner in result["metadata"]["ownerReferences"]] == ["u2"]
 
@@ -180,7 +180,7 @@ def test_an_unreadable_annotation_is_written_anew(intel: MachineReading) -> None
     assert json.loads(after(report_of(intel), existing)["metadata"]["annotations"][CPU_BASIC_INFO])
 
 
-def test_facts_that_could_not_be_read_are_left_out(intel: MachineReading) -> None:
+def test_facts_that_could_not_be_read_are_omitted(intel: MachineReading) -> None:
     cpu = replace(intel.cpu, turbo=None, l3_mask=None)
     host = replace(intel.host, memory_total=None, memory={})
     body = created(TopologyReport("n1", "u1", cpu, host, ONE))
@@ -190,7 +190,7 @@ def test_facts_that_could_not_be_read_are_left_out(intel: MachineReading) -> Non
     assert [list(amounts(zone)) for zone in body["zones"]] == [["cpu"], ["cpu"]]
 
 
-def test_what_kubelet_leaves_is_reported_with_the_generation_it_is_newer_than(intel: MachineReading) -> None:
+def test_kubelet_leftover_is_reported_with_its_record_generation(intel: MachineReading) -> None:
     known = replace(report_of(intel), allocatable={"cpu": "15500m"}, generation="7")
     annotations = created(known)["metadata"]["annotations"]
     assert json.loads(annotations[MACHINE_RAW_CAPACITY])["generation"] == "7"
@@ -199,13 +199,13 @@ def test_what_kubelet_leaves_is_reported_with_the_generation_it_is_newer_than(in
     assert json.loads(later[MACHINE_RAW_CAPACITY])["generation"] == "8"
 
 
-def test_what_kubelet_leaves_goes_when_it_is_no_longer_known(intel: MachineReading) -> None:
+def test_kubelet_leftover_is_removed_when_no_longer_known(intel: MachineReading) -> None:
     known = replace(report_of(intel), allocatable={"cpu": "15500m"})
     unknown = after(report_of(intel), created(known))
     assert MACHINE_RAW_ALLOCATABLE not in unknown["metadata"]["annotations"]
 
 
-def test_offline_cpus_do_not_count_and_memory_only_nodes_have_no_cpu(tmp_path: Path) -> None:
+def test_offline_cpus_and_memory_only_nodes_count_nothing(tmp_path: Path) -> None:
     offline = read_machine(machine_trees.offline(tmp_path / "a").root)
     zones = created(report_of(offline, ONE))["zones"]
     assert [amounts(zone)["cpu"][0] for zone in zones] == ["6", "7"]
@@ -235,7 +235,7 @@ DEMAND = [
 
 
 @pytest.mark.parametrize(("annotation", "node_0", "node_1"), DEMAND)
-def test_pods_take_of_a_zone_what_their_placement_states(
+def test_pods_take_from_zones_what_their_placement_states(
     intel: MachineReading, annotation: str, node_0: tuple[int, int], node_1: tuple[int, int]
 ) -> None:
     demand = zone_demand([annotation], intel.host.topology, HALF)
@@ -286,7 +286,7 @@ ZONES = st.lists(
 
 
 @given(ZONES, st.integers(100, 500))
-def test_whatever_zones_there_are_one_change_is_enough_and_keeps_what_others_own(
+def test_one_change_settles_any_zones_keeping_others_resources(
     intel: MachineReading, zones: list[Object], ratio: int
 ) -> None:
     report = report_of(intel, Ratio(ratio))
@@ -313,7 +313,7 @@ def test_whatever_zones_there_are_one_change_is_enough_and_keeps_what_others_own
     ]
 
 
-async def test_an_api_server_takes_it_and_tells_of_a_conflict(
+async def test_api_server_accepts_the_report_and_reports_conflicts(
     api_server: LocalAPIServer, tmp_path: Path, intel: MachineReading
 ) -> None:
     manifest = Path(__file__).parents[4] / "deploy/prerequisites/noderesourcetopology-crd.yaml"

@@ -102,14 +102,14 @@ def test_cpus_named_by_several_pods_are_owned_once() -> None:
     assert node_demand(named).cpuset_milli == 6000
 
 
-def test_a_cpuset_pod_that_nothing_has_assigned_owns_the_whole_cpus_it_requests() -> None:
+def test_unassigned_cpuset_pod_owns_whole_cpus_it_requests() -> None:
     assert node_demand([lsr("4")]).cpuset_milli == 4000
     assert node_demand([lsr("2500m")]).cpuset_milli == 0
     assert node_demand([lsr("4", phase="Failed")]).cpuset_milli == 0
     assert node_demand([pod(container("4"), labels={names.QOS_CLASS: "LS"})]).cpuset_milli == 0
 
 
-def test_the_static_cpu_manager_gives_whole_cpus_to_containers_of_guaranteed_pods() -> None:
+def test_static_cpu_manager_gives_guaranteed_pods_whole_cpus() -> None:
     guaranteed = pod(
         container("2"),
         container("500m"),
@@ -132,11 +132,11 @@ def change(old: str, new: str, *, requested: int, owned: int = 0, raw: int = 32)
     return found[0] if found else None
 
 
-def test_a_ratio_at_which_the_pods_just_fit_is_safe() -> None:
+def test_ratio_at_which_pods_just_fit_is_safe() -> None:
     assert change("2.00", "1.50", requested=48) is None
 
 
-def test_a_refusal_names_the_numbers_and_the_smallest_safe_ratio() -> None:
+def test_refusal_names_the_numbers_and_smallest_safe_ratio() -> None:
     found = change("2.00", "1.49", requested=48)
     assert found is not None
     assert found.message == (
@@ -156,7 +156,7 @@ def test_owned_cpus_count_amplified() -> None:
     assert "16 CPUs of CPUSet pods" in found.message
 
 
-def test_owned_cpus_beyond_the_raw_ones_are_never_safe() -> None:
+def test_owned_cpus_beyond_the_raw_are_never_safe() -> None:
     found = change("2.00", "1.00", requested=33, owned=33)
     assert found is not None
     assert found.smallest_safe is None
@@ -164,12 +164,12 @@ def test_owned_cpus_beyond_the_raw_ones_are_never_safe() -> None:
     assert change("2.00", "1.00", requested=32, owned=32) is None
 
 
-def test_owned_cpus_beyond_all_requests_count_as_requests_alone() -> None:
+def test_owned_cpus_beyond_requests_count_as_requests_alone() -> None:
     assert change("2.00", "1.00", requested=20, owned=40) is None
 
 
 @pytest.mark.parametrize(("old", "new"), [("1.00", "2.00"), ("1.50", "1.50")])
-def test_a_raise_or_no_change_is_not_refused_however_full_the_node_is(old: str, new: str) -> None:
+def test_raised_or_unchanged_ratio_is_accepted_when_full(old: str, new: str) -> None:
     assert change(old, new, requested=999) is None
 
 
@@ -191,9 +191,7 @@ raws = st.integers(1, 64_000)
 
 
 @given(share=shares, cpus=owned, raw=raws, new=st.integers(100, 999))
-def test_the_smallest_safe_ratio_is_safe_and_the_one_below_is_not(
-    share: int, cpus: int, raw: int, new: int
-) -> None:
+def test_ratios_below_the_smallest_safe_are_unsafe(share: int, cpus: int, raw: int, new: int) -> None:
     demand = NodeDemand({"cpu": share + cpus * 1000}, cpus * 1000)
 
     def unsafe(hundredths: int) -> tuple[Misfit, ...]:
@@ -217,7 +215,7 @@ def test_the_smallest_safe_ratio_is_safe_and_the_one_below_is_not(
 
 
 @given(share=shares, cpus=owned, raw=raws, ratio=st.integers(100, 999))
-def test_what_is_let_through_never_leaves_more_owned_cpus_than_raw_ones(
+def test_accepted_changes_keep_owned_cpus_within_raw_ones(
     share: int, cpus: int, raw: int, ratio: int
 ) -> None:
     allowed = not misfits(
@@ -229,7 +227,7 @@ def test_what_is_let_through_never_leaves_more_owned_cpus_than_raw_ones(
     assert not allowed or cpus * 1000 <= raw
 
 
-def test_a_change_is_checked_by_the_raw_amounts_of_the_record() -> None:
+def test_change_is_checked_against_recorded_raw_amounts() -> None:
     raw, applied = {"cpu": Quantity.parse("8")}, {"cpu": Quantity.parse("16")}
     before = {
         names.AMPLIFICATION_RATIO: '{"cpu":2.00}',
@@ -276,9 +274,7 @@ def test_only_the_word_true_allows_an_unsafe_change() -> None:
         ("1.50", "1.00", 99, False),
     ],
 )
-def test_raising_the_ratio_of_a_busy_node_is_warned_about(
-    old: str, new: str, usage: int | None, warned: bool
-) -> None:
+def test_raising_the_ratio_of_a_busy_node_warns(old: str, new: str, usage: int | None, warned: bool) -> None:
     found = busy_raise(old={"cpu": Ratio.parse(old)}, new={"cpu": Ratio.parse(new)}, cpu_usage_percent=usage)
     assert (found is not None) is warned
     assert found is None or found.reason is Reason.RAISE_ON_BUSY_NODE

@@ -40,15 +40,15 @@ def test_young_times_are_kept() -> None:
     assert keeps({"Ready": 269, "DiskPressure": 10}, {"Ready": 0, "DiskPressure": 0})
 
 
-def test_the_write_is_stored_when_the_oldest_time_it_refreshes_reaches_the_limit() -> None:
+def test_write_is_stored_when_its_oldest_refresh_expires() -> None:
     assert not keeps({"Ready": 270, "DiskPressure": 10}, {"Ready": 0, "DiskPressure": 0})
 
 
-def test_conditions_that_the_write_does_not_refresh_do_not_count() -> None:
+def test_conditions_not_refreshed_by_the_write_are_ignored() -> None:
     assert keeps({"NetworkUnavailable": 9999, "Ready": 10}, {"NetworkUnavailable": 9999, "Ready": 0})
 
 
-def test_a_write_that_refreshes_nothing_has_nothing_to_keep() -> None:
+def test_write_that_refreshes_nothing_keeps_nothing() -> None:
     assert not keeps({"Ready": 10}, {"Ready": 10})
 
 
@@ -58,16 +58,16 @@ def test_a_stored_time_that_is_none_is_replaced(old: str) -> None:
     assert not keeps_stored_times({}, {"Ready": text(0)})
 
 
-def test_a_written_time_that_is_none_is_not_judged() -> None:
+def test_written_time_that_is_invalid_is_not_judged() -> None:
     assert not keeps_stored_times({"Ready": text(10)}, {"Ready": "?"})
 
 
-def test_the_newest_time_of_the_write_is_the_clock() -> None:
+def test_newest_time_of_the_write_is_the_clock() -> None:
     assert keeps({"Ready": 1000, "DiskPressure": 900}, {"Ready": 800, "DiskPressure": 731})
     assert not keeps({"Ready": 1000, "DiskPressure": 900}, {"Ready": 800, "DiskPressure": 730})
 
 
-def test_a_stored_time_ahead_of_the_write_is_replaced() -> None:
+def test_stored_time_ahead_of_the_write_is_replaced() -> None:
     assert not keeps({"Ready": -60}, {"Ready": 0})
 
 
@@ -81,11 +81,11 @@ def test_times_are_read_as_the_calendar_has_them(moment: datetime) -> None:
     "text",
     ["1970-01-01T00:00:01.5Z", "2027-13-01T00:00:00Z", "2027-02-29T00:00:00Z", "2027-01-01T00:00:60Z"],
 )
-def test_what_the_api_server_would_not_have_stored_is_no_time(text: str) -> None:
+def test_time_the_api_server_would_refuse_is_none(text: str) -> None:
     assert parse_time(text) is None
 
 
 @given(st.text(max_size=30) | st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"))
-def test_any_other_text_is_no_time_and_no_error(anything: str) -> None:
+def test_any_other_text_is_no_time_or_error(anything: str) -> None:
     parse_time(anything)
     keeps_stored_times({"Ready": anything}, {"Ready": text(0)})

@@ -88,7 +88,7 @@ def test_a_pod_that_requests_nothing_is_admitted_everywhere() -> None:
     assert admitted(SINGLE, [], 3).tolist() == [True, True, True]
 
 
-def test_a_cpuset_pods_own_request_counts_amplified_in_its_zone() -> None:
+def test_cpuset_pods_own_request_counts_amplified_in_zone() -> None:
     hundredths, allocatable, share = 150, 24_000, 14_000
     free = allocatable - occupied(share, 0, hundredths)
     needed = amplified_up(8_000, hundredths)
@@ -145,7 +145,7 @@ def test_what_is_admitted_is_what_kubelet_admits(resources: list[Plain], policy:
 
 
 @given(st.lists(nodes(), min_size=1, max_size=6), st.sampled_from([RESTRICTED, SINGLE]))
-def test_many_nodes_at_once_are_decided_as_each_alone(batch: list[list[Plain]], policy: NumaPolicy) -> None:
+def test_many_nodes_are_decided_like_each_one_alone(batch: list[list[Plain]], policy: NumaPolicy) -> None:
     alone = [place(policy, each[0])[1] for each in batch]
     most = max(len(each[0][0]) for each in batch)
     columns = [zones(each[0]) for each in batch]
@@ -161,7 +161,7 @@ def with_zones(rows: IntColumn, count: int) -> IntColumn:
     return np.pad(rows, ((0, count - len(rows)), (0, 0)))
 
 
-def test_an_amount_is_spread_over_zones_in_their_order() -> None:
+def test_amount_is_spread_over_zones_in_their_order() -> None:
     assert distributed(10, [(1, 6), (0, 8)]) == {1: 6, 0: 4}
     assert distributed(5, [(1, 6), (0, 8)]) == {1: 5}
     assert distributed(0, [(1, 6)]) == {}

@@ -62,7 +62,7 @@ def node_takes(
         ("2.00", 32, 4 * CPU, 8 * CPU, 60 * CPU, 0, True),
     ],
 )
-def test_a_pod_fits_if_amplified_cpu_is_left_for_it(
+def test_pod_fits_if_enough_amplified_cpu_is_left(
     ratio: str, raw: int, requested: int, owned: int, asked: int, asked_owned: int, fit: bool
 ) -> None:
     taken = node_takes(ratio, raw=raw, requested=requested, owned=owned, asked=asked, asked_owned=asked_owned)
@@ -83,9 +83,7 @@ def test_occupied_is_the_formula_of_the_design(share: int, owned: int, hundredth
 
 
 @given(amounts, st.integers(0, 10**6), ratios)
-def test_an_amount_that_is_no_whole_number_of_hundredths_is_rounded_up(
-    share: int, owned: int, hundredths: int
-) -> None:
+def test_amounts_are_rounded_up_to_whole_hundredths(share: int, owned: int, hundredths: int) -> None:
     assert amplified_up(owned, hundredths) == ceil(Fraction(owned * hundredths, 100))
     assert occupied(owned + share, owned, hundredths) >= Fraction(owned * hundredths, 100) + share
 
@@ -119,7 +117,7 @@ def test_columns_over_nodes_give_what_single_nodes_give(
 
 
 @given(st.integers(1, 256), ratios, st.lists(st.tuples(st.integers(0, 64), st.booleans()), max_size=30))
-def test_pods_placed_as_they_fit_own_no_more_cpus_than_there_are_and_may_all_stay(
+def test_fitted_pods_never_own_more_cpus_than_exist(
     raw: int, hundredths: int, pods: list[tuple[int, bool]]
 ) -> None:
     ratio = Ratio(hundredths)
@@ -141,7 +139,7 @@ def test_pods_placed_as_they_fit_own_no_more_cpus_than_there_are_and_may_all_sta
 
 
 @given(st.integers(1, 256), ratios, amounts, st.integers(0, 256))
-def test_the_scheduler_and_the_check_of_a_change_agree_on_what_fits(
+def test_scheduler_and_change_check_agree_on_what_fits(
     raw: int, hundredths: int, share: int, owned_cpus: int
 ) -> None:
     owned, ratio = owned_cpus * CPU, Ratio(hundredths)

@@ -283,7 +283,7 @@ def canonical(node: dict[str, Any], *, as_stored: bool = False) -> dict[str, Any
 @pytest.mark.parametrize("part", range(PARTS))
 @settings(max_examples=HISTORIES, deadline=None)
 @given(number=st.integers(0, 2**64 - 1), length=st.integers(1, 9))
-def test_policy_and_webhook_make_the_same_of_every_write(part: int, number: int, length: int) -> None:
+def test_policy_and_webhook_decide_every_write_alike(part: int, number: int, length: int) -> None:
     history = History(Random(f"{part} {number}"), policy())  # noqa: S311 - a history
     for _ in range(length):
         history.step()
@@ -306,7 +306,7 @@ def amplified_node() -> dict[str, Any]:
     return history.stored
 
 
-def test_the_policy_fails_closed_and_concerns_amplified_nodes_alone() -> None:
+def test_policy_fails_closed_and_matches_amplified_nodes_only() -> None:
     document, binding = amplification_policy(maximum=Ratio(1000))
     spec = document["spec"]
     assert (spec["failurePolicy"], spec["reinvocationPolicy"]) == ("Fail", "Never")
@@ -322,7 +322,7 @@ def test_the_policy_fails_closed_and_concerns_amplified_nodes_alone() -> None:
     )
 
 
-def test_the_largest_ratio_and_the_names_of_kubelets_are_those_of_the_manager() -> None:
+def test_policy_takes_largest_ratio_and_kubelets_from_manager() -> None:
     node = amplified_node()
     node["metadata"]["annotations"][names.AMPLIFICATION_RATIO] = '{"cpu":12.00}'
     refused, allowed = (amplification_policy(maximum=Ratio(each))[0] for each in (1000, 1200))
@@ -351,7 +351,7 @@ def test_heartbeats_can_be_stored_as_they_come(quiet: bool) -> None:
 
 
 @pytest.mark.parametrize("field", ["capacity", "allocatable"])
-def test_heartbeats_of_a_node_without_a_list_of_amounts_are_stored_as_they_come(field: str) -> None:
+def test_heartbeats_of_nodes_without_amounts_are_stored_directly(field: str) -> None:
     history = History(Random(1), policy())  # noqa: S311 - a history
     history.stored = amplified_node()
     del history.stored["status"][field]
@@ -365,7 +365,7 @@ def test_heartbeats_of_a_node_without_a_list_of_amounts_are_stored_as_they_come(
         assert history.stored["status"]["conditions"][0]["lastHeartbeatTime"] == time
 
 
-def test_an_amount_of_zero_is_put_back_where_the_whole_list_was_taken_away() -> None:
+def test_zero_amount_is_restored_after_list_was_removed() -> None:
     old = amplified_node()
     old["status"]["allocatable"] = {"cpu": "0"}
     old["metadata"]["annotations"][names.recorded_raw("allocatable", "cpu")] = "unreadable"

@@ -47,31 +47,31 @@ def run(
     return {name: text for name, text in after.items() if text is not None}, verdict
 
 
-def test_a_node_with_nothing_to_amplify_is_not_written() -> None:
+def test_node_with_nothing_to_amplify_is_not_written() -> None:
     after, verdict = run({})
     assert (after, verdict.changes, verdict.ratios) == ({}, {}, {})
 
 
-def test_normalization_alone_makes_the_ratio_and_says_that_no_user_did() -> None:
+def test_normalization_alone_sets_the_ratio_without_a_user() -> None:
     after, verdict = run({}, "1.50")
     assert after == {RATIO: '{"cpu":1.50}', ORIGINAL: "{}"}
     assert verdict.ratios == {"cpu": Ratio(150)}
     assert not verdict.adopted
 
 
-def test_configuration_is_multiplied_for_cpu_and_taken_as_it_is_for_memory() -> None:
+def test_configured_ratio_multiplies_for_cpu_not_for_memory() -> None:
     after, verdict = run({}, "1.50", cpu="1.20", memory="1.30")
     assert after[RATIO] == '{"cpu":1.80,"memory":1.30}'
     assert verdict.sources["cpu"].stated_by is StatedBy.CONFIGURATION
 
 
-def test_a_users_ratio_that_is_already_what_is_wanted_is_left_alone() -> None:
+def test_user_ratio_already_as_wanted_is_left_alone() -> None:
     notes = {RATIO: '{ "cpu": 1.2 }'}
     assert run(notes)[0] == notes
     assert run(notes, cpu="1.50")[0] == notes
 
 
-def test_a_users_ratio_is_moved_as_it_stands_before_corewise_writes() -> None:
+def test_user_ratio_is_moved_verbatim_before_corewise_writes() -> None:
     notes = {RATIO: '{ "cpu": 1.2, "nvidia.com/gpu": 2 }'}
     after, verdict = run(notes, "1.50")
     assert after == {RATIO: '{"cpu":1.80}', ORIGINAL: notes[RATIO]}
@@ -84,7 +84,7 @@ def test_a_user_overrides_configuration_resource_by_resource() -> None:
     assert after == {RATIO: '{"memory":1.30}', ORIGINAL: '{"cpu":1.00}'}
 
 
-def test_a_ratio_that_corewise_wrote_is_never_multiplied_again() -> None:
+def test_ratio_written_by_corewise_is_never_multiplied_again() -> None:
     notes, _ = run({RATIO: '{"cpu":1.2}'}, "1.50")
     assert run(notes, "1.50")[1].changes == {}
 
@@ -94,7 +94,7 @@ def test_a_ratio_that_somebody_removed_is_written_again() -> None:
     assert after[RATIO] == '{"cpu":1.80}'
 
 
-def test_without_normalization_the_users_ratio_is_in_force_and_stays_in_its_place() -> None:
+def test_user_ratio_stays_in_force_without_normalization() -> None:
     notes, _ = run({RATIO: '{"cpu":1.2}'}, "1.50")
     after, _ = run(notes, "1.00")
     assert after == {RATIO: '{"cpu":1.20}', ORIGINAL: '{"cpu":1.2}'}
@@ -105,12 +105,12 @@ def test_when_nobody_wants_a_ratio_both_annotations_go() -> None:
     assert run(notes, "1.00") == ({}, run(notes, "1.00")[1])
 
 
-def test_a_users_own_1_00_stays_where_it_was_moved_to() -> None:
+def test_moved_user_ratio_of_1_00_stays_there() -> None:
     notes = {RATIO: '{"memory":1.30}', ORIGINAL: '{"cpu":1.00}'}
     assert run(notes)[0] == {ORIGINAL: '{"cpu":1.00}'}
 
 
-def test_an_undecided_normalization_leaves_the_cpu_entry_while_memory_goes_on() -> None:
+def test_undecided_normalization_leaves_cpu_entry_while_memory_continues() -> None:
     notes = {RATIO: '{"cpu":1.50}', ORIGINAL: "{}"}
     after, verdict = run(notes, None, memory="1.30")
     assert after == {RATIO: '{"cpu":1.50,"memory":1.30}', ORIGINAL: "{}"}
@@ -119,11 +119,11 @@ def test_an_undecided_normalization_leaves_the_cpu_entry_while_memory_goes_on() 
     assert [finding.reason for finding in verdict.findings] == [Reason.NORMALIZATION_UNDECIDED]
 
 
-def test_an_undecided_normalization_does_not_make_a_user_s_ratio_corewise_s() -> None:
+def test_undecided_normalization_does_not_adopt_a_user_ratio() -> None:
     assert run({RATIO: '{"cpu":1.2}'}, None)[1].changes == {}
 
 
-def test_an_original_below_one_stays_as_it_is_and_holds_normalization_while_memory_goes_on() -> None:
+def test_original_below_one_stays_and_holds_normalization_back() -> None:
     notes = {RATIO: '{"cpu":0.9}'}
     after, verdict = run(notes, "1.50")
     assert (after, verdict.hold_normalization, verdict.ratios) == (notes, True, {})
@@ -132,7 +132,7 @@ def test_an_original_below_one_stays_as_it_is_and_holds_normalization_while_memo
     assert verdict.findings[0].reason is Reason.AMPLIFICATION_ORIGINAL_BELOW_ONE
 
 
-def test_an_original_that_becomes_bad_leaves_the_last_good_entry_in_force() -> None:
+def test_original_that_turns_bad_keeps_last_good_entry() -> None:
     after, verdict = run({RATIO: '{"cpu":1.80}', ORIGINAL: '{"cpu":"fast"}'}, "2.00")
     assert after[RATIO] == '{"cpu":1.80}'
     assert verdict.ratios == {"cpu": Ratio(180)}
@@ -140,22 +140,22 @@ def test_an_original_that_becomes_bad_leaves_the_last_good_entry_in_force() -> N
 
 
 @pytest.mark.parametrize("notes", [{RATIO: "{"}, {RATIO: '{"cpu":1.50}', ORIGINAL: "{"}, {RATIO: ""}])
-def test_nothing_is_written_over_a_text_that_cannot_be_read(notes: dict[str, str]) -> None:
+def test_unreadable_text_is_never_overwritten(notes: dict[str, str]) -> None:
     after, verdict = run(notes, "1.50", cpu="2.00", memory="2.00")
     assert (after, verdict.hold_normalization) == (notes, True)
     assert verdict.findings[0].reason is Reason.AMPLIFICATION_RATIO_INVALID
 
 
-def test_a_damaged_ratio_of_corewise_s_is_written_anew() -> None:
+def test_damaged_ratio_of_corewise_is_rewritten() -> None:
     after, _ = run({RATIO: "{", ORIGINAL: "{}"}, "1.50")
     assert after[RATIO] == '{"cpu":1.50}'
 
 
-def test_a_damaged_ratio_stays_while_an_entry_of_it_would_have_to_be_kept() -> None:
+def test_damaged_ratio_stays_while_an_entry_is_kept() -> None:
     assert run({RATIO: "{", ORIGINAL: "{}"}, None, memory="1.30")[1].changes == {}
 
 
-def test_a_product_above_the_largest_ratio_is_not_written_and_not_clamped() -> None:
+def test_product_above_the_largest_ratio_is_refused() -> None:
     notes = {RATIO: '{"cpu":8.00}'}
     after, verdict = run(notes, "1.50")
     assert (after, verdict.hold_normalization) == (notes, True)
@@ -163,7 +163,7 @@ def test_a_product_above_the_largest_ratio_is_not_written_and_not_clamped() -> N
 
 
 @pytest.mark.parametrize(("ratio", "reason"), [("0.99", "OriginalBelowOne"), ("10.01", "RatioOutOfRange")])
-def test_a_bad_ratio_of_the_configuration_is_a_finding_of_that_resource(ratio: str, reason: str) -> None:
+def test_bad_configured_ratio_is_reported_for_its_resource(ratio: str, reason: str) -> None:
     after, verdict = run({}, "1.00", memory=ratio, cpu="1.20")
     assert after[RATIO] == '{"cpu":1.20}'
     assert verdict.findings[0].reason.endswith(reason)
@@ -174,7 +174,7 @@ def test_other_resources_of_the_configuration_are_refused() -> None:
     assert (verdict.changes, verdict.findings[0].reason) == ({}, Reason.AMPLIFICATION_RESOURCE_REFUSED)
 
 
-def test_a_held_back_resource_keeps_its_entry_and_cpu_holds_normalization_with_it() -> None:
+def test_held_resource_keeps_entry_and_cpu_holds_normalization() -> None:
     notes = {RATIO: '{"cpu":3.00,"memory":1.30}', ORIGINAL: "{}"}
     verdict = decide_ratio(
         notes, configured={"memory": Ratio(120)}, normalization=Ratio(150), held=frozenset({"cpu"})
@@ -211,7 +211,7 @@ sources = st.fixed_dictionaries(
     norms=st.lists(st.sampled_from([None, ONE, Ratio(150), Ratio(217)]), min_size=1, max_size=4),
     configured=st.dictionaries(st.sampled_from(["cpu", "memory"]), st.sampled_from([ONE, Ratio(130)])),
 )
-def test_passes_are_idempotent_and_multiply_the_users_ratio_exactly_once(
+def test_passes_are_idempotent_and_multiply_user_ratio_once(
     notes: dict[str, str], norms: list[Ratio | None], configured: dict[str, Ratio]
 ) -> None:
     for norm in norms:

@@ -72,7 +72,7 @@ def test_the_first_entry_of_a_name_counts() -> None:
         ("true", Reason.AMPLIFICATION_RATIO_INVALID),
     ],
 )
-def test_a_bad_entry_is_told_and_the_good_one_counts(entry: str, reason: Reason) -> None:
+def test_bad_entry_is_reported_and_good_one_counts(entry: str, reason: Reason) -> None:
     assert reading(f'{{"cpu":{entry},"memory":1.20}}') == ({"memory": "1.20"}, [reason], True)
 
 
@@ -82,7 +82,7 @@ def test_resources_other_than_cpu_and_memory_are_refused() -> None:
 
 
 @pytest.mark.parametrize("text", NO_OBJECTS)
-def test_a_text_that_is_no_object_is_not_readable_and_the_finding_names_the_annotation(text: str) -> None:
+def test_text_that_is_no_object_names_the_annotation(text: str) -> None:
     found = read_ratios(text, annotation="node.example/ratio")
     assert (found.ratios, found.readable) == ({}, False)
     assert "node.example/ratio" in found.findings[0].message
@@ -100,7 +100,7 @@ def test_printed_ratios_read_back_and_have_two_decimals(stated: dict[str, Ratio]
     assert all(entry.split(".")[1].rstrip("}")[:2].isdigit() for entry in text.split(",") if stated)
 
 
-def test_amounts_are_printed_canonically_and_read_as_the_api_reads_them() -> None:
+def test_amounts_are_printed_canonically_and_read_like_kubernetes() -> None:
     amounts = {"cpu": Quantity.parse("7910m"), "memory": Quantity.parse("1024Mi")}
     assert print_amounts(amounts) == '{"cpu":"7910m","memory":"1Gi"}'
     assert read_amounts('{"cpu":48,"memory":"1e3","pods":"many"}') == {
@@ -112,7 +112,7 @@ def test_amounts_are_printed_canonically_and_read_as_the_api_reads_them() -> Non
 @pytest.mark.parametrize(
     "text", [None, "", "[]", '{"cpu":"x"}', '{"cpu":null}', '{"cpu":"-1"}', '{"cpu":{}}']
 )
-def test_amounts_of_which_any_cannot_be_read_are_none(text: str | None) -> None:
+def test_one_unreadable_amount_makes_all_of_them_none(text: str | None) -> None:
     assert read_amounts(text) is None
 
 
@@ -123,7 +123,7 @@ def known(notes: dict[str, str]) -> Known:
 RAW, APPLIED = names.recorded_raw("capacity", "cpu"), names.recorded_applied("capacity", "cpu")
 
 
-def test_a_record_is_read_in_milli_cpu_and_bytes() -> None:
+def test_record_is_read_in_milli_cpu_and_bytes() -> None:
     assert known({RAW: "8", APPLIED: "12500m"}) == Known(8000, 12500)
     notes = {names.recorded_raw("allocatable", "memory"): "1Gi"}
     notes |= {names.recorded_applied("allocatable", "memory"): "1610612736"}
@@ -143,28 +143,28 @@ def test_a_record_is_read_in_milli_cpu_and_bytes() -> None:
         {RAW: "10000001", APPLIED: "10000002"},
     ],
 )
-def test_a_record_that_contradicts_itself_is_broken_and_says_why(notes: dict[str, str]) -> None:
+def test_contradictory_record_is_broken_and_says_why(notes: dict[str, str]) -> None:
     found = known(notes)
     assert (found.raw, found.applied) == (None, None)
     assert "capacity-cpu" in found.broken
 
 
-def test_allocatable_cpu_may_be_recorded_below_raw_since_owned_cpus_are_taken_off() -> None:
+def test_owned_cpus_may_lower_recorded_allocatable_below_raw() -> None:
     notes = {names.recorded_raw("allocatable", "cpu"): "8", names.recorded_applied("allocatable", "cpu"): "6"}
     assert read_node(notes).known["allocatable", "cpu"] == Known(8000, 6000)
 
 
 @pytest.mark.parametrize("text", [None, "{}", '{"pods":"3"}', '{"nvidia.com/gpu":"8","hugepages-2Mi":0}'])
-def test_a_raw_annotation_that_names_neither_cpu_nor_memory_is_as_good_as_absent(text: str | None) -> None:
+def test_raw_annotation_without_amounts_counts_as_absent(text: str | None) -> None:
     assert known({} if text is None else {names.RAW_CAPACITY: text}).is_nothing
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", '{"cpu":"x"}', '{"cpu":-1}', '{"cpu":{}}'])
-def test_a_raw_annotation_with_an_amount_that_cannot_be_read_says_so(text: str) -> None:
+def test_raw_annotation_with_an_unreadable_amount_says_so(text: str) -> None:
     assert known({names.RAW_CAPACITY: text}) == Known(named_badly=True)
 
 
-def test_a_bad_amount_of_one_resource_leaves_the_other_readable() -> None:
+def test_bad_amount_of_one_resource_spares_the_other() -> None:
     notes = {names.RAW_CAPACITY: '{"memory":"x","cpu":"8"}'}
     assert known(notes) == Known(named=8000)
     assert read_node(notes).known["capacity", "memory"] == Known(named_badly=True)
@@ -179,13 +179,13 @@ def test_printed_amounts_read_back(milli: int, units: int) -> None:
 
 
 @given(ratio=ratios, raw=raw_cpu)
-def test_no_two_raw_amounts_have_the_same_amplified_one(ratio: Ratio, raw: Quantity) -> None:
+def test_different_raw_amounts_have_different_amplified_ones(ratio: Ratio, raw: Quantity) -> None:
     next_raw = Quantity.of_milli(raw.milli + 1)
     assert amplified("cpu", raw, ratio) < amplified("cpu", next_raw, ratio)
 
 
 @given(ratio=ratios, raw=st.integers(1000, 512_000), owned=st.integers(0, 64))
-def test_the_ratio_that_was_applied_can_be_told_from_the_record(ratio: Ratio, raw: int, owned: int) -> None:
+def test_applied_ratio_can_be_read_from_the_record(ratio: Ratio, raw: int, owned: int) -> None:
     owned = min(owned, raw // 1000 - 1) * 1000
     fold = -(-owned * (ratio.hundredths - 100) // 100)
     notes = {names.OWNED_MILLI_CPU: str(owned)}

@@ -90,7 +90,7 @@ def summary(found: StatusAssessment) -> tuple[StatusState, bool, NodeAmounts | N
     return found.state, found.touch, found.repair.raw if found.repair else None
 
 
-def test_a_node_as_recorded_by_the_ratio_in_force_is_settled_and_its_raw_amounts_are_known() -> None:
+def test_node_matching_its_record_is_settled() -> None:
     found = look(APPLIED, TWICE | RECORD, seconds=99)
     assert summary(found) == (StatusState.SETTLED, False, None)
     assert (found.raw, found.ratios) == (RAW, {"cpu": Ratio(200)})
@@ -101,7 +101,7 @@ def test_a_node_without_ratio_and_record_is_settled() -> None:
 
 
 @pytest.mark.parametrize("ratio", [{names.AMPLIFICATION_RATIO: '{"cpu":3.00}'}, {}])
-def test_a_changed_or_removed_ratio_is_touched_and_repaired_only_after_30_seconds(
+def test_changed_ratio_is_touched_then_repaired_later(
     ratio: dict[str, str],
 ) -> None:
     assert summary(look(APPLIED, ratio | RECORD, seconds=30)) == (StatusState.PENDING, True, None)
@@ -113,42 +113,42 @@ def test_a_changed_or_removed_ratio_is_touched_and_repaired_only_after_30_second
     assert found.finding.reason is Reason.STATUS_REPAIRED
 
 
-def test_the_generation_outlives_a_repair_so_that_an_older_report_never_looks_newer() -> None:
+def test_generation_outlives_a_repair() -> None:
     found = look(RAW, TWICE | RECORD, seconds=31)
     assert found.repair is not None
     assert names.RECORD_GENERATION not in found.repair.drop_annotations
 
 
-def test_a_first_ratio_is_touched_right_after_it_was_written() -> None:
+def test_first_ratio_is_touched_right_after_its_write() -> None:
     assert summary(look(RAW, TWICE, ratio_written=True)) == (StatusState.PENDING, True, None)
 
 
-def test_later_only_what_the_agent_confirms_to_be_raw_is_touched() -> None:
+def test_later_touches_need_the_agent_to_confirm_raw() -> None:
     assert summary(look(RAW, TWICE)) == (StatusState.PENDING, False, None)
     confirmed = look(RAW, TWICE, machine=report("8", "7", generation=""), seconds=99)
     assert summary(confirmed) == (StatusState.PENDING, True, None)
 
 
 @pytest.mark.parametrize("flag", [{}, RAW_ONLY])
-def test_equal_capacity_is_no_proof_that_allocatable_is_raw(flag: dict[str, str]) -> None:
+def test_equal_capacity_does_not_prove_allocatable_is_raw(flag: dict[str, str]) -> None:
     half_more = {names.AMPLIFICATION_RATIO: '{"cpu":1.50}'} | flag
     amounts = cpus("4", "5250m")
     found = look(amounts, half_more, machine=report("4", None, generation=""), seconds=99)
     assert (found.unproven, found.touch) == (frozenset({"cpu"}), False)
 
 
-def test_a_report_of_another_generation_or_boot_proves_nothing() -> None:
+def test_report_of_another_generation_or_boot_proves_nothing() -> None:
     for machine in (report("8", "7"), report("8", "7", generation="", same_boot=False)):
         assert look(RAW, TWICE, machine=machine).unproven == {"cpu"}
 
 
-def test_what_kubelet_has_let_stand_without_a_record_is_raw() -> None:
+def test_amount_kubelet_left_without_a_record_is_raw() -> None:
     young, old = look(RAW, TWICE, seconds=99, record_seconds=30), look(RAW, TWICE, record_seconds=31)
     assert (young.unproven, young.touch) == (frozenset({"cpu"}), False)
     assert (old.unproven, old.touch) == (frozenset(), True)
 
 
-def test_what_is_not_proven_raw_is_not_called_raw() -> None:
+def test_amount_not_proven_raw_is_not_called_raw() -> None:
     assert "cpu" not in look(APPLIED, TWICE).raw.allocatable
 
 
@@ -163,19 +163,19 @@ def test_a_status_beyond_the_report_waits_for_another() -> None:
         assert summary(found) == expected
 
 
-def test_it_is_never_touched_where_the_agent_cannot_tell_all() -> None:
+def test_node_is_untouched_where_agent_cannot_report_all() -> None:
     machine = report("8", None, generation="")
     found = look(APPLIED, TWICE, machine=machine, ratio_written=True, seconds=99, record_seconds=99)
     assert (found.unproven, found.touch, found.repair) == (frozenset({"cpu"}), False, None)
 
 
 @pytest.mark.parametrize("status", [RAW, cpus("16", "7"), cpus("64", "64")])
-def test_a_status_that_is_not_as_recorded_is_repaired_after_30_seconds(status: NodeAmounts) -> None:
+def test_status_unlike_its_record_is_repaired_later(status: NodeAmounts) -> None:
     assert summary(look(status, TWICE | RECORD, seconds=30)) == (StatusState.PENDING, False, None)
     assert summary(look(status, TWICE | RECORD, seconds=31)) == (StatusState.REPAIR, False, only("8", "7"))
 
 
-def test_a_repair_believes_a_report_that_is_newer_than_the_record() -> None:
+def test_repair_trusts_a_report_newer_than_the_record() -> None:
     status, notes = cpus("7", "6400m"), TWICE | recorded({"cpu": ("4", "8")}, {"cpu": ("3500m", "7")})
     newer = look(status, notes, machine=report("7", "6400m"), seconds=31)
     assert summary(newer)[2] == only("7", "6400m")
@@ -193,14 +193,14 @@ def test_what_koordinator_left_is_touched() -> None:
 
 
 @pytest.mark.parametrize("notes", [{}, {names.AMPLIFIED: "{}"}])
-def test_a_machine_that_grew_to_what_it_was_amplified_to_is_repaired_at_once(notes: dict[str, str]) -> None:
+def test_machine_grown_to_its_amplified_size_is_repaired(notes: dict[str, str]) -> None:
     found = look(APPLIED, TWICE | RECORD | notes, machine=report("16", "14"))
     assert summary(found) == (StatusState.REPAIR, False, only("16", "14"))
     assert found.finding is not None
     assert found.finding.reason is Reason.RAW_EQUALS_AMPLIFIED
 
 
-def test_growth_of_a_machine_whose_allocatable_is_unknown_keeps_the_recorded_reservation() -> None:
+def test_growth_with_unknown_allocatable_keeps_recorded_reservation() -> None:
     found = look(APPLIED, TWICE | RECORD, machine=report("16", None))
     assert summary(found) == (StatusState.REPAIR, False, only("16", "15"))
 
@@ -217,7 +217,7 @@ def test_growth_is_seen_where_capacity_is_not_amplified() -> None:
     assert summary(found) == (StatusState.REPAIR, False, only("8", "7"))
 
 
-def test_allocatable_that_the_kubelet_has_stated_since_is_kept() -> None:
+def test_allocatable_stated_by_kubelet_since_is_kept() -> None:
     notes = TWICE | recorded({"cpu": ("8", "16")}, {"cpu": ("15500m", "31")})
     found = look(cpus("16", "31"), notes, machine=report("16", None))
     assert summary(found)[2] == only("16", "15500m")
@@ -243,7 +243,7 @@ def broken(*lost: str) -> dict[str, str]:
     return {key: text for key, text in notes.items() if key not in lost}
 
 
-def test_a_record_that_contradicts_itself_is_repaired_at_once_from_koordinators_annotations() -> None:
+def test_contradictory_record_is_repaired_from_koordinator_annotations() -> None:
     found = look(APPLIED, broken())
     assert summary(found) == (StatusState.REPAIR, False, only("8", "7"))
     assert found.finding is not None
@@ -257,7 +257,7 @@ def test_without_these_the_agent_tells_what_is_raw() -> None:
     assert look(APPLIED, notes, machine=report("8", "7", generation="9")).repair is None
 
 
-def test_where_nobody_knows_the_amount_nothing_is_repaired_until_kubelet_speaks() -> None:
+def test_unknown_amount_is_not_repaired_until_kubelet_reports() -> None:
     found = look(APPLIED, broken(names.RAW_ALLOCATABLE), seconds=999, record_seconds=999)
     assert summary(found) == (StatusState.RAW_UNKNOWN, False, None)
     assert found.finding is not None
@@ -265,12 +265,12 @@ def test_where_nobody_knows_the_amount_nothing_is_repaired_until_kubelet_speaks(
     assert names.recorded_raw("allocatable", "cpu") in found.finding.message
 
 
-def test_a_damaged_record_of_a_resource_without_a_ratio_is_touched_away() -> None:
+def test_damaged_record_without_a_ratio_is_touched_away() -> None:
     found = look(RAW, {names.recorded_raw("capacity", "memory"): "{"})
     assert summary(found) == (StatusState.PENDING, True, None)
 
 
-def test_one_resource_is_repaired_while_nobody_knows_the_other() -> None:
+def test_one_resource_is_repaired_while_other_is_unknown() -> None:
     both = {names.AMPLIFICATION_RATIO: '{"cpu":2.00,"memory":2.00}'}
     notes = both | broken() | {names.recorded_raw("capacity", "memory"): "?"}
     found = look(APPLIED, notes)
@@ -280,7 +280,7 @@ def test_one_resource_is_repaired_while_nobody_knows_the_other() -> None:
 
 
 @pytest.mark.parametrize("text", ["?", '{"cpu":0.5}'])
-def test_nothing_is_repaired_while_the_ratio_cannot_be_read(text: str) -> None:
+def test_unreadable_ratio_stops_every_repair(text: str) -> None:
     bad = {names.AMPLIFICATION_RATIO: text}
     settled = look(APPLIED, bad | RECORD, seconds=99)
     assert settled.state is StatusState.SETTLED
@@ -292,7 +292,7 @@ def test_nothing_is_repaired_while_the_ratio_cannot_be_read(text: str) -> None:
         assert not found.touch
 
 
-def test_a_bad_entry_of_a_refused_resource_does_not_hold_up_repair() -> None:
+def test_bad_entry_of_refused_resource_delays_no_repair() -> None:
     notes = RECORD | {names.AMPLIFICATION_RATIO: '{"cpu":2.00,"nvidia.com/gpu":2.00}'}
     assert look(RAW, notes, seconds=31).state is StatusState.REPAIR
 
@@ -307,6 +307,6 @@ def test_the_fold_of_owned_cpus_is_no_mismatch() -> None:
     assert (found.state, found.raw, found.ratios) == (StatusState.SETTLED, RAW, {"cpu": Ratio(200)})
 
 
-def test_the_record_of_an_earlier_version_is_touched_away() -> None:
+def test_record_of_an_earlier_version_is_touched_away() -> None:
     notes = TWICE | RECORD | {names.AMPLIFIED: "{}"}
     assert summary(look(APPLIED, notes)) == (StatusState.PENDING, True, None)

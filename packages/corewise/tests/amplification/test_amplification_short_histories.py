@@ -108,9 +108,7 @@ def reachable(start: World, length: int, events: dict[str, Event] = EVENTS) -> d
     ],
     ids=["from raw", "from raw and reported", "from amplified", "from amplified allocatable"],
 )
-def test_no_short_history_amplifies_twice_and_each_ends_exactly(
-    start: World, length: int, agent: bool
-) -> None:
+def test_short_histories_never_amplify_twice_and_end_exactly(start: World, length: int, agent: bool) -> None:
     for world, history in reachable(start, length).items():
         try:
             check(world)
@@ -119,7 +117,7 @@ def test_no_short_history_amplifies_twice_and_each_ends_exactly(
             pytest.fail(f"after {' > '.join(history) or 'nothing'}: {error}\n{world}")
 
 
-def test_a_machine_that_becomes_what_allocatable_was_amplified_to_is_seen_by_its_capacity() -> None:
+def test_machine_grown_to_amplified_allocatable_shows_by_capacity() -> None:
     for world, history in reachable(ALLOCATABLE_ONLY, LENGTH + 2, OF_KUBELET).items():
         after = come_to_rest(world, agent=False)
         expected = (

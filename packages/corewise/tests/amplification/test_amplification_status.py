@@ -80,13 +80,13 @@ def decide(
     return stored, {name: text for name, text in notes.items() if text is not None}, verdict
 
 
-def test_a_node_without_annotations_of_amplification_is_not_touched() -> None:
+def test_node_without_amplification_annotations_is_not_touched() -> None:
     notes = {"other": "x", names.OWNED_MILLI_CPU: "4000"}
     stored, after, verdict = decide(cpus("8"), cpus("4"), notes, kubelet=True)
     assert (stored, after, verdict.put_back) == (cpus("8"), notes, False)
 
 
-def test_the_first_write_amplifies_and_records_raw_and_applied_amounts() -> None:
+def test_first_write_amplifies_and_records_raw_and_applied() -> None:
     stored, notes, _ = decide(cpus("8", "7910m"), cpus("8", "7910m"), TWICE)
     assert stored == cpus("16", "15820m")
     assert notes == {
@@ -108,52 +108,52 @@ def test_an_applied_amount_stays_whoever_writes(kubelet: bool) -> None:
     assert not verdict.put_back
 
 
-def test_a_new_ratio_applies_to_the_recorded_raw_amount() -> None:
+def test_new_ratio_applies_to_the_recorded_raw_amount() -> None:
     thrice = {names.AMPLIFICATION_RATIO: '{"cpu":3.00}'}
     stored, notes, _ = decide(cpus("16"), cpus("16"), thrice | record())
     assert (stored, notes) == (cpus("24"), thrice | record("8", "24", "2"))
 
 
-def test_without_a_ratio_status_is_raw_and_the_record_leaves_in_the_same_write() -> None:
+def test_removed_ratio_restores_raw_status_and_drops_record() -> None:
     stored, notes, _ = decide(cpus("16"), cpus("16"), record())
     assert (stored, notes) == (cpus("8"), {names.RECORD_GENERATION: "2"})
 
 
-def test_what_the_kubelet_states_is_raw_and_the_stored_amounts_are_put_back() -> None:
+def test_kubelet_amounts_are_raw_and_stored_ones_restored() -> None:
     stored, notes, verdict = decide(cpus("8"), cpus("16"), TWICE | record(), kubelet=True)
     assert (stored, notes) == (cpus("16"), TWICE | record())
     assert verdict.put_back
 
 
-def test_a_changed_machine_gets_new_amounts_and_a_new_record() -> None:
+def test_changed_machine_gets_new_amounts_and_record() -> None:
     stored, notes, verdict = decide(cpus("10"), cpus("16"), TWICE | record(), kubelet=True)
     assert (stored, notes) == (cpus("20"), TWICE | record("10", "20", "2"))
     assert not verdict.put_back
 
 
-def test_after_an_outage_the_stored_raw_amount_is_amplified_again() -> None:
+def test_stored_raw_amount_is_amplified_again_after_outage() -> None:
     stored, notes, verdict = decide(cpus("8"), cpus("8"), TWICE | record(), kubelet=True)
     assert (stored, notes) == (cpus("16"), TWICE | record(generation="2"))
     assert not verdict.put_back
 
 
-def test_an_amount_that_kubelet_sends_anew_is_raw_even_where_it_equals_the_applied_one() -> None:
+def test_amount_resent_by_kubelet_is_raw_despite_equality() -> None:
     stored, notes, _ = decide(cpus("16"), cpus("8"), TWICE | record(), kubelet=True)
     assert (stored, notes) == (cpus("32"), TWICE | record("16", "32", "2"))
 
 
-def test_but_not_where_the_policy_has_amplified_it_in_this_very_write() -> None:
+def test_amount_amplified_by_policy_in_this_write_stays() -> None:
     after_policy = TWICE | record(generation="2")
     stored, notes, _ = decide(cpus("16"), cpus("8"), after_policy, kubelet=True, old_generation="1")
     assert (stored, notes) == (cpus("16"), after_policy)
 
 
-def test_an_amount_that_is_not_as_recorded_is_left_to_kubelet_and_manager() -> None:
+def test_amount_unlike_its_record_waits_for_its_owners() -> None:
     stored, notes, verdict = decide(cpus("8"), cpus("8"), TWICE | record())
     assert (stored, notes, verdict.findings) == (cpus("8"), TWICE | record(), ())
 
 
-def test_what_somebody_else_states_is_undone_with_a_warning() -> None:
+def test_amounts_stated_by_others_are_reverted_and_warned() -> None:
     stored, notes, verdict = decide(cpus("64", "16"), cpus("16"), TWICE | record())
     assert (stored, notes) == (cpus("16"), TWICE | record())
     assert [finding.reason for finding in verdict.findings] == [Reason.STATUS_CHANGE_UNDONE]
@@ -167,35 +167,35 @@ def test_it_is_undone_by_the_ratio_in_force() -> None:
     assert {finding.reason for finding in verdict.findings} == {Reason.STATUS_CHANGE_UNDONE}
 
 
-def test_an_amount_that_is_left_keeps_its_record_even_without_a_ratio() -> None:
+def test_amount_left_alone_keeps_its_record_without_ratio() -> None:
     stored, notes, _ = decide(cpus("9"), cpus("9"), record())
     assert (stored, notes) == (cpus("9"), record())
 
 
-def test_a_node_that_koordinator_amplified_has_its_raw_amount_in_the_annotation() -> None:
+def test_annotation_of_koordinator_amplified_node_holds_raw_amount() -> None:
     notes = TWICE | {names.RAW_ALLOCATABLE: '{"cpu":"8","memory":"32Gi"}'}
     stored, notes, _ = decide(cpus("8", "12"), cpus("8", "12"), notes)
     assert (stored, notes) == (cpus("16"), TWICE | record())
 
 
-def test_an_unrecorded_amount_that_changes_is_raw_whatever_the_raw_annotation_says() -> None:
+def test_unrecorded_changed_amount_is_raw_despite_raw_annotation() -> None:
     notes = TWICE | {names.RAW_ALLOCATABLE: '{"cpu":"8"}', names.RAW_CAPACITY: '{"cpu":"8"}'}
     stored, notes, _ = decide(cpus("10"), cpus("16"), notes, kubelet=True)
     assert (stored, notes) == (cpus("20"), TWICE | record("10", "20"))
 
 
-def test_without_a_ratio_the_raw_amount_comes_back_and_the_annotation_leaves() -> None:
+def test_removed_ratio_restores_raw_amount_and_drops_annotation() -> None:
     stored, notes, _ = decide(cpus("8", "12"), cpus("8", "12"), {names.RAW_ALLOCATABLE: '{"cpu":"8"}'})
     assert (stored, notes) == (cpus("8"), {names.RECORD_GENERATION: "1"})
 
 
 @pytest.mark.parametrize("text", ["{}", '{"pods":"110"}'])
-def test_a_raw_annotation_that_names_neither_cpu_nor_memory_does_not_stop_amplification(text: str) -> None:
+def test_raw_annotation_without_cpu_or_memory_permits_amplification(text: str) -> None:
     stored, notes, _ = decide(cpus("8"), cpus("8"), TWICE | {names.RAW_ALLOCATABLE: text})
     assert (stored, notes) == (cpus("16"), TWICE | record())
 
 
-def test_a_raw_annotation_that_cannot_be_read_leaves_its_amount_to_kubelet() -> None:
+def test_unreadable_raw_annotation_leaves_its_amount_to_kubelet() -> None:
     notes = TWICE | {names.RAW_ALLOCATABLE: "?"}
     stored, after, verdict = decide(cpus("8", "12"), cpus("8", "12"), notes)
     assert stored == cpus("16", "12")
@@ -205,18 +205,18 @@ def test_a_raw_annotation_that_cannot_be_read_leaves_its_amount_to_kubelet() -> 
     assert (stored, after) == (cpus("16"), TWICE | record(generation="2"))
 
 
-def test_a_repair_starts_afresh_even_where_raw_equals_what_was_applied() -> None:
+def test_repair_starts_afresh_even_where_raw_equals_applied() -> None:
     stored, notes, _ = decide(cpus("16"), cpus("16"), TWICE)
     assert (stored, notes) == (cpus("32"), TWICE | record("16", "32"))
 
 
-def test_only_allocatable_is_amplified_when_capacity_shall_not_be() -> None:
+def test_only_allocatable_is_amplified_when_capacity_is_excluded() -> None:
     stored, notes, _ = decide(cpus("8"), cpus("8"), TWICE | RAW_ONLY)
     assert stored == cpus("8", "16")
     assert not {names.RAW_CAPACITY, names.recorded_raw("capacity", "cpu")} & notes.keys()
 
 
-def test_capacity_is_raw_again_in_the_first_write_after_it_shall_not_be_amplified() -> None:
+def test_capacity_is_raw_again_once_it_is_excluded() -> None:
     stored, notes, _ = decide(cpus("16"), cpus("16"), TWICE | RAW_ONLY | record())
     assert stored == cpus("8", "16")
     assert names.RAW_CAPACITY not in notes
@@ -229,7 +229,7 @@ RAW_CAPACITY = TWICE | RAW_ONLY | recorded({}, {"cpu": ("8", "16")})
 ASKED = TWICE | RAW_ONLY | recorded({}, {"cpu": ("8", "16001m")}, generation="2")
 
 
-def test_a_kubelet_that_changes_capacity_and_leaves_allocatable_is_asked_to_state_it() -> None:
+def test_kubelet_changing_only_capacity_is_asked_for_allocatable() -> None:
     stored, notes, _ = decide(cpus("16"), cpus("8", "16"), RAW_CAPACITY, kubelet=True)
     assert (stored, notes) == (cpus("16", "16001m"), ASKED)
     behind, _, verdict = decide(stored, cpus("8", "16"), notes, kubelet=True, old_generation="1")
@@ -262,14 +262,14 @@ def test_what_kubelet_answers_is_raw(answer: str, raw: str, amplified: str) -> N
 @pytest.mark.parametrize(
     "text", ["", "{", "null", '{"cpu":0.99}', '{"cpu":10.01}', '{"cpu":"3"}', '{"cpu":NaN}']
 )
-def test_an_unreadable_ratio_leaves_the_amounts_and_the_record_as_they_are(text: str) -> None:
+def test_unreadable_ratio_leaves_amounts_and_record_unchanged(text: str) -> None:
     bad = {names.AMPLIFICATION_RATIO: text}
     stored, notes, verdict = decide(cpus("10", memory="16Gi"), cpus("16"), bad | record(), kubelet=True)
     assert (stored, notes) == (cpus("16", memory="16Gi"), bad | record(generation="2"))
     assert verdict.findings
 
 
-def test_without_a_record_an_unreadable_ratio_leaves_what_koordinator_named() -> None:
+def test_unreadable_ratio_without_record_keeps_what_koordinator_named() -> None:
     notes = {names.AMPLIFICATION_RATIO: "?", names.RAW_ALLOCATABLE: '{"cpu":"8"}'}
     stored, after, verdict = decide(cpus("9", "8"), cpus("8", "12"), notes, kubelet=True)
     assert stored == cpus("9", "12")
@@ -292,7 +292,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("damage", BROKEN)
-def test_a_kubelet_that_states_an_amount_anew_starts_its_record_anew(damage: dict[str, str]) -> None:
+def test_amount_restated_by_kubelet_starts_a_new_record(damage: dict[str, str]) -> None:
     stored, notes, _ = decide(cpus("10", "16"), cpus("16"), TWICE | record() | damage, kubelet=True)
     assert stored == cpus("20", "16001m")
     assert notes == TWICE | recorded({"cpu": ("10", "20")}, {"cpu": ("8", "16001m")}, generation="2")
@@ -302,7 +302,7 @@ def test_a_kubelet_that_states_an_amount_anew_starts_its_record_anew(damage: dic
 @pytest.mark.parametrize(
     ("new", "kubelet"), [(cpus("16"), True), (cpus("8", "16"), False), (cpus("64", "16"), False)]
 )
-def test_otherwise_an_amount_whose_record_contradicts_itself_keeps_what_is_stored(
+def test_amount_with_a_contradictory_record_stays_as_stored(
     damage: dict[str, str], new: NodeAmounts, kubelet: bool
 ) -> None:
     damaged = TWICE | record() | damage
@@ -328,7 +328,7 @@ def test_lost_raw_annotations_of_koordinator_come_back() -> None:
         assert (stored, after) == (cpus("16"), TWICE | record())
 
 
-def test_owned_cpus_take_of_allocatable_what_they_cost_beyond_their_requests() -> None:
+def test_owned_cpus_reduce_allocatable_by_their_extra_cost() -> None:
     owned = TWICE | record() | {names.OWNED_MILLI_CPU: "4000"}
     stored, notes, _ = decide(cpus("16"), cpus("16"), owned)
     assert stored == cpus("16", "12")
@@ -345,7 +345,7 @@ def test_an_unreadable_count_of_owned_cpus_is_none(text: str) -> None:
     assert stored == cpus("16")
 
 
-def test_the_fold_is_rounded_up_and_never_below_nothing() -> None:
+def test_fold_is_rounded_up_and_never_below_zero() -> None:
     notes = {names.AMPLIFICATION_RATIO: '{"cpu":1.37}', names.OWNED_MILLI_CPU: "2001"}
     stored, _, _ = decide(cpus("8"), cpus("8"), notes)
     assert stored.allocatable["cpu"] == Quantity.of_milli(10960 - 741)
@@ -362,19 +362,19 @@ def test_memory_is_floored_to_bytes() -> None:
     assert after[names.RAW_CAPACITY] == '{"memory":"100Gi"}'
 
 
-def test_an_amount_that_the_kubelet_takes_away_is_taken_away() -> None:
+def test_amount_removed_by_kubelet_stays_removed() -> None:
     new = NodeAmounts({}, {})
     stored, notes, _ = decide(new, cpus("16"), TWICE | record(), kubelet=True)
     assert (stored, notes) == (NodeAmounts({}, {}), TWICE | {names.RECORD_GENERATION: "2"})
 
 
-def test_an_amount_that_somebody_else_takes_away_comes_back() -> None:
+def test_amount_removed_by_others_is_restored() -> None:
     stored, notes, _ = decide(NodeAmounts({}, {}), cpus("16"), TWICE | record())
     assert stored.capacity == {"cpu": Quantity.parse("16")}
     assert notes[names.recorded_applied("capacity", "cpu")] == "16"
 
 
-def test_amounts_beyond_any_machine_are_never_amplified_and_none_grows_to_be_one() -> None:
+def test_amounts_beyond_any_machine_are_never_amplified() -> None:
     notes = {names.AMPLIFICATION_RATIO: '{"memory":10.00}'}
     stored, after, _ = decide(cpus("8", memory="7Ei"), cpus("8", memory="7Ei"), notes)
     assert (stored, after) == (cpus("8", memory="7Ei"), notes)
@@ -384,14 +384,14 @@ def test_amounts_beyond_any_machine_are_never_amplified_and_none_grows_to_be_one
     assert again == stored
 
 
-def test_the_record_of_an_earlier_version_is_removed_and_not_read() -> None:
+def test_record_of_an_earlier_version_is_removed_unread() -> None:
     old = {names.AMPLIFIED: '{"ratio":{"cpu":2.00},"capacity":{"cpu":"16"},"allocatable":{"cpu":"16"}}'}
     raw = {names.RAW_CAPACITY: '{"cpu":"8"}', names.RAW_ALLOCATABLE: '{"cpu":"8"}'}
     stored, notes, _ = decide(cpus("16"), cpus("16"), TWICE | old | raw)
     assert (stored, notes) == (cpus("16"), TWICE | record())
 
 
-def test_the_generation_grows_with_every_change_and_starts_anew_where_it_cannot_be_read() -> None:
+def test_generation_grows_with_every_change_and_restarts_unreadable() -> None:
     for before, after in (("", "1"), ("41", "42"), ("x", "1"), ("-1", "1")):
         notes = TWICE | ({names.RECORD_GENERATION: before} if before else {})
         _, stored, _ = decide(cpus("8"), cpus("8"), notes)
@@ -423,7 +423,7 @@ NAMES = [*TWICE, *recorded({"cpu": ("", ""), "memory": ("", "")}), names.AMPLIFI
     notes=st.dictionaries(st.sampled_from(NAMES), annotation_texts),
     kubelet=st.booleans(),
 )
-def test_no_write_and_no_annotation_is_too_odd_to_decide(
+def test_any_odd_write_or_annotation_can_be_decided(
     new: NodeAmounts, old: NodeAmounts, notes: dict[str, str], kubelet: bool
 ) -> None:
     verdict = decide_status(StatusWrite(new, old, notes, by_kubelet=kubelet))

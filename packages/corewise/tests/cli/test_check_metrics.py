@@ -29,7 +29,7 @@ def failure(answer: Result) -> Failure:
     return answer.exception
 
 
-def test_a_server_that_does_not_answer_is_no_verdict_about_series(nodes: str) -> None:
+def test_silent_server_gives_no_verdict_on_series(nodes: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -61,19 +61,19 @@ def test_a_list_of_nodes_must_have_some(tmp_path: Path) -> None:
         assert said.exit_code == ExitCode.BAD_INPUT
 
 
-def test_a_file_and_a_preset_are_not_named_together(nodes: str) -> None:
+def test_file_and_preset_cannot_be_named_together(nodes: str) -> None:
     answer = check("--prometheus", "http://x", "--nodes", nodes, "--config", nodes, "--preset", "pcm")
     assert answer.exit_code == ExitCode.USAGE
     assert "leave out --preset" in answer.stderr
 
 
-def test_where_there_is_no_cluster_it_is_said_what_to_name_instead(tmp_path: Path) -> None:
+def test_missing_cluster_suggests_what_to_name_instead(tmp_path: Path) -> None:
     said = failure(check("--prometheus", "http://x", "--kubeconfig", str(tmp_path / "none")))
     assert said.exit_code == ExitCode.BAD_INPUT
     assert "--nodes FILE" in said.hint
 
 
-def test_a_server_that_wants_credentials_has_the_exit_code_of_every_other(nodes: str) -> None:
+def test_missing_credentials_exit_like_any_other_server(nodes: str) -> None:
     class Denies(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.send_response(403)

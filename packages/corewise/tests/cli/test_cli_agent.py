@@ -71,7 +71,7 @@ def divided(tmp_path: Path) -> FakeNode:
     return node
 
 
-def test_restore_puts_kubelets_quotas_back_without_an_api_server(divided: FakeNode) -> None:
+def test_restore_returns_kubelet_quotas_without_an_api_server(divided: FakeNode) -> None:
     result = call("agent", "restore", "--root", str(divided.root))
     assert result.exit_code == 0
     assert "66667 -> 100000" in result.output
@@ -103,7 +103,7 @@ def audited(node: FakeNode, *options: str) -> list[dict[str, Any]]:
     return items
 
 
-def test_audit_tells_what_was_written_from_what_to_what_and_why(divided: FakeNode) -> None:
+def test_audit_reports_old_and_new_values_and_reasons(divided: FakeNode) -> None:
     table = call("audit", "--root", str(divided.root)).output.splitlines()
     assert table[0].split() == ["TIME", "CGROUP", "FILE", "OLD", "NEW", "REASON", "WHY"]
     assert len(table) == 4
@@ -170,7 +170,7 @@ def running(kubeconfig: Path, root: Path, *options: str) -> Iterator[subprocess.
             process.kill()
 
 
-def test_on_sigterm_it_ends_in_order_and_changes_nothing(divided: FakeNode, tmp_path: Path) -> None:
+def test_sigterm_ends_it_in_order_and_changes_nothing(divided: FakeNode, tmp_path: Path) -> None:
     machine_trees.intel(divided.root)
     with local_api_server(tmp_path) as kubeconfig:
         asyncio.run(prepare(kubeconfig))
@@ -184,7 +184,7 @@ def test_on_sigterm_it_ends_in_order_and_changes_nothing(divided: FakeNode, tmp_
         assert "Traceback" not in talk
 
 
-def test_a_dry_run_once_prints_what_it_would_write(divided: FakeNode, tmp_path: Path) -> None:
+def test_dry_run_once_prints_what_it_would_write(divided: FakeNode, tmp_path: Path) -> None:
     machine_trees.intel(divided.root)
     with local_api_server(tmp_path) as kubeconfig:
         asyncio.run(prepare(kubeconfig))
@@ -207,7 +207,7 @@ def test_a_second_agent_says_who_holds_the_journal(divided: FakeNode, tmp_path: 
     assert "Traceback" not in talk
 
 
-def test_a_wrong_kubeconfig_is_one_line_and_a_hint(tmp_path: Path) -> None:
+def test_wrong_kubeconfig_prints_one_line_and_a_hint(tmp_path: Path) -> None:
     options = ["--kubeconfig", str(tmp_path / "none"), "--node-name", NODE, "--root", str(tmp_path)]
     command = [sys.executable, "-m", "corewise", "agent", *options]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN, check=False)

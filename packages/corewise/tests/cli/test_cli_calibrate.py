@@ -65,7 +65,7 @@ def write(path: Path, *results: Calibration) -> str:
 
 
 @pytest.mark.usefixtures("quiet_machine")
-def test_a_measurement_prints_a_table_and_one_line_of_json() -> None:
+def test_measurement_prints_a_table_and_a_json_line() -> None:
     table = run("--repeats", "3")
     assert table.exit_code == 0
     titles = table.stdout.splitlines()[2].split()
@@ -76,7 +76,7 @@ def test_a_measurement_prints_a_table_and_one_line_of_json() -> None:
 
 
 @pytest.mark.usefixtures("quiet_machine")
-def test_a_busy_machine_is_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_machine_is_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "_busy_now", lambda _: 4000)
     spinning = {7: ProcessTime("spinner", 1, 50), 8: ProcessTime("ours", os.getpid(), 10**6)}
     readings: Iterator[dict[int, ProcessTime]] = iter([{}, spinning])

@@ -61,7 +61,7 @@ def config_map(key: str, text: str, style: str | None = None) -> str:
     return head + "".join(f"  {line}\n" for line in value.splitlines())
 
 
-def test_errors_and_warnings_are_told_at_their_line_and_column_of_the_file(check: Check) -> None:
+def test_errors_and_warnings_name_their_line_and_column(check: Check) -> None:
     result = check(BLOCK)
     warning, error = result.stdout.splitlines()
     assert warning == 'f:8:7: warning: enabel: unknown key: did you mean "enable"?'
@@ -75,9 +75,7 @@ def test_errors_and_warnings_are_told_at_their_line_and_column_of_the_file(check
 
 @pytest.mark.parametrize("style", ["|", ">", "'", '"'])
 @pytest.mark.parametrize("indent", [None, 1])
-def test_the_place_is_right_however_yaml_writes_the_text(
-    check: Check, style: str | None, indent: int | None
-) -> None:
+def test_position_is_right_in_every_yaml_style(check: Check, style: str | None, indent: int | None) -> None:
     text = json.dumps({"enable": True, "ratioModel": {"Xeon é": {"baseRatio": 7.25}}}, indent=indent)
     source = config_map(NORMALIZATION_KEY, text, style)
     result = check(source)
@@ -111,7 +109,7 @@ def test_all_documents_and_all_keys_are_checked(check: Check) -> None:
     assert check(source, "--key", AMPLIFICATION_KEY, "--largest-amplification", "20").exit_code == 0
 
 
-def test_good_configuration_is_silent_on_stdout_and_exits_0(check: Check) -> None:
+def test_good_configuration_is_silent_and_exits_0(check: Check) -> None:
     result = check(config_map(NORMALIZATION_KEY, GOOD))
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "f: cpu-normalization-config: no problems\n"
@@ -153,7 +151,7 @@ def test_json_output_holds_every_problem(check: Check) -> None:
         ('{"nodeConfigs": [{"nodeSelector": {}, "adjustPodNum": 5}]}', SUPPRESSION_KEY),
     ],
 )
-def test_the_json_of_one_key_is_known_by_its_keys(check: Check, text: str, key: str) -> None:
+def test_json_of_one_key_is_recognized_by_members(check: Check, text: str, key: str) -> None:
     assert json.loads(check(text, "-o", "json").stdout)["keys"] == [key]
 
 
@@ -179,13 +177,13 @@ def test_the_keys_of_colocation_are_checked_too(check: Check, key: str, text: st
     assert in_config_map.stderr == f"f: {key}: 1 error, 0 warnings\n"
 
 
-def test_entries_of_suppression_that_select_one_node_are_an_error(check: Check, tmp_path: Path) -> None:
+def test_suppression_entries_selecting_the_same_node_fail(check: Check, tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_text(json.dumps({"items": [node("n1", a="1", b="1")]}))
     text = TWO_ENTRIES.replace("defaultRatio", "adjustStep").replace("1.2", "0.2")
     assert "selects node n1" in check(text, "--nodes", "nodes.json").stdout
 
 
-def test_json_that_could_be_of_several_keys_asks_for_the_key(check: Check) -> None:
+def test_ambiguous_json_asks_for_the_key(check: Check) -> None:
     result = check('{"enable": 1}')
     assert isinstance(result.exception, Failure)
     assert result.exception.exit_code == ExitCode.USAGE
@@ -227,7 +225,7 @@ def test_stdin_is_read_for_a_dash() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_the_file_itself_is_told_too(check: Check, text: str, line: str) -> None:
+def test_problems_of_the_file_itself_are_reported_too(check: Check, text: str, line: str) -> None:
     result = check(text)
     assert line in result.stdout
     assert result.exit_code == (ExitCode.VERDICT if "error" in line else 0)
@@ -241,7 +239,7 @@ def test_a_file_without_configuration_is_bad_input(check: Check, text: str) -> N
     assert "f holds no configuration of corewise" in str(result.exception)
 
 
-def test_a_file_that_cannot_be_read_is_bad_input(check: Check) -> None:
+def test_unreadable_file_is_bad_input(check: Check) -> None:
     result = check(b"\xff\xfe")
     assert isinstance(result.exception, Failure)
     assert "not UTF-8" in str(result.exception)
@@ -265,7 +263,7 @@ TWO_ENTRIES = """{"defaultRatio": 1.2, "nodeConfigs": [
   {"nodeSelector": {"matchLabels": {"b": "1"}}}]}"""
 
 
-def test_two_entries_that_select_one_node_of_a_dump_are_an_error(check: Check, tmp_path: Path) -> None:
+def test_two_entries_selecting_one_dumped_node_fail(check: Check, tmp_path: Path) -> None:
     dump = tmp_path / "nodes.json"
     dump.write_text(
         json.dumps({"items": [node("n1"), node("n2", a="1", b="1"), {**node("p"), "kind": "Pod"}]})
@@ -280,7 +278,7 @@ def test_two_entries_that_select_one_node_of_a_dump_are_an_error(check: Check, t
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"items": [{}]}', '{"items": [{"metadata": {"name": 1}}]}']
 )
-def test_a_dump_that_is_no_list_of_nodes_is_bad_input(check: Check, tmp_path: Path, text: str) -> None:
+def test_dump_that_is_no_node_list_is_refused(check: Check, tmp_path: Path, text: str) -> None:
     (tmp_path / "nodes.json").write_text(text)
     result = check(TWO_ENTRIES, "--nodes", "nodes.json")
     assert isinstance(result.exception, Failure)
@@ -325,12 +323,12 @@ def test_any_text_can_be_looked_through(text: str) -> None:
         ("highThreshold", SUPPRESSION_KEY),
     ],
 )
-def test_a_member_that_only_one_key_has_says_which_key_it_is(member: str, key: str) -> None:
+def test_member_of_only_one_key_identifies_that_key(member: str, key: str) -> None:
     for text in (f'{{"{member}": null}}', f'{{"nodeConfigs": [{{"{member}": null}}]}}'):
         assert [found.key for found in read_contents(text, None).keys] == [key]
 
 
-def test_a_member_that_two_keys_have_leaves_it_open() -> None:
+def test_member_of_two_keys_leaves_the_key_open() -> None:
     with pytest.raises(UndecidedKeyError):
         read_contents('{"enable": true}', None)
 

@@ -107,7 +107,7 @@ def text(subject: Subject) -> str:
     return explain_suppression(subject).text
 
 
-def test_pods_that_ask_for_cpus_where_thousandths_count_are_named(tmp_path: Path) -> None:
+def test_pods_requesting_cpus_instead_of_thousandths_are_named(tmp_path: Path) -> None:
     lists = objects()
     lists["pods"][1]["spec"]["containers"][0]["resources"]["requests"]["kubernetes.io/batch-cpu"] = "8"
     file = str(dump(tmp_path, **lists))
@@ -203,7 +203,7 @@ def test_the_formulas_numbers_give_the_offer(
     assert report.raw_offer_milli == offered * 1000 // 1
 
 
-def test_limits_of_cache_and_bandwidth_are_shown_by_both_commands_with_what_to_do(tmp_path: Path) -> None:
+def test_both_commands_show_cache_and_bandwidth_limits(tmp_path: Path) -> None:
     why = {"reason": Reason.RESCTRL_MBA_MISSING, "why": "L3:0=3f", "schemata": "L3:0=3f", "tasks": 12}
     file = str(dump(tmp_path, **objects(changed(REPORT, resctrl=why))))
     for command in ("suppression", "node"):
@@ -214,7 +214,7 @@ def test_limits_of_cache_and_bandwidth_are_shown_by_both_commands_with_what_to_d
         assert lines[at + 1].endswith(Reason.RESCTRL_MBA_MISSING.fix)
 
 
-def test_who_would_be_evicted_is_shown_by_both_commands_and_why_nobody_is(tmp_path: Path) -> None:
+def test_both_commands_show_who_would_be_evicted(tmp_path: Path) -> None:
     eviction = {
         "reason": Reason.EVICTION_REFUSED,
         "why": "memory in use is 90 %",
@@ -280,13 +280,13 @@ def test_what_comes_next_is_told_for_every_reason(reason: Reason, words: str) ->
     assert next_step(suppression, REPORT, SuppressionSettings()).startswith(words)
 
 
-def test_oversubscription_that_is_off_is_said_with_how_to_turn_it_on() -> None:
+def test_disabled_oversubscription_tells_how_to_enable_it() -> None:
     shown = text(subject(None, None))
     assert shown.startswith("n1: oversubscription is off    OversubscriptionOff\n")
     assert 'to fix         Label the node volcano.sh/oversubscription: "true"' in shown
 
 
-def test_a_label_without_a_report_points_at_the_agent() -> None:
+def test_label_without_a_report_points_at_the_agent() -> None:
     shown = text(subject(None))
     assert "its agent reports nothing yet" in shown
     assert "OfferReportMissing" in shown
@@ -298,7 +298,7 @@ def test_a_label_of_another_value_is_a_problem() -> None:
     assert "problem        OversubscriptionLabelInvalid" in shown
 
 
-def test_a_node_that_is_not_suppressed_says_how_it_would_be() -> None:
+def test_unsuppressed_node_tells_how_to_suppress_it() -> None:
     shown = text(subject(changed(CALM, suppression=None), oversubscription_config="{}"))
     assert shown.startswith("n1: offers 8.4 of 16 CPU; not suppressed    SuppressionOff\n")
     assert "suppression: off    defaults: there is no key cpu-suppression-config" in shown
@@ -306,7 +306,7 @@ def test_a_node_that_is_not_suppressed_says_how_it_would_be() -> None:
     assert "Set the key cpu-suppression-config" in shown
 
 
-def test_a_bad_key_is_told_and_the_agents_own_ratio_is_what_counts() -> None:
+def test_bad_key_is_reported_and_agent_ratio_counts() -> None:
     shown = text(subject(REPORT, cpu_suppression_config='{"adjustStep": 1.5}'))
     assert "suppression: key cpu-suppression-config has errors; the agent keeps the last good one" in shown
     assert "problem        ConfigInvalid" in shown
@@ -314,7 +314,7 @@ def test_a_bad_key_is_told_and_the_agents_own_ratio_is_what_counts() -> None:
     assert "the agent still applies ratio 0.60" in other
 
 
-def test_old_data_is_marked_and_missing_samples_are_told() -> None:
+def test_old_data_is_marked_and_missing_samples_reported() -> None:
     old = text(subject(aged(REPORT, 7200)))
     assert old.startswith("n1: offers 2.5 of 16 CPU, 2h ago;")
     assert "older than it should be: is the agent running?" in old
@@ -330,7 +330,7 @@ def test_a_withdrawn_offer_has_no_formula() -> None:
     assert " x 0.60 = " not in shown
 
 
-def test_a_shortfall_is_said_with_both_amounts_and_what_it_means() -> None:
+def test_shortfall_is_reported_with_both_amounts_and_meaning() -> None:
     short = changed(REPORT, shortfall=ShortfallReport(batch_cpu=6000, batch_memory=8 * 2**30))
     shown = text(subject(short))
     assert "shortfall      offline pods request 6000 kubernetes.io/batch-cpu and 8.0 GiB of" in shown
@@ -338,7 +338,7 @@ def test_a_shortfall_is_said_with_both_amounts_and_what_it_means() -> None:
     assert "shortfall " not in text(subject(REPORT))
 
 
-def test_pods_with_quotas_of_their_own_have_thresholds_instead_of_a_target() -> None:
+def test_per_pod_quotas_show_thresholds_instead_of_target() -> None:
     per_pod = SuppressionReport(
         mode="per-pod-quota", reason=Reason.UTILIZATION_HIGH, why="utilization 0.85", task="suppressing"
     )
@@ -350,7 +350,7 @@ def test_pods_with_quotas_of_their_own_have_thresholds_instead_of_a_target() -> 
     assert "until utilization is below 0.60" in shown
 
 
-def test_a_reason_of_another_version_is_shown_as_it_is() -> None:
+def test_reason_of_another_version_is_shown_verbatim() -> None:
     report = changed(REPORT, limited_by="FromTheFuture", suppression={"reason": "FromTheFuture"})
     assert text(subject(report)).count("FromTheFuture") == 3
     assert STEPPING.reason not in text(subject(report))
@@ -359,9 +359,7 @@ def test_a_reason_of_another_version_is_shown_as_it_is() -> None:
 @pytest.mark.parametrize(
     "content", ["{", "[]", '{"items": 1}', '{"items": [{"kind": "Node", "metadata": 1}]}']
 )
-def test_a_file_that_kubectl_did_not_make_is_refused_with_how_to_make_it(
-    tmp_path: Path, content: str
-) -> None:
+def test_file_not_from_kubectl_is_refused_with_instructions(tmp_path: Path, content: str) -> None:
     file = tmp_path / "dump.json"
     file.write_text(content)
     error = call("n1", "--from", str(file)).exception
@@ -370,7 +368,7 @@ def test_a_file_that_kubectl_did_not_make_is_refused_with_how_to_make_it(
     assert error.exit_code == ExitCode.BAD_INPUT
 
 
-def test_a_file_that_is_not_there_or_has_not_the_node_is_said_so(tmp_path: Path) -> None:
+def test_missing_file_or_node_is_reported(tmp_path: Path) -> None:
     missing = call("n1", "--from", str(tmp_path / "none")).exception
     assert isinstance(missing, Failure)
     assert missing.exit_code == ExitCode.BAD_INPUT
@@ -411,7 +409,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-def test_a_cluster_says_the_same_as_a_file_of_it(kubeconfig: Path, tmp_path: Path) -> None:
+def test_cluster_and_its_file_give_the_same_output(kubeconfig: Path, tmp_path: Path) -> None:
     of_cluster = json.loads(call("n1", "--kubeconfig", str(kubeconfig), "-o", "json").stdout)
     of_file = json.loads(call("n1", "--from", str(dump(tmp_path, **objects())), "-o", "json").stdout)
     assert of_cluster.pop("ageSeconds") is not None
@@ -420,14 +418,14 @@ def test_a_cluster_says_the_same_as_a_file_of_it(kubeconfig: Path, tmp_path: Pat
     assert of_cluster["nativeBestEffortPods"] == ["default/native"]
 
 
-def test_a_node_that_is_not_in_the_cluster_is_said_so(kubeconfig: Path) -> None:
+def test_node_missing_in_the_cluster_is_reported(kubeconfig: Path) -> None:
     error = call("n9", "--kubeconfig", str(kubeconfig)).exception
     assert isinstance(error, Failure)
     assert error.exit_code == ExitCode.NOT_FOUND
 
 
 @pytest.mark.parametrize("subject", [("node", "n1"), ("pod", "default/native")])
-def test_a_node_and_a_pod_are_explained_from_a_file_as_from_the_cluster(
+def test_node_and_pod_are_explained_alike_from_files(
     kubeconfig: Path, tmp_path: Path, subject: tuple[str, str]
 ) -> None:
     places = (("--kubeconfig", str(kubeconfig)), ("--from", str(dump(tmp_path, **objects()))))
@@ -439,7 +437,9 @@ def test_a_node_and_a_pod_are_explained_from_a_file_as_from_the_cluster(
 
 
 @pytest.mark.parametrize(("subject", "what"), [(("node", "n9"), "node n9"), (("pod", "x/y"), "pod x/y")])
-def test_what_is_not_in_the_file_is_not_found(tmp_path: Path, subject: tuple[str, str], what: str) -> None:
+def test_objects_missing_from_the_file_are_not_found(
+    tmp_path: Path, subject: tuple[str, str], what: str
+) -> None:
     file = str(dump(tmp_path, **objects()))
     found = CliRunner().invoke(corewise, ["explain", *subject, "--from", file])
     assert isinstance(found.exception, Failure)

@@ -46,7 +46,7 @@ async def holder(kubeconfig: Path) -> str:
         return lease.spec.holder_identity or ""
 
 
-def test_on_sigterm_the_lease_is_released_and_the_exit_is_clean(tmp_path: Path) -> None:
+def test_sigterm_releases_the_lease_and_exits_cleanly(tmp_path: Path) -> None:
     with local_api_server(tmp_path) as kubeconfig:
         listen = ("--webhook-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
         options = ("--manage-webhooks", "--log-format", "json")

@@ -89,7 +89,7 @@ def call(kubeconfig: Path, *arguments: str) -> Result:
     return CliRunner().invoke(corewise, [*arguments, "--kubeconfig", str(kubeconfig)])
 
 
-def test_the_table_shows_every_unit_of_cpu_and_a_total(kubeconfig: Path) -> None:
+def test_table_shows_every_cpu_unit_and_a_total(kubeconfig: Path) -> None:
     result = call(kubeconfig, "nodes")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -109,7 +109,7 @@ def test_the_table_shows_every_unit_of_cpu_and_a_total(kubeconfig: Path) -> None
     ]
 
 
-def test_what_the_table_does_not_show_is_said_on_stderr(kubeconfig: Path) -> None:
+def test_facts_left_out_of_the_table_reach_stderr(kubeconfig: Path) -> None:
     said = call(kubeconfig, "nodes").stderr.splitlines()
     assert said == [
         "1 node hidden by taint or cordon (--all shows it).",
@@ -169,7 +169,7 @@ def test_wide_adds_capacity_memory_and_cpu_settings(kubeconfig: Path) -> None:
     assert slow[:end].endswith(" 8")
 
 
-def test_what_is_offered_to_offline_pods_is_in_the_machine_forms(kubeconfig: Path) -> None:
+def test_machine_forms_show_what_offline_pods_are_offered(kubeconfig: Path) -> None:
     document = json.loads(call(kubeconfig, "nodes", "-o", "json").stdout)
     fast, odd = document["items"][:2]
     assert (fast["offlineOfferedCPUMilli"], fast["nativeBestEffortPods"]) == (2500, 2)
@@ -191,7 +191,7 @@ def test_the_state_of_offline_pods_is_one_word(report: OfflineReport, text: str,
     assert offline_state_of(node) == NodeState(text, problem)
 
 
-def test_explain_names_rule_facts_amounts_and_what_to_fix(kubeconfig: Path) -> None:
+def test_explain_names_rule_facts_amounts_and_the_fix(kubeconfig: Path) -> None:
     text = call(kubeconfig, "explain", "node", "odd").stdout
     assert text.startswith("odd: ratio unchanged, none applied; amplification none    UnknownCPUModel")
     assert '"Odd CPU" HT off, turbo off    NodeResourceTopology odd' in text
@@ -199,7 +199,7 @@ def test_explain_names_rule_facts_amounts_and_what_to_fix(kubeconfig: Path) -> N
     assert "to fix         Add the model" in text
 
 
-def test_explain_shows_the_amplification_of_a_node_that_is_well(kubeconfig: Path) -> None:
+def test_explain_shows_the_amplification_of_a_healthy_node(kubeconfig: Path) -> None:
     text = call(kubeconfig, "explain", "node", "fast").stdout
     assert text.startswith("fast: normalization ratio 2.00; amplification cpu 2.00\n")
     assert "cpu: original 1.00 (default) x normalization 2.00 = 2.00" in text
@@ -225,14 +225,14 @@ def failure(kubeconfig: Path, *arguments: str) -> Failure:
     return error
 
 
-def test_a_node_that_is_not_there_is_said_with_the_next_thing_to_try(kubeconfig: Path) -> None:
+def test_missing_node_is_reported_with_the_next_step(kubeconfig: Path) -> None:
     error = failure(kubeconfig, "explain", "node", "nowhere")
     assert "there is no node nowhere" in str(error)
     assert "corewise nodes" in error.hint
     assert error.exit_code == ExitCode.NOT_FOUND
 
 
-def test_a_cluster_that_does_not_answer_is_said_so(kubeconfig: Path, tmp_path: Path) -> None:
+def test_unresponsive_cluster_is_reported(kubeconfig: Path, tmp_path: Path) -> None:
     document = json.loads(kubeconfig.read_text())
     document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     other = tmp_path / "kubeconfig"
@@ -240,10 +240,10 @@ def test_a_cluster_that_does_not_answer_is_said_so(kubeconfig: Path, tmp_path: P
     assert failure(other, "nodes").exit_code == ExitCode.CONNECTION
 
 
-def test_a_kubeconfig_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+def test_missing_kubeconfig_is_bad_input(tmp_path: Path) -> None:
     assert failure(tmp_path / "none", "nodes").exit_code == ExitCode.BAD_INPUT
 
 
-def test_the_help_of_nodes_loads_neither_numpy_nor_an_http_client() -> None:
+def test_help_of_nodes_loads_no_numpy_or_http() -> None:
     program = "import sys, corewise.cli.nodes; sys.exit(bool({'numpy', 'aiohttp'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -46,7 +46,7 @@ def listing(*rows: Row) -> Listing[Row]:
 TWO = listing(Row("n1", 48000), Row("node-2", 79200, "UnknownCPUModel"))
 
 
-def test_a_table_aligns_numbers_right_and_ends_lines_without_blanks() -> None:
+def test_table_aligns_numbers_right_without_trailing_blanks() -> None:
     assert output.render(TWO, Form.TABLE).splitlines() == [
         "NAME      CPU  STATE",
         "n1         48",
@@ -69,12 +69,12 @@ def fitted(width: int | None) -> list[str]:
     return output.table(COLUMNS_OF_A_SCREEN, ROWS, screen=Screen(width)).splitlines()
 
 
-def test_a_table_on_a_screen_wide_enough_is_complete() -> None:
+def test_table_on_a_wide_screen_is_complete() -> None:
     assert fitted(None) == fitted(1000) == fitted(71)
     assert fitted(71)[0] == "NAME    MODEL                           CPU OFF     ON  STATE"
 
 
-def test_a_table_too_wide_cuts_texts_first_and_says_how_to_see_them() -> None:
+def test_table_too_wide_cuts_texts_and_says_so() -> None:
     assert fitted(50) == [
         "NAME    MODEL               CPU OFF     ON  STATE",
         "n1      model model model…    48000  48000  Healt…",
@@ -84,7 +84,7 @@ def test_a_table_too_wide_cuts_texts_first_and_says_how_to_see_them() -> None:
     ]
 
 
-def test_then_it_leaves_out_the_columns_of_the_highest_priority() -> None:
+def test_narrow_table_drops_columns_of_the_highest_priority() -> None:
     assert fitted(36)[:3] == [
         "NAME    CPU OFF     ON  STATE",
         "n1        48000  48000  Healthy",
@@ -103,9 +103,7 @@ def test_a_name_is_never_cut() -> None:
 
 
 @given(st.integers(1, 90), st.lists(st.text("abc", max_size=30), max_size=4))
-def test_a_table_is_no_wider_than_the_screen_unless_its_least_columns_are(
-    width: int, states: list[str]
-) -> None:
+def test_table_fits_the_screen_unless_least_columns_exceed(width: int, states: list[str]) -> None:
     rows = [Row(f"n{place}", 48000, state) for place, state in enumerate(states)]
     lines = output.table(COLUMNS_OF_A_SCREEN, rows, screen=Screen(width)).splitlines()
     assert max(map(len, lines[: len(rows) + 1])) <= max(width, len("NAME  STATEX"))
@@ -140,7 +138,7 @@ def test_colour_marks_severity_only_and_only_when_wanted() -> None:
     assert "\x1b" not in output.render(TWO, Form.TABLE)
 
 
-def test_json_and_yaml_hold_the_same_items_and_total() -> None:
+def test_json_and_yaml_hold_equal_items_and_totals() -> None:
     from_json = json.loads(output.render(TWO, Form.JSON))
     assert from_json == yaml.safe_load(output.render(TWO, Form.YAML))
     assert from_json["items"][1]["cpuMilli"] == 79200
@@ -180,7 +178,7 @@ def test_printed_cpus_read_back_as_the_same_amount(milli: int) -> None:
     assert round(float(cpus(milli)) * 1000) == milli
 
 
-def test_percent_and_gibibytes_round_down_and_have_no_whole_to_divide_by() -> None:
+def test_percent_and_gibibytes_round_down_and_tolerate_zero() -> None:
     assert percent(58100, 79200) == " (73%)"
     assert not percent(1, 0)
     assert gibibytes(2**30 + 2**29 - 1) == "1.4"
@@ -198,7 +196,7 @@ def test_a_pipe_has_neither_colour_nor_a_width(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("arguments", [["topology"], ["--help"], ["topology", "-o", "json"]])
-def test_a_full_disk_below_stdout_is_one_line_and_no_traceback(arguments: list[str]) -> None:
+def test_full_disk_on_stdout_prints_one_line_only(arguments: list[str]) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
     with Path("/dev/full").open("w") as full:

@@ -27,7 +27,7 @@ async def holder(kubeconfig: Path) -> str:
         return lease.spec.holder_identity or ""
 
 
-def test_from_outside_the_cluster_it_leads_and_on_sigterm_gives_the_lease_back(tmp_path: Path) -> None:
+def test_scheduler_outside_the_cluster_leads_and_releases_lease(tmp_path: Path) -> None:
     """No NodeResourceTopology is installed: nodes then state no CPUs, and everything else works."""
     (tmp_path / "scheduler.yaml").write_text("scoring: MostAllocated\n")
     arguments = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--log-format", "json"]
@@ -68,9 +68,7 @@ def test_from_outside_the_cluster_it_leads_and_on_sigterm_gives_the_lease_back(t
         "https://host\n",
     ],
 )
-def test_a_url_that_kube_scheduler_cannot_call_is_refused_at_once(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_url_that_kube_scheduler_cannot_call_is_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["scheduler", "config", "--url", url])
     said = capsys.readouterr()
@@ -79,9 +77,7 @@ def test_a_url_that_kube_scheduler_cannot_call_is_refused_at_once(
 
 
 @pytest.mark.parametrize("url", ["", "nowhere", "http://host", "ftp://host"])
-def test_a_url_of_another_scheme_is_refused_with_the_reason(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_url_of_another_scheme_is_refused_with_reason(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["scheduler", "config", "--url", url])
     assert end.value.code == 2
@@ -94,9 +90,7 @@ def test_a_url_of_another_scheme_is_refused_with_the_reason(
 @pytest.mark.parametrize(
     "url", ["https://host", "https://host/", "https://10.0.0.1:443", "https://[::1]:9443"]
 )
-def test_a_url_of_a_host_and_a_port_is_what_kube_scheduler_calls(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_url_of_host_and_port_is_passed_on(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["scheduler", "config", "--url", url])
     assert end.value.code == 0

@@ -76,7 +76,7 @@ def audited(root: Path, *options: str) -> list[dict[str, Any]]:
 
 
 @VERSIONS
-def test_audit_tells_of_settings_as_it_does_of_quotas(tmp_path: Path, version: Version) -> None:
+def test_audit_reports_settings_as_it_reports_quotas(tmp_path: Path, version: Version) -> None:
     written(tmp_path, version)
     weight = setting_file(version, Setting.CPU_WEIGHT)
     entry = next(entry for entry in audited(tmp_path) if entry["file"] == weight)
@@ -98,7 +98,7 @@ def test_audit_knows_every_reason_and_no_other(tmp_path: Path) -> None:
     assert call("audit", "--root", str(tmp_path), "--reason", "Nonsense").exit_code == 2
 
 
-def test_damaged_lines_are_passed_over_by_audit_and_restore_and_both_say_where(tmp_path: Path) -> None:
+def test_audit_and_restore_skip_and_locate_damaged_lines(tmp_path: Path) -> None:
     written(tmp_path, Version.V2)
     journal = tmp_path / STATE_DIR / "journal"
     lines = journal.read_bytes().splitlines(keepends=True)

@@ -77,7 +77,7 @@ def call(kubeconfig: Path, *arguments: str) -> Result:
     return CliRunner().invoke(corewise, ["top", *arguments, "--kubeconfig", str(kubeconfig)])
 
 
-def test_the_table_splits_each_nodes_cpu_and_says_what_limits_offline_pods(kubeconfig: Path) -> None:
+def test_table_splits_node_cpu_and_names_the_limit(kubeconfig: Path) -> None:
     result = call(kubeconfig)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -101,7 +101,7 @@ def test_the_table_splits_each_nodes_cpu_and_says_what_limits_offline_pods(kubec
     ]
 
 
-def test_what_is_not_in_the_table_or_not_to_be_relied_on_is_said_on_stderr(kubeconfig: Path) -> None:
+def test_omitted_or_unreliable_data_is_reported_on_stderr(kubeconfig: Path) -> None:
     old, no_samples, strange, silent, free, off = call(kubeconfig).stderr.splitlines()
     assert old.startswith("1 node has old data, up to 10h: n4 (is corewise agent running there?")
     assert no_samples == "1 node has no samples: n5 (corewise explain suppression n5)"
@@ -163,7 +163,7 @@ def test_wide_adds_pods_target_mode_and_state(kubeconfig: Path) -> None:
     assert first[:end].split()[-2:] == ["5", "2"]
 
 
-def test_a_selector_narrows_the_list_to_nobody_without_a_crash(kubeconfig: Path) -> None:
+def test_selector_that_matches_no_node_does_not_crash(kubeconfig: Path) -> None:
     result = call(kubeconfig, "-l", "pool=none")
     assert result.exit_code == 0
     assert [line.split() for line in result.stdout.splitlines()][1][:2] == ["*", "0"]
@@ -178,7 +178,7 @@ def test_a_sort_by_no_column_names_the_columns(kubeconfig: Path, table: str) -> 
     assert call(kubeconfig, table, "--sort", "STATE").exit_code == 0
 
 
-def test_the_table_of_nodes_is_that_of_corewise_nodes(kubeconfig: Path) -> None:
+def test_table_of_nodes_matches_that_of_corewise_nodes(kubeconfig: Path) -> None:
     nodes = CliRunner().invoke(corewise, ["nodes", "--all", "-o", "json", "--kubeconfig", str(kubeconfig)])
     assert call(kubeconfig, "nodes", "-o", "json").stdout == nodes.stdout
 
@@ -267,7 +267,7 @@ async def remove_live_node(kubeconfig: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_on_a_terminal_the_table_follows_the_nodes_and_leaves_the_terminal_clean(
+def test_terminal_table_follows_nodes_and_leaves_it_clean(
     kubeconfig: Path, live_node: None, screen: Screen, number: signal.Signals
 ) -> None:
     screen.until(b"2.00 (12%)")

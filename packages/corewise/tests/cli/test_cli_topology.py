@@ -28,7 +28,7 @@ def run(root: Path, *arguments: str) -> Result:
     return CliRunner().invoke(corewise, ["topology", "--root", str(root), *arguments])
 
 
-def test_the_table_has_a_line_for_each_cache_and_what_is_offline(tmp_path: Path) -> None:
+def test_table_has_lines_for_caches_and_offline_cpus(tmp_path: Path) -> None:
     result = run(machine_trees.offline(tmp_path).root)
     assert result.exit_code == 0
     assert result.stderr == ""
@@ -56,7 +56,7 @@ CAPABILITIES = """<capabilities><host><topology><cells num='1'><cell id='0'>
 <cache><bank id='0' level='3' type='both' size='32' unit='MiB' cpus='0-3'/></cache></host></capabilities>"""
 
 
-def test_the_machine_of_a_libvirt_is_shown_and_a_wrong_call_is_refused(
+def test_libvirt_machine_is_shown_and_wrong_call_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = SimpleNamespace(getCapabilities=lambda: CAPABILITIES, close=lambda: None)
@@ -80,7 +80,7 @@ def test_the_machine_of_a_libvirt_is_shown_and_a_wrong_call_is_refused(
     assert run(tmp_path, "--libvirt", "qemu:///system").exit_code == ExitCode.USAGE
 
 
-def test_the_wide_table_has_a_line_for_each_core(tmp_path: Path) -> None:
+def test_wide_table_has_a_line_for_each_core(tmp_path: Path) -> None:
     result = run(machine_trees.hybrid(tmp_path).root, "-o", "wide")
     lines = result.stdout.splitlines()
     assert lines[lines.index("") + 1 : lines.index("") + 4] == [
@@ -91,12 +91,12 @@ def test_the_wide_table_has_a_line_for_each_core(tmp_path: Path) -> None:
     assert "one normalization ratio does not fit them all" in result.stderr
 
 
-def test_memory_of_a_node_stands_in_one_line_so_that_the_column_adds_up(tmp_path: Path) -> None:
+def test_node_memory_appears_once_so_columns_add_up(tmp_path: Path) -> None:
     lines = run(machine_trees.epyc(tmp_path).root).stdout.splitlines()[-8:]
     assert [line.split()[-2:] for line in lines][:2] == [["0.0", "GiB"], ["-", "-"]]
 
 
-def test_nodes_with_memory_only_and_offline_cpus_without_a_node_have_lines(tmp_path: Path) -> None:
+def test_memory_only_nodes_and_offline_cpus_have_lines(tmp_path: Path) -> None:
     tree = machine_trees.sub_numa(tmp_path).cpulists("0-7", "0-8")
     assert [line.split() for line in run(tree.root).stdout.splitlines()[-2:]] == [
         ["-", "2", "-", "-", "0", "0", "-", "-", "15.2", "GiB", "0.0", "GiB"],
@@ -104,7 +104,7 @@ def test_nodes_with_memory_only_and_offline_cpus_without_a_node_have_lines(tmp_p
     ]
 
 
-def test_json_and_yaml_state_the_same_machine_with_units(tmp_path: Path) -> None:
+def test_json_and_yaml_state_one_machine_with_units(tmp_path: Path) -> None:
     machine_trees.offline(tmp_path)
     document = json.loads(run(tmp_path, "-o", "json").stdout)
     assert document == yaml.safe_load(run(tmp_path, "-o", "yaml").stdout)
@@ -152,7 +152,7 @@ def test_boxes_of_a_drawing_lie_inside_the_picture(tmp_path: Path, machine: str)
     check(picture, 0, 0)
 
 
-def test_names_from_the_machine_cannot_break_out_of_the_drawing(tmp_path: Path) -> None:
+def test_machine_names_cannot_break_out_of_the_drawing(tmp_path: Path) -> None:
     machine_trees.bare_vm(tmp_path).put("proc/cpuinfo", 'model name\t: <script>"&\x07')
     picture = run(tmp_path, "-o", "svg").stdout
     assert "<script>" not in picture
@@ -171,7 +171,7 @@ def test_a_grid_has_room_for_all_its_boxes(sizes: list[tuple[int, int]]) -> None
     assert arranged.width * arranged.height >= sum(width * height for width, height in sizes)
 
 
-def test_a_directory_that_is_no_machine_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_directory_that_is_no_machine_is_refused_helpfully(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert isinstance(result.exception, Failure)
     assert result.exception.exit_code == ExitCode.BAD_INPUT

@@ -76,14 +76,14 @@ async def check(world: World, user: str = "admin", groups: tuple[str, ...] = ("s
         return Checked(await asyncio.to_thread(CliRunner().invoke, corewise, arguments))
 
 
-async def test_a_cluster_that_corewise_has_not_changed_is_safe(world: World) -> None:
+async def test_cluster_unchanged_by_corewise_is_safe(world: World) -> None:
     await world.add_node("n1")
     checked = await check(world)
     assert (checked.exit_code, checked.items) == (0, [])
     assert "safe" in checked.stderr
 
 
-async def test_amplified_nodes_are_named_until_the_commands_have_made_them_raw(world: World) -> None:
+async def test_amplified_nodes_are_named_until_commands_reset_them(world: World) -> None:
     await world.add_node("n1", cpu="8")
     await world.add_pod("big", "n1", cpu="10")
     async with world.manager():
@@ -113,7 +113,7 @@ async def test_amplified_nodes_are_named_until_the_commands_have_made_them_raw(w
         await eventually(raw)
 
 
-async def test_a_users_own_ratio_is_removed_by_its_annotation(world: World) -> None:
+async def test_user_ratio_is_removed_by_its_annotation(world: World) -> None:
     await world.add_node("n1")
     await world.annotate("n1", {AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'})
     (found,) = (await check(world)).items
@@ -131,7 +131,7 @@ async def test_an_agent_that_still_divides_quotas_is_named(world: World) -> None
     assert (await check(world)).exit_code == 0
 
 
-async def test_offers_to_offline_pods_are_withdrawn_by_the_label(world: World) -> None:
+async def test_label_withdraws_offers_to_offline_pods(world: World) -> None:
     await world.add_node("n1")
     await world.label("n1", {OVERSUBSCRIPTION: "true"})
     assert (await check(world)).commands() == [f"kubectl label node n1 {OVERSUBSCRIPTION}-"]
@@ -150,7 +150,7 @@ async def test_a_pod_that_owns_cpus_is_named(world: World) -> None:
     assert "owns CPUs 2-3 of node n1" in found["why"]
 
 
-async def test_only_webhooks_that_no_cluster_role_owns_are_named(world: World) -> None:
+async def test_only_webhooks_without_cluster_role_owner_are_named(world: World) -> None:
     async with world.manager():
         await world.installed()
     unowned = {"metadata": {"ownerReferences": None}}
@@ -167,7 +167,7 @@ async def test_only_webhooks_that_no_cluster_role_owns_are_named(world: World) -
     assert [each.name for each in found.metadata.owner_references] == ["corewise-manager"]
 
 
-async def test_who_may_not_read_the_cluster_is_not_told_that_it_is_safe(world: World) -> None:
+async def test_user_without_read_access_is_not_told_safe(world: World) -> None:
     checked = await check(world, "nobody", ())
     assert checked.exit_code == ExitCode.UNAUTHORIZED
     assert "safe" not in checked.stderr
@@ -192,7 +192,7 @@ async def steps(world: World) -> list[str]:
     [(BY_HELM, "helm uninstall mine -n cpu"), ({}, "kubectl delete -k deploy")],
     ids=["helm", "kubectl"],
 )
-async def test_the_steps_are_those_of_the_way_of_the_installation(
+async def test_steps_follow_the_installation_method(
     world: World, annotations: dict[str, str], uninstalling: str
 ) -> None:
     body = {"metadata": {"name": ROLE, "annotations": annotations}, "rules": []}
@@ -214,7 +214,7 @@ async def test_the_steps_are_those_of_the_way_of_the_installation(
     assert printed.index("    corewise uninstall --check") < printed.index(f"    {uninstalling}")
 
 
-async def test_without_programs_there_is_nothing_to_uninstall_but_perhaps_something_to_undo(
+async def test_leftovers_are_named_though_no_program_is_installed(
     world: World,
 ) -> None:
     await world.add_node("n1")

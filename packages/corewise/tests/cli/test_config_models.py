@@ -63,7 +63,7 @@ def block(start: str) -> str:
     return textwrap.dedent(found[0]).strip() + "\n"
 
 
-def test_the_first_example_of_the_page_gives_real_nodes_their_ratios(directory: Path) -> None:
+def test_first_page_example_gives_real_nodes_their_ratios(directory: Path) -> None:
     (directory / "slo-controller-config.yaml").write_text(block("apiVersion: v1"))
     _, command, *printed = block("$ kubectl get nodes,noderesourcetopologies").splitlines()
     assert command == "$ corewise config check slo-controller-config.yaml --nodes cluster.json"
@@ -72,7 +72,7 @@ def test_the_first_example_of_the_page_gives_real_nodes_their_ratios(directory: 
     assert (result.stdout + result.stderr).splitlines() == printed
 
 
-def test_every_model_in_the_page_is_spelled_as_a_kernel_prints_it() -> None:
+def test_page_spells_every_model_as_a_kernel_does() -> None:
     config_map = yaml.safe_load(block("apiVersion: v1"))
     models = json.loads(config_map["data"][NORMALIZATION_KEY])["ratioModel"]
     assert [name for name in models if not any(re.fullmatch(form, name) for form in KERNEL_NAMES)] == []
@@ -83,7 +83,7 @@ def test_calibrating_is_the_first_step_of_the_page() -> None:
     assert steps[:4] == ["Calibrate", "Write", "Check", "Apply"]
 
 
-def test_models_without_a_ratio_are_warnings_and_exit_0() -> None:
+def test_models_without_ratio_warn_and_exit_0() -> None:
     result = run("check", "names.yaml", "--nodes", "mixed-cluster.json")
     assert result.exit_code == 0
     meant = 'did you mean this CPU with "Intel(R) Xeon(R) E5-2682 v4"? Only the exact name matches'
@@ -101,7 +101,7 @@ def test_models_without_a_ratio_are_warnings_and_exit_0() -> None:
     ]
 
 
-def test_json_has_every_model_every_node_and_the_name_meant() -> None:
+def test_json_has_all_models_nodes_and_meant_name() -> None:
     document = json.loads(run("check", "names.yaml", "--nodes", "mixed-cluster.json", "-o", "json").stdout)
     assert (document["errors"], document["warnings"], len(document["problems"])) == (0, 3, 3)
     models = document["cpuModels"]
@@ -121,7 +121,7 @@ def test_json_has_every_model_every_node_and_the_name_meant() -> None:
     assert models["models"][3]["normalizationRatio"] == "1.50"
 
 
-def test_a_default_ratio_is_named_where_it_stands_in() -> None:
+def test_default_ratio_is_named_where_it_applies() -> None:
     text = Path("names.yaml").read_text().replace('"enable": true', '"enable": true, "defaultRatio": 1.1')
     result = run("check", "-", "--nodes", "mixed-cluster.json", stdin=text)
     assert f'no entry for "{EPYC}" (2 nodes: amd-1, amd-2), so defaultRatio 1.10 applies\n' in result.stdout
@@ -135,7 +135,7 @@ def test_the_dump_can_be_stdin_but_only_once() -> None:
     assert run("check", "-", "--nodes", "-", stdin=dump).exit_code == ExitCode.USAGE
 
 
-def test_nodes_without_topologies_leave_models_unchecked_and_say_so() -> None:
+def test_models_of_nodes_without_topologies_are_reported_unchecked() -> None:
     result = run("check", "names.yaml", "--nodes", "nodes.json")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "CPU models are not checked: no NodeResourceTopology came with the nodes" in result.stderr
@@ -147,7 +147,7 @@ def test_nodes_without_topologies_leave_models_unchecked_and_say_so() -> None:
 @pytest.mark.parametrize(
     "options", [("--nodes", "cluster.json", "--cluster"), ("--context", "here"), ("--kubeconfig", "f")]
 )
-def test_options_that_contradict_each_other_are_a_wrong_call(options: tuple[str, ...]) -> None:
+def test_contradicting_options_are_a_wrong_call(options: tuple[str, ...]) -> None:
     assert run("check", "names.yaml", *options).exit_code == ExitCode.USAGE
     assert run("starter", *options).exit_code == ExitCode.USAGE
 
@@ -166,7 +166,7 @@ async def fill(kubeconfig: Path, items: list[dict[str, Any]]) -> None:
             await client.create(resource, each)
 
 
-def test_the_nodes_of_a_cluster_are_read_as_a_dump_of_it(kubeconfig: Path) -> None:
+def test_live_nodes_are_read_like_a_dump(kubeconfig: Path) -> None:
     options = ("--cluster", "--kubeconfig", str(kubeconfig))
     without_agents = run("check", "names.yaml", *options)
     assert "CPU models are not checked" in without_agents.stderr
@@ -198,7 +198,7 @@ def busy_cluster() -> list[dict[str, Any]]:
     ]
 
 
-def test_a_ratio_that_rises_on_a_busy_node_of_a_dump_is_a_warning(directory: Path) -> None:
+def test_rising_ratio_on_busy_dumped_node_warns(directory: Path) -> None:
     (directory / "busy.json").write_text(json.dumps({"items": busy_cluster()}))
     options = ("--key", AMPLIFICATION_KEY, "--nodes", "busy.json")
     checked = run("check", "-", *options, stdin=RAISED)
@@ -210,7 +210,7 @@ def test_a_ratio_that_rises_on_a_busy_node_of_a_dump_is_a_warning(directory: Pat
     assert run("check", "-", *options, stdin=RAISED.replace("true", "false")).stdout == ""
 
 
-def test_keys_that_the_file_does_not_have_stay_as_the_cluster_has_them(directory: Path) -> None:
+def test_keys_absent_from_the_file_keep_cluster_values(directory: Path) -> None:
     stored = {"kind": "ConfigMap", "metadata": {"name": CONFIG_NAME}, "data": {AMPLIFICATION_KEY: RAISED}}
     (directory / "stored.json").write_text(json.dumps({"items": [*busy_cluster(), stored]}))
     normalization = '{"enable": false, "ratioModel": {}}'
@@ -218,7 +218,7 @@ def test_keys_that_the_file_does_not_have_stay_as_the_cluster_has_them(directory
     assert "from 1.00 to 1.70" in run("check", "-", *options, stdin=normalization).stdout
 
 
-def test_the_use_of_a_live_cluster_is_read_from_the_resource_metrics_api(
+def test_live_use_is_read_from_resource_metrics_api(
     kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def used(_client: Client) -> dict[str, int]:
@@ -238,7 +238,7 @@ def test_the_use_of_a_live_cluster_is_read_from_the_resource_metrics_api(
     assert "node busy: the cpu ratio rises from 1.00 to 1.70" in checked.stdout
 
 
-def test_the_starter_config_map_passes_the_check_and_is_switched_off() -> None:
+def test_starter_config_map_passes_check_and_is_off() -> None:
     printed = run("starter")
     checked = run("check", "-", stdin=printed.stdout)
     assert (checked.exit_code, checked.stdout) == (0, "")
@@ -278,7 +278,7 @@ def starter_of(*cpus: tuple[str, bool, bool] | None) -> tuple[Result, dict[str, 
     return result, value["ratioModel"]
 
 
-def test_starter_ratios_of_a_cluster_have_its_models_and_the_slowest_is_the_baseline() -> None:
+def test_starter_ratios_use_slowest_cluster_model_as_baseline() -> None:
     result, ratios = starter_of((GOLD, True, True), (EPYC, True, True), (EPYC, True, True))
     # 814 / 256 over 203 / 80 is 1.2530...
     assert ratios == {GOLD: {STARTER_FIELD: 1.00}, EPYC: {STARTER_FIELD: 1.25}}
@@ -287,7 +287,7 @@ def test_starter_ratios_of_a_cluster_have_its_models_and_the_slowest_is_the_base
     ]
 
 
-def test_a_model_without_a_result_is_named_beside_the_ratios_of_the_others() -> None:
+def test_model_without_result_is_named_beside_other_ratios() -> None:
     result, ratios = starter_of((GOLD, True, True), (EPYC, True, True), (NEW, True, True))
     assert ratios == {GOLD: {STARTER_FIELD: 1.00}, EPYC: {STARTER_FIELD: 1.25}}
     assert result.stderr.startswith(f"no published ratio for {NEW}: measure it with corewise calibrate\n")
@@ -300,7 +300,7 @@ def test_a_model_without_a_result_is_named_beside_the_ratios_of_the_others() -> 
     [(OLD, True, False), (GENOA, False, True), None],
     ids=["no row", "hyper-threading off", "no facts"],
 )
-def test_the_only_cpu_with_a_result_gets_no_ratio(other: tuple[str, bool, bool] | None) -> None:
+def test_only_cpu_with_a_result_gets_no_ratio(other: tuple[str, bool, bool] | None) -> None:
     result, ratios = starter_of((GENOA, True, True), other)
     assert (result.exit_code, ratios) == (0, {})
     assert f"#   {GENOA}: 1660 / 384, median of 37, Nov-2022\n" in result.stdout
@@ -310,12 +310,12 @@ def test_the_only_cpu_with_a_result_gets_no_ratio(other: tuple[str, bool, bool] 
     assert "warning" not in run("check", "-", stdin=result.stdout).stdout
 
 
-def test_one_cpu_on_all_nodes_is_its_own_baseline() -> None:
+def test_single_cpu_model_is_its_own_baseline() -> None:
     _, ratios = starter_of((GENOA, True, True), (GENOA, True, True))
     assert ratios == {GENOA: {STARTER_FIELD: 1.00}}
 
 
-def test_a_result_does_not_count_for_nodes_with_other_settings() -> None:
+def test_result_does_not_count_under_other_node_settings() -> None:
     result, ratios = starter_of(
         (GOLD, True, True), (GENOA, True, True), (EPYC, True, False), (EPYC, False, False)
     )
@@ -335,7 +335,7 @@ def test_nodes_without_facts_are_named_beside_starter_ratios() -> None:
     assert (len(ratios), result.stderr.splitlines()[0]) == (2, "no CPU facts of 1 node: n2")
 
 
-def test_a_cluster_of_unknown_models_has_no_starter_ratios() -> None:
+def test_cluster_of_unknown_models_has_no_starter_ratios() -> None:
     result = run("starter", "--nodes", "nodes.json")
     assert isinstance(result.exception, Failure)
     assert result.exception.exit_code == ExitCode.NOT_FOUND
@@ -343,7 +343,7 @@ def test_a_cluster_of_unknown_models_has_no_starter_ratios() -> None:
 
 
 @pytest.mark.parametrize("row", SCORES, ids=lambda row: row.model)
-def test_a_row_of_the_table_is_complete_and_its_ratio_follows_from_its_score(row: PublishedScore) -> None:
+def test_table_row_is_complete_and_ratio_follows_score(row: PublishedScore) -> None:
     assert any(re.fullmatch(form, row.model) for form in KERNEL_NAMES)
     slowest = min(Fraction(each.score) / each.cpus for each in SCORES)
     ratio = Ratio.parse(row.ratio)

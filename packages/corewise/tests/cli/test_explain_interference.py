@@ -106,7 +106,7 @@ def test_the_documents_example_scores_610_and_36(run: Run) -> None:
     assert document["best"] == ["n2"]
 
 
-def test_equality_does_not_pass_and_a_node_that_fails_is_not_ranked(run: Run) -> None:
+def test_equality_fails_and_failing_node_is_not_ranked(run: Run) -> None:
     metrics = {
         **FOUR,
         "n2": node(90e9, 90e-9, 20e6, 3.0, 0.1),
@@ -134,7 +134,7 @@ def test_equality_does_not_pass_and_a_node_that_fails_is_not_ranked(run: Run) ->
         ({"memorybandwidth_used": 0}, "0, which exporters print for what they do not support"),
     ],
 )
-def test_a_missing_value_says_why_and_passes_or_fails_as_configured(
+def test_missing_value_says_why_and_follows_the_configuration(
     run: Run, values: dict[str, Any], why: str
 ) -> None:
     metrics = {**FOUR, "n1": {**FOUR["n1"], **values}}
@@ -148,7 +148,7 @@ def test_a_missing_value_says_why_and_passes_or_fails_as_configured(
     assert (failing["passes"], failing["reasons"]) == (False, ["PressureUnknown"])
 
 
-def test_a_capacity_that_the_node_does_not_state_is_that_of_its_rule(run: Run) -> None:
+def test_unstated_node_capacity_comes_from_its_rule(run: Run) -> None:
     rule = "capacity: {memoryBandwidth: [{selector: {matchLabels: {cpu: big}}, value: 50GB/s}]}"
     config = CONFIG.replace("overprovisioning: 2", rule)
     bare = {key: value for key, value in FOUR["n1"].items() if key != "memorybandwidth_capacity"}
@@ -160,14 +160,14 @@ def test_a_capacity_that_the_node_does_not_state_is_that_of_its_rule(run: Run) -
     assert nodes["other"]["missing"] == {"memorybandwidth_capacity": "not given"}
 
 
-def test_a_capacity_rule_counts_before_what_was_measured_as_in_the_cluster(run: Run) -> None:
+def test_capacity_rule_wins_over_measurement_as_in_cluster(run: Run) -> None:
     rule = "capacity: {memoryBandwidth: [{selector: {}, value: 45GB/s}]}"
     nodes = decided(run, config=CONFIG.replace("overprovisioning: 2", rule))["nodes"]
     assert nodes["n1"]["filter"]["memorybandwidth"]["capacity"] == 45e9
     assert [name for name, each in nodes.items() if each["passes"]] == ["n2", "n3"]
 
 
-def test_pods_placed_a_moment_ago_count_in_filter_and_score(run: Run) -> None:
+def test_just_placed_pods_count_in_filter_and_score(run: Run) -> None:
     placed = [{"profile": "incept-no-leak", "age": 0}, {"profile": "incept-no-leak", "age": 180}]
     metrics = {**FOUR, "n2": {**FOUR["n2"], "placed": placed}}
     second = decided(run, metrics=metrics)["nodes"]["n2"]
@@ -177,7 +177,7 @@ def test_pods_placed_a_moment_ago_count_in_filter_and_score(run: Run) -> None:
     assert second["values"]["cpu"] == pytest.approx(0.1 + 1.5 / 32)
 
 
-def test_a_pod_of_no_profile_counts_by_its_requests(run: Run) -> None:
+def test_pod_without_profile_counts_by_its_requests(run: Run) -> None:
     document = decided(run, pod=POD.replace("incept-no-leak", "unknown"))
     assert document["profile"] == {
         "name": "default",
@@ -192,7 +192,7 @@ def test_a_pod_of_no_profile_counts_by_its_requests(run: Run) -> None:
     assert [profile[each] for each in ("memoryBandwidth", "memory", "cpu")] == [4 * 10**9, 8 * 2**30, 8]
 
 
-def test_a_pod_is_read_as_the_api_server_would_read_it(run: Run) -> None:
+def test_pod_is_read_as_the_api_server_would(run: Run) -> None:
     written = POD.replace("name: web", "name: web\n  creationTimestamp: 2026-01-01T00:00:00Z")
     document = decided(
         run, pod=written + "    volumeMounts: []\n  volumes: [{name: a, secret: {defaultMode: 0644}}]\n"
@@ -208,14 +208,14 @@ def test_a_pod_is_read_as_the_api_server_would_read_it(run: Run) -> None:
         "kind: Pod\nmetadata: {annotations: &a {x: y}, labels: {<<: *a, app: incept-no-leak}}\nspec: {}\n",
     ],
 )
-def test_a_pod_may_be_json_or_yaml_of_any_style_and_without_a_name(run: Run, pod: str) -> None:
+def test_nameless_pod_in_json_or_yaml_is_accepted(run: Run, pod: str) -> None:
     document = decided(run, pod=pod)
     assert document["pod"] == "default/(no name)"
     assert document["profile"]["name"] == "incept-no-leak"
 
 
 @pytest.mark.parametrize("written", ["apiVersion: apps/v1, name: d, uid: u, controller: true", "name: d"])
-def test_a_pod_of_a_daemon_set_is_not_filtered(run: Run, written: str) -> None:
+def test_daemon_set_pod_is_not_filtered(run: Run, written: str) -> None:
     owner = f"ownerReferences: [{{kind: DaemonSet, {written}}}]"
     document = decided(
         run, pod=POD.replace("name: web", f"name: web\n  {owner}"), metrics={"n": node(99e9, 1, 1, 1, 1)}
@@ -226,12 +226,12 @@ def test_a_pod_of_a_daemon_set_is_not_filtered(run: Run, written: str) -> None:
     assert not document["nodes"]["n"]["filter"]["memorybandwidth"]["passes"]
 
 
-def test_two_profiles_that_match_the_pod_are_refused_with_their_lines(run: Run) -> None:
+def test_two_matching_profiles_are_refused_with_their_lines(run: Run) -> None:
     told = refused(run, pod=POD.replace("{app:", "{tier: batch, app:"))
     assert "profiles incept-no-leak (line 4) and batch (line 7) match the same pod" in told
 
 
-def test_a_bad_configuration_tells_every_error_with_file_line_and_field(run: Run) -> None:
+def test_bad_configuration_reports_errors_with_file_line_field(run: Run) -> None:
     config = CONFIG.replace("cpu: 50", "cpu: 101").replace("5GB/s", "5 GB")
     told = refused(run, config=config)
     assert "C.yaml: line 5" in told
@@ -240,7 +240,7 @@ def test_a_bad_configuration_tells_every_error_with_file_line_and_field(run: Run
     assert "101 is outside 0..100" in told
 
 
-def test_a_profile_that_fits_no_node_of_the_file_is_said(run: Run) -> None:
+def test_profile_that_fits_no_node_is_reported(run: Run) -> None:
     result = run("-o", "json", config=CONFIG.replace("5GB/s", "50GB/s"))
     assert result.exit_code == 0
     assert (
@@ -265,9 +265,7 @@ def test_a_profile_that_fits_no_node_of_the_file_is_said(run: Run) -> None:
         ({"n1": {"labels": {"a": 1}}}, "must be a string"),
     ],
 )
-def test_a_file_of_measurements_that_will_not_do_is_refused_with_the_place(
-    run: Run, metrics: Any, told: str
-) -> None:
+def test_unusable_measurement_file_is_refused_with_the_place(run: Run, metrics: Any, told: str) -> None:
     assert told in refused(run, metrics=metrics)
 
 
@@ -306,7 +304,7 @@ def test_a_section_that_is_not_there_is_said(run: Run) -> None:
     assert "has no section 'interference'" in refused(run, config="scoring: MostAllocated\n")
 
 
-def test_the_table_has_both_sides_positions_points_and_scores(run: Run) -> None:
+def test_table_shows_both_sides_positions_points_and_scores(run: Run) -> None:
     result = run()
     assert result.exit_code == 0
     assert "needs more than 10 GB/s and 0.4 GB free (2 x 5 GB/s, 0.2 GB)" in result.stdout

@@ -44,7 +44,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(corewise, ["profile", *map(str, arguments)])
 
 
-def test_the_yaml_is_what_the_scheduler_reads_and_says_what_was_planted(history: Path) -> None:
+def test_scheduler_reads_the_yaml_and_finds_planted_values(history: Path) -> None:
     result = run("--history", history, "-o", "yaml")
     assert result.exit_code == 0
     parsed = parse_interference(result.stdout)
@@ -60,7 +60,7 @@ def test_the_yaml_is_what_the_scheduler_reads_and_says_what_was_planted(history:
     assert "# rare refused: TooFewRuns: 1 runs by run time; at least 12 are needed" in result.stdout
 
 
-def test_percentiles_are_written_instead_of_means_where_they_are_wanted(history: Path) -> None:
+def test_percentiles_replace_means_where_requested(history: Path) -> None:
     means, upper = (
         yaml.safe_load(run("--history", history, "-o", "yaml", *more).stdout) for more in ((), ("--p95",))
     )
@@ -96,7 +96,7 @@ def test_json_has_everything(history: Path) -> None:
     assert sensitive["affinity"]["cpu"]["rankCorrelation"] > 0.5
 
 
-def test_a_history_in_which_no_pressure_varied_is_refused_as_a_whole(tmp_path: Path) -> None:
+def test_history_without_varied_pressure_is_refused_whole(tmp_path: Path) -> None:
     file = tmp_path / "flat.json"
     write_history(file, planted_history(Planted({"sort": SENSITIVE}, flat=frozenset(RANGES))))
     result = run("--history", file, "-o", "yaml")
@@ -107,7 +107,7 @@ def test_a_history_in_which_no_pressure_varied_is_refused_as_a_whole(tmp_path: P
     assert "PressureNeverVaried" in result.stderr
 
 
-def test_a_type_whose_name_means_all_others_is_not_written_as_their_profile(tmp_path: Path) -> None:
+def test_type_named_default_is_not_written_as_default(tmp_path: Path) -> None:
     file = tmp_path / "default.json"
     write_history(file, planted_history(Planted({"default": SENSITIVE}, runs=20)))
     result = run("--history", file, "-o", "yaml")
@@ -119,7 +119,7 @@ def test_a_type_whose_name_means_all_others_is_not_written_as_their_profile(tmp_
 
 
 @pytest.mark.parametrize("name", ["", "two words", "x" * 64])
-def test_a_type_that_no_profile_can_be_named_after_is_not_written(tmp_path: Path, name: str) -> None:
+def test_type_unfit_to_name_a_profile_is_omitted(tmp_path: Path, name: str) -> None:
     file = tmp_path / "names.json"
     write_history(file, planted_history(Planted({name: SENSITIVE}, runs=20)))
     result = run("--history", file, "-o", "yaml")
@@ -129,7 +129,7 @@ def test_a_type_that_no_profile_can_be_named_after_is_not_written(tmp_path: Path
     assert "; rename it" in result.stdout
 
 
-def test_durations_alone_make_affinities_and_it_is_told_what_is_missing(tmp_path: Path) -> None:
+def test_durations_alone_give_affinities_and_gaps_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "durations.json"
     write_history(file, planted_history(Planted({"sort": SENSITIVE}, used=False)))
     result = run("--history", file, "-o", "yaml")
@@ -184,7 +184,7 @@ def test_a_history_survives_its_file(history: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_is_no_history_is_told_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_history_file_is_reported_with_the_place(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "bad.json"
     file.write_text(text)
     result = run("--history", file)

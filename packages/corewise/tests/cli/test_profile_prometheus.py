@@ -125,7 +125,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServe
 
 @needs_prometheus
 @needs_promtool
-def test_profiles_and_affinities_are_recovered_from_what_prometheus_has_kept(
+def test_profiles_and_affinities_are_recovered_from_prometheus_data(
     server: PrometheusServer, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept.json"
@@ -146,14 +146,14 @@ def test_profiles_and_affinities_are_recovered_from_what_prometheus_has_kept(
 
 @needs_prometheus
 @needs_promtool
-def test_a_label_that_is_not_exported_leaves_no_pods(server: PrometheusServer, tmp_path: Path) -> None:
+def test_unexported_label_leaves_no_pods(server: PrometheusServer, tmp_path: Path) -> None:
     config = tmp_path / "scheduler.yaml"
     config.write_text("interference: {typeLabel: example.com/kind}\n")
     result = CliRunner().invoke(corewise, ["profile", "--prometheus", server.url, "--config", str(config)])
     assert "no pods of any type" in str(result.exception)
 
 
-async def test_a_pods_end_and_when_it_was_gone_are_told_apart() -> None:
+async def test_pod_end_and_pod_removal_are_distinguished() -> None:
     now = time.time()
     seen = {"done": now, "killed": now, "vanished": now - 7200, "running": now, "untyped": now}
 
@@ -198,7 +198,7 @@ async def test_a_pods_end_and_when_it_was_gone_are_told_apart() -> None:
     assert found.nodes["n1"]["cpu"].values.tolist() == [0.25]
 
 
-def test_a_series_is_about_the_pod_that_it_tells_of_and_not_about_the_exporters() -> None:
+def test_series_belongs_to_described_pod_not_the_exporter() -> None:
     assert pod_of({"namespace": "default", "pod": "sort-1"}) == ("default", "sort-1")
     scraped = {"namespace": "monitoring", "pod": "kube-state-metrics-0"}
     moved = {"exported_namespace": "default", "exported_pod": "sort-1"}
@@ -213,5 +213,5 @@ def test_a_series_is_about_the_pod_that_it_tells_of_and_not_about_the_exporters(
         ("jobType", "label_job_type"),
     ],
 )
-def test_labels_are_named_as_kube_state_metrics_names_them(label: str, exported: str) -> None:
+def test_labels_are_named_as_kube_state_metrics_does(label: str, exported: str) -> None:
     assert exported_label(label) == exported

@@ -50,7 +50,7 @@ async def served(answer: Callable[[Form], web.Response]) -> AsyncIterator[Promet
         await runner.cleanup()
 
 
-async def test_a_long_time_is_asked_for_in_pieces_that_neither_overlap_nor_leave_anything_out() -> None:
+async def test_long_range_splits_without_overlap_or_gap() -> None:
     asked: list[Form] = []
 
     def answer(form: Form) -> web.Response:
@@ -68,7 +68,7 @@ async def test_a_long_time_is_asked_for_in_pieces_that_neither_overlap_nor_leave
     assert {(form["query"], form["step"]) for form in asked} == {("up", "60")}
 
 
-async def test_series_that_come_and_go_between_pieces_are_put_together_by_their_labels() -> None:
+async def test_series_split_across_pieces_join_by_labels() -> None:
     def answer(form: Form) -> web.Response:
         at = float(form["start"])
         first = at == 0.0
@@ -85,7 +85,7 @@ async def test_series_that_come_and_go_between_pieces_are_put_together_by_their_
     assert by_pod == {"a": [1.0, 3.0], "b": [2.0]}
 
 
-async def test_nan_and_infinity_are_values_and_histograms_are_none() -> None:
+async def test_nan_and_infinity_are_values_histograms_are_not() -> None:
     text = json.dumps(
         {
             "status": "success",
@@ -117,7 +117,7 @@ async def test_nan_and_infinity_are_values_and_histograms_are_none() -> None:
         (lambda: web.Response(text="<html>"), NotPrometheusError),
     ],
 )
-async def test_what_is_no_answer_is_an_error_of_its_kind(
+async def test_non_answer_is_an_error_of_its_kind(
     response: Callable[[], Any], error: type[PrometheusError]
 ) -> None:
     async with served(lambda _: response()) as client:

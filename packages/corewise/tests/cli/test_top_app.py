@@ -71,7 +71,7 @@ async def test_keys_and_a_click_change_the_table() -> None:
         assert names(app) == ["a", "b", "c"]
 
 
-async def test_figures_are_sorted_from_the_largest_and_r_reverses() -> None:
+async def test_figures_sort_largest_first_and_r_reverses() -> None:
     app = HandmadeData(THREE).app()
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press(">")
@@ -84,7 +84,7 @@ async def test_figures_are_sorted_from_the_largest_and_r_reverses() -> None:
         assert names(app) == ["c", "b", "a"]
 
 
-async def test_a_click_on_a_title_sorts_and_a_second_one_reverses() -> None:
+async def test_clicking_a_title_sorts_and_clicking_again_reverses() -> None:
     app = HandmadeData(THREE).app()
     async with app.run_test(size=SMALL) as pilot:
         at = lines_of(app)[1].index("SCHEDULABLE")
@@ -101,7 +101,7 @@ def test_unknown_figures_are_last_in_either_order() -> None:
     assert column.in_order(figures, reverse=True) == ["a", "b", "none"]
 
 
-async def test_the_filter_works_as_it_is_typed_and_the_sum_is_of_what_it_shows() -> None:
+async def test_filter_applies_while_typed_and_sums_shown_rows() -> None:
     app = HandmadeData([node("alpha", 4), node("beta", 16), node("alpine", 8)]).app()
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("/", "A", "l")
@@ -116,7 +116,7 @@ async def test_the_filter_works_as_it_is_typed_and_the_sum_is_of_what_it_shows()
         assert names(app) == ["alpha", "alpine", "beta"]
 
 
-async def test_the_cursor_stays_on_its_row_while_data_change() -> None:
+async def test_cursor_stays_on_its_row_while_data_change() -> None:
     data = HandmadeData([node(f"n{number:02}") for number in range(40)])
     app = data.app()
     async with app.run_test(size=SMALL) as pilot:
@@ -134,7 +134,7 @@ async def test_the_cursor_stays_on_its_row_while_data_change() -> None:
         assert chosen(app) == "n38"
 
 
-async def test_a_row_that_leaves_a_sorted_table_takes_the_cursor_along() -> None:
+async def test_row_leaving_a_sorted_table_takes_cursor_along() -> None:
     data = HandmadeData(THREE)
     app = data.app()
     async with app.run_test(size=SMALL) as pilot:
@@ -145,7 +145,7 @@ async def test_a_row_that_leaves_a_sorted_table_takes_the_cursor_along() -> None
         assert (names(app), chosen(app)) == (["c", "b", "a"], "c")
 
 
-async def test_more_columns_are_shown_on_a_wider_terminal_and_nothing_wraps() -> None:
+async def test_wider_terminal_shows_more_columns_and_nothing_wraps() -> None:
     app = HandmadeData(THREE).app()
     async with app.run_test(size=SMALL) as pilot:
         assert "MODEL" not in text_of(app)
@@ -160,7 +160,7 @@ async def test_more_columns_are_shown_on_a_wider_terminal_and_nothing_wraps() ->
         assert max(map(len, lines_of(app))) <= 80
 
 
-async def test_the_cursor_is_on_the_screen_after_it_has_become_smaller() -> None:
+async def test_cursor_stays_visible_after_the_screen_shrinks() -> None:
     app = HandmadeData([node(f"n{number:02}") for number in range(40)]).app()
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("end")
@@ -182,7 +182,7 @@ async def test_the_mouse_chooses_scrolls_and_opens() -> None:
         assert isinstance(app.screen, TextScreen)
 
 
-async def test_enter_explains_a_row_and_q_goes_back_and_then_quits() -> None:
+async def test_enter_explains_row_q_goes_back_then_quits() -> None:
     data = HandmadeData(THREE)
 
     async def explain(name: str) -> tuple[Explanation, list[str]]:
@@ -202,7 +202,7 @@ async def test_enter_explains_a_row_and_q_goes_back_and_then_quits() -> None:
     assert app.return_code == 0
 
 
-async def test_a_slow_api_server_freezes_nothing_and_going_back_gives_its_answer_up() -> None:
+async def test_slow_api_server_freezes_nothing_and_back_cancels() -> None:
     asked, given_up = asyncio.Event(), asyncio.Event()
 
     async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -229,14 +229,14 @@ async def test_a_slow_api_server_freezes_nothing_and_going_back_gives_its_answer
             await given_up.wait()
 
 
-async def test_what_cannot_be_explained_is_said_with_what_to_do(tmp_path: Path) -> None:
+async def test_unexplainable_row_is_reported_with_what_to_do(tmp_path: Path) -> None:
     app = HandmadeData(THREE).app()  # of a server that does not answer
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("enter")
         await until_shown(pilot, "is the API server up")
 
 
-async def test_names_with_markup_are_shown_as_they_are_and_control_characters_are_not() -> None:
+async def test_markup_in_names_is_literal_control_characters_hidden() -> None:
     strange = "[red]x[/red]"
     app = HandmadeData([node("[bold]n", 8), node("b\x1b[31m")], [pod(strange)]).app()
     async with app.run_test(size=SMALL) as pilot:
@@ -250,7 +250,7 @@ async def test_names_with_markup_are_shown_as_they_are_and_control_characters_ar
         assert names(app) == [f"default/{strange}"]
 
 
-async def test_offline_pods_of_nodes_show_severity_and_age_and_all_messages() -> None:
+async def test_nodes_offline_pods_show_severity_age_and_messages() -> None:
     data = HandmadeData([node("n1", **labeled(REPORT)), node("n2", **labeled(CALM)), node("off")])
     app = data.app("offline")
     async with app.run_test(size=(160, 24)) as pilot:
@@ -265,7 +265,7 @@ async def test_offline_pods_of_nodes_show_severity_and_age_and_all_messages() ->
         assert "1 node not shown: oversubscription is off." in text_of(app)
 
 
-async def test_a_lost_connection_is_said_and_the_last_data_stay_until_it_is_back(tmp_path: Path) -> None:
+async def test_lost_connection_is_reported_and_last_data_stay(tmp_path: Path) -> None:
     kubeconfig, state = tmp_path / "kubeconfig", str(tmp_path / "state")
     settings = {"selector": "", "config_namespace": "corewise-system", "bars": PLAIN}
     async with AsyncExitStack() as first, AsyncExitStack() as second:
@@ -290,7 +290,7 @@ async def test_a_lost_connection_is_said_and_the_last_data_stay_until_it_is_back
                 await until_gone(pilot, "STALE")
 
 
-async def test_what_one_may_not_read_is_a_message_and_no_lost_connection() -> None:
+async def test_forbidden_read_is_a_message_not_lost_connection() -> None:
     data = HandmadeData(THREE)
     data.nodes.last_error = Forbidden(Status(code=403, reason="Forbidden"))
     app = data.app()
@@ -299,7 +299,7 @@ async def test_what_one_may_not_read_is_a_message_and_no_lost_connection() -> No
         assert "STALE" not in text_of(app)
 
 
-async def test_a_change_in_a_cluster_of_5000_nodes_makes_and_draws_only_what_it_changes() -> None:
+async def test_change_among_5000_nodes_redraws_only_what_changed() -> None:
     data = HandmadeData([node(f"n{number:04}", **labeled(CALM)) for number in range(5000)])
     app = data.app()
     async with app.run_test(size=SMALL) as pilot:
@@ -324,7 +324,7 @@ async def test_a_change_in_a_cluster_of_5000_nodes_makes_and_draws_only_what_it_
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
-async def test_colour_is_for_severity_and_no_color_removes_it(
+async def test_color_marks_severity_and_no_color_removes_it(
     monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -141,7 +141,7 @@ def test_a_bad_profile_is_refused_at_both_doors(
     assert response["status"]["message"] == f"{path}: {problem['message']}"
 
 
-def test_a_suffix_is_warned_about_since_a_controller_may_select_by_the_label(tmp_path: Path) -> None:
+def test_suffix_warns_since_controllers_may_select_that_label(tmp_path: Path) -> None:
     file = tmp_path / "profile.yaml"
     file.write_text(f"{HEAD}  labelSuffixes: {{team: -batch}}\n")
     checked = CliRunner().invoke(corewise, ["config", "check", str(file), "-o", "json"])
@@ -150,7 +150,7 @@ def test_a_suffix_is_warned_about_since_a_controller_may_select_by_the_label(tmp
     assert problem["message"] == "pods whose controller selects them by this label keep its value"
 
 
-def test_of_two_profiles_that_contradict_the_later_in_the_file_is_refused(tmp_path: Path) -> None:
+def test_later_of_two_contradicting_profiles_is_refused(tmp_path: Path) -> None:
     first = HEAD.replace("bad", "z-first") + "  schedulerName: one\n"
     file = tmp_path / "profiles.yaml"
     file.write_text(f"{first}---\n{HEAD}  patch:\n    spec:\n      schedulerName: two\n")
@@ -162,7 +162,7 @@ def test_of_two_profiles_that_contradict_the_later_in_the_file_is_refused(tmp_pa
     assert "profiles bad and z-first set spec.schedulerName differently, to two and one" in problem["message"]
 
 
-def test_what_a_strategic_merge_patch_may_say_is_accepted(tmp_path: Path) -> None:
+def test_permitted_strategic_merge_patch_directives_are_accepted(tmp_path: Path) -> None:
     patch = """\
 patch:
   metadata: {labels: {a: null}}

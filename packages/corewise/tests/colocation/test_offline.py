@@ -62,7 +62,7 @@ PODS = st.fixed_dictionaries(
 
 @settings(max_examples=400, deadline=None)
 @given(PODS)
-def test_the_api_server_asks_about_the_pods_that_the_manager_would_change(pod: dict[str, Any]) -> None:
+def test_api_server_asks_about_pods_the_manager_changes(pod: dict[str, Any]) -> None:
     condition = (
         compile_expression(IS_OFFLINE, BOOLEAN),
         compile_expression(ASKS_FOR_ONLINE_RESOURCES, BOOLEAN),
@@ -73,7 +73,7 @@ def test_the_api_server_asks_about_the_pods_that_the_manager_would_change(pod: d
 
 @settings(max_examples=200, deadline=None)
 @given(PODS)
-def test_a_translated_pod_asks_for_neither_cpu_nor_memory_and_is_translated_once(pod: dict[str, Any]) -> None:
+def test_pod_is_translated_once_without_cpu_or_memory(pod: dict[str, Any]) -> None:
     before = deepcopy(pod)
     result = translated(pod)
     assert pod == before
@@ -130,7 +130,7 @@ def test_what_a_limit_range_added_is_named() -> None:
         ({"containers": [{"name": "c", "resources": {"limits": {"hugepages-2Mi": "1Gi"}}}]}, "huge pages"),
     ],
 )
-def test_a_pod_that_cannot_be_offline_is_left_with_the_reason(spec: dict[str, Any], said: str) -> None:
+def test_pod_unfit_for_offline_is_unchanged_with_reason(spec: dict[str, Any], said: str) -> None:
     result = translated({"spec": spec})
     assert said in result.problem
     assert result.pod == {"spec": spec}

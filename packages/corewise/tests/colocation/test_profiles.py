@@ -78,7 +78,7 @@ OWN = {"app": "web", "team": "x", "pod-template-hash": "5"}
         ({"labels": {"app": "batch"}}, (), {**OWN, "app": "batch"}, []),
     ],
 )
-def test_a_label_by_which_the_controller_selects_the_pod_keeps_its_value(
+def test_label_the_controller_selects_by_keeps_its_value(
     spec: dict[str, Any], selected: Collection[str] | None, after: dict[str, str], kept: list[str]
 ) -> None:
     """Of a controller whose selector is unknown, that is every label the pod had."""
@@ -114,7 +114,7 @@ AS_BATCH = {"priorityClassName": "batch", "priority": 5500, "preemptionPolicy": 
         (AS_WRITTEN, {"patch": {"spec": {"hostNetwork": True}}}, {**AS_WRITTEN, "hostNetwork": True}),
     ],
 )
-def test_the_priority_is_that_of_the_class_which_the_profile_leaves(
+def test_priority_follows_the_class_the_profile_leaves(
     before: dict[str, Any], spec: dict[str, Any], after: dict[str, Any]
 ) -> None:
     """So a class that a patch sets makes a pod offline; without a class the API server has a default."""
@@ -131,7 +131,7 @@ def test_a_priority_class_that_is_missing_is_named(spec: dict[str, Any]) -> None
         applied(pod(), **spec)
 
 
-def test_a_patch_that_does_not_fit_is_no_bug() -> None:
+def test_ill_fitting_patch_is_not_a_bug() -> None:
     with pytest.raises(ProfileNotApplicableError, match="its patch does not fit the pod"):
         applied(pod(containers=[{"name": "a"}]), patch={"spec": {"$patch": "other"}})
 
@@ -192,7 +192,7 @@ QOS = f'metadata.labels["{QOS_CLASS}"]'
         ),
     ],
 )
-def test_what_two_profiles_set_differently_is_found_by_path(
+def test_conflicts_of_two_profiles_are_found_by_path(
     first: dict[str, Any], second: dict[str, Any], found: list[tuple[str, bool]]
 ) -> None:
     both = conflicts([profile("b", **second), profile("a", **first)])
@@ -221,7 +221,7 @@ ALL_LABELS = [
 
 @settings(max_examples=500, deadline=None)
 @given(SELECTORS, SELECTORS)
-def test_selectors_exclude_and_imply_each_other_as_trying_all_labels_says(
+def test_selector_exclusion_and_implication_match_trying_all_labels(
     first: LabelSelector, second: LabelSelector
 ) -> None:
     ours, theirs = ([each.matches(labels) for labels in ALL_LABELS] for each in (first, second))

@@ -119,12 +119,12 @@ def outcome(merge: Callable[[JSON, JSON], JSON], pod: JSON, patch: JSON) -> tupl
     {"spec": {"volumes": [{"name": each} for each in "xayb"]}},
     {"spec": {"$setElementOrder/volumes": [{"name": "b"}, {"name": "a"}], "volumes": [{"name": "b"}]}},
 )
-def test_a_patch_is_merged_or_refused_as_by_the_api_server(pod: JSON, patch: JSON) -> None:
+def test_patch_merges_or_fails_as_in_api_server(pod: JSON, patch: JSON) -> None:
     expected = outcome(lambda old, change: strategic_merge_patch(old, change, POD), pod, patch)
     assert outcome(merged_pod, pod, patch) == expected
 
 
-def test_no_program_of_a_node_or_the_control_plane_loads_the_api_server() -> None:
+def test_node_and_control_plane_programs_load_no_apiserver() -> None:
     program = """
 import importlib, json, pkgutil, sys
 for package in ("config", "colocation", "manager", "agent", "scheduler"):

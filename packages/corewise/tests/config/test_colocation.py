@@ -39,13 +39,13 @@ def suppression(text: str, labels: dict[str, str] | None = None) -> SuppressionS
     return config.strategy_for(labels or {})[0]
 
 
-def test_without_keys_the_offer_has_its_defaults_and_nothing_is_suppressed() -> None:
+def test_missing_keys_give_default_offer_and_no_suppression() -> None:
     offered = NO_OVERSUBSCRIPTION.strategy_for({})[0]
     assert offered == OversubscriptionSettings(Share.parse("0.60"), Seconds(10))
     assert not NO_SUPPRESSION.strategy_for({})[0].enabled
 
 
-def test_an_empty_key_suppresses_with_every_default_of_the_design() -> None:
+def test_empty_key_suppresses_with_the_design_defaults() -> None:
     assert suppression("{}") == SuppressionSettings(
         enabled=True,
         mode=SuppressionMode.BESTEFFORT_QUOTA,
@@ -82,7 +82,7 @@ def test_every_value_can_be_written() -> None:
     assert config.cluster == OversubscriptionSettings(Share(0), Seconds(60))
 
 
-def test_a_node_inherits_what_its_entry_does_not_say() -> None:
+def test_node_inherits_what_its_entry_omits() -> None:
     text = """{"adjustStep": 0.2, "onAgentStop": "restore", "nodeConfigs": [
         {"name": "a", "nodeSelector": {"matchLabels": {"pool": "a"}}, "enabled": false,
          "onAgentStop": "hold"},
@@ -110,7 +110,7 @@ BLOCKS = {
 
 @pytest.mark.parametrize("values", BLOCKS)
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_a_cpu_suppression_block_is_read_as_it_stands_and_a_warning_says_so(values: str, form: str) -> None:
+def test_cpu_suppression_block_is_read_with_a_warning(values: str, form: str) -> None:
     text = f"cpuSuppression: {{{values}}}"
     if form == "json":
         text = json.dumps(yaml.safe_load(text))
@@ -123,7 +123,7 @@ def test_a_cpu_suppression_block_is_read_as_it_stands_and_a_warning_says_so(valu
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_volcanos_block_is_read_and_what_is_not_honoured_is_named(form: str) -> None:
+def test_volcano_block_is_read_and_ignored_keys_named(form: str) -> None:
     text = (
         "cpuThrottlingConfig: {enable: true, cpuThrottlingThreshold: 80, cpuJitterLimitPercent: 1, "
         "cpuRecoverLimitPercent: 10}"
@@ -158,18 +158,18 @@ def test_volcanos_block_is_read_and_what_is_not_honoured_is_named(form: str) -> 
         ("", ""),
     ],
 )
-def test_keys_of_others_are_named_with_what_says_it_here(text: str, named: str) -> None:
+def test_foreign_keys_are_named_with_our_equivalent(text: str, named: str) -> None:
     what = "oversubscription-config says what is offered to offline pods"
     assert not_honoured("colocation-config", text) == f"colocation-config is not honored{named}: {what}"
 
 
-def test_thresholds_in_a_block_that_do_not_rise_are_refused_at_their_place() -> None:
+def test_non_rising_thresholds_are_refused_at_their_place() -> None:
     [error] = parse_suppression("cpuSuppression:\n  highThreshold: 0.5\n").errors
     assert (error.line, error.path) == (2, "cpuSuppression.highThreshold")
     assert "0.50 must be above lowThreshold" in error.message
 
 
-def test_a_node_may_have_another_mode_by_its_own_block() -> None:
+def test_node_block_may_set_another_mode() -> None:
     text = """{"cpuSuppression": {"highThreshold": 0.9}, "nodeConfigs": [
         {"nodeSelector": {}, "cpuSuppression": {"adjustStep": 0.2}}]}"""
     found = suppression(text)
@@ -242,9 +242,7 @@ SUPPRESSION_PROBLEMS = {
 
 
 @pytest.mark.parametrize(("text", "problems"), SUPPRESSION_PROBLEMS.items())
-def test_a_bad_value_of_suppression_is_told_at_its_place_with_what_to_write(
-    text: str, problems: list[str]
-) -> None:
+def test_bad_suppression_value_is_reported_with_the_fix(text: str, problems: list[str]) -> None:
     assert told(parse_suppression(text)) == problems
 
 
@@ -274,9 +272,7 @@ OVERSUBSCRIPTION_PROBLEMS = {
 
 
 @pytest.mark.parametrize(("text", "problems"), OVERSUBSCRIPTION_PROBLEMS.items())
-def test_a_bad_value_of_oversubscription_is_told_at_its_place_with_what_to_write(
-    text: str, problems: list[str]
-) -> None:
+def test_bad_oversubscription_value_is_reported_with_the_fix(text: str, problems: list[str]) -> None:
     assert told(parse_oversubscription(text)) == problems
 
 
@@ -329,9 +325,7 @@ THRESHOLD_PROBLEMS = {
 
 
 @pytest.mark.parametrize(("text", "problems"), THRESHOLD_PROBLEMS.items())
-def test_thresholds_must_rise_after_merging_and_a_written_one_is_blamed(
-    text: str, problems: list[str]
-) -> None:
+def test_non_rising_merged_thresholds_blame_a_written_one(text: str, problems: list[str]) -> None:
     assert told(parse_suppression(text)) == problems
 
 
@@ -370,7 +364,7 @@ RESOURCE_QOS_PROBLEMS = {
 
 
 @pytest.mark.parametrize(("text", "problems"), RESOURCE_QOS_PROBLEMS.items())
-def test_a_bad_value_of_resource_qos_is_told_at_its_place(text: str, problems: list[str]) -> None:
+def test_bad_resource_qos_value_is_reported_in_place(text: str, problems: list[str]) -> None:
     assert told(parse_resource_qos(text)) == problems
 
 
@@ -383,7 +377,7 @@ def test_extreme_percentages_of_resctrl_are_refused(member: str, value: str) -> 
     assert parsed.problems[0].path == f"clusterStrategy.beClass.resctrlQOS.{member}"
 
 
-def test_limits_of_cache_and_bandwidth_are_koordinators_merged_for_a_node() -> None:
+def test_cache_and_bandwidth_limits_merge_as_in_koordinator() -> None:
     text = """{"clusterStrategy": {"beClass": {"resctrlQOS": {"enable": true, "mbaPercent": 20}}},
       "nodeStrategies": [{"nodeSelector": {"matchLabels": {"pool": "a"}},
                           "beClass": {"resctrlQOS": {"catRangeEndPercent": 50}}}]}"""
@@ -394,7 +388,7 @@ def test_limits_of_cache_and_bandwidth_are_koordinators_merged_for_a_node() -> N
     assert parse_resource_qos("{}").value == NO_RESOURCE_QOS
 
 
-def test_thresholds_are_not_compared_while_one_of_them_cannot_be_read() -> None:
+def test_thresholds_are_not_compared_while_one_is_unreadable() -> None:
     (problem,) = parse_suppression('{"highThreshold": "0.5", "lowThreshold": 0.6}').problems
     assert problem.path == "highThreshold"
     assert "is text" in problem.message
@@ -421,7 +415,7 @@ trees = st.recursive(
 
 
 @given(st.text() | trees.map(json.dumps) | trees.map(lambda tree: json.dumps(tree, indent=1)[:-1]))
-def test_any_text_is_settings_that_hold_together_or_has_errors(text: str) -> None:
+def test_any_text_gives_consistent_settings_or_errors(text: str) -> None:
     offered, suppressed = parse_oversubscription(text), parse_suppression(text)
     assert (offered.value is None) is bool(offered.errors)
     assert (suppressed.value is None) is bool(suppressed.errors)

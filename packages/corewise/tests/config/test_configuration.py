@@ -70,7 +70,7 @@ def test_absent_keys_of_an_override_inherit() -> None:
     assert set(strategy.ratio_model) == {"Xeon 8269CY", "EPYC 9654"}
 
 
-def test_ratio_model_merges_by_model_and_a_model_in_the_override_replaces_it_whole() -> None:
+def test_ratio_model_override_replaces_each_model_whole() -> None:
     strategy, source = normalization().strategy_for({"pool": "b"})
     assert source == "nodeConfigs[1] over the cluster strategy"
     assert strategy.ratio_model["EPYC 9654"] == {RatioField.TURBO: Ratio(250)}
@@ -78,7 +78,7 @@ def test_ratio_model_merges_by_model_and_a_model_in_the_override_replaces_it_who
     assert strategy.default_ratio == Ratio(130)
 
 
-def test_the_first_matching_entry_is_used_and_no_selector_matches_nothing() -> None:
+def test_first_matching_entry_wins_missing_selector_matches_nothing() -> None:
     text = """{"nodeConfigs": [{"enable": false}, {"nodeSelector": {}, "defaultRatio": 1.2},
                                {"nodeSelector": {}, "defaultRatio": 1.4}]}"""
     parsed = parse_normalization(text)
@@ -92,7 +92,7 @@ def test_the_first_matching_entry_is_used_and_no_selector_matches_nothing() -> N
     assert "never used: nodeConfigs[1] comes first" in shadowed
 
 
-def test_amplification_merges_by_resource_and_counts_only_if_enabled() -> None:
+def test_amplification_merges_by_resource_and_counts_when_enabled() -> None:
     config = parse_amplification(
         """{"enable": true, "resourceAmplificationRatio": {"cpu": 1.5, "memory": 1.2},
             "nodeConfigs": [
@@ -136,7 +136,7 @@ RATIO_MESSAGES = {
 
 
 @pytest.mark.parametrize(("ratio", "message"), RATIO_MESSAGES.items())
-def test_a_bad_ratio_is_refused_with_the_allowed_range_and_its_place(ratio: str, message: str) -> None:
+def test_bad_ratio_is_refused_with_range_and_place(ratio: str, message: str) -> None:
     parsed = parse_normalization('{"ratioModel": {"Xeon": {\n  "baseRatio": ' + ratio + "}}}")
     assert parsed.value is None
     (problem,) = parsed.problems
@@ -149,7 +149,7 @@ def test_a_bad_ratio_is_refused_with_the_allowed_range_and_its_place(ratio: str,
 @pytest.mark.parametrize(
     ("ratio", "counts"), [("1.239", "1.23"), ("1." + "0" * 40 + "1", "1.00"), ("5.009", "5.00")]
 )
-def test_more_than_two_decimals_are_cut_off_with_a_warning(ratio: str, counts: str) -> None:
+def test_more_than_two_decimals_are_cut_with_warning(ratio: str, counts: str) -> None:
     parsed = parse_normalization('{"defaultRatio": ' + ratio + "}")
     assert parsed.value is not None
     assert parsed.value.cluster.default_ratio == Ratio.parse(counts)
@@ -163,7 +163,7 @@ BAD_ENTRY = """{"enable": true, "resourceAmplificationRatio": {"cpu": "fast", "m
   {"name": "good", "nodeSelector": {"matchLabels": {"b": "1"}}, "resourceAmplificationRatio": {"cpu": 2}}]}"""
 
 
-def test_entries_without_errors_are_read_though_others_have_some() -> None:
+def test_faultless_entries_are_read_beside_faulty_ones() -> None:
     parsed = parse_amplification(BAD_ENTRY)
     assert parsed.value is None
     assert len(parsed.errors) == 3
@@ -177,7 +177,7 @@ def test_entries_without_errors_are_read_though_others_have_some() -> None:
     assert config.is_undecided({"a": "1"})
 
 
-def test_a_model_with_a_bad_ratio_is_unreadable_and_the_others_are_not() -> None:
+def test_bad_ratio_spoils_only_its_own_model() -> None:
     text = '{"ratioModel": {"A": {"baseRatio": 9}, "B": {"baseRatio": 1.5}}}'
     config = parse_normalization(text).rest
     assert config is not None
@@ -189,12 +189,12 @@ def test_a_model_with_a_bad_ratio_is_unreadable_and_the_others_are_not() -> None
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"enable": NaN}', '{"enable": true, "enable": false}'])
-def test_of_what_is_no_sound_json_nothing_is_read(text: str) -> None:
+def test_unsound_json_is_not_read_at_all(text: str) -> None:
     assert parse_amplification(text).rest is None
 
 
 @pytest.mark.parametrize("ratio", ["1", "1.0", "1.00", "1.2", "1.20", "1.2000", "5", "5.00", "12e-1"])
-def test_a_good_ratio_may_be_written_with_any_number_of_zeros(ratio: str) -> None:
+def test_good_ratio_may_have_any_number_of_zeros(ratio: str) -> None:
     assert parse_normalization('{"defaultRatio": ' + ratio + "}").problems == ()
 
 
@@ -261,12 +261,12 @@ SELECTOR_PROBLEMS = {
 
 
 @pytest.mark.parametrize(("text", "problems"), PROBLEMS.items())
-def test_every_problem_is_told_with_line_column_and_path(text: str, problems: list[str]) -> None:
+def test_every_problem_has_line_column_and_path(text: str, problems: list[str]) -> None:
     assert told(parse_normalization(text)) == problems
 
 
 @pytest.mark.parametrize(("selector", "parts"), SELECTOR_PROBLEMS.items())
-def test_a_selector_that_the_api_would_refuse_is_refused(selector: str, parts: list[str]) -> None:
+def test_selector_the_api_would_refuse_is_refused(selector: str, parts: list[str]) -> None:
     parsed = parse_normalization('{"nodeConfigs": [{"nodeSelector": ' + selector + "}]}")
     assert len(parsed.problems) == len(parts)
     for problem, part in zip(parsed.problems, parts, strict=True):
@@ -282,7 +282,7 @@ def test_only_cpu_and_memory_can_be_amplified(resource: str) -> None:
     assert ('did you mean "cpu"' in problem.message) is (resource == "CPU")
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_text() -> None:
+def test_all_problems_are_reported_in_text_order() -> None:
     parsed = parse_normalization(
         """{"enable": 1, "x": NaN,
             "ratioModel": {"M": {"baseRatio": 0.5, "turboEnabledRatio": 1,5}},
@@ -312,9 +312,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_text() -> None:
         ('{"matchLabels": {"a": "1"}}', '{"matchLabels": {"a": "2"}}', False),
     ],
 )
-def test_an_entry_whose_nodes_an_earlier_one_selects_all_is_told_of(
-    first: str, second: str, never_used: bool
-) -> None:
+def test_entry_shadowed_by_an_earlier_one_is_reported(first: str, second: str, never_used: bool) -> None:
     parsed = parse_normalization(
         '{"nodeConfigs": [{"name": "x", "nodeSelector": ' + first + '}, {"nodeSelector": ' + second + "}]}"
     )
@@ -329,7 +327,7 @@ def test_warnings_alone_do_not_refuse() -> None:
     assert len(parsed.warnings) == 1
 
 
-def test_two_entries_that_select_one_node_are_a_conflict_that_names_the_node() -> None:
+def test_entries_selecting_one_node_conflict_and_name_it() -> None:
     config = normalization(
         """{"nodeConfigs": [
               {"name": "all", "nodeSelector": {}},
@@ -357,7 +355,7 @@ trees = st.recursive(
 
 
 @given(st.text() | trees.map(json.dumps) | trees.map(lambda tree: json.dumps(tree, indent=1)[:-1]))
-def test_any_text_is_a_configuration_or_has_errors_and_never_both(text: str) -> None:
+def test_any_text_gives_configuration_or_errors_never_both(text: str) -> None:
     lines = text.split("\n")
     for parsed in (parse_normalization(text), parse_amplification(text)):
         assert (parsed.value is None) is bool(parsed.errors)

@@ -55,7 +55,7 @@ FULL, SPREAD = BindPolicy.FULL_PCPUS, BindPolicy.SPREAD_BY_PCPUS
         ),
     ],
 )
-def test_the_resource_spec_says_how_a_pod_wants_its_cpus(text: str | None, binding: CPUBinding) -> None:
+def test_resource_spec_states_how_pod_wants_its_cpus(text: str | None, binding: CPUBinding) -> None:
     assert parse_cpu_binding(text) == binding
 
 
@@ -74,14 +74,14 @@ def test_the_resource_spec_says_how_a_pod_wants_its_cpus(text: str | None, bindi
         ),
     ],
 )
-def test_a_resource_spec_that_cannot_be_followed_is_told(text: str, reason: Reason, words: str) -> None:
+def test_impossible_resource_spec_is_reported(text: str, reason: Reason, words: str) -> None:
     problem = parse_cpu_binding(text)
     assert isinstance(problem, Finding)
     assert problem.reason is reason
     assert words in problem.message
 
 
-def test_the_numa_spec_names_a_policy_in_either_spelling() -> None:
+def test_numa_spec_names_a_policy_in_either_spelling() -> None:
     assert parse_numa_spec(None) is None
     assert parse_numa_spec("{}") is None
     assert parse_numa_spec('{"numaTopologyPolicy":"Restricted"}') is NumaPolicy.RESTRICTED
@@ -92,7 +92,7 @@ def test_the_numa_spec_names_a_policy_in_either_spelling() -> None:
     assert numa_policy("nonsense") is None
 
 
-def test_a_resource_status_reads_back_as_it_was_written() -> None:
+def test_resource_status_reads_back_as_written() -> None:
     zones = {
         0: {"cpu": Quantity.parse("4"), "memory": Quantity.parse("8Gi")},
         1: {"cpu": Quantity.parse("2")},
@@ -119,19 +119,19 @@ def test_a_resource_status_reads_back_as_it_was_written() -> None:
         '{"x":' + "[" * 2000 + "]" * 2000 + "}",
     ],
 )
-def test_a_resource_status_that_cannot_be_read_gives_what_is_wrong(text: str) -> None:
+def test_unreadable_resource_status_says_what_is_wrong(text: str) -> None:
     problem = parse_resource_status(text)
     assert isinstance(problem, str)
     assert 0 < len(problem) < 200
 
 
-def test_a_resource_status_is_parsed_once_however_often_it_is_read() -> None:
+def test_resource_status_is_parsed_once_over_many_reads() -> None:
     first, second = (parse_resource_status('{"cpuset":"4-7"}') for _ in range(2))
     assert first is second
 
 
 @pytest.mark.parametrize("reader", [parse_cpu_binding, parse_numa_spec])
-def test_what_a_pod_states_about_its_cpus_is_short(reader: Callable[[str], object]) -> None:
+def test_overlong_cpu_annotation_of_a_pod_is_refused(reader: Callable[[str], object]) -> None:
     problem = reader("{" + " " * LONGEST_SPEC + "}")
     assert isinstance(problem, Finding)
     assert problem.reason is Reason.RESOURCE_SPEC_INVALID
@@ -142,7 +142,7 @@ def test_what_a_pod_states_about_its_cpus_is_short(reader: Callable[[str], objec
     "shares",
     ['[{"node":-1}]', '[{"node":0,"resources":{"cpu":"much"}}]', "{}", "7", '[{"node":0},{"node":0}]'],
 )
-def test_cpus_count_even_where_the_amounts_beside_them_cannot_be_read(shares: str) -> None:
+def test_cpus_count_even_beside_unreadable_amounts(shares: str) -> None:
     status = parse_resource_status(f'{{"cpuset":"0-3","numaNodeResources":{shares}}}')
     assert isinstance(status, ResourceStatus)
     assert (status.cpus, dict(status.zones)) == (CPUSet.parse("0-3"), {})

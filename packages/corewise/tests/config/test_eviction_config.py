@@ -61,12 +61,12 @@ def test_no_threshold_has_a_default() -> None:
     assert parse_resource_threshold("{}").value == NO_RESOURCE_THRESHOLD
 
 
-def test_eviction_for_memory_ends_2_percent_below_its_threshold_unless_stated() -> None:
+def test_memory_eviction_ends_2_percent_below_its_threshold() -> None:
     assert applies({"enable": True, MEMORY: 80}).memory_lower_percent == 78
     assert applies({"enable": True, MEMORY: 1}).memory_lower_percent == 0
 
 
-def test_an_entry_inherits_and_a_threshold_of_its_own_has_a_lower_one_of_its_own() -> None:
+def test_entry_inherits_and_own_threshold_brings_own_lower() -> None:
     cluster = {"enable": True, MEMORY: 80, MEMORY_LOWER: 50, **SATISFACTION, "evictCooldownSeconds": 30}
     own = applies(cluster, {MEMORY: 40})
     assert (own.memory_threshold_percent, own.memory_lower_percent) == (40, 38)
@@ -132,7 +132,7 @@ PROBLEMS: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("cluster", "problems"), PROBLEMS)
-def test_what_contradicts_or_does_nothing_is_told_at_its_place(
+def test_contradicting_or_useless_settings_are_reported_in_place(
     cluster: dict[str, Any], problems: list[str]
 ) -> None:
     assert told(cluster) == problems
@@ -145,11 +145,11 @@ def test_a_threshold_must_be_a_whole_number(value: object) -> None:
     assert parsed.value is None
 
 
-def test_of_a_misspelt_member_is_told_what_was_meant() -> None:
+def test_misspelled_member_is_reported_with_the_intended_one() -> None:
     (problem,) = told({"enable": False, "CPUEvictTimeWindowSeconds": 60})
     assert problem.endswith('unknown key: did you mean "cpuEvictTimeWindowSeconds"?')
 
 
-def test_what_an_entry_makes_of_inherited_thresholds_is_told_at_the_entry() -> None:
+def test_bad_mix_with_inherited_thresholds_blames_the_entry() -> None:
     (problem,) = told({"enable": True, MEMORY: 80, MEMORY_LOWER: 70}, {MEMORY_LOWER: 90})
     assert problem.startswith(f"error nodeStrategies[0].{MEMORY_LOWER}: ")

@@ -60,16 +60,16 @@ def test_the_kind_of_failure_picks_the_exit_code(error: OperationalError, code: 
     assert Failure.of(error).exit_code == code
 
 
-def test_a_failure_with_a_reason_names_it_and_its_fix() -> None:
+def test_failure_with_reason_names_it_and_its_fix() -> None:
     failure = Failure.of(GuestExists("guest g is on host h"))
     assert str(failure) == f"GuestExists: guest g is on host h\n  {Reason.GUEST_EXISTS.fix}"
 
 
-def test_a_failure_without_a_hint_is_its_message_alone() -> None:
+def test_failure_without_hint_is_only_its_message() -> None:
     assert str(Failure.of(openstack.NovaConfError("nova.conf: line 3"))) == "FileUnusable: nova.conf: line 3"
 
 
-def test_a_line_of_a_log_has_the_hint_only_if_trying_again_does_not_help() -> None:
+def test_log_line_omits_the_hint_where_retry_helps() -> None:
     assert kube.TransportError("cut").log_text == "cut"
     assert kube.ConfigError("no user", hint="choose one").log_text == "no user; choose one"
 
@@ -84,7 +84,7 @@ def command_raising(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     main(["completion"])
 
 
-def test_a_group_of_operational_errors_ends_a_command_as_its_first_one(
+def test_error_group_ends_command_as_its_first_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = kube.TransportError("refused", hint="is it up?")

@@ -54,7 +54,7 @@ def test_an_absent_or_null_flag_is_false() -> None:
         ('{"cpuModel": "m", "cpuModel": "n"}', Reason.CPU_FACTS_MALFORMED, "given twice"),
     ],
 )
-def test_unusable_facts_name_the_annotation_and_what_is_wrong(text: str, reason: Reason, part: str) -> None:
+def test_unusable_facts_name_the_annotation_and_the_fault(text: str, reason: Reason, part: str) -> None:
     problem = parse_cpu_basic_info(text)
     assert isinstance(problem, Finding)
     assert problem.reason is reason

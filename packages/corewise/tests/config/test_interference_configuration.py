@@ -106,7 +106,7 @@ def test_a_bad_affinity_is_told_with_its_field(written: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("nothing", ["", ", llc_mpki: ", ", memorylatency: null, llc_mpki: ~"])
-def test_a_missing_affinity_counts_as_0_with_a_warning(nothing: str) -> None:
+def test_missing_affinity_counts_as_0_with_a_warning(nothing: str) -> None:
     parsed = parse_interference(affinities(f"memorybandwidth: 60, cpu: 50{nothing}"))
     assert parsed.value is not None
     assert [parsed.value.profiles["a"].affinity[metric] for metric in RANKED] == [60, 0, 0, 0, 50]
@@ -157,14 +157,14 @@ def test_points_may_be_equal_broken_or_linear() -> None:
         ("llcc: 4MB", 'unknown key: did you mean "llc"?'),
     ],
 )
-def test_an_amount_without_its_unit_or_with_a_wrong_one_is_told(written: str, told: str) -> None:
+def test_amount_with_missing_or_wrong_unit_is_reported(written: str, told: str) -> None:
     every = ", ".join(f"{metric}: 1" for metric in RANKED)
     (error,) = errors(inside(f"profiles: {{a: {{profile: {{{written}}}, affinity: {{{every}}}}}}}"))
     assert "interference.profiles.a.profile." in error
     assert told in error
 
 
-def test_a_part_of_a_byte_is_rounded_up_as_kubernetes_does() -> None:
+def test_fraction_of_a_byte_rounds_up_like_kubernetes() -> None:
     config = good(inside("profiles: {default: {profile: {memory: 0.2GiB, llc: 0.3B}}}"))
     assert (config.default.memory, config.default.llc) == (214748365, 1)
 
@@ -225,30 +225,30 @@ def test_an_amount_is_read_exactly(thousandths: int, blank: str) -> None:
         ),
     ],
 )
-def test_every_other_mistake_names_line_field_and_what_is_allowed(line: str, told: str) -> None:
+def test_other_mistakes_name_line_field_and_allowed_values(line: str, told: str) -> None:
     found = [each for each in errors(inside(line)) if told in each]
     assert len(found) == 1
     assert found[0].startswith("line 2, column ")
 
 
-def test_all_errors_are_told_at_once_in_the_order_of_the_text() -> None:
+def test_all_errors_are_reported_in_text_order() -> None:
     profiles = "profiles:\n    a: {profile: {cpu: x}, affinity: {cpu: 101}}"
     text = f"interference:\n  points: []\n  window: 5\n  {profiles}\n"
     found = errors(text)
     assert [each.split(":", 1)[0].split(",")[0] for each in found] == ["line 2", "line 3", "line 5", "line 5"]
 
 
-def test_an_unknown_key_of_the_file_is_an_error_beside_the_section_too() -> None:
+def test_unknown_file_key_beside_section_is_an_error() -> None:
     (error,) = errors("interferance: {}\n")
     assert 'unknown key: did you mean "interference"?' in error
 
 
-def test_two_profiles_of_one_name_are_told_where_they_stand() -> None:
+def test_duplicate_profile_names_are_reported_with_their_places() -> None:
     (error,) = errors("interference:\n  profiles:\n    a: {}\n    a: {}\n")
     assert error == "line 4, column 5: interference.profiles.a: the key is given twice, first in line 3"
 
 
-def test_a_profile_that_no_capacity_holds_is_said_when_the_file_is_read() -> None:
+def test_profile_that_no_capacity_holds_is_reported() -> None:
     parsed = parse_interference(DOCUMENT.replace("107GB/s", "10GB/s"))
     assert parsed.value is not None
     (warning,) = parsed.warnings
@@ -257,19 +257,19 @@ def test_a_profile_that_no_capacity_holds_is_said_when_the_file_is_read() -> Non
     assert not parse_interference(DOCUMENT.replace("107GB/s", "10.1GB/s")).warnings
 
 
-def test_a_default_profile_that_no_capacity_holds_is_said_too() -> None:
+def test_default_profile_that_no_capacity_holds_is_reported() -> None:
     rule = "capacity: {memoryBandwidth: [{selector: {}, value: 10GB/s}]}"
     default = "profiles: {default: {profile: {memoryBandwidth: 5GB/s}}}"
     (warning,) = parse_interference(f"interference:\n  {rule}\n  {default}\n").warnings
     assert (warning.line, warning.path) == (3, "interference.profiles.default")
 
 
-def test_a_counterweight_that_ends_before_the_window_is_warned_of() -> None:
+def test_counterweight_ending_before_the_window_warns() -> None:
     (warning,) = parse_interference(inside("counterweight: {expiry: 1m}")).warnings
     assert "before the window of 300 s" in warning.message
 
 
-def test_what_is_written_of_a_series_goes_over_the_preset() -> None:
+def test_written_series_settings_override_the_preset() -> None:
     config = good(
         inside(
             "metrics: {preset: pcm, nodeLabel: host, memorylatency: {query: 'x', unit: ns, tolerance: 5%}}"
@@ -293,13 +293,13 @@ def test_relative_and_the_curve_are_asked_for() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_a_configuration_or_has_errors_and_never_both(text: str) -> None:
+def test_any_text_gives_configuration_or_errors_never_both(text: str) -> None:
     whole, section = parse_interference(text), parse_interference("interference: " + text)
     assert whole.value is None or not whole.errors
     assert (section.value is None) == bool(section.errors)
 
 
-def test_a_profile_that_no_capacity_rule_has_room_for_is_said_at_load() -> None:
+def test_profile_beyond_every_capacity_rule_warns_at_load() -> None:
     every = ", ".join(f"{metric}: 1" for metric in RANKED)
     text = (
         "interference:\n"
@@ -322,7 +322,7 @@ def test_a_profile_that_no_capacity_rule_has_room_for_is_said_at_load() -> None:
         ("5", "must be an object"),
     ],
 )
-def test_a_selector_with_a_slip_of_the_pen_selects_nothing_by_mistake(selector: str, told: str) -> None:
+def test_selector_with_a_typo_is_an_error(selector: str, told: str) -> None:
     every = ", ".join(f"{metric}: 1" for metric in RANKED)
     profile = f"profile: {{memoryBandwidth: 1GB/s}}, affinity: {{{every}}}"
     (of_pods,) = errors(inside(f"profiles: {{a: {{selector: {selector}, {profile}}}}}"))
@@ -332,7 +332,7 @@ def test_a_selector_with_a_slip_of_the_pen_selects_nothing_by_mistake(selector: 
 
 
 @pytest.mark.parametrize("selector", ["{}", "{matchLabels: {}}"])
-def test_a_profile_that_selects_every_pod_is_warned_of(selector: str) -> None:
+def test_profile_that_selects_every_pod_warns(selector: str) -> None:
     every = ", ".join(f"{metric}: 1" for metric in RANKED)
     profile = f"profile: {{memoryBandwidth: 1GB/s}}, affinity: {{{every}}}"
     (warning,) = parse_interference(inside(f"profiles: {{a: {{selector: {selector}, {profile}}}}}")).warnings

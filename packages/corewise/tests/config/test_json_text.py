@@ -52,7 +52,7 @@ def written(value: object) -> str:
 
 
 @given(values)
-def test_good_json_is_read_as_the_standard_library_reads_it_but_with_exact_numbers(value: object) -> None:
+def test_good_json_matches_standard_library_with_exact_numbers(value: object) -> None:
     text = written(value)
     reading = read_json(text)
     assert not reading.faults
@@ -108,16 +108,14 @@ def test_positions_are_lines_and_columns_of_characters() -> None:
         ("[" * (DEEPEST + 1), [(1, DEEPEST + 1, "[0]" * DEEPEST, "nested deeper than 32 levels")]),
     ],
 )  # fmt: skip
-def test_a_fault_is_told_with_its_place_and_what_to_write(
-    text: str, expected: list[tuple[int, int, str, str]]
-) -> None:
+def test_fault_is_reported_with_place_and_fix(text: str, expected: list[tuple[int, int, str, str]]) -> None:
     found = faults(text)
     assert [fault[:3] for fault in found] == [fault[:3] for fault in expected]
     for fault, (*_, part) in zip(found, expected, strict=True):
         assert part in fault[3]
 
 
-def test_reading_goes_on_after_a_fault_where_that_is_safe() -> None:
+def test_reading_continues_after_a_fault_where_safe() -> None:
     text = '{"a": NaN, "b": 1,5, "c": [True,], "d": {"e": .5}, "f": 7}'
     reading = read_json(text)
     assert [fault.path for fault in reading.faults] == ["a", "b", "c[0]", "c", "d.e"]
@@ -129,7 +127,7 @@ def test_reading_goes_on_after_a_fault_where_that_is_safe() -> None:
     assert read["a"] is BROKEN
 
 
-def test_what_was_read_before_the_text_is_given_up_still_counts() -> None:
+def test_values_read_before_giving_up_still_count() -> None:
     reading = read_json('{"a": 1, "b": {"c": 2 oops}, "d": 3}')
     assert not reading.complete
     assert reading.root is not None
@@ -137,7 +135,7 @@ def test_what_was_read_before_the_text_is_given_up_still_counts() -> None:
     assert len(reading.faults) == 1
 
 
-def test_a_text_of_nothing_but_faults_is_given_up_after_some() -> None:
+def test_text_full_of_faults_is_abandoned_after_some() -> None:
     reading = read_json("[" + ",".join(["NaN"] * 1000) + "]")
     assert not reading.complete
     assert 1 < len(reading.faults) < 50
@@ -153,7 +151,7 @@ def test_a_text_of_nothing_but_faults_is_given_up_after_some() -> None:
         (("x", 'say "hi" \\'), 'x["say \\"hi\\" \\\\"]'),
     ],
 )
-def test_a_path_is_printed_so_that_it_can_be_followed(path: tuple[str | int, ...], text: str) -> None:
+def test_path_is_printed_so_it_can_be_followed(path: tuple[str | int, ...], text: str) -> None:
     assert path_text(path) == text
 
 
@@ -161,7 +159,7 @@ def test_a_path_is_printed_so_that_it_can_be_followed(path: tuple[str | int, ...
 @example('"\\ud800\\u')
 @example('{"a":1,2')
 @example('"' + "\\" * 3)
-def test_any_text_can_be_read_and_faults_lie_within_it(text: str) -> None:
+def test_any_text_is_readable_with_faults_inside_it(text: str) -> None:
     reading = read_json(text)
     lines = text.split("\n")
     for fault in reading.faults:

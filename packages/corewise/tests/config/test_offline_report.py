@@ -52,7 +52,7 @@ def test_a_report_is_read_as_it_was_written() -> None:
     assert decode(REPORT.encode()) == REPORT
 
 
-def test_its_keys_are_written_as_the_api_writes_keys_and_defaults_are_left_out() -> None:
+def test_keys_are_written_api_style_and_defaults_omitted() -> None:
     document = json.loads(REPORT.encode())
     assert document["rawOfferMilli"] == 5700
     assert document["state"] == "fresh"
@@ -68,7 +68,7 @@ def test_of_long_curves_the_newest_samples_are_written() -> None:
     assert read.offline == [1]
 
 
-def test_keys_and_reasons_of_another_version_are_passed_over() -> None:
+def test_keys_and_reasons_of_another_version_are_skipped() -> None:
     document = {**json.loads(REPORT.encode()), "colour": "red"}
     document["suppression"]["reason"] = "ReasonOfALaterVersion"
     read = decode(json.dumps(document))

@@ -122,13 +122,13 @@ def test_few_selectors_are_compared(
         assert compared <= 2 * MOST_ENTRIES
 
 
-def test_where_too_many_selectors_are_compared_it_is_said_once() -> None:
+def test_too_many_compared_selectors_are_reported_once() -> None:
     (problem,) = parse_normalization(entries(MOST_ENTRIES, not_in)).problems
     assert problem.severity is Severity.WARNING
     assert "not checked whether this entry and the following are ever used" in problem.message
 
 
-def test_too_many_entries_are_an_error_and_the_first_are_read() -> None:
+def test_too_many_entries_fail_and_first_are_read() -> None:
     parsed = parse_normalization(entries(MOST_ENTRIES + 1, labeled))
     (problem,) = parsed.problems
     assert str(problem) == "line 1, column 17: nodeConfigs: has 1,001 entries: the first 1,000 are read"
@@ -138,7 +138,7 @@ def test_too_many_entries_are_an_error_and_the_first_are_read() -> None:
     assert parsed.rest.is_undecided({"pool": "none"})
 
 
-def test_of_many_problems_some_are_listed_and_the_others_counted() -> None:
+def test_some_of_many_problems_are_listed_others_counted() -> None:
     parsed = parse_normalization('{"ratioModel": {"m": {"baseRatio": 9}},' + unknown_keys(3070)[1:])
     assert len(parsed.warnings) == MOST_PROBLEMS + 1
     assert parsed.warnings[-1].message == "and 2,970 more warnings, not listed here"
@@ -162,13 +162,13 @@ def test_nearest_words_are_looked_up_for_few_keys(monkeypatch: pytest.MonkeyPatc
     assert len(parsed.errors) == MOST_PROBLEMS + 1
 
 
-def test_the_path_of_a_problem_is_not_as_long_as_the_text() -> None:
+def test_problem_path_is_shorter_than_the_text() -> None:
     text = json.dumps({"ratioModel": {"m" * 100_000: {f"k{place}": 1 for place in range(200)}}})
     assert sum(len(each.path) for each in parse_normalization(text).problems) < 60_000
 
 
 @pytest.mark.parametrize("text", [entries(80, not_in), unknown_keys(250), '{"a":' + "[" * 4000, '"' * 4000])
-def test_what_is_read_in_the_event_loop_is_little_work(text: str) -> None:
+def test_reading_in_the_event_loop_is_little_work(text: str) -> None:
     assert len(text) > 0.9 * MOST_AT_ONCE or not text.endswith("}")
     assert calls(lambda: parse_normalization(text[:MOST_AT_ONCE])) < 100_000
 
@@ -192,7 +192,7 @@ def test_of_many_conflicts_of_profiles_some_are_listed() -> None:
     assert warnings[-1].message == "and 1,670 more settings in which two profiles differ, not listed here"
 
 
-def test_where_too_many_profiles_are_compared_it_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_compared_profiles_are_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(colocation_profile, "MOST_COMPARED", 10)
     found = profiles_in(profiles(60, "a{}: x"))
     messages = [problem.message for each in found for problem in each.problems]
@@ -248,7 +248,7 @@ def test_conflicts_are_those_of_comparing_all_pairs(drawn: list[Any]) -> None:
     assert [(each.first, each.second, each.path) for each in conflicts(given_profiles)] == expected
 
 
-def test_entries_that_select_one_node_are_listed_up_to_a_limit() -> None:
+def test_entries_selecting_one_node_are_listed_within_limit() -> None:
     parsed = parse_normalization(entries(300, lambda place: {} if not place else not_in(place)))
     assert parsed.value is not None
     problems = node_config_conflicts(parsed.value, [("n1", {}), ("n2", {"zone": "z5"})])

@@ -11,14 +11,14 @@ from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.reasons import Reason
 
 
-def test_every_reason_is_camel_case_and_spelled_as_its_constant() -> None:
+def test_every_reason_is_camel_case_like_its_constant() -> None:
     for reason in Reason:
         assert re.fullmatch(r"(?:[A-Z]+[a-z]+)+", reason.value), reason
         assert reason.value.lower() == reason.name.replace("_", "").lower()
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_a_reason_says_what_it_means_and_a_warning_what_to_do(reason: Reason) -> None:
+def test_reason_states_its_meaning_and_warning_its_fix(reason: Reason) -> None:
     assert reason.meaning.endswith(".")
     assert not reason.fix or reason.fix.endswith(".")
     assert bool(reason.fix) or not reason.warning
@@ -28,7 +28,7 @@ def _is_constant(name: str, value: object) -> bool:
     return name.isupper() and not name.startswith("_") and isinstance(value, str)
 
 
-def test_every_label_annotation_resource_and_key_in_the_code_has_a_row() -> None:
+def test_every_label_annotation_resource_and_key_has_row() -> None:
     constants = {value for name, value in vars(names).items() if _is_constant(name, value)}
     recorded = {
         name(field, resource)

@@ -82,7 +82,7 @@ def test_bad_label_keys_have_one(key: str) -> None:
     assert label_key_fault(key)
 
 
-def test_a_label_value_may_be_empty_and_has_at_most_63_characters() -> None:
+def test_label_value_has_0_to_63_characters() -> None:
     assert label_value_fault("") is None
     assert label_value_fault("v" * 63) is None
     assert label_value_fault("v" * 64)

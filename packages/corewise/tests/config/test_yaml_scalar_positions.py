@@ -48,7 +48,7 @@ def lines_and_columns(source: str, character: str) -> list[tuple[int, int]]:
         ("k: |\n  X", [(2, 3)]),
     ],
 )
-def test_a_character_is_found_at_its_line_and_column(source: str, expected: list[tuple[int, int]]) -> None:
+def test_character_is_found_at_its_line_and_column(source: str, expected: list[tuple[int, int]]) -> None:
     assert lines_and_columns(source, "X") == expected
 
 
@@ -62,7 +62,7 @@ styles = st.sampled_from([None, "|", ">", "'", '"'])
 @example("  a\nb\n", "|", 80, True)
 @example("\n\n a b\n\n", ">", 10, True)
 @example("a  \n  b   c\n", ">", 10, True)
-def test_every_visible_character_stands_where_it_is_said_to(
+def test_every_visible_character_is_at_its_reported_position(
     text: str, style: str | None, width: int, allow_unicode: bool
 ) -> None:
     source = yaml.dump({"key": text}, default_style=style, width=width, allow_unicode=allow_unicode)
@@ -80,7 +80,7 @@ def test_every_visible_character_stands_where_it_is_said_to(
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.booleans(), st.text(max_size=5))
-def test_every_character_of_a_json_string_stands_where_it_is_said_to(
+def test_every_json_string_character_is_at_reported_position(
     text: str, ascii_only: bool, before: str
 ) -> None:
     source = before + json.dumps(text, ensure_ascii=ascii_only)

@@ -82,11 +82,11 @@ def test_on_32_cpus_at_ratio_2(bound: PodFacts, asked: PodFacts, fits: bool) -> 
     assert (decide(cluster, asked).node == "n") is fits
 
 
-def test_a_pod_that_would_own_more_cpus_than_the_machine_has_is_refused_for_that() -> None:
+def test_pod_owning_more_cpus_than_machine_is_refused() -> None:
     assert Reason.NOT_ENOUGH_CPUS in reasons(cluster_of(node("n", 32, "2.00")), cpuset("a", 33))
 
 
-def test_what_a_pod_owns_by_a_static_cpu_manager_counts_on_nodes_that_run_one() -> None:
+def test_static_cpu_manager_cpus_count_where_it_runs() -> None:
     plain, managed = node("plain", 32, "2.00"), node("managed", 32, "2.00", static_cpu_manager=True)
     for bound in (share("a", 32), static("a", 32)):
         assert isinstance(bind(cluster_of(plain), bound), Placement)
@@ -98,7 +98,7 @@ def test_what_a_pod_owns_by_a_static_cpu_manager_counts_on_nodes_that_run_one() 
     assert decide(cluster, share("b", 48)).node == "managed"
 
 
-def test_a_pod_bound_without_cpus_while_the_gate_was_away_counts_by_its_request() -> None:
+def test_pod_bound_without_cpus_counts_by_its_request() -> None:
     cluster = cluster_of(node("n", 32, "2.00"))
     cluster.put_pod(cpuset("a", 16), Placement("n"))
     assert decide(cluster, share("b", 33)).node is None
@@ -117,13 +117,13 @@ def test_a_cpu_that_two_pods_name_counts_once() -> None:
     assert [conflict.owner for conflict in ledger.conflicts] == ["b"]
 
 
-def test_a_ratio_that_cannot_be_read_keeps_cpuset_pods_away_and_amplifies_nothing_for_others() -> None:
+def test_unreadable_ratio_refuses_cpuset_pods_and_amplifies_nothing() -> None:
     cluster = cluster_of(NodeFacts("n", {"cpu": 32_000, "memory": 1, "pods": 9}, ratio=None))
     assert reasons(cluster, cpuset("a", 4)) == [Reason.AMPLIFICATION_RATIO_INVALID]
     assert decide(cluster, share("a", 32)).node == "n"
 
 
-def test_a_cpuset_pod_needs_a_node_that_states_its_cpus() -> None:
+def test_cpuset_pod_needs_a_node_stating_its_cpus() -> None:
     cluster = cluster_of(node("n", 32, topology=None))
     assert reasons(cluster, cpuset("a", 4)) == [Reason.CPU_TOPOLOGY_UNKNOWN]
     assert decide(cluster, share("a", 4)).node == "n"
@@ -144,7 +144,7 @@ def test_unknown_reservation_keeps_cpuset_pods_away() -> None:
     assert decide(cluster, static("c", 2)).node == "n"
 
 
-def test_a_pod_with_a_problem_fits_nowhere_and_is_told_why() -> None:
+def test_pod_with_a_problem_fits_nowhere_with_reason() -> None:
     problem = Finding(Reason.CPUS_NOT_INTEGER, "the requested CPUs must be integer, not 2.5")
     decision = decide(cluster_of(node("n", 32)), PodFacts("a", {"cpu": 2500}, problem=problem))
     assert decision.node is None
@@ -161,7 +161,7 @@ def test_a_required_shape_must_be_there() -> None:
     assert decide(cluster, cpuset("b", 2)).node == "n"
 
 
-def test_a_node_that_gives_whole_cores_only_refuses_single_threads() -> None:
+def test_whole_core_node_refuses_single_threads() -> None:
     cluster = cluster_of(node("n", 8, full_cores_only=True))
     assert reasons(cluster, cpuset("a", 3)) == [Reason.NOT_WHOLE_CORES]
     assert reasons(cluster, cpuset("a", 2, CPUBinding(SPREAD, required=True))) == [
@@ -170,7 +170,7 @@ def test_a_node_that_gives_whole_cores_only_refuses_single_threads() -> None:
     assert bind(cluster, cpuset("a", 2, CPUBinding(SPREAD))) == Placement("n", CPUSet.parse("0,4"))
 
 
-def test_the_pods_own_request_counts_amplified_in_its_zone() -> None:
+def test_pod_request_counts_amplified_in_its_zone() -> None:
     cluster = cluster_of(numa_node("n", 16, 1, "1.50", SINGLE))
     assert isinstance(bind(cluster, share("a", 14)), Placement)
     assert Reason.AMPLIFIED_CPU_INSUFFICIENT in reasons(cluster, cpuset("b", 8))
@@ -199,7 +199,7 @@ def test_a_pod_larger_than_a_zone(
     assert placed == (None if zones is None else Placement("n", zones=zones))
 
 
-def test_a_pod_and_a_node_with_different_numa_policies_do_not_suit_each_other() -> None:
+def test_pod_and_node_with_different_numa_policies_mismatch() -> None:
     cluster = cluster_of(numa_node("n", 16, 2, policy=RESTRICTED))
     assert reasons(cluster, share("a", 1, numa_policy=SINGLE)) == [Reason.NUMA_POLICY_CONFLICT]
     assert decide(cluster, share("a", 1, numa_policy=RESTRICTED)).node == "n"
@@ -208,7 +208,7 @@ def test_a_pod_and_a_node_with_different_numa_policies_do_not_suit_each_other() 
     assert reasons(plain, share("a", 17, numa_policy=SINGLE)) == [Reason.NUMA_NOT_ALIGNED]
 
 
-def test_a_numa_policy_on_a_node_without_usable_zones_refuses_it() -> None:
+def test_numa_policy_without_usable_zones_refuses_the_pod() -> None:
     cluster = cluster_of(node("n", 16, numa_policy=SINGLE))
     assert reasons(cluster, share("a", 1)) == [Reason.NUMA_ZONES_UNUSABLE]
     assert decide(cluster, PodFacts("b")).node == "n"
@@ -223,7 +223,7 @@ def test_memory_must_lie_in_the_same_zone() -> None:
     assert set(placed.zones) == {1}
 
 
-def test_owned_cpus_are_taken_of_each_zone_only_as_far_as_it_has_room() -> None:
+def test_owned_cpus_come_from_zones_within_their_room() -> None:
     cluster = cluster_of(numa_node("n", 16, 2, policy=RESTRICTED))
     assert isinstance(bind(cluster, share("a", 12)), Placement)
     placed = bind(cluster, cpuset("b", 20))
@@ -232,7 +232,7 @@ def test_owned_cpus_are_taken_of_each_zone_only_as_far_as_it_has_room() -> None:
     assert cluster.snapshot().zone_cpu_room[:, 0].tolist() == [0, 0]
 
 
-def test_what_zones_have_room_for_is_counted_in_whole_cpus() -> None:
+def test_zone_room_is_counted_in_whole_cpus() -> None:
     """Two rooms of 13 amplified CPUs at ratio 1.50 are 8 CPUs each, and not 17 together."""
     cluster = cluster_of(numa_node("n", 16, 2, "1.50", RESTRICTED))
     for key in "ab":
@@ -245,7 +245,7 @@ def test_what_zones_have_room_for_is_counted_in_whole_cpus() -> None:
     assert sum(zone["cpu"] for zone in placed.zones.values()) == 17_000
 
 
-def test_cpus_owned_by_a_static_cpu_manager_take_amplified_room_of_their_zone() -> None:
+def test_static_cpu_manager_cpus_take_amplified_zone_room() -> None:
     cluster = cluster_of(numa_node("n", 16, 2, "2.00", RESTRICTED, static_cpu_manager=True))
     assert isinstance(bind(cluster, share("a", 12)), Placement)
     placed = bind(cluster, static("b", 20))
@@ -254,7 +254,7 @@ def test_cpus_owned_by_a_static_cpu_manager_take_amplified_room_of_their_zone() 
     assert (cluster.snapshot().zone_cpu_room[:, 0] >= 0).all()
 
 
-def test_named_cpus_are_owned_in_the_zone_where_they_lie_whatever_is_stated_of_zones() -> None:
+def test_named_cpus_are_owned_in_their_actual_zone() -> None:
     pod = cpuset("a", 8)
     for zones in ({}, {1: {"cpu": 8_000}}):
         cluster = Cluster()
@@ -303,7 +303,7 @@ def test_whoever_is_admitted_is_given_what_it_needs(machine: NodeFacts, pods: li
             assert (cluster.snapshot().zone_cpu_room >= 0).all()
 
 
-def test_a_node_whose_cpus_were_taken_since_the_decision_refuses_at_reserve() -> None:
+def test_reserve_refuses_node_whose_cpus_were_taken_meanwhile() -> None:
     cluster = cluster_of(node("n", 4))
     pod = cpuset("a", 3)
     decision = decide(cluster, pod)

@@ -135,7 +135,7 @@ changes = st.one_of(
 
 
 @given(st.lists(changes, max_size=25))
-def test_columns_after_any_history_are_those_of_a_new_cluster(history: list[tuple[str, Any]]) -> None:
+def test_columns_after_any_history_match_a_new_cluster(history: list[tuple[str, Any]]) -> None:
     cluster = Cluster()
     for what, value in history:
         match what:
@@ -157,7 +157,7 @@ def test_columns_after_any_history_are_those_of_a_new_cluster(history: list[tupl
 
 
 @given(st.lists(nodes, max_size=4), pods, st.lists(st.tuples(pods, placements), max_size=8))
-def test_a_decision_is_what_looking_at_nodes_one_by_one_gives(
+def test_decision_matches_evaluating_nodes_one_by_one(
     facts: list[NodeFacts], pod: PodFacts, bound: list[tuple[PodFacts, Placement]]
 ) -> None:
     cluster = cluster_of(*facts)
@@ -280,7 +280,7 @@ TestGateStaysWithinWhatThereIs = GateStaysWithinWhatThereIs.TestCase
 TestGateStaysWithinWhatThereIs.settings = settings(max_examples=40, stateful_step_count=30)
 
 
-def test_a_snapshot_that_was_copied_stays_as_it_is() -> None:
+def test_copied_snapshot_does_not_change() -> None:
     cluster = cluster_of(node("n", 8))
     live, kept = cluster.snapshot(), cluster.snapshot().copy()
     cluster.put_pod(share("a", 4), Placement("n"))
@@ -289,7 +289,7 @@ def test_a_snapshot_that_was_copied_stays_as_it_is() -> None:
     assert kept.cpu_room.tolist() == [8000]
 
 
-def test_a_decision_for_the_record_stays_as_it_is() -> None:
+def test_recorded_decision_does_not_change() -> None:
     cluster = cluster_of(node("n", 8), node("m", 2))
     decision = decide(cluster, share("a", 4)).detached()
     cluster.put_pod(share("b", 8), Placement("m"))
@@ -319,7 +319,7 @@ class Told:
         yield "row", str(row)
 
 
-def test_a_decision_for_the_record_is_about_the_nodes_asked_about() -> None:
+def test_recorded_decision_covers_the_nodes_asked_about() -> None:
     """kube-scheduler asks about 1,000 of 20,000 nodes; 50 decisions are kept."""
     snapshot = cluster_of(*(node(f"n{number}", number) for number in range(1, 9))).snapshot()
     deciding = Engine.of(AmplifiedCPU(), AllocationScore(), Told())
@@ -339,7 +339,7 @@ def test_a_decision_for_the_record_is_about_the_nodes_asked_about() -> None:
     assert (nowhere.node, nowhere.headline.partition(":")[0]) == (None, "0/3 nodes are available")
 
 
-def test_a_pod_that_is_put_on_another_node_is_no_longer_on_the_first() -> None:
+def test_pod_put_on_another_node_leaves_the_first() -> None:
     cluster = cluster_of(node("n", 8), node("m", 8))
     cluster.put_pod(share("a", 4), Placement("n"))
     cluster.put_pod(share("a", 4), Placement("m"))
@@ -354,7 +354,7 @@ def test_a_pod_that_is_put_on_another_node_is_no_longer_on_the_first() -> None:
     assert cluster.node_of("a") is None
 
 
-def test_a_pod_that_is_updated_keeps_its_cpus_though_another_claims_them_too() -> None:
+def test_updated_pod_keeps_cpus_that_another_also_claims() -> None:
     cluster = cluster_of(node("n", 8))
     cpus = CPUSet.parse("0-3")
     for key in "ab":
@@ -366,7 +366,7 @@ def test_a_pod_that_is_updated_keeps_its_cpus_though_another_claims_them_too() -
     assert cluster.snapshot().free["memory"].tolist() == [(256 << 30) - 1]
 
 
-def test_a_pod_whose_claim_is_edited_comes_after_those_that_hold_the_cpus() -> None:
+def test_pod_with_edited_claim_queues_behind_cpu_holders() -> None:
     cluster = cluster_of(node("n", 8))
     cluster.put_pod(cpuset("old", 2), Placement("n", CPUSet.parse("0-1")))
     cluster.put_pod(cpuset("owner", 2), Placement("n", CPUSet.parse("2-3")))
@@ -391,7 +391,7 @@ def test_only_the_nodes_in_question_are_decided_on() -> None:
     assert engine().decide(share("a", 17, constraints=Constraints()), snapshot).node is None
 
 
-def test_the_row_of_a_node_that_has_gone_is_empty_for_the_next() -> None:
+def test_row_of_a_removed_node_is_reused_empty() -> None:
     cluster = cluster_of(numa_node("n", 8, 2, "2.00", NumaPolicy.RESTRICTED, labels={"zone": "a"}))
     cluster.put_pod(share("a", 4), Placement("n"))
     cluster.remove_node("n")
@@ -401,7 +401,7 @@ def test_the_row_of_a_node_that_has_gone_is_empty_for_the_next() -> None:
     assert rows(cluster.snapshot()) == rows(again.snapshot())
 
 
-def test_a_refusal_of_reserve_leaves_nothing_of_what_other_plugins_placed() -> None:
+def test_refused_reserve_undoes_what_other_plugins_placed() -> None:
     class Note:
         name = "Note"
 

@@ -29,7 +29,7 @@ from engine.interference_scenes import EXPIRY, STREAM, Scene, configuration, str
 from engine.scenes import GIB, node, share
 
 
-def test_a_pod_needs_more_room_than_twice_its_profile_and_equal_is_not_more() -> None:
+def test_room_equal_to_twice_the_profile_is_refused() -> None:
     scene = Scene()
     scene.measure(memorybandwidth_used={"n1": 90e9, "n2": 89.999999999e9})
     assert scene.suits(stream("p")) == {"n2", "n3"}
@@ -40,7 +40,7 @@ def test_a_pod_needs_more_room_than_twice_its_profile_and_equal_is_not_more() ->
     assert scene.why(stream("p"), "n1").startswith("needs more than 400 MB of available memory")
 
 
-def test_the_documents_example_scores_610_which_is_36_of_100() -> None:
+def test_document_example_scores_610_or_36_of_100() -> None:
     """n1 is third by bandwidth, second by latency, first by occupancy, fourth by MPKI, second by CPU."""
     scene = Scene(nodes=("n1", "n2", "n3", "n4"))
     scene.measure(
@@ -58,7 +58,7 @@ def test_the_documents_example_scores_610_which_is_36_of_100() -> None:
     assert list(told["points"].values()) == [1, 5, 10, 0, 5]
 
 
-def test_pods_of_one_moment_go_to_different_nodes_though_no_measurement_changes() -> None:
+def test_simultaneous_pods_spread_though_no_measurement_changes() -> None:
     """30 GB/s are free on each: after four pods of 5 GB/s a fifth would need more than the 10 GB/s left."""
     scene = Scene(nodes=("n1", "n2"))
     scene.measure(memorybandwidth_used=70e9)
@@ -79,7 +79,7 @@ def test_a_counterweight_loses_weight_until_it_expires() -> None:
     assert scene.cluster.expire(scene.now) == 0
 
 
-def test_by_step_it_keeps_its_weight_to_the_end() -> None:
+def test_step_counterweight_keeps_its_weight_to_the_end() -> None:
     text = STREAM.replace("interference:\n", "interference:\n  counterweight: {expiry: 6m, decay: step}\n")
     scene = Scene(configuration(text))
     home = scene.place(stream("p"))
@@ -89,7 +89,7 @@ def test_by_step_it_keeps_its_weight_to_the_end() -> None:
     assert scene.weighs(home) == 0
 
 
-def test_a_counterweight_goes_at_once_when_its_pod_ends() -> None:
+def test_counterweight_goes_at_once_when_pod_ends() -> None:
     scene = Scene()
     home = scene.place(stream("p"))
     scene.cluster.remove_pod("ns/p")
@@ -105,7 +105,7 @@ def test_after_a_restart_old_pods_are_not_new() -> None:
 
 
 @pytest.mark.parametrize("later", [10_050.0, None])
-def test_a_pod_told_of_again_does_not_start_anew_whatever_is_weighed_anew(later: float | None) -> None:
+def test_repeated_report_does_not_restart_a_pods_counterweight(later: float | None) -> None:
     scene = Scene()
     scene.put(stream("p"), "n1", scene.now)
     scene.now += 50
@@ -119,7 +119,7 @@ def test_a_pod_told_of_again_does_not_start_anew_whatever_is_weighed_anew(later:
     assert scene.weighs("n1") == expected
 
 
-def test_a_node_that_comes_back_brings_its_counterweights_back() -> None:
+def test_returning_node_brings_its_counterweights_back() -> None:
     scene = Scene()
     scene.put(stream("p"), "n1", scene.now)
     scene.cluster.remove_node("n1")
@@ -181,7 +181,7 @@ def test_what_is_missing_passes_or_refuses_as_configured(passes: str, suiting: s
         assert "available memory is unknown" in scene.why(stream("p"), "n2")
 
 
-def test_values_that_are_too_old_are_missing_without_a_new_measurement() -> None:
+def test_stale_values_go_missing_without_new_measurement() -> None:
     text = STREAM.replace("interference:\n", "interference:\n  missing: {filter: fail}\n  window: 60s\n")
     scene = Scene(configuration(text))
     assert scene.suits(stream("p")) == set(scene.nodes)
@@ -192,7 +192,7 @@ def test_values_that_are_too_old_are_missing_without_a_new_measurement() -> None
     assert scene.suits(stream("p")) == set(scene.nodes)
 
 
-def test_a_node_without_a_metric_gets_no_points_for_it() -> None:
+def test_node_without_a_metric_gets_no_points_there() -> None:
     scene = Scene(nodes=("n1", "n2"))
     scene.measure(memorylatency={"n1": float("nan")})
     decision = scene.decide(stream("p"))
@@ -202,7 +202,7 @@ def test_a_node_without_a_metric_gets_no_points_for_it() -> None:
     assert decision.node == "n2"
 
 
-def test_what_a_node_states_wins_over_the_configuration_and_over_measurements() -> None:
+def test_node_statements_win_over_configuration_and_measurements() -> None:
     rules = "  capacity: {memoryBandwidth: [{selector: {matchLabels: {kind: big}}, value: 40GB/s}]}\n"
     scene = Scene(configuration(STREAM.replace("interference:\n", "interference:\n" + rules)))
     scene.cluster.put_node(node("n1", 8, labels={"kind": "big"}))
@@ -221,7 +221,7 @@ def test_a_daemon_sets_pod_is_not_filtered() -> None:
     assert scene.suits(stream("d", daemon=True)) == set(scene.nodes)
 
 
-def test_a_pod_that_two_profiles_match_fits_nowhere_and_is_told_which() -> None:
+def test_pod_matching_two_profiles_fits_nowhere_naming_them() -> None:
     more = "    twin:\n      selector: {matchLabels: {app: stream}}\n      affinity: {cpu: 1}\n"
     scene = Scene(configuration(STREAM + more))
     assert not scene.suits(stream("p"))
@@ -239,7 +239,7 @@ def test_a_pod_that_two_profiles_match_fits_nowhere_and_is_told_which() -> None:
     ],
 )
 @pytest.mark.parametrize("batch", [False, True], ids=["online", "offline"])
-def test_a_pod_of_no_type_counts_by_its_requests_those_of_batch_resources_too(
+def test_typeless_pod_counts_by_requests_including_batch(
     per_core: str, used: float, weighs: float, batch: bool
 ) -> None:
     scene = Scene(configuration(f"interference: {{profiles: {{default: {{profile: {{{per_core}}}}}}}}}"))
@@ -259,7 +259,7 @@ def test_a_type_without_affinities_scores_nothing() -> None:
     assert decision.accounts["Interference"].of(0)["normalized"] == 0
 
 
-def test_the_gate_sees_one_node_as_the_extender_sees_it_among_all() -> None:
+def test_gate_and_extender_see_one_node_alike() -> None:
     scene = Scene()
     scene.measure(memorybandwidth_used={"n2": 88e9})
     scene.put(stream("a"), "n2", scene.now)
@@ -303,7 +303,7 @@ def test_both_sides_are_told_for_people_too() -> None:
     assert lines["points"] == "1700 of 1700 by profile stream: 100 of 100"
 
 
-def test_a_daemon_sets_pod_is_told_as_not_filtered() -> None:
+def test_daemon_set_pod_is_reported_as_not_filtered() -> None:
     scene = Scene()
     scene.measure(memorybandwidth_used=99e9)
     account = scene.decide(stream("d", daemon=True)).accounts["Interference"]
@@ -320,7 +320,7 @@ def test_without_a_profile_nothing_is_looked_at() -> None:
     assert first["accounts"]["Interference"]["filter"]["memorybandwidth"]["right"] == 0
 
 
-def test_an_outlook_is_made_again_when_something_changed_and_not_otherwise() -> None:
+def test_outlook_is_rebuilt_only_when_something_changed() -> None:
     scene = Scene()
     first = scene.plugin.nodes(scene.cluster.snapshot())
     assert scene.plugin.nodes(scene.cluster.snapshot()) is first

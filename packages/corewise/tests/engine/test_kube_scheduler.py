@@ -52,7 +52,7 @@ def test_the_score_is_that_of_kube_scheduler(
     assert decision.scores[SCORE].tolist()[decision.row] == score
 
 
-def test_an_offline_pod_goes_where_the_larger_share_of_batch_cpu_is_left() -> None:
+def test_offline_pod_prefers_larger_share_of_batch_cpu() -> None:
     cluster = cluster_of(offering("fuller", 16_000), offering("emptier"), node("none", 64))
     cluster.put_pod(offline("first", 12_000), Placement("fuller"))
     cluster.put_pod(share("web", 8, 8), Placement("emptier"))
@@ -61,7 +61,7 @@ def test_an_offline_pod_goes_where_the_larger_share_of_batch_cpu_is_left() -> No
     assert [each.cause.summary for each in decision.causes()] == [f"Insufficient {BATCH_CPU}"]
 
 
-def test_a_node_has_less_room_by_what_owned_cpus_cost_there() -> None:
+def test_cost_of_owned_cpus_reduces_node_room() -> None:
     cluster = cluster_of(node("fast", 8, "2.00"))
     cluster.put_pod(cpuset("owner", 4), Placement("fast"))
     engine, snapshot = kube_scheduler(), cluster.snapshot()

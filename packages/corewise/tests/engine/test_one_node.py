@@ -35,7 +35,7 @@ def cluster() -> Cluster:
 
 
 @pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod.key)
-def test_the_snapshot_of_one_node_gives_the_same_verdict_and_the_same_cpus(pod: PodFacts) -> None:
+def test_single_node_snapshot_gives_same_verdict_and_cpus(pod: PodFacts) -> None:
     full = cluster()
     snapshot = full.snapshot()
     whole = ENGINE.decide(pod, snapshot)

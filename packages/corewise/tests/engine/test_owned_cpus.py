@@ -65,7 +65,7 @@ def test_what_is_printed_is_read_again() -> None:
     assert (read.owners["u1"].namespace, read.owners["u1"].name) == ("ns", "a")
 
 
-def test_a_node_without_a_ledger_owns_nothing_and_is_written_without_one() -> None:
+def test_node_without_ledger_owns_nothing_and_writes_none() -> None:
     assert read_owned_cpus({}) == read_owned_cpus({OWNED_MILLI_CPU: "0"})
     assert not read_owned_cpus({}).problem
     assert print_owned_cpus({}) == {OWNED_CPUS: None, OWNED_MILLI_CPU: None}
@@ -91,7 +91,7 @@ def test_a_node_without_a_ledger_owns_nothing_and_is_written_without_one() -> No
         (None, "1000", "names 0 CPUs", 0),
     ],
 )
-def test_a_damaged_ledger_says_why_and_what_is_readable_counts(
+def test_damaged_ledger_says_why_and_readable_part_counts(
     text: str | None, milli: str | None, problem: str, readable: int
 ) -> None:
     stated = {OWNED_CPUS: text, OWNED_MILLI_CPU: milli}
@@ -100,7 +100,7 @@ def test_a_damaged_ledger_says_why_and_what_is_readable_counts(
     assert len(read.owners) == readable
 
 
-def test_a_ledger_longer_than_the_cpus_of_its_node_allow_is_not_parsed() -> None:
+def test_ledger_too_long_for_node_cpus_is_unparsed() -> None:
     longest = {
         f"{cpu:036}": CPUOwner(f"{'n' * 63}/{'p' * 253}", CPUSet.of([cpu]), "5f0c9a1e") for cpu in range(4)
     }
@@ -114,7 +114,7 @@ def test_a_ledger_longer_than_the_cpus_of_its_node_allow_is_not_parsed() -> None
     assert longest_ledger(8192) == LONGEST_LEDGER
 
 
-def test_the_node_read_by_the_scheduler_and_the_manager_limits_its_ledger() -> None:
+def test_node_cpus_limit_ledger_in_scheduler_and_manager() -> None:
     text = json.dumps({"u": {"pod": "a/b", "cpus": "0-3"}}).ljust(3000)
     annotations = {OWNED_CPUS: text, OWNED_MILLI_CPU: "4000"}
     for cpus, owners in (("4", 0), ("8", 1)):
@@ -128,7 +128,7 @@ def test_the_node_read_by_the_scheduler_and_the_manager_limits_its_ledger() -> N
         assert view.demand().cpuset_milli == owners * 4000
 
 
-def test_entries_beyond_what_a_machine_has_are_not_read() -> None:
+def test_entries_beyond_the_machine_are_not_read() -> None:
     entries = {f"u{each}": {"pod": f"ns/p{each}", "cpus": "0-8191"} for each in range(4)}
     read = read_owned_cpus({OWNED_CPUS: json.dumps(entries), OWNED_MILLI_CPU: "8192000"})
     assert read.problem == f"{OWNED_CPUS} names more than 8192 CPUs"
@@ -146,7 +146,7 @@ def owned(**owners: str) -> Any:
     return read_owned_cpus(ledger(**owners))
 
 
-def test_an_entry_of_a_pod_that_is_not_known_counts_as_a_pod_of_its_own() -> None:
+def test_entry_of_unknown_pod_counts_as_own_pod() -> None:
     cluster = cluster_of(node("n1", 8, "2.00", owned=owned(u1="0-3")))
     (row,) = cluster.snapshot().cpu_room.tolist()
     assert row == 8000, "16 amplified CPUs, of which 4 owned ones take 8"
@@ -158,7 +158,7 @@ def test_an_entry_of_a_pod_that_is_not_known_counts_as_a_pod_of_its_own() -> Non
     assert cluster.unbound_entries == 1
 
 
-def test_a_bound_pod_has_the_cpus_of_its_entry_and_counts_once() -> None:
+def test_bound_pod_has_its_entry_cpus_counted_once() -> None:
     pod = cpuset("default/u1", 4, uid="u1")
     cluster = cluster_of(node("n1", 8, "2.00", owned=owned(u1="0-3")))
     cluster.put_pod(pod, Placement("n1"))
@@ -172,21 +172,21 @@ def test_a_bound_pod_has_the_cpus_of_its_entry_and_counts_once() -> None:
     assert cluster.snapshot().cpu_room.tolist() == [16000]
 
 
-def test_a_pod_of_the_same_name_is_not_the_one_that_owns() -> None:
+def test_pod_of_the_same_name_is_not_owner() -> None:
     cluster = cluster_of(node("n1", 8, owned=owned(u1="0-3")))
     cluster.put_pod(cpuset("default/u1", 4, uid="another"), Placement("n1"))
     assert cluster.snapshot().cpu_room.tolist() == [0]
     assert cluster.unbound_entries == 1
 
 
-def test_for_a_decision_about_the_pod_itself_its_entry_is_left_out() -> None:
+def test_decision_about_a_pod_omits_its_own_entry() -> None:
     cluster = cluster_of(node("n1", 4, owned=owned(u1="0-3")))
     with cluster.without_entries("u1"):
         assert decide(cluster, cpuset("p", 4)).node == "n1"
     assert decide(cluster, cpuset("p", 4)).node is None
 
 
-def test_pods_that_own_cpus_are_refused_where_the_ledger_is_damaged_and_others_are_not() -> None:
+def test_damaged_ledger_refuses_only_pods_that_own_cpus() -> None:
     cluster = cluster_of(node("n1", 8, owned=read_owned_cpus({OWNED_CPUS: "x"})))
     decision = decide(cluster, cpuset("p", 1))
     assert decision.headline.endswith("1 the node's ledger of owned CPUs is damaged")
@@ -204,7 +204,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_after_any_steps_the_rows_are_those_of_a_new_cluster(steps: list[tuple[str, str, str]]) -> None:
+def test_rows_after_any_steps_match_a_new_cluster(steps: list[tuple[str, str, str]]) -> None:
     cluster, owners, pods = cluster_of(node("n1", 8, "2.00")), dict[str, str](), dict[str, Placement]()
     for what, uid, cpus in steps:
         if what == "pod":
@@ -251,7 +251,7 @@ def folded(raw: int, allocatable: int, owned_milli: int, ratio: str = "2.00") ->
         pytest.param(folded(4000, 4000, 4000) | {OWNED_MILLI_CPU: "x"}, 4000, 4000, id="unreadable"),
     ],
 )
-def test_the_fold_is_added_only_where_it_surely_is_in_status(
+def test_fold_is_added_only_where_surely_in_status(
     annotations: dict[str, str], in_status: int, counts: int
 ) -> None:
     assert unfolded(in_status, read_node(annotations)) == counts
@@ -259,9 +259,7 @@ def test_the_fold_is_added_only_where_it_surely_is_in_status(
 
 @pytest.mark.parametrize("in_status", ["44", "64"])
 @pytest.mark.parametrize("claims", [None, "0-19", "12-31"])
-def test_scheduler_and_corewise_nodes_say_the_same_of_what_is_left(
-    *, in_status: str, claims: str | None
-) -> None:
+def test_scheduler_and_corewise_nodes_agree_on_remaining_cpu(*, in_status: str, claims: str | None) -> None:
     """32 CPUs at ratio 2, 20 owned, 3.5 shared: 64 - 40 - 3.5, folded in or not.
 
     Whether the owner is seen, and what it claims, changes nothing.

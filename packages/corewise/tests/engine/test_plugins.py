@@ -63,23 +63,23 @@ def suits(constraints: Constraints, **facts: Any) -> bool:
         (Toleration("", "Equal", "a100"), False),
     ],
 )
-def test_a_taint_keeps_away_who_does_not_tolerate_it(toleration: Toleration, tolerated: bool) -> None:
+def test_taint_refuses_pods_that_do_not_tolerate_it(toleration: Toleration, tolerated: bool) -> None:
     assert suits(Constraints(tolerations=(toleration,)), taints=(GPU,)) is tolerated
 
 
-def test_every_taint_must_be_tolerated_but_preferences_need_not() -> None:
+def test_every_taint_but_preferences_must_be_tolerated() -> None:
     both = (GPU, BlockingTaint("x", "NoExecute"))
     assert not suits(Constraints(tolerations=(Toleration("gpu", "Exists"),)), taints=both)
     assert suits(Constraints(), taints=(BlockingTaint("slow", "PreferNoSchedule"),))
 
 
-def test_a_cordoned_node_takes_only_pods_that_tolerate_that() -> None:
+def test_cordoned_node_takes_only_pods_tolerating_that() -> None:
     assert not suits(Constraints(), unschedulable=True)
     cordon = Toleration("node.kubernetes.io/unschedulable", "Exists")
     assert suits(Constraints(tolerations=(cordon,)), unschedulable=True)
 
 
-def test_a_pod_that_names_a_node_goes_there_or_nowhere() -> None:
+def test_pod_naming_a_node_goes_there_or_nowhere() -> None:
     assert suits(Constraints(node_name="n"))
     assert not suits(Constraints(node_name="other"))
 
@@ -119,7 +119,7 @@ def test_a_requirement_holds_for_these_labels(given: NodeRequirement, holds: boo
     assert suits(Constraints(affinity=((given,),)), labels=labels) is holds
 
 
-def test_terms_are_alternatives_and_an_empty_one_matches_nothing() -> None:
+def test_terms_are_alternatives_and_empty_one_matches_nothing() -> None:
     yes, no = requirement("Exists"), requirement("DoesNotExist")
     labels = {"zone": "a"}
     assert suits(Constraints(affinity=((no,), (yes,))), labels=labels)
@@ -129,7 +129,7 @@ def test_terms_are_alternatives_and_an_empty_one_matches_nothing() -> None:
     assert suits(Constraints(affinity=None), labels=labels)
 
 
-def test_a_change_of_labels_or_taints_counts_at_once() -> None:
+def test_changed_labels_or_taints_count_at_once() -> None:
     cluster = cluster_of(node("n", 8, labels={"zone": "a"}))
     pod = share("a", 1, constraints=Constraints(selector=(requirement("In", "a"),)))
     engine = decide(cluster, pod)
@@ -142,7 +142,7 @@ def test_a_change_of_labels_or_taints_counts_at_once() -> None:
     assert decide(cluster, pod).node == "m"
 
 
-def test_every_resource_and_the_number_of_pods_must_suffice() -> None:
+def test_every_resource_and_the_pod_count_must_suffice() -> None:
     facts = NodeFacts("n", {"cpu": 4000, "memory": 8 * GIB, "pods": 2, "gpu": 1})
     cluster = cluster_of(facts)
     assert decide(cluster, PodFacts("a", {"gpu": 1, "cpu": 4000})).node == "n"
@@ -170,19 +170,19 @@ def test_amounts_are_told_as_users_write_them() -> None:
         assert [each.message for _, each in decision.refusals(0)] == [told]
 
 
-def test_amounts_that_no_machine_has_fit_nowhere_and_break_nothing() -> None:
+def test_impossible_amounts_fit_nowhere_and_break_nothing() -> None:
     cluster = cluster_of(NodeFacts("n", {"cpu": 2**80, "memory": 2**80, "pods": 110}))
     assert decide(cluster, PodFacts("a", {"cpu": 2**62})).node is None
     assert decide(cluster, PodFacts("a", {"cpu": 1000})).node == "n"
 
 
-def test_a_pod_of_many_resources_is_refused_for_the_first_it_lacks() -> None:
+def test_pod_is_refused_for_first_resource_it_lacks() -> None:
     requests = {"cpu": 1000, **{f"example.com/device-{number}": 1 for number in range(300)}}
     decision = decide(cluster_of(node("n", 8)), PodFacts("a", requests))
     assert [each.cause.summary for each in decision.causes()] == ["Insufficient example.com/device-0"]
 
 
-def test_the_node_with_the_largest_share_left_is_chosen_or_with_the_smallest() -> None:
+def test_node_with_largest_or_smallest_free_share_wins() -> None:
     cluster = cluster_of(node("small", 8), node("large", 64))
     bind(cluster, share("a", 40, constraints=Constraints(node_name="large")))
     least = Engine.of(ResourceFit(), AllocationScore(Allocation.LEAST))
@@ -212,7 +212,7 @@ def test_owned_cpus_count_amplified_in_scores() -> None:
         (NumaPolicy.BEST_EFFORT, {"even": 75, "uneven": 87}, {"even": 25, "uneven": 12}),
     ],
 )
-def test_under_a_numa_policy_the_zones_that_the_pod_would_get_count(
+def test_numa_policy_scores_zones_the_pod_would_get(
     policy: NumaPolicy, least: dict[str, int], most: dict[str, int]
 ) -> None:
     """Both have 24 of 32 CPUs left: "even" 12 of 16 in each zone, "uneven" 16 and 8. The pod needs 4."""
@@ -227,7 +227,7 @@ def test_under_a_numa_policy_the_zones_that_the_pod_would_get_count(
 
 
 @pytest.mark.parametrize("allocation", list(Allocation))
-def test_offline_pods_go_by_the_batch_cpu_that_is_left_as_kube_scheduler_has_them(
+def test_offline_pods_follow_batch_cpu_like_kube_scheduler(
     allocation: Allocation,
 ) -> None:
     offers = {"little": 4000, "much": 16_000, "nothing": 0}
@@ -252,7 +252,7 @@ def test_offline_pods_go_by_the_batch_cpu_that_is_left_as_kube_scheduler_has_the
         assert found == {"little": 500 // 12, "much": (75 + 10 * 6) // 12, "nothing": 0}
 
 
-def test_where_zones_state_no_memory_the_nodes_counts_beside_their_cpu() -> None:
+def test_node_memory_counts_where_zones_state_none() -> None:
     facts = numa_node("n", 16, 2, policy=NumaPolicy.SINGLE_NUMA_NODE)
     cluster = cluster_of(replace(facts, zones=tuple(replace(each, memory=0) for each in facts.zones)))
     snapshot = cluster.snapshot()
@@ -286,7 +286,7 @@ def test_preferred_terms_and_untolerated_taints_count_in_proportion() -> None:
     assert preferring(tolerations=(Toleration("slow", "Equal", "very"),)) == [60, 60, 0]
 
 
-def test_scores_are_weighed_see_the_feasible_nodes_and_of_equal_nodes_the_first_is_chosen() -> None:
+def test_weighted_scores_cover_feasible_nodes_ties_take_first() -> None:
     class Named:
         name = "Named"
         weight = 10
@@ -303,7 +303,7 @@ def test_scores_are_weighed_see_the_feasible_nodes_and_of_equal_nodes_the_first_
     assert Engine.of().decide(share("p", 1), cluster.snapshot()).node == "a"
 
 
-def test_the_sum_of_refusals_counts_each_node_once_by_its_first_plugin() -> None:
+def test_refusal_sum_counts_nodes_by_their_first_plugin() -> None:
     cluster = cluster_of(
         node("tainted", 1, taints=(GPU,)), node("small", 1), node("smaller", 1), node("good", 8)
     )

@@ -59,7 +59,7 @@ def chosen(cluster: Cluster, pod: PodFacts, victims: list[Victim], **published: 
     return named(found)
 
 
-def test_an_owner_gives_back_its_request_times_the_ratio() -> None:
+def test_owner_gives_back_its_request_times_ratio() -> None:
     cluster = cluster_of(node("n", 16, "2.00"))
     victims = on(cluster, share("shares", 8), cpuset("owns", 12))
     assert chosen(cluster, cpuset("p", 4), victims) == ["owns"]
@@ -67,7 +67,7 @@ def test_an_owner_gives_back_its_request_times_the_ratio() -> None:
     assert chosen(cluster, cpuset("p", 17), victims) is None
 
 
-def test_of_equal_priority_one_large_pod_goes_instead_of_two_and_no_larger_one_than_needed() -> None:
+def test_equal_priority_evicts_smallest_sufficient_pod_not_two() -> None:
     cluster = cluster_of(node("n", 16, "2.00"))
     victims = on(cluster, share("huge", 16), share("a", 4), share("b", 4), share("large", 8))
     assert chosen(cluster, cpuset("p", 4), victims) == ["large"]
@@ -75,7 +75,7 @@ def test_of_equal_priority_one_large_pod_goes_instead_of_two_and_no_larger_one_t
     assert chosen(cluster, cpuset("p", 2), victims) == ["large"], "where one will do, the youngest"
 
 
-def test_the_lowest_priority_goes_first_however_many_that_are() -> None:
+def test_lowest_priority_goes_first_whatever_the_count() -> None:
     cluster = cluster_of(node("n", 16, "2.00"))
     victims = on(cluster, share("a", 4), share("b", 4), share("c", 24))
     ranked = [replace(each, priority=priority) for each, priority in zip(victims, (1, 1, 2), strict=True)]
@@ -83,7 +83,7 @@ def test_the_lowest_priority_goes_first_however_many_that_are() -> None:
     assert chosen(cluster, cpuset("p", 5), ranked) == ["c"], "the others would not do, and are not needed"
 
 
-def test_a_guarded_pod_goes_only_if_the_others_will_not_do() -> None:
+def test_guarded_pod_goes_only_if_others_fall_short() -> None:
     cluster = cluster_of(node("n", 16, "2.00"))
     victims = on(cluster, share("a", 16), share("b", 16))
     ranked = [replace(victims[0], guarded=True), replace(victims[1], priority=1)]
@@ -91,7 +91,7 @@ def test_a_guarded_pod_goes_only_if_the_others_will_not_do() -> None:
     assert chosen(cluster, cpuset("p", 9), ranked) == ["b", "a"]
 
 
-def test_whole_cores_are_freed_as_the_pod_requires_them() -> None:
+def test_whole_cores_are_freed_when_pod_requires_them() -> None:
     """Four pods on one thread each of four cores: two that share no core with others free two whole cores."""
     cluster = cluster_of(node("n", 8))
     spread = CPUBinding(BindPolicy.SPREAD_BY_PCPUS, required=True)
@@ -103,7 +103,7 @@ def test_whole_cores_are_freed_as_the_pod_requires_them() -> None:
     assert len(chosen(cluster, cpuset("p", 4, whole), victims) or ()) == 2
 
 
-def test_room_in_two_zones_is_no_room_under_single_numa_node() -> None:
+def test_room_across_two_zones_fails_single_numa_node() -> None:
     facts = numa_node("n", 8, 2, policy=NumaPolicy.SINGLE_NUMA_NODE)
     cluster = cluster_of(facts)
     victims = on(cluster, cpuset("zone-0", 6), cpuset("zone-1", 6), cpuset("also-0", 2))
@@ -113,7 +113,7 @@ def test_room_in_two_zones_is_no_room_under_single_numa_node() -> None:
     assert chosen(cluster, cpuset("p", 8), only_zero) == ["zone-0", "also-0"]
 
 
-def test_a_victim_of_kube_schedulers_comes_back_only_where_room_explains_it() -> None:
+def test_kube_scheduler_victim_returns_only_if_room_explains() -> None:
     """kube-scheduler counts an owned CPU once: of 12 published CPUs 8 are requested, and 5 are needed."""
     cluster = cluster_of(node("n", 8, "1.50"))
     victims = on(cluster, share("shares", 4), cpuset("owns", 4))
@@ -137,7 +137,7 @@ def test_a_victim_of_kube_schedulers_comes_back_only_where_room_explains_it() ->
         (100e9, 1.0, None),
     ],
 )
-def test_a_victim_takes_its_bandwidth_with_it_once_and_others_are_no_use(
+def test_victim_frees_its_bandwidth_once_others_free_none(
     used: float, since: float, expected: list[str] | None
 ) -> None:
     """Of 100 GB/s more than 10 must be free. Both pods of the profile use 5, and the third pod is unknown.
@@ -158,7 +158,7 @@ def test_a_victim_takes_its_bandwidth_with_it_once_and_others_are_no_use(
     assert found is None if expected is None else named(found) == [f"ns/{each}" for each in expected]
 
 
-def test_a_victims_entry_in_the_nodes_ledger_goes_with_it_and_that_of_an_unbound_pod_stays() -> None:
+def test_victim_ledger_entry_goes_unbound_pod_entry_stays() -> None:
     owners = {
         "a": CPUOwner("ns/a", CPUSet.parse("0-3")),
         "being-bound": CPUOwner("ns/b", CPUSet.parse("4-5")),
@@ -173,7 +173,7 @@ def test_a_victims_entry_in_the_nodes_ledger_goes_with_it_and_that_of_an_unbound
     assert cluster.snapshot().free_cpus.tolist() == [2]
 
 
-def test_what_is_handed_in_is_left_as_it_was() -> None:
+def test_inputs_are_left_unchanged() -> None:
     cluster = cluster_of(node("n", 16, "2.00"))
     victims = on(cluster, share("a", 16), cpuset("b", 8))
     before = cluster.snapshot().cpu_room.copy()
@@ -197,7 +197,7 @@ PODS = st.lists(
 
 @settings(max_examples=60)
 @given(PODS, st.integers(1, 8), st.sampled_from(["1.00", "1.50", "2.00"]), st.sampled_from([1, 2]))
-def test_no_set_is_one_too_many_or_touches_a_higher_priority_than_it_must(
+def test_victim_set_is_minimal_in_size_and_priority(
     pods: list[tuple[str, int, int, bool, bool]], cpus: int, ratio: str, zones: int
 ) -> None:
     """Compared with all sets of victims: those that make room, by the engine on a cluster without them."""

@@ -114,7 +114,7 @@ def test_a_cpuset_pod_must_request_whole_cpus(qos: str) -> None:
         ({NUMA_SPEC: '{"numaTopologyPolicy":"Tight"}'}, Reason.RESOURCE_SPEC_INVALID),
     ],
 )
-def test_a_cpuset_pod_that_cannot_be_followed_has_a_problem(
+def test_cpuset_pod_with_impossible_request_has_a_problem(
     annotations: dict[str, str], reason: Reason
 ) -> None:
     facts = pod_facts(pod("2", qos="LSR", annotations=annotations))
@@ -122,11 +122,11 @@ def test_a_cpuset_pod_that_cannot_be_followed_has_a_problem(
     assert facts.problem.reason is reason
 
 
-def test_a_bind_policy_is_no_matter_for_a_pod_that_owns_nothing() -> None:
+def test_bind_policy_is_ignored_for_non_owning_pod() -> None:
     assert pod_facts(pod("2", qos="LS", annotations={SPEC: "{"})).problem is None
 
 
-def test_a_guaranteed_pod_owns_its_whole_cpus_where_kubelet_gives_them() -> None:
+def test_guaranteed_pod_owns_whole_cpus_kubelet_gives() -> None:
     facts = pod_facts(pod("2", "1", limits=True))
     assert (facts.owned_by_class, facts.owned_if_static) == (0, 3000)
     assert facts.owned(static_cpu_manager=True) == 3000
@@ -135,7 +135,7 @@ def test_a_guaranteed_pod_owns_its_whole_cpus_where_kubelet_gives_them() -> None
     assert pod_facts(pod("2", status={"qosClass": "Burstable"}, limits=True)).owned_if_static == 0
 
 
-def test_a_pod_without_requests_takes_nothing_but_its_place() -> None:
+def test_pod_without_requests_takes_only_its_slot() -> None:
     assert pod_facts(msgspec.convert({"metadata": {"name": "p"}, "spec": {}}, Pod)).requests == {}
 
 
@@ -156,7 +156,7 @@ def test_every_resource_is_counted_as_kubernetes_counts_it() -> None:
     }
 
 
-def test_where_a_pod_may_go_is_read_from_selector_affinity_and_tolerations() -> None:
+def test_selector_affinity_and_tolerations_say_where_pod_goes() -> None:
     terms = [
         {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]},
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
@@ -193,7 +193,7 @@ def test_a_bound_pod_is_where_its_status_says() -> None:
     assert where.zones == {1: {"cpu": 4000, "memory": GIB}}
 
 
-def test_a_resource_status_that_cannot_be_read_is_told_and_names_nothing() -> None:
+def test_unreadable_resource_status_is_reported_and_names_nothing() -> None:
     where, finding = placement(pod("4", annotations={STATUS: '{"cpuset":"x-y"}'}, nodeName="n"))
     assert where.cpus == CPUSet()
     assert finding is not None
@@ -211,16 +211,14 @@ def test_a_resource_status_that_cannot_be_read_is_told_and_names_nothing() -> No
         ("4", "LSE", Reason.QOS_CLASS_NOT_ALLOWED),
     ],
 )
-def test_a_claim_that_the_agent_does_not_believe_names_nothing_here_either(
-    cpu: str, qos: str, reason: Reason
-) -> None:
+def test_claim_the_agent_disbelieves_names_nothing_here_either(cpu: str, qos: str, reason: Reason) -> None:
     where, finding = placement(pod(cpu, qos=qos, annotations={STATUS: '{"cpuset":"0-3"}'}, nodeName="n"))
     assert where.cpus == CPUSet()
     assert finding is not None
     assert finding.reason is reason
 
 
-def test_an_lse_pod_fits_nowhere_unless_its_namespace_is_allowed_it() -> None:
+def test_lse_pod_fits_nowhere_unless_its_namespace_allows() -> None:
     facts = pod_facts(pod("4", qos="LSE"))
     assert facts.problem is not None
     assert facts.problem.reason is Reason.QOS_CLASS_NOT_ALLOWED
@@ -229,7 +227,7 @@ def test_an_lse_pod_fits_nowhere_unless_its_namespace_is_allowed_it() -> None:
     assert (allowed.problem, allowed.owned_by_class) == (None, 4000)
 
 
-def test_pods_that_are_bound_and_not_finished_hold_resources() -> None:
+def test_bound_unfinished_pods_hold_resources() -> None:
     assert holds_resources(pod("1", nodeName="n"))
     assert not holds_resources(pod("1"))
     assert not holds_resources(pod("1", nodeName="n", status={"phase": "Succeeded"}))
@@ -292,7 +290,7 @@ def test_while_a_ratio_changes_the_larger_one_counts() -> None:
     assert read(annotations={RATIO: '{"cpu":1.5,"memory":1.2}'}).facts.ratio == Ratio(150)
 
 
-def test_the_cpu_manager_and_the_arrangement_of_cpus_are_read_from_the_topology() -> None:
+def test_topology_gives_cpu_manager_and_cpu_arrangement() -> None:
     arrangement = machine(cores=4)
     manager = '{"policy":"static","options":{"full-pcpus-only":"true"},"reservedCPUs":"0,4"}'
     facts = read(
@@ -404,7 +402,7 @@ def test_names_on_nodes_that_mean_nothing_are_told(
         '{"detail":[{"id":0,"core":0,"socket":0,"node":0},{"id":0,"core":1,"socket":0,"node":0}]}',
     ],
 )
-def test_an_arrangement_that_cannot_be_is_told_and_unknown(text: str) -> None:
+def test_impossible_cpu_arrangement_is_reported_and_unknown(text: str) -> None:
     reading = read(topology=nrt({"node.koordinator.sh/cpu-topology": text}))
     assert reading.facts.topology is None
     assert [each.reason for each in reading.findings] == [Reason.CPU_TOPOLOGY_INVALID]
@@ -433,7 +431,7 @@ def test_cores_numbered_within_their_socket_are_told_apart() -> None:
         ({}, "1.00", ()),
     ],
 )
-def test_zones_count_only_if_they_are_those_of_the_node(
+def test_zones_count_only_if_they_match_the_node(
     zones: dict[str, str], applied: str, known: tuple[Zone, ...]
 ) -> None:
     stated = nrt({"node.koordinator.sh/cpu-amplification-ratio-applied": applied}, zones)
@@ -450,7 +448,7 @@ def test_zones_count_only_if_they_are_those_of_the_node(
         ("Restricted", ["SingleNUMANodePodLevel"], NumaPolicy.RESTRICTED),
     ],
 )
-def test_the_nodes_label_states_its_numa_policy_or_else_its_topology(
+def test_numa_policy_comes_from_label_or_else_topology(
     label: str, policies: list[str], policy: NumaPolicy
 ) -> None:
     labels = {"node.koordinator.sh/numa-topology-policy": label} if label else {}
@@ -458,7 +456,7 @@ def test_the_nodes_label_states_its_numa_policy_or_else_its_topology(
     assert (reading.facts.numa_policy, reading.findings) == (policy, ())
 
 
-def test_an_unknown_numa_policy_counts_as_none_and_is_told() -> None:
+def test_unknown_numa_policy_counts_as_none_and_reported() -> None:
     reading = read(labels={"node.koordinator.sh/numa-topology-policy": "Tight"})
     assert reading.facts.numa_policy is NumaPolicy.NONE
     assert [each.reason for each in reading.findings] == [Reason.NUMA_POLICY_UNKNOWN]
@@ -467,7 +465,7 @@ def test_an_unknown_numa_policy_counts_as_none_and_is_told() -> None:
 texts = st.text(max_size=40)
 
 
-def test_pods_that_differ_in_one_thing_are_not_taken_for_each_other() -> None:
+def test_pods_differing_in_one_thing_are_not_confused() -> None:
     """Pods that state the same are read once: everything that is read must tell them apart."""
     selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}
     made = [

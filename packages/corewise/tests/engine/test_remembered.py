@@ -99,7 +99,7 @@ def change(cluster: Cluster, what: str, number: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ENGINES)
-def test_a_pod_goes_where_a_decision_about_all_nodes_puts_it(name: str, seed: int) -> None:
+def test_placement_matches_a_decision_about_all_nodes(name: str, seed: int) -> None:
     random = Random(seed)  # noqa: S311 - a history
     engine, cluster, pods = ENGINES[name], cluster_of(*NODES), 0
     placer = Placer(engine, cluster, gathering=0)
@@ -122,7 +122,7 @@ def test_a_pod_goes_where_a_decision_about_all_nodes_puts_it(name: str, seed: in
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ENGINES)
-def test_a_decision_about_some_nodes_is_the_one_about_all_nodes(name: str, seed: int) -> None:
+def test_decision_about_some_nodes_matches_all_nodes(name: str, seed: int) -> None:
     random = Random(seed)  # noqa: S311 - a history
     engine, cluster = ENGINES[name], cluster_of(*NODES)
     for step in range(300):
@@ -144,7 +144,7 @@ def test_a_decision_about_some_nodes_is_the_one_about_all_nodes(name: str, seed:
             cluster.put_pod(pod, answer)
 
 
-def test_of_a_large_cluster_only_the_nodes_in_question_are_evaluated() -> None:
+def test_large_cluster_evaluates_only_the_nodes_in_question() -> None:
     evaluated: list[int] = []
 
     class Counted(ResourceFit):

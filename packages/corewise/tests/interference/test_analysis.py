@@ -67,7 +67,7 @@ def test_planted_affinities_are_recovered_within_ten_points(seed: int, values: l
     assert max(errors(finding, planted).values()) <= WITHIN
 
 
-def test_the_documents_affinities_are_recovered_beside_a_type_that_nothing_slows_down() -> None:
+def test_document_affinities_are_recovered_beside_an_insensitive_type() -> None:
     both = found(Planted({"incept-no-leak": SENSITIVE, "steady": NOTHING}))
     assert max(errors(both["incept-no-leak"], SENSITIVE).values()) <= WITHIN
     assert max(errors(both["steady"], NOTHING).values()) <= WITHIN
@@ -77,7 +77,7 @@ def test_the_documents_affinities_are_recovered_beside_a_type_that_nothing_slows
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=5)
-def test_what_pods_use_is_recovered_without_their_warm_up(seed: int) -> None:
+def test_pod_usage_is_recovered_without_its_warm_up(seed: int) -> None:
     (finding,) = found(Planted({"sort": NOTHING}, seed=seed, runs=20)).values()
     assert finding.use.keys() == USE.keys()
     for what, amount in USE.items():
@@ -92,7 +92,7 @@ def test_durations_alone_give_affinities_and_no_profile() -> None:
     assert max(errors(finding, SENSITIVE).values()) <= WITHIN
 
 
-def test_a_pressure_that_never_varied_is_told_and_keeps_the_default() -> None:
+def test_never_varied_pressure_is_reported_and_keeps_default() -> None:
     (finding,) = found(Planted({"sort": SENSITIVE}, flat=frozenset({Metric.LLC_MPKI}))).values()
     assert finding.refusal is None
     flat = finding.affinity[Metric.LLC_MPKI]
@@ -101,7 +101,7 @@ def test_a_pressure_that_never_varied_is_told_and_keeps_the_default() -> None:
     assert finding.confidence(Metric.LLC_MPKI) is Confidence.NONE
 
 
-def test_a_type_is_refused_where_no_pressure_ever_varied() -> None:
+def test_type_without_any_varied_pressure_is_refused() -> None:
     (finding,) = found(Planted({"sort": SENSITIVE}, flat=frozenset(RANGES))).values()
     assert finding.refusal is not None
     assert finding.refusal.reason is Reason.PRESSURE_NEVER_VARIED
@@ -112,7 +112,7 @@ def test_a_type_is_refused_where_no_pressure_ever_varied() -> None:
     )
 
 
-def test_a_type_that_ran_on_one_quiet_node_is_refused_though_others_varied() -> None:
+def test_type_on_one_quiet_node_is_refused() -> None:
     history = planted_history(Planted({"sort": SENSITIVE}))
     quiet = {
         name: TimeSeries(each.times, np.full_like(each.values, each.values.mean()))
@@ -176,7 +176,7 @@ def _like(series: TimeSeries, factor: float) -> TimeSeries:
     return TimeSeries(series.times, series.values * factor)
 
 
-def test_the_speed_of_nodes_is_taken_out_of_durations() -> None:
+def test_node_speed_is_factored_out_of_durations() -> None:
     history = planted_history(Planted({"sort": SENSITIVE}))
     speed = {name: 2.0 if number % 2 else 1.0 for number, name in enumerate(history.nodes)}
     faster = [
@@ -188,7 +188,7 @@ def test_the_speed_of_nodes_is_taken_out_of_durations() -> None:
     assert unknown.affinity[Metric.CPU].spread > 2 * finding.affinity[Metric.CPU].spread
 
 
-def test_unlike_nodes_compare_by_what_their_values_are_a_share_of() -> None:
+def test_unlike_nodes_compare_by_share_of_their_capacity() -> None:
     history = planted_history(Planted({"sort": SENSITIVE}, used=False))
     metric = str(Metric.MEMORY_BANDWIDTH)
     larger = {name: 4.0 if number % 2 else 1.0 for number, name in enumerate(history.nodes)}
@@ -208,7 +208,7 @@ def test_unlike_nodes_compare_by_what_their_values_are_a_share_of() -> None:
     assert plain.affinity[metric].correlation < relative.affinity[metric].correlation
 
 
-def test_a_metric_that_few_nodes_have_is_not_asked() -> None:
+def test_metric_that_few_nodes_have_is_not_used() -> None:
     history = planted_history(Planted({"sort": SENSITIVE}))
     without = {
         name: node if name == "n0" else {m: s for m, s in node.items() if m != Metric.LLC_MPKI}
@@ -221,7 +221,7 @@ def test_a_metric_that_few_nodes_have_is_not_asked() -> None:
     )
 
 
-def test_a_pods_own_bandwidth_is_no_pressure_on_it() -> None:
+def test_pod_bandwidth_puts_no_pressure_on_itself() -> None:
     times = np.arange(0.0, 3600.0, 60.0)
     own = TimeSeries(times, np.full_like(times, 4e9))
     nodes = {"n1": {"memorybandwidth": TimeSeries(times, np.full_like(times, 10e9))}}
@@ -230,12 +230,12 @@ def test_a_pods_own_bandwidth_is_no_pressure_on_it() -> None:
     assert run.pressure == {"memorybandwidth": pytest.approx(6e9)}
 
 
-def test_a_job_that_began_before_the_history_is_no_run_since_its_pressure_is_not_known() -> None:
+def test_job_begun_before_history_is_not_a_run() -> None:
     pods = [PodRecord("default/a", "a", "n1", start, 7000.0) for start in (3599.0, 3600.0)]
     assert len(runs_by_duration(History(3600.0, 9000.0, {"n1": {}}, pods), pods)) == 1
 
 
-def test_episodes_begin_after_the_warm_up_and_are_whole() -> None:
+def test_episodes_begin_after_warm_up_and_are_whole() -> None:
     times = np.arange(0.0, 10_000.0, 60.0)
     pod = PodRecord("default/a", "a", "n1", 0.0, None, {"cpi": TimeSeries(times, np.ones_like(times))})
     runs = runs_by_cpi(History(0.0, 7800.0, {"n1": {}}, [pod]), [pod], Slicing(600.0, 3600.0))
@@ -247,7 +247,7 @@ def test_episodes_begin_after_the_warm_up_and_are_whole() -> None:
         st.tuples(st.floats(0.1, 1e6), st.lists(st.floats(0, 1e12), min_size=2, max_size=2)), max_size=60
     )
 )
-def test_whatever_the_runs_affinities_are_whole_numbers_from_0_to_100(
+def test_affinities_are_always_integers_from_0_to_100(
     samples: list[tuple[float, list[float]]],
 ) -> None:
     default = {"memorybandwidth": 50, "cpu": 0}

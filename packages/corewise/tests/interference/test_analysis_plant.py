@@ -79,7 +79,7 @@ def measured(finding: TypeFinding) -> dict[str, float]:
     return {metric: each.effect for metric, each in finding.affinity.items() if not each.why_default}
 
 
-def test_what_slows_work_down_is_found_as_a_whole_though_metrics_move_together(
+def test_total_slowdown_is_found_though_metrics_move_together(
     found: tuple[dict[str, TypeFinding], Mapping[str, float]],
 ) -> None:
     findings, costs = found
@@ -87,7 +87,7 @@ def test_what_slows_work_down_is_found_as_a_whole_though_metrics_move_together(
     assert sum(measured(findings["graph"]).values()) == pytest.approx(costs["graph"], abs=0.15)
 
 
-def test_a_type_that_memory_hardly_matters_to_is_found_to_be_one(
+def test_type_hardly_sensitive_to_memory_is_recognized(
     found: tuple[dict[str, TypeFinding], Mapping[str, float]],
 ) -> None:
     findings, costs = found

@@ -51,7 +51,7 @@ def _node(
 
 @given(st.integers(0, 1000))
 @settings(max_examples=5)
-def test_what_a_pod_of_each_type_uses_is_found_from_what_nodes_use(seed: int) -> None:
+def test_usage_per_type_is_found_from_node_usage(seed: int) -> None:
     found = bandwidth_shares(history(seed), WINDOW)
     assert found["scan"].value == pytest.approx(USE["scan"], rel=0.05)
     assert found["stream"].value == pytest.approx(USE["stream"], rel=0.05)
@@ -74,11 +74,11 @@ def test_what_was_counted_by_pod_is_not_estimated() -> None:
     assert by_type["stream"].use["memoryBandwidth"].estimated
 
 
-def test_a_use_that_drowns_in_that_of_others_is_not_made_up() -> None:
+def test_usage_drowned_by_others_is_not_invented() -> None:
     assert "pricing" not in bandwidth_shares(history(noise=3e9), WINDOW)
 
 
-def test_types_that_always_run_together_cannot_be_told_apart() -> None:
+def test_types_that_always_run_together_are_not_separated() -> None:
     assert not bandwidth_shares(history(together=True), WINDOW)
 
 
@@ -88,13 +88,13 @@ def test_types_that_never_come_and_go_say_nothing() -> None:
     assert not bandwidth_shares(replace(seen, pods=always), WINDOW)
 
 
-def test_a_pod_that_failed_counts_for_as_long_as_it_ran() -> None:
+def test_failed_pod_counts_for_its_running_time() -> None:
     seen = history()
     failed = [replace(pod, end=None, gone=pod.end) for pod in seen.pods]
     assert bandwidth_shares(replace(seen, pods=failed), WINDOW) == bandwidth_shares(seen, WINDOW)
 
 
-def test_without_nodes_or_pods_there_is_nothing_to_say() -> None:
+def test_missing_nodes_or_pods_give_no_result() -> None:
     assert not bandwidth_shares(History(0.0, 1.0, {}, []), WINDOW)
     assert not bandwidth_shares(replace(history(), pods=[]), WINDOW)
     assert not bandwidth_shares(replace(history(), nodes={}), WINDOW)

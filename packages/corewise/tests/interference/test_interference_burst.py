@@ -8,7 +8,7 @@ from experiments.interference_burst import burst
 from experiments.interference_burst.burst import AT_ONCE, PODS, WAYS, run
 
 
-def test_sixty_pods_in_a_minute_spread_the_more_the_more_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sixty_pods_spread_more_as_more_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(burst, "_SNAPSHOTS", 20)
     ended = [run(AT_ONCE, way, seed=2) for way in WAYS]
     nothing, score, both, tolerance, curve = (each.most for each in ended)

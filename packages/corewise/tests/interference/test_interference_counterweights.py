@@ -73,14 +73,14 @@ def test_a_pod_told_again_does_not_start_anew() -> None:
     assert bandwidth(placed, 280.0) == [2500, 0, 0]
 
 
-def test_a_pod_placed_on_another_node_leaves_the_first() -> None:
+def test_pod_placed_on_another_node_leaves_the_first() -> None:
     placed = Counterweights(LINEAR)
     placed.put("a", 0, STREAM, 100.0)
     placed.put("a", 2, STREAM, 280.0)
     assert bandwidth(placed, 280.0) == [0, 0, 5000]
 
 
-def test_a_clock_that_is_behind_makes_no_pod_heavier() -> None:
+def test_lagging_clock_makes_no_pod_heavier() -> None:
     placed = Counterweights(LINEAR)
     placed.put("a", 0, STREAM, 100.0)
     assert bandwidth(placed, 40.0) == [5000, 0, 0]
@@ -93,7 +93,7 @@ def test_expiry_of_0_is_no_counterweight() -> None:
         assert bandwidth(placed, 100.0) == [0, 0, 0]
 
 
-def test_a_node_that_is_gone_takes_its_counterweights_with_it() -> None:
+def test_removed_node_takes_its_counterweights_with_it() -> None:
     placed = Counterweights(STEP)
     placed.put("a", 1, STREAM, 0.0)
     placed.put("b", 2, STREAM, 0.0)
@@ -110,7 +110,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=60), st.sampled_from(list(Decay)))
-def test_sums_are_those_of_the_pods_that_are_there_and_never_negative(
+def test_sums_match_the_present_pods_and_stay_nonnegative(
     history: list[tuple[str, int, int]], decay: Decay
 ) -> None:
     settings = CounterweightSettings(30.0, decay)

@@ -19,7 +19,7 @@ CONFIG = InterferenceConfiguration()
 STRICT = InterferenceConfiguration(missing_passes=False)
 
 
-def test_the_documents_stream_needs_more_than_10_gbs_and_more_than_400_mb() -> None:
+def test_document_stream_needs_over_10_gbs_and_400mb() -> None:
     measured = pressure(
         4,
         memorybandwidth_capacity=[30 * GB, 30 * GB, 30 * GB, 30 * GB],
@@ -34,7 +34,7 @@ def test_the_documents_stream_needs_more_than_10_gbs_and_more_than_400_mb() -> N
     assert filtered.passes.tolist() == [True, False, False, True]
 
 
-def test_counterweights_take_from_both_sides_that_are_measured_but_not_from_what_is_needed() -> None:
+def test_counterweights_reduce_measured_sides_not_what_is_needed() -> None:
     measured = pressure(
         2, memorybandwidth_capacity=[40e9] * 2, memorybandwidth_used=[20e9] * 2, memory_available=[1e9] * 2
     )
@@ -48,7 +48,9 @@ def test_counterweights_take_from_both_sides_that_are_measured_but_not_from_what
 
 @pytest.mark.parametrize("missing_passes", [True, False])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0])
-def test_what_cannot_be_is_missing_and_passes_as_configured(bad: float, missing_passes: bool) -> None:
+def test_impossible_value_counts_as_missing_and_follows_configuration(
+    bad: float, missing_passes: bool
+) -> None:
     measured = pressure(
         2,
         memorybandwidth_capacity=[100e9, 100e9],
@@ -60,7 +62,7 @@ def test_what_cannot_be_is_missing_and_passes_as_configured(bad: float, missing_
     assert filtered.passes.tolist() == [missing_passes, True]
 
 
-def test_memory_available_of_0_is_a_full_node_and_not_missing() -> None:
+def test_memory_available_of_0_means_a_full_node() -> None:
     measured = pressure(1, memory_available=[0.0])
     filtered = filter_nodes(seen(measured), Profile(memory=1), CONFIG)
     assert not filtered.memory.missing.any()

@@ -40,7 +40,7 @@ def test_a_curve_is_recovered_from_load_that_varied() -> None:
     assert math.isnan(slope[1])
 
 
-def test_too_few_samples_teach_nothing_and_missing_ones_are_no_samples() -> None:
+def test_too_few_or_missing_samples_teach_nothing() -> None:
     history = taught((0.1,), (0.5,), (0.8,))
     assert np.isnan(history.curves()[0]).all()
     history = taught(*[(0.1,), (0.5,), (0.8,)] * 2)
@@ -51,7 +51,7 @@ def test_too_few_samples_teach_nothing_and_missing_ones_are_no_samples() -> None
     assert gaps.curves()[0].tolist() == history.curves()[0].tolist()
 
 
-def test_a_prediction_is_the_curve_where_there_is_one_and_the_measurement_elsewhere() -> None:
+def test_prediction_follows_the_curve_or_else_the_measurement() -> None:
     history = taught(*((share, 0.5) for share in (0.1, 0.3, 0.5, 0.6, 0.7, 0.8)))
     now = history.learned(snapshot(0.5, 0.5))
     predicted = predicted_latency(now, np.array([25e9, 25e9]))

@@ -31,14 +31,14 @@ def block(begin: str) -> str:
     return dedent(found[0]).strip() + "\n"
 
 
-def test_the_configuration_of_the_page_is_good_and_says_what_the_example_needs() -> None:
+def test_page_configuration_is_valid_and_matches_its_example() -> None:
     parsed = parse_interference(block("interference:"))
     assert parsed.value is not None
     assert not parsed.problems
     assert list(parsed.value.profiles) == ["incept-no-leak"]
 
 
-def test_the_example_of_the_page_is_what_the_command_prints(tmp_path: Path) -> None:
+def test_page_example_matches_the_command_output(tmp_path: Path) -> None:
     for name, text in (("C.yaml", block("interference:")), ("M.json", block('{"n1":')), ("P.yaml", POD)):
         (tmp_path / name).write_text(text)
     files = [

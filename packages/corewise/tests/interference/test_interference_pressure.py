@@ -18,7 +18,7 @@ def test_what_cannot_be_is_missing_in_every_column(column: str) -> None:
     assert np.isnan(cleaned).tolist() == [True, True, True, True, True, zero_is_missing, False]
 
 
-def test_0_is_a_value_of_utilization_misses_and_memory_and_of_nothing_else_measured() -> None:
+def test_0_is_valid_only_for_utilization_misses_memory() -> None:
     assert set(COLUMNS) - ZERO_IS_MISSING == {
         *("cpu", "llc_mpki", "llc_mpki_level", "memory_available", "memorylatency_slope")
     }
@@ -28,14 +28,14 @@ def test_columns_that_are_not_given_are_missing_everywhere() -> None:
     assert np.isnan(Pressure.of(3, {"cpu": [1.0, 1.0, 1.0]}).memorylatency).all()
 
 
-def test_a_column_of_no_name_or_of_another_size_is_refused() -> None:
+def test_column_of_unknown_name_or_size_is_refused() -> None:
     with pytest.raises(KeyError, match="cpus"):
         Pressure.of(1, {"cpus": [1.0]})
     with pytest.raises(ValueError, match="for 2 nodes"):
         Pressure.of(2, {"cpu": [1.0]})
 
 
-def test_rows_follow_their_nodes_and_new_ones_know_nothing() -> None:
+def test_rows_follow_their_nodes_and_start_unknown() -> None:
     moved = Pressure.of(2, {"cpu": [0.1, 0.2]}).rows(np.array([1, -1, 0]))
     assert moved.cpu.tolist()[::2] == [0.2, 0.1]
     assert math.isnan(moved.cpu[1])

@@ -50,13 +50,13 @@ def naive(given_values: list[float], tolerance: float) -> list[int]:
         ((7.0, 7.0, 7.0), 0.0, [1, 1, 1]),
     ],
 )
-def test_a_node_joins_the_group_whose_first_member_is_within_the_tolerance(
+def test_node_joins_group_whose_first_member_is_near(
     given_values: tuple[float, ...], tolerance: float, expected: list[int]
 ) -> None:
     assert ranked(*given_values, tolerance=tolerance) == expected
 
 
-def test_a_chain_of_near_nodes_is_not_one_group() -> None:
+def test_chain_of_near_nodes_is_not_one_group() -> None:
     assert ranked(100.0, 99.2, 98.4, 97.6, tolerance=0.01) == [1, 1, 3, 3]
 
 
@@ -96,7 +96,7 @@ def test_a_better_value_never_has_fewer_points(given_values: list[float], tolera
     assert (np.diff(awarded[order]) >= 0).all()
 
 
-def test_linear_points_go_from_10_to_0_over_the_nodes_ranked() -> None:
+def test_linear_points_fall_from_10_to_0() -> None:
     column = np.array([40.0, 30.0, math.nan, 20.0, 10.0, 0.0])
     assert award(column, 0.0, None).tolist() == [10.0, 7.5, 0.0, 5.0, 2.5, 0.0]
     assert award(np.array([5.0]), 0.0, None).tolist() == [10.0]

@@ -52,14 +52,14 @@ def test_only_the_nodes_handed_in_are_ranked() -> None:
     assert (ranked.scores.raw[1], ranked.scores.normalized[1]) == (0, 0)
 
 
-def test_a_metric_missing_on_a_node_gives_it_no_points_and_does_not_rank_it() -> None:
+def test_metric_missing_on_a_node_earns_no_points() -> None:
     measured = pressure(3, cpu=[math.nan, 0.5, 0.6], llc_mpki=[1.0, 2.0, 3.0])
     ranked = rank_nodes(seen(measured), equal_affinity(10), CONFIG, np.ones(3, dtype=np.bool_))
     assert ranked.positions[Metric.CPU].tolist() == [0, 1, 2]
     assert ranked.scores.raw.tolist() == [100, 150, 60]
 
 
-def test_a_metric_missing_on_all_nodes_leaves_the_normalizer() -> None:
+def test_metric_missing_on_all_nodes_leaves_the_normalizer() -> None:
     measured = pressure(2, cpu=[0.1, 0.2])
     scores = score_nodes(seen(measured), INCEPT, CONFIG, np.ones(2, dtype=np.bool_))
     assert scores.best == 500
@@ -76,7 +76,7 @@ def test_without_affinities_points_or_values_everything_scores_0() -> None:
         assert not scores.normalized.any()
 
 
-def test_counterweights_move_bandwidth_occupancy_and_cpu_and_nothing_else() -> None:
+def test_counterweights_move_only_bandwidth_occupancy_and_cpu() -> None:
     placed = weights(
         4, memory_bandwidth=[0.0, 80e9, 0.0, 0.0], cpu=[0.0, 16000.0, 0.0, 0.0], llc=[50e6, 0.0, 0.0, 0.0]
     )
@@ -88,7 +88,7 @@ def test_counterweights_move_bandwidth_occupancy_and_cpu_and_nothing_else() -> N
     assert ranked.positions[Metric.LLC_MPKI].tolist() == [4, 3, 2, 1]
 
 
-def test_misses_of_different_levels_of_cache_are_never_ranked_together() -> None:
+def test_misses_of_different_cache_levels_never_rank_together() -> None:
     second = [math.nan, 2.0, math.nan, 2.0]
     measured = replace(FOUR, llc_mpki_level=np.array(second), llc_mpki=np.array([2.0, 9.0, 1.0, 8.0]))
     only = dict.fromkeys(RANKED, 0) | {Metric.LLC_MPKI: 10}
@@ -103,7 +103,7 @@ def test_misses_of_different_levels_of_cache_are_never_ranked_together() -> None
     assert not seen(unknown).levels
 
 
-def test_a_cpu_counterweight_on_a_node_of_unknown_size_makes_its_cpu_missing() -> None:
+def test_cpu_counterweight_on_unknown_size_makes_cpu_missing() -> None:
     measured = pressure(2, cpu=[0.1, 0.1])
     cpu = seen(measured, weights(2, cpu=[1000.0, 0.0])).values[Metric.CPU]
     assert np.isnan(cpu).tolist() == [True, False]
@@ -128,7 +128,7 @@ def test_relative_ranking_compares_shares_and_ratios() -> None:
     assert [relative.positions[metric].tolist() for metric in first] == [[2, 1], [1, 2], [1, 2]]
 
 
-def test_a_metric_that_no_node_states_a_base_of_stays_absolute() -> None:
+def test_metric_without_any_stated_base_stays_absolute() -> None:
     config = InterferenceConfiguration(relative=True)
     measured = pressure(
         2, memorylatency=[1e-7, 2e-7], memorybandwidth_used=[1e9, 2e9], memorybandwidth_capacity=[9e9, 9e9]
@@ -138,7 +138,7 @@ def test_a_metric_that_no_node_states_a_base_of_stays_absolute() -> None:
     assert outlook.values[Metric.MEMORY_LATENCY].tolist() == [1e-7, 2e-7]
 
 
-def test_the_curve_sees_pods_just_placed_and_falls_back_to_the_measurement() -> None:
+def test_curve_counts_new_pods_or_yields_to_measurement() -> None:
     measured = pressure(
         2,
         memorybandwidth_capacity=[100e9, 100e9],
@@ -152,7 +152,7 @@ def test_the_curve_sees_pods_just_placed_and_falls_back_to_the_measurement() -> 
     assert latency.tolist() == [90e-9 + 10e-9 * 3, 101e-9]
 
 
-def test_an_order_written_the_other_way_round_turns_the_ranking_and_the_counterweight() -> None:
+def test_reversed_order_turns_the_ranking_and_the_counterweight() -> None:
     rankings = {**DEFAULT_RANKINGS, Metric.CPU: Ranking(Order.DESCENDING, 0.0)}
     config = InterferenceConfiguration(metrics=MetricsSettings(rankings=rankings))
     measured = pressure(2, cpu=[0.9, 0.8], cpu_cores=[10.0, 10.0])
@@ -172,7 +172,7 @@ columns = st.lists(st.one_of(st.just(math.nan), st.floats(0.01, 1e6)), min_size=
     st.lists(st.booleans(), min_size=5, max_size=5),
     st.sampled_from([None, (10.0, 5.0, 1.0)]),
 )
-def test_scores_are_within_0_and_100_and_both_ways_agree(
+def test_both_scorings_agree_within_0_and_100(
     cpu: list[float],
     mpki: list[float],
     latency: list[float],

@@ -43,19 +43,19 @@ def name_of(**labels: str) -> str:
     return selected.name
 
 
-def test_a_profile_is_chosen_by_the_type_label_or_by_its_selector() -> None:
+def test_type_label_or_selector_chooses_the_profile() -> None:
     assert name_of(app="stream") == "stream"
     assert name_of(app="batch") == "batch"
     assert name_of(tier="batch", app="other") == "batch"
 
 
-def test_two_profiles_that_match_one_pod_are_a_conflict_that_names_both() -> None:
+def test_two_profiles_matching_one_pod_conflict_naming_both() -> None:
     conflict = select_profile({"app": "stream", "tier": "batch"}, PodRequests(), config())
     assert isinstance(conflict, ProfileConflict)
     assert str(conflict).startswith("profiles stream (line 5) and batch (line 8) match the same pod")
 
 
-def test_a_pod_of_no_known_type_counts_by_its_requests() -> None:
+def test_pod_of_unknown_type_counts_by_its_requests() -> None:
     for labels in ({}, {"app": "default"}, {"app": "nobody-knows"}):
         selected = select_profile(labels, PodRequests(cpu=2500, memory=10**9), config())
         assert isinstance(selected, Selected)
@@ -73,20 +73,20 @@ def test_what_the_default_profile_states_wins_over_requests() -> None:
     assert selected.profile == Profile(10**9, 2 * 10**9, 3000, 0)
 
 
-def test_a_profile_larger_than_every_node_is_found_where_all_capacities_are_known() -> None:
+def test_profile_larger_than_every_known_node_is_found() -> None:
     (found,) = unplaceable(config(), np.array([107e9, 120e9]))
     assert (found.name, found.line, found.needed, found.largest) == ("batch", 8, 120e9, 120e9)
     assert not list(unplaceable(config(), np.array([107e9, 120.1e9])))
     assert not list(unplaceable(config(), np.array([math.nan])))
 
 
-def test_a_default_profile_larger_than_every_node_is_found_too() -> None:
+def test_default_profile_larger_than_every_node_is_found() -> None:
     large = config("interference:\n  profiles:\n    default: {profile: {memoryBandwidth: 60GB/s}}\n")
     (found,) = unplaceable(large, np.array([107e9]))
     assert (found.name, found.line, found.needed) == ("default", 3, 120e9)
 
 
-def test_a_node_of_unknown_capacity_takes_any_profile_unless_what_is_missing_fails() -> None:
+def test_unknown_capacity_takes_any_profile_unless_missing_fails() -> None:
     capacity = np.array([107e9, math.nan])
     assert not list(unplaceable(config(), capacity))
     strict = config(TEXT.replace("typeLabel: app", "missing: {filter: fail}"))

@@ -65,7 +65,7 @@ def version(request: pytest.FixtureRequest) -> Version:
     return Version(request.param)
 
 
-def test_an_empty_value_is_written_as_an_empty_line_since_the_kernel_does_not_see_nothing(
+def test_empty_value_is_written_as_an_empty_line(
     tmp_path: Path,
 ) -> None:
     files = tree(tmp_path, Version.V2)
@@ -76,7 +76,7 @@ def test_an_empty_value_is_written_as_an_empty_line_since_the_kernel_does_not_se
 
 
 @pytest.mark.parametrize("file", ["cpuset.cpus", "cpuset.mems"])
-def test_where_processes_are_the_kernel_takes_no_empty_set_and_gets_the_parents_by_name(
+def test_empty_set_for_processes_becomes_the_parents_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     """kernel/cgroup/cpuset.c, validate_change: ENOSPC on v2 too."""
@@ -136,7 +136,7 @@ def test_usage_is_in_nanoseconds_on_both_versions(tmp_path: Path, version: Versi
     assert read_usage(files, CGROUP) == 1_234_567_000
 
 
-def test_a_kernel_without_burst_is_told_from_a_cgroup_that_is_gone(tmp_path: Path, version: Version) -> None:
+def test_missing_burst_support_differs_from_a_removed_cgroup(tmp_path: Path, version: Version) -> None:
     files = tree(tmp_path, version)
     burst = "cpu.cfs_burst_us" if version is Version.V1 else "cpu.max.burst"
     (directory(tmp_path, version) / burst).unlink()
@@ -163,7 +163,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
-def test_a_content_that_no_kernel_writes_is_refused_with_its_path(tmp_path: Path, garbage: str) -> None:
+def test_content_no_kernel_writes_is_refused_with_path(tmp_path: Path, garbage: str) -> None:
     for version in Version:
         root = tmp_path / version.value
         files = tree(root, version)
@@ -173,7 +173,7 @@ def test_a_content_that_no_kernel_writes_is_refused_with_its_path(tmp_path: Path
 
 
 @given(st.text(max_size=30))
-def test_no_content_is_more_than_a_bandwidth_or_an_error(text: str) -> None:
+def test_any_content_gives_a_bandwidth_or_an_error(text: str) -> None:
     class Fixed:
         version = Version.V2
 
@@ -199,7 +199,7 @@ def test_no_content_is_more_than_a_bandwidth_or_an_error(text: str) -> None:
 @pytest.mark.parametrize(
     "cgroup", ["", "a", "/..", "/kubepods/../..", "/kubepods/./x", "//kubepods/..//", "/a\0b", "/kubepods//x"]
 )
-def test_a_path_that_could_leave_the_hierarchy_is_refused(tmp_path: Path, cgroup: str) -> None:
+def test_path_that_could_leave_the_hierarchy_is_refused(tmp_path: Path, cgroup: str) -> None:
     files = tree(tmp_path, Version.V2)
     with pytest.raises(UnsafeName):
         files.read(cgroup, "cpu.max")
@@ -224,9 +224,7 @@ def test_a_symbolic_link_is_never_followed(tmp_path: Path, version: Version) -> 
     assert (outside / QUOTA[version]).read_text() == "max 100000\n"
 
 
-def test_a_cgroup_that_was_never_there_is_missing_and_a_removed_one_has_vanished(
-    tmp_path: Path, version: Version
-) -> None:
+def test_absent_cgroup_is_missing_and_removed_one_vanished(tmp_path: Path, version: Version) -> None:
     files = tree(tmp_path, version)
     with pytest.raises(Missing, match="ENOENT") as caught:
         files.read("/kubepods/none", QUOTA[version])
@@ -241,7 +239,7 @@ def test_a_cgroup_that_was_never_there_is_missing_and_a_removed_one_has_vanished
         write_quota(files, CGROUP, Microseconds(5000))
 
 
-def test_a_cgroup_made_anew_under_the_same_name_is_found_again(tmp_path: Path, version: Version) -> None:
+def test_recreated_cgroup_of_the_same_name_is_found(tmp_path: Path, version: Version) -> None:
     files = tree(tmp_path, version)
     files.read(CGROUP, QUOTA[version])
     old = directory(tmp_path, version)
@@ -252,7 +250,7 @@ def test_a_cgroup_made_anew_under_the_same_name_is_found_again(tmp_path: Path, v
     assert (old / QUOTA[version]).read_text().startswith("5000")
 
 
-def test_children_are_listed_in_order_without_links_and_files(tmp_path: Path, version: Version) -> None:
+def test_children_are_listed_sorted_without_links_and_files(tmp_path: Path, version: Version) -> None:
     files = tree(tmp_path, version)
     plain_tree(tmp_path, version, ["/kubepods/b", "/kubepods/a"])
     directory(tmp_path, version, "/kubepods/link").symlink_to("a")
@@ -262,7 +260,7 @@ def test_children_are_listed_in_order_without_links_and_files(tmp_path: Path, ve
         files.children("/none")
 
 
-def test_descriptors_are_kept_up_to_a_bound_and_closed_at_the_end(
+def test_descriptors_are_kept_within_bounds_and_finally_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (7, 7))
@@ -276,9 +274,7 @@ def test_descriptors_are_kept_up_to_a_bound_and_closed_at_the_end(
     assert open_descriptors() == before
 
 
-def test_descriptors_of_removed_cgroups_are_closed_although_nobody_reads_them_any_more(
-    tmp_path: Path, version: Version
-) -> None:
+def test_descriptors_of_removed_unread_cgroups_are_closed(tmp_path: Path, version: Version) -> None:
     gone, stays = "/kubepods/gone", "/kubepods/stays (deleted) not"
     plain_tree(tmp_path, version, [gone, stays])
     before = open_descriptors()
@@ -298,7 +294,7 @@ def test_descriptors_of_removed_cgroups_are_closed_although_nobody_reads_them_an
             read_bandwidth(files, gone)
 
 
-def test_nothing_is_asked_about_cgroups_that_were_used_since_the_last_time(
+def test_recently_used_cgroups_are_not_checked_for_removal(
     tmp_path: Path, version: Version, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain_tree(tmp_path, version, [CGROUP])
@@ -347,7 +343,7 @@ WRITING = {
 
 
 @pytest.mark.parametrize(("code", "kind"), READING.items())
-def test_an_error_of_reading_has_its_kind_path_and_errno(code: int, kind: type[KernelError]) -> None:
+def test_read_error_has_its_kind_path_and_errno(code: int, kind: type[KernelError]) -> None:
     error = reading_error("/x/cpu.max", OSError(code, "any"))
     assert type(error) is kind
     assert (error.path, error.code) == ("/x/cpu.max", code)
@@ -355,7 +351,7 @@ def test_an_error_of_reading_has_its_kind_path_and_errno(code: int, kind: type[K
 
 
 @pytest.mark.parametrize(("code", "kind"), WRITING.items())
-def test_an_error_of_writing_has_its_kind_path_errno_and_value(code: int, kind: type[KernelError]) -> None:
+def test_write_error_has_kind_path_errno_and_value(code: int, kind: type[KernelError]) -> None:
     error = writing_error("/x/cpu.max", OSError(code, "any"), value="66667")
     assert type(error) is kind
     assert errno.errorcode[code] in str(error)

@@ -39,7 +39,7 @@ def mounts(root: Path, *lines: str, process: str = "self") -> None:
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
-def test_a_unified_hierarchy_with_the_cpu_controller_is_v2(tmp_path: Path) -> None:
+def test_unified_hierarchy_with_cpu_controller_is_v2(tmp_path: Path) -> None:
     layout = find_layout(make(tmp_path, controllers="cpuset cpu io memory"))
     assert (layout.version, layout.cpu, layout.hybrid) == (Version.V2, tmp_path / BASE, False)
     assert set(layout.mounts.values()) == {tmp_path / BASE}
@@ -62,19 +62,19 @@ def test_controllers_mounted_together_are_found_by_every_name(tmp_path: Path) ->
     assert layout.cpu.resolve() == layout.mounts["cpuacct"].resolve() == tmp_path / BASE / "cpu,cpuacct"
 
 
-def test_a_unified_hierarchy_without_cpu_leaves_the_cpu_to_v1(tmp_path: Path) -> None:
+def test_unified_hierarchy_without_cpu_leaves_cpu_to_v1(tmp_path: Path) -> None:
     make(tmp_path, f"{BASE}/cpu", controllers="memory pids", unified=f"{BASE}/unified")
     layout = find_layout(tmp_path)
     assert (layout.version, layout.hybrid, layout.cpu) == (Version.V1, True, tmp_path / BASE / "cpu")
 
 
-def test_a_unified_hierarchy_with_cpu_beside_v1_serves_the_cpu(tmp_path: Path) -> None:
+def test_unified_hierarchy_with_cpu_serves_it_beside_v1(tmp_path: Path) -> None:
     make(tmp_path, f"{BASE}/memory", controllers="cpu", unified=f"{BASE}/unified")
     layout = find_layout(tmp_path)
     assert (layout.version, layout.cpu) == (Version.V2, tmp_path / BASE / "unified")
 
 
-def test_the_list_of_mounts_finds_hierarchies_that_stand_elsewhere(tmp_path: Path) -> None:
+def test_mount_list_finds_hierarchies_in_other_places(tmp_path: Path) -> None:
     make(tmp_path, "cg roups/cpu,cpuacct", "cg roups/cpuset")
     mounts(
         tmp_path,
@@ -88,7 +88,7 @@ def test_the_list_of_mounts_finds_hierarchies_that_stand_elsewhere(tmp_path: Pat
     assert layout.mounts["cpuset"] == tmp_path / "cg roups/cpuset"
 
 
-def test_of_several_mounts_the_one_that_shows_the_root_counts(tmp_path: Path) -> None:
+def test_mount_that_shows_the_root_wins_over_others(tmp_path: Path) -> None:
     make(tmp_path, "a", "b/c/d")
     mounts(
         tmp_path,
@@ -98,20 +98,20 @@ def test_of_several_mounts_the_one_that_shows_the_root_counts(tmp_path: Path) ->
     assert find_layout(tmp_path).cpu == tmp_path / "b/c/d"
 
 
-def test_of_a_host_seen_from_a_container_the_host_s_own_list_counts(tmp_path: Path) -> None:
+def test_host_mount_list_counts_when_seen_from_container(tmp_path: Path) -> None:
     make(tmp_path, controllers="cpu", unified="cgroups/of/host")
     mounts(tmp_path, "30 24 0:26 / /host/sys/fs/cgroup rw - cgroup2 cgroup2 rw")
     mounts(tmp_path, "30 24 0:26 / /cgroups/of/host rw - cgroup2 cgroup2 rw", process="1")
     assert find_layout(tmp_path).cpu == tmp_path / "cgroups/of/host"
 
 
-def test_a_list_of_mounts_that_are_not_there_gives_way_to_the_usual_shape(tmp_path: Path) -> None:
+def test_list_of_absent_mounts_yields_to_usual_layout(tmp_path: Path) -> None:
     make(tmp_path, controllers="cpu")
     mounts(tmp_path, "30 24 0:26 / /elsewhere rw - cgroup2 cgroup2 rw")
     assert find_layout(tmp_path).cpu == tmp_path / BASE
 
 
-def test_a_mount_that_leads_out_of_the_root_is_refused(tmp_path: Path) -> None:
+def test_mount_leading_out_of_the_root_is_refused(tmp_path: Path) -> None:
     outside = make(tmp_path / "outside", controllers="cpu", unified="tree") / "tree"
     root = make(tmp_path / "root", "sys/fs")
     (root / BASE).symlink_to(outside)
@@ -119,7 +119,7 @@ def test_a_mount_that_leads_out_of_the_root_is_refused(tmp_path: Path) -> None:
         find_layout(root)
 
 
-def test_a_machine_without_cgroups_is_told_with_the_path_that_was_sought(tmp_path: Path) -> None:
+def test_machine_without_cgroups_is_reported_with_searched_path(tmp_path: Path) -> None:
     with pytest.raises(LayoutUnknown) as caught:
         find_layout(tmp_path)
     assert caught.value.path == str(tmp_path / BASE)

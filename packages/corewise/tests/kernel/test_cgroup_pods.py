@@ -54,7 +54,7 @@ GUARANTEED, BURSTABLE, BEST_EFFORT = QOSClass.GUARANTEED, QOSClass.BURSTABLE, QO
         (CGROUPFS, BEST_EFFORT, f"/kubepods/besteffort/pod{UID}"),
     ],
 )
-def test_a_pod_stands_below_its_class_and_a_guaranteed_one_below_kubepods(
+def test_pods_sit_under_class_guaranteed_ones_under_kubepods(
     cgroups: PodCgroups, qos: QOSClass, path: str
 ) -> None:
     assert cgroups.pod(UID, qos) == path
@@ -71,12 +71,12 @@ def test_a_pod_stands_below_its_class_and_a_guaranteed_one_below_kubepods(
         (CGROUPFS, f"docker://{ID}", ID),
     ],
 )
-def test_a_container_is_named_as_its_runtime_names_it(cgroups: PodCgroups, container: str, name: str) -> None:
+def test_container_is_named_as_its_runtime_does(cgroups: PodCgroups, container: str, name: str) -> None:
     expected = f"{cgroups.pod(UID, BURSTABLE)}/{name}"
     assert cgroups.container(UID, BURSTABLE, container) == expected
 
 
-def test_the_cgroup_of_all_offline_pods_is_that_of_their_class() -> None:
+def test_offline_pods_share_the_cgroup_of_their_class() -> None:
     assert SYSTEMD.qos(BEST_EFFORT) == "/kubepods.slice/kubepods-besteffort.slice"
     assert CGROUPFS.qos(BEST_EFFORT) == "/kubepods/besteffort"
     assert SYSTEMD.qos(GUARANTEED) == "/kubepods.slice"
@@ -85,7 +85,7 @@ def test_the_cgroup_of_all_offline_pods_is_that_of_their_class() -> None:
 @pytest.mark.parametrize(
     "bad", ["", "..", "a/../b", "a/b", "a..b", "-a", ".a", "a\0", "a b", "a\n", "ä", "x" * 300, "%2e%2e"]
 )
-def test_a_uid_or_id_that_is_not_plain_is_refused(bad: str) -> None:
+def test_malformed_uid_or_id_is_refused(bad: str) -> None:
     for cgroups in (SYSTEMD, CGROUPFS):
         with pytest.raises(UnsafeName, match="not plain"):
             cgroups.pod(bad, BURSTABLE)
@@ -130,18 +130,18 @@ def test_no_name_leads_out_of_kubepods(uid: str, container: str, qos: QOSClass) 
         ),
     ],
 )
-def test_driver_and_prefix_are_found_by_what_is_there(
+def test_existing_cgroups_reveal_driver_and_prefix(
     cgroup_root: str, present: str, expected: PodCgroups
 ) -> None:
     assert find_pod_cgroups(StoredCgroups(Version.V2, [present]), cgroup_root) == expected
 
 
-def test_of_two_drivers_the_one_that_has_pods_is_in_use() -> None:
+def test_driver_that_has_pods_wins_over_the_other() -> None:
     left_over = StoredCgroups(Version.V2, ["/kubepods.slice", CGROUPFS.pod(UID, BURSTABLE)])
     assert find_pod_cgroups(left_over) == CGROUPFS
 
 
-def test_without_kubelet_s_cgroups_the_error_says_what_was_sought() -> None:
+def test_missing_kubelet_cgroups_error_says_what_was_searched() -> None:
     with pytest.raises(LayoutUnknown, match=r"/k\.slice/k-kubepods\.slice") as caught:
         find_pod_cgroups(StoredCgroups(Version.V2), "/k")
     assert "--cgroup-root" in caught.value.hint

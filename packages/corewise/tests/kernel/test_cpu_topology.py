@@ -39,7 +39,7 @@ def test_two_sockets_with_hyper_threads(tmp_path: Path) -> None:
     assert not host.kinds
 
 
-def test_cores_of_other_dies_and_sockets_differ_although_the_kernel_numbers_them_alike(
+def test_equally_numbered_cores_differ_across_dies_and_sockets(
     tmp_path: Path,
 ) -> None:
     shape = host_of(machine_trees.epyc(tmp_path)).topology
@@ -51,14 +51,14 @@ def test_cores_of_other_dies_and_sockets_differ_although_the_kernel_numbers_them
     assert printed(shape.sockets) == {0: "0-7,16-23", 1: "8-15,24-31"}
 
 
-def test_threads_that_nosmt_took_offline_are_offline_cpus_of_their_node(tmp_path: Path) -> None:
+def test_threads_nosmt_took_offline_stay_on_their_node(tmp_path: Path) -> None:
     host = host_of(machine_trees.smt_off(tmp_path))
     assert str(host.topology.cpus) == "0-3"
     assert str(host.offline_of(0)) == "4-7"
     assert not host.topology.hyper_threading
 
 
-def test_offline_cpus_leave_cores_smaller_and_keep_only_their_node(tmp_path: Path) -> None:
+def test_offline_cpus_shrink_cores_and_keep_their_node(tmp_path: Path) -> None:
     host = host_of(machine_trees.offline(tmp_path))
     assert dict(host.offline) == {1: 0, 9: 0, 14: 1}
     assert printed(host.topology.cores)[4] == "5,13"
@@ -67,13 +67,13 @@ def test_offline_cpus_leave_cores_smaller_and_keep_only_their_node(tmp_path: Pat
     assert str(host.topology.caches[0]) == "0,2-3,8,10-11"
 
 
-def test_an_offline_cpu_without_a_link_has_no_known_node(tmp_path: Path) -> None:
+def test_offline_cpu_without_link_has_no_known_node(tmp_path: Path) -> None:
     host = host_of(machine_trees.bare_vm(tmp_path).cpulists("0-2", "0-3"))
     assert dict(host.offline) == {3: None}
     assert str(host.offline_of(None)) == "3"
 
 
-def test_big_and_little_cores_are_told_apart_by_capacity(tmp_path: Path) -> None:
+def test_capacity_distinguishes_big_and_little_cores(tmp_path: Path) -> None:
     host = host_of(machine_trees.big_little(tmp_path))
     assert {kind: str(cpus) for kind, cpus in host.kinds.items()} == {
         "capacity 1024": "4-5",
@@ -91,7 +91,7 @@ def test_hybrid_processors_are_told_apart_by_device_type(tmp_path: Path) -> None
     assert list(map(str, host.topology.cores.values())) == ["0-1", "2-3", "4", "5", "6", "7"]
 
 
-def test_a_machine_that_tells_nothing_is_one_node_of_single_cores(tmp_path: Path) -> None:
+def test_silent_machine_is_one_node_of_single_cores(tmp_path: Path) -> None:
     host = host_of(machine_trees.bare_vm(tmp_path))
     shape = host.topology
     assert printed(shape.cores) == {cpu: str(cpu) for cpu in range(4)}
@@ -111,21 +111,21 @@ def test_unknown_caches_never_span_numa_nodes_or_sockets(tmp_path: Path) -> None
     assert not host.caches
 
 
-def test_a_cache_may_span_numa_nodes_and_a_node_may_have_memory_only(tmp_path: Path) -> None:
+def test_cache_may_span_nodes_and_nodes_lack_cpus(tmp_path: Path) -> None:
     host = host_of(machine_trees.sub_numa(tmp_path))
     assert printed(host.topology.caches) == {0: "0-7"}
     assert printed(host.numa_nodes) == {0: "0-3", 1: "4-7", 2: ""}
     assert host.caches[0].size == 105 * 1024 * KIBI
 
 
-def test_caches_whose_ids_do_not_tell_them_apart_are_numbered(tmp_path: Path) -> None:
+def test_caches_with_ambiguous_ids_are_numbered(tmp_path: Path) -> None:
     tree = machine_trees.intel(tmp_path)
     for cpu in range(16):
         tree.put(f"{CPUS}/cpu{cpu}/cache/index3/id", 7)
     assert printed(host_of(tree).topology.caches) == {0: "0-3,8-11", 1: "4-7,12-15"}
 
 
-def test_without_a_list_of_cpus_online_the_directories_tell(tmp_path: Path) -> None:
+def test_directories_name_online_cpus_when_list_is_missing(tmp_path: Path) -> None:
     tree = machine_trees.intel(tmp_path)
     for name in ("online", "present"):
         (tree.root / CPUS / name).unlink()
@@ -143,12 +143,12 @@ def test_hugepages_are_taken_off_a_nodes_memory(tmp_path: Path) -> None:
     assert host.memory[1].usable == host.memory[1].total - host.memory[1].hugepages
 
 
-def test_without_numa_directories_node_0_has_all_memory_less_the_machines_hugepages(tmp_path: Path) -> None:
+def test_lone_node_0_has_memory_minus_machine_hugepages(tmp_path: Path) -> None:
     host = host_of(machine_trees.big_little(tmp_path))
     assert host.memory[0].usable == (3_900_000 - 64 * 2048) * KIBI
 
 
-def test_a_node_whose_memory_cannot_be_read_has_none_stated(tmp_path: Path) -> None:
+def test_node_with_unreadable_memory_states_none(tmp_path: Path) -> None:
     tree = machine_trees.intel(tmp_path).put(f"{NODES}/node1/meminfo", "Node 1 MemFree: 3 kB")
     reading = read_machine(tree.root)
     assert list(reading.host.memory) == [0]
@@ -187,18 +187,18 @@ def test_contradictions_still_give_every_cpu_one_place(tmp_path: Path, contradic
 
 
 @given(st.text(max_size=12))
-def test_a_cache_size_is_a_number_of_bytes_or_an_error(text: str) -> None:
+def test_cache_size_is_bytes_or_an_error(text: str) -> None:
     with suppress(ValueError):
         assert cache_size(text) >= 0
 
 
 @given(st.text(max_size=200))
-def test_memory_is_a_number_of_bytes_or_an_error(text: str) -> None:
+def test_memory_is_bytes_or_an_error(text: str) -> None:
     with suppress(ValueError):
         assert mem_total(text) % KIBI == 0
 
 
-def test_busy_cpu_time_is_what_is_neither_idle_nor_waiting() -> None:
+def test_busy_cpu_time_excludes_idle_and_waiting() -> None:
     before = cpu_times("cpu  9 9 9 9\ncpu0 10 0 10 100 5 0 0 1 0 0\ncpu1 0 0 0 100 0 0 0 0 0 0\n")
     after = cpu_times("cpu0 20 0 20 150 15 0 0 21 0 0\ncpu1 0 0 0 200 0 0 0 0 0 0\n")
     assert busy_share(before, after, CPUSet.parse("0")) == 4000

@@ -38,7 +38,7 @@ def test_entries_come_back_in_order_and_typed(tmp_path: Path) -> None:
     assert told(tmp_path / "made/on/the/way") == ENTRIES
 
 
-def test_a_second_process_cannot_take_it_and_learns_who_has_it(tmp_path: Path) -> None:
+def test_second_process_is_refused_and_learns_the_holder(tmp_path: Path) -> None:
     with journal(tmp_path):
         with pytest.raises(JournalHeld, match=f"process {os.getpid()}") as caught:
             journal(tmp_path)
@@ -46,7 +46,7 @@ def test_a_second_process_cannot_take_it_and_learns_who_has_it(tmp_path: Path) -
     journal(tmp_path).close()
 
 
-def test_a_killed_writer_leaves_all_its_entries_and_no_lock(tmp_path: Path) -> None:
+def test_killed_writer_leaves_its_entries_and_no_lock(tmp_path: Path) -> None:
     def work() -> None:
         journal(tmp_path).append(ENTRIES[:2])
         os.kill(os.getpid(), signal.SIGKILL)
@@ -58,7 +58,7 @@ def test_a_killed_writer_leaves_all_its_entries_and_no_lock(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_line_of_any_length_is_skipped_and_takes_no_memory(tmp_path: Path, ends: bool) -> None:
+def test_line_of_any_length_is_skipped_without_memory(tmp_path: Path, ends: bool) -> None:
     with journal(tmp_path) as log:
         log.append(ENTRIES[:1])
     with (tmp_path / "journal").open("ab") as file:
@@ -80,7 +80,7 @@ def test_a_line_of_any_length_is_skipped_and_takes_no_memory(tmp_path: Path, end
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_half_a_line_at_the_end_is_passed_over_and_later_entries_are_not(tmp_path: Path, cut: int) -> None:
+def test_partial_final_line_is_skipped_later_entries_kept(tmp_path: Path, cut: int) -> None:
     with journal(tmp_path) as log:
         log.append(ENTRIES[:2])
     file = tmp_path / "journal"
@@ -122,9 +122,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
     ],
     ids=lambda value: value[:60] if isinstance(value, bytes) else None,
 )
-def test_a_line_that_is_no_entry_is_passed_over_and_reported_with_its_place(
-    tmp_path: Path, line: bytes, why: str
-) -> None:
+def test_invalid_line_is_skipped_and_reported_with_place(tmp_path: Path, line: bytes, why: str) -> None:
     with journal(tmp_path) as log:
         log.append([HELD])
     with (tmp_path / "journal").open("ab") as file:
@@ -143,7 +141,7 @@ def test_a_line_that_is_no_entry_is_passed_over_and_reported_with_its_place(
         assert list(QuotaClaims.of(log.entries())) == ["/a", "/c"]
 
 
-def test_what_a_former_boot_held_is_no_longer_held(tmp_path: Path) -> None:
+def test_entries_held_by_an_earlier_boot_are_dropped(tmp_path: Path) -> None:
     with journal(tmp_path) as log:
         log.append([HELD])
     with journal(tmp_path, boot="one") as log:
@@ -153,7 +151,7 @@ def test_what_a_former_boot_held_is_no_longer_held(tmp_path: Path) -> None:
     assert HELD in told(tmp_path)
 
 
-def test_a_full_journal_begins_anew_with_what_is_held_and_keeps_the_former(tmp_path: Path) -> None:
+def test_full_journal_restarts_with_held_and_keeps_old(tmp_path: Path) -> None:
     with journal(tmp_path, limit=2000) as log:
         log.append([HELD])
         for number in range(200):
@@ -168,7 +166,7 @@ def test_a_full_journal_begins_anew_with_what_is_held_and_keeps_the_former(tmp_p
     assert times[-1] == 199
 
 
-def test_killed_while_beginning_anew_nothing_is_told_twice_or_lost(tmp_path: Path) -> None:
+def test_kill_during_restart_neither_repeats_nor_loses_entries(tmp_path: Path) -> None:
     with journal(tmp_path) as log:
         log.append([HELD, WROTE])
     (tmp_path / "journal.next").write_bytes(b'{"kind":"opened","ti')
@@ -181,7 +179,7 @@ def test_killed_while_beginning_anew_nothing_is_told_twice_or_lost(tmp_path: Pat
     assert told(tmp_path) == [HELD, WROTE, WROTE, replace(HELD, wrote={"cpu.max": (WROTE.old, WROTE.new)})]
 
 
-def test_a_journal_that_cannot_be_written_says_so_with_path_and_errno(tmp_path: Path) -> None:
+def test_unwritable_journal_is_reported_with_path_and_errno(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalError, match=r"ENOTDIR|EEXIST"):
         journal(tmp_path / "file")
@@ -192,7 +190,7 @@ def test_a_journal_that_cannot_be_written_says_so_with_path_and_errno(tmp_path: 
     journal(tmp_path).close()
 
 
-def test_a_full_disk_is_an_error_before_anything_is_written_to_a_cgroup(tmp_path: Path) -> None:
+def test_full_disk_fails_before_any_cgroup_write(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     with journal(tmp_path) as log:

@@ -54,7 +54,7 @@ def table(*devices: bytes) -> bytes:
     return OTHER + WITHOUT_STRINGS + b"".join(devices) + END
 
 
-def test_modules_are_those_that_are_plugged_in_with_the_speed_they_run_at() -> None:
+def test_plugged_modules_are_listed_with_their_running_speed() -> None:
     empty = memory_device(size=0)
     old, unknown = memory_device(configured=None), memory_device(speed=0, configured=0, width=0xFFFF)
     fast = memory_device(configured=0xFFFF, extended=70_000)
@@ -72,7 +72,7 @@ def test_whatever_the_table_holds_reading_it_ends(content: bytes) -> None:
 
 
 @given(st.integers(0, 400))
-def test_a_table_that_is_cut_short_has_the_modules_before_the_cut(length: int) -> None:
+def test_truncated_table_has_modules_before_the_cut(length: int) -> None:
     whole = table(memory_device(), memory_device())
     found = memory_modules(whole[:length])
     assert found == memory_modules(whole)[: len(found)]
@@ -94,7 +94,7 @@ TWO_A_CHANNEL = [
 ]
 
 
-def test_the_peak_is_channels_times_transfers_times_width_and_two_modules_share_a_channel(
+def test_peak_is_channels_by_transfers_by_width(
     tmp_path: Path,
 ) -> None:
     files = machine(tmp_path, TWO_A_CHANNEL, table(*[memory_device()] * 8))
@@ -106,7 +106,7 @@ def test_the_slowest_module_counts_for_all(tmp_path: Path) -> None:
     assert read_peak_bandwidth(files) == 4 * 2_400_000_000 * 8
 
 
-def test_ranks_and_branches_are_understood_and_an_empty_place_is_no_channel(tmp_path: Path) -> None:
+def test_ranks_and_branches_count_empty_slots_do_not(tmp_path: Path) -> None:
     files = machine(
         tmp_path / "a", ["csrow 0 channel 0 ", "csrow 0 channel 1 "], table(memory_device()), kind="rank"
     )
@@ -130,7 +130,7 @@ def test_a_driver_that_knows_no_channels_tells_nothing(tmp_path: Path, location:
 
 
 @pytest.mark.parametrize("content", [b"", END, table(memory_device(), memory_device(speed=0, configured=0))])
-def test_without_the_speed_of_every_module_there_is_no_peak(tmp_path: Path, content: bytes) -> None:
+def test_no_peak_unless_every_module_speed_is_known(tmp_path: Path, content: bytes) -> None:
     absent = read_peak_bandwidth(machine(tmp_path, TWO_A_CHANNEL, content))
     assert isinstance(absent, Finding)
     assert absent.reason is Reason.MEMORY_SPEED_UNKNOWN

@@ -72,7 +72,7 @@ def test_a_format_that_cannot_be_understood_is_refused(text: str) -> None:
 
 
 @given(bits=st.sets(st.integers(0, 63), min_size=1), value=st.integers(0, 2**64 - 1))
-def test_a_value_fills_its_bits_from_the_lowest_on(bits: set[int], value: int) -> None:
+def test_value_fills_its_bits_from_the_lowest_up(bits: set[int], value: int) -> None:
     ordered = sorted(bits)
     field = Field.parse("config:" + ",".join(map(str, ordered)))
     value %= 1 << len(ordered)
@@ -97,7 +97,7 @@ def opened(root: Path, perf: FakePerf) -> MemoryControllers:
         (GRANITE_RAPIDS, {0xCF05, 0xF005, 0xCF06, 0xF006}),
     ],
 )
-def test_reads_and_writes_of_every_channel_are_counted_on_one_cpu_of_each_socket(
+def test_channel_accesses_are_counted_once_per_socket(
     tmp_path: Path, events: dict[str, str], words: set[int]
 ) -> None:
     perf = FakePerf()
@@ -108,7 +108,7 @@ def test_reads_and_writes_of_every_channel_are_counted_on_one_cpu_of_each_socket
     assert len(perf.open_counters) == len(asked)
 
 
-def test_each_access_is_64_bytes_scaled_by_the_time_that_was_counted(tmp_path: Path) -> None:
+def test_access_is_64_bytes_scaled_by_counted_time(tmp_path: Path) -> None:
     perf = FakePerf()
     controllers(tmp_path, SKYLAKE)
     counting = opened(tmp_path, perf)
@@ -119,7 +119,7 @@ def test_each_access_is_64_bytes_scaled_by_the_time_that_was_counted(tmp_path: P
     assert counting.read() == ControllerTraffic((110 + 3 + 2 * 50) * 64, ())
 
 
-def test_a_channel_that_did_not_count_is_named_and_its_share_comes_later(tmp_path: Path) -> None:
+def test_uncounted_channel_is_named_and_caught_up_later(tmp_path: Path) -> None:
     perf = FakePerf()
     controllers(tmp_path, SKYLAKE, channels=1)
     counting = opened(tmp_path, perf)
@@ -139,7 +139,7 @@ def test_a_channel_that_did_not_count_is_named_and_its_share_comes_later(tmp_pat
         ("events/cas_count_write", ""),
     ],
 )
-def test_a_description_that_cannot_be_understood_is_told_with_its_unit(
+def test_unintelligible_description_is_reported_with_its_unit(
     tmp_path: Path, path: str, content: str
 ) -> None:
     controllers(tmp_path, SKYLAKE).put(f"{UNITS}/uncore_imc_1/{path}", content)

@@ -23,13 +23,13 @@ def chase() -> Chase:
     return loaded
 
 
-def test_the_helper_is_built_wherever_there_is_a_compiler_for_a_processor_that_it_knows() -> None:
+def test_helper_builds_with_compiler_on_a_known_processor() -> None:
     if os.uname().machine not in {"x86_64", "aarch64"} or not LIBRARY.exists():
         pytest.skip("not built here: no compiler when the package was installed, or another processor")
     assert isinstance(load_chase(), Chase)
 
 
-def test_a_probe_follows_256_lines_in_each_of_at_least_50_rounds_that_count(chase: Chase) -> None:
+def test_probe_follows_256_lines_in_50_counted_rounds(chase: Chase) -> None:
     latency = probe(chase, CPUSet.of(os.sched_getaffinity(0)))
     assert chase.lines == 256
     assert len(latency.rounds) == ROUNDS >= 50
@@ -37,12 +37,12 @@ def test_a_probe_follows_256_lines_in_each_of_at_least_50_rounds_that_count(chas
     assert latency.cpu_seconds > 0
 
 
-def test_a_read_past_the_caches_takes_longer_than_one_from_them(chase: Chase) -> None:
+def test_read_past_the_caches_takes_longer(chase: Chase) -> None:
     """First-level caches answer within two nanoseconds, memory in no less than tens; noise only adds."""
     assert probe(chase, CPUSet.of(os.sched_getaffinity(0))).seconds > 10e-9
 
 
-def test_the_thread_is_bound_to_the_nodes_cpus_and_set_free_again() -> None:
+def test_thread_is_bound_to_node_cpus_and_released() -> None:
     before = os.sched_getaffinity(0)
     one = min(before)
     with bound_to(CPUSet.of([one])):
@@ -50,14 +50,14 @@ def test_the_thread_is_bound_to_the_nodes_cpus_and_set_free_again() -> None:
     assert os.sched_getaffinity(0) == before
 
 
-def test_cpus_that_the_thread_may_not_have_are_an_error_and_change_nothing(chase: Chase) -> None:
+def test_forbidden_cpus_are_an_error_and_change_nothing(chase: Chase) -> None:
     before = os.sched_getaffinity(0)
     with pytest.raises(OSError, match="Invalid argument"):
         probe(chase, CPUSet.of([8191]))
     assert os.sched_getaffinity(0) == before
 
 
-def test_every_numa_node_with_cpus_is_probed_on_its_own(tmp_path: Path) -> None:
+def test_every_numa_node_with_cpus_is_probed_separately(tmp_path: Path) -> None:
     machine_trees.sub_numa(tmp_path)
     assert numa_cpus(HostFiles(tmp_path)) == {0: CPUSet.parse("0-3"), 1: CPUSet.parse("4-7")}
 
@@ -78,7 +78,7 @@ def test_a_package_without_the_helper_says_so(tmp_path: Path) -> None:
     assert absent.reason is Reason.LATENCY_PROBE_NOT_BUILT
 
 
-def test_a_helper_for_another_machine_is_as_good_as_none(tmp_path: Path) -> None:
+def test_helper_for_another_machine_counts_as_none(tmp_path: Path) -> None:
     other = tmp_path / "chase.so"
     other.write_bytes(b"\x7fELF of somebody else")
     absent = load_chase(other)

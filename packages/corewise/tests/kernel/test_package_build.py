@@ -52,7 +52,7 @@ def wheel(project: Path, compiler: str) -> tuple[Path, str]:
 
 
 @needs_compiler
-def test_a_wheel_with_the_helper_is_for_this_platform_and_any_python_and_can_be_installed(
+def test_platform_wheel_with_helper_installs_on_any_python(
     project: Path,
 ) -> None:
     built, _ = wheel(project, "cc")
@@ -68,9 +68,7 @@ def test_a_wheel_with_the_helper_is_for_this_platform_and_any_python_and_can_be_
 
 
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
-def test_without_a_compiler_that_works_the_wheel_is_for_every_platform_and_says_what_is_missing(
-    project: Path, compiler: str
-) -> None:
+def test_wheel_without_compiler_is_universal_and_says_so(project: Path, compiler: str) -> None:
     built, said = wheel(project, compiler)
     assert built.name.endswith("-py3-none-any.whl")
     assert LIBRARY not in zipfile.ZipFile(built).namelist()
@@ -78,7 +76,7 @@ def test_without_a_compiler_that_works_the_wheel_is_for_every_platform_and_says_
 
 
 @needs_compiler
-def test_an_editable_install_finds_the_helper_beside_its_source(project: Path) -> None:
+def test_editable_install_finds_helper_beside_its_source(project: Path) -> None:
     beside = project / "src" / LIBRARY
     build = "import hatchling.build as b; print(b.build_editable('dist'))"
     (project / "dist").mkdir()

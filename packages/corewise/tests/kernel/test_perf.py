@@ -50,9 +50,7 @@ def test_the_attributes_are_those_of_the_kernels_struct() -> None:
 
 
 @given(st.lists(COUNT, max_size=4), COUNT, COUNT)
-def test_a_groups_reading_is_read_as_the_kernel_writes_it(
-    values: list[int], enabled: int, running: int
-) -> None:
+def test_group_reading_is_read_as_kernel_writes_it(values: list[int], enabled: int, running: int) -> None:
     content = struct.pack(f"={3 + len(values)}Q", len(values), enabled, running, *values)
     assert len(content) == reading_size(len(values))
     assert GroupReading.parse(content) == GroupReading(enabled, running, tuple(values))
@@ -72,7 +70,7 @@ def test_a_reading_that_is_cut_short_is_refused(content: bytes) -> None:
     running=st.integers(1, 10**12),
     waiting=st.integers(0, 10**12),
 )
-def test_what_was_counted_while_the_group_ran_stands_for_the_time_it_was_enabled(
+def test_counts_are_scaled_from_running_to_enabled_time(
     start: list[int], counted: list[int], running: int, waiting: int
 ) -> None:
     before = GroupReading(50, 40, tuple(start))
@@ -89,7 +87,7 @@ def test_what_was_counted_while_the_group_ran_stands_for_the_time_it_was_enabled
 
 
 @given(before=st.tuples(COUNT, COUNT, COUNT), after=st.tuples(COUNT, COUNT, COUNT))
-def test_a_counter_that_wrapped_or_began_anew_is_a_reset_and_growth_is_never_negative(
+def test_wrapped_counter_is_a_reset_without_negative_growth(
     before: tuple[int, int, int], after: tuple[int, int, int]
 ) -> None:
     old, new = GroupReading(*before[:2], before[2:]), GroupReading(*after[:2], after[2:])
@@ -102,7 +100,7 @@ def group(perf: FakePerf) -> CounterGroup:
     return CounterGroup(perf, WantedEvents(0, (INSTRUCTIONS, LAST_LEVEL_READ_MISSES)))
 
 
-def test_a_group_that_did_not_run_tells_nothing_and_everything_the_next_time() -> None:
+def test_idle_group_reports_nothing_then_everything_next_time() -> None:
     perf = FakePerf()
     counting = group(perf)
     perf.run(0, 0, 0, running=0)
@@ -122,7 +120,7 @@ def test_a_group_that_went_back_begins_anew() -> None:
     assert counting.grown() == (10, 1)
 
 
-def test_a_group_that_cannot_be_opened_whole_leaves_nothing_open() -> None:
+def test_group_that_cannot_open_whole_leaves_nothing_open() -> None:
     perf = FakePerf()
     perf.refuse[LAST_LEVEL_READ_MISSES] = errno.ENOENT
     with pytest.raises(OSError, match="No such file"):
@@ -144,7 +142,7 @@ WANTED = {cpu: WantedEvents(cpu, (INSTRUCTIONS, LAST_LEVEL_READ_MISSES)) for cpu
         (errno.EMFILE, Reason.PERF_FAILED),
     ],
 )
-def test_why_nothing_is_counted_follows_from_the_kernels_answer(code: int, reason: Reason) -> None:
+def test_kernel_answer_tells_why_nothing_is_counted(code: int, reason: Reason) -> None:
     perf = FakePerf()
     perf.refuse[None] = code
     absent = open_groups(perf, WANTED, "cycles")
@@ -153,7 +151,7 @@ def test_why_nothing_is_counted_follows_from_the_kernels_answer(code: int, reaso
     assert errno.errorcode[code] in absent.message
 
 
-def test_a_cpu_that_does_not_know_the_events_is_left_out_and_any_other_error_ends_it_all() -> None:
+def test_cpu_without_the_events_is_skipped_others_fail() -> None:
     perf = FakePerf()
     perf.refuse[3] = errno.ENOENT
     opened = open_groups(perf, WANTED, "cycles")
@@ -178,9 +176,7 @@ def counters(perf: FakePerf, root: Path) -> MissCounters:
     return counting
 
 
-def test_instructions_and_misses_are_summed_up_over_the_cpus_that_counted(
-    perf: FakePerf, tmp_path: Path
-) -> None:
+def test_instructions_and_misses_sum_over_counting_cpus(perf: FakePerf, tmp_path: Path) -> None:
     machine_trees.intel(tmp_path)
     counting = counters(perf, tmp_path)
     for cpu in range(15):
@@ -189,7 +185,7 @@ def test_instructions_and_misses_are_summed_up_over_the_cpus_that_counted(
     assert isinstance(counting.read(), Finding)
 
 
-def test_on_zen_misses_of_the_second_level_are_told_as_what_they_are(perf: FakePerf, tmp_path: Path) -> None:
+def test_zen_reports_second_level_misses_as_such(perf: FakePerf, tmp_path: Path) -> None:
     machine_trees.epyc(tmp_path)
     perf.refuse[LAST_LEVEL_READ_MISSES] = errno.ENOENT
     counting = counters(perf, tmp_path)
@@ -197,9 +193,7 @@ def test_on_zen_misses_of_the_second_level_are_told_as_what_they_are(perf: FakeP
     assert counting.read() == MissTotals(1000, 10, "L2")
 
 
-def test_elsewhere_a_general_event_of_unknown_meaning_is_not_taken_for_the_last_level(
-    perf: FakePerf, tmp_path: Path
-) -> None:
+def test_unknown_general_event_is_not_last_level(perf: FakePerf, tmp_path: Path) -> None:
     machine_trees.neoverse(tmp_path)
     perf.refuse[LAST_LEVEL_READ_MISSES] = errno.ENOENT
     absent = MissCounters(perf, HostFiles(tmp_path)).read()
@@ -219,7 +213,7 @@ def test_cpus_that_come_and_go_are_followed(perf: FakePerf, tmp_path: Path) -> N
     assert not perf.open_counters
 
 
-def test_a_cpu_that_has_just_gone_offline_tells_nothing(perf: FakePerf, tmp_path: Path) -> None:
+def test_cpu_gone_offline_reports_nothing(perf: FakePerf, tmp_path: Path) -> None:
     machine_trees.intel(tmp_path)
     counting = counters(perf, tmp_path)
     perf.run(0, 5, 1)
@@ -228,7 +222,7 @@ def test_a_cpu_that_has_just_gone_offline_tells_nothing(perf: FakePerf, tmp_path
     assert counting.read() == MissTotals(5, 1, "LL")
 
 
-def test_the_kernel_of_this_machine_counts_a_group_of_software_events() -> None:
+def test_real_kernel_counts_a_group_of_software_events() -> None:
     kernel = KernelPerf()
     events = (PerfEvent(SOFTWARE, CPU_CLOCK), PerfEvent(SOFTWARE, CONTEXT_SWITCHES))
     try:
@@ -246,7 +240,7 @@ def test_the_kernel_of_this_machine_counts_a_group_of_software_events() -> None:
         counting.close()
 
 
-def test_this_machines_answer_about_cache_misses_is_a_figure_or_a_reason() -> None:
+def test_real_cache_miss_answer_is_figure_or_reason() -> None:
     counting = MissCounters(KernelPerf(), HostFiles())
     counting.read()
     answer = counting.read()
@@ -266,7 +260,7 @@ print(opened.reason if isinstance(opened, Finding) else "counts")
 
 
 @pytest.mark.skipif(SETPRIV is None or os.geteuid() != 0, reason="needs root and setpriv")
-def test_of_all_capabilities_of_root_perfmon_is_the_one_that_counting_needs() -> None:
+def test_counting_needs_only_perfmon_of_root_capabilities() -> None:
     if not 0 < int(Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="ascii")) < 4:
         pytest.skip("this kernel lets everybody count, or no one")
 

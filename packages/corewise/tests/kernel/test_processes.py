@@ -21,7 +21,7 @@ def test_a_name_may_contain_anything(name: str) -> None:
 
 
 @given(st.text())
-def test_what_is_no_process_is_an_error_of_one_kind(text: str) -> None:
+def test_non_process_is_an_error_of_one_kind(text: str) -> None:
     try:
         process_time(text)
     except ValueError:
@@ -42,7 +42,7 @@ def test_processes_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     assert list(read_processes(HostFiles(tmp_path))) == [1]
 
 
-def test_the_busiest_come_first_without_ourselves_and_our_children() -> None:
+def test_busiest_come_first_excluding_ourselves_and_children() -> None:
     before = {1: ProcessTime("old", 0, 100), 2: ProcessTime("idle", 1, 5), 3: ProcessTime("ended", 1, 9)}
     after = {
         1: ProcessTime("old", 0, 130),

@@ -89,7 +89,7 @@ def restore_dying(life: Life, after: int) -> bool:
 @pytest.mark.parametrize("version", Version, ids=lambda version: version.value)
 @pytest.mark.parametrize("limit", [1 << 20, 300], ids=["one journal", "a full journal"])
 @pytest.mark.parametrize(("before", "after"), [(100, 200), (200, 120), (200, 100)])
-def test_killed_anywhere_in_an_update_the_next_process_completes_and_undoes_it(
+def test_update_killed_anywhere_is_completed_and_undone_next(
     tmp_path: Path, version: Version, limit: int, before: int, after: int
 ) -> None:
     for deaths in count():
@@ -107,7 +107,7 @@ def test_killed_anywhere_in_an_update_the_next_process_completes_and_undoes_it(
 
 
 @pytest.mark.parametrize("version", Version, ids=lambda version: version.value)
-def test_killed_anywhere_in_restore_the_next_restore_completes_it(tmp_path: Path, version: Version) -> None:
+def test_restore_killed_anywhere_is_completed_by_the_next(tmp_path: Path, version: Version) -> None:
     for deaths in count():
         life = Life(tmp_path / f"{deaths}", version)
         life.update(150)

@@ -219,7 +219,7 @@ def test_any_history_ends_in_what_is_wanted(
     tree=TREES, operations=st.lists(OPERATIONS, max_size=8), deaths=st.lists(st.integers(0, 20), max_size=3)
 )
 @settings(deadline=None, max_examples=80)
-def test_restore_puts_kubelet_s_values_back_however_often_it_dies(
+def test_restore_returns_kubelet_values_after_any_deaths(
     version: Version, tree: list[list[int]], operations: list[tuple[str, object]], deaths: list[int]
 ) -> None:
     history = History(version, tree)

@@ -16,7 +16,7 @@ quotas = st.one_of(st.none(), st.integers(1000, 400_000).map(Microseconds))
 periods = st.sampled_from([Microseconds(100_000), Microseconds(50_000), Microseconds(1_000_000)])
 
 
-def test_the_ancestors_of_a_cgroup_end_at_the_root() -> None:
+def test_cgroup_ancestors_end_at_the_root() -> None:
     assert list(ancestors("/k/a/1")) == ["/k/a", "/k", "/"]
     assert list(ancestors("/k")) == ["/"]
     assert list(ancestors("/")) == []
@@ -57,7 +57,7 @@ def test_the_hierarchy_holds_after_every_single_step(
 
 
 @given(st.lists(quotas, min_size=8, max_size=8), st.lists(periods, min_size=8, max_size=8))
-def test_what_is_bounded_fits_whatever_the_periods_and_no_more_is_taken_than_must_be(
+def test_bounded_quotas_fit_parents_and_lose_no_more(
     wanted: list[Microseconds | None], each_period: list[Microseconds]
 ) -> None:
     present = {cgroup: Bandwidth(None, period) for cgroup, period in zip(TREE, each_period, strict=True)}
@@ -72,7 +72,7 @@ def test_what_is_bounded_fits_whatever_the_periods_and_no_more_is_taken_than_mus
             assert aims[cgroup] == asked[cgroup]
 
 
-def test_what_is_not_wanted_keeps_its_value_and_bounds_what_is_below() -> None:
+def test_unrequested_cgroup_keeps_its_value_and_bounds_descendants() -> None:
     hundred = Microseconds(100_000)
     present = {
         "/k": Bandwidth(Microseconds(50_000), hundred),

@@ -97,7 +97,7 @@ def node(request: pytest.FixtureRequest) -> Node:
     return Node(request.param)
 
 
-def test_children_with_more_are_narrowed_and_widened_with_the_slice_where_the_kernel_wants_it(
+def test_larger_children_follow_slice_where_kernel_requires_it(
     node: Node,
 ) -> None:
     for quota in (800_000, 350_000, 100_000, 20_000, 100_000, 350_000):
@@ -111,7 +111,7 @@ def test_children_with_more_are_narrowed_and_widened_with_the_slice_where_the_ke
     assert not node.writer.held
 
 
-def test_a_reset_is_put_back_at_the_next_call_whatever_the_new_step_and_counted(node: Node) -> None:
+def test_reset_is_undone_at_next_call_and_counted(node: Node) -> None:
     node.suppress(400_000)
     node.suppress(300_000)
     for step in (300_000, 200_000, 250_000):
@@ -122,7 +122,7 @@ def test_a_reset_is_put_back_at_the_next_call_whatever_the_new_step_and_counted(
     assert node.suppress(250_000).drifted == []
 
 
-def test_what_was_applied_last_is_known_whoever_wrote_since_and_after_a_restart(node: Node) -> None:
+def test_last_applied_value_survives_foreign_writes_and_restart(node: Node) -> None:
     assert node.applied() is None
     node.suppress(400_000)
     assert node.applied() == 400_000
@@ -139,14 +139,14 @@ def test_what_was_applied_last_is_known_whoever_wrote_since_and_after_a_restart(
     assert node.applied() is None
 
 
-def test_a_reset_to_what_there_was_before_the_last_step_is_a_reset_too(node: Node) -> None:
+def test_reset_to_an_older_value_is_still_reset(node: Node) -> None:
     node.suppress(400_000)
     node.reset()
     assert node.applied() == 400_000
     assert node.suppress(400_000).drifted == [SLICE]
 
 
-def test_a_write_that_did_not_happen_is_not_what_was_applied(node: Node) -> None:
+def test_failed_write_does_not_count_as_applied(node: Node) -> None:
     node.suppress(400_000)
     node.stored.faults[SLICE, "write"] = 16
     assert list(node.suppress(300_000).failed) == [SLICE]
@@ -155,7 +155,7 @@ def test_a_write_that_did_not_happen_is_not_what_was_applied(node: Node) -> None
     assert node.suppress(200_000).drifted == []
 
 
-def test_a_foreign_period_is_kept_and_the_quota_is_first_scaled_then_exact(node: Node) -> None:
+def test_foreign_period_is_kept_quota_scaled_then_exact(node: Node) -> None:
     node.suppress(400_000)
     node.period(50_000)
     assert node.applied() == 200_000
@@ -169,7 +169,7 @@ def test_a_foreign_period_is_kept_and_the_quota_is_first_scaled_then_exact(node:
     assert node.slice == Bandwidth(None, Microseconds(50_000))
 
 
-def test_a_slice_that_is_not_there_is_no_failure_and_bounded_once_it_is(node: Node) -> None:
+def test_missing_slice_is_no_failure_and_bounded_later(node: Node) -> None:
     node.stored.remove(SLICE)
     for _ in range(2):
         report = node.suppress(300_000)
@@ -180,7 +180,7 @@ def test_a_slice_that_is_not_there_is_no_failure_and_bounded_once_it_is(node: No
     assert node.slice.quota == 300_000
 
 
-def test_a_slice_that_is_made_anew_is_bounded_anew(node: Node) -> None:
+def test_recreated_slice_is_bounded_again(node: Node) -> None:
     node.suppress(300_000)
     node.stored.remove(SLICE)
     assert SLICE in node.suppress(300_000).gone
@@ -224,7 +224,7 @@ class Life:
 
 @VERSIONS
 @pytest.mark.parametrize(("before", "after"), [(None, 100_000), (100_000, 350_000), (100_000, None)])
-def test_killed_at_any_point_the_slice_and_its_children_find_their_way(
+def test_killed_slice_update_converges_with_its_children(
     tmp_path: Path, version: Version, before: int | None, after: int | None
 ) -> None:
     for deaths in count():

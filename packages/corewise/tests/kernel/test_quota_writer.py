@@ -99,7 +99,7 @@ def node(request: pytest.FixtureRequest) -> Node:
     return made
 
 
-def test_every_change_of_ratio_ends_at_the_right_quotas_without_one_refusal(node: Node) -> None:
+def test_every_ratio_change_reaches_right_quotas_without_refusal(node: Node) -> None:
     for ratio, expected in ((100, 100_000), (200, 50_000), (120, 83_334), (150, 66_667), (100, 100_000)):
         report = node.normalize(ratio)
         assert node.quotas(ONE, TWO) == [expected, expected]
@@ -116,12 +116,12 @@ def test_nothing_is_written_where_nothing_changes(node: Node) -> None:
     assert len(node.stored.writes) == 3
 
 
-def test_nothing_is_entered_in_the_journal_for_what_is_not_written(node: Node) -> None:
+def test_journal_has_no_entry_for_skipped_writes(node: Node) -> None:
     node.normalize(100)
     assert node.log.entries() == ()
 
 
-def test_a_write_is_entered_with_time_path_old_new_and_reason_before_it_happens(node: Node) -> None:
+def test_full_write_entry_is_journaled_before_the_write(node: Node) -> None:
     seen = []
 
     def look(point: Point, cgroup: str) -> None:
@@ -147,7 +147,7 @@ def test_parents_grow_before_children_and_shrink_after_them(node: Node) -> None:
     assert [cgroup for cgroup, _, _ in node.stored.writes] == [POD, ONE, TWO]
 
 
-def test_drift_is_repaired_and_counted_with_the_value_that_was_found(node: Node) -> None:
+def test_drift_is_repaired_and_counted_with_found_value(node: Node) -> None:
     node.normalize(150)
     node.set(ONE, 50_000)
     report = node.normalize(150)
@@ -179,7 +179,7 @@ def test_a_resize_by_kubelet_is_no_drift(node: Node) -> None:
     assert node.writer.reconcile(NORMALIZATION, actions(200, base=200_000)).drifted == [ONE]
 
 
-def test_the_smallest_bound_of_all_owners_counts_and_each_lets_go_alone(node: Node) -> None:
+def test_smallest_bound_of_all_owners_wins_until_released(node: Node) -> None:
     node.normalize(150)
     node.writer.apply([bound(ONE, 40_000, 100_000, owner=SUPPRESSION)])
     assert node.quotas(ONE) == [40_000]
@@ -206,7 +206,7 @@ def test_another_owner_s_bound_outlives_a_restart(node: Node) -> None:
     assert "suppression" in last.why
 
 
-def test_an_owner_that_stops_naming_a_cgroup_puts_its_base_back_and_forgets_it(node: Node) -> None:
+def test_owner_dropping_a_cgroup_restores_and_forgets_it(node: Node) -> None:
     node.normalize(150)
     report = node.writer.reconcile(NORMALIZATION, [])
     assert node.quotas(POD, ONE, TWO) == [200_000, 100_000, 100_000]
@@ -216,7 +216,7 @@ def test_an_owner_that_stops_naming_a_cgroup_puts_its_base_back_and_forgets_it(n
     assert node.writer.reconcile(NORMALIZATION, []).written == []
 
 
-def test_restore_needs_nothing_but_the_journal_and_can_be_repeated(node: Node) -> None:
+def test_restore_needs_only_the_journal_and_can_repeat(node: Node) -> None:
     node.normalize(150)
     node.writer.apply([bound(SLICE, 40_000, owner=SUPPRESSION), bound(OFFLINE_ONE, 30_000, owner=BATCH)])
     report = node.restarted().restore()
@@ -240,7 +240,7 @@ def test_restore_overwrites_what_somebody_else_left(node: Node) -> None:
     assert node.quotas(ONE) == [100_000]
 
 
-def test_one_pod_is_done_at_once_without_touching_others(node: Node) -> None:
+def test_one_pod_is_updated_without_touching_others(node: Node) -> None:
     node.stored.make("/kubepods/burstable/podz")
     node.normalize(150)
     node.set(ONE, 5_000)
@@ -250,19 +250,19 @@ def test_one_pod_is_done_at_once_without_touching_others(node: Node) -> None:
     assert node.quotas(ONE) == [5_000]
 
 
-def test_unlimited_is_left_alone_and_can_be_bounded_and_freed(node: Node) -> None:
+def test_unlimited_is_left_alone_until_bounded_then_freed(node: Node) -> None:
     node.writer.apply([bound(SLICE, 140_000, None, owner=SUPPRESSION)])
     assert node.quotas(SLICE, OFFLINE, OFFLINE_ONE) == [140_000, None, None]
     node.writer.apply([bound(SLICE, None, None, owner=SUPPRESSION)])
     assert node.quotas(SLICE) == [None]
 
 
-def test_a_quota_is_never_below_what_the_kernel_takes(node: Node) -> None:
+def test_quota_never_falls_below_the_kernel_minimum(node: Node) -> None:
     assert node.writer.apply([bound(SLICE, 1, None, owner=SUPPRESSION)]).failed == {}
     assert node.quotas(SLICE) == [1_000]
 
 
-def test_children_that_nobody_named_shrink_with_their_parent_and_grow_again() -> None:
+def test_unnamed_children_shrink_and_grow_with_their_parent() -> None:
     node = Node(Version.V1)
     node.set(OFFLINE, 300_000)
     node.set(OFFLINE_ONE, 200_000)
@@ -276,7 +276,7 @@ def test_children_that_nobody_named_shrink_with_their_parent_and_grow_again() ->
     assert not node.writer.held
 
 
-def test_a_found_child_that_kubelet_changes_has_the_new_value_as_its_base() -> None:
+def test_found_child_rebases_on_the_new_kubelet_value() -> None:
     node = Node(Version.V1)
     node.set(OFFLINE_ONE, 200_000)
     node.writer.apply([bound(SLICE, 50_000, owner=SUPPRESSION)])
@@ -286,7 +286,7 @@ def test_a_found_child_that_kubelet_changes_has_the_new_value_as_its_base() -> N
     assert node.quotas(SLICE, OFFLINE_ONE) == [None, 20_000]
 
 
-def test_a_child_never_gets_more_than_a_parent_that_nobody_named() -> None:
+def test_child_never_gets_more_than_an_unnamed_parent() -> None:
     node = Node(Version.V1)
     node.set("/kubepods/burstable", 30_000)
     report = node.writer.apply([bound(ONE, 66_667, 100_000)])
@@ -300,14 +300,14 @@ def test_a_child_never_gets_more_than_a_parent_that_nobody_named() -> None:
     assert node.quotas(ONE) == [66_667]
 
 
-def test_v2_lets_a_child_have_more_than_its_parent() -> None:
+def test_v2_lets_a_child_exceed_its_parent() -> None:
     node = Node(Version.V2)
     node.writer.apply([bound(SLICE, 50_000, owner=SUPPRESSION), bound(OFFLINE_ONE, 80_000, owner=BATCH)])
     assert node.quotas(SLICE, OFFLINE_ONE) == [50_000, 80_000]
     assert node.rules.refused == []
 
 
-def test_a_runtime_that_writes_in_between_is_met_by_a_second_round() -> None:
+def test_second_round_corrects_a_runtime_writing_in_between() -> None:
     node = Node(Version.V1)
     node.kubelet()
     struck: list[Point] = []
@@ -324,7 +324,7 @@ def test_a_runtime_that_writes_in_between_is_met_by_a_second_round() -> None:
     assert node.quotas(POD, ONE, TWO, f"{POD}/three") == [100_000, 50_000, 50_000, 100_000]
 
 
-def test_a_foreign_period_is_kept_and_the_quota_keeps_its_share(node: Node) -> None:
+def test_foreign_period_is_kept_and_quota_keeps_share(node: Node) -> None:
     if node.version is Version.V1:
         node.stored.contents[ONE]["cpu.cfs_period_us"] = "50000"
         node.stored.contents[ONE]["cpu.cfs_quota_us"] = "50000"
@@ -355,7 +355,7 @@ def test_burst_goes_with_the_quota_and_comes_back(node: Node) -> None:
     assert node.rules.refused == []
 
 
-def test_a_burst_that_somebody_else_sets_stays_until_the_quota_changes(node: Node) -> None:
+def test_foreign_burst_stays_until_the_quota_changes(node: Node) -> None:
     node.rules.write(ONE, node.burst, "80000")
     node.normalize(200)
     node.rules.write(ONE, node.burst, "10000")
@@ -368,7 +368,7 @@ def test_a_burst_that_somebody_else_sets_stays_until_the_quota_changes(node: Nod
     assert node.stored.contents[ONE][node.burst] == "20000"
 
 
-def test_a_burst_of_an_unlimited_cgroup_is_cut_to_the_bound(node: Node) -> None:
+def test_burst_of_unlimited_cgroup_is_cut_to_bound(node: Node) -> None:
     node.rules.write(SLICE, node.burst, "500000")
     node.writer.apply([bound(SLICE, 140_000, None, owner=SUPPRESSION)])
     assert node.stored.contents[SLICE][node.burst] == "140000"
@@ -387,7 +387,7 @@ def test_a_kernel_without_burst_is_no_trouble(node: Node) -> None:
 @pytest.mark.parametrize(
     ("code", "kind"), [(errno.EBUSY, Busy), (errno.EROFS, ReadOnly), (errno.EIO, Unreadable)]
 )
-def test_a_cgroup_that_cannot_be_written_is_told_and_the_rest_goes_on(
+def test_unwritable_cgroup_is_reported_and_rest_continues(
     node: Node, code: int, kind: type[KernelError]
 ) -> None:
     node.stored.faults[ONE, "write"] = code
@@ -416,7 +416,7 @@ def test_what_fails_again_and_again_is_entered_once(node: Node) -> None:
     assert last.cgroup == ONE
 
 
-def test_a_child_that_cannot_shrink_holds_its_parent_open_until_it_can() -> None:
+def test_child_that_cannot_shrink_keeps_its_parent_open() -> None:
     node = Node(Version.V1)
     node.kubelet()
     node.stored.faults[ONE, "write"] = errno.EBUSY
@@ -428,7 +428,7 @@ def test_a_child_that_cannot_shrink_holds_its_parent_open_until_it_can() -> None
     assert node.quotas(POD, ONE, TWO) == [66_667, 33_334, 33_334]
 
 
-def test_a_parent_that_cannot_grow_keeps_its_children_small_until_it_can() -> None:
+def test_parent_that_cannot_grow_keeps_its_children_small() -> None:
     node = Node(Version.V1)
     node.kubelet()
     node.normalize(500)
@@ -442,7 +442,7 @@ def test_a_parent_that_cannot_grow_keeps_its_children_small_until_it_can() -> No
 
 
 @pytest.mark.parametrize("content", ["", "garbage", "-7"])
-def test_a_cgroup_with_an_unreadable_content_is_left_alone(node: Node, content: str) -> None:
+def test_cgroup_with_unreadable_content_is_left_alone(node: Node, content: str) -> None:
     node.stored.contents[ONE][quota_file(node.version)] = content
     writer = QuotaWriter(node.stored, node.log, now=lambda: 0.0)
     report = writer.reconcile(NORMALIZATION, actions(150))
@@ -451,7 +451,7 @@ def test_a_cgroup_with_an_unreadable_content_is_left_alone(node: Node, content: 
     assert node.quotas(TWO, POD) == [66_667, 133_334]
 
 
-def test_a_path_that_leads_elsewhere_is_told_and_the_rest_goes_on(node: Node) -> None:
+def test_path_leading_elsewhere_is_reported_and_rest_continues(node: Node) -> None:
     node.stored.faults["/../x", "read"] = errno.ELOOP
     node.stored.contents["/../x"] = {}
     report = QuotaWriter(node.stored, node.log, now=lambda: 0.0).reconcile(
@@ -462,7 +462,7 @@ def test_a_path_that_leads_elsewhere_is_told_and_the_rest_goes_on(node: Node) ->
 
 
 @pytest.mark.parametrize("point", [Point.READ, Point.HELD, Point.ENTERED])
-def test_a_cgroup_that_ends_between_read_and_write_is_forgotten(node: Node, point: Point) -> None:
+def test_cgroup_ending_between_read_and_write_is_forgotten(node: Node, point: Point) -> None:
     def end(at: Point, cgroup: str) -> None:
         if at is point and cgroup in {"", ONE}:
             node.stored.remove(ONE)
@@ -474,7 +474,7 @@ def test_a_cgroup_that_ends_between_read_and_write_is_forgotten(node: Node, poin
     assert ONE not in node.restarted().held
 
 
-def test_a_cgroup_that_is_not_there_yet_is_no_failure(node: Node) -> None:
+def test_cgroup_not_created_yet_is_no_failure(node: Node) -> None:
     report = node.writer.reconcile(NORMALIZATION, [bound("/kubepods/burstable/podnew", 5_000, 10_000)])
     assert (report.gone, report.failed, report.written) == (["/kubepods/burstable/podnew"], {}, [])
     assert node.log.entries() == ()

@@ -112,13 +112,13 @@ def writer_of(tree: Tree, log: Journal | MemoryLog) -> QuotaWriter:
     return QuotaWriter(tree.files, log, now=time.time, at=at)
 
 
-def test_the_cgroups_of_the_pod_are_named_as_kubelet_names_them(tree: Tree) -> None:
+def test_pod_cgroups_are_named_as_kubelet_names_them(tree: Tree) -> None:
     assert tree.pods.driver is Driver.SYSTEMD
     assert tree.files.exists(tree.one)
     assert tree.files.children(tree.pod) == (tree.one, tree.two)
 
 
-def test_every_change_of_ratio_ends_at_the_right_quotas_and_removal_at_kubelet_s(tree: Tree) -> None:
+def test_ratio_changes_reach_quotas_and_removal_restores_kubelet(tree: Tree) -> None:
     writer = writer_of(tree, MemoryLog())
     for ratio in (100, 200, 120, 500, 115):
         report = writer.reconcile(NORMALIZATION, tree.wanted(ratio))
@@ -130,7 +130,7 @@ def test_every_change_of_ratio_ends_at_the_right_quotas_and_removal_at_kubelet_s
     assert writer.totals["refused"] == 0
 
 
-def test_a_container_that_nobody_named_is_narrowed_with_its_pod_and_widened_again(tree: Tree) -> None:
+def test_unnamed_container_narrows_and_widens_with_its_pod(tree: Tree) -> None:
     writer = writer_of(tree, MemoryLog())
     report = writer.apply([bound(tree.pod, 50_000, 200_000)])
     assert report.failed == {}
@@ -157,7 +157,7 @@ def test_a_foreign_period_is_kept(tree: Tree) -> None:
     assert str(read_bandwidth(tree.files, tree.one)) == "100000 200000"
 
 
-def test_a_container_that_ends_between_read_and_write_is_gone_and_no_failure(tree: Tree) -> None:
+def test_container_ending_between_read_and_write_is_gone(tree: Tree) -> None:
     def at(point: Point, cgroup: str) -> None:
         if point is Point.ENTERED and cgroup == tree.one:
             (tree.layout.cpu / tree.one[1:]).rmdir()
@@ -207,9 +207,7 @@ WRITES = st.tuples(
 
 @given(st.lists(WRITES, max_size=25))
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_rules_of_the_fake_are_those_of_the_kernel(
-    tree: Tree, writes: list[tuple[str, str, int]]
-) -> None:
+def test_fake_follows_the_rules_of_the_kernel(tree: Tree, writes: list[tuple[str, str, int]]) -> None:
     fake = KernelRules(StoredCgroups(Version.V1, NAMES))
     for name in NAMES:
         tree.make(tree.root + name)
@@ -250,7 +248,7 @@ except ReadOnly as error:
 """
 
 
-def test_a_read_only_mount_can_be_read_and_says_erofs_to_a_write(tree: Tree) -> None:
+def test_readonly_mount_reads_and_refuses_writes_with_erofs(tree: Tree) -> None:
     if shutil.which("unshare") is None:
         pytest.skip("needs unshare(1)")
     mount = tree.layout.cpu
@@ -287,7 +285,7 @@ class Window:
         return unthrottled <= 1 and abs(self.periods * PERIOD / 1e6 / self.seconds - 1) < TOLERANCE
 
 
-def test_a_busy_one_cpu_container_under_ratio_1_50_gets_two_thirds_of_a_cpu(tree: Tree) -> None:
+def test_ratio_1_50_gives_busy_container_two_thirds(tree: Tree) -> None:
     """The window is a whole number of periods, so it counts whole quotas wherever it begins.
 
     Weight keeps others of this machine from taking what the quota grants. Where they take it all the same,

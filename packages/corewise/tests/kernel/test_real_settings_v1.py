@@ -102,9 +102,7 @@ def pinned(tree: Tree, pod: str, one: str) -> list[WriteSetting]:
     return [setting(tree.pod, CPUS, pod, owner=PINNING), setting(tree.one, CPUS, one, owner=PINNING)]
 
 
-def test_a_pod_moves_from_one_cpu_to_another_and_back_with_a_container_that_nobody_named(
-    tree: Tree, two: tuple[str, str]
-) -> None:
+def test_pod_moves_cpus_and_back_with_unnamed_container(tree: Tree, two: tuple[str, str]) -> None:
     before, (first, second) = tree.shown(), two
     writer = tree.writer(MemoryLog())
     assert writer.reconcile(PINNING, pinned(tree, first, first)).failed == {}
@@ -122,7 +120,7 @@ def test_what_is_beyond_the_parent_is_told(tree: Tree, two: tuple[str, str]) -> 
     assert isinstance(report.failed[f"{tree.one}/cpuset.cpus"], ValueRefused)
 
 
-def test_a_weight_and_a_memory_limit_are_set_and_put_back(tree: Tree) -> None:
+def test_weight_and_memory_limit_are_set_and_restored(tree: Tree) -> None:
     before = tree.shown()
     writer = tree.writer(MemoryLog())
     wanted = [
@@ -163,7 +161,7 @@ def using(tree: Tree, cgroup: str, amount: int) -> Iterator[None]:
         os.waitpid(process, 0)
 
 
-def test_a_memory_limit_below_what_is_in_use_is_not_tried(tree: Tree) -> None:
+def test_memory_limit_below_current_use_is_not_tried(tree: Tree) -> None:
     before = tree.shown()
     wanted = [setting(tree.one, Setting.MEMORY_LIMIT, str(16 * MEBI))]
     writer = tree.writer(MemoryLog())
@@ -175,7 +173,7 @@ def test_a_memory_limit_below_what_is_in_use_is_not_tried(tree: Tree) -> None:
         assert tree.shown() == before
 
 
-def test_killed_at_every_point_the_sets_converge_and_come_back(
+def test_sets_killed_at_every_point_converge_and_return(
     tree: Tree, two: tuple[str, str], tmp_path: Path
 ) -> None:
     first, second = two
@@ -209,7 +207,7 @@ WRITES = st.tuples(st.sampled_from(NAMES), st.sampled_from(["0", "1", "0-1"]))
 
 @given(st.lists(WRITES, max_size=20))
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_rules_of_the_fake_are_those_of_the_kernel(tree: Tree, writes: list[tuple[str, str]]) -> None:
+def test_fake_follows_the_rules_of_the_kernel(tree: Tree, writes: list[tuple[str, str]]) -> None:
     if str(read_cpuset(tree.files, tree.root)) != "0-1":
         pytest.skip("needs the CPUs 0-1 and no others")
     stored = StoredCgroups(Version.V1, NAMES)

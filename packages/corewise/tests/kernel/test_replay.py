@@ -62,14 +62,12 @@ FAILED = Failed(3.0, "/a", "cpu.max", "5", "EBUSY")
         ([Released(3.0, "/b")], ("5", "5")),
     ],
 )
-def test_a_write_is_certain_once_its_process_has_entered_something_else(
-    following: list[Entry], ours: tuple[str, str]
-) -> None:
+def test_write_is_certain_once_its_process_enters_more(following: list[Entry], ours: tuple[str, str]) -> None:
     (kept,) = held(QUOTA, wrote("cpu.max", "9", "5"), *following)
     assert kept.wrote["cpu.max"] == ours
 
 
-def test_a_quota_and_a_setting_of_one_cgroup_are_held_and_released_apart() -> None:
+def test_quota_and_setting_are_held_and_released_separately() -> None:
     both: list[Entry] = [QUOTA, WEIGHT, wrote("cpu.weight", "100", "50"), wrote("cpu.max", "1", "2"), OPENED]
     quota = replace(QUOTA, wrote={"cpu.max": ("1", "2")})
     weight = replace(WEIGHT, wrote={"cpu.weight": ("50", "50")})
@@ -78,7 +76,7 @@ def test_a_quota_and_a_setting_of_one_cgroup_are_held_and_released_apart() -> No
     assert held(*both, Released(4.0, "/a", "cpu.weight")) == [quota]
 
 
-def test_what_is_held_anew_keeps_what_was_written_and_released_it_is_forgotten() -> None:
+def test_holding_again_keeps_writes_and_release_forgets_them() -> None:
     entries: list[Entry] = [WEIGHT, wrote("cpu.weight", "100", "50"), replace(WEIGHT, value="70")]
     assert [kept.wrote for kept in held(*entries)] == [{"cpu.weight": ("50", "50")}]
     assert [kept.wrote for kept in held(*entries, Released(4.0, "/a", "cpu.weight"), WEIGHT)] == [{}]
@@ -96,7 +94,7 @@ def test_a_former_boot_leaves_nothing_held() -> None:
 DAMAGED = Damaged(Path("journal"), 7, "not UTF-8")
 
 
-def test_after_a_damaged_line_nothing_is_known_of_what_was_written_until_the_next_write() -> None:
+def test_damaged_line_makes_writes_unknown_until_the_next() -> None:
     unsure = replace(WEIGHT, unsure=True)
     assert held(WEIGHT, wrote("cpu.weight", "100", "50"), DAMAGED) == [unsure]
     assert held(WEIGHT, wrote("cpu.weight", "100", "50"), DAMAGED, WEIGHT, OPENED) == [unsure]
@@ -110,7 +108,7 @@ def test_after_a_damaged_line_nothing_is_known_of_what_was_written_until_the_nex
     assert held(WEIGHT, DAMAGED, Opened(5.0, "two"), WEIGHT) == [WEIGHT]
 
 
-def test_a_line_that_was_cut_off_announced_nothing_that_happened() -> None:
+def test_truncated_line_announces_nothing_that_happened() -> None:
     cut = Damaged(Path("journal"), 7, "cut off", cut_off=True)
     entries: list[JournalLine] = [WEIGHT, wrote("cpu.weight", "100", "50"), cut]
     assert held(*entries) == held(*entries[:2])

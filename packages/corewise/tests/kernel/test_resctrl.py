@@ -47,7 +47,7 @@ def reason(root: Path, event: MonitoringEvent = TRAFFIC) -> Reason:
 
 
 @pytest.mark.parametrize("make", [two_sockets, code_data_prioritization, pseudo_locked])
-def test_root_and_every_other_top_level_group_count_once_on_every_cache(
+def test_top_level_groups_count_once_on_every_cache(
     tmp_path: Path, make: Callable[[Path], ResctrlTree]
 ) -> None:
     make(tmp_path)
@@ -60,13 +60,13 @@ def test_root_and_every_other_top_level_group_count_once_on_every_cache(
     assert total(tmp_path, OCCUPANCY) == 33
 
 
-def test_sub_numa_nodes_are_in_their_caches_sum_already(tmp_path: Path) -> None:
+def test_cache_sum_already_includes_sub_numa_nodes(tmp_path: Path) -> None:
     sub_numa_clusters(tmp_path)
     assert total(tmp_path, TRAFFIC) == 700
     assert total(tmp_path, OCCUPANCY) == 70
 
 
-def test_a_domain_of_another_resource_is_none_of_the_caches(tmp_path: Path) -> None:
+def test_domain_of_another_resource_is_not_a_cache(tmp_path: Path) -> None:
     tree = two_sockets(tmp_path)
     tree.put("mon_data/mon_PERF_PKG_00/mbm_total_bytes", 5).put("mon_data/mon_L3CODE_00/mbm_total_bytes", 5)
     assert total(tmp_path, TRAFFIC) == 1234
@@ -74,15 +74,13 @@ def test_a_domain_of_another_resource_is_none_of_the_caches(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("said", ["Unavailable", "Error", "Unassigned", "", "-1", "0x10", "1 2"])
 @pytest.mark.parametrize("group", ["", "batch"])
-def test_one_group_without_a_value_makes_the_sum_unknown_and_never_a_zero(
-    tmp_path: Path, group: str, said: str
-) -> None:
+def test_group_without_value_makes_sum_unknown_not_zero(tmp_path: Path, group: str, said: str) -> None:
     two_sockets(tmp_path).count(group, 1, mbm_total_bytes=said)
     assert reason(tmp_path) is Reason.RESCTRL_NO_VALUE
     assert total(tmp_path, OCCUPANCY) == 33
 
 
-def test_why_there_is_no_sum_names_the_file_and_what_it_says(tmp_path: Path) -> None:
+def test_missing_sum_names_the_file_and_its_content(tmp_path: Path) -> None:
     two_sockets(tmp_path).count("batch", 1, mbm_total_bytes="Unavailable")
     counts = read_counts(HostFiles(tmp_path), TRAFFIC)
     assert isinstance(counts, Finding)
@@ -99,7 +97,7 @@ def test_counts_use_all_of_64_bits(tmp_path: Path) -> None:
     assert total(tmp_path, TRAFFIC) == 2**64 - 1 + 234
 
 
-def test_a_machine_without_resctrl_one_that_has_not_mounted_it_and_one_without_the_event_are_told_apart(
+def test_absent_unmounted_and_eventless_resctrl_are_distinguished(
     tmp_path: Path,
 ) -> None:
     assert reason(tmp_path) is Reason.RESCTRL_UNSUPPORTED
@@ -110,7 +108,7 @@ def test_a_machine_without_resctrl_one_that_has_not_mounted_it_and_one_without_t
     assert total(tmp_path, OCCUPANCY) == 0
 
 
-def test_a_machine_that_allocates_caches_and_monitors_nothing_has_no_counts(tmp_path: Path) -> None:
+def test_machine_allocating_caches_without_monitoring_has_no_counts(tmp_path: Path) -> None:
     allocating = tmp_path / "sys/fs/resctrl"
     (allocating / "info/L3").mkdir(parents=True)
     (allocating / "schemata").write_text("L3:0=7ff\n")
@@ -136,7 +134,7 @@ def test_what_can_be_limited_is_read_from_info(tmp_path: Path) -> None:
     )
 
 
-def test_a_group_is_made_written_and_removed_and_a_refusal_has_the_kernels_words(tmp_path: Path) -> None:
+def test_group_is_made_written_removed_and_refusals_quoted(tmp_path: Path) -> None:
     """On plain files: the calls are the ones that the kernel takes, and errors carry its last status."""
     tree, files = two_sockets(tmp_path), ResctrlFiles(tmp_path)
     assert files.groups() == {"batch"}

@@ -96,7 +96,7 @@ def restore_dying(life: Life, after: int) -> bool:
 @VERSIONS
 @pytest.mark.parametrize("limit", [1 << 20, 300], ids=["one journal", "a full journal"])
 @pytest.mark.parametrize(("before", "after"), [("narrow", "elsewhere"), ("elsewhere", "wide")])
-def test_killed_anywhere_in_a_change_the_next_process_completes_and_undoes_it(
+def test_change_killed_anywhere_is_completed_and_undone_next(
     tmp_path: Path, version: Version, limit: int, before: str, after: str
 ) -> None:
     for deaths in count():
@@ -113,7 +113,7 @@ def test_killed_anywhere_in_a_change_the_next_process_completes_and_undoes_it(
 
 
 @VERSIONS
-def test_killed_anywhere_the_next_process_can_undo_it_at_once(tmp_path: Path, version: Version) -> None:
+def test_next_process_can_undo_a_killed_change_immediately(tmp_path: Path, version: Version) -> None:
     for deaths in count():
         life = Life(tmp_path / f"{deaths}", version)
         killed = bring_dying(life, "narrow", deaths)
@@ -125,7 +125,7 @@ def test_killed_anywhere_the_next_process_can_undo_it_at_once(tmp_path: Path, ve
 
 
 @VERSIONS
-def test_killed_anywhere_in_restore_the_next_restore_completes_it(tmp_path: Path, version: Version) -> None:
+def test_restore_killed_anywhere_is_completed_by_the_next(tmp_path: Path, version: Version) -> None:
     for deaths in count():
         life = Life(tmp_path / f"{deaths}", version)
         life.bring("elsewhere")

@@ -45,9 +45,7 @@ def everywhere(node: Node, what: Setting, text: str) -> None:
 
 
 @LISTS
-def test_a_pod_and_its_containers_move_from_some_cpus_to_others_without_one_refusal(
-    node: Node, what: Setting
-) -> None:
+def test_pod_and_containers_move_cpus_without_one_refusal(node: Node, what: Setting) -> None:
     everywhere(node, what, "0-7")
     for first, second in (("0-3", "0-1"), ("4-7", "4"), ("2-5", "3-4"), ("0-7", "0-7"), ("1", "1")):
         report = pin(node, what, pod=first, one=second, two=first)
@@ -79,9 +77,7 @@ def test_a_write_on_the_way_says_where_to(node: Node) -> None:
 
 
 @LISTS
-def test_what_nobody_named_is_narrowed_with_its_parent_and_widened_with_it_again(
-    node: Node, what: Setting
-) -> None:
+def test_unnamed_cgroup_narrows_and_widens_with_its_parent(node: Node, what: Setting) -> None:
     everywhere(node, what, "0-7")
     node.write(TWO, what, "6-7")
     assert pin(node, what, slice="0-3").failed == {}
@@ -93,7 +89,7 @@ def test_what_nobody_named_is_narrowed_with_its_parent_and_widened_with_it_again
     assert not node.restarted().held
 
 
-def test_a_narrowed_container_says_in_the_journal_who_narrowed_it(node: Node) -> None:
+def test_journal_says_who_narrowed_a_container(node: Node) -> None:
     pin(node, pod="0-3")
     entry = next(each for each in node.log.entries() if isinstance(each, Wrote) and each.cgroup == ONE)
     assert (entry.reason, entry.why) == (
@@ -102,7 +98,7 @@ def test_a_narrowed_container_says_in_the_journal_who_narrowed_it(node: Node) ->
     )
 
 
-def test_a_container_that_is_let_go_stays_within_its_pod_until_that_is_let_go_too(node: Node) -> None:
+def test_released_container_stays_within_its_pod_until_released(node: Node) -> None:
     pin(node, pod="0-3", one="1")
     assert pin(node, pod="0-3").failed == {}
     assert node.shown(CPUS, POD, ONE) == ["0-3", "0-3"]
@@ -110,7 +106,7 @@ def test_a_container_that_is_let_go_stays_within_its_pod_until_that_is_let_go_to
     assert node.shown(CPUS, *FAMILY) == ["0-7"] * 4
 
 
-def test_what_is_wanted_beyond_the_parent_is_told_and_not_made_less(node: Node) -> None:
+def test_request_beyond_the_parent_is_reported_not_reduced(node: Node) -> None:
     report = pin(node, pod="0-3", one="3-4", two="1")
     problem = report.failed[f"{ONE}/cpuset.cpus"]
     assert isinstance(problem, ValueRefused)
@@ -131,7 +127,7 @@ def test_a_container_made_meanwhile_is_taken_along(node: Node) -> None:
     assert node.shown(CPUS, POD, new) == ["0-7", "0-3"]
 
 
-def test_a_parent_that_cannot_be_written_leaves_its_children_in_order(node: Node) -> None:
+def test_unwritable_parent_leaves_its_children_in_order(node: Node) -> None:
     pin(node, pod="0-3", one="0-1")
     node.stored.faults[POD, "write"] = errno.EBUSY
     report = pin(node, pod="4-7", one="4-5")
@@ -154,7 +150,7 @@ def test_kubelet_s_later_choice_is_what_comes_back(node: Node) -> None:
     assert node.shown(CPUS, ONE) == ["4-7"]
 
 
-def test_on_v2_a_child_may_have_more_than_its_parent_and_none_means_the_parent_s() -> None:
+def test_v2_child_may_exceed_parent_and_none_inherits() -> None:
     node = Node(Version.V2)
     assert pin(node, pod="0-1", one="2-3").failed == {}
     assert node.shown(CPUS, POD, ONE, TWO) == ["0-1", "2-3", ""]
@@ -164,7 +160,7 @@ def test_on_v2_a_child_may_have_more_than_its_parent_and_none_means_the_parent_s
     assert node.shown(CPUS, *FAMILY) == [""] * 4
 
 
-def test_on_v2_whoever_gives_a_cpu_up_is_written_before_whoever_gets_it() -> None:
+def test_v2_writes_the_cpu_giver_before_the_taker() -> None:
     node = Node(Version.V2)
     pin(node, one="0-5", two="6-7")
     for one, two, order in (("0-1", "2-7", [ONE, TWO]), ("0-5", "6-7", [TWO, ONE])):

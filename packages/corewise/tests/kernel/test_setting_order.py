@@ -46,7 +46,7 @@ def test_what_shrinks_is_written_from_the_bottom() -> None:
     ]
 
 
-def test_what_moves_keeps_its_old_set_until_its_children_have_moved() -> None:
+def test_parent_keeps_old_set_until_children_have_moved() -> None:
     assert moves(sets(p="0-3", p_c="0-1"), sets(p="4-7", p_c="4-5")) == [
         ("/p", "0-3", "0-1,4-7"),
         ("/p/c", "0-1", "4-5"),
@@ -54,7 +54,7 @@ def test_what_moves_keeps_its_old_set_until_its_children_have_moved() -> None:
     ]
 
 
-def test_a_set_that_nothing_depends_on_moves_at_once() -> None:
+def test_set_without_dependents_moves_at_once() -> None:
     assert moves(sets(p="0-7", p_c="0-1"), sets(p_c="4-5")) == [("/p/c", "0-1", "4-5")]
     assert moves(sets(p="0-3", p_c="2-3"), sets(p="2-5", p_c="2-3")) == [("/p", "0-3", "2-5")]
 
@@ -92,9 +92,7 @@ def test_the_hierarchy_holds_after_every_single_write(
 
 
 @given(st.lists(SETS, min_size=8, max_size=8), st.sets(st.sampled_from(TREE)))
-def test_each_gets_what_it_wants_of_its_parent_s_and_what_must_be_exact_is_told(
-    wanted: list[CPUSet], firm: set[str]
-) -> None:
+def test_aims_stay_within_parents_and_inexact_are_reported(wanted: list[CPUSet], firm: set[str]) -> None:
     present = dict.fromkeys(TREE, ALL)
     asked = dict(zip(TREE, wanted, strict=True))
     aims, beyond = nested_aims(present, asked, firm)

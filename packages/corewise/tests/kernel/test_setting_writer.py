@@ -44,7 +44,7 @@ def state(node: Node) -> dict[str, dict[str, str]]:
     return {cgroup: dict(files) for cgroup, files in node.stored.contents.items()}
 
 
-def test_what_is_wanted_is_there_and_what_was_before_comes_back(node: Node) -> None:
+def test_wanted_values_are_written_and_earlier_ones_restored(node: Node) -> None:
     before = state(node)
     report = node.batch(*everything(node))
     assert (report.failed, report.refused, len(report.written)) == ({}, 0, 5)
@@ -58,7 +58,7 @@ def test_what_is_wanted_is_there_and_what_was_before_comes_back(node: Node) -> N
     assert node.writer.restore().written == []
 
 
-def test_what_is_there_already_is_not_written_nor_entered(node: Node) -> None:
+def test_value_already_present_is_neither_written_nor_journaled(node: Node) -> None:
     node.batch(*everything(node))
     writes, entries = len(node.stored.writes), len(tuple(node.log.entries()))
     assert node.batch(*everything(node)).written == []
@@ -69,7 +69,7 @@ def test_what_is_there_already_is_not_written_nor_entered(node: Node) -> None:
     assert len(tuple(node.log.entries())) == entries
 
 
-def test_what_comes_back_and_each_write_is_entered_before_it_happens(node: Node) -> None:
+def test_restored_value_and_write_are_journaled_before_writing(node: Node) -> None:
     seen: list[object] = []
 
     def look(point: Point, cgroup: str) -> None:
@@ -89,7 +89,7 @@ def test_what_comes_back_and_each_write_is_entered_before_it_happens(node: Node)
     assert tuple(node.log.entries())[-1] == Released(12.0, ONE, file)
 
 
-def test_what_an_owner_no_longer_names_goes_back_and_other_owners_keep_theirs(node: Node) -> None:
+def test_dropped_settings_are_restored_and_other_owners_unaffected(node: Node) -> None:
     node.batch(*everything(node))
     node.writer.reconcile(PINNING, [setting(TWO, CPUS, "5", owner=PINNING)])
     before = node.shown(WEIGHT, "/")[0]
@@ -109,7 +109,7 @@ def test_a_setting_has_one_owner_at_a_time(node: Node) -> None:
     assert node.batch(setting(ONE, CPUS, "6")).failed == {}
 
 
-def test_a_stated_base_comes_back_instead_of_what_was_found(node: Node) -> None:
+def test_stated_base_is_restored_instead_of_found_value(node: Node) -> None:
     base = "2" if node.version is Version.V1 else "1"
     node.batch(setting(ONE, WEIGHT, "50", base))
     node.write(ONE, WEIGHT, "77")
@@ -118,14 +118,14 @@ def test_a_stated_base_comes_back_instead_of_what_was_found(node: Node) -> None:
     assert node.shown(WEIGHT, ONE) == [base]
 
 
-def test_what_a_runtime_has_made_as_wanted_goes_back_to_a_stated_base(node: Node) -> None:
+def test_value_preset_by_runtime_returns_to_stated_base(node: Node) -> None:
     node.write(ONE, WEIGHT, "50")
     assert node.batch(setting(ONE, WEIGHT, "50", "9")).written == []
     assert node.restarted().restore().failed == {}
     assert node.shown(WEIGHT, ONE) == ["9"]
 
 
-def test_drift_is_repaired_and_counted_and_is_what_comes_back(node: Node) -> None:
+def test_drift_is_repaired_and_counted_and_later_restored(node: Node) -> None:
     node.batch(setting(ONE, WEIGHT, "50"))
     node.write(ONE, WEIGHT, "30")
     report = node.batch(setting(ONE, WEIGHT, "50"))
@@ -139,7 +139,7 @@ def test_drift_is_repaired_and_counted_and_is_what_comes_back(node: Node) -> Non
     assert node.writer.totals["drifted"] == 0
 
 
-def test_what_was_there_before_written_again_by_somebody_else_is_drift(node: Node) -> None:
+def test_earlier_value_rewritten_by_others_counts_as_drift(node: Node) -> None:
     base = node.shown(WEIGHT, ONE)[0]
     node.batch(setting(ONE, WEIGHT, "50"))
     node.write(ONE, WEIGHT, base)
@@ -156,7 +156,7 @@ def test_a_change_of_mind_is_no_drift(node: Node) -> None:
     assert node.writer.applied(ONE, WEIGHT) == "70"
 
 
-def test_a_restarted_writer_knows_what_is_wanted_and_repairs_it_before_it_is_told_anew(node: Node) -> None:
+def test_restarted_writer_repairs_wanted_settings_before_being_told(node: Node) -> None:
     node.batch(setting(ONE, WEIGHT, "50"), setting(TWO, WEIGHT, "60"))
     node.write(ONE, WEIGHT, "30")
     writer = node.restarted()
@@ -178,13 +178,13 @@ def test_values_that_mean_the_same_are_the_same(node: Node) -> None:
 @pytest.mark.parametrize(
     ("what", "value"), [(WEIGHT, ""), (WEIGHT, "-5"), (CPUS, "x"), (CPUS, "3-1"), (MEMORY, "64Mi")]
 )
-def test_a_value_that_is_none_is_told_and_the_rest_goes_on(node: Node, what: Setting, value: str) -> None:
+def test_missing_value_is_reported_and_the_rest_proceeds(node: Node, what: Setting, value: str) -> None:
     report = node.batch(setting(ONE, what, value), setting(TWO, WEIGHT, "50"))
     assert isinstance(report.failed[f"{ONE}/{node.file(what)}"], Malformed)
     assert len(report.written) == 1
 
 
-def test_a_value_that_the_kernel_refuses_is_told_and_nothing_is_left_behind(node: Node) -> None:
+def test_kernel_refused_value_is_reported_and_leaves_nothing(node: Node) -> None:
     base = node.shown(WEIGHT, ONE)
     report = node.batch(setting(ONE, WEIGHT, "0"))
     if node.version is Version.V1:
@@ -195,7 +195,7 @@ def test_a_value_that_the_kernel_refuses_is_told_and_nothing_is_left_behind(node
     assert (node.shown(WEIGHT, ONE), dict(node.writer.held)) == (base, {})
 
 
-def test_a_memory_limit_below_what_is_in_use_waits_until_less_is(node: Node) -> None:
+def test_memory_limit_below_usage_waits_until_usage_falls(node: Node) -> None:
     usage = "memory.current" if node.version is Version.V2 else "memory.usage_in_bytes"
     node.stored.contents[ONE][usage] = str(65 * MEBI)
     before = node.shown(MEMORY, ONE)
@@ -219,7 +219,7 @@ def test_a_cgroup_that_is_gone_is_forgotten(node: Node) -> None:
     assert {place.cgroup for place in node.restarted().held} == {POD}
 
 
-def test_a_cgroup_that_is_not_there_yet_is_no_failure(node: Node) -> None:
+def test_cgroup_not_yet_created_is_not_a_failure(node: Node) -> None:
     report = node.batch(setting(f"{POD}/new", WEIGHT, "50"))
     assert (report.gone, report.failed, report.written) == ([f"{POD}/new"], {}, [])
     assert node.log.entries() == ()
@@ -228,7 +228,7 @@ def test_a_cgroup_that_is_not_there_yet_is_no_failure(node: Node) -> None:
 
 
 @pytest.mark.parametrize("point", [Point.READ, Point.HELD, Point.ENTERED])
-def test_a_cgroup_that_ends_between_read_and_write_is_forgotten(node: Node, point: Point) -> None:
+def test_cgroup_ending_between_read_and_write_is_forgotten(node: Node, point: Point) -> None:
     def end(at: Point, cgroup: str) -> None:
         if at is point and cgroup in {"", ONE}:
             node.stored.remove(ONE)
@@ -240,7 +240,7 @@ def test_a_cgroup_that_ends_between_read_and_write_is_forgotten(node: Node, poin
     assert {place.cgroup for place in node.restarted().held} == {POD}
 
 
-def test_a_file_that_its_cgroup_does_not_have_is_a_failure_until_it_has(node: Node) -> None:
+def test_file_missing_from_cgroup_fails_until_it_appears(node: Node) -> None:
     content = node.stored.contents[ONE].pop(node.file(CPUS))
     report = node.batch(*everything(node))
     assert isinstance(report.failed[f"{ONE}/cpuset.cpus"], Missing)
@@ -258,7 +258,7 @@ def test_an_unreadable_content_is_left_alone(node: Node) -> None:
     assert node.shown(WEIGHT, ONE) == ["garbage"]
 
 
-def test_a_write_that_keeps_failing_is_entered_once_and_tried_until_it_succeeds(node: Node) -> None:
+def test_failing_write_is_journaled_once_but_keeps_retrying(node: Node) -> None:
     node.stored.faults[ONE, "write"] = errno.EBUSY
     for _ in range(3):
         report = node.batch(setting(ONE, WEIGHT, "50"))
@@ -269,7 +269,7 @@ def test_a_write_that_keeps_failing_is_entered_once_and_tried_until_it_succeeds(
     assert len(node.batch(setting(ONE, WEIGHT, "50")).written) == 1
 
 
-def test_quotas_and_settings_in_one_journal_do_not_disturb_each_other(node: Node) -> None:
+def test_quotas_and_settings_share_one_journal_without_interference(node: Node) -> None:
     before = state(node)
     quotas = QuotaWriter(node.rules, node.log, now=lambda: 1.0)
     quotas.apply([bound(ONE, 50_000), bound(POD, 80_000)])
@@ -291,7 +291,7 @@ def test_quotas_and_settings_in_one_journal_do_not_disturb_each_other(node: Node
     assert state(node) == before
 
 
-def test_whichever_line_is_damaged_undoing_writes_only_what_was_there_before(node: Node) -> None:
+def test_undo_with_any_damaged_line_restores_only_originals(node: Node) -> None:
     """Where the line said what comes back, and no later one does, nothing is written at all."""
     for what, text in ((WEIGHT, "33"), (CPUS, "0-5")):
         node.write(ONE, what, text)

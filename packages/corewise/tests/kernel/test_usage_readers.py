@@ -37,7 +37,7 @@ def machine(root: Path, file: str, text: str) -> HostFiles:
     return HostFiles(root)
 
 
-def test_busy_is_user_nice_system_and_interrupts_without_steal_and_guests_count_once(tmp_path: Path) -> None:
+def test_busy_time_excludes_steal_and_counts_guests_once(tmp_path: Path) -> None:
     busy = 1000 + 200 + 300 + 50 + 60
     assert read_busy_time(machine(tmp_path, "stat", STAT)) == BusyTime(busy * 10_000_000, cpus=2)
 
@@ -52,21 +52,19 @@ def test_busy_is_user_nice_system_and_interrupts_without_steal_and_guests_count_
         "cpu  -1 1 1 1 1 1 1 1\ncpu0 1 1 1 1 1 1 1 1\n",
     ],
 )
-def test_an_account_of_cpu_time_that_is_not_whole_is_a_problem_and_no_number(
-    tmp_path: Path, stat: str
-) -> None:
+def test_incomplete_cpu_time_account_is_a_problem(tmp_path: Path, stat: str) -> None:
     files = machine(tmp_path, "stat", stat)
     assert read_busy_time(files) is None
     assert [type(problem) for problem in files.problems] == [Malformed]
 
 
-def test_what_is_in_use_on_the_node_is_neither_free_nor_inactive_pages_of_files(tmp_path: Path) -> None:
+def test_node_usage_excludes_free_and_inactive_file_pages(tmp_path: Path) -> None:
     assert read_node_memory(machine(tmp_path, "meminfo", MEMINFO)) == MemoryInUse(
         Bytes((4096 - 1024 - 512) * 1024), Bytes(4096 * 1024)
     )
 
 
-def test_hugepages_are_not_in_use_as_memory_since_allocatable_memory_is_without_them(tmp_path: Path) -> None:
+def test_memory_usage_excludes_hugepages_as_allocatable_memory_does(tmp_path: Path) -> None:
     files = machine(tmp_path, "meminfo", f"{MEMINFO}HugePages_Total: 1\nHugetlb: 2048 kB\n")
     assert read_node_memory(files) == MemoryInUse(
         Bytes((4096 - 1024 - 512 - 2048) * 1024), Bytes((4096 - 2048) * 1024)
@@ -74,7 +72,7 @@ def test_hugepages_are_not_in_use_as_memory_since_allocatable_memory_is_without_
 
 
 @pytest.mark.parametrize("line", MEMINFO.splitlines(keepends=True))
-def test_an_account_of_memory_without_a_line_that_is_needed_is_a_problem(tmp_path: Path, line: str) -> None:
+def test_memory_account_missing_required_line_is_a_problem(tmp_path: Path, line: str) -> None:
     files = machine(tmp_path, "meminfo", MEMINFO.replace(line, ""))
     needed = not line.startswith("Inactive:")
     assert (read_node_memory(files) is None, len(files.problems)) == (needed, needed)
@@ -101,7 +99,7 @@ def state(files: CgroupFiles, usage: int, inactive: int) -> None:
     files.write(POD, "memory.stat", f"anon 5\n{own}inactive_file {inactive}\nunevictable 0")
 
 
-def test_the_working_set_of_a_cgroup_is_its_usage_without_inactive_pages_of_files(
+def test_cgroup_working_set_excludes_inactive_file_pages(
     cgroups: CgroupFiles,
 ) -> None:
     state(cgroups, 300 * MEBI, 100 * MEBI)
@@ -111,7 +109,7 @@ def test_the_working_set_of_a_cgroup_is_its_usage_without_inactive_pages_of_file
     assert read_working_set(cgroups, POD) == 0
 
 
-def test_a_cgroup_whose_memory_cannot_be_told_is_an_error_with_its_path(cgroups: CgroupFiles) -> None:
+def test_unreadable_cgroup_memory_is_an_error_with_path(cgroups: CgroupFiles) -> None:
     cgroups.write(POD, "memory.stat", "anon 5")
     with pytest.raises(Malformed, match=r"podx/memory\.stat"):
         read_working_set(cgroups, POD)

@@ -52,7 +52,7 @@ def response(answer: bytes) -> dict[str, Any]:
     return dict(decoded["response"])
 
 
-def test_a_review_is_read_and_its_objects_stay_raw() -> None:
+def test_review_is_decoded_and_its_objects_stay_raw() -> None:
     request = decode_review(review())
     assert (request.uid, request.name, request.sub_resource) == ("705ab4f5", "n1", "status")
     assert request.operation is OperationType.UPDATE
@@ -80,13 +80,13 @@ def test_an_object_that_is_absent_is_null(absent: dict[str, None]) -> None:
         (review({"uid": "u"}), "missing required field"),
     ],
 )
-def test_what_is_no_review_is_refused_with_a_reason(body: bytes, message: str) -> None:
+def test_non_review_body_is_refused_with_a_reason(body: bytes, message: str) -> None:
     with pytest.raises(DecodeError, match=message):
         decode_review(body)
 
 
 @given(st.binary(max_size=200))
-def test_any_body_is_a_review_or_a_decode_error(body: bytes) -> None:
+def test_any_body_yields_a_review_or_decode_error(body: bytes) -> None:
     with suppress(DecodeError):
         decode_review(body)
 
@@ -95,7 +95,7 @@ def test_yes() -> None:
     assert response(allow(decode_review(review()))) == {"uid": "705ab4f5", "allowed": True}
 
 
-def test_yes_with_changes_warnings_and_notes_for_the_audit_log() -> None:
+def test_allowed_response_carries_changes_warnings_and_audit_notes() -> None:
     answer = response(
         allow(
             decode_review(review()),
@@ -139,7 +139,7 @@ def test_pointers_are_escaped() -> None:
     assert pointer("status", "conditions", 3) == "/status/conditions/3"
 
 
-def test_merging_adds_missing_parents_and_leaves_the_unchanged_alone() -> None:
+def test_merge_adds_missing_parents_and_skips_unchanged_values() -> None:
     document = {"metadata": {"name": "n1", "labels": {"a": "1", "b": "2"}}}
     changes = {
         "metadata": {"annotations": {"x/y": "z", "gone": None}, "labels": {"a": "1", "b": None, "c": None}}
@@ -202,5 +202,5 @@ def test_the_operations_do_what_the_merge_patch_says(
 
 
 @given(DOCUMENTS)
-def test_merging_a_document_into_itself_changes_nothing_but_nulls(document: dict[str, Any]) -> None:
+def test_merging_a_document_into_itself_removes_only_nulls(document: dict[str, Any]) -> None:
     assert all(operation.op == "remove" for operation in merge_operations(document, document))

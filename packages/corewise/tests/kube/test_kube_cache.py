@@ -183,7 +183,7 @@ def test_new_objects_are_prepared_before_they_count() -> None:
     ]
 
 
-def test_a_watch_that_ends_in_order_goes_on_from_the_last_version_without_a_list() -> None:
+def test_watch_that_ends_cleanly_resumes_without_a_list() -> None:
     followed = follow(
         Lists(listing(5)),
         Watches("5", (event("ADDED", node("n1", 6)),)),
@@ -194,7 +194,7 @@ def test_a_watch_that_ends_in_order_goes_on_from_the_last_version_without_a_list
     assert followed.versions == {"n1": "6", "n2": "10"}
 
 
-def test_a_watch_that_is_cut_goes_on_from_the_last_version_without_a_list() -> None:
+def test_watch_that_is_cut_resumes_without_a_list() -> None:
     followed = follow(
         Lists(listing(5)),
         Watches("5", (event("ADDED", node("n1", 6)), b'{"type":"ADD'), error=CUT),
@@ -207,7 +207,7 @@ def test_a_watch_that_is_cut_goes_on_from_the_last_version_without_a_list() -> N
 @pytest.mark.parametrize(
     "too_old", [Watches("5", error=TOO_OLD), Watches("5", (TOO_OLD_EVENT,))], ids=["answer", "event"]
 )
-def test_a_version_that_is_too_old_lists_again_and_tells_the_difference(too_old: Watches) -> None:
+def test_expired_version_triggers_a_relist_that_reports_differences(too_old: Watches) -> None:
     followed = follow(
         Lists(listing(5, node("gone", 1), node("same", 2), node("new", 3))),
         too_old,
@@ -218,7 +218,7 @@ def test_a_version_that_is_too_old_lists_again_and_tells_the_difference(too_old:
     assert followed.changes[3:] == ["gone@1 > -", "new@3 > new@80", "- > more@81"]
 
 
-def test_an_object_that_did_not_change_stays_the_same_object() -> None:
+def test_unchanged_object_keeps_its_identity() -> None:
     seen: list[Node] = []
 
     async def main() -> None:
@@ -257,14 +257,14 @@ def test_pauses_after_failures_grow_to_half_a_minute() -> None:
     assert 20 <= len(followed.requests) <= 50
 
 
-def test_a_server_that_says_when_to_come_back_is_obeyed_within_reason() -> None:
+def test_retry_delay_from_server_is_obeyed_within_reason() -> None:
     busy = TooManyRequests(Status(code=429), retry_after=20.0)
     assert len(follow(*[Lists(busy)] * 1000, seconds=199).requests) == 10
     away = TooManyRequests(Status(code=429), retry_after=86_400.0)
     assert len(follow(*[Lists(away)] * 1000, seconds=299).requests) == 10
 
 
-def test_the_last_error_is_kept_until_the_next_contact() -> None:
+def test_last_error_is_kept_until_the_next_contact() -> None:
     failing = follow(Lists(CUT))
     assert failing.cache.last_error is CUT
     assert failing.cache.last_contact is None
@@ -273,7 +273,7 @@ def test_the_last_error_is_kept_until_the_next_contact() -> None:
     assert well.cache.last_contact is not None
 
 
-def test_a_watch_that_is_opened_again_ends_an_outage_though_nothing_changes() -> None:
+def test_reopened_watch_ends_an_outage_without_any_change() -> None:
     cut = Watches("5", error=CUT)
     quiet = follow(Lists(listing(5)), cut, Watches("5", lasts=10_000.0), seconds=200)
     assert quiet.cache.last_error is None
@@ -281,7 +281,7 @@ def test_a_watch_that_is_opened_again_ends_an_outage_though_nothing_changes() ->
     assert "watch" not in relisted.requests[6].params, "a watch that is cut each time is no success"
 
 
-def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_busy_loop() -> None:
+def test_watches_that_end_immediately_cause_no_busy_loop() -> None:
     followed = follow(Lists(listing(5)), *[Watches("5", lasts=0.0)] * 10_000, seconds=60)
     assert len(followed.requests) < 250
 
@@ -296,13 +296,13 @@ def test_five_failures_in_a_row_list_again() -> None:
     assert followed.versions == {"n1": "2"}
 
 
-def test_a_watch_that_speaks_between_failures_is_not_listed_again() -> None:
+def test_watch_with_events_between_failures_is_not_relisted() -> None:
     talk = [Watches(str(5 + i), (event("BOOKMARK", node("", 6 + i)),), error=CUT) for i in range(20)]
     followed = follow(Lists(listing(5)), *talk, Watches("25"))
     assert followed.requests[-1].params["resourceVersion"] == "25"
 
 
-def test_a_line_that_is_no_event_is_a_pause_not_an_end() -> None:
+def test_malformed_event_line_pauses_but_never_ends_watch() -> None:
     followed = follow(
         Lists(listing(5)),
         Watches("5", (event("ADDED", node("n1", 6)), b"rubbish\n")),
@@ -325,7 +325,7 @@ def test_an_event_beyond_the_cap_lists_again() -> None:
 BROKEN = {"spec": "no map"}
 
 
-def test_an_undecodable_event_is_named_and_leaves_the_last_good_object() -> None:
+def test_undecodable_event_is_named_keeping_last_good_object() -> None:
     followed = follow(
         Lists(listing(5, node("n1", 1))),
         Watches("5", (event("MODIFIED", node("n1", 6, **BROKEN)), event("ADDED", node("n2", 7)))),
@@ -336,7 +336,7 @@ def test_an_undecodable_event_is_named_and_leaves_the_last_good_object() -> None
     assert "$.spec" in followed.cache.problems["n1"]
 
 
-def test_an_undecodable_item_of_a_list_leaves_the_last_good_object_too() -> None:
+def test_undecodable_list_item_keeps_last_good_object() -> None:
     followed = follow(
         Lists(listing(5, node("n1", 1))),
         Watches("5", error=TOO_OLD),
@@ -347,7 +347,7 @@ def test_an_undecodable_item_of_a_list_leaves_the_last_good_object_too() -> None
     assert set(followed.cache.problems) == {"n1", "n2"}
 
 
-def test_a_problem_ends_when_the_object_is_good_again_or_gone() -> None:
+def test_problem_ends_when_object_is_good_or_gone() -> None:
     broken = (event("MODIFIED", node("n1", 6, **BROKEN)), event("ADDED", node("n2", 7, **BROKEN)))
     mended = (event("MODIFIED", node("n1", 8)), event("DELETED", node("n2", 9, **BROKEN)))
     followed = follow(Lists(listing(5, node("n1", 1))), Watches("5", broken + mended), Watches("9"))
@@ -355,7 +355,7 @@ def test_a_problem_ends_when_the_object_is_good_again_or_gone() -> None:
     assert followed.cache.problems == {}
 
 
-def test_the_deletion_of_an_object_in_an_undecodable_state_counts() -> None:
+def test_deletion_of_an_undecodable_object_counts() -> None:
     followed = follow(
         Lists(listing(5, node("n1", 1))),
         Watches("5", (event("DELETED", node("n1", 6, **BROKEN)),)),
@@ -371,7 +371,7 @@ def test_a_problem_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     assert len([record for record in caplog.records if "nodes n1 cannot be read" in record.message]) == 1
 
 
-def test_watches_are_asked_to_end_after_five_to_ten_minutes() -> None:
+def test_watches_request_timeouts_of_five_to_ten_minutes() -> None:
     followed = follow(Lists(listing(5)), *[Watches("5")] * 50)
     seconds = {int(request.params["timeoutSeconds"]) for request in followed.requests[1:]}
     assert min(seconds) >= SHORTEST_WATCH
@@ -396,7 +396,7 @@ def test_namespaced_objects_are_kept_by_namespace_and_name() -> None:
     assert cache.get("p", "c") is None
 
 
-def test_what_on_change_raises_ends_the_run_as_a_bug_should() -> None:
+def test_exception_from_on_change_ends_the_run() -> None:
     def bug(old: object, new: object) -> None:
         raise ZeroDivisionError
 
@@ -483,7 +483,7 @@ WRITES = st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(0
 
 
 @given(MOODS, WRITES, st.integers(0, 5))
-def test_whatever_happens_on_the_way_the_cache_ends_up_as_the_cluster_is(
+def test_cache_converges_to_the_cluster_whatever_happens(
     moods: list[str], writes: list[tuple[str, bool, int]], forgets: int
 ) -> None:
     async def main() -> None:
@@ -534,7 +534,7 @@ def quiet(stream: Callable[[Request], AsyncIterator[bytes]]) -> Callable[[Reques
     return quieted
 
 
-def test_changes_that_pile_up_are_taken_in_together_and_at_once_when_somebody_asks() -> None:
+def test_piled_up_changes_apply_together_or_on_demand() -> None:
     async def main() -> list[tuple[str, float]]:
         arrived: asyncio.Queue[bytes] = asyncio.Queue()
         taken: list[tuple[str, float]] = []

@@ -65,7 +65,7 @@ async def run_for(cache: Cache[Node], seconds: float) -> str:
     return stale
 
 
-def test_a_change_at_which_the_listener_raised_is_delivered_again_after_all_others() -> None:
+def test_change_that_raised_is_redelivered_after_all_others() -> None:
     poisoned = ["n1"]
     listener = Listener(lambda name: name in poisoned)
     cache = cache_of(
@@ -93,7 +93,7 @@ def test_a_change_at_which_the_listener_raised_is_delivered_again_after_all_othe
     assert listener.heard == ["n0", "n1", "n2", "n1", "n1"]
 
 
-def test_a_removal_at_which_the_listener_raised_is_delivered_again() -> None:
+def test_removal_that_raised_is_redelivered() -> None:
     failures = iter([False, True])
     listener = Listener(lambda _name: next(failures, False))
     cache = cache_of(
@@ -118,7 +118,7 @@ states = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(1, 3
 
 
 @given(st.lists(states, min_size=1, max_size=5), st.lists(st.booleans(), max_size=30))
-def test_whenever_it_raises_the_listener_comes_to_what_the_cluster_is(
+def test_listener_reaches_cluster_state_whenever_it_raises(
     lists: list[dict[str, int]], raising: list[bool]
 ) -> None:
     """Every list gives the next state, the last one forever; watches are too old until there is no next."""
@@ -171,7 +171,7 @@ def test_whenever_it_raises_the_listener_comes_to_what_the_cluster_is(
         (NotFound(Status(code=404, message="no such resource")), ""),
     ],
 )
-def test_a_watch_that_fails_for_a_minute_makes_the_view_stale(error: KubeError, stale: str) -> None:
+def test_watch_failing_for_a_minute_makes_view_stale(error: KubeError, stale: str) -> None:
     refusals: list[Lists | Watches] = [Watches("5", error=error, lasts=0.0) for _ in range(RELIST_AFTER)]
     cache = cache_of(Lists(listing(5, node("n1", 3))), *refusals, *[Lists(error)] * 100)
 
@@ -188,7 +188,7 @@ def test_a_watch_that_fails_for_a_minute_makes_the_view_stale(error: KubeError, 
     run_virtual(main())
 
 
-def test_an_api_server_that_is_silent_longer_than_a_watch_lasts_makes_the_view_stale() -> None:
+def test_server_silent_beyond_watch_lifetime_makes_view_stale() -> None:
     cache = cache_of(Lists(listing(5, node("n1", 3))), Watches("5", lasts=DAY))
     longest = 2 * SHORTEST_WATCH + STALE_AFTER
     assert not run_virtual(run_for(cache, longest - 1))
@@ -196,7 +196,7 @@ def test_an_api_server_that_is_silent_longer_than_a_watch_lasts_makes_the_view_s
     assert "the API server is silent" in run_virtual(run_for(cache, longest + 1))
 
 
-def test_a_view_that_nothing_follows_is_stale_and_one_not_listed_yet_is_not() -> None:
+def test_unfollowed_view_is_stale_but_unlisted_is_not() -> None:
     cache = cache_of(Lists(listing(5)), Watches("5", lasts=DAY), Watches("5", lasts=DAY))
     assert not cache.stale()
 

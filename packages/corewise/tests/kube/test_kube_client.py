@@ -55,9 +55,7 @@ async def test_get_decodes_to_the_type_of_the_resource(api: FakeAPI, client: Cli
     assert api.seen[0].headers["User-Agent"].startswith("corewise/")
 
 
-async def test_paths_name_group_namespace_and_subresource_and_are_quoted(
-    api: FakeAPI, client: Client
-) -> None:
+async def test_quoted_paths_name_group_namespace_and_subresource(api: FakeAPI, client: Client) -> None:
     api.answers(reply({}))
     await client.get(LEASES, "a/b?c", "kube system")
     await client.patch(PODS, "p", {}, namespace="d", subresource="status")
@@ -67,7 +65,7 @@ async def test_paths_name_group_namespace_and_subresource_and_are_quoted(
     ]
 
 
-def test_a_namespace_where_there_is_none_and_none_where_one_is_needed_are_bugs() -> None:
+def test_needless_or_missing_namespace_is_a_bug() -> None:
     with pytest.raises(ValueError, match="nodes have no namespace"):
         WORKLOAD_NODES.path("n1", namespace="default")
     with pytest.raises(ValueError, match="pods 'p' needs a namespace"):
@@ -81,7 +79,7 @@ async def test_a_server_below_a_path_is_reached_there(api: FakeAPI) -> None:
     assert api.seen[0].path == "/k8s/c1/api/v1/nodes/n1"
 
 
-async def test_a_list_goes_through_its_pages_and_keeps_selectors(api: FakeAPI, client: Client) -> None:
+async def test_list_follows_pages_and_keeps_selectors(api: FakeAPI, client: Client) -> None:
     api.answers(reply(listing(7, node("n1", 1), token="t+/=")), reply(listing(7, node("n2", 2))))
     found = await client.list(
         WORKLOAD_NODES, label_selector="a in (b,c)", field_selector="spec.x!=1", page_size=1
@@ -92,7 +90,7 @@ async def test_a_list_goes_through_its_pages_and_keeps_selectors(api: FakeAPI, c
     assert [seen.query for seen in api.seen] == [first, first | {"continue": "t+/="}]
 
 
-async def test_a_list_keeps_what_the_caller_has_as_each_page_arrives(api: FakeAPI, client: Client) -> None:
+async def test_list_keeps_callers_objects_as_each_page_arrives(api: FakeAPI, client: Client) -> None:
     api.answers(reply(listing(7, node("n1", 1), token="t")), reply(listing(7, node("n2", 2))))
     held, pages = Node(metadata=ObjectMeta(name="held")), []
 
@@ -106,9 +104,7 @@ async def test_a_list_keeps_what_the_caller_has_as_each_page_arrives(api: FakeAP
     assert pages == [("n1", 1), ("n2", 2)], "before the next page is asked for"
 
 
-async def test_an_expired_continue_token_starts_the_list_anew_with_larger_pages(
-    api: FakeAPI, client: Client
-) -> None:
+async def test_expired_continue_token_restarts_list_with_larger_pages(api: FakeAPI, client: Client) -> None:
     api.answers(
         reply(listing(7, node("n1", 1), token="t")),
         refusal(410, "Expired", "The provided continue parameter is too old"),
@@ -119,7 +115,7 @@ async def test_an_expired_continue_token_starts_the_list_anew_with_larger_pages(
     assert [seen.query.get("limit") for seen in api.seen] == ["1", "1", "10"]
 
 
-async def test_a_list_that_is_too_old_even_in_larger_pages_is_gone(api: FakeAPI, client: Client) -> None:
+async def test_list_expired_even_with_larger_pages_is_gone(api: FakeAPI, client: Client) -> None:
     api.answers(refusal(410, "Expired"))
     with pytest.raises(Gone):
         await client.list(WORKLOAD_NODES)
@@ -268,7 +264,7 @@ async def test_a_redirect_is_not_followed(api: FakeAPI, client: Client) -> None:
         await client.get(WORKLOAD_NODES, "n1")
 
 
-async def test_a_client_that_is_not_open_is_a_bug(api: FakeAPI) -> None:
+async def test_using_a_client_before_opening_is_a_bug(api: FakeAPI) -> None:
     with pytest.raises(RuntimeError, match="not open"):
         await Client(api.config).get(WORKLOAD_NODES, "n1")
 
@@ -290,7 +286,7 @@ async def test_each_warning_is_logged_once(
     assert [record.message for record in caplog.records] == ["the API server warns: v1 is deprecated"]
 
 
-async def test_a_watch_asks_for_bookmarks_and_ends_in_order(api: FakeAPI, client: Client) -> None:
+async def test_watch_requests_bookmarks_and_ends_cleanly(api: FakeAPI, client: Client) -> None:
     api.answers(stream(event("ADDED", node("n1", 5)), event("BOOKMARK", node("", 6))))
     seen = [
         item async for item in client.watch(WORKLOAD_NODES, "4", label_selector="a=b", timeout_seconds=60)
@@ -308,9 +304,7 @@ async def test_a_watch_asks_for_bookmarks_and_ends_in_order(api: FakeAPI, client
     }
 
 
-async def test_a_watch_event_beyond_a_mebibyte_arrives_in_pieces_and_whole(
-    api: FakeAPI, client: Client
-) -> None:
+async def test_watch_event_over_a_mebibyte_arrives_whole(api: FakeAPI, client: Client) -> None:
     big = event("ADDED", {"metadata": {"name": "c"}, "data": {"x": "y" * (2 << 20)}})
     api.answers(stream(*(big[start : start + 100_000] for start in range(0, len(big), 100_000))))
     (change,) = [item async for item in client.watch(CONFIG_MAPS, "1")]
@@ -319,7 +313,9 @@ async def test_a_watch_event_beyond_a_mebibyte_arrives_in_pieces_and_whole(
 
 
 @pytest.mark.parametrize("cut", [True, False], ids=["connection cut", "stream ended"])
-async def test_a_truncated_last_line_is_no_event_but_a_cut(api: FakeAPI, client: Client, cut: bool) -> None:
+async def test_truncated_last_line_counts_as_a_cut_connection(
+    api: FakeAPI, client: Client, cut: bool
+) -> None:
     api.answers(
         stream(
             event("ADDED", node("n1", 5)), b'{"type":"ADDED","object":{"metadata":{"name":"n2"}}}', cut=cut
@@ -331,14 +327,14 @@ async def test_a_truncated_last_line_is_no_event_but_a_cut(api: FakeAPI, client:
         await anext(watch)
 
 
-async def test_a_watch_line_beyond_the_cap_is_a_typed_error(api: FakeAPI, client: Client) -> None:
+async def test_watch_line_beyond_cap_is_a_typed_error(api: FakeAPI, client: Client) -> None:
     api.answers(stream(*[b"x" * (1 << 20)] * (LONGEST_LINE >> 20), b"x", hang=True))
     with pytest.raises(LineTooLongError):
         async for _ in client.watch(WORKLOAD_NODES, "4"):
             pass
 
 
-async def test_a_version_that_is_too_old_is_gone_as_answer_and_as_event(api: FakeAPI, client: Client) -> None:
+async def test_expired_version_is_gone_in_answers_and_events(api: FakeAPI, client: Client) -> None:
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
     api.answers(refusal(410, "Expired"), stream(event("ERROR", status), hang=True))
     for _ in range(2):
@@ -347,7 +343,7 @@ async def test_a_version_that_is_too_old_is_gone_as_answer_and_as_event(api: Fak
                 pass
 
 
-async def test_watches_do_not_use_up_the_connections_of_requests(api: FakeAPI) -> None:
+async def test_watches_leave_connections_free_for_requests(api: FakeAPI) -> None:
     api.answers(*[stream(event("ADDED", node("n1", 5)), hang=True)] * 3, reply(node("n1", 5)))
     async with Client(api.config, connections=1) as client:
         watches = [client.watch(WORKLOAD_NODES, "4") for _ in range(3)]

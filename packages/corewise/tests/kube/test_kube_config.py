@@ -43,7 +43,7 @@ def test_a_context_names_cluster_user_and_namespace(tmp_path: Path) -> None:
     assert config.source == f"context 'here' in {path}"
 
 
-def test_without_a_namespace_it_is_default_and_a_slash_after_the_server_is_dropped(tmp_path: Path) -> None:
+def test_namespace_defaults_and_servers_trailing_slash_is_dropped(tmp_path: Path) -> None:
     config = load_config(write(tmp_path / "config", kubeconfig({"server": "https://one/prefix/"})))
     assert (config.namespace, config.server) == ("default", "https://one/prefix")
 
@@ -54,7 +54,7 @@ def test_json_is_yaml_too(tmp_path: Path) -> None:
     assert load_config(write(tmp_path / "config", text)).server == "http://127.0.0.1:8001"
 
 
-def test_of_several_files_the_first_to_name_an_entry_counts_whole(tmp_path: Path) -> None:
+def test_first_of_several_files_supplies_the_whole_entry(tmp_path: Path) -> None:
     first = {
         "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
         "users": [{"name": "u", "user": {"token": "first"}}],
@@ -70,7 +70,7 @@ def test_of_several_files_the_first_to_name_an_entry_counts_whole(tmp_path: Path
     assert config.tls_server_name == "second"
 
 
-def test_current_context_is_the_first_that_is_set_and_an_argument_wins(tmp_path: Path) -> None:
+def test_first_current_context_wins_unless_an_argument_overrides(tmp_path: Path) -> None:
     other = kubeconfig({"server": "https://two"})
     other["contexts"][0] = {"name": "there", "context": {"cluster": "d", "user": ""}}
     other["clusters"] = [{"name": "d", "cluster": {"server": "https://two"}}]
@@ -86,7 +86,7 @@ def test_a_named_file_is_the_only_one_read(tmp_path: Path) -> None:
     assert load_config(path, environ={"KUBECONFIG": other}).server == "https://one:6443"
 
 
-def test_paths_are_relative_to_the_file_they_stand_in(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_file_containing_them(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "ca.pem").write_bytes(b"CA")
     first = {"users": [{"name": "u", "user": {"client-certificate": "c.pem", "client-key": "/k.pem"}}]}
@@ -98,7 +98,7 @@ def test_paths_are_relative_to_the_file_they_stand_in(tmp_path: Path) -> None:
     assert config.user.key_file == "/k.pem"
 
 
-def test_data_counts_before_the_file_of_the_same_thing(tmp_path: Path) -> None:
+def test_inline_data_takes_precedence_over_a_file(tmp_path: Path) -> None:
     def data(text: str) -> str:
         return b64encode(text.encode()).decode()
 
@@ -134,9 +134,7 @@ def test_impersonation_is_read(tmp_path: Path) -> None:
     ("command", "resolved"),
     [("aws", "aws"), ("./bin/login", "{}/bin/login"), ("/usr/bin/login", "/usr/bin/login")],
 )
-def test_an_exec_command_with_a_slash_is_relative_to_the_file(
-    tmp_path: Path, command: str, resolved: str
-) -> None:
+def test_exec_command_with_slash_is_relative_to_file(tmp_path: Path, command: str, resolved: str) -> None:
     exec_ = {
         "apiVersion": V1,
         "command": command,
@@ -213,22 +211,22 @@ def test_an_unknown_context_lists_those_there_are(tmp_path: Path) -> None:
     assert caught.value.hint == "known: here"
 
 
-def test_a_named_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
+def test_named_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing: No such file"):
         load_config(str(tmp_path / "missing"))
 
 
-def test_a_kubeconfig_variable_without_any_file_is_an_error(tmp_path: Path) -> None:
+def test_kubeconfig_variable_without_existing_files_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="KUBECONFIG names no file that exists"):
         load_config(environ={"KUBECONFIG": str(tmp_path / "missing")})
 
 
-def test_the_own_file_is_used_when_nothing_is_named(tmp_path: Path) -> None:
+def test_home_kubeconfig_is_used_when_nothing_is_named(tmp_path: Path) -> None:
     write(tmp_path / ".kube" / "config", kubeconfig())
     assert load_config(environ={"HOME": str(tmp_path)}).server == "https://one:6443"
 
 
-def test_nothing_at_all_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_missing_configuration_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no Kubernetes configuration") as caught:
         load_config(environ={"HOME": str(tmp_path)}, service_account=NO_MOUNT)
     assert "--kubeconfig" in caught.value.hint
@@ -273,7 +271,7 @@ TREES = st.recursive(
 
 @given(st.binary(max_size=60) | TREES.map(lambda tree: yaml.safe_dump(tree).encode()))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_file_is_a_configuration_or_a_config_error(tmp_path: Path, content: bytes) -> None:
+def test_any_file_yields_a_configuration_or_config_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "config"
     path.write_bytes(content)
     with suppress(ConfigError):

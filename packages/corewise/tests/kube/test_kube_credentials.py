@@ -32,7 +32,7 @@ def stored(user: UserConfig, clock: InstantClock) -> StoredCredentials:
     return StoredCredentials(user, "a test", clock)
 
 
-async def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
+async def test_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one\n")
     clock = InstantClock()
@@ -65,7 +65,7 @@ async def test_the_refusal_of_an_older_identity_changes_nothing(tmp_path: Path) 
     assert (await credentials.identity()).token == "one"
 
 
-async def test_a_token_file_that_vanishes_leaves_the_last_good_token(tmp_path: Path) -> None:
+async def test_vanished_token_file_leaves_the_last_good_token(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one")
     clock = InstantClock()
@@ -137,7 +137,7 @@ async def test_a_plugin_gives_a_token_until_it_expires(tmp_path: Path, version: 
     assert (await credentials.identity()).token == "t2"
 
 
-async def test_a_refused_plugin_token_is_renewed_and_the_plugin_runs_once_for_all_that_wait(
+async def test_one_shared_plugin_run_renews_a_refused_token(
     tmp_path: Path,
 ) -> None:
     count = tmp_path / "count"
@@ -156,7 +156,7 @@ async def test_a_plugin_may_give_a_client_certificate(tmp_path: Path) -> None:
     assert await credentials.identity() == Identity("", b"CERT", b"KEY")
 
 
-async def test_a_plugin_gets_its_arguments_environment_and_the_cluster(
+async def test_plugin_receives_its_arguments_environment_and_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUR_OWN", "kept")
@@ -181,7 +181,7 @@ async def test_a_plugin_gets_its_arguments_environment_and_the_cluster(
     }
 
 
-async def test_a_missing_plugin_is_named_with_the_hint_on_how_to_install_it() -> None:
+async def test_missing_plugin_is_named_with_its_installation_hint() -> None:
     with pytest.raises(ConfigError, match="exec plugin no-such-plugin cannot be started") as caught:
         await plugin("no-such-plugin", InstantClock(), install_hint="pip install it").identity()
     assert caught.value.hint == "pip install it"
@@ -225,12 +225,12 @@ def test_rubbish_from_a_plugin_is_named(output: str, message: str) -> None:
 
 
 @given(st.binary(max_size=100))
-def test_any_output_of_a_plugin_is_a_credential_or_a_config_error(output: bytes) -> None:
+def test_any_plugin_output_yields_a_credential_or_error(output: bytes) -> None:
     with pytest.raises(ConfigError):
         credential_in(output, PLUGIN)
 
 
-async def test_a_token_in_the_configuration_counts_before_a_plugin() -> None:
+async def test_configured_token_takes_precedence_over_a_plugin() -> None:
     user = UserConfig(token="t", exec_plugin=ExecPlugin("no-such-plugin", V1))
     credentials = credentials_for(replace(CONFIG, user=user), InstantClock())
     assert (await credentials.identity()).token == "t"

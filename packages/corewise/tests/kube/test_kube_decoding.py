@@ -59,7 +59,7 @@ def test_only_fields_that_are_used_are_kept() -> None:
     assert decode_object(WORKLOAD_NODES, body, "n1").status.capacity == {"cpu": "4"}
 
 
-def test_absent_maps_share_one_empty_mapping_that_cannot_be_changed() -> None:
+def test_absent_maps_share_one_immutable_empty_mapping() -> None:
     node = decode_object(WORKLOAD_NODES, b"{}", "")
     assert node.metadata.labels is EMPTY
     with pytest.raises(TypeError):
@@ -70,7 +70,7 @@ def test_defaults_are_left_out_of_what_is_sent() -> None:
     assert msgspec.json.encode(Node(metadata=ObjectMeta(name="n1"))) == b'{"metadata":{"name":"n1"}}'
 
 
-def test_secret_values_are_bytes_in_code_and_base64_on_the_wire() -> None:
+def test_secret_values_decode_to_bytes_and_encode_base64() -> None:
     secret = decode_object(SECRETS, b'{"metadata":{"name":"s"},"data":{"key":"aGVsbG8="}}', "s")
     assert secret.data == {"key": b"hello"}
     assert msgspec.json.decode(msgspec.json.encode(secret))["data"] == {"key": "aGVsbG8="}
@@ -88,7 +88,7 @@ def test_an_error_names_the_object_and_the_field() -> None:
         decode_object(WORKLOAD_NODES, b'{"status":{"capacity":{"cpu":4}}}', "nodes n1")
 
 
-def test_a_broken_item_is_named_and_the_others_of_the_page_count() -> None:
+def test_broken_item_is_named_and_other_items_count() -> None:
     body = (
         b'{"metadata":{"resourceVersion":"7","continue":"more"},"items":['
         b'{"metadata":{"name":"n1"}},{"metadata":{"name":"n2","resourceVersion":"5"},"spec":3},{"metadata":{"name":"n3"}}]}'
@@ -101,7 +101,7 @@ def test_a_broken_item_is_named_and_the_others_of_the_page_count() -> None:
     assert "$.spec" in broken.message
 
 
-def test_the_metadata_alone_can_be_decoded_of_any_resource() -> None:
+def test_metadata_alone_decodes_for_any_resource() -> None:
     partial = decode_object(
         PODS.typed(PartialObject), b'{"metadata":{"name":"p"},"spec":{"containers":4}}', "p"
     )
@@ -120,7 +120,7 @@ def test_changes_carry_the_object(kind: str) -> None:
     assert decode_event(WORKLOAD_NODES, line) == WatchEvent(EventType[kind], Node(ObjectMeta(name="n1")))
 
 
-def test_a_bookmark_carries_its_version_even_where_its_object_is_none_of_the_resource() -> None:
+def test_bookmark_carries_its_version_whatever_its_object() -> None:
     line = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12"},"spec":{"containers":null}}}'
     assert decode_event(PODS, line) == Bookmark("12")
     assert decode_event(PODS.typed(PartialObject), line) == Bookmark("12")
@@ -136,7 +136,7 @@ def test_an_error_event_of_code_410_is_gone(resource: Resource[Any]) -> None:
         decode_event(resource, line)
 
 
-def test_an_error_event_of_another_code_keeps_its_kind() -> None:
+def test_error_event_with_another_code_keeps_its_kind() -> None:
     with pytest.raises(ServerError, match="etcd"):
         decode_event(
             WORKLOAD_NODES, b'{"type":"ERROR","object":{"kind":"Status","message":"etcd is away","code":500}}'
@@ -155,26 +155,26 @@ def test_an_error_event_of_another_code_keeps_its_kind() -> None:
         b"null",
     ],
 )
-def test_an_error_event_is_an_api_error_whatever_it_says(status: bytes) -> None:
+def test_any_error_event_content_is_an_api_error(status: bytes) -> None:
     with pytest.raises(APIError) as told:
         decode_event(WORKLOAD_NODES, b'{"type":"ERROR","object":' + status + b"}")
     assert told.value.retry_after is None
 
 
 @given(st.binary(max_size=60))
-def test_an_answer_that_is_no_status_is_an_api_error_whatever_it_is(body: bytes) -> None:
+def test_any_non_status_answer_is_an_api_error(body: bytes) -> None:
     for text in (body, b'{"kind":"Status","message":"' + body + b'"}', b"[" * 100_000 + body):
         assert api_error(500, text).code == 500
 
 
-def test_an_undecodable_event_names_object_version_and_what_happened() -> None:
+def test_undecodable_event_names_object_version_and_event_type() -> None:
     line = b'{"type":"MODIFIED","object":{"metadata":{"name":"n1","resourceVersion":"8"},"status":[]}}'
     bad = decode_event(WORKLOAD_NODES, line)
     assert isinstance(bad, Undecodable)
     assert (bad.name, bad.resource_version, bad.type) == ("n1", "8", EventType.MODIFIED)
 
 
-def test_an_object_whose_metadata_is_broken_is_still_reported() -> None:
+def test_object_with_broken_metadata_is_still_reported() -> None:
     bad = decode_event(WORKLOAD_NODES, b'{"type":"ADDED","object":{"metadata":{"name":7}}}')
     assert isinstance(bad, Undecodable)
     assert bad.name == ""
@@ -183,13 +183,13 @@ def test_an_object_whose_metadata_is_broken_is_still_reported() -> None:
 @pytest.mark.parametrize(
     "line", [b"{", b"[]", b'{"type":"ADDED"}', b'{"type":"NEWS","object":{}}', b"\xff", b""]
 )
-def test_a_line_that_is_no_event_is_a_decode_error(line: bytes) -> None:
+def test_malformed_event_line_is_a_decode_error(line: bytes) -> None:
     with pytest.raises(DecodeError, match="watch of nodes"):
         decode_event(WORKLOAD_NODES, line)
 
 
 @given(st.binary(max_size=200) | JSON.map(msgspec.json.encode), st.sampled_from(ALL))
-def test_whatever_arrives_is_a_value_or_a_typed_error(body: bytes, resource: Resource[Any]) -> None:
+def test_any_input_yields_a_value_or_typed_error(body: bytes, resource: Resource[Any]) -> None:
     for decode in (
         lambda: decode_object(resource, body, "it"),
         lambda: decode_page(resource, body),
@@ -200,9 +200,7 @@ def test_whatever_arrives_is_a_value_or_a_typed_error(body: bytes, resource: Res
 
 
 @given(JSON, st.sampled_from(ALL), st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]))
-def test_whatever_an_event_carries_is_a_value_or_a_typed_error(
-    content: object, resource: Resource[Any], kind: str
-) -> None:
+def test_any_event_yields_a_value_or_typed_error(content: object, resource: Resource[Any], kind: str) -> None:
     with suppress(KubeError):
         decode_event(resource, msgspec.json.encode({"type": kind, "object": content}))
 

@@ -107,7 +107,7 @@ async def stop(*tasks: asyncio.Task[None]) -> None:
     await asyncio.wait(tasks)
 
 
-def test_the_first_takes_a_lease_that_does_not_exist_and_renews_it() -> None:
+def test_first_candidate_creates_and_renews_a_missing_lease() -> None:
     async def main() -> None:
         server = LeaseServer()
         one = Replica(server, "one")
@@ -128,7 +128,7 @@ def test_the_first_takes_a_lease_that_does_not_exist_and_renews_it() -> None:
     run_virtual(main())
 
 
-def test_a_leader_in_peace_sends_one_patch_each_retry_period_and_reads_nothing() -> None:
+def test_undisturbed_leader_sends_one_patch_per_retry_period() -> None:
     async def main() -> None:
         one = Replica(LeaseServer(), "one")
         running = one.start()
@@ -142,7 +142,7 @@ def test_a_leader_in_peace_sends_one_patch_each_retry_period_and_reads_nothing()
     run_virtual(main())
 
 
-def test_a_leader_that_is_cancelled_hands_over_at_once() -> None:
+def test_canceled_leader_hands_over_at_once() -> None:
     async def main() -> None:
         server = LeaseServer()
         one, two = Replica(server, "one"), Replica(server, "two")
@@ -163,7 +163,7 @@ def test_a_leader_that_is_cancelled_hands_over_at_once() -> None:
     run_virtual(main())
 
 
-def test_a_leader_that_vanishes_is_replaced_when_its_lease_has_expired() -> None:
+def test_vanished_leader_is_replaced_when_its_lease_expires() -> None:
     async def main() -> None:
         server = LeaseServer()
         one, two = Replica(server, "one"), Replica(server, "two")
@@ -183,7 +183,7 @@ def test_a_leader_that_vanishes_is_replaced_when_its_lease_has_expired() -> None
     run_virtual(main())
 
 
-def test_a_short_absence_of_the_api_server_does_not_cost_the_lead() -> None:
+def test_short_api_server_outage_does_not_cost_leadership() -> None:
     async def main() -> None:
         server = LeaseServer()
         one = Replica(server, "one")
@@ -216,7 +216,7 @@ def test_a_lost_answer_does_not_cost_the_lead() -> None:
     run_virtual(main())
 
 
-def test_a_request_that_hangs_does_not_keep_a_leader_beyond_the_deadline(
+def test_hanging_request_does_not_keep_leader_beyond_deadline(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main() -> None:
@@ -234,7 +234,7 @@ def test_a_request_that_hangs_does_not_keep_a_leader_beyond_the_deadline(
     assert "could not be renewed within 10 s" in caplog.text, "no one took it, so it was not lost to anybody"
 
 
-def test_the_age_of_a_lease_is_measured_here_and_not_by_the_times_in_it() -> None:
+def test_lease_age_is_measured_locally_not_from_timestamps() -> None:
     async def main() -> None:
         server = LeaseServer()
         server._store(
@@ -253,7 +253,7 @@ def test_the_age_of_a_lease_is_measured_here_and_not_by_the_times_in_it() -> Non
     run_virtual(main())
 
 
-def test_a_lease_taken_from_a_leader_by_force_ends_its_work_at_once() -> None:
+def test_lease_taken_by_force_ends_leaders_work_immediately() -> None:
     async def main() -> None:
         server = LeaseServer()
         one = Replica(server, "one")
@@ -281,7 +281,7 @@ def test_work_that_ends_ends_the_run_and_releases() -> None:
     run_virtual(main())
 
 
-def test_what_the_work_raises_comes_out_and_the_lease_is_released() -> None:
+def test_exception_in_work_propagates_and_lease_is_released() -> None:
     async def bug() -> None:
         raise ZeroDivisionError
 
@@ -296,7 +296,7 @@ def test_what_the_work_raises_comes_out_and_the_lease_is_released() -> None:
     assert server.spec["holderIdentity"] == ""
 
 
-def test_a_release_that_cannot_reach_the_server_does_not_hold_up_the_end() -> None:
+def test_release_without_a_server_does_not_delay_exit() -> None:
     async def main() -> None:
         server = LeaseServer()
         one = Replica(server, "one")

@@ -74,7 +74,7 @@ def recorded(
     return server
 
 
-def test_an_event_says_who_what_about_whom_and_when() -> None:
+def test_event_states_reporter_reason_object_and_time() -> None:
     async def test(recorder: EventRecorder, _: EventServer) -> None:
         recorder.emit(NODE, "UnknownCPUModel", "no ratio", warning=True)
 
@@ -97,7 +97,7 @@ def test_an_event_says_who_what_about_whom_and_when() -> None:
     assert re.fullmatch(r"n1\.[0-9a-f]{16}", event["metadata"]["name"])
 
 
-def test_events_live_with_their_object_and_those_of_cluster_scoped_objects_in_default() -> None:
+def test_events_use_objects_namespace_or_default_when_clusterwide() -> None:
     async def test(recorder: EventRecorder, _: EventServer) -> None:
         recorder.emit(ObjectReference(kind="Pod", name="p", namespace="a"), "R", "m", warning=False)
         recorder.emit(NODE, "R", "m", warning=False)
@@ -107,7 +107,7 @@ def test_events_live_with_their_object_and_those_of_cluster_scoped_objects_in_de
     assert {event["type"] for event in server.events.values()} == {"Normal"}
 
 
-def test_within_a_quarter_of_an_hour_the_same_reason_is_said_once_whatever_the_text() -> None:
+def test_same_reason_is_reported_once_within_fifteen_minutes() -> None:
     async def test(recorder: EventRecorder, _: EventServer) -> None:
         for second in range(int(QUIET_SECONDS)):
             recorder.emit(NODE, "R", f"text {second // 100}", warning=True)
@@ -117,7 +117,7 @@ def test_within_a_quarter_of_an_hour_the_same_reason_is_said_once_whatever_the_t
     assert recorded(test).methods == ["POST"]
 
 
-def test_other_reasons_and_other_objects_are_said_at_once() -> None:
+def test_other_reasons_and_objects_are_reported_at_once() -> None:
     async def test(recorder: EventRecorder, _: EventServer) -> None:
         recorder.emit(NODE, "R", "m", warning=True)
         recorder.emit(NODE, "S", "m", warning=True)
@@ -128,7 +128,7 @@ def test_other_reasons_and_other_objects_are_said_at_once() -> None:
     recorded(test)
 
 
-def test_afterwards_the_same_text_raises_the_count_by_all_that_was_held_back() -> None:
+def test_later_repeat_raises_count_by_all_suppressed_events() -> None:
     async def test(recorder: EventRecorder, _: EventServer) -> None:
         for _minute in range(31):
             recorder.emit(NODE, "R", "m", warning=True)
@@ -154,7 +154,7 @@ def test_afterwards_another_text_is_a_new_event() -> None:
     ]
 
 
-def test_an_event_that_has_expired_in_the_cluster_is_written_anew() -> None:
+def test_event_that_expired_in_the_cluster_is_recreated() -> None:
     async def test(recorder: EventRecorder, server: EventServer) -> None:
         recorder.emit(NODE, "R", "m", warning=True)
         await asyncio.sleep(QUIET_SECONDS)
@@ -171,9 +171,7 @@ def test_an_event_that_has_expired_in_the_cluster_is_written_anew() -> None:
     [(TransportError("away"), 2), (Forbidden(Status(code=403)), 1)],
     ids=["away", "forbidden"],
 )
-def test_what_did_not_arrive_may_be_said_again_and_what_was_refused_may_not(
-    error: KubeError, tries: int
-) -> None:
+def test_undelivered_events_may_repeat_but_refused_may_not(error: KubeError, tries: int) -> None:
     async def test(recorder: EventRecorder, server: EventServer) -> None:
         server.error = error
         recorder.emit(NODE, "R", "m", warning=True)
@@ -184,7 +182,7 @@ def test_what_did_not_arrive_may_be_said_again_and_what_was_refused_may_not(
     assert len(recorded(test).methods) == tries
 
 
-def test_refusals_are_logged_once_and_not_for_every_node(caplog: pytest.LogCaptureFixture) -> None:
+def test_refusals_are_logged_once_not_per_node(caplog: pytest.LogCaptureFixture) -> None:
     async def test(recorder: EventRecorder, server: EventServer) -> None:
         server.error = Forbidden(Status(code=403, message="events are forbidden"))
         for number in range(10):
@@ -196,7 +194,7 @@ def test_refusals_are_logged_once_and_not_for_every_node(caplog: pytest.LogCaptu
     assert len([record for record in caplog.records if "forbidden" in record.message]) == 1
 
 
-def test_what_does_not_fit_into_the_queue_is_dropped_and_may_be_said_again() -> None:
+def test_events_beyond_queue_capacity_drop_and_may_repeat() -> None:
     async def test(recorder: EventRecorder, _: EventServer) -> None:
         for number in range(5):
             recorder.emit(ObjectReference(kind="Node", name=f"n{number}"), "R", "m", warning=True)
@@ -218,7 +216,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(test)
 
 
-def test_a_message_longer_than_the_api_allows_is_cut() -> None:
+def test_message_over_the_api_limit_is_truncated() -> None:
     async def test(recorder: EventRecorder, _: EventServer) -> None:
         recorder.emit(NODE, "R", "x" * 2000, warning=True)
 

@@ -64,7 +64,7 @@ async def test_an_object_lives_from_create_to_delete(client: Client) -> None:
         await client.get(WORKLOAD_NODES, "n1")
 
 
-async def test_an_expired_client_certificate_is_named_when_the_server_cuts_the_connection(
+async def test_cut_connection_error_names_the_expired_client_certificate(
     api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     then = datetime.now(UTC) - timedelta(days=3)
@@ -82,7 +82,7 @@ async def test_an_expired_client_certificate_is_named_when_the_server_cuts_the_c
     assert "--kubeconfig" in raised.value.hint
 
 
-async def test_a_cache_that_is_not_allowed_says_which_permission_is_missing(
+async def test_forbidden_cache_reports_the_missing_permission(
     api_server: LocalAPIServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     api_server.write_kubeconfig(tmp_path / "kubeconfig", "nobody", ["system:authenticated"])
@@ -180,7 +180,7 @@ async def test_another_user_needs_permissions_of_its_own(client: Client) -> None
         await client.as_user("bob", ["system:authenticated"]).list(WORKLOAD_NODES)
 
 
-async def test_one_of_two_candidates_leads_and_the_other_follows(client: Client) -> None:
+async def test_one_of_two_candidates_leads_while_other_follows(client: Client) -> None:
     def candidate(name: str) -> Elector:
         return Elector(client, namespace="default", name="lock", identity=name)
 
@@ -214,7 +214,7 @@ async def test_events_are_counted_on_the_server(client: Client) -> None:
     writing.cancel()
 
 
-async def test_a_cache_follows_through_a_restart_of_the_server(tmp_path: Path) -> None:
+async def test_cache_keeps_following_through_a_server_restart(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     async with AsyncExitStack() as stack:
         async with serve(state_dir=tmp_path / "state") as server:
@@ -233,7 +233,7 @@ async def test_a_cache_follows_through_a_restart_of_the_server(tmp_path: Path) -
             assert cache.last_error is None
 
 
-async def test_a_version_that_the_server_has_forgotten_is_gone(client: Client) -> None:
+async def test_version_the_server_has_forgotten_is_gone(client: Client) -> None:
     with pytest.raises(Gone):
         async for _ in client.watch(WORKLOAD_NODES, "1"):
             pass

@@ -61,7 +61,7 @@ def test_topologies_of_like_machines_share_their_texts() -> None:
     assert one.metadata.annotations[CPU_TOPOLOGY] is two.metadata.annotations[CPU_TOPOLOGY]
 
 
-def test_a_map_that_a_program_changes_later_is_not_shared() -> None:
+def test_map_a_program_changes_later_is_not_shared() -> None:
     labels = {"made": "here"}
     meta = ObjectMeta(labels=labels)
     labels["made"] = "elsewhere"
@@ -80,7 +80,7 @@ def labels_of(number: int) -> ObjectMeta:
     return ObjectMeta(labels={"app": f"service-{number}"})
 
 
-def test_what_two_objects_share_stays_shared_however_many_others_come_and_go() -> None:
+def test_shared_parts_stay_shared_while_other_objects_churn() -> None:
     shared = [labels_of(number) for number in range(2 * sharing.POOL_SIZE) for _ in range(2)]
     for number in range(10 * sharing.POOL_SIZE):
         ResourceRequirements(requests={"cpu": f"{number}m"})

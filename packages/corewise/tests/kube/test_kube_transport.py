@@ -56,7 +56,7 @@ async def client(api: FakeAPI, clock: InstantClock) -> AsyncIterator[Client]:
 GOOD = reply(node("n1", 1))
 
 
-async def test_a_cut_connection_is_repeated_where_that_does_no_harm(api: FakeAPI, client: Client) -> None:
+async def test_cut_connection_is_retried_where_harmless(api: FakeAPI, client: Client) -> None:
     api.answers(drop, drop, drop, GOOD)
     await client.get(NODES, "n1")
     assert len(api.seen) == 4
@@ -77,7 +77,7 @@ async def test_patches_that_may_add_are_not(api: FakeAPI, client: Client, kind: 
     assert len(api.seen) == 1
 
 
-async def test_a_create_that_may_have_arrived_is_not_repeated(api: FakeAPI, client: Client) -> None:
+async def test_create_that_may_have_arrived_is_not_repeated(api: FakeAPI, client: Client) -> None:
     api.answers(drop, GOOD)
     with pytest.raises(TransportError) as caught:
         await client.create(NODES, {})
@@ -86,7 +86,7 @@ async def test_a_create_that_may_have_arrived_is_not_repeated(api: FakeAPI, clie
     assert len(api.seen) == 1
 
 
-async def test_a_refused_connection_is_tried_again_for_any_request_and_then_an_error(
+async def test_refused_connection_is_retried_for_any_request(
     clock: InstantClock,
 ) -> None:
     with socket.socket() as unused:
@@ -112,7 +112,7 @@ async def test_waits_grow_and_are_spread(api: FakeAPI, client: Client, clock: In
 
 
 @pytest.mark.parametrize("code", [429, 503])
-async def test_a_request_that_was_turned_away_comes_back_when_told(
+async def test_throttled_request_is_retried_after_the_stated_delay(
     api: FakeAPI, client: Client, clock: InstantClock, code: int
 ) -> None:
     api.answers(refusal(code, headers={"Retry-After": "7"}), GOOD)
@@ -120,7 +120,7 @@ async def test_a_request_that_was_turned_away_comes_back_when_told(
     assert clock.slept == [7.0]
 
 
-async def test_the_time_to_come_back_may_stand_in_the_status(
+async def test_retry_delay_may_come_from_the_status(
     api: FakeAPI, client: Client, clock: InstantClock
 ) -> None:
     api.answers(refusal(429, retryAfterSeconds=3), GOOD)
@@ -128,7 +128,7 @@ async def test_the_time_to_come_back_may_stand_in_the_status(
     assert clock.slept == [3.0]
 
 
-async def test_what_a_disruption_budget_forbids_is_the_callers_to_decide(
+async def test_disruption_budget_refusal_is_left_to_the_caller(
     api: FakeAPI, client: Client, clock: InstantClock
 ) -> None:
     api.answers(
@@ -150,7 +150,7 @@ async def test_an_eviction_is_never_sent_again(
     assert (len(api.seen), clock.slept) == (1, [])
 
 
-async def test_a_wait_that_is_too_long_is_the_callers_to_decide(
+async def test_overlong_retry_delay_is_left_to_the_caller(
     api: FakeAPI, client: Client, clock: InstantClock
 ) -> None:
     api.answers(refusal(429, headers={"Retry-After": "31"}))
@@ -200,7 +200,7 @@ async def test_a_close_that_is_cancelled_closes_the_rest(
 
 
 @pytest.mark.parametrize("header", ["", "-1", "soon", "1.5", "²", "9" * 400, "Fri, 31 Dec 1999 23:59:59 GMT"])
-async def test_a_retry_after_that_is_no_number_is_not_obeyed(
+async def test_non_numeric_retry_after_is_not_obeyed(
     api: FakeAPI, client: Client, clock: InstantClock, header: str
 ) -> None:
     api.answers(refusal(429, headers={"Retry-After": header}), GOOD)
@@ -229,7 +229,7 @@ def test_waits_never_exceed_the_longest_however_many_failures() -> None:
     assert all(backoff.delay(failures, seeded(failures)) <= LONGEST_WAIT for failures in range(1, 5000))
 
 
-async def test_a_refused_token_is_renewed_and_the_request_repeated(tmp_path: Path, api: FakeAPI) -> None:
+async def test_refused_token_is_renewed_and_the_request_repeated(tmp_path: Path, api: FakeAPI) -> None:
     token = tmp_path / "token"
     token.write_text("old")
     config = replace(api.config, user=UserConfig(token_file=str(token)))
@@ -240,7 +240,7 @@ async def test_a_refused_token_is_renewed_and_the_request_repeated(tmp_path: Pat
     assert [seen.headers["Authorization"] for seen in api.seen] == ["Bearer old", "Bearer new"]
 
 
-async def test_a_token_that_stays_refused_is_an_error_with_a_hint(api: FakeAPI) -> None:
+async def test_persistently_refused_token_is_an_error_with_hint(api: FakeAPI) -> None:
     config = replace(api.config, user=UserConfig(token="t"))
     api.answers(refusal(401, "Unauthorized"))
     async with Client(config) as client:
@@ -250,9 +250,7 @@ async def test_a_token_that_stays_refused_is_an_error_with_a_hint(api: FakeAPI) 
     assert "renew the token" in caught.value.hint
 
 
-async def test_a_watch_that_is_refused_has_fresh_credentials_the_next_time(
-    tmp_path: Path, api: FakeAPI
-) -> None:
+async def test_refused_watch_uses_fresh_credentials_next_time(tmp_path: Path, api: FakeAPI) -> None:
     token = tmp_path / "token"
     token.write_text("old")
     config = replace(api.config, user=UserConfig(token_file=str(token)))
@@ -265,7 +263,7 @@ async def test_a_watch_that_is_refused_has_fresh_credentials_the_next_time(
     assert [seen.headers["Authorization"] for seen in api.seen] == ["Bearer old", "Bearer new"]
 
 
-async def test_credentials_that_cannot_be_had_fail_when_the_client_opens(api: FakeAPI) -> None:
+async def test_unobtainable_credentials_fail_when_the_client_opens(api: FakeAPI) -> None:
     config = replace(api.config, user=UserConfig(token_file="/nonexistent/token"))
     with pytest.raises(ConfigError, match="/nonexistent/token"):
         async with Client(config):
@@ -307,7 +305,7 @@ async def test_only_the_configured_authority_is_trusted(tmp_path: Path, authorit
             assert "certificate authority in a test" in caught.value.hint
 
 
-async def test_the_name_in_the_servers_certificate_may_be_stated(
+async def test_expected_server_certificate_name_can_be_configured(
     tmp_path: Path, authority: Authority
 ) -> None:
     pair = authority.issue_server(["kube.example"], now=NOW)
@@ -326,7 +324,7 @@ async def test_an_expired_server_certificate_is_named_as_such(tmp_path: Path, au
             await attempt(api, ca_pem=authority.certificate_pem.encode())
 
 
-async def test_a_client_certificate_is_shown_and_replaced_when_its_file_changes(
+async def test_client_certificate_is_presented_and_reloaded_on_change(
     tmp_path: Path, authority: Authority
 ) -> None:
     users: list[str] = []
@@ -358,7 +356,7 @@ async def test_a_client_certificate_is_shown_and_replaced_when_its_file_changes(
     assert users == ["one", "two"]
 
 
-async def test_a_certificate_that_is_there_before_its_key_leaves_the_last_good_one_in_use(
+async def test_certificate_without_matching_key_keeps_last_good_pair(
     tmp_path: Path, authority: Authority
 ) -> None:
     context = server_context(
@@ -392,13 +390,13 @@ async def test_a_certificate_that_is_there_before_its_key_leaves_the_last_good_o
         (UserConfig(certificate=b"\x00\xff", key=b""), "the client certificate and key cannot be used"),
     ],
 )
-async def test_a_certificate_that_is_none_is_a_config_error(user: UserConfig, message: str) -> None:
+async def test_invalid_certificate_is_a_config_error(user: UserConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         async with Client(ClusterConfig("https://127.0.0.1:1", user=user)):
             pass
 
 
-async def test_a_key_of_another_certificate_is_a_config_error(authority: Authority) -> None:
+async def test_key_of_another_certificate_is_a_config_error(authority: Authority) -> None:
     one, two = (authority.issue_client("u", now=NOW) for _ in range(2))
     user = UserConfig(certificate=one.certificate_pem.encode(), key=two.key_pem.encode())
     with pytest.raises(ConfigError, match="MISMATCH"):
@@ -409,14 +407,14 @@ async def test_a_key_of_another_certificate_is_a_config_error(authority: Authori
 @pytest.mark.parametrize(
     "ca", [b"rubbish", b"\xff", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"]
 )
-async def test_an_authority_that_is_none_is_a_config_error(ca: bytes) -> None:
+async def test_invalid_authority_is_a_config_error(ca: bytes) -> None:
     with pytest.raises(ConfigError, match="not a PEM certificate"):
         async with Client(ClusterConfig("https://127.0.0.1:1", ca_pem=ca)):
             pass
 
 
 @pytest.mark.parametrize("secure", [True, False])
-async def test_what_arrives_while_changes_pile_up_is_taken_in_when_somebody_asks(
+async def test_data_arriving_while_changes_gather_applies_on_demand(
     tmp_path: Path, authority: Authority, secure: bool
 ) -> None:
     pair = authority.issue_server(["127.0.0.1"], now=NOW)

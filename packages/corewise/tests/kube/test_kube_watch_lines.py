@@ -28,9 +28,7 @@ def test_any_chunking_gives_the_same_lines(pieces: list[bytes], places: list[int
 
 
 @given(st.lists(st.binary(max_size=12)), st.lists(st.integers(0, 10_000)), st.integers(1, 8))
-def test_a_line_beyond_the_cap_is_an_error_for_any_chunking(
-    pieces: list[bytes], places: list[int], cap: int
-) -> None:
+def test_line_beyond_the_cap_fails_for_any_chunking(pieces: list[bytes], places: list[int], cap: int) -> None:
     stream = b"\n".join(pieces)
     too_long = any(len(line) > cap for line in stream.split(b"\n"))
     splitter = LineSplitter(cap)
@@ -56,7 +54,7 @@ def test_a_line_of_several_mebibytes_arrives_whole() -> None:
     assert splitter.pending == 1
 
 
-def test_a_server_that_never_ends_its_line_is_stopped_at_the_cap() -> None:
+def test_endless_line_from_server_is_stopped_at_cap() -> None:
     splitter = LineSplitter(1000)
     splitter.feed(b"x" * 1000)
     with pytest.raises(LineTooLongError, match="1000 bytes"):

@@ -73,7 +73,7 @@ def has_grown(stored: list[str], to: int) -> bool:
 
 
 @pytest.mark.parametrize(("old", "new"), [(WEBHOOK, POLICY), (POLICY, WEBHOOK)])
-async def test_no_write_is_stored_raw_or_doubled_while_the_manager_switches_over(
+async def test_switch_over_never_stores_raw_or_doubled_writes(
     world: World, old: AmplifyBy, new: AmplifyBy
 ) -> None:
     await amplified(world)
@@ -104,7 +104,7 @@ async def test_the_policy_amplifies_while_no_manager_runs(world: World) -> None:
         await world.client.get(MUTATING_WEBHOOKS, MUTATING_NAME)
 
 
-async def test_the_policy_amplifies_while_the_manager_has_no_certificate(
+async def test_policy_amplifies_while_the_manager_lacks_a_certificate(
     world: World, tmp_path: FilePath
 ) -> None:
     await amplified(world)
@@ -118,7 +118,7 @@ async def test_the_policy_amplifies_while_the_manager_has_no_certificate(
         assert list(manager.program.problems())
 
 
-async def test_the_webhook_stays_while_the_policy_does_not_amplify(world: World) -> None:
+async def test_webhook_stays_until_the_policy_amplifies(world: World) -> None:
     await amplified(world)
     async with world.manager() as manager:
         await world.shows_cpu("fast", "16")
@@ -143,7 +143,7 @@ async def test_before_kubernetes_1_36_the_webhook_amplifies(tmp_path: FilePath) 
             await world.shows_cpu("fast", "16")
 
 
-async def test_where_koordinators_webhook_amplifies_the_policy_goes_at_once(world: World) -> None:
+async def test_policy_yields_at_once_to_koordinators_webhook(world: World) -> None:
     await amplified(world)
     async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
         await shows(manager, POLICY)

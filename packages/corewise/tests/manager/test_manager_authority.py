@@ -32,7 +32,7 @@ def test_nothing_is_renewed_while_nothing_is_due() -> None:
     assert certificates_in({key: text.encode() for key, text in secret_data(first).items() if text}) == first
 
 
-def test_the_serving_certificate_is_renewed_in_time_and_for_new_hosts() -> None:
+def test_serving_certificate_renews_timely_and_for_new_hosts() -> None:
     first = due(None, NOW)
     second = due(first, NOW + 7 * DAY)
     assert second.authority == first.authority
@@ -40,7 +40,7 @@ def test_the_serving_certificate_is_renewed_in_time_and_for_new_hosts() -> None:
     assert due(first, NOW, hosts=("h", "other")).serving != first.serving
 
 
-def test_a_successor_signs_only_after_it_is_trusted_and_the_old_one_stays_trusted() -> None:
+def test_successor_signs_once_trusted_and_predecessor_stays_trusted() -> None:
     stored = due(None, NOW)
     at = NOW + 21 * DAY
     announced = due(stored, at)

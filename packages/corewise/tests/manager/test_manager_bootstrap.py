@@ -110,7 +110,7 @@ async def test_the_label_switches_a_node_off_and_on(world: World) -> None:
         await world.shows_cpu("fast", "16")
 
 
-async def test_an_unknown_model_leaves_the_node_alone_and_says_so(world: World) -> None:
+async def test_unknown_model_is_reported_and_leaves_node_unchanged(world: World) -> None:
     await world.add_node("odd", model="Odd CPU")
     await world.configure(normalization=normalization())
     async with world.manager() as manager:
@@ -124,7 +124,7 @@ async def test_an_unknown_model_leaves_the_node_alone_and_says_so(world: World) 
         assert manager.metrics.value(metrics.NODE_PROBLEM, "odd", "UnknownCPUModel") == 0
 
 
-async def test_bad_configuration_is_refused_at_the_door_with_its_place(world: World) -> None:
+async def test_webhook_refuses_bad_configuration_and_names_its_place(world: World) -> None:
     await world.add_node("n1", zone="a", disk="ssd")
     async with world.manager():
         await world.installed()
@@ -139,7 +139,7 @@ async def test_bad_configuration_is_refused_at_the_door_with_its_place(world: Wo
         await world.configure(normalization=normalization())
 
 
-async def test_bad_configuration_that_arrives_all_the_same_changes_nothing(world: World) -> None:
+async def test_bad_configuration_that_bypasses_the_webhook_changes_nothing(world: World) -> None:
     await world.add_node("fast")
     await world.configure(normalization=normalization())
     async with world.manager(webhook_listen=None, manage_webhooks=False) as manager:
@@ -163,7 +163,7 @@ async def test_bad_configuration_that_arrives_all_the_same_changes_nothing(world
         await world.told("ConfigApplied", "ConfigMap")
 
 
-async def test_bad_configuration_at_the_start_leaves_everything_as_it_is(world: World) -> None:
+async def test_bad_configuration_at_startup_leaves_everything_unchanged(world: World) -> None:
     await world.add_node("fast")
     await world.configure(normalization=normalization())
     async with world.manager():
@@ -175,7 +175,7 @@ async def test_bad_configuration_at_the_start_leaves_everything_as_it_is(world: 
         assert await world.cpu("fast") == ("16", "16")
 
 
-async def test_an_unsafe_decrease_is_held_back_and_goes_on_when_it_is_safe(world: World) -> None:
+async def test_unsafe_decrease_is_held_back_until_safe(world: World) -> None:
     await world.add_node("fast")
     await world.configure(normalization=normalization())
     async with world.manager() as manager:
@@ -194,7 +194,7 @@ async def test_an_unsafe_decrease_is_held_back_and_goes_on_when_it_is_safe(world
         assert manager.metrics.value(metrics.NODES_HELD_BACK) == 0
 
 
-async def test_somebody_elses_unsafe_change_is_refused_unless_the_node_allows_it(world: World) -> None:
+async def test_foreign_unsafe_change_is_refused_unless_allowed(world: World) -> None:
     await world.add_node("fast")
     await world.configure(normalization=normalization())
     async with world.manager() as manager:
@@ -248,7 +248,7 @@ async def test_a_dry_run_prints_and_writes_nothing(world: World) -> None:
     assert actions[0]["patch"]["metadata"]["annotations"][NORMALIZATION_RATIO] == "2.00"
 
 
-async def test_a_node_that_vanishes_before_its_patch_is_no_trouble(world: World) -> None:
+async def test_node_that_vanishes_before_its_patch_is_harmless(world: World) -> None:
     await world.add_node("fast")
     await world.add_node("slow", model=SLOW)
     async with world.manager() as manager:
@@ -267,7 +267,7 @@ async def test_a_node_that_vanishes_before_its_patch_is_no_trouble(world: World)
         assert manager.metrics.value(LOOP_RESTARTS, "reconciler") == 0
 
 
-async def test_without_node_resource_topologies_amplification_works_all_the_same(world: World) -> None:
+async def test_amplification_works_without_node_resource_topologies(world: World) -> None:
     path = (
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/noderesourcetopologies.topology.node.k8s.io"
     )

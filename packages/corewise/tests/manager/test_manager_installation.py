@@ -9,7 +9,7 @@ from corewise.service.installation import client_config, includes
 from corewise.service.options import ServiceAddress
 
 
-def test_the_configurations_ask_for_no_more_than_is_answered() -> None:
+def test_configurations_request_only_what_the_webhooks_answer() -> None:
     config = client_config(ServiceAddress("ns", "svc"), "PEM")
     (status,) = mutating_configuration(config)["webhooks"]
     assert status["clientConfig"]["service"] == {
@@ -24,14 +24,14 @@ def test_the_configurations_ask_for_no_more_than_is_answered() -> None:
     }
 
 
-def test_an_object_with_more_members_includes_what_is_wanted() -> None:
+def test_object_with_extra_members_includes_the_wanted_ones() -> None:
     assert includes({"a": [{"b": 1, "c": 2}], "d": 3}, {"a": [{"b": 1}]})
     assert not includes({"a": [{"b": 1}, {}]}, {"a": [{"b": 1}]})
     assert not includes({"a": "x"}, {"a": {"b": 1}})
     assert not includes({}, {"a": None})
 
 
-def test_only_koordinators_webhook_on_node_status_is_in_the_way() -> None:
+def test_only_koordinators_node_status_webhook_conflicts() -> None:
     def configuration(name: str, resource: str, group: str = "") -> WebhookConfiguration:
         rule = RuleWithOperations(("UPDATE",), (group,), ("v1",), (resource,))
         return WebhookConfiguration(webhooks=(ConfiguredWebhook(name=name, rules=(rule,)),))

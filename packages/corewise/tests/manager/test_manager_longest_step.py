@@ -76,9 +76,7 @@ async def test_the_largest_profiles_are_short_steps(profiles: World, specs: list
     assert 0 < steps.most < FEW, steps.where
 
 
-async def test_the_fields_of_pods_are_loaded_in_a_thread(
-    profiles: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pod_fields_are_loaded_in_a_thread(profiles: World, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
 
     def loaded() -> dict[str, dict[str, PodField]]:

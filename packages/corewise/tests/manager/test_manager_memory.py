@@ -13,7 +13,7 @@ from corewise.vocabulary.reasons import Reason
 from ratios.test_assessment_decision import SETTLED, configured, view
 
 
-def test_the_cache_is_stale_until_it_shows_what_was_written() -> None:
+def test_cache_is_stale_until_it_shows_the_write() -> None:
     memory, node = NodeMemory(), view()
     patch = PatchNode("n1", "7", {}, Reason.RATIOS_WRITTEN, "")
     memory.wrote(patch, node, "8", 100.0)
@@ -21,14 +21,14 @@ def test_the_cache_is_stale_until_it_shows_what_was_written() -> None:
     assert not memory.stale(node, 100.0 + STALE_FOR)
 
 
-def test_a_touch_that_changed_nothing_leaves_the_cache_good() -> None:
+def test_touch_that_changed_nothing_keeps_the_cache_fresh() -> None:
     memory, node = NodeMemory(), view()
     memory.wrote(TouchNodeStatus("n1", "7", Reason.STATUS_TOUCHED, ""), node, "7", 100.0)
     assert not memory.stale(node, 100.0)
     assert memory.observe(node, 103.0).since_touch == 3
 
 
-def test_a_ratio_counts_as_just_written_only_on_a_status_that_was_right() -> None:
+def test_ratio_counts_as_fresh_only_on_correct_status() -> None:
     patch = PatchNode("n1", "7", {AMPLIFICATION_RATIO: '{"cpu":2.00}'}, Reason.RATIOS_WRITTEN, "")
     right, wrong = NodeMemory(), NodeMemory()
     right.assessed(assess(view(), configured()), 0.0)

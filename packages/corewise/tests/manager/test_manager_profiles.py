@@ -99,7 +99,7 @@ async def create(world: World, namespace: str = "jobs", name: str = "p", **more:
     return await world.client.create(PLAIN_PODS, {"metadata": metadata, "spec": spec}, namespace)
 
 
-async def test_a_pod_that_a_profile_selects_is_admitted_as_an_offline_pod(profiles: World) -> None:
+async def test_pod_selected_by_a_profile_becomes_offline(profiles: World) -> None:
     async with profiles.manager():
         await add_profile(
             profiles,
@@ -177,7 +177,7 @@ async def test_with_somebody_elses_certificate_profiles_are_applied_too(
     assert pod["spec"]["containers"][0]["resources"]["requests"][BATCH_CPU] == "1500"
 
 
-async def test_a_profile_that_contradicts_another_is_refused_and_of_stored_ones_the_later_name_counts(
+async def test_profile_conflict_is_refused_or_later_name_wins(
     profiles: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Two may be stored from before the manager, or while it did not answer."""
@@ -199,7 +199,7 @@ async def test_a_profile_that_contradicts_another_is_refused_and_of_stored_ones_
         await profiles.client.patch(PLAIN_PROFILES, "a", {"spec": {"labels": {"x": "of-b"}}})
 
 
-async def test_a_deployment_keeps_its_pods_though_a_profile_would_change_what_selects_them(
+async def test_deployment_keeps_pods_though_profile_changes_selector_labels(
     profiles: World,
 ) -> None:
     """Released pods would be replaced without end. A label that selects nothing is changed."""
@@ -239,7 +239,7 @@ async def test_a_deployment_keeps_its_pods_though_a_profile_would_change_what_se
         ({"apiVersion": "apps/v1", "kind": "ReplicaSet"}, "ReplicaSet gone may select pods by it"),
     ],
 )
-async def test_a_pod_of_a_controller_whose_selector_is_unknown_keeps_its_labels(
+async def test_pod_with_unknown_controller_selector_keeps_its_labels(
     profiles: World, caplog: pytest.LogCaptureFixture, owner: dict[str, str], said: str
 ) -> None:
     """One of another kind, and one that does not exist."""
@@ -253,7 +253,7 @@ async def test_a_pod_of_a_controller_whose_selector_is_unknown_keeps_its_labels(
     assert f"profile batch leaves the label app as it is: {said}" in caplog.text
 
 
-async def test_a_pod_whose_class_a_patch_sets_is_offline(profiles: World) -> None:
+async def test_pod_with_class_set_by_patch_is_offline(profiles: World) -> None:
     async with profiles.manager():
         await add_profile(
             profiles,
@@ -267,7 +267,7 @@ async def test_a_pod_whose_class_a_patch_sets_is_offline(profiles: World) -> Non
     assert pod["spec"]["containers"][0]["resources"]["requests"][BATCH_CPU] == "1500"
 
 
-async def test_the_defaults_of_a_limit_range_come_before_and_after_the_translation(profiles: World) -> None:
+async def test_limit_range_defaults_apply_before_and_after_translation(profiles: World) -> None:
     """LimitRanger, which a policy stands for, runs before the webhooks, and again after a change."""
     resources = "object.spec.containers[0].?resources"
     stated = f"{resources}.?requests.hasValue()"
@@ -311,7 +311,7 @@ async def test_the_defaults_of_a_limit_range_come_before_and_after_the_translati
     assert requests == [{"cpu": "100m"}, {BATCH_CPU: "1500", BATCH_MEMORY: "1Gi"}, {BATCH_CPU: "100"}]
 
 
-async def test_a_profile_that_is_gone_takes_its_webhook_along(profiles: World) -> None:
+async def test_removed_profile_takes_its_webhook_along(profiles: World) -> None:
     async with profiles.manager(offline_pods=OfflinePods.LEAVE):
         await add_profile(profiles, "batch", **OFFLINE["spec"])
         await installed(profiles, "batch.profile.corewise.io")
@@ -324,7 +324,7 @@ async def test_a_profile_that_is_gone_takes_its_webhook_along(profiles: World) -
         await eventually(removed)
 
 
-async def test_a_pod_whose_priority_class_does_not_exist_is_refused_in_words(profiles: World) -> None:
+async def test_missing_priority_class_refuses_pods_with_an_explanation(profiles: World) -> None:
     async with profiles.manager():
         await add_profile(profiles, "batch", priorityClassName="nobody-made-it", **OFFLINE["spec"])
         await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
@@ -340,7 +340,7 @@ async def test_a_pod_whose_priority_class_does_not_exist_is_refused_in_words(pro
         {"labels": {"koordinator.sh/priority-class": "koord-batch"}},
     ],
 )
-async def test_an_offline_pod_without_a_profile_gets_batch_resources(
+async def test_offline_pod_without_a_profile_gets_batch_resources(
     world: World, metadata: dict[str, Any]
 ) -> None:
     """Without the CRD, too: a cluster may have offline pods and no profiles."""
@@ -350,14 +350,14 @@ async def test_an_offline_pod_without_a_profile_gets_batch_resources(
     assert pod["spec"]["containers"][0]["resources"]["requests"] == {BATCH_CPU: "1500", BATCH_MEMORY: "1Gi"}
 
 
-async def test_an_offline_pod_that_asks_for_cpu_is_refused_where_an_option_says_so(world: World) -> None:
+async def test_option_refuses_offline_pods_that_request_cpu(world: World) -> None:
     async with world.manager(offline_pods=OfflinePods.REFUSE):
         await installed(world, TRANSLATION)
         with pytest.raises(Invalid, match=r"label koordinator.sh/qosClass is BE.*container c: requests.cpu"):
             await create(world, "default", metadata={"labels": {QOS_CLASS: "BE"}})
 
 
-async def test_nothing_is_translated_before_a_node_offers_batch_resources(
+async def test_translation_waits_until_a_node_offers_batch_resources(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.add_node("n1")
@@ -387,7 +387,7 @@ async def test_pods_of_kube_system_are_never_touched(profiles: World) -> None:
     assert pod["spec"]["containers"][0]["resources"] == CONTAINER["resources"]
 
 
-async def test_pods_are_created_as_written_while_no_manager_answers(profiles: World) -> None:
+async def test_pods_are_created_unchanged_while_no_manager_answers(profiles: World) -> None:
     async with profiles.manager():
         await add_profile(profiles, "batch", **OFFLINE["spec"])
         await installed(profiles, "batch.profile.corewise.io", TRANSLATION)
@@ -395,7 +395,7 @@ async def test_pods_are_created_as_written_while_no_manager_answers(profiles: Wo
     assert pod["metadata"]["labels"] == {"app": "batch"}
 
 
-async def test_pods_that_no_manager_translated_are_found_and_reported_once(profiles: World) -> None:
+async def test_untranslated_pods_are_found_and_reported_once(profiles: World) -> None:
     """Those that a profile would make offline, and those marked; not what is older, elsewhere, or sound."""
     world, on_node = profiles, {"nodeName": "n1"}
     labels = {"labels": {"app": "batch"}}
@@ -462,7 +462,7 @@ async def test_a_bad_profile_is_refused_with_the_field(profiles: World) -> None:
             await add_profile(profiles, "bad", labels={QOS_CLASS: "BEE"})
 
 
-async def test_a_profile_that_got_past_the_door_with_errors_is_not_applied_and_logged(
+async def test_erroneous_profile_bypassing_webhook_is_ignored_and_logged(
     profiles: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     await add_profile(profiles, "bad", qosClass="BE", labels={"a": "not a value"})
@@ -474,7 +474,7 @@ async def test_a_profile_that_got_past_the_door_with_errors_is_not_applied_and_l
             await profiles.client.patch(PLAIN_PROFILES, "bad", {"spec": {"qosClass": "LS"}})
 
 
-async def test_a_profile_applies_to_its_part_of_the_pods(profiles: World) -> None:
+async def test_profile_applies_to_its_share_of_the_pods(profiles: World) -> None:
     async with profiles.manager():
         selector = OFFLINE["spec"]["selector"]
         await add_profile(profiles, "none", selector=selector, labels={"x": "1"}, probability=0)

@@ -10,7 +10,7 @@ from corewise.manager.queue import WorkQueue
 from virtual_time import VirtualLoop
 
 
-async def test_a_name_waits_once_and_is_never_in_two_hands() -> None:
+async def test_name_waits_once_and_has_only_one_worker() -> None:
     queue = WorkQueue()
     queue.add_all(["a", "b", "a"])
     assert len(queue) == 2
@@ -22,7 +22,7 @@ async def test_a_name_waits_once_and_is_never_in_two_hands() -> None:
     assert await queue.take() == "a"
 
 
-def test_a_timer_adds_a_name_and_an_earlier_one_wins() -> None:
+def test_timer_adds_a_name_and_the_earlier_wins() -> None:
     async def scenario() -> list[float]:
         queue, loop, taken = WorkQueue(), asyncio.get_running_loop(), []
         queue.add_later("a", 10)

@@ -70,7 +70,7 @@ async def test_health_metrics_and_readiness_are_served(world: World) -> None:
         assert "corewise_leader 1.0" in text
 
 
-async def test_a_manager_says_what_begins_and_whom_it_waits_for(
+async def test_manager_logs_its_start_and_whom_it_awaits(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     alone: dict[str, Any] = {"leader_elect": True, "webhook_listen": None, "manage_webhooks": False}
@@ -118,7 +118,7 @@ async def test_followers_serve_the_webhooks_with_the_same_certificate(world: Wor
         assert await served_certificate(first, bundle) == await served_certificate(second, bundle)
 
 
-async def test_the_serving_certificate_is_renewed_without_dropping_a_review(world: World) -> None:
+async def test_serving_certificate_renewal_drops_no_review(world: World) -> None:
     await world.add_node("fast")
     await world.configure(normalization=normalization())
     lifetimes = Lifetimes(serving=6 * MINUTES)
@@ -132,7 +132,7 @@ async def test_the_serving_certificate_is_renewed_without_dropping_a_review(worl
         assert not list(manager.program.problems())
 
 
-async def test_an_authority_is_succeeded_only_when_its_successor_is_trusted(world: World) -> None:
+async def test_authority_is_succeeded_only_when_successor_is_trusted(world: World) -> None:
     await world.add_node("fast")
     await world.configure(normalization=normalization())
     lifetimes = Lifetimes(authority=4.5 * MINUTES, serving=4 * MINUTES)
@@ -177,9 +177,7 @@ def write_pair(directory: Path, pair: KeyPair) -> dict[str, Any]:
     return {"tls_cert": str(directory / "tls.crt"), "tls_key": str(directory / "tls.key")}
 
 
-async def test_an_expired_certificate_makes_the_replica_unready_until_it_is_renewed(
-    world: World, tmp_path: Path
-) -> None:
+async def test_expired_certificate_makes_replica_unready_until_renewed(world: World, tmp_path: Path) -> None:
     authority = Authority.create("test", now=datetime.now(UTC))
     expired = authority.issue_server(
         ["127.0.0.1"], now=datetime.now(UTC) - timedelta(days=2), lifetime=timedelta(days=1)
@@ -197,7 +195,7 @@ async def test_an_expired_certificate_makes_the_replica_unready_until_it_is_rene
         assert load(ssl.DER_cert_to_PEM_cert(shown)) == load(fresh.certificate_pem)
 
 
-async def test_a_broken_certificate_file_does_not_replace_a_good_one(world: World, tmp_path: Path) -> None:
+async def test_broken_certificate_file_never_replaces_a_good_one(world: World, tmp_path: Path) -> None:
     authority = Authority.create("test", now=datetime.now(UTC))
     good = authority.issue_server(["127.0.0.1"], now=datetime.now(UTC))
     async with world.manager(manage_webhooks=False, **write_pair(tmp_path, good)) as manager:
@@ -207,7 +205,7 @@ async def test_a_broken_certificate_file_does_not_replace_a_good_one(world: Worl
         assert not list(manager.program.problems())
 
 
-async def test_an_address_that_is_taken_ends_the_program_and_is_named(world: World) -> None:
+async def test_address_in_use_is_named_and_ends_program(world: World) -> None:
     async with world.manager() as manager:
         assert manager.program.health
         with pytest.raises(OptionsError, match=f"{manager.program.health.address}: address already in use"):
@@ -230,7 +228,7 @@ async def test_webhooks_without_any_certificate_are_a_wrong_call(world: World) -
             pass
 
 
-async def test_a_node_that_crashes_the_view_makes_the_manager_unready_until_it_is_taken_in(
+async def test_node_crashing_view_makes_manager_unready_until_counted(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison = True

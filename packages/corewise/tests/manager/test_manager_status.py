@@ -39,7 +39,7 @@ def quieted(manager: Manager) -> float:
     return manager.metrics.value(metrics.HEARTBEATS_QUIETED)
 
 
-async def test_a_kubelets_raw_status_is_amplified_again_and_again(world: World) -> None:
+async def test_kubelets_raw_status_is_amplified_every_time(world: World) -> None:
     await amplified(world)
     async with world.manager():
         await world.shows_cpu("fast", "16")
@@ -50,7 +50,7 @@ async def test_a_kubelets_raw_status_is_amplified_again_and_again(world: World) 
         assert answer["status"]["capacity"]["cpu"] == "14"
 
 
-async def test_a_mere_heartbeat_is_not_stored_until_it_is_old(world: World) -> None:
+async def test_mere_heartbeat_is_not_stored_until_old(world: World) -> None:
     await amplified(world)
     async with world.manager() as manager:
         await world.shows_cpu("fast", "16")
@@ -79,7 +79,7 @@ async def test_a_condition_that_changes_is_stored_at_once(world: World) -> None:
         assert answer["status"]["allocatable"]["cpu"] == "16"
 
 
-async def test_heartbeats_can_be_left_as_loud_as_they_are(world: World) -> None:
+async def test_heartbeats_can_be_left_unquieted(world: World) -> None:
     await amplified(world)
     async with world.manager(quiet_heartbeats=False) as manager:
         await world.shows_cpu("fast", "16")
@@ -90,7 +90,7 @@ async def test_heartbeats_can_be_left_as_loud_as_they_are(world: World) -> None:
         assert quieted(manager) == 0
 
 
-async def test_while_the_webhook_is_away_no_raw_status_is_stored(world: World) -> None:
+async def test_webhook_outage_stores_no_raw_status(world: World) -> None:
     await amplified(world)
     await world.add_node("plain", model=SLOW)
     async with world.manager():
@@ -105,7 +105,7 @@ async def test_while_the_webhook_is_away_no_raw_status_is_stored(world: World) -
         await world.kubelet_gets("fast", "16")
 
 
-async def test_an_outage_of_the_webhook_ends_without_a_double_amplification(world: World) -> None:
+async def test_webhook_outage_ends_without_double_amplification(world: World) -> None:
     await amplified(world)
     async with world.manager(node_status_failure_policy=FailurePolicy.IGNORE):
         await world.shows_cpu("fast", "16")
@@ -116,7 +116,7 @@ async def test_an_outage_of_the_webhook_ends_without_a_double_amplification(worl
         assert await world.cpu("fast") == ("16", "16")
 
 
-async def test_a_status_that_stays_wrong_is_repaired_by_the_manager(world: World) -> None:
+async def test_persistently_wrong_status_is_repaired_by_the_manager(world: World) -> None:
     await amplified(world)
     async with world.manager(node_status_failure_policy=FailurePolicy.IGNORE):
         await world.shows_cpu("fast", "16")
@@ -142,7 +142,7 @@ async def test_a_damaged_record_is_repaired(world: World) -> None:
         assert record[recorded_raw("capacity", "cpu")] == "8"
 
 
-async def test_removing_the_ratio_by_hand_brings_it_back_without_doubling(world: World) -> None:
+async def test_ratio_removed_by_hand_returns_without_doubling(world: World) -> None:
     await amplified(world)
     async with world.manager():
         await world.shows_cpu("fast", "16")
@@ -152,7 +152,7 @@ async def test_removing_the_ratio_by_hand_brings_it_back_without_doubling(world:
         await world.shows_cpu("fast", "16")
 
 
-async def test_other_writers_of_amplified_amounts_are_undone_and_warned(world: World) -> None:
+async def test_foreign_amplified_amounts_are_undone_with_a_warning(world: World) -> None:
     await amplified(world)
     async with world.manager() as manager:
         await world.shows_cpu("fast", "16")
@@ -194,7 +194,7 @@ async def test_nodes_that_come_and_go_are_forgotten(world: World) -> None:
         assert b'node="fast"' not in manager.program.metrics_text()
 
 
-async def test_growth_to_what_a_node_was_amplified_to_is_seen_by_a_manager_that_starts_later(
+async def test_later_manager_sees_node_growth_to_amplified_amount(
     world: World,
 ) -> None:
     """8 CPUs at 2.00 show 16. When the machine has 16, kubelet finds nothing to correct."""

@@ -140,9 +140,7 @@ async def test_a_real_review_is_answered(webhook: str) -> None:
 @pytest.mark.parametrize("webhook", REAL)
 @LENIENT
 @given(data=st.data())
-async def test_a_review_with_anything_in_any_place_is_answered_or_refused(
-    webhook: str, data: st.DataObject
-) -> None:
+async def test_review_with_any_content_is_answered_or_refused(webhook: str, data: st.DataObject) -> None:
     document = REAL[webhook]
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from(places(document)))
@@ -204,7 +202,7 @@ def requesting(cpu: str) -> Sequence[Pod]:
     return (msgspec.convert(document, Pod),)
 
 
-async def test_a_ratio_is_not_removed_while_it_is_not_known_what_its_amounts_are_made_of() -> None:
+async def test_ratio_stays_while_its_raw_amounts_are_unknown() -> None:
     """4 CPUs at 2.00 show 8 (7 allocatable): by these pods of 6500m would fit without the ratio."""
     ratio = {AMPLIFICATION_RATIO: '{"cpu":2.00}'}
     hooks = webhooks(pods=requesting("6500m"))
@@ -235,7 +233,7 @@ async def test_damaged_raw_amounts_let_no_decrease_through(requested: str, allow
     assert response_of(answer.body)["allowed"] is allowed
 
 
-async def test_a_ratio_that_the_manager_will_replace_is_warned_about() -> None:
+async def test_ratio_the_manager_will_replace_gets_a_warning() -> None:
     by_hand = FULL | {AMPLIFICATION_RATIO: '{"cpu":3.00}'}
     answer = await ask(NODE, body(review(NODE, node(by_hand, cpu="16"), node(FULL, cpu="16"))))
     assert answer
@@ -257,9 +255,7 @@ async def test_a_ratio_that_the_manager_will_replace_is_warned_about() -> None:
     ],
 )
 @pytest.mark.parametrize("name", [AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL])
-async def test_decimals_of_a_ratio_that_do_not_count_are_warned_about(
-    name: str, text: str, said: list[str]
-) -> None:
+async def test_ratio_decimals_that_are_ignored_get_a_warning(name: str, text: str, said: list[str]) -> None:
     """As in the ConfigMap: cut off, never rounded up."""
     before = {AMPLIFICATION_ORIGINAL: "{}"} if name == AMPLIFICATION_ORIGINAL else {}
     answer = await ask(NODE, body(review(NODE, node(before | {name: text}), node(before))))
@@ -278,7 +274,7 @@ async def test_next_to_koordinators_webhook_status_passes_unchanged() -> None:
     assert not patch_of(answer.body)
 
 
-async def test_raising_the_ratio_of_a_busy_node_is_warned_about() -> None:
+async def test_raising_the_ratio_of_a_busy_node_warns() -> None:
     raised = node(FULL | {AMPLIFICATION_RATIO: '{"cpu":3.00}'}, cpu="16")
     answer = await ask(NODE, body(review(NODE, raised, node(FULL, cpu="16"), user="somebody")))
     assert answer
@@ -298,7 +294,7 @@ async def test_raising_the_ratio_of_a_busy_node_is_warned_about() -> None:
         ({AMPLIFICATION_ORIGINAL: '{"cpu":1.25}'}, ""),
     ],
 )
-async def test_a_ratio_that_corewise_computed_never_passes_for_the_users_own(
+async def test_corewise_computed_ratio_never_passes_as_the_users(
     changes: dict[str, str | None], refusal: str
 ) -> None:
     """`-original` may change to any ratio or go with the ratio itself, but not alone and not unreadable."""
@@ -315,7 +311,7 @@ async def test_a_ratio_that_corewise_computed_never_passes_for_the_users_own(
         assert "to {}" in response["status"]["message"]
 
 
-async def test_where_corewise_owns_no_ratio_an_original_may_be_removed() -> None:
+async def test_original_is_removable_where_corewise_owns_no_ratio() -> None:
     old = node({AMPLIFICATION_ORIGINAL: '{"cpu":1.00}'})
     answer = await ask(NODE, body(review(NODE, node({}), old, user="somebody")))
     assert answer
@@ -330,7 +326,7 @@ async def test_where_corewise_owns_no_ratio_an_original_may_be_removed() -> None
         (SUPPRESSION_KEY, '{"highThreshold": 0.3}', "0.30 must be above lowThreshold"),
     ],
 )
-async def test_bad_settings_of_colocation_are_refused_at_the_door(key: str, text: str, told: str) -> None:
+async def test_webhook_refuses_bad_colocation_settings(key: str, text: str, told: str) -> None:
     changed = CONFIG | {"data": {key: text}}
     answer = await ask(CONFIG_MAP, body(review(CONFIG_MAP, changed, CONFIG, name=CONFIG_NAME)))
     assert answer
@@ -339,7 +335,7 @@ async def test_bad_settings_of_colocation_are_refused_at_the_door(key: str, text
     assert told in response["status"]["message"]
 
 
-async def test_a_key_that_was_bad_before_does_not_stop_other_changes() -> None:
+async def test_key_that_was_already_bad_allows_other_changes() -> None:
     bad = CONFIG | {"data": {NORMALIZATION_KEY: "{"}}
     changed = CONFIG | {"data": {NORMALIZATION_KEY: "{", "colocation-config": "{}"}}
     answer = await ask(CONFIG_MAP, body(review(CONFIG_MAP, changed, bad, name=CONFIG_NAME)))
@@ -349,7 +345,7 @@ async def test_a_key_that_was_bad_before_does_not_stop_other_changes() -> None:
     assert NORMALIZATION_KEY in response["warnings"][0]
 
 
-async def test_an_offline_pod_with_volcanos_preemptable_is_warned_about() -> None:
+async def test_offline_pod_with_volcano_preemptable_gets_a_warning() -> None:
     pod: dict[str, Any] = copy.deepcopy(OFFLINE_POD)
     pod["metadata"]["annotations"] = {"volcano.sh/preemptable": "false"}
     answer = await ask(OFFLINE_PODS, body(review(OFFLINE_PODS, pod, None, operation="CREATE")))
@@ -367,7 +363,7 @@ async def test_a_pod_nested_too_deep_is_malformed(webhook: str, depth: int) -> N
     assert await ask(webhook, document.replace('"@"', "[" * depth + "]" * depth).encode()) is None
 
 
-async def test_a_number_of_millions_of_digits_in_a_patch_is_refused() -> None:
+async def test_patch_number_with_millions_of_digits_is_refused() -> None:
     patch = {"spec": {"activeDeadlineSeconds": "@"}}
     profile = {"metadata": {"name": "p"}, "spec": {"selector": {}, "patch": patch}}
     for number in ("1e30000000", "-1e-30000000", "9" * 5000):
@@ -377,7 +373,7 @@ async def test_a_number_of_millions_of_digits_in_a_patch_is_refused() -> None:
         assert "out of range" in response_of(answer.body)["status"]["message"]
 
 
-async def test_a_long_configuration_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_configuration_is_read_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
 
     def reading(*arguments: Any, **options: Any) -> Any:
@@ -427,7 +423,7 @@ async def test_whatever_else_changes_makes_a_heartbeat_loud(place: str) -> None:
     assert "/status/conditions/0/lastHeartbeatTime" not in {each["path"] for each in patch_of(loud.body)}
 
 
-async def test_over_http_malformed_reviews_get_400_and_bugs_500_and_both_are_counted() -> None:
+async def test_malformed_reviews_count_as_400_and_bugs_500() -> None:
     exposition = Exposition(METRICS)
     hooks = dict(webhooks(exposition))
 
@@ -457,7 +453,7 @@ async def test_over_http_malformed_reviews_get_400_and_bugs_500_and_both_are_cou
     assert exposition.value(metrics.WEBHOOK_REQUESTS, NODE, "bug") == 1
 
 
-async def test_a_configuration_that_raises_the_ratio_of_busy_nodes_is_warned_about() -> None:
+async def test_configuration_raising_busy_nodes_ratios_gets_a_warning() -> None:
     data = {AMPLIFICATION_KEY: '{"enable":true,"resourceAmplificationRatio":{"cpu":1.70}}'}
     changed = CONFIG | {"data": data}
     answer = await ask(CONFIG_MAP, body(review(CONFIG_MAP, changed, CONFIG, name=CONFIG_NAME)))

@@ -51,7 +51,7 @@ def stored(node: Node) -> tuple[str | None, str]:
     return node.metadata.annotations.get(NORMALIZATION_RATIO), node.status.allocatable["cpu"]
 
 
-async def test_no_version_of_a_node_is_divided_but_not_amplified(world: World) -> None:
+async def test_no_node_version_is_divided_without_being_amplified(world: World) -> None:
     await world.add_node("fast")
     await world.configure(normalization=normalization())
     async with versions_of(world, "fast") as seen, world.manager() as manager:
@@ -71,7 +71,7 @@ async def test_no_version_of_a_node_is_divided_but_not_amplified(world: World) -
         await until(lambda: pending() == 0)
 
 
-async def test_without_a_webhook_the_node_is_pending_until_there_is_one(world: World) -> None:
+async def test_node_without_webhook_is_pending_until_one_exists(world: World) -> None:
     await world.add_node("fast")
     await world.configure(normalization=normalization())
     async with world.manager(webhook_listen=None, manage_webhooks=False) as manager:
@@ -91,7 +91,7 @@ async def test_without_a_webhook_the_node_is_pending_until_there_is_one(world: W
         assert manager.metrics.value(metrics.WRITES, "TouchNodeStatus", "ok") == 1
 
 
-async def test_a_ratio_that_a_user_annotates_on_a_raw_node_is_in_force_at_once(world: World) -> None:
+async def test_user_annotated_ratio_applies_to_raw_node_immediately(world: World) -> None:
     await world.add_node("fast")
     async with world.manager() as manager:
         await until(lambda: "fast" in manager.reconciler.reports)
@@ -104,7 +104,7 @@ async def test_a_ratio_that_a_user_annotates_on_a_raw_node_is_in_force_at_once(w
     assert annotations[AMPLIFICATION_ORIGINAL] == '{"cpu":1.50}'
 
 
-def test_every_write_names_the_version_it_was_decided_on() -> None:
+def test_every_write_names_the_version_it_relied_on() -> None:
     touch = TouchNodeStatus("n1", "7", Reason.STATUS_TOUCHED, "")
     assert body_of(touch) == {"metadata": {"resourceVersion": "7"}}
     patch = PatchNode("n1", "7", {"a": None}, Reason.RATIOS_WRITTEN, "")
@@ -122,7 +122,7 @@ class Keeper:
         return None
 
 
-async def test_a_ratio_is_lowered_by_the_pods_the_api_server_has_and_not_by_the_cache(world: World) -> None:
+async def test_ratio_decreases_use_api_server_pods_not_cache(world: World) -> None:
     await world.add_node("fast")
     await world.configure(normalization=normalization())
     async with world.manager():

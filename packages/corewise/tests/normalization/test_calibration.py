@@ -46,7 +46,7 @@ def ratios(*results: Calibration) -> dict[str, dict[str, str]]:
     return {model: {field.value: str(ratio) for field, ratio in of.items()} for model, of in found.items()}
 
 
-def test_the_slowest_is_one_and_the_others_are_exact_hundredths() -> None:
+def test_slowest_is_one_and_others_are_exact_hundredths() -> None:
     assert ratios(result("A", 100), result("B", 125), result("C", 333)) == {
         "A": {"hyperThreadTurboEnabledRatio": "1.00"},
         "B": {"hyperThreadTurboEnabledRatio": "1.25"},
@@ -54,12 +54,12 @@ def test_the_slowest_is_one_and_the_others_are_exact_hundredths() -> None:
     }
 
 
-def test_halves_of_a_hundredth_go_to_the_even_one() -> None:
+def test_half_hundredths_round_to_even() -> None:
     found = ratios(result("A", 1000), result("B", 1005), result("C", 1015))
     assert [list(of.values()) for of in found.values()] == [["1.00"], ["1.00"], ["1.02"]]
 
 
-def test_settings_of_one_model_come_together_and_unmeasured_ones_are_not_guessed() -> None:
+def test_models_settings_merge_and_unmeasured_are_not_guessed() -> None:
     found = ratios(
         result("A", 100, threads=True, turbo=False),
         result("A", 160, threads=False, turbo=False),
@@ -70,7 +70,7 @@ def test_settings_of_one_model_come_together_and_unmeasured_ones_are_not_guessed
     }
 
 
-def test_of_conflicting_results_the_median_counts_and_a_warning_tells() -> None:
+def test_median_of_conflicting_results_counts_with_a_warning() -> None:
     model = ratio_model([result("A", 100), result("B", 200), result("B", 240), result("B", 210)])
     assert str(model.ratios["B"][RatioField.HYPER_THREADING_TURBO]) == "2.10"
     assert model.warnings == (
@@ -80,7 +80,7 @@ def test_of_conflicting_results_the_median_counts_and_a_warning_tells() -> None:
     assert agreeing.warnings == ()
 
 
-def test_an_even_number_of_results_counts_with_its_exact_middle() -> None:
+def test_even_number_of_results_uses_the_exact_middle() -> None:
     assert ratios(result("A", 100), result("B", 200), result("B", 205))["B"] == {
         "hyperThreadTurboEnabledRatio": "2.02"
     }
@@ -122,7 +122,7 @@ RESULTS = st.lists(
 
 
 @given(RESULTS)
-def test_every_model_is_configuration_without_problems_and_has_a_one(results: list[Calibration]) -> None:
+def test_every_model_is_valid_configuration_including_a_one(results: list[Calibration]) -> None:
     model = ratio_model(results)
     parsed = parse_normalization(model.json())
     assert parsed.value is not None
@@ -141,12 +141,12 @@ def test_the_geometric_mean_is_exact(numbers: list[int]) -> None:
     assert mean ** len(numbers) <= product < (mean + 1) ** len(numbers)
 
 
-def test_a_rate_is_passes_in_a_thousand_seconds_and_the_mean_of_all_workers() -> None:
+def test_rate_is_mean_worker_passes_per_thousand_seconds() -> None:
     assert rate([Done(10, 10**9, 10**9)]) == 10_000
     assert rate([Done(10, 10**9, 0), Done(20, 10**9, 0)]) == 15_000
 
 
-def test_a_score_is_the_median_run_and_one_bad_run_of_five_is_no_matter() -> None:
+def test_score_is_median_run_despite_one_bad_run() -> None:
     runs = [dict.fromkeys(KERNELS, each) for each in (1000, 1010, 1020, 1030, 5)]
     score = scored(4, runs)
     assert (score.cpus, score.score, score.integer) == (4, 1010, 1010)

@@ -66,7 +66,7 @@ def enabled(text: str) -> dict[str, str]:
         (False, False, "baseRatio", 240),
     ],
 )
-def test_the_ratio_is_the_models_for_ht_and_turbo_as_they_are_set(
+def test_models_ratio_follows_actual_ht_and_turbo_settings(
     hyper_threading: bool, turbo: bool, field: str, ratio: int
 ) -> None:
     verdict = decide(Node({}, CPUFacts("AMD EPYC 9654", hyper_threading, turbo)), config())
@@ -93,20 +93,20 @@ def test_a_false_label_disables_whatever_the_strategy_says(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yes", "on", "tRUE", " true", "2", "enabled"])
-def test_an_unreadable_label_is_an_error_verdict_and_not_a_no(text: str) -> None:
+def test_unreadable_label_is_an_error_verdict_not_no(text: str) -> None:
     verdict = decide(Node(enabled(text), FAST), config())
     assert (verdict.ratio, verdict.reason) == (None, Reason.ENABLE_LABEL_INVALID)
     assert f'{NORMALIZATION_ENABLED}="{text}"' in verdict.message
 
 
-def test_disabled_is_a_ratio_of_one_that_needs_no_facts() -> None:
+def test_disabled_means_ratio_one_and_needs_no_facts() -> None:
     for labels, source in (({"pool": "off"}, config()), ({}, NO_NORMALIZATION)):
         verdict = decide(Node(labels, None), source)
         assert (verdict.ratio, verdict.reason) == (ONE, Reason.NORMALIZATION_DISABLED)
     assert decide(Node({}, None), NO_NORMALIZATION).enabled_by == "neither label nor strategy enables it"
 
 
-def test_an_unknown_model_is_an_error_verdict_that_names_the_nearest() -> None:
+def test_unknown_model_error_verdict_names_the_nearest_model() -> None:
     verdict = decide(Node({}, CPUFacts("AMD EPYC 9965")), config())
     assert (verdict.ratio, verdict.reason) == (None, Reason.UNKNOWN_CPU_MODEL)
     assert verdict.nearest_model == "AMD EPYC 9654"
@@ -122,7 +122,7 @@ def test_models_are_compared_exactly() -> None:
     assert verdict.nearest_model == "AMD EPYC 9654"
 
 
-def test_a_missing_field_is_an_error_verdict_that_names_the_field() -> None:
+def test_missing_field_is_named_in_the_error_verdict() -> None:
     verdict = decide(Node({}, CPUFacts("Xeon E5-2682 v4", turbo=True)), config())
     assert (verdict.ratio, verdict.reason) == (None, Reason.RATIO_FIELD_MISSING)
     assert verdict.ratio_field == "turboEnabledRatio"
@@ -130,14 +130,14 @@ def test_a_missing_field_is_an_error_verdict_that_names_the_field() -> None:
 
 
 @pytest.mark.parametrize("facts", [CPUFacts("AMD EPYC 9965"), CPUFacts("Xeon E5-2682 v4", turbo=True)])
-def test_default_ratio_stands_in_for_a_missing_model_or_field(facts: CPUFacts) -> None:
+def test_default_ratio_replaces_a_missing_model_or_field(facts: CPUFacts) -> None:
     verdict = decide(Node({}, facts), with_default(Ratio(130)))
     assert (verdict.ratio, verdict.reason) == (Ratio(130), Reason.RATIO_FROM_DEFAULT)
     assert verdict.ratio_field == "defaultRatio"
     assert verdict.message.endswith("; defaultRatio is 1.30")
 
 
-def test_default_ratio_does_not_stand_in_for_missing_or_malformed_facts() -> None:
+def test_default_ratio_does_not_replace_bad_facts() -> None:
     malformed = parse_cpu_basic_info("{")
     assert isinstance(malformed, Finding)
     for facts, reason in ((None, Reason.CPU_FACTS_MISSING), (malformed, Reason.CPU_FACTS_MALFORMED)):
@@ -147,7 +147,7 @@ def test_default_ratio_does_not_stand_in_for_missing_or_malformed_facts() -> Non
 
 
 @pytest.mark.parametrize("hundredths", [0, 99, 501, 10_000])
-def test_a_ratio_out_of_range_is_an_error_verdict_and_never_clamped(hundredths: int) -> None:
+def test_ratio_out_of_range_is_refused_never_clamped(hundredths: int) -> None:
     model = {FAST.model: {RatioField.HYPER_THREADING_TURBO: Ratio(hundredths)}}
     from_model = Configuration(NormalizationStrategy(enable=True, ratio_model=model))
     for facts, source in ((FAST, from_model), (CPUFacts("other"), with_default(Ratio(hundredths)))):
@@ -190,7 +190,7 @@ facts = st.none() | st.just(Finding(Reason.CPU_FACTS_MALFORMED, "bad")) | st.bui
 
 
 @given(st.dictionaries(st.just(NORMALIZATION_ENABLED), texts), facts, strategies.map(Configuration))
-def test_every_verdict_has_a_ratio_in_range_or_a_warning(
+def test_every_verdict_has_valid_ratio_or_a_warning(
     labels: dict[str, str], cpu: CPUFacts | Finding | None, source: NormalizationConfig
 ) -> None:
     check(decide(Node(labels, cpu), source))

@@ -31,7 +31,7 @@ def node(name: str, model: str | None = FAST, *, turbo: bool = True, **labels: s
     return CheckedNode(name, labels, None if model is None else CPUFacts(model, True, turbo))
 
 
-def test_nodes_of_one_model_and_setting_are_one_row() -> None:
+def test_nodes_sharing_model_and_setting_share_one_row() -> None:
     nodes = [node("b"), node("a"), node("c", turbo=False), node("d", SLOW)]
     coverage = model_coverage(nodes, config(CONFIG))
     assert [(each.facts.model, each.field, each.nodes, each.ratio) for each in coverage.models] == [
@@ -43,12 +43,12 @@ def test_nodes_of_one_model_and_setting_are_one_row() -> None:
     assert coverage.in_use == {FAST, SLOW}
 
 
-def test_a_model_is_matched_only_if_every_node_of_it_gets_its_ratio() -> None:
+def test_model_matches_only_if_every_node_is_covered() -> None:
     assert model_coverage([node("a")], config(CONFIG)).matched == {FAST}
     assert model_coverage([node("a"), node("b", turbo=False)], config(CONFIG)).matched == frozenset()
 
 
-def test_a_default_ratio_is_no_match_but_is_the_ratio() -> None:
+def test_default_ratio_applies_but_is_not_a_match() -> None:
     with_default = config(CONFIG.replace('"enable": true', '"enable": true, "defaultRatio": 1.1', 1))
     coverage = model_coverage([node("a", SLOW), node("b", turbo=False)], with_default)
     assert [(each.ratio, each.is_matched, each.is_named) for each in coverage.models] == [
@@ -64,14 +64,14 @@ def test_nodes_without_usable_facts_are_named() -> None:
     assert coverage.in_use == {FAST}
 
 
-def test_nodes_that_are_off_on_purpose_need_no_ratio() -> None:
+def test_nodes_disabled_on_purpose_need_no_ratio() -> None:
     labeled = CheckedNode("l", {NORMALIZATION_ENABLED: "false"}, CPUFacts(SLOW))
     coverage = model_coverage([node("p", SLOW, pool="off"), labeled, node("a")], config(CONFIG))
     assert coverage.off == ("l", "p")
     assert coverage.matched == coverage.in_use == {FAST}
 
 
-def test_a_label_that_enables_a_node_beats_the_entry_that_disables_it() -> None:
+def test_enabling_label_overrides_the_disabling_entry() -> None:
     on = CheckedNode("on", {NORMALIZATION_ENABLED: "true", "pool": "off"}, CPUFacts(SLOW))
     assert model_coverage([on], config(CONFIG)).in_use == {SLOW}
 
@@ -125,6 +125,6 @@ def test_another_product_is_not_taken_for_it(model: str, configured: str) -> Non
     assert same_product(model, (configured,)) is None
 
 
-def test_the_nearest_model_is_the_same_product_before_a_closer_spelling() -> None:
+def test_nearest_model_prefers_same_product_over_closer_spelling() -> None:
     known = ("Intel(R) Xeon(R) Platinum 8369C CPU @ 2.70GHz", "Xeon 8369B")
     assert nearest_model(FAST, known) == "Xeon 8369B"

@@ -54,7 +54,7 @@ def quota(limits: PodLimits, ratio: int = 100) -> int | None:
         (0, 120, 100_000, None),
     ],
 )
-def test_a_containers_quota_is_its_limit_divided_by_the_ratio(
+def test_container_quota_is_its_limit_divided_by_ratio(
     limit: int | None, ratio: int, period: int, expected: int | None
 ) -> None:
     assert container_quota(milli(limit), period=Microseconds(period), ratio=Ratio(ratio)) == expected
@@ -96,14 +96,14 @@ def test_a_container_without_a_limit_has_the_pods() -> None:
         (pod(1000, pod_level=0), 100_000),
     ],
 )
-def test_a_pods_limit_is_what_kubelet_makes_of_its_spec(limits: PodLimits, expected: int | None) -> None:
+def test_pod_limit_is_what_kubelet_derives_from_spec(limits: PodLimits, expected: int | None) -> None:
     assert quota(limits) == expected
     if expected is not None:
         assert quota(limits, 120) == math.ceil(Fraction(expected * 100, 120))
 
 
 @pytest.mark.parametrize(("ratio", "period"), [(99, 100_000), (0, 100_000), (100, 0), (100, -1)])
-def test_a_ratio_below_one_or_no_period_is_a_mistake_of_the_caller(ratio: int, period: int) -> None:
+def test_ratio_below_one_or_missing_period_is_refused(ratio: int, period: int) -> None:
     with pytest.raises(ValueError, match="must be at least"):
         container_quota(AmplifiedMilli(1000), period=Microseconds(period), ratio=Ratio(ratio))
     with pytest.raises(ValueError, match="must be at least"):
@@ -120,7 +120,7 @@ init_containers = st.lists(st.builds(ContainerLimit, st.none() | limits, st.bool
 
 
 @given(limits, periods, ratios)
-def test_a_quota_is_exact_never_below_what_was_asked_and_never_below_the_kernels_floor(
+def test_quota_is_exact_and_respects_limit_and_floor(
     limit: AmplifiedMilli, period: Microseconds, ratio: Ratio
 ) -> None:
     result = container_quota(limit, period=period, ratio=ratio)
@@ -144,7 +144,7 @@ def test_a_faster_cpu_never_gets_more_time(
 
 
 @given(containers, init_containers, st.integers(0, 1000).map(AmplifiedMilli), periods, ratios)
-def test_a_pods_quota_is_never_below_that_of_one_of_its_containers(
+def test_pod_quota_is_never_below_a_containers_quota(
     own: tuple[ContainerLimit, ...],
     init: tuple[ContainerLimit, ...],
     overhead: AmplifiedMilli,

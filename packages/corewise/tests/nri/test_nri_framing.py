@@ -23,9 +23,7 @@ incoming = st.one_of(
 
 
 @given(st.lists(incoming, max_size=6), st.data())
-def test_messages_come_back_whatever_pieces_their_bytes_arrive_in(
-    messages: list[Message], data: st.DataObject
-) -> None:
+def test_messages_are_reassembled_from_any_byte_pieces(messages: list[Message], data: st.DataObject) -> None:
     trunk = b"".join(map(encode, messages))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(trunk)), max_size=8)))
     decoder = TrunkDecoder()
@@ -39,7 +37,7 @@ def test_messages_come_back_whatever_pieces_their_bytes_arrive_in(
 
 
 @given(st.lists(incoming, max_size=4), st.data())
-def test_messages_may_be_cut_into_frames_anywhere_and_the_streams_mixed(
+def test_messages_survive_any_frame_cuts_and_mixed_streams(
     messages: list[Message], data: st.DataObject
 ) -> None:
     streams = dict.fromkeys(Stream, b"")
@@ -58,13 +56,13 @@ def test_messages_may_be_cut_into_frames_anywhere_and_the_streams_mixed(
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_messages_or_a_violation_or_incomplete(data: bytes) -> None:
+def test_any_bytes_are_messages_a_violation_or_incomplete(data: bytes) -> None:
     with suppress(ProtocolViolation):
         list(TrunkDecoder().feed(data))
 
 
 @given(st.sampled_from([PLUGIN, RUNTIME]), st.binary(max_size=60))
-def test_any_bytes_within_a_frame_are_messages_or_a_violation_or_incomplete(stream: int, data: bytes) -> None:
+def test_any_framed_bytes_are_messages_violation_or_incomplete(stream: int, data: bytes) -> None:
     with suppress(ProtocolViolation):
         list(TrunkDecoder().feed(frame(stream, data)))
 
@@ -87,7 +85,7 @@ def test_a_wrong_header_is_named(data: bytes, said: str) -> None:
         list(TrunkDecoder().feed(data))
 
 
-def test_a_length_beyond_the_limit_is_refused_before_its_bytes_come() -> None:
+def test_excessive_length_is_refused_before_its_bytes_arrive() -> None:
     decoder = TrunkDecoder()
     with pytest.raises(ProtocolViolation):
         list(decoder.feed(struct.pack(">II", PLUGIN, 0xFFFFFFFF)))
@@ -99,7 +97,7 @@ def test_a_stream_that_nobody_knows_is_ignored() -> None:
     assert list(TrunkDecoder().feed(frame(3, b"whatever") + frame(0, b"") + encode(known))) == [known]
 
 
-def test_the_largest_message_gets_through_and_one_byte_more_is_not_sent() -> None:
+def test_largest_message_passes_and_one_byte_more_fails() -> None:
     largest = Message(Stream.PLUGIN, 1, NRIMessageType.REQUEST, bytes(LARGEST_PAYLOAD))
     assert list(TrunkDecoder().feed(encode(largest))) == [largest]
     with pytest.raises(TooLarge, match="4194305"):
@@ -107,7 +105,7 @@ def test_the_largest_message_gets_through_and_one_byte_more_is_not_sent() -> Non
 
 
 @given(st.integers(0, 5 * GO_BUFFER))
-def test_a_message_is_cut_so_that_gos_reader_has_space_for_each_frame(size: int) -> None:
+def test_messages_are_cut_to_fit_gos_reader(size: int) -> None:
     trunk = encode(Message(Stream.PLUGIN, 1, NRIMessageType.RESPONSE, bytes(size)))
     left = 0
     while trunk:

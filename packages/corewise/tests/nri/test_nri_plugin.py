@@ -73,7 +73,7 @@ def test_a_socket_that_appears_later_is_found(scene: Scene, warnings: list[str])
     assert "is NRI enabled" in said
 
 
-def test_a_socket_is_looked_for_at_least_every_five_seconds(scene: Scene) -> None:
+def test_socket_is_polled_at_least_every_five_seconds(scene: Scene) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         async with scene.plugged():
@@ -98,7 +98,7 @@ def test_a_path_that_is_no_socket_is_named(scene: Scene, warnings: list[str]) ->
     assert "Connection refused" in said
 
 
-def test_a_restarted_runtime_is_registered_with_anew_within_a_second(scene: Scene) -> None:
+def test_plugin_registers_with_restarted_runtime_within_a_second(scene: Scene) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         async with scene.plugged():
@@ -115,7 +115,7 @@ def test_a_restarted_runtime_is_registered_with_anew_within_a_second(scene: Scen
 
 
 @pytest.mark.parametrize(("stopped", "registrations"), [(0.9, 1), (2.1, 2)])
-def test_a_plugin_that_was_stopped_registers_anew_though_the_connection_stays(
+def test_paused_plugin_registers_again_on_a_surviving_connection(
     scene: Scene, warnings: list[str], stopped: float, registrations: int
 ) -> None:
     async def story() -> None:
@@ -134,7 +134,7 @@ def test_a_plugin_that_was_stopped_registers_anew_though_the_connection_stays(
     assert all("this process was stopped for 2." in each for each in warnings)
 
 
-def test_a_runtime_that_drops_the_plugin_again_and_again_is_not_stormed(scene: Scene) -> None:
+def test_runtime_that_repeatedly_drops_plugin_is_not_flooded(scene: Scene) -> None:
     async def story() -> int:
         dropped = 0
         async with scene.runtime.listening(), scene.plugged():
@@ -148,7 +148,7 @@ def test_a_runtime_that_drops_the_plugin_again_and_again_is_not_stormed(scene: S
     assert 12 <= run_virtual(story()) <= 36
 
 
-def test_a_runtime_that_does_not_answer_the_registration_is_left(scene: Scene, warnings: list[str]) -> None:
+def test_runtime_that_ignores_registration_is_abandoned(scene: Scene, warnings: list[str]) -> None:
     async def story() -> None:
         async with scene.runtime.listening(), scene.plugged():
             side = await scene.runtime.accepted()
@@ -194,7 +194,7 @@ def test_a_refused_registration_is_logged_and_tried_again(scene: Scene, warnings
         ),
     ],
 )
-def test_what_is_not_nri_ends_the_connection_and_a_new_one_is_made(
+def test_non_nri_data_ends_connection_and_opens_another(
     scene: Scene, warnings: list[str], sent: bytes, said: str
 ) -> None:
     async def story() -> None:
@@ -276,7 +276,7 @@ def test_many_updates_fit_the_runtimes_reader(scene: Scene) -> None:
     run_virtual(story())
 
 
-def test_the_plugin_stops_when_it_is_cancelled_with_a_decision_under_way(scene: Scene) -> None:
+def test_canceled_plugin_stops_despite_a_pending_decision(scene: Scene) -> None:
     async def story() -> None:
         running = asyncio.create_task(scene.plugin.run())
         async with scene.runtime.listening():
@@ -293,6 +293,6 @@ def test_the_plugin_stops_when_it_is_cancelled_with_a_decision_under_way(scene: 
     run_virtual(story())
 
 
-def test_every_error_has_a_message_and_most_a_hint() -> None:
+def test_every_error_has_message_and_most_a_hint() -> None:
     assert issubclass(ConnectionLost, NRIError)
     assert str(CallRefused("X", 3, "why")) == "the runtime refused X: why (code 3)"

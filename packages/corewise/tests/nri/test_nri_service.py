@@ -76,7 +76,7 @@ def test_the_plugin_registers_with_its_name_and_index(scene: Scene) -> None:
     run_virtual(story())
 
 
-def test_only_events_that_every_release_knows_are_subscribed_to(scene: Scene) -> None:
+def test_only_events_known_to_every_release_are_subscribed(scene: Scene) -> None:
     async def story() -> None:
         async with scene.runtime.listening(), scene.plugged():
             side = await scene.runtime.accepted()
@@ -88,7 +88,7 @@ def test_only_events_that_every_release_knows_are_subscribed_to(scene: Scene) ->
     run_virtual(story())
 
 
-def test_what_runs_already_is_told_at_once_and_may_be_updated(scene: Scene) -> None:
+def test_running_containers_are_reported_at_once_and_updatable(scene: Scene) -> None:
     scene.handler.updates = [ContainerUpdate("c-1", Microseconds(50_000))]
 
     async def story() -> None:
@@ -126,7 +126,7 @@ def test_what_runs_already_may_come_in_pieces(scene: Scene) -> None:
     assert scene.handler.seen == [("synchronize", ["p0", "p1", "p2"], ["c0", "c1", "c2"])]
 
 
-def test_a_container_is_created_with_the_quota_that_was_decided(scene: Scene) -> None:
+def test_container_is_created_with_the_decided_quota(scene: Scene) -> None:
     scene.handler.decide = halve
 
     async def story(side: RuntimeSide) -> None:
@@ -148,7 +148,7 @@ def test_no_decision_is_no_adjustment(scene: Scene) -> None:
     started(scene, story)
 
 
-def test_an_update_is_answered_for_the_container_it_is_about(scene: Scene) -> None:
+def test_update_is_answered_for_its_own_container(scene: Scene) -> None:
     scene.handler.decide = halve
 
     async def story(side: RuntimeSide) -> None:
@@ -167,7 +167,7 @@ def test_an_update_is_answered_for_the_container_it_is_about(scene: Scene) -> No
     started(scene, story)
 
 
-def test_zeros_of_kubelet_are_numbers_that_were_not_stated(scene: Scene) -> None:
+def test_kubelets_zeros_count_as_unstated_numbers(scene: Scene) -> None:
     seen: list[CPUResources] = []
 
     async def note(requested: CPUResources) -> ContainerAdjustment | None:
@@ -206,7 +206,7 @@ def test_a_slow_handler_is_not_waited_for(
     assert "answered CreateContainer without a change: no decision within 1 s" in caplog.text
 
 
-def test_a_runtime_that_allows_little_time_is_answered_in_half_of_it(scene: Scene) -> None:
+def test_impatient_runtime_is_answered_in_half_its_time(scene: Scene) -> None:
     scene.handler.decide = never
 
     async def story(side: RuntimeSide) -> None:
@@ -216,7 +216,7 @@ def test_a_runtime_that_allows_little_time_is_answered_in_half_of_it(scene: Scen
     started(scene, story)
 
 
-def test_requests_that_wait_for_their_turn_are_answered_in_their_own_time(scene: Scene) -> None:
+def test_queued_requests_are_answered_in_their_own_time(scene: Scene) -> None:
     scene.handler.decide = never
 
     async def story(side: RuntimeSide) -> None:
@@ -245,9 +245,7 @@ def test_a_handler_that_raises_costs_one_answer(
     assert told(scene, "CreateContainer") == [RequestOutcome.FAILED, RequestOutcome.ANSWERED]
 
 
-def test_a_bug_in_the_handler_is_logged_with_its_traceback(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_handler_bug_is_logged_with_its_traceback(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.handler.decide = broken
 
     async def story(side: RuntimeSide) -> None:
@@ -282,7 +280,7 @@ def test_an_event_by_state_change_reaches_the_handler(scene: Scene, event: Lifec
         ("RemoveContainer", ("REMOVE_CONTAINER", "uid-1", None)),
     ],
 )
-def test_an_event_by_a_method_of_its_own_reaches_the_handler(
+def test_event_with_its_own_method_reaches_the_handler(
     scene: Scene, method: str, seen: tuple[Any, ...]
 ) -> None:
     async def story(side: RuntimeSide) -> None:
@@ -292,7 +290,7 @@ def test_an_event_by_a_method_of_its_own_reaches_the_handler(
     assert scene.handler.seen[-1] == seen
 
 
-def test_a_pod_that_starts_is_told_by_state_change_too(scene: Scene) -> None:
+def test_starting_pod_is_also_reported_by_state_change(scene: Scene) -> None:
     async def story(side: RuntimeSide) -> None:
         await side.call("StateChange", codec.encode("StateChangeEvent", event=1, pod=pod()))
 

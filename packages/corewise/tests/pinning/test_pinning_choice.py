@@ -93,7 +93,7 @@ def test_a_wish_gets_these_cpus(wish: Wish, taken: str, cpus: str) -> None:
         (Wish(2, within=CPUSet.parse("3")), "", Reason.NOT_ENOUGH_CPUS, True),
     ],
 )
-def test_a_wish_that_cannot_be_granted_is_refused_with_its_reason(
+def test_ungrantable_wish_is_refused_with_its_reason(
     wish: Wish, taken: str, reason: Reason, unresolvable: bool
 ) -> None:
     refusal = refused(held(taken), wish)
@@ -109,49 +109,49 @@ def test_isolated_cpus_keep_their_siblings_empty() -> None:
     assert after.held == CPUSet.parse("0-2")
 
 
-def test_a_workload_that_wishes_a_core_to_itself_avoids_cores_of_others_that_do() -> None:
+def test_core_exclusive_workload_avoids_cores_of_such_workloads() -> None:
     wish = Wish(2, SPREAD, exclusive=Exclusivity.CORE)
     assert chosen(held("0-1", exclusive=Exclusivity.CORE), wish) == "2-3"
     assert chosen(held("0-2", exclusive=Exclusivity.CORE), wish) == "4-5"
 
 
-def test_a_workload_that_wishes_a_numa_node_to_itself_avoids_those_of_others_that_do() -> None:
+def test_numa_exclusive_workload_avoids_nodes_of_such_workloads() -> None:
     wish = Wish(2, exclusive=Exclusivity.NUMA_NODE)
     assert chosen(held("0", exclusive=Exclusivity.NUMA_NODE), wish) == "4,12"
 
 
-def test_exclusivity_is_no_matter_between_workloads_that_do_not_both_wish_it() -> None:
+def test_exclusivity_matters_only_between_workloads_that_wish_it() -> None:
     assert chosen(held("0,8"), Wish(2, exclusive=Exclusivity.NUMA_NODE)) == "1,9"
     assert chosen(held("0,8", exclusive=Exclusivity.NUMA_NODE), Wish(2)) == "1,9"
     assert chosen(held("0,8", exclusive=Exclusivity.CORE), Wish(2, exclusive=Exclusivity.NUMA_NODE)) == "1,9"
 
 
-def test_exclusivity_gives_way_where_there_is_no_other_room() -> None:
+def test_exclusivity_yields_where_no_other_room_exists() -> None:
     ledger = held("0-7", exclusive=Exclusivity.CORE)
     assert chosen(ledger, Wish(2, SPREAD, exclusive=Exclusivity.CORE)) == "8-9"
 
 
-def test_without_hyper_threading_every_cpu_is_a_whole_core() -> None:
+def test_each_cpu_is_whole_core_without_hyper_threading() -> None:
     ledger = Ledger(machine(cores=4, threads=1))
     for use in (WHOLE, SPREAD, ISOLATED):
         assert chosen(ledger, Wish(3, use, required=True)) == "0-2"
 
 
-def test_an_offline_sibling_leaves_a_whole_core_of_one_thread() -> None:
+def test_offline_sibling_leaves_one_thread_as_whole_core() -> None:
     online = M.within(M.cpus - CPUSet.parse("8"))
     ledger = Ledger(online, offline=CPUSet.parse("8"))
     assert chosen(ledger, Wish(3, required=True)) == "0-1,9"
     assert chosen(ledger, Wish(2, required=True)) == "1,9"
 
 
-def test_reserved_cpus_are_never_granted_and_break_their_cores() -> None:
+def test_reserved_cpus_are_never_granted_and_break_cores() -> None:
     ledger = Ledger(M, reserved=CPUSet.parse("0"))
     assert chosen(ledger, Wish(2)) == "1,9"
     assert refused(ledger, Wish(16)).unresolvable
     assert "0" not in chosen(ledger, Wish(15)).split(",")
 
 
-def test_kinds_of_cores_are_not_mixed_as_long_as_one_kind_suffices() -> None:
+def test_core_kinds_stay_unmixed_while_one_suffices() -> None:
     kinds = {"cpu_core": CPUSet.parse("0-3"), "cpu_atom": CPUSet.parse("4-7")}
     ledger = Ledger(hybrid(), kinds=kinds)
     assert chosen(ledger, Wish(4)) == "0-3"
@@ -160,19 +160,19 @@ def test_kinds_of_cores_are_not_mixed_as_long_as_one_kind_suffices() -> None:
     assert chosen(ledger.with_claim("a", Claim(CPUSet.parse("0"))), Wish(4)) == "4-7"
 
 
-def test_whole_cores_of_several_sizes_make_up_an_odd_number() -> None:
+def test_whole_cores_of_mixed_sizes_form_odd_numbers() -> None:
     ledger = Ledger(hybrid())
     assert chosen(ledger, Wish(3, required=True)) == "0-1,4"
     assert chosen(ledger, Wish(7, required=True)) == "0-6"
 
 
-def test_cpus_of_one_cache_are_preferred_to_those_of_one_numa_node() -> None:
+def test_cpus_sharing_a_cache_beat_those_sharing_numa() -> None:
     ledger = Ledger(machine(cores=8, caches=2))
     assert chosen(ledger.with_claim("a", Claim(CPUSet.parse("0-2,8-10"))), Wish(4)) == "4-5,12-13"
     assert chosen(ledger.with_claim("a", Claim(CPUSet.parse("0-1,8-9"))), Wish(4)) == "2-3,10-11"
 
 
-def test_what_no_numa_node_can_hold_stays_in_one_socket() -> None:
+def test_wish_exceeding_any_numa_node_stays_in_socket() -> None:
     ledger = Ledger(machine(sockets=2, numa_nodes=2, cores=2))
     taken = ledger.with_claim("a", Claim(CPUSet.parse("0,8")))
     grant = CPUSet.parse(chosen(taken, Wish(6)))
@@ -180,6 +180,6 @@ def test_what_no_numa_node_can_hold_stays_in_one_socket() -> None:
     assert sockets == {0}
 
 
-def test_a_wish_for_nothing_is_a_mistake_of_the_caller() -> None:
+def test_empty_wish_is_the_callers_mistake() -> None:
     with pytest.raises(ValueError, match="0 CPUs"):
         choose(Ledger(M), Wish(0))

@@ -26,7 +26,7 @@ def claimed(*claims: tuple[str, str]) -> Ledger:
     return ledger
 
 
-def test_what_is_claimed_is_held_and_the_rest_is_free_and_shared() -> None:
+def test_claimed_cpus_are_held_and_others_stay_shared() -> None:
     ledger = claimed(("a", "0-3"), ("b", "4"))
     assert ledger.held_by("a") == cpus("0-3")
     assert ledger.held == cpus("0-4")
@@ -35,7 +35,7 @@ def test_what_is_claimed_is_held_and_the_rest_is_free_and_shared() -> None:
     assert ledger.held_by("nobody") == CPUSet()
 
 
-def test_of_two_claims_to_a_cpu_the_first_counts_and_the_second_is_told() -> None:
+def test_first_cpu_claim_wins_and_second_is_reported() -> None:
     ledger = claimed(("a", "0-3"), ("b", "2-5"))
     assert ledger.held_by("b") == cpus("4-5")
     (conflict,) = ledger.conflicts
@@ -44,14 +44,14 @@ def test_of_two_claims_to_a_cpu_the_first_counts_and_the_second_is_told() -> Non
     assert conflict.message == "b claims CPUs 2-3, which a holds"
 
 
-def test_when_the_first_goes_the_second_claim_takes_effect() -> None:
+def test_second_claim_takes_effect_when_first_is_released() -> None:
     ledger = claimed(("a", "0-3"), ("b", "2-5")).without("a")
     assert ledger.held_by("b") == cpus("2-5")
     assert ledger.conflicts == ()
     assert ledger.without("unknown") is ledger
 
 
-def test_cpus_that_the_machine_has_not_are_told_and_held_by_nobody() -> None:
+def test_nonexistent_cpus_are_reported_and_held_by_none() -> None:
     ledger = claimed(("a", "15-17"))
     assert ledger.held_by("a") == cpus("15")
     (conflict,) = ledger.conflicts
@@ -59,7 +59,7 @@ def test_cpus_that_the_machine_has_not_are_told_and_held_by_nobody() -> None:
     assert conflict.message == "a claims CPUs 16-17, which the machine does not have"
 
 
-def test_an_offline_cpu_keeps_its_holder_and_is_granted_to_nobody() -> None:
+def test_offline_cpu_keeps_its_holder_and_is_ungrantable() -> None:
     ledger = claimed(("a", "0-1")).on(M.within(M.cpus - cpus("0,2")), offline=cpus("0,2"))
     assert ledger.held_by("a") == cpus("0-1")
     assert ledger.conflicts == ()
@@ -69,7 +69,7 @@ def test_an_offline_cpu_keeps_its_holder_and_is_granted_to_nobody() -> None:
     assert 2 in again.free
 
 
-def test_a_cpu_that_is_claimed_counts_more_than_one_withheld() -> None:
+def test_claimed_cpu_outranks_a_withheld_one() -> None:
     ledger = Ledger(M).with_claim("a", Claim(cpus("0"), withheld=cpus("8"))).with_claim("b", Claim(cpus("8")))
     assert ledger.held_by("b") == cpus("8")
     assert not ledger.free & cpus("0,8")
@@ -157,7 +157,7 @@ def check_refusal(ledger: Ledger, wish: Wish, refusal: Finding) -> None:
 
 
 @given(topologies, st.sets(st.integers(0, 63), max_size=6), steps)
-def test_no_sequence_of_wishes_and_releases_gives_a_cpu_to_two_or_refuses_without_need(
+def test_no_sequence_double_grants_cpus_or_refuses_needlessly(
     topology: Topology, offline: set[int], history: list[tuple[str, Wish | None]]
 ) -> None:
     ledger = with_some_offline(topology, offline)
@@ -179,7 +179,7 @@ def test_no_sequence_of_wishes_and_releases_gives_a_cpu_to_two_or_refuses_withou
 
 
 @given(topologies, st.lists(st.tuples(st.sampled_from("abcdef"), st.sets(st.integers(0, 40), max_size=8))))
-def test_a_ledger_depends_on_its_claims_and_their_order_alone(
+def test_ledger_depends_only_on_claims_and_their_order(
     topology: Topology, history: list[tuple[str, set[int]]]
 ) -> None:
     ledger = Ledger(topology)

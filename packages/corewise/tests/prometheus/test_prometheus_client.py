@@ -44,14 +44,14 @@ def page(status: int, text: str = "", **headers: str) -> Answers:
     return lambda _: web.Response(status=status, text=text, headers=headers)
 
 
-async def test_a_vector_becomes_samples_with_what_the_server_adds() -> None:
+async def test_vector_yields_samples_with_what_server_adds() -> None:
     answer = await ask(lambda _: vector([({"node": "n1"}, 1.5), ({}, math.inf)], warnings=["slow"]))
     assert answer.samples == (Sample({"node": "n1"}, 1.5), Sample({}, math.inf))
     assert answer.warnings == ("slow",)
     assert answer.at > 0
 
 
-async def test_nan_is_a_value_and_a_histogram_is_none() -> None:
+async def test_nan_is_a_value_but_histogram_is_not() -> None:
     body = (
         '{"status":"success","data":{"resultType":"vector","result":['
         '{"metric":{},"value":[1,"NaN"]},{"metric":{},"histogram":[1,{}]}]}}'
@@ -106,7 +106,7 @@ async def test_what_is_no_answer_is_told_by_kind(
     assert found.value.retryable is (error in {OverloadedError, UnreachableError})
 
 
-async def test_an_answer_that_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_overlong_answer_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGEST_ANSWER", 1 << 20)
     with pytest.raises(NotPrometheusError, match="longer than 1 MiB"):
         await ask(page(200, " " * (1 << 21)))

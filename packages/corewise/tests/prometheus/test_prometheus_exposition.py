@@ -7,7 +7,7 @@ from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import LEADER, METRICS, WEBHOOK_SECONDS, MetricType
 
 
-def test_the_table_names_every_metric_once_and_by_the_rules() -> None:
+def test_table_names_every_metric_once_by_the_rules() -> None:
     names = [metric.name for metric in METRICS]
     assert len(set(names)) == len(names)
     for metric in METRICS:
@@ -16,13 +16,13 @@ def test_the_table_names_every_metric_once_and_by_the_rules() -> None:
         assert metric.meaning.endswith(".")
 
 
-def test_every_metric_of_the_table_is_exposed_and_parses() -> None:
+def test_every_table_metric_is_exposed_and_parses() -> None:
     exposition = Exposition(METRICS)
     families = {family.name for family in text_string_to_metric_families(exposition.text().decode())}
     assert families == {metric.name.removesuffix("_total") for metric in METRICS}
 
 
-def test_counters_histograms_and_gauges_keep_their_values_by_label() -> None:
+def test_counters_histograms_and_gauges_keep_values_by_label() -> None:
     exposition = Exposition(METRICS)
     exposition.count(metrics.WRITES, "PatchNode", "ok", by=2)
     exposition.count(metrics.HEARTBEATS_QUIETED)
@@ -36,7 +36,7 @@ def test_counters_histograms_and_gauges_keep_their_values_by_label() -> None:
     assert 'corewise_node_problem{node="n1",reason="UnknownCPUModel"} 1.0' in exposition.text().decode()
 
 
-def test_replacing_a_gauge_drops_the_series_of_nodes_that_are_gone() -> None:
+def test_replacing_a_gauge_drops_series_of_departed_nodes() -> None:
     exposition = Exposition(METRICS)
     exposition.replace(metrics.NODE_NORMALIZATION_RATIO, {("n1",): 1.2, ("n2",): 1.0})
     exposition.replace(metrics.NODE_NORMALIZATION_RATIO, {("n2",): 1.5})
@@ -57,7 +57,7 @@ def test_label_values_are_escaped() -> None:
     assert sample.labels == {"node": 'a"b\\c\nd'}
 
 
-def test_a_program_of_a_node_says_which_on_every_series_and_only_once() -> None:
+def test_node_program_labels_every_series_with_node_once() -> None:
     exposition = Exposition(METRICS, node="n1")
     exposition.count(metrics.NRI_REQUESTS, "CreateContainer", "answered")
     exposition.observe(metrics.AGENT_LOOP_SECONDS, 0.1, "quotas")

@@ -125,7 +125,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "expected"), PARSED.items())
-def test_a_quantity_has_the_amount_and_the_suffix_family_that_the_api_server_reads(
+def test_quantity_has_amount_and_suffix_the_server_reads(
     text: str, expected: tuple[Fraction | int, Format]
 ) -> None:
     amount, form = expected
@@ -144,13 +144,13 @@ def test_a_quantity_is_printed_in_canonical_form(text: str, canonical: str) -> N
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_not_a_quantity_is_refused_with_the_text_named(text: str) -> None:
+def test_non_quantity_is_refused_and_its_text_named(text: str) -> None:
     with pytest.raises(QuantityError) as refusal:
         Quantity.parse(text)
     assert repr(text[:64])[:-1] in str(refusal.value)
 
 
-def test_rounding_to_milli_and_units_is_away_from_zero() -> None:
+def test_milli_and_unit_rounding_is_away_from_zero() -> None:
     assert Quantity.parse("1500u").milli == 2
     assert Quantity.parse("-1500u").milli == -2
     assert Quantity.parse("1.5").units == 2
@@ -165,7 +165,7 @@ def test_amounts_are_equal_whatever_their_suffix() -> None:
     assert Quantity.parse("1023") < Quantity.parse("1Ki") < Quantity.parse("1025")
 
 
-def test_an_amount_made_like_another_is_printed_in_its_suffix_family() -> None:
+def test_derived_amount_prints_in_its_sources_suffix_family() -> None:
     assert str(Quantity.of_units(2 * 1024**3, like=Quantity.parse("1Ki"))) == "2Gi"
     assert str(Quantity.of_units(2 * 1024**3)) == "2147483648"
     assert str(Quantity.of_milli(1500)) == "1500m"

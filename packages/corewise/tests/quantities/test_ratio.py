@@ -36,7 +36,7 @@ def test_anything_else_is_refused_with_the_text_named(text: str) -> None:
 
 
 @given(st.integers(0, 10**6))
-def test_a_ratio_printed_has_two_decimals_and_parses_to_itself(hundredths: int) -> None:
+def test_printed_ratio_has_two_decimals_and_round_trips(hundredths: int) -> None:
     text = str(Ratio(hundredths))
     assert Ratio.parse(text) == Ratio(hundredths)
     assert len(text.partition(".")[2]) == 2
@@ -74,7 +74,7 @@ def test_a_product_is_rounded_half_even_to_hundredths(a: Ratio, b: Ratio) -> Non
 
 
 @given(amounts, ratios)
-def test_amplified_amounts_are_rounded_down_and_back_again_up(amount: int, ratio: Ratio) -> None:
+def test_amplified_amounts_round_down_and_back_up(amount: int, ratio: Ratio) -> None:
     exact = Fraction(ratio.hundredths, 100)
     amplified = amplify(amount, ratio)
     assert amplified <= amount * exact < amplified + 1

@@ -32,7 +32,7 @@ REFUSED = [
         ("1.0000", 10_000, "1.00"),
     ],
 )
-def test_a_plain_decimal_number_up_to_one_is_a_share(text: str, ten_thousandths: int, printed: str) -> None:
+def test_plain_decimal_up_to_one_is_a_share(text: str, ten_thousandths: int, printed: str) -> None:
     assert Share.parse(text) == Share(ten_thousandths)
     assert str(Share(ten_thousandths)) == printed
 
@@ -45,7 +45,7 @@ def test_anything_else_is_refused_with_the_text_named(text: str) -> None:
 
 
 @pytest.mark.parametrize("ten_thousandths", [-1, 10_001])
-def test_there_is_no_share_outside_of_zero_to_one(ten_thousandths: int) -> None:
+def test_share_outside_zero_to_one_is_refused(ten_thousandths: int) -> None:
     with pytest.raises(ShareError):
         Share(ten_thousandths)
 
@@ -65,7 +65,7 @@ def test_numbers_that_are_no_share_are_refused(value: str) -> None:
 
 
 @given(shares, st.integers(0, 2**63 - 1))
-def test_a_share_of_an_amount_is_exact_and_rounded_down(share: Share, amount: int) -> None:
+def test_share_of_amount_is_exact_and_rounded_down(share: Share, amount: int) -> None:
     taken = share.of(amount)
     assert taken <= amount * share.fraction < taken + 1
     assert NOTHING.of(amount) == 0
@@ -73,7 +73,7 @@ def test_a_share_of_an_amount_is_exact_and_rounded_down(share: Share, amount: in
 
 
 @given(shares, shares)
-def test_a_share_printed_parses_to_itself_and_shares_are_ordered_as_their_values(a: Share, b: Share) -> None:
+def test_printed_share_round_trips_and_orders_by_value(a: Share, b: Share) -> None:
     assert Share.parse(str(a)) == a
     assert a.fraction == Fraction(str(a))
     assert (a < b) is (a.fraction < b.fraction)

@@ -13,7 +13,7 @@ from corewise.vocabulary.names import (
 )
 
 
-def test_a_bad_key_keeps_its_last_good_value_and_the_other_key_goes_on() -> None:
+def test_bad_key_keeps_last_value_and_others_proceed() -> None:
     good = read_configuration(ConfigMap(data={NORMALIZATION_KEY: '{"enable":true}'})).configuration
     data = {NORMALIZATION_KEY: "{", AMPLIFICATION_KEY: '{"enable":true}'}
     reading = read_configuration(ConfigMap(data=data), good)
@@ -23,14 +23,14 @@ def test_a_bad_key_keeps_its_last_good_value_and_the_other_key_goes_on() -> None
     assert reading.configuration.amplification.cluster.enable
 
 
-def test_a_key_that_never_was_good_is_unknown_and_an_absent_one_is_empty() -> None:
+def test_key_never_good_is_unknown_and_absent_empty() -> None:
     reading = read_configuration(ConfigMap(data={NORMALIZATION_KEY: "{"}), UNKNOWN)
     assert reading.configuration.normalization is None
     assert reading.configuration.amplification is not None
     assert not read_configuration(ConfigMap(data={NORMALIZATION_KEY: " \n"})).bad_keys
 
 
-def test_bad_keys_of_colocation_are_told_too_and_clashes_of_their_entries() -> None:
+def test_bad_colocation_keys_and_entry_clashes_are_reported() -> None:
     two = '{"nodeConfigs":[{"nodeSelector":{}},{"nodeSelector":{}}]}'
     reading = read_configuration(ConfigMap(data={OVERSUBSCRIPTION_KEY: two, SUPPRESSION_KEY: two}))
     assert set(conflicts(reading.configuration, [("n1", {})])) == {OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY}

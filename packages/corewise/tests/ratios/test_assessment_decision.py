@@ -234,13 +234,13 @@ def test_each_case_has_its_verdict(name: str) -> None:
     assert bool(only(assessment, RepairNodeStatus)) == case.repaired
 
 
-def test_the_patch_names_the_version_it_was_decided_on() -> None:
+def test_patch_names_the_version_it_relied_on() -> None:
     (patch,) = only(assess(view(), configured()), PatchNode)
     assert isinstance(patch, PatchNode)
     assert (patch.name, patch.resource_version) == ("n1", "7")
 
 
-def test_a_problem_becomes_one_warning_event_with_the_fix() -> None:
+def test_problem_becomes_one_warning_event_with_its_fix() -> None:
     (event,) = only(assess(view(model="Odd"), configured()), EmitEvent)
     assert isinstance(event, EmitEvent)
     assert event.warning
@@ -248,7 +248,7 @@ def test_a_problem_becomes_one_warning_event_with_the_fix() -> None:
     assert "Add the model" in event.message
 
 
-def test_what_is_wrong_with_the_configuration_is_not_said_on_every_node() -> None:
+def test_configuration_problem_is_not_repeated_on_every_node() -> None:
     assert not only(assess(view(), ClusterContext(UNKNOWN)), EmitEvent)
 
 
@@ -257,7 +257,7 @@ def in_parts(amplification: str, normalization: str = "{}") -> ClusterContext:
     return ClusterContext(read_configuration(ConfigMap(data=data)).configuration)
 
 
-def test_a_bad_entry_holds_what_it_is_meant_for_and_the_good_ones_count_at_the_first_start() -> None:
+def test_bad_entry_holds_its_amounts_while_others_count() -> None:
     text = '{"enable": true, "resourceAmplificationRatio": {"cpu": "x", "memory": 1.2}}'
     assessment = assess(view(SETTLED | {NORMALIZATION_RATIO: "1.00"}, cpu="16"), in_parts(text))
     (patch,) = only(assessment, PatchNode)
@@ -266,7 +266,7 @@ def test_a_bad_entry_holds_what_it_is_meant_for_and_the_good_ones_count_at_the_f
     assert Reason.CONFIG_INVALID in {each.reason for each in assessment.problems}
 
 
-def test_a_bad_nodeconfigs_entry_holds_the_nodes_that_no_good_entry_selects() -> None:
+def test_bad_nodeconfigs_entry_holds_nodes_without_good_entries() -> None:
     text = """{"enable": true, "resourceAmplificationRatio": {"cpu": 3}, "nodeConfigs": [
         {"nodeSelector": {"matchLabels": {"a": 1}}, "resourceAmplificationRatio": {"cpu": 4}},
         {"nodeSelector": {"matchLabels": {"b": "1"}}, "resourceAmplificationRatio": {"cpu": 5}}]}"""
@@ -275,7 +275,7 @@ def test_a_bad_nodeconfigs_entry_holds_the_nodes_that_no_good_entry_selects() ->
     assert only(assess(view(node, cpu="16", labels={"b": "1"}), in_parts(text)), PatchNode)
 
 
-def test_a_bad_ratio_of_a_cpu_model_holds_the_nodes_of_that_model() -> None:
+def test_bad_cpu_model_ratio_holds_that_models_nodes() -> None:
     models = '{"Fast": {"baseRatio": 99}, "Slow": {"baseRatio": 1}}'
     text = f'{{"enable": true, "ratioModel": {models}, "defaultRatio": 3}}'
     held = assess(view(SETTLED, cpu="16"), in_parts("{}", text))
@@ -284,7 +284,7 @@ def test_a_bad_ratio_of_a_cpu_model_holds_the_nodes_of_that_model() -> None:
     assert only(assess(view(SETTLED, cpu="16", model="Slow"), in_parts("{}", text)), PatchNode)
 
 
-def test_a_users_ratio_that_the_manager_replaces_gets_an_event_that_names_the_other_annotation() -> None:
+def test_replaced_user_ratio_event_names_the_other_annotation() -> None:
     changed = view(SETTLED | {AMPLIFICATION_RATIO: '{"cpu":3.00}'}, cpu="16")
     assessment = assess(changed, configured(), StatusHistory(settled_ratio='{"cpu":2.00}'))
     assert only(assessment, PatchNode)
@@ -303,9 +303,7 @@ UNRECORDED = {AMPLIFICATION_RATIO: '{"cpu":2.00}', AMPLIFICATION_ORIGINAL: "{}",
     ("record_seconds", "machine", "held"),
     [(10, "", True), (31, "", False), (10, '{"cpu":"7","bootID":"b1"}', False)],
 )
-def test_a_decrease_is_held_back_while_it_is_not_proven_which_amount_is_raw(
-    record_seconds: int, machine: str, held: bool
-) -> None:
+def test_decrease_waits_until_raw_amounts_are_proven(record_seconds: int, machine: str, held: bool) -> None:
     """4 CPUs at 2.00 show 8 (7); by the 7 in status pods of 6500m would fit without the ratio."""
     allocatable = '{"cpu":"7"}' if machine else ""
     node = view(UNRECORDED, cpu="7", requested=6500, machine=machine, allocatable=allocatable)
@@ -314,7 +312,7 @@ def test_a_decrease_is_held_back_while_it_is_not_proven_which_amount_is_raw(
     assert bool(only(assessment, PatchNode)) is not held
 
 
-def test_a_wrong_status_is_pending_and_repaired_with_raw_amounts_after_thirty_seconds() -> None:
+def test_wrong_status_is_repaired_raw_after_thirty_seconds() -> None:
     node = view(SETTLED, cpu="8")
     early = assess(node, configured(), StatusHistory(mismatch=29))
     assert early.pending
@@ -342,7 +340,7 @@ def test_a_pending_status_is_touched_at_growing_intervals() -> None:
     assert touched == [True, False, True, False, True, False, True]
 
 
-def test_a_ratio_just_written_takes_effect_without_a_record() -> None:
+def test_just_written_ratio_takes_effect_without_a_record() -> None:
     fresh = {
         name: SETTLED[name] for name in (NORMALIZATION_RATIO, AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)
     }
@@ -351,7 +349,7 @@ def test_a_ratio_just_written_takes_effect_without_a_record() -> None:
     assert only(assess(node, configured(), StatusHistory(ratio_written=True)), TouchNodeStatus)
 
 
-def test_the_boot_of_a_node_is_read_as_the_api_spells_it() -> None:
+def test_node_boot_is_read_in_the_apis_spelling() -> None:
     node = msgspec.convert({"status": {"nodeInfo": {"bootID": "b1"}}}, Node)
     assert view_of(node, None, tuple).boot_id == "b1"
 

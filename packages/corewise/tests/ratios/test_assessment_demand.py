@@ -45,7 +45,7 @@ def test_only_a_readable_static_policy_is_one(text: str) -> None:
     assert demand_of_node([pod("2")], {CPU_MANAGER_POLICY: text}).cpuset_milli == 0
 
 
-def test_the_demand_of_a_view_is_summed_up_once_however_often_it_is_needed() -> None:
+def test_view_sums_its_demand_once_however_often_needed() -> None:
     asked: list[str] = []
 
     def pods() -> list[Pod]:

@@ -14,7 +14,7 @@ from kernel.cgroup_writes import layout_here
 
 
 @pytest.mark.parametrize("shape", ["steady", "square"])
-def test_requests_of_1_to_5_ms_come_to_the_load(shape: str) -> None:
+def test_requests_of_1_to_5_ms_match_load(shape: str) -> None:
     plan = schedule(random.Random(1), 2000, 0.5, shape)  # noqa: S311
     assert sum(cost for _, cost in plan) / 2000 == pytest.approx(0.5, rel=0.03)
     assert all(0.001 <= cost <= 0.005 for _, cost in plan)
@@ -27,7 +27,7 @@ def test_a_quantile_is_a_value_that_was_measured() -> None:
     assert quantile([7], 0.999) == 7
 
 
-def test_the_interval_holds_the_mean_and_narrows_with_repetitions() -> None:
+def test_interval_contains_mean_and_narrows_with_repetitions() -> None:
     few, many = (interval([1.0, 3.0] * count, random.Random(1)) for count in (3, 100))  # noqa: S311
     assert few[0] <= many[0] < 2 < many[1] <= few[1]
     assert many[1] - many[0] < few[1] - few[0]
@@ -41,7 +41,7 @@ def test_repetitions_of_an_arm_are_one_row() -> None:
     ]
 
 
-def test_an_arm_is_compared_with_the_same_repetition_of_another() -> None:
+def test_arms_are_compared_within_the_same_repetition() -> None:
     p99 = {"weights only": (10.0, 20.0), "option 1": (5.0, 20.0)}
     trials = [Trial(arm, 0.2, "steady", (1.0, each, 30.0), 0.5, 0.0, 99) for arm in p99 for each in p99[arm]]
     shown = table(trials, [*p99], "weights only").splitlines()[3]

@@ -20,7 +20,7 @@ def test_processes_follow_the_curve_that_the_scenario_states(scenario: Scenario)
 
 
 @each
-def test_a_phase_begins_with_each_jump_and_after_the_warm_up(scenario: Scenario) -> None:
+def test_phases_begin_at_each_jump_and_after_warmup(scenario: Scenario) -> None:
     corners = [at for at, _ in scenario.curve]
     twice = {at for at in corners if corners.count(at) > 1}
     assert set(scenario.jumps) == twice or not twice
@@ -29,12 +29,12 @@ def test_a_phase_begins_with_each_jump_and_after_the_warm_up(scenario: Scenario)
 
 
 @each
-def test_the_mean_of_a_second_is_that_of_the_curve_in_it(scenario: Scenario) -> None:
+def test_mean_of_a_second_matches_its_curve(scenario: Scenario) -> None:
     for second in range(scenario.seconds):
         parts = [scenario.load_at(second + (part + 0.5) / 100) for part in range(100)]
         assert scenario.mean(second, second + 1) == pytest.approx(sum(parts) / 100)
 
 
-def test_a_process_rests_before_its_curve_and_stays_at_its_end() -> None:
+def test_process_holds_first_and_last_loads_of_curve() -> None:
     curve = spinner.points("2:0.5,4:1")
     assert [spinner.load_at(curve, at) for at in (0, 2, 3, 4, 9)] == [0.5, 0.5, 0.75, 1.0, 1.0]

@@ -72,7 +72,7 @@ def predicted(active: ActiveConfig, cluster: Cluster, name: str) -> float:
     return float(account["values"]["memorylatency"])
 
 
-def test_curves_are_learned_from_refreshes_and_predict_with_what_was_just_placed() -> None:
+def test_curves_learn_from_refreshes_and_include_new_placements() -> None:
     active, cluster, clock = activated(
         STREAM.replace("interference:\n", "interference:\n  latencyModel: curve\n")
     )
@@ -104,13 +104,11 @@ def test_a_new_configuration_takes_effect_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(("window", "interval"), [(300, 30), (60, 6), (10, 1), (3600, 30)])
-def test_a_refresh_comes_ten_times_a_window_and_every_half_minute_at_least(
-    window: float, interval: float
-) -> None:
+def test_refresh_interval_is_tenth_window_capped_at_30s(window: float, interval: float) -> None:
     assert refresh_interval(window) == interval
 
 
-def test_a_node_is_known_by_its_name_its_host_name_and_its_addresses() -> None:
+def test_node_is_known_by_name_hostname_and_addresses() -> None:
     labels = {"kubernetes.io/hostname": "host"}
     status = NodeStatus(addresses=(NodeAddress("10.0.0.1"), NodeAddress("host"), NodeAddress("")))
     found = list(identities([Node(ObjectMeta(name="n1", labels=labels), status=status)]))
@@ -123,7 +121,7 @@ def _said(query: str) -> float:
     return time.time() if "timestamp" in query else 5.0
 
 
-async def test_what_is_no_longer_asked_for_is_no_longer_exported() -> None:
+async def test_unrequested_values_are_no_longer_exported() -> None:
     active, _, clock = activated(STREAM)
     exposition = Exposition(exported_by(SCHEDULER))
     async with (

@@ -25,7 +25,7 @@ def requested(scheduler: Scheduler) -> int:
     return int(snapshot.requested_cpu[snapshot.index["n1"]])
 
 
-async def test_a_pod_is_watched_from_its_binding_until_it_finishes(world: SchedulerWorld) -> None:
+async def test_pod_is_watched_from_binding_until_it_finishes(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("unbound", cpu="1")
     async with world.scheduler() as scheduler:
@@ -44,7 +44,7 @@ async def test_a_pod_is_watched_from_its_binding_until_it_finishes(world: Schedu
         assert requested(scheduler) == 1000
 
 
-async def test_a_pod_that_owns_nothing_is_bound_as_it_was_asked_about(
+async def test_pod_owning_nothing_is_bound_without_another_read(
     world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a request of its own for it: with --pods all every pod is bound here."""
@@ -66,7 +66,7 @@ async def test_a_pod_that_owns_nothing_is_bound_as_it_was_asked_about(
     assert (await world.pod("p"))["spec"]["nodeName"] == "n1"
 
 
-async def test_a_pod_that_the_watch_never_shows_bound_is_forgotten_in_time(world: SchedulerWorld) -> None:
+async def test_pod_never_shown_bound_is_forgotten_in_time(world: SchedulerWorld) -> None:
     """It was deleted before a watch that had to restart."""
     await world.add_node("n1", 8)
     async with world.scheduler() as scheduler:

@@ -33,7 +33,7 @@ def about(*names: str) -> Arguments:
     return decode_arguments(json.dumps({"Pod": pod, "NodeNames": names}).encode())
 
 
-async def test_the_nodes_let_through_are_the_same_to_prioritize() -> None:
+async def test_filtered_nodes_are_the_same_for_prioritize() -> None:
     asked = extender()
     for name, cpus in (("a", 8), ("small", 2), ("b", 32)):
         asked.state.cluster.put_node(node(name, cpus))
@@ -43,7 +43,7 @@ async def test_the_nodes_let_through_are_the_same_to_prioritize() -> None:
     assert asked.prioritize(about("a", "b")).tolist() == [0, 10]
 
 
-async def test_a_node_that_took_the_row_of_one_that_went_is_not_taken_for_it() -> None:
+async def test_node_reusing_a_departed_nodes_row_stays_distinct() -> None:
     asked = extender()
     cluster = asked.state.cluster
     cluster.put_node(node("a", 8))
@@ -57,7 +57,7 @@ async def test_a_node_that_took_the_row_of_one_that_went_is_not_taken_for_it() -
     assert stays > 0
 
 
-def test_the_engines_scores_are_spread_over_the_nodes_asked_about() -> None:
+def test_engine_scores_are_spread_over_the_requested_nodes() -> None:
     """totals -> scores; a node that does not suit the pod (x) has 0, and the worst of the others then 1."""
     cases: list[tuple[list[int | None], list[int]]] = [
         ([70, 80, 90], [0, 5, 10]),
@@ -72,7 +72,7 @@ def test_the_engines_scores_are_spread_over_the_nodes_asked_about() -> None:
         assert spread(column, suits, np.zeros_like(column)).tolist() == expected, totals
 
 
-def test_of_equal_nodes_one_is_the_best_the_same_at_every_call_and_another_for_another_pod() -> None:
+def test_equal_nodes_have_one_stable_best_per_pod() -> None:
     names = [f"worker-{number}" for number in range(40)]
     equal, suits = np.full(40, 70), np.full(40, fill_value=True)
     cluster, known = Cluster(), KnownNames()
@@ -94,7 +94,7 @@ _NAMES = st.lists(st.sampled_from(_ODD) | st.from_regex("[a-z0-9.-]{1,40}", full
 
 
 @given(_NAMES, _NAMES, st.booleans())
-def test_names_are_found_and_chosen_as_if_one_by_one(
+def test_names_are_found_and_chosen_as_if_individually(
     there: list[str], others: list[str], escaped: bool
 ) -> None:
     cluster, known = Cluster(), KnownNames()
@@ -116,7 +116,7 @@ def test_names_are_found_and_chosen_as_if_one_by_one(
     ]
 
 
-def test_names_that_share_a_place_of_the_table_are_found_too() -> None:
+def test_names_sharing_a_table_slot_are_still_found() -> None:
     cluster, known = Cluster(), KnownNames()
     for number in range(2_000):
         cluster.put_node(node(f"node-{number}", 8))
@@ -125,7 +125,7 @@ def test_names_that_share_a_place_of_the_table_are_found_too() -> None:
     assert rows.tolist() == list(index.values())
 
 
-def test_only_an_array_of_plain_names_is_read_without_looking_at_each() -> None:
+def test_only_plain_name_arrays_skip_the_individual_check() -> None:
     """Everything else is read name by name, with an error that says which one is wrong."""
     others = (
         '[""]',

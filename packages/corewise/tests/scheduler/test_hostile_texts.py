@@ -113,7 +113,7 @@ def traced() -> Iterator[Callable[[], int]]:
 
 
 @pytest.mark.parametrize(("cache", "times", "write"), CASES.values(), ids=CASES)
-def test_what_was_read_of_hostile_texts_takes_no_more_than_its_cache_may(
+def test_hostile_texts_never_exceed_the_caches_memory_limit(
     traced: Callable[[], int], cache: TextCache[..., Any], times: int, write: Callable[[int], object]
 ) -> None:
     for number in range(times):
@@ -130,13 +130,13 @@ def test_amounts_that_are_no_amounts_are_not_remembered(traced: Callable[[], int
     assert traced() <= MIB
 
 
-def test_a_report_of_the_same_cpus_for_many_pods_is_none() -> None:
+def test_report_giving_many_pods_same_cpus_is_ignored() -> None:
     pods = [{"uid": f"u{each}", "cpuset": "0-8191", "managedByKubelet": True} for each in range(3)]
     assert collector._reports(json.dumps(pods)) == {}
     assert set(collector._reports(json.dumps(pods[:1]))) == {"u0"}
 
 
-def test_a_cache_forgets_what_was_not_asked_for_lately_and_keeps_what_is() -> None:
+def test_cache_forgets_entries_not_requested_lately_keeping_others() -> None:
     asked: list[str] = []
 
     @remembered(most=160, weigh=lambda _result, text: len(text))

@@ -75,7 +75,7 @@ def put(cluster: Cluster, pod: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("text", HUGE)
 @pytest.mark.parametrize("qos", ["LSR", "LS"])
-def test_a_bound_pod_that_requests_more_than_a_machine_has_fills_its_node(text: str, qos: str) -> None:
+def test_bound_pod_requesting_beyond_any_machine_fills_node(text: str, qos: str) -> None:
     cluster = cluster_of(node("n", 32), node("free", 32))
     put(cluster, document("huge", text, qos=qos))
     assert decide(cluster, share("s", 0.001)).node == "free"
@@ -85,7 +85,7 @@ def test_a_bound_pod_that_requests_more_than_a_machine_has_fills_its_node(text: 
 
 
 @pytest.mark.parametrize("text", HUGE)
-def test_a_pod_that_requests_more_than_a_machine_has_fits_nowhere_with_a_reason(text: str) -> None:
+def test_pod_beyond_any_machine_is_refused_with_reason(text: str) -> None:
     facts = pod_facts(msgspec.convert(document("p", text), Pod))
     assert facts.problem is not None
     assert facts.problem.reason is Reason.AMOUNT_TOO_LARGE
@@ -99,7 +99,7 @@ def test_a_pod_that_requests_more_than_a_machine_has_fits_nowhere_with_a_reason(
     st.sampled_from(["0-3", "", "8191", "x"]),
     st.sampled_from(["1.00", "1.50", "10.00"]),
 )
-def test_no_amount_of_a_pod_or_in_its_zones_is_an_error(
+def test_no_amount_of_pod_or_zones_raises_errors(
     pods: list[tuple[str, str, str]], in_zone: str, cpus: str, ratio: str
 ) -> None:
     cluster = cluster_of(numa_node("n", 16, 2, ratio))
@@ -129,7 +129,7 @@ def test_sums_over_many_pods_stay_within_a_column() -> None:
 
 
 @given(amounts, amounts, amounts, st.sampled_from(["1.00", "10.00", "999999.99"]))
-def test_no_amount_of_a_node_or_its_zones_is_an_error(cpu: str, memory: str, zone: str, ratio: str) -> None:
+def test_no_amount_of_node_or_zones_raises_errors(cpu: str, memory: str, zone: str, ratio: str) -> None:
     stated = {"cpu": cpu, "memory": memory, "pods": memory, "example.com/gpu": cpu}
     annotations = {} if ratio == "1.00" else recorded({"cpu": ("1m", cpu), "memory": ("1", memory)})
     read = msgspec.convert(
@@ -149,7 +149,7 @@ def test_no_amount_of_a_node_or_its_zones_is_an_error(cpu: str, memory: str, zon
     decide(cluster, share("s", 1, memory=1))
 
 
-def test_an_amount_of_a_node_that_no_machine_has_is_told() -> None:
+def test_impossible_node_amount_is_reported() -> None:
     read = msgspec.convert(
         {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9.3e15", "memory": "1Gi"}}},
         Node,
@@ -160,7 +160,7 @@ def test_an_amount_of_a_node_that_no_machine_has_is_told() -> None:
 
 
 @given(st.lists(st.tuples(amounts, amounts), max_size=4))
-def test_the_manager_counts_no_pod_for_less_than_it_may_request(pods: list[tuple[str, str]]) -> None:
+def test_manager_never_undercounts_what_a_pod_may_request(pods: list[tuple[str, str]]) -> None:
     listed = [msgspec.convert(document("p", *each), Pod) for each in pods]
     demand = demand_of_node(listed, None)
     if any(requested("cpu", cpu) == largest("cpu") for cpu, _ in pods):
@@ -194,7 +194,7 @@ def test_bounds_keep_what_machines_have(resource: str, amount: int) -> None:
     )
 
 
-async def test_such_a_pod_never_costs_the_scheduler_its_view_nor_binding_its_answer(
+async def test_huge_pod_never_breaks_the_view_or_binding(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("n1", 8)

@@ -20,7 +20,7 @@ KUBECTL = shutil.which("kubectl")
 MOUNTED = "/etc/corewise/"
 
 
-def test_the_file_that_is_shipped_has_no_errors_and_no_warnings() -> None:
+def test_shipped_file_has_no_errors_or_warnings() -> None:
     parsed = read_configuration((DEPLOY / "scheduler.yaml").read_text())
     assert not parsed.problems
     assert parsed.value is not None
@@ -39,7 +39,7 @@ def test_the_patch_adds_options_that_the_scheduler_takes() -> None:
 
 
 @pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on PATH")
-def test_kubectl_makes_one_deployment_of_it_that_mounts_the_file() -> None:
+def test_kubectl_builds_one_deployment_that_mounts_the_file() -> None:
     done = subprocess.run(
         ["kubectl", "kustomize", str(DEPLOY)], capture_output=True, text=True, check=False, timeout=120
     )

@@ -35,7 +35,7 @@ def answer(*pairs: tuple[str, float], at: float = 500.0) -> QueryResult:
 
 
 @pytest.mark.parametrize("preset", list(Preset))
-def test_a_presets_queries_are_complete_and_name_node_and_window(preset: Preset) -> None:
+def test_preset_queries_are_complete_with_node_and_window(preset: Preset) -> None:
     for source in sources(configured(f"window: 120s, metrics: {{preset: {preset}, nodeLabel: host}}")):
         for query in (source.query, source.last_samples):
             assert "$" not in query
@@ -45,7 +45,7 @@ def test_a_presets_queries_are_complete_and_name_node_and_window(preset: Preset)
         assert source.origin == f"interference.metrics.{source.metric} (preset {preset})"
 
 
-def test_mpki_is_a_ratio_of_rates_never_an_average_of_ratios() -> None:
+def test_mpki_is_ratio_of_rates_not_averaged_ratios() -> None:
     found = [template.query for template in Metric.LLC_MPKI.spec.queries.values()]
     assert len(found) == 4
     rate = r"rate\([^()]*\)"
@@ -54,7 +54,7 @@ def test_mpki_is_a_ratio_of_rates_never_an_average_of_ratios() -> None:
     assert all(re.search(form, query) and "avg" not in query for query in found)
 
 
-def test_what_is_written_takes_the_place_of_the_presets_query() -> None:
+def test_written_query_replaces_the_presets_query() -> None:
     own = "memorybandwidth: {query: 'sum by ($node) (x[$window])', unit: MiB/s, maximumAge: 30s}"
     asked = {each.metric: each for each in sources(configured(f"metrics: {{preset: pcm, {own}}}"))}
     written = asked[Metric.MEMORY_BANDWIDTH]
@@ -90,7 +90,7 @@ def test_what_no_decision_reads_is_not_asked() -> None:
         ("10.0.0.1:port", None),
     ],
 )
-def test_a_label_names_a_node_by_name_host_name_or_address(text: str, place: int | None) -> None:
+def test_label_names_node_by_name_hostname_or_address(text: str, place: int | None) -> None:
     nodes = NodeNames(
         [
             NodeIdentity("n1", ("host-1", "10.0.0.1", "fd00::1", "shared")),
@@ -100,7 +100,7 @@ def test_a_label_names_a_node_by_name_host_name_or_address(text: str, place: int
     assert nodes.place(text) == place
 
 
-def test_each_node_has_its_value_in_base_units_and_its_samples_age() -> None:
+def test_each_node_has_base_unit_value_and_age() -> None:
     source = replace(SOURCE, factor=1000.0, last_samples="l")
     reading = read(source, NODES, answer(("n1", 2.0), ("n2:99", 3.0)), answer(("n1", 490.0)), NOW)
     assert reading.values[:2].tolist() == [2000.0, 3000.0]
@@ -112,7 +112,7 @@ def test_each_node_has_its_value_in_base_units_and_its_samples_age() -> None:
 
 
 @pytest.mark.parametrize("series", list(Metric))
-def test_zero_is_missing_where_exporters_print_it_for_what_they_cannot_do(series: Metric) -> None:
+def test_exporters_zero_for_unsupported_readings_counts_as_missing(series: Metric) -> None:
     source = replace(SOURCE, metric=series)
     reading = read(source, NODES, answer(("n1", 0.0), ("n2", 2.0**64 - 1), ("n3", 1.0)), None, NOW)
     assert np.isnan(reading.values).tolist() == [source.metric.column in ZERO_IS_MISSING, True, False]
@@ -124,7 +124,7 @@ names = st.sampled_from(["n1", "n2", "n3", "n3:1", "n4", ""])
 
 
 @given(st.lists(st.tuples(names, anything), max_size=8))
-def test_every_node_is_in_one_state_and_only_sound_values_are_used(
+def test_each_node_has_one_state_using_sound_values(
     pairs: list[tuple[str, float]],
 ) -> None:
     reading = read(SOURCE, NODES, answer(*pairs), None, NOW)
@@ -151,7 +151,7 @@ def test_misses_come_with_the_level_of_their_cache() -> None:
     assert np.array_equal(levels, [np.nan, 2.0, np.nan], equal_nan=True)
 
 
-def test_values_follow_their_nodes_when_nodes_come_and_go() -> None:
+def test_values_follow_their_nodes_through_arrivals_and_departures() -> None:
     reading = read(SOURCE, NODES, answer(("n1", 5.0), ("n3", 7.0)), None, NOW)
     moved = reading.rows(np.array([2, -1, 0]))
     assert moved.values[[0, 2]].tolist() == [7.0, 5.0]

@@ -64,7 +64,7 @@ async def write_ledger(world: SchedulerWorld, scheduler: Scheduler, owners: Owne
     await until(lambda: scheduler.state.owners("n1") == owners)
 
 
-async def test_a_pod_that_is_deleted_while_it_is_entered_late_counts_no_more(
+async def test_pod_deleted_during_late_entry_no_longer_counts(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
@@ -83,7 +83,7 @@ async def test_a_pod_that_is_deleted_while_it_is_entered_late_counts_no_more(
         assert scheduler.state.cluster.pods_on("n1") == {}
 
 
-async def test_a_node_that_is_deleted_while_a_pod_is_entered_late_stops_nothing(
+async def test_node_deleted_during_late_entry_stops_nothing(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     for node in ("n1", "n2"):
@@ -103,7 +103,7 @@ async def test_a_node_that_is_deleted_while_a_pod_is_entered_late_stops_nothing(
         assert list(await world.ledger("n2")) == ["b"]
 
 
-async def test_a_pod_that_was_bound_elsewhere_meanwhile_is_entered_late_there_alone(
+async def test_pod_rebound_elsewhere_gets_late_entry_only_there(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     """The bind verb has read it unbound, and decides after the watch has shown it on another node."""
@@ -125,7 +125,7 @@ async def test_a_pod_that_was_bound_elsewhere_meanwhile_is_entered_late_there_al
         assert await world.ledger("n1") == {}
 
 
-async def test_an_entry_goes_too_if_the_answer_to_its_write_was_lost(
+async def test_entry_is_removed_despite_a_lost_write_answer(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     """The write is sent again then, and refused, since the first one has changed the Node."""
@@ -146,7 +146,7 @@ async def test_an_entry_goes_too_if_the_answer_to_its_write_was_lost(
         assert await world.ledger("n1") == {}
 
 
-async def test_a_node_whose_deletion_overtakes_the_answer_to_a_write_is_not_known_any_more(
+async def test_node_deleted_before_a_write_answer_stays_forgotten(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
@@ -163,7 +163,7 @@ async def test_a_node_whose_deletion_overtakes_the_answer_to_a_write_is_not_know
         assert scheduler.state.cluster.nodes == {}
 
 
-async def test_an_answer_about_a_node_that_was_registered_anew_since_is_not_believed(
+async def test_answer_about_a_since_reregistered_node_is_ignored(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
@@ -191,9 +191,7 @@ def _is_anew(scheduler: Scheduler, before: str) -> bool:
     return node is not None and node.metadata.uid != before and "cpu" in node.status.allocatable
 
 
-async def test_an_entry_that_cannot_be_removed_holds_up_no_other(
-    world: SchedulerWorld, interrupted: Interrupted
-) -> None:
+async def test_unremovable_entry_delays_no_other(world: SchedulerWorld, interrupted: Interrupted) -> None:
     """A webhook of somebody refuses every change of the pod, so its entry is never fenced off."""
     await world.add_node("n1", 8)
     refused = (await world.add_pod("refused", cpu="2", qos="LSR"))["metadata"]["uid"]
@@ -225,7 +223,7 @@ async def test_an_entry_that_cannot_be_removed_holds_up_no_other(
             assert await world.ledger("n1") == {"refused": "0-1"}
 
 
-async def test_pods_that_cannot_be_entered_keep_no_other_one_from_it(world: SchedulerWorld) -> None:
+async def test_pods_that_cannot_be_entered_block_no_others(world: SchedulerWorld) -> None:
     """16 amplified CPUs, of which 12 are requested: only one of three pods can own its 4 CPUs."""
     await world.add_node("n1", 8, "2.00")
     async with world.scheduler() as scheduler:
@@ -238,7 +236,7 @@ async def test_pods_that_cannot_be_entered_keep_no_other_one_from_it(world: Sche
         assert message in await world.told(Reason.AMPLIFIED_CPU_INSUFFICIENT)
 
 
-async def test_a_late_entry_makes_no_ledger_too_long_to_be_read(
+async def test_late_entry_never_makes_a_ledger_unreadably_long(
     world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("corewise.scheduler.binding.LONGEST_LEDGER", 150)
@@ -252,7 +250,7 @@ async def test_a_late_entry_makes_no_ledger_too_long_to_be_read(
         assert "more than 150" in await world.told(Reason.CPUS_TOO_SCATTERED)
 
 
-async def test_a_node_with_many_forged_entries_keeps_no_other_node_waiting(
+async def test_node_with_many_forged_entries_delays_no_other(
     world: SchedulerWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="corewise.scheduler.collector")
@@ -279,7 +277,7 @@ async def test_a_node_with_many_forged_entries_keeps_no_other_node_waiting(
         ]
 
 
-async def test_entries_that_stay_keep_no_later_entry_from_its_turn(world: SchedulerWorld) -> None:
+async def test_lasting_entries_never_deprive_later_entries_of_turns(world: SchedulerWorld) -> None:
     """Entries of pods that wait to be bound are asked about in turn with the others."""
     await world.add_node("n1", 128)
     owners = {}
@@ -318,7 +316,7 @@ async def test_pods_that_own_nothing_are_not_looked_at(
         assert followed == ["apps/pinned"]
 
 
-async def test_bindings_are_answered_while_many_nodes_are_looked_at(world: SchedulerWorld) -> None:
+async def test_bindings_are_answered_while_many_nodes_are_checked(world: SchedulerWorld) -> None:
     turns = 0
 
     async def count() -> None:
@@ -336,7 +334,7 @@ async def test_bindings_are_answered_while_many_nodes_are_looked_at(world: Sched
     assert turns >= 9
 
 
-async def test_a_leader_waits_anew_before_it_repairs_a_ledger(world: SchedulerWorld) -> None:
+async def test_new_leader_waits_again_before_repairing_a_ledger(world: SchedulerWorld) -> None:
     """Between two times that it leads, another one may have repaired the damage that was seen before."""
     await world.add_node("n1", 8)
     damage = {"metadata": {"annotations": {OWNED_CPUS: "no ledger", OWNED_MILLI_CPU: "1000"}}}
@@ -357,7 +355,7 @@ async def test_a_leader_waits_anew_before_it_repairs_a_ledger(world: SchedulerWo
         assert await is_repaired()
 
 
-async def test_a_claim_beside_an_entry_takes_nothing_and_is_corrected(world: SchedulerWorld) -> None:
+async def test_contradicting_claim_takes_nothing_and_is_corrected(world: SchedulerWorld) -> None:
     """Somebody writes other CPUs into the annotation of a pod that owns some."""
     await world.add_node("n1", 8, "2.00")
     for name in ("p", "other"):
@@ -382,7 +380,7 @@ def _claims(scheduler: Scheduler, name: str, cpus: str) -> bool:
     return pod is not None and cpus in pod.metadata.annotations.get(RESOURCE_STATUS, "")
 
 
-async def test_a_node_that_waits_for_something_is_looked_at_though_nothing_changes(
+async def test_waiting_node_is_checked_although_nothing_changes(
     world: SchedulerWorld,
 ) -> None:
     """All nodes are looked at once a minute: at 0 s and 61 s here, so at 92 s only those that wait."""
@@ -397,7 +395,7 @@ async def test_a_node_that_waits_for_something_is_looked_at_though_nothing_chang
             assert list(await world.ledger("n1")) == kept
 
 
-async def test_what_is_in_order_is_read_once_until_it_changes(
+async def test_orderly_state_is_read_once_until_it_changes(
     world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A heartbeat changes neither a node nor its pods; 20,000 nodes send 75 of them a second."""

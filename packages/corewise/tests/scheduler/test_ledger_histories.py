@@ -543,7 +543,7 @@ def deliver_until(cluster: Histories, text: str) -> Held:
         cluster.carry()
 
 
-def test_a_binding_of_a_replica_that_stopped_for_long_is_refused_once_its_claim_has_expired(
+def test_stalled_replicas_binding_is_refused_after_claim_expiry(
     cluster: Histories,
 ) -> None:
     """The fence: without it p1 would be bound with CPUs that p2 has by then."""
@@ -567,7 +567,7 @@ def test_a_binding_of_a_replica_that_stopped_for_long_is_refused_once_its_claim_
     assert "nodeName" not in pods["p1"]["spec"]
 
 
-def test_a_claim_that_expires_while_another_attempt_begins_is_not_removed_under_it(
+def test_claim_expiring_during_another_attempt_is_not_removed(
     cluster: Histories,
 ) -> None:
     """The entry has a new name by then: the removal was made for another one."""
@@ -596,7 +596,7 @@ def test_a_claim_that_expires_while_another_attempt_begins_is_not_removed_under_
     assert stated(pods["p1"]) == cluster.owners("n2")["u1"].cpus
 
 
-def test_who_has_an_entry_keeps_it_while_another_gives_up(cluster: Histories) -> None:
+def test_entry_holder_keeps_it_while_another_gives_up(cluster: Histories) -> None:
     """p2 chose by an older view, and is refused; p1, whose answer was lost, is asked for again meanwhile."""
     pods = cluster.server.objects[_PODS]
     cluster.ask(pods["p1"], "n2", 0)
@@ -632,7 +632,7 @@ def test_a_bind_replayed_elsewhere_moves_no_pod(cluster: Histories) -> None:
     assert state.cluster.node_of("default/p5") == "n1"
 
 
-def test_binds_at_once_count_a_pod_where_it_is(cluster: Histories) -> None:
+def test_concurrent_binds_count_a_pod_on_its_node(cluster: Histories) -> None:
     cluster.create(1, 5, "LS")
     pod, state = cluster.server.objects[_PODS]["p5"], cluster.replicas[0].state
     for node in ("n1", "n2"):

@@ -181,7 +181,7 @@ async def test_policy_and_webhook_say_the_same(
     assert await by_policy(pod) == by_webhook(pod)
 
 
-def test_the_webhook_is_asked_about_these_pods_alone_and_fails_closed() -> None:
+def test_webhook_covers_only_these_pods_and_fails_closed() -> None:
     (hook,) = webhook_configuration(lambda path: {"url": f"https://h{path}"}, DEFAULT_RULES)["webhooks"]
     policy = mutating_policy()["spec"]
     assert hook["failurePolicy"] == policy["failurePolicy"] == "Fail"

@@ -19,9 +19,7 @@ from scheduler.program_world import SchedulerWorld, caller, pod_document
 
 
 @pytest.mark.parametrize("by", [AmplifyBy.WEBHOOK, AmplifyBy.POLICY])
-async def test_a_pod_that_fits_only_without_the_surcharge_is_refused(
-    world: SchedulerWorld, by: AmplifyBy
-) -> None:
+async def test_pod_that_fits_only_without_surcharge_is_refused(world: SchedulerWorld, by: AmplifyBy) -> None:
     machines = World(world.server, world.client, world.administrator, world.clock)
     await world.add_node("n1", 8, stated=False)
     facts = {CPU_BASIC_INFO: json.dumps({"cpuModel": FAST}), CPU_TOPOLOGY: print_cpu_topology(arrangement(8))}

@@ -49,7 +49,7 @@ def bound(scheduler: Scheduler, name: str) -> bool:
     return pod is not None and bool(pod.spec.node_name)
 
 
-async def test_each_cpuset_pod_is_bound_with_cpus_of_its_own(world: SchedulerWorld) -> None:
+async def test_each_cpuset_pod_is_bound_with_own_cpus(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     async with world.scheduler():
         for name in ("a", "b"):
@@ -110,7 +110,7 @@ async def test_a_refusal_is_written_for_the_pods_owner(world: SchedulerWorld) ->
         assert explained["decisions"][0]["outcome"].startswith("refused, NotEnoughCPUs: node n1")
 
 
-async def test_a_share_pod_is_bound_without_an_annotation_or_an_entry_and_counts(
+async def test_share_pod_is_counted_without_annotation_or_entry(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("n1", 8)
@@ -124,7 +124,7 @@ async def test_a_share_pod_is_bound_without_an_annotation_or_an_entry_and_counts
             await world.bind("b", "n1")
 
 
-async def test_two_hundred_binds_raced_at_one_node_by_two_replicas_bind_exactly_those_that_fit(
+async def test_two_hundred_racing_binds_bind_exactly_what_fits(
     world: SchedulerWorld,
 ) -> None:
     """64 CPUs: of 200 pods with 4 CPUs of their own, 16 are bound."""
@@ -178,7 +178,7 @@ async def test_what_cannot_be_bound_leaves_no_entry(world: SchedulerWorld) -> No
         assert await world.ledger("n1") == {}
 
 
-async def test_a_pod_that_is_bound_or_being_deleted_is_not_bound_again(world: SchedulerWorld) -> None:
+async def test_bound_or_deleting_pod_is_not_bound_again(world: SchedulerWorld) -> None:
     for node in ("n1", "n2"):
         await world.add_node(node, 8)
     for name in ("bound", "leaving"):
@@ -197,7 +197,7 @@ async def test_a_pod_that_is_bound_or_being_deleted_is_not_bound_again(world: Sc
         assert await world.ledger("n2") == {}
 
 
-async def test_a_node_that_changes_between_choice_and_write_is_read_and_chosen_again(
+async def test_node_changed_before_the_write_is_chosen_again(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
@@ -215,7 +215,7 @@ async def test_a_node_that_changes_between_choice_and_write_is_read_and_chosen_a
         assert (await world.cpus("a"), await world.cpus("b")) == (SECOND_HALF, FIRST_HALF)
 
 
-async def test_a_pod_that_changes_before_its_binding_is_read_again_and_keeps_its_cpus(
+async def test_pod_changed_before_binding_is_reread_keeping_cpus(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
@@ -232,7 +232,7 @@ async def test_a_pod_that_changes_before_its_binding_is_read_again_and_keeps_its
         assert await world.ledger("n1") == {"p": FIRST_HALF}
 
 
-async def test_an_entry_goes_when_the_pod_is_deleted_or_bound_elsewhere_meanwhile(
+async def test_entry_goes_when_pod_is_deleted_or_rebound(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     for node in ("n1", "n2"):
@@ -254,9 +254,7 @@ async def test_an_entry_goes_when_the_pod_is_deleted_or_bound_elsewhere_meanwhil
             assert await world.ledger("n1") == {}
 
 
-async def test_a_binding_that_is_refused_takes_its_entry_back(
-    world: SchedulerWorld, interrupted: Interrupted
-) -> None:
+async def test_refused_binding_removes_its_entry(world: SchedulerWorld, interrupted: Interrupted) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
     async with world.scheduler() as scheduler:
@@ -272,7 +270,7 @@ async def test_a_binding_that_is_refused_takes_its_entry_back(
         await world.bind("p", "n1")
 
 
-async def test_an_answer_that_never_came_leaves_the_entry_and_the_next_bind_uses_its_cpus(
+async def test_unanswered_binding_keeps_entry_and_next_reuses_cpus(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
@@ -293,7 +291,7 @@ async def test_an_answer_that_never_came_leaves_the_entry_and_the_next_bind_uses
         assert await world.cpus("p") == FIRST_HALF
 
 
-async def test_an_answer_that_was_lost_after_the_pod_was_bound_is_a_success(
+async def test_binding_with_a_lost_answer_is_a_success(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     """Sent again by the client, the Binding is refused: the pod is bound by then, to that node."""
@@ -309,7 +307,7 @@ async def test_an_answer_that_was_lost_after_the_pod_was_bound_is_a_success(
         assert await world.ledger("n1") == {"p": FIRST_HALF}
 
 
-async def test_nothing_is_bound_on_a_node_whose_ledger_is_damaged(world: SchedulerWorld) -> None:
+async def test_node_with_damaged_ledger_refuses_all_bindings(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
     await world.add_pod("share", cpu="4")
@@ -336,7 +334,7 @@ async def test_the_request_for_owned_cpus_is_no_obstacle(world: SchedulerWorld) 
         assert await world.cpus("p") == "0,4"
 
 
-async def test_what_a_pod_says_of_its_own_cpus_before_it_is_bound_does_not_count(
+async def test_pods_own_cpu_claim_before_binding_is_ignored(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("n1", 8)
@@ -351,7 +349,7 @@ async def test_what_a_pod_says_of_its_own_cpus_before_it_is_bound_does_not_count
         assert len(ledger.free) == 8
 
 
-async def test_cpus_that_do_not_exist_or_are_taken_are_counted_as_conflicts(world: SchedulerWorld) -> None:
+async def test_nonexistent_or_taken_cpus_count_as_conflicts(world: SchedulerWorld) -> None:
     await world.add_node("n1", 4)
     for name, cpus, count in (("a", "0-1", "2"), ("b", "1-2", "2"), ("c", "64", "1"), ("d", "zero", "1")):
         claim = {RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
@@ -366,7 +364,7 @@ async def test_cpus_that_do_not_exist_or_are_taken_are_counted_as_conflicts(worl
             await world.bind("p", "n1")
 
 
-async def test_on_a_node_with_a_numa_policy_every_pods_amounts_are_written_by_numa_node(
+async def test_numa_policy_node_writes_all_amounts_per_zone(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("n1", 8, stated=False)
@@ -393,7 +391,7 @@ async def test_on_a_node_with_a_numa_policy_every_pods_amounts_are_written_by_nu
             await world.bind("c", "n1")
 
 
-async def test_every_replica_answers_and_knows_what_the_others_gave(world: SchedulerWorld) -> None:
+async def test_every_replica_answers_and_knows_others_grants(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     for name in ("a", "b", "c"):
         await world.add_pod(name, cpu="4", qos="LSR")
@@ -413,7 +411,7 @@ async def test_every_replica_answers_and_knows_what_the_others_gave(world: Sched
         assert answer["FailedNodes"]
 
 
-async def test_a_pod_that_is_deleted_gives_its_cpus_back(world: SchedulerWorld) -> None:
+async def test_deleted_pod_returns_its_cpus(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     for name in ("a", "b"):
         await world.add_pod(name, cpu="8", qos="LSR")
@@ -432,7 +430,7 @@ async def test_a_pod_that_is_deleted_gives_its_cpus_back(world: SchedulerWorld) 
         assert await world.cpus("b") == "0-7"
 
 
-async def test_cpus_whose_list_is_longer_than_the_annotation_may_be_are_not_given_out(
+async def test_cpus_whose_list_exceeds_annotation_are_not_granted(
     world: SchedulerWorld,
 ) -> None:
     """One thread of each of 1000 cores, every second CPU: 4.8 KB."""
@@ -451,7 +449,7 @@ async def test_cpus_whose_list_is_longer_than_the_annotation_may_be_are_not_give
         assert await world.cpus("whole") == "0-999"
 
 
-async def test_the_leader_removes_the_gate_of_an_older_version(world: SchedulerWorld) -> None:
+async def test_leader_removes_the_gate_of_an_older_version(world: SchedulerWorld) -> None:
     gate = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": FORMER_GATE}}
     plain = MUTATING_WEBHOOKS.typed(dict[str, Any])
     await world.client.create(plain, gate)
@@ -463,7 +461,7 @@ async def test_the_leader_removes_the_gate_of_an_older_version(world: SchedulerW
         await eventually(gone)
 
 
-async def test_a_bind_under_way_is_finished_when_the_scheduler_ends(
+async def test_pending_bind_is_finished_when_the_scheduler_exits(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)

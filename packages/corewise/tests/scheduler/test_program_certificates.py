@@ -72,7 +72,7 @@ async def secret(world: SchedulerWorld, name: str = CLIENT_SECRET_NAME) -> dict[
     return dict((await world.client.get(SECRETS, name, CONFIG_NAMESPACE)).data)
 
 
-async def test_without_a_certificate_every_verb_is_refused_and_logged_once_a_minute(
+async def test_missing_certificate_refuses_every_verb_and_logs_minutely(
     world: SchedulerWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world.scheduler() as scheduler:
@@ -85,7 +85,7 @@ async def test_without_a_certificate_every_verb_is_refused_and_logged_once_a_min
         assert await asked(scheduler, await shown_by(world.client)) == 200
 
 
-async def test_a_certificate_of_others_or_one_for_servers_makes_no_connection(
+async def test_foreign_or_server_certificate_makes_no_connection(
     world: SchedulerWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world.scheduler() as scheduler:
@@ -116,7 +116,7 @@ async def test_replicas_share_one_client_certificate(world: SchedulerWorld) -> N
         assert await secret(world) == before
 
 
-async def test_it_is_renewed_in_time_and_the_copy_stays_good_until_it_expires(world: SchedulerWorld) -> None:
+async def test_certificate_renews_in_time_and_copy_stays_good(world: SchedulerWorld) -> None:
     lifetimes = Lifetimes(client=6 * MINUTES)
     async with world.scheduler(lifetimes=lifetimes) as scheduler:
         context = await shown_by(world.client)
@@ -135,7 +135,7 @@ async def test_it_is_renewed_in_time_and_the_copy_stays_good_until_it_expires(wo
         assert await asked(scheduler, await shown_by(world.client)) == 200
 
 
-def test_a_new_authority_signs_once_every_copy_without_it_has_expired() -> None:
+def test_new_authority_signs_once_copies_without_it_expire() -> None:
     """kube-scheduler's copy of the authorities is renewed with its client certificate, and no sooner."""
     life, at = LIFETIMES, datetime(2026, 1, 1, tzinfo=UTC)
     stored = renewed(None, hosts=("h",), installed_bundle="", now=at, lifetimes=life)
@@ -148,7 +148,7 @@ def test_a_new_authority_signs_once_every_copy_without_it_has_expired() -> None:
         assert (later.authority == announced.authority) == (now < copied.not_after)
 
 
-def test_a_client_certificate_is_renewed_with_a_third_left_or_by_a_new_authority() -> None:
+def test_certificate_renews_with_third_left_or_new_authority() -> None:
     life, at = LIFETIMES, datetime(2026, 1, 1, tzinfo=UTC)
     first, second = (Authority.create("a", now=at).key_pair for _ in range(2))
     client = renewed_client(None, first, now=at, lifetimes=life)
@@ -159,7 +159,7 @@ def test_a_client_certificate_is_renewed_with_a_third_left_or_by_a_new_authority
     assert is_issued_by(other.certificate_pem, second.certificate_pem)
 
 
-async def test_a_damaged_or_deleted_client_certificate_is_made_anew(world: SchedulerWorld) -> None:
+async def test_damaged_or_deleted_client_certificate_is_recreated(world: SchedulerWorld) -> None:
     async with world.scheduler() as scheduler:
         await shown_by(world.client)
         patch = {"data": {"tls.key": None}}
@@ -173,7 +173,7 @@ async def _has_key(world: SchedulerWorld) -> bool:
     return "tls.key" in await secret(world)
 
 
-async def test_with_client_ca_its_certificates_count_and_none_is_made(
+async def test_client_ca_option_accepts_certificates_but_creates_none(
     world: SchedulerWorld, tmp_path: Path
 ) -> None:
     outside = Authority.create("outside", now=datetime.now(UTC))
@@ -199,7 +199,7 @@ async def test_kube_schedulers_call_with_the_certificate_is_answered(world: Sche
         assert (status, answer["NodeNames"]) == (200, ["n1"])
 
 
-async def test_the_command_writes_what_kube_scheduler_needs_and_renews_it(
+async def test_command_writes_and_renews_what_kube_scheduler_needs(
     world: SchedulerWorld, tmp_path: Path
 ) -> None:
     kubeconfig = tmp_path / "administrator"

@@ -48,13 +48,13 @@ def test_the_kustomization_names_every_manifest() -> None:
     }
 
 
-def test_the_scheduler_takes_the_arguments_that_the_manifest_gives_it() -> None:
+def test_scheduler_accepts_the_arguments_the_manifest_gives() -> None:
     known = {option for parameter in command.params for option in parameter.opts}
     assert CONTAINER["args"][0] == "scheduler"
     assert {argument.partition("=")[0] for argument in CONTAINER["args"][1:]} <= known
 
 
-def test_the_deployment_is_bounded_as_the_restricted_standard_demands() -> None:
+def test_deployment_meets_the_restricted_pod_security_standard() -> None:
     assert POD["securityContext"]["runAsNonRoot"]
     assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert CONTAINER["securityContext"] == {
@@ -64,7 +64,7 @@ def test_the_deployment_is_bounded_as_the_restricted_standard_demands() -> None:
     }
 
 
-def test_a_rollout_takes_no_replica_away_before_another_answers() -> None:
+def test_rollout_removes_no_replica_before_another_answers() -> None:
     assert DEPLOYMENT["spec"]["strategy"] == {
         "type": "RollingUpdate",
         "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
@@ -74,7 +74,7 @@ def test_a_rollout_takes_no_replica_away_before_another_answers() -> None:
     assert budget["spec"]["minAvailable"] < DEPLOYMENT["spec"]["replicas"]
 
 
-def test_the_service_leads_to_the_deployments_pods_and_is_where_the_stanza_says() -> None:
+def test_service_reaches_deployment_pods_at_the_stanzas_address() -> None:
     labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
     assert DEPLOYMENT["spec"]["selector"]["matchLabels"] == labels == SERVICE["spec"]["selector"]
     ports = {port["name"] for port in CONTAINER["ports"]}
@@ -84,7 +84,7 @@ def test_the_service_leads_to_the_deployments_pods_and_is_where_the_stanza_says(
     assert f"--webhook-service={meta['namespace']}/{meta['name']}" in CONTAINER["args"]
 
 
-def test_roles_name_the_objects_of_the_scheduler_and_bind_to_its_account_alone() -> None:
+def test_roles_name_objects_and_bind_only_schedulers_account() -> None:
     named = {
         name
         for document in documents("rbac.yaml")

@@ -58,9 +58,7 @@ async def test_a_pending_pod_is_told_node_by_node(world: SchedulerWorld, kubecon
     assert node["verdicts"][0]["inputs"]["owned"] == 6000
 
 
-async def test_a_bound_pod_is_told_with_its_cpus_and_what_it_lost(
-    world: SchedulerWorld, kubeconfig: str
-) -> None:
+async def test_bound_pod_shows_its_cpus_and_its_losses(world: SchedulerWorld, kubeconfig: str) -> None:
     await world.add_node("n1", 8)
     await add_bound(world, "first", "0-3")
     await add_bound(world, "second", "2-5")
@@ -121,7 +119,7 @@ async def test_pods_whose_eviction_helps_are_named(
     assert document["victims"] == ({"n1": ["apps/low"]} if shown else {})
 
 
-async def test_names_of_nodes_stand_apart_from_what_is_said_of_them(
+async def test_node_names_are_separated_from_their_explanations(
     world: SchedulerWorld, kubeconfig: str
 ) -> None:
     await world.add_node("n1", 8)

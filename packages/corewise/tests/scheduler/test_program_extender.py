@@ -43,7 +43,7 @@ async def test_filter_and_prioritize_answer_from_what_is_bound(world: SchedulerW
         assert all(0 <= each["Score"] <= 10 for each in scores)
 
 
-async def test_whole_nodes_are_decided_by_what_is_known_and_not_by_what_is_sent(
+async def test_whole_nodes_are_judged_by_known_state_only(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("n1", 4)
@@ -74,7 +74,7 @@ async def test_whole_nodes_are_decided_by_what_is_known_and_not_by_what_is_sent(
         ({"cpu": "2", "qos": "LSR", "annotations": {RESOURCE_SPEC: "{"}}, "cannot be read"),
     ],
 )
-async def test_a_pod_that_cannot_be_followed_fits_nowhere_and_its_owner_is_told(
+async def test_unfollowable_pod_fits_nowhere_and_is_reported(
     world: SchedulerWorld, form: dict[str, Any], why: str
 ) -> None:
     await world.add_node("n1", 8)
@@ -97,7 +97,7 @@ async def test_a_pod_without_requests_fits_everywhere(world: SchedulerWorld) -> 
         assert answer["NodeNames"] == ["n1"]
 
 
-async def test_a_ratio_that_is_garbage_refuses_cpuset_pods_alone(world: SchedulerWorld) -> None:
+async def test_garbage_ratio_refuses_only_cpuset_pods(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     await world.client.patch(PLAIN_NODES, "n1", {"metadata": {"annotations": {AMPLIFICATION_RATIO: "lots"}}})
     async with world.scheduler() as scheduler, caller(scheduler) as call:
@@ -108,7 +108,7 @@ async def test_a_ratio_that_is_garbage_refuses_cpuset_pods_alone(world: Schedule
         assert answer["FailedAndUnresolvableNodes"] == {"n1": text}
 
 
-async def test_what_is_no_arguments_is_an_error_with_a_reason(world: SchedulerWorld) -> None:
+async def test_invalid_arguments_are_an_error_with_a_reason(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     async with world.scheduler() as scheduler, caller(scheduler) as call:
         for verb in ("filter", "prioritize"):
@@ -166,7 +166,7 @@ async def test_explain_tells_the_last_decisions_with_their_numbers(world: Schedu
         assert [each["node"] for each in answer["decisions"][0]["nodes"]] == ["n1"]
 
 
-async def test_nodes_that_come_change_and_go_count_at_once(world: SchedulerWorld) -> None:
+async def test_nodes_that_arrive_change_or_leave_count_immediately(world: SchedulerWorld) -> None:
     async with world.scheduler() as scheduler, caller(scheduler) as call:
 
         async def suits() -> bool:

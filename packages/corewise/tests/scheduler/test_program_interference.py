@@ -134,7 +134,7 @@ async def nodes(world: SchedulerWorld) -> None:
         await world.add_node(name, 8)
 
 
-async def test_the_extender_filters_and_scores_by_what_prometheus_knows(
+async def test_extender_filters_and_scores_by_prometheus_values(
     world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
 ) -> None:
     async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:
@@ -175,7 +175,7 @@ async def test_binding_checks_again_and_weighs_what_it_binds(
         await world.bind("p3", "n1")
 
 
-async def test_after_a_restart_pods_weigh_by_the_time_they_were_scheduled(
+async def test_restarted_scheduler_weighs_pods_by_their_scheduling_time(
     world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
 ) -> None:
     for name in ("new", "old"):
@@ -197,7 +197,7 @@ async def test_after_a_restart_pods_weigh_by_the_time_they_were_scheduled(
         assert "corewise_interference_counterweights 1.0" in text
 
 
-async def test_a_prometheus_that_is_gone_is_seen_and_its_values_grow_old(
+async def test_lost_prometheus_is_noticed_and_its_values_age(
     world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:
@@ -242,7 +242,7 @@ async def is_applied(file: configuration_file.ConfigurationFile) -> bool:
 
 
 @pytest.mark.parametrize(("old", "new", "text"), BAD.values(), ids=BAD)
-async def test_a_bad_file_leaves_the_old_one_in_force_and_is_told_with_its_place(
+async def test_bad_file_is_reported_and_old_one_stays(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, old: str, new: str, text: str
 ) -> None:
     applied: list[Any] = []
@@ -274,7 +274,7 @@ async def test_a_long_file_is_a_short_step(tmp_path: Path) -> None:
     assert 0 < steps.most < FEW, steps.where
 
 
-async def test_a_file_that_is_gone_leaves_the_old_one_in_force(
+async def test_missing_file_leaves_the_old_one_in_force(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     applied: list[Any] = []
@@ -290,7 +290,7 @@ async def test_a_file_that_is_gone_leaves_the_old_one_in_force(
     assert len(applied) == 1
 
 
-async def test_the_file_is_put_into_force_while_the_scheduler_runs(
+async def test_file_takes_effect_while_the_scheduler_runs(
     world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
 ) -> None:
     async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:
@@ -324,7 +324,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize(("old", "new", "text"), QUERIES.values(), ids=QUERIES)
-async def test_queries_that_are_wrong_leave_the_old_configuration_in_force(
+async def test_wrong_queries_leave_old_configuration_in_force(
     world: SchedulerWorld,
     nodes: None,
     known: Known,
@@ -358,7 +358,7 @@ async def test_queries_that_are_wrong_leave_the_old_configuration_in_force(
         await until(lambda: scheduler.reloader.active.configuration != before)
 
 
-async def test_a_file_that_was_wrong_when_tried_is_tried_again(tmp_path: Path) -> None:
+async def test_file_that_was_wrong_when_tried_is_retried(tmp_path: Path) -> None:
     applied: list[Any] = []
     faults = ["line 1: no"]
 
@@ -375,7 +375,7 @@ async def test_a_file_that_was_wrong_when_tried_is_tried_again(tmp_path: Path) -
     assert len(applied) == 1
 
 
-async def test_a_profile_that_no_node_can_take_is_told_once_capacities_are_measured(
+async def test_unplaceable_profile_is_reported_once_capacities_are_measured(
     world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with scheduling(world, known, tmp_path, FILE.replace("5GB/s", "60GB/s")):
@@ -401,7 +401,7 @@ async def test_a_nodes_annotation_states_what_its_memory_moves(
     assert caplog.text.count("memory-bandwidth cannot be read") == 2
 
 
-async def test_explain_pod_tells_both_sides_and_what_prometheus_does_not_tell(
+async def test_explain_pod_shows_both_sides_and_prometheus_gaps(
     world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
 ) -> None:
     world.server.write_kubeconfig(tmp_path / "user")

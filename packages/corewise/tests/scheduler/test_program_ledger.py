@@ -71,7 +71,7 @@ async def events(world: SchedulerWorld, reason: Reason) -> list[str]:
     return found
 
 
-async def test_entries_of_pods_that_are_gone_another_or_bound_elsewhere_go_at_once(
+async def test_entries_of_gone_replaced_or_moved_pods_go(
     world: SchedulerWorld,
 ) -> None:
     for node in ("n1", "n2"):
@@ -103,7 +103,7 @@ async def test_an_entry_of_a_finished_pod_goes(world: SchedulerWorld) -> None:
         await ledger_becomes(world, {})
 
 
-async def test_an_entry_that_is_not_bound_goes_after_90_seconds_and_its_pod_says_so(
+async def test_unbound_entry_expires_after_90_seconds_with_event(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("n1", 8)
@@ -124,7 +124,7 @@ async def test_an_entry_that_is_not_bound_goes_after_90_seconds_and_its_pod_says
         await world.bind("slow", "n1")
 
 
-async def test_a_pod_that_was_bound_by_others_gets_cpus_of_its_own_late(world: SchedulerWorld) -> None:
+async def test_pod_bound_by_others_gets_own_cpus_late(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("ours", cpu="4", qos="LSR")
     await world.add_pod("late", cpu="4", qos="LSR")
@@ -147,7 +147,7 @@ async def test_a_pod_that_was_bound_by_others_gets_cpus_of_its_own_late(world: S
         assert await world.cpus("ours") == SECOND_HALF
 
 
-async def test_a_late_pod_keeps_the_cpus_that_it_states_if_they_are_free_and_as_many(
+async def test_late_pod_keeps_its_stated_cpus_if_free(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("n1", 8)
@@ -178,7 +178,7 @@ async def test_a_late_pod_keeps_the_cpus_that_it_states_if_they_are_free_and_as_
         await eventually(stated)
 
 
-async def test_a_late_pod_for_which_no_cpus_or_no_room_are_left_is_told_once(world: SchedulerWorld) -> None:
+async def test_late_pod_without_cpus_or_room_reports_once(world: SchedulerWorld) -> None:
     """n1: 8 CPUs at ratio 2.00; "rest" takes 12 of 16, so 4 owned CPUs, which cost 8, do not fit."""
     await world.add_node("n1", 8, "2.00")
     await world.add_node("n2", 4)
@@ -211,7 +211,7 @@ async def test_a_late_pod_for_which_no_cpus_or_no_room_are_left_is_told_once(wor
         await ledger_becomes(world, {"no-room": FIRST_HALF})
 
 
-async def test_a_bound_lse_pod_that_may_not_is_told(world: SchedulerWorld) -> None:
+async def test_forbidden_bound_lse_pod_is_reported(world: SchedulerWorld) -> None:
     """Bound before the policy was installed, or without a scheduler: with a claim of its own, and without."""
     await world.add_node("n1", 8)
     claim = {RESOURCE_STATUS: json.dumps({"cpuset": "0-1"})}
@@ -232,7 +232,7 @@ async def test_a_bound_lse_pod_that_may_not_is_told(world: SchedulerWorld) -> No
         assert await world.ledger("n1") == {}
 
 
-async def test_a_pod_that_kubelet_gives_cpus_is_entered_with_those(world: SchedulerWorld) -> None:
+async def test_kubelet_pinned_pod_is_entered_with_its_cpus(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     pod = await world.add_pod("static", cpu="2", memory="1Gi")
     await world.bind_past("static", "n1")
@@ -255,7 +255,7 @@ async def test_a_pod_that_kubelet_gives_cpus_is_entered_with_those(world: Schedu
         assert await world.cpus("static") is None, "its CPUs are kubelet's to say"
 
 
-async def test_a_resource_status_that_somebody_else_writes_is_put_right(world: SchedulerWorld) -> None:
+async def test_resource_status_written_by_others_is_corrected(world: SchedulerWorld) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
     async with world.scheduler():
@@ -270,7 +270,7 @@ async def test_a_resource_status_that_somebody_else_writes_is_put_right(world: S
         await eventually(right)
 
 
-async def test_a_damaged_ledger_is_written_anew_from_what_is_readable_and_what_is_bound(
+async def test_damaged_ledger_is_rebuilt_from_remnants_and_pods(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("n1", 8)

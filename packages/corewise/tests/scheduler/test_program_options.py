@@ -25,7 +25,7 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(corewise, ["scheduler", *arguments])
 
 
-def test_the_stanza_is_what_a_stock_kube_scheduler_reads() -> None:
+def test_stock_kube_scheduler_reads_the_stanza() -> None:
     answer = invoke("config", "--url", "https://127.0.0.1:9443/", "--ca-file", "/etc/ca.crt")
     assert answer.exit_code == 0
     assert yaml.safe_load(answer.stdout) == {
@@ -74,7 +74,7 @@ def test_the_stanza_is_what_a_stock_kube_scheduler_reads() -> None:
     }
 
 
-def test_where_names_of_services_are_not_known_the_certificate_is_checked_by_name() -> None:
+def test_certificate_is_checked_by_name_without_service_dns() -> None:
     name = "corewise-scheduler.corewise-system.svc"
     answer = invoke("config", "--url", "https://10.96.0.7:443", "--ca-file", "/ca", "--server-name", name)
     (extender,) = yaml.safe_load(answer.stdout)["extenders"]
@@ -84,7 +84,7 @@ def test_where_names_of_services_are_not_known_the_certificate_is_checked_by_nam
     assert "clientConnection.kubeconfig" in answer.stdout
 
 
-def test_for_all_pods_the_verbs_are_the_same_and_the_price_is_stated() -> None:
+def test_all_pods_option_keeps_verbs_and_states_cost() -> None:
     texts = {pods: invoke("config", "--pods", pods).stdout for pods in ("owned", "all")}
     (owned,), (every,) = (yaml.safe_load(texts[pods])["extenders"] for pods in ("owned", "all"))
     assert owned.pop("managedResources")
@@ -93,7 +93,7 @@ def test_for_all_pods_the_verbs_are_the_same_and_the_price_is_stated() -> None:
     assert "NO POD IS SCHEDULED" in " ".join(texts["all"].split("\n# "))
 
 
-def test_the_weight_is_explained_where_it_is_printed_and_in_the_help() -> None:
+def test_weight_is_explained_in_the_stanza_and_help() -> None:
     for text in (invoke("config").stdout, invoke("config", "--help").stdout):
         words = " ".join(text.replace("#", " ").split())
         assert "weight: an extender's score of 0 to 10 counts as 0 to 100 x weight" in words
@@ -149,13 +149,13 @@ def test_a_configuration_file_that_is_wrong_is_refused(text: str, tmp_path: Path
     assert str(file) in str(answer.exception)
 
 
-def test_a_configuration_file_that_is_not_there_is_told() -> None:
+def test_missing_configuration_file_is_reported() -> None:
     answer = invoke("--listen", ":0", "--config", "/nowhere/config.yaml")
     assert isinstance(answer.exception, Failure)
     assert "cannot be read" in str(answer.exception)
 
 
-def test_every_error_of_the_file_is_told_with_file_line_column_and_field(tmp_path: Path) -> None:
+def test_every_file_error_names_file_line_column_field(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("scoring: Best\ninterference:\n  points: [5, 10]\n  typelabel: app\n")
     answer = invoke("--listen", ":0", "--config", str(file))

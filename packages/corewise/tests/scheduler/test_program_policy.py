@@ -46,7 +46,7 @@ def paths(scheduler: Scheduler) -> set[str]:
     return {path for path in ("policy", "webhook") if scheduler.metrics.value(OWNED_CPUS_PATH, path) == 1}
 
 
-async def test_the_policy_is_installed_and_stays_when_the_scheduler_goes(world: SchedulerWorld) -> None:
+async def test_policy_is_installed_and_outlives_the_scheduler(world: SchedulerWorld) -> None:
     async with world.scheduler() as scheduler:
         await until(lambda: paths(scheduler) == {"policy"})
         assert await has(world, MUTATING_POLICIES)
@@ -75,7 +75,7 @@ async def test_lse_elsewhere_is_refused_with_an_event(world: SchedulerWorld) -> 
         assert refused in await world.told("NoNodeSuits")
 
 
-async def test_the_webhook_of_an_older_server_goes_once_the_policy_has_been_there_for_a_while(
+async def test_older_servers_webhook_goes_once_policy_has_settled(
     world: SchedulerWorld,
 ) -> None:
     """As after an upgrade of the API server. Meanwhile both are there, and the pod has the resource once."""
@@ -98,7 +98,7 @@ async def older(tmp_path: FilePath) -> AsyncIterator[SchedulerWorld]:
         yield SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
 
 
-async def test_before_1_36_a_webhook_does_the_same_and_fails_closed(older: SchedulerWorld) -> None:
+async def test_webhook_replaces_policy_before_1_36_failing_closed(older: SchedulerWorld) -> None:
     async with older.scheduler() as scheduler:
         await until(lambda: paths(scheduler) == {"webhook"})
 

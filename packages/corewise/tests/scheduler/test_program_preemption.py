@@ -81,7 +81,7 @@ async def test_victims_are_added_until_owned_cpus_fit(world: SchedulerWorld) -> 
         }
 
 
-async def test_where_no_victim_is_proposed_those_that_make_room_are_named(world: SchedulerWorld) -> None:
+async def test_victims_that_make_room_are_named_without_proposals(world: SchedulerWorld) -> None:
     async with filled(world) as (_, call, uids):
         proposed = asked(ranked("p", 10, cpu="11", qos="LSR"), n1=[])
         _, answer = await call("preempt", proposed)
@@ -91,13 +91,13 @@ async def test_where_no_victim_is_proposed_those_that_make_room_are_named(world:
         assert (await call("preempt", proposed))[1] == {"NodeNameToMetaVictims": {}}
 
 
-async def test_one_that_is_enough_is_kept_and_the_ledger_frees_its_cpus(world: SchedulerWorld) -> None:
+async def test_sufficient_victim_is_kept_and_ledger_frees_cpus(world: SchedulerWorld) -> None:
     async with filled(world) as (_, call, uids):
         _, answer = await call("preempt", asked(ranked("p", 10, cpu="8", qos="LSR"), n1=[uids["owns"]]))
         assert answer["NodeNameToMetaVictims"]["n1"]["Pods"] == [{"UID": uids["owns"]}]
 
 
-async def test_nodes_where_no_eviction_helps_or_a_victim_is_unknown_are_left_out(
+async def test_nodes_without_useful_or_known_victims_are_omitted(
     world: SchedulerWorld,
 ) -> None:
     async with filled(world) as (_, call, uids):
@@ -130,7 +130,7 @@ async def test_violations_of_budgets_are_counted_for_all_victims(world: Schedule
         }
 
 
-async def test_whole_victims_are_read_too_and_answered_by_their_uids(world: SchedulerWorld) -> None:
+async def test_whole_victims_are_read_and_answered_by_uid(world: SchedulerWorld) -> None:
     async with filled(world) as (_, call, uids):
         body = asked(ranked("p", 10, cpu="8", qos="LSR"))
         body["NodeNameToMetaVictims"] = None

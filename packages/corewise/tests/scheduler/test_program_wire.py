@@ -45,13 +45,13 @@ def filtered(
     return Filtered(suits, sent.names.only(suits), failed or {}, unresolvable or {})
 
 
-def test_what_go_writes_for_an_empty_list_is_read() -> None:
+def test_empty_list_as_written_by_go_is_read() -> None:
     """A Go slice without elements is null where its field has no omitempty, as that of containers."""
     empty = {**POD, "spec": {"containers": None, "initContainers": None, "tolerations": None}}
     assert pod_facts(arguments(Pod=empty, NodeNames=["a"]).pod).requests == {}
 
 
-def test_names_are_what_a_node_cache_capable_extender_is_sent() -> None:
+def test_node_cache_capable_extender_is_sent_names() -> None:
     sent = arguments(NodeNames=["a", "b"])
     assert sent.pod.metadata.name == "p"
     assert [each.name for each in sent.pod.spec.containers or ()] == ["c"]
@@ -67,7 +67,7 @@ def test_names_are_what_a_node_cache_capable_extender_is_sent() -> None:
 
 
 @pytest.mark.parametrize("case", [str.lower, str.upper, str.swapcase])
-def test_keys_are_read_in_any_case_as_go_reads_them(case: Callable[[str], str]) -> None:
+def test_keys_are_case_insensitive_as_in_go(case: Callable[[str], str]) -> None:
     document = {"Pod": POD, "Nodes": None, "NodeNames": ["a"]}
     sent = decode_arguments(json.dumps({case(key): value for key, value in document.items()}).encode())
     assert (sent.pod.metadata.name, list(sent.names), sent.nodes) == ("p", ["a"], None)
@@ -88,7 +88,7 @@ def test_whole_nodes_are_passed_back_as_they_came() -> None:
     assert answer["FailedAndUnresolvableNodes"] == {"b": "never"}
 
 
-def test_no_node_left_is_an_empty_list_and_not_null() -> None:
+def test_no_remaining_nodes_give_empty_list_not_null() -> None:
     sent = arguments(NodeNames=["a"])
     answer = json.loads(encode_filtered(sent, filtered(sent, failed={"a": "why"})))
     assert answer["NodeNames"] == []
@@ -118,7 +118,7 @@ def test_arguments_that_cannot_be_answered_say_why(members: dict[str, Any], wron
 @pytest.mark.parametrize(
     "body", [b"", b"null", b"[]", b"{", b"\xff", b'{"pod":{},"nodenames":["a"]}', b"[" * 9999]
 )
-def test_a_body_that_is_no_arguments_is_an_error_of_its_own(body: bytes) -> None:
+def test_body_without_valid_arguments_has_its_own_error(body: bytes) -> None:
     with pytest.raises(ArgumentsError):
         decode_arguments(body)
 

@@ -18,7 +18,7 @@ from scheduler.program_world import PLAIN_PODS, NotBoundError, SchedulerWorld, c
 STALE = "the view of pods is stale: a change of apps/poison could not be taken in (see the log)"
 
 
-async def test_a_pod_that_crashes_the_view_makes_the_scheduler_unready_until_it_is_counted(
+async def test_pod_crashing_view_makes_scheduler_unready_until_counted(
     world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison = True

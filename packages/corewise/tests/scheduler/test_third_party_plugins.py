@@ -80,7 +80,7 @@ def arguments(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("installed", "nodes")
-async def test_the_extender_filters_and_scores_and_binds_by_it(world: SchedulerWorld) -> None:
+async def test_extender_filters_scores_and_binds_by_the_plugin(world: SchedulerWorld) -> None:
     needs, other = await add_pod(world, "needs", ssd=True), await add_pod(world, "other", ssd=False)
     async with world.scheduler() as scheduler, caller(scheduler) as call:
         _, answer = await call("filter", arguments(needs))
@@ -125,7 +125,7 @@ async def test_explain_says_what_it_refuses(world: SchedulerWorld, tmp_path: Pat
         ),
     ],
 )
-def test_a_package_that_is_no_plugin_is_an_error_that_names_it(
+def test_error_names_the_package_that_is_no_plugin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, value: str, why: str
 ) -> None:
     install(tmp_path, monkeypatch, source, value)
@@ -140,7 +140,7 @@ def test_a_package_that_is_no_plugin_is_an_error_that_names_it(
     assert why in str(result.exception)
 
 
-def test_every_plugin_of_corewise_has_a_name_that_others_cannot_take() -> None:
+def test_every_corewise_plugin_has_a_reserved_name() -> None:
     for allocation in Allocation:
         for engine in (
             assemble(allocation, interference=Scene().plugin, kube_checks=True),

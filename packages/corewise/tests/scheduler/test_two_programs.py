@@ -55,7 +55,7 @@ async def program(administrator: Path, log: Path) -> AsyncIterator[tuple[asyncio
         await process.wait()
 
 
-async def test_a_replica_that_is_killed_while_it_binds_loses_and_doubles_nothing(
+async def test_replica_killed_while_binding_loses_and_doubles_nothing(
     world: SchedulerWorld, tmp_path: Path
 ) -> None:
     await world.add_node("n1", CPUS)

@@ -67,7 +67,7 @@ async def test_it_pauses_between_attempts_and_logs_the_first(
     ]
 
 
-async def test_the_local_api_server_neither_floods_its_log_nor_tries_all_the_time(
+async def test_local_server_avoids_log_floods_and_busy_loops(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serve() as server:

@@ -50,7 +50,7 @@ def metrics() -> Exposition:
     return Exposition(METRICS)
 
 
-async def test_requests_follow_each_other_on_one_connection_up_to_the_limit_of_a_body() -> None:
+async def test_requests_share_one_connection_up_to_body_limit() -> None:
     async with opened() as listener, calling(listener) as caller:
         for length in (0, 1, LIMIT):
             await caller.post(bytes(length))
@@ -69,7 +69,7 @@ async def test_a_body_in_chunks_counts_as_it_arrives(metrics: Exposition) -> Non
         assert listener.held == 0
 
 
-async def test_a_body_that_is_announced_too_large_is_refused_before_it_is_read(metrics: Exposition) -> None:
+async def test_body_announced_too_large_is_refused_before_reading(metrics: Exposition) -> None:
     async with opened(metrics=metrics) as listener, calling(listener) as caller:
         await caller.post(b"", length=1 << 40)
         assert (await caller.answer())[0] == 413
@@ -125,7 +125,7 @@ async def test_headers_that_trickle_give_their_connection_back(metrics: Expositi
 
 
 @pytest.mark.parametrize("sent", ["no HTTP\r\n\r\n", f"GET / HTTP/1.1\r\nX-A: {'a' * 10_000}\r\n\r\n"])
-async def test_what_is_not_http_is_refused_and_does_not_fill_the_log(
+async def test_non_http_input_is_refused_without_flooding_log(
     metrics: Exposition, caplog: pytest.LogCaptureFixture, sent: str
 ) -> None:
     async with opened(metrics=metrics) as listener, calling(listener) as caller:
@@ -136,7 +136,7 @@ async def test_what_is_not_http_is_refused_and_does_not_fill_the_log(
     assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
-async def test_headers_of_a_second_request_have_the_same_deadline(metrics: Exposition) -> None:
+async def test_second_requests_headers_have_the_same_deadline(metrics: Exposition) -> None:
     door = replace(SMALL, idle_timeout=SLOW)
     async with opened(door, metrics=metrics) as listener, calling(listener) as caller:
         await caller.post(b"x")
@@ -155,7 +155,9 @@ async def test_a_connection_that_says_nothing_is_closed(metrics: Exposition) -> 
 
 
 @pytest.mark.parametrize("secure", [False, True])
-async def test_an_idle_connection_is_closed_and_that_is_no_refusal(metrics: Exposition, secure: bool) -> None:
+async def test_idle_connection_is_closed_without_counting_as_refused(
+    metrics: Exposition, secure: bool
+) -> None:
     tls = serving().context
     async with opened(metrics=metrics, tls=(lambda: tls) if secure else None) as listener:
         options = {"ssl": trusting()} if secure else {}
@@ -173,7 +175,7 @@ async def test_an_answer_that_nobody_reads_is_given_up(metrics: Exposition) -> N
         await gone(metrics)
 
 
-async def test_a_handshake_that_does_not_come_is_given_up(metrics: Exposition) -> None:
+async def test_missing_handshake_is_abandoned(metrics: Exposition) -> None:
     tls = serving().context
     async with opened(metrics=metrics, tls=lambda: tls) as listener, calling(listener) as caller:
         await caller.closed()
@@ -193,7 +195,7 @@ async def test_certificates_that_expire_while_connected_are_refused(is_old: bool
     assert len(told) == 1
 
 
-async def test_connections_over_the_cap_are_closed_as_they_are_accepted(metrics: Exposition) -> None:
+async def test_connections_over_the_cap_are_closed_on_accept(metrics: Exposition) -> None:
     """Before any TLS: a connection that does no handshake takes a place, and a fifth one gets none."""
     tls = serving().context
     door = replace(SMALL, handshake_timeout=SLOW)
@@ -227,7 +229,7 @@ async def test_one_address_leaves_connections_to_others(metrics: Exposition) -> 
             assert await caller.answer() == (200, "3")
 
 
-async def test_a_caller_that_goes_away_within_its_body_leaves_nothing(
+async def test_caller_leaving_within_its_body_leaves_nothing_behind(
     metrics: Exposition, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(replace(SMALL, body_timeout=SLOW), metrics=metrics) as listener:
@@ -239,7 +241,7 @@ async def test_a_caller_that_goes_away_within_its_body_leaves_nothing(
         assert "Traceback" not in caplog.text
 
 
-async def test_the_caller_is_checked_before_its_body_is_read(metrics: Exposition) -> None:
+async def test_caller_is_checked_before_its_body_is_read(metrics: Exposition) -> None:
     async def nobody(_request: web.BaseRequest) -> None:
         raise RefusedError(401, RefusalCause.UNAUTHENTICATED, "no one may")
 
@@ -252,7 +254,7 @@ async def test_the_caller_is_checked_before_its_body_is_read(metrics: Exposition
         await refused(metrics, SMALL, RefusalCause.UNAUTHENTICATED)
 
 
-async def test_a_bug_in_a_handler_is_500_and_the_door_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_handler_bug_returns_500_and_server_keeps_running(caplog: pytest.LogCaptureFixture) -> None:
     async with opened(SMALL, Route("GET", "/bug", never)) as listener:
         async with calling(listener) as caller:
             await caller.say("GET /bug HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -272,7 +274,7 @@ async def test_unknown_paths_and_methods_are_refused_without_reading() -> None:
                 await caller.closed()
 
 
-async def test_a_caller_that_asks_first_whether_to_send_is_told_to() -> None:
+async def test_caller_that_expects_continue_is_told_to_continue() -> None:
     async with opened() as listener, calling(listener) as caller:
         await caller.post(b"", length=3, headers="Expect: 100-continue\r\n")
         assert await caller.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -280,7 +282,7 @@ async def test_a_caller_that_asks_first_whether_to_send_is_told_to() -> None:
         assert await caller.answer() == (200, "3")
 
 
-async def test_an_address_that_is_taken_is_said_in_words() -> None:
+async def test_address_in_use_is_reported_in_words() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listener = Listener(SMALL, Address("127.0.0.1", taken.getsockname()[1]), [], Exposition(METRICS))
         with pytest.raises(OptionsError, match=r"cannot listen on 127\.0\.0\.1:\d+: address already in use"):
@@ -302,7 +304,7 @@ async def test_without_a_host_every_address_is_listened_on() -> None:
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
-def test_idle_connections_outlive_those_of_go_clients_and_limits_fit_a_container(door: Door) -> None:
+def test_idle_connections_outlive_go_clients_and_limits_fit(door: Door) -> None:
     assert door.idle_timeout > 90
     assert door.max_body <= 8 << 20
     assert door.connections * (282 << 10) + door.all_bodies <= 256 << 20

@@ -172,7 +172,7 @@ async def cluster(server: LocalAPIServer, directory: FilePath) -> AsyncIterator[
 
 
 @pytest.mark.parametrize(("old", "new"), [(Path.WEBHOOK, Path.POLICY), (Path.POLICY, Path.WEBHOOK)])
-async def test_every_write_is_changed_exactly_once_before_during_and_after_a_switch_over(
+async def test_switch_over_changes_every_write_exactly_once(
     api_server: LocalAPIServer, tmp_path: FilePath, old: Path, new: Path
 ) -> None:
     async with cluster(api_server, tmp_path) as here:
@@ -186,7 +186,7 @@ async def test_every_write_is_changed_exactly_once_before_during_and_after_a_swi
         assert len(counts) > 40
 
 
-async def test_what_is_served_decides_and_a_fresh_cluster_gets_one_of_the_two(
+async def test_fresh_cluster_gets_one_path_by_served_apis(
     api_server: LocalAPIServer, tmp_path: FilePath
 ) -> None:
     async with cluster(api_server, tmp_path) as here, here.installer():
@@ -195,7 +195,7 @@ async def test_what_is_served_decides_and_a_fresh_cluster_gets_one_of_the_two(
 
 
 @pytest.mark.parametrize("forced", [None, Path.POLICY, Path.WEBHOOK])
-async def test_a_server_without_policies_gets_the_webhook_whatever_is_asked(
+async def test_server_without_policies_always_gets_the_webhook(
     tmp_path: FilePath, forced: Path | None
 ) -> None:
     async with (
@@ -208,7 +208,7 @@ async def test_a_server_without_policies_gets_the_webhook_whatever_is_asked(
         await until(lambda: len(counts) > 5)
 
 
-async def test_the_webhook_stays_until_the_policy_was_seen_to_work(
+async def test_webhook_stays_until_the_policy_is_proven_working(
     api_server: LocalAPIServer, tmp_path: FilePath
 ) -> None:
     async with cluster(api_server, tmp_path) as here:
@@ -225,7 +225,7 @@ async def test_the_webhook_stays_until_the_policy_was_seen_to_work(
             await here.has(Path.POLICY)
 
 
-async def test_the_grace_begins_anew_when_something_had_to_be_applied_again(
+async def test_grace_period_restarts_when_something_is_reapplied(
     api_server: LocalAPIServer, tmp_path: FilePath
 ) -> None:
     async with cluster(api_server, tmp_path) as here:
@@ -244,7 +244,7 @@ async def test_the_grace_begins_anew_when_something_had_to_be_applied_again(
             await here.has(Path.POLICY)
 
 
-async def test_a_policy_needs_no_certificate_and_webhooks_follow_it(
+async def test_policy_needs_no_certificate_and_webhooks_follow_it(
     api_server: LocalAPIServer, tmp_path: FilePath
 ) -> None:
     async with cluster(api_server, tmp_path) as here:
@@ -262,7 +262,7 @@ async def test_a_policy_needs_no_certificate_and_webhooks_follow_it(
             await eventually(validates)
 
 
-async def test_without_a_certificate_a_webhook_still_gives_way_to_the_policy(
+async def test_webhook_without_a_certificate_still_yields_to_policy(
     api_server: LocalAPIServer, tmp_path: FilePath
 ) -> None:
     """No one answers it any more, and its failurePolicy may be Fail."""
@@ -276,7 +276,7 @@ async def test_without_a_certificate_a_webhook_still_gives_way_to_the_policy(
             await here.has(Path.POLICY)
 
 
-async def test_without_a_certificate_the_policy_stays_until_the_webhook_can_take_over_or_it_must_stop(
+async def test_policy_stays_without_certificate_until_webhook_takes_over(
     api_server: LocalAPIServer, tmp_path: FilePath
 ) -> None:
     async with cluster(api_server, tmp_path) as here:
@@ -306,7 +306,7 @@ async def test_a_policy_that_somebody_has_changed_is_restored(
         await eventually(restored)
 
 
-async def test_a_policy_that_must_not_act_goes_at_once(
+async def test_policy_that_must_not_act_is_removed_immediately(
     api_server: LocalAPIServer, tmp_path: FilePath
 ) -> None:
     async with cluster(api_server, tmp_path) as here, here.installer():

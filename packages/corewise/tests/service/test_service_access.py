@@ -154,7 +154,7 @@ async def test_random_tokens_cost_a_bounded_number_of_reviews(
     assert await world.status(token) == 200
 
 
-async def test_the_same_token_at_the_same_time_is_reviewed_once_for_each_turn(
+async def test_concurrent_uses_of_a_token_share_one_review(
     world: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = count_reviews(world, monkeypatch)
@@ -162,7 +162,7 @@ async def test_the_same_token_at_the_same_time_is_reviewed_once_for_each_turn(
     assert len(asked) <= 4
 
 
-async def test_without_the_permission_to_review_the_answer_names_the_role(tmp_path: Path) -> None:
+async def test_missing_review_permission_answer_names_the_role(tmp_path: Path) -> None:
     async with scene(tmp_path, "system:serviceaccount:default:poor") as found:
         with pytest.raises(RefusedError, match="system:auth-delegator") as refusal:
             await found.access.require(found.token(), PathAccess("/metrics"))

@@ -42,7 +42,7 @@ async def accepted(listener: Listener, context: ssl.SSLContext) -> bool:
         return False
 
 
-async def test_without_a_certificate_of_the_authorities_there_is_no_connection(tmp_path: Path) -> None:
+async def test_no_trusted_certificate_means_no_connection(tmp_path: Path) -> None:
     metrics = Exposition(METRICS)
     context = serving(CALLERS.certificate_pem)
     async with opened(metrics=metrics, tls=lambda: context.context) as listener:
@@ -52,7 +52,7 @@ async def test_without_a_certificate_of_the_authorities_there_is_no_connection(t
             await refused(metrics, SMALL, RefusalCause.HANDSHAKE, times)
 
 
-async def test_beside_routes_that_take_tokens_the_guard_demands_the_certificate(tmp_path: Path) -> None:
+async def test_guard_demands_certificate_beside_routes_accepting_tokens(tmp_path: Path) -> None:
     metrics = Exposition(METRICS)
     context = serving(CALLERS.certificate_pem, demand=False)
     guarded = Route("POST", "/guarded", size, certified)
@@ -70,7 +70,7 @@ async def test_beside_routes_that_take_tokens_the_guard_demands_the_certificate(
             assert await caller.answer() == (200, "3")
 
 
-async def test_the_authorities_are_read_again_and_what_is_unreadable_changes_nothing(
+async def test_authorities_are_reloaded_and_unreadable_ones_change_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pair = AUTHORITY.issue_server(["127.0.0.1"], now=datetime.now(UTC))
@@ -111,7 +111,7 @@ async def test_the_authorities_are_read_again_and_what_is_unreadable_changes_not
         assert await accepted(listener, showing(tmp_path, OTHERS))
 
 
-def test_nothing_is_served_before_the_authorities_can_be_read() -> None:
+def test_nothing_is_served_before_authorities_are_readable() -> None:
     context = ServingContext()
     with pytest.raises(CertificateError, match="--client-ca"):
         context.load(AUTHORITY.issue_server(["h"], now=datetime.now(UTC)), "nonsense")

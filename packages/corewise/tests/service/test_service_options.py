@@ -23,6 +23,6 @@ def test_addresses_are_read_and_printed(text: str, host: str, port: int) -> None
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "1:2:3", "::1:80", "h:65536", "h:-1", "h:x", "h:٣"])
-def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
+def test_invalid_address_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(AddressError, match=r"is not an address: .*:9443"):
         Address.parse(text)

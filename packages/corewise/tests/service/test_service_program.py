@@ -37,7 +37,7 @@ class LoopClock:
         await asyncio.sleep(seconds)
 
 
-def test_a_loop_that_crashes_is_restarted_later_each_time_and_counted() -> None:
+def test_crashing_loop_restarts_with_growing_delay_and_count() -> None:
     exposition, starts = Exposition(METRICS), []
 
     async def scenario() -> None:
@@ -56,7 +56,7 @@ def test_a_loop_that_crashes_is_restarted_later_each_time_and_counted() -> None:
     assert exposition.value(LOOP_RESTARTS, "test") == 3
 
 
-def test_a_silent_loop_is_stuck_until_it_beats_or_stops() -> None:
+def test_silent_loop_stays_stuck_until_beating_or_stopping() -> None:
     async def scenario() -> None:
         heartbeats = Heartbeats(LoopClock())
         heartbeats.beat("a", 5)
@@ -70,7 +70,7 @@ def test_a_silent_loop_is_stuck_until_it_beats_or_stops() -> None:
         runner.run(scenario())
 
 
-async def test_a_program_says_which_one_it_is_since_when_and_how_current_its_view_is(
+async def test_metrics_report_program_identity_start_and_cache_silence(
     api_server: LocalAPIServer, tmp_path: Path
 ) -> None:
     api_server.write_kubeconfig(tmp_path / "kubeconfig")

@@ -38,7 +38,7 @@ PERIOD = 100_000
         (999_000, 262_144, 10_000),
     ],
 )
-def test_a_request_weighs_what_kubelet_would_make_of_it(request_milli: int, v1: int, v2: int) -> None:
+def test_batch_request_gets_the_weight_kubelet_would_compute(request_milli: int, v1: int, v2: int) -> None:
     assert shares(request_milli) == v1
     assert weight(request_milli) == v2
 
@@ -56,14 +56,14 @@ def test_a_request_weighs_what_kubelet_would_make_of_it(request_milli: int, v1: 
         (1, "5.00", PERIOD, 1000),
     ],
 )
-def test_a_limit_is_time_divided_by_the_normalization_ratio(
+def test_limit_is_time_divided_by_normalization_ratio(
     limit: int | None, ratio: str, period: int, expected: int | None
 ) -> None:
     assert quota(limit, period=period, normalization=Ratio.parse(ratio)) == expected
 
 
 @pytest.mark.parametrize(("ratio", "period"), [(Ratio(99), PERIOD), (ONE, 0), (ONE, -1)])
-def test_a_ratio_below_one_or_no_period_is_a_mistake_of_the_caller(ratio: Ratio, period: int) -> None:
+def test_ratio_below_one_or_missing_period_raises_valueerror(ratio: Ratio, period: int) -> None:
     with pytest.raises(ValueError, match="must be at least"):
         quota(1000, period=period, normalization=ratio)
 
@@ -99,7 +99,7 @@ def limited(limit: int | None, *, sidecar: bool = False) -> BatchContainer:
         (BatchPod((limited(500),), (limited(300, sidecar=True), limited(None))), 800, 800),
     ],
 )
-def test_a_pods_limit_and_request_are_what_kubelet_makes_of_its_containers(
+def test_pod_limit_and_request_combine_containers_like_kubelet(
     pod: BatchPod, limit: int | None, request_milli: int
 ) -> None:
     assert pod.cpu_limit == limit
@@ -108,7 +108,7 @@ def test_a_pods_limit_and_request_are_what_kubelet_makes_of_its_containers(
         assert pod.memory_limit == limit
 
 
-def test_a_pod_is_offline_if_any_container_asks_for_batch_cpu() -> None:
+def test_any_container_requesting_batch_cpu_makes_pod_offline() -> None:
     assert BatchPod((container(None, None),), (container(None, 100),)).is_offline
     assert BatchPod((container(100, None),)).is_offline
     assert not BatchPod((container(None, None, 1 << 30),)).is_offline
@@ -126,7 +126,7 @@ def test_a_pod_is_offline_if_any_container_asks_for_batch_cpu() -> None:
         (container(0, 0), False),
     ],
 )
-def test_an_amount_below_one_percent_of_a_cpu_looks_like_a_mistake(one: BatchContainer, tiny: bool) -> None:
+def test_amount_below_one_percent_of_cpu_is_tiny(one: BatchContainer, tiny: bool) -> None:
     assert one.is_tiny is tiny
 
 
@@ -138,7 +138,7 @@ inits = st.lists(st.builds(limited, limits, sidecar=st.booleans()), max_size=4).
 
 
 @given(containers, inits, periods, ratios)
-def test_a_pods_quota_and_weight_are_never_below_those_of_one_of_its_containers(
+def test_pod_quota_and_weight_cover_each_containers_own(
     own: tuple[BatchContainer, ...], init: tuple[BatchContainer, ...], period: int, ratio: Ratio
 ) -> None:
     pod = BatchPod(own, init)
@@ -151,7 +151,7 @@ def test_a_pods_quota_and_weight_are_never_below_those_of_one_of_its_containers(
 
 
 @given(st.integers(1, 512_000), periods, ratios)
-def test_a_quota_is_exact_and_never_below_the_kernels_floor(limit: int, period: int, ratio: Ratio) -> None:
+def test_quota_is_exact_and_respects_the_kernel_minimum(limit: int, period: int, ratio: Ratio) -> None:
     exact = Fraction(limit * period // 1000) / Fraction(ratio.hundredths, 100)
     assert quota(limit, period=period, normalization=ratio) == max(SMALLEST_QUOTA, math.ceil(exact))
 

@@ -61,11 +61,11 @@ def loop(
     return course
 
 
-def test_a_constant_load_leads_to_the_offer_in_steps_and_stays_there() -> None:
+def test_constant_load_reaches_the_offer_stepwise_and_stays() -> None:
     assert loop([4000] * 12) == [14_400, 12_800, 11_200, 9600, 8000, *[7200] * 7]
 
 
-def test_after_a_step_from_20_to_70_percent_the_quota_is_within_a_step_in_as_many_steps_as_it_is() -> None:
+def test_quota_follows_a_load_step_in_minimal_steps() -> None:
     before, after = SIXTY.of(CPUS * 8 // 10), SIXTY.of(CPUS * 3 // 10)
     course = loop([CPUS * 2 // 10] * 30 + [CPUS * 7 // 10] * 30)
     assert course[29] == before
@@ -83,7 +83,7 @@ steps = st.integers(500, 10_000).map(Share)
 
 
 @given(loads, loads, shares, steps)
-def test_after_any_step_of_load_the_quota_goes_one_way_and_comes_to_rest(
+def test_quota_moves_monotonically_and_settles_after_any_step(
     before: int, after: int, ratio: Share, step: Share
 ) -> None:
     course = loop([before] * 40 + [after] * 40, ratio=ratio, step=step)
@@ -96,7 +96,7 @@ def test_after_any_step_of_load_the_quota_goes_one_way_and_comes_to_rest(
     assert set(reaction[1 + max(needed, LONGEST) :]) == {rest}
 
 
-def test_a_formula_that_counts_offline_usage_rests_at_three_eighths_of_idle() -> None:
+def test_counting_offline_usage_settles_at_three_eighths_idle() -> None:
     idle = CPUS - 4000
     course = loop([4000] * 200, look=offline_counted)
     assert all(abs(Fraction(quota, idle) - Fraction(3, 8)) < Fraction(1, 100) for quota in course[100:])

@@ -75,14 +75,14 @@ def verdict(
         ([90, 60, 75], False),
     ],
 )
-def test_memory_is_short_from_above_the_threshold_until_below_the_lower_one(
+def test_memory_shortage_lasts_until_below_the_lower_threshold(
     percents: Sequence[float], short: bool
 ) -> None:
     state = after(MEMORY, *map(used, percents))
     assert (state.shortage is Shortage.MEMORY) is short
 
 
-def test_without_a_lower_threshold_it_is_two_percent_below_and_unknown_memory_is_never_short() -> None:
+def test_lower_threshold_defaults_and_unknown_memory_is_ignored() -> None:
     settings = replace(MEMORY, memory_lower_percent=None)
     assert after(settings, used(81), used(78)).memory_is_short
     assert not after(settings, used(81), used(77.9)).memory_is_short
@@ -107,7 +107,7 @@ STARVED = [quota(39, at) for at in (0, 20, 40, 60)]
         ([*STARVED, quota(None, 80)], False),
     ],
 )
-def test_cpu_is_short_when_it_was_for_the_whole_window_and_until_above_the_upper_share(
+def test_cpu_shortage_lasts_a_window_above_upper_share(
     samples: Sequence[EvictionSample], short: bool
 ) -> None:
     assert (after(CPU, *samples).shortage is Shortage.CPU) is short
@@ -120,7 +120,7 @@ def test_a_window_with_a_missing_sample_begins_anew() -> None:
     assert after(CPU, quota(39, 120), state=state).cpu_is_short
 
 
-def test_the_lowest_priority_goes_then_the_youngest_then_the_first_by_name() -> None:
+def test_eviction_orders_by_priority_then_youngest_then_name() -> None:
     pods = [
         pod("old-low", 5000),
         pod("high", 5999, "2026-03-01T00:00:00Z"),
@@ -182,7 +182,7 @@ def test_nobody_goes_and_the_reason_says_why(
     assert (found.reason, found.pod) == (reason, None)
 
 
-def test_a_pod_that_is_deleted_for_a_year_protects_the_others_for_two_minutes() -> None:
+def test_long_termination_protects_other_pods_for_two_minutes() -> None:
     pods = [pod("a"), pod("forever", terminating=True)]
     state = SHORT.with_pods(pods, 1000)
     for seconds in range(0, int(GONE_WITHIN), 10):
@@ -194,7 +194,7 @@ def test_a_pod_that_is_deleted_for_a_year_protects_the_others_for_two_minutes() 
     assert verdict(MEMORY, state, *pods, now=end).pod == pod("a")
 
 
-def test_pods_that_are_deleted_one_after_the_other_do_not_prolong_the_wait() -> None:
+def test_pods_deleted_in_sequence_never_extend_the_wait() -> None:
     state = SHORT
     for seconds in range(0, 200, 10):
         now = 1000.0 + seconds
@@ -204,7 +204,7 @@ def test_pods_that_are_deleted_one_after_the_other_do_not_prolong_the_wait() -> 
         assert (found.pod is not None) is (seconds >= GONE_WITHIN)
 
 
-def test_after_an_eviction_the_wait_begins_again_and_the_evicted_pod_is_not_evicted_twice() -> None:
+def test_eviction_restarts_the_wait_and_never_repeats() -> None:
     pods = [pod("a"), pod("b", 1), pod("forever", terminating=True)]
     settings = replace(MEMORY, cooldown_seconds=0)
     state = replace(SHORT, waiting_since=0.0).with_eviction(1000, "a")
@@ -216,14 +216,14 @@ def test_after_an_eviction_the_wait_begins_again_and_the_evicted_pod_is_not_evic
     assert state.waiting_since is None
 
 
-def test_a_refused_pod_is_passed_over_for_a_minute_and_the_next_one_goes() -> None:
+def test_refused_pod_is_skipped_for_a_minute() -> None:
     state = SHORT.with_refusal(1000, "a", "a budget")
     assert verdict(MEMORY, state, pod("a"), pod("b", 1)).pod == pod("b", 1)
     state = after(MEMORY, used(90, 1000 + REFUSED_FOR), state=state)
     assert verdict(MEMORY, state, pod("a"), pod("b", 1), now=1000 + REFUSED_FOR).pod == pod("a")
 
 
-def test_where_cpu_is_short_only_pods_go_that_count_in_what_is_requested() -> None:
+def test_cpu_shortage_evicts_only_pods_counted_as_requested() -> None:
     state = replace(after(CPU, *STARVED), last_at=-1000)
     pods = [pod("a", 0, requested_milli=0), pod("b", 9)]
     found = verdict(CPU, state, *pods, now=60)
@@ -257,7 +257,7 @@ STEPS = st.lists(st.tuples(st.integers(1, 40), st.integers(60, 95), st.integers(
 
 
 @given(STEPS, st.booleans(), st.randoms(use_true_random=False))
-def test_in_any_history_one_goes_at_a_time_and_never_one_that_must_stay(
+def test_any_history_evicts_only_single_eligible_pods(
     steps: list[tuple[int, int, int, list[OfflineCandidate]]], succeeds: bool, rng: random.Random
 ) -> None:
     now, state, went_at = 0.0, BEGAN, 0.0

@@ -49,7 +49,7 @@ def usage(
         (usage(6000), "0", 0, 6000, 0, Reason.OFFER_RATIO_ZERO),
     ],
 )
-def test_the_offer_is_the_ratio_of_what_online_work_leaves(
+def test_offer_is_ratio_of_what_online_work_leaves(
     used: Usage, ratio: str, cpu: int, online: int, extra: int, reason: Reason
 ) -> None:
     assert compute(used, NODE, Share.parse(ratio)) == Computed(
@@ -83,7 +83,7 @@ amounts = st.builds(OfflineAmounts, milli, milli)
 
 
 @given(usages, amounts, shares)
-def test_an_offer_is_never_negative_nor_more_than_there_is(
+def test_offer_is_never_negative_nor_above_capacity(
     used: Usage, allocatable: OfflineAmounts, ratio: Share
 ) -> None:
     computed = compute(used, allocatable, ratio)
@@ -92,7 +92,7 @@ def test_an_offer_is_never_negative_nor_more_than_there_is(
 
 
 @given(usages, amounts, shares, milli)
-def test_the_offer_does_not_depend_on_what_offline_pods_use(
+def test_offer_ignores_the_usage_of_offline_pods(
     used: Usage, allocatable: OfflineAmounts, ratio: Share, offline: int
 ) -> None:
     alone = replace(used, offline_milli=0, offline_memory=0)

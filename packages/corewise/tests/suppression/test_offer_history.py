@@ -41,9 +41,7 @@ def sampled(*amounts: int) -> OfferHistory:
         ((5,) * 40, 5),
     ],
 )
-def test_of_the_last_ten_samples_each_weighs_twice_the_one_before(
-    amounts: tuple[int, ...], offered: int
-) -> None:
+def test_each_of_last_ten_samples_doubles_the_weight(amounts: tuple[int, ...], offered: int) -> None:
     offer = sampled(*amounts).offer(len(amounts) * INTERVAL)
     assert offer.cpu_milli == offered
     assert offer.state is OfferState.FRESH
@@ -52,7 +50,7 @@ def test_of_the_last_ten_samples_each_weighs_twice_the_one_before(
     assert offer.reason is Reason.OFFER_FROM_IDLE
 
 
-def test_missing_samples_change_nothing_and_the_third_in_a_row_freezes() -> None:
+def test_third_consecutive_missing_sample_freezes_the_offer() -> None:
     history, now = sampled(3000, 6000), 2 * INTERVAL
     states = []
     for _ in range(4):
@@ -68,7 +66,7 @@ def test_missing_samples_change_nothing_and_the_third_in_a_row_freezes() -> None
     assert (again.state, again.missing, again.samples) == (OfferState.FRESH, 0, 3)
 
 
-def test_without_a_sample_for_fifteen_minutes_nothing_is_offered() -> None:
+def test_offer_is_withdrawn_after_fifteen_minutes_without_samples() -> None:
     history = sampled(3000).with_miss(20.0)
     just_before = history.offer(INTERVAL + WITHDRAWN_AFTER - 0.5)
     assert just_before.cpu_milli == 3000
@@ -81,7 +79,7 @@ def test_without_a_sample_for_fifteen_minutes_nothing_is_offered() -> None:
     assert (afresh.cpu_milli, afresh.samples, afresh.state) == (700, 1, OfferState.FRESH)
 
 
-def test_before_the_first_sample_there_is_nothing_to_act_on() -> None:
+def test_no_offer_exists_before_the_first_sample() -> None:
     history = OfferHistory()
     assert not history.offer(5.0).is_known
     history = history.with_miss(10.0).with_miss(20.0).with_miss(30.0)
@@ -94,7 +92,7 @@ def test_before_the_first_sample_there_is_nothing_to_act_on() -> None:
     assert given_up.is_known
 
 
-def test_a_clock_that_jumps_back_costs_one_sample_and_keeps_its_age() -> None:
+def test_clock_jumping_back_costs_one_sample_not_age() -> None:
     history = sampled(3000, 6000)
     jumped = history.with_sample(5.0, computed(0))
     assert jumped.missing == 1
@@ -106,7 +104,7 @@ def test_a_clock_that_jumps_back_costs_one_sample_and_keeps_its_age() -> None:
     assert (after.state, after.missing, after.samples) == (OfferState.FRESH, 0, 3)
 
 
-def test_an_offer_asked_for_in_the_past_has_no_negative_age() -> None:
+def test_offer_requested_in_past_has_no_negative_age() -> None:
     assert sampled(3000).offer(0.0).age == 0.0
 
 
@@ -115,7 +113,7 @@ events = st.lists(st.tuples(st.floats(-2000, 2000), st.none() | milli), max_size
 
 
 @given(events)
-def test_whatever_happens_the_offer_stays_within_the_samples_it_is_made_of(
+def test_offer_always_stays_within_the_range_of_samples(
     steps: list[tuple[float, int | None]],
 ) -> None:
     history, now = OfferHistory(), 0.0
@@ -136,7 +134,7 @@ def test_whatever_happens_the_offer_stays_within_the_samples_it_is_made_of(
 
 
 @given(st.lists(milli, min_size=1, max_size=25))
-def test_the_smoothed_amount_is_the_weighted_mean_rounded_down(amounts: list[int]) -> None:
+def test_smoothed_amount_is_the_weighted_mean_rounded_down(amounts: list[int]) -> None:
     last = amounts[-LONGEST:]
     weights = [Fraction(2**index) for index in range(len(last))]
     mean = sum(weight * amount for weight, amount in zip(weights, last, strict=True)) / sum(weights)

@@ -100,13 +100,13 @@ def moved(utilization: int, pods: int, task: Task = Task.NONE) -> list[str]:
     return [each.key for each in cycle(task, Fraction(utilization, 100), PODS, settings).changes]
 
 
-def test_the_least_suppressed_and_then_the_largest_are_suppressed_first() -> None:
+def test_least_suppressed_then_largest_pods_are_suppressed_first() -> None:
     order = ["whole", "tie-a", "tie-b", "half-large", "other-period", "half-small", "least"]
     assert moved(90, 100) == order
     assert moved(90, 3) == order[:3]
 
 
-def test_the_most_suppressed_and_then_the_smallest_are_raised_first() -> None:
+def test_most_suppressed_then_smallest_pods_are_raised_first() -> None:
     order = ["floor", "least", "half-small", "half-large", "other-period", "tie-a", "tie-b"]
     assert moved(10, 100) == order
     assert moved(10, 5) == order[:5]
@@ -133,7 +133,7 @@ def test_the_most_suppressed_and_then_the_smallest_are_raised_first() -> None:
         (600, None, None, None),
     ],
 )
-def test_a_pod_moves_by_a_part_of_its_limit_and_keeps_a_tenth_of_it(
+def test_pod_moves_by_limit_fractions_keeping_a_tenth(
     limit: int, present: int | None, lowered: int | None, raised: int | None
 ) -> None:
     pods = [pod("a", limit, present)]
@@ -143,7 +143,7 @@ def test_a_pod_moves_by_a_part_of_its_limit_and_keeps_a_tenth_of_it(
     assert [each.quota for each in up] == ([] if raised is None else [raised])
 
 
-def test_a_limit_so_small_that_a_step_is_nothing_still_moves() -> None:
+def test_limit_too_small_for_a_step_still_moves() -> None:
     finest = SuppressionSettings(quota_step=Share(1))
     (change,) = cycle(Task.NONE, Fraction(1), [pod("a", 2000, None)], finest).changes
     assert change.quota == 1999
@@ -169,7 +169,7 @@ utilizations = st.fractions(0, 2)
 
 
 @given(st.sampled_from(Task), utilizations, pods, settings)
-def test_every_change_goes_one_way_by_at_most_a_step_and_stays_within_the_bounds(
+def test_changes_go_one_way_within_step_and_bounds(
     task: Task, utilization: Fraction, several: list[PodQuota], chosen: SuppressionSettings
 ) -> None:
     found = cycle(task, utilization, several, chosen)
@@ -186,7 +186,7 @@ def test_every_change_goes_one_way_by_at_most_a_step_and_stays_within_the_bounds
 
 
 @given(pods.flatmap(lambda each: st.tuples(st.just(each), st.permutations(each))), settings, utilizations)
-def test_the_order_in_which_pods_are_met_does_not_matter(
+def test_order_of_pods_does_not_matter(
     orders: tuple[list[PodQuota], list[PodQuota]], chosen: SuppressionSettings, utilization: Fraction
 ) -> None:
     one, other = (cycle(Task.NONE, utilization, order, chosen) for order in orders)
@@ -194,7 +194,7 @@ def test_the_order_in_which_pods_are_met_does_not_matter(
 
 
 @given(pods, st.builds(SuppressionSettings, pods_a_cycle=st.integers(1, 6)))
-def test_a_node_that_stays_busy_and_then_idle_suppresses_everybody_and_gives_everything_back(
+def test_busy_node_suppresses_all_and_idle_restores_all(
     several: list[PodQuota], chosen: SuppressionSettings
 ) -> None:
     """Ten steps of 10 % take a pod from one end to the other; pods may have to wait for their turn."""

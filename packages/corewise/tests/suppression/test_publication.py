@@ -53,7 +53,7 @@ def test_more_than_ten_percent_is_published_at_once(
     ("published_at", "now", "repeats"),
     [(0.0, 89.9, False), (0.0, REPEATED_AFTER, True), (100.0, 99.0, True), (None, 1.0, True)],
 )
-def test_everything_is_published_once_a_minute_and_after_a_jump_of_the_clock(
+def test_everything_is_published_every_minute_and_after_jumps(
     published_at: float | None, now: float, repeats: bool
 ) -> None:
     same = OfflineAmounts(1000, 1000)
@@ -82,7 +82,7 @@ def test_what_is_withdrawn_is_published_as_zero() -> None:
         pytest.param(4000, 4300, 4200, 4300, id="a pod that somebody bound needs more than is shown"),
     ],
 )
-def test_what_running_pods_request_is_published_exactly_where_less_is_offered(
+def test_requests_above_the_offer_are_published_exactly(
     published: int, offered: int, held: int, wanted: int | None
 ) -> None:
     for cpu in (True, False):
@@ -98,9 +98,7 @@ amounts = st.integers(0, 10**12)
 
 
 @given(amounts, amounts, amounts)
-def test_what_stays_published_is_never_below_what_is_held_nor_further_off_than_ten_percent(
-    old: int, offered: int, held: int
-) -> None:
+def test_published_value_covers_held_cpus_within_ten_percent(old: int, offered: int, held: int) -> None:
     wanted = OfflineAmounts(max(offered, held), 0)
     found = due(OfflineAmounts(old, 0), 0.0, OfflineAmounts(offered, 0), OfflineAmounts(held, 0), 1.0)
     assert found in {None, wanted}

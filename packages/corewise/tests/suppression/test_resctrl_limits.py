@@ -43,7 +43,7 @@ def test_a_range_becomes_ways_within_what_is_usable(
     ("largest", "smallest", "step", "percent", "value"),
     [(100, 10, 10, 25, 30), (100, 10, 10, 1, 10), (2048, 1, 1, 25, 512), (2048, 1, 1, 1, 21)],
 )
-def test_a_percentage_of_bandwidth_is_one_that_the_kernel_takes(
+def test_bandwidth_percentage_is_one_the_kernel_accepts(
     largest: int, smallest: int, step: int, percent: int, value: int
 ) -> None:
     assert bandwidth_limit(largest, smallest, step, percent) == value
@@ -77,7 +77,7 @@ def wanted(draw: st.DrawFn) -> ResctrlSettings:
 
 
 @given(kernels(), wanted())
-def test_what_is_planned_is_what_the_kernel_takes_as_it_is(
+def test_kernel_accepts_planned_limits_without_rounding(
     kernel: ResctrlKernel, settings: ResctrlSettings
 ) -> None:
     """Every planned line is taken without rounding, and what cannot be limited has a reason."""
@@ -92,7 +92,7 @@ def test_what_is_planned_is_what_the_kernel_takes_as_it_is(
     assert settings.limits_bandwidth <= ("MB" in plan.schemata or Reason.RESCTRL_MBA_MISSING in plan.lacking)
 
 
-def test_schemata_are_read_as_the_kernel_pads_them_and_other_resources_are_passed_over() -> None:
+def test_parser_accepts_padded_schemata_and_skips_other_resources() -> None:
     text = "    MB:0= 100;1=  90\n    L3:0=fffff;1=7ff\nL2:0=ff\nSMBA:0=2048\n"
     assert parse_schemata(text) == {"MB": {0: 100, 1: 90}, "L3": {0: 0xFFFFF, 1: 0x7FF}}
     with pytest.raises(ValueError, match="not a line of schemata"):

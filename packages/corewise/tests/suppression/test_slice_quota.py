@@ -113,7 +113,7 @@ def test_one_adjustment(
     assert (found.quota, found.start, found.repaired, found.reason) == (quota, start, repaired, reason)
 
 
-def test_fast_suppression_shrinks_at_once_and_grows_in_steps() -> None:
+def test_fast_suppression_shrinks_instantly_and_grows_in_steps() -> None:
     shrunk = adjusted(1_200_000, 2000, applied=1_200_000, fast=True)
     assert (shrunk.quota, shrunk.reason) == (200_000, Reason.SUPPRESSION_FAST)
     grown = adjusted(200_000, 9000, applied=200_000, fast=True)
@@ -122,7 +122,7 @@ def test_fast_suppression_shrinks_at_once_and_grows_in_steps() -> None:
     assert adjusted(None, 0, fast=True).quota == SMALLEST_QUOTA
 
 
-def test_a_foreign_period_is_kept_and_the_amounts_follow_it() -> None:
+def test_foreign_period_is_kept_and_amounts_follow_it() -> None:
     found = adjusted(400_000, 4000, applied=200_000, period=50_000)
     assert (found.quota, found.target, found.repaired) == (200_000, 200_000, True)
     squeezed = adjusted(1000, 0, applied=500, period=50_000)
@@ -130,7 +130,7 @@ def test_a_foreign_period_is_kept_and_the_amounts_follow_it() -> None:
     assert course(None, 4000, period=50_000)[:2] == [720_000, 640_000]
 
 
-def test_a_node_so_small_that_a_step_is_nothing_still_gets_there() -> None:
+def test_node_too_small_for_steps_reaches_its_target() -> None:
     finest = Share(1)
     assert largest_step(10, PERIOD, finest) == 1
     present = 1010
@@ -193,7 +193,7 @@ coarse_steps = st.integers(200, 10_000).map(Share)
 
 
 @given(presents, presents, periods, milli, allocatables, steps, st.booleans())
-def test_a_quota_is_never_below_the_floor_nor_above_the_node(
+def test_quota_stays_between_the_minimum_and_the_node(
     present: int | None,
     applied: int | None,
     period: int,
@@ -216,7 +216,7 @@ def test_a_quota_is_never_below_the_floor_nor_above_the_node(
 
 
 @given(presents, periods, milli, allocatables, coarse_steps)
-def test_a_constant_target_is_reached_in_as_many_steps_as_it_takes_and_kept(
+def test_constant_target_is_reached_stepwise_and_kept(
     present: int | None, period: int, target: int, allocatable: int, step: Share
 ) -> None:
     first = adjusted(present, target, period=period, allocatable=allocatable, step=step)
@@ -241,7 +241,7 @@ def test_a_constant_target_is_reached_in_as_many_steps_as_it_takes_and_kept(
 
 
 @given(st.data())
-def test_somebody_who_writes_the_slice_does_not_delay_the_way_to_the_target(data: st.DataObject) -> None:
+def test_foreign_writes_to_slice_do_not_delay_target(data: st.DataObject) -> None:
     """Foreign writes before some of the ticks, a restart never: the course is that without them."""
     start, target = data.draw(quotas), data.draw(st.integers(0, 16_000))
     undisturbed = course(start, target)

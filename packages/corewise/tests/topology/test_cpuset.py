@@ -32,7 +32,7 @@ cpusets = st.frozensets(st.integers(0, 300) | st.integers(0, LARGEST_CPU)).map(C
         ("1,^9", [1]),
     ],
 )
-def test_a_cpu_list_names_its_cpus_and_takes_excludes_away_at_the_end(text: str, cpus: list[int]) -> None:
+def test_cpu_list_names_its_cpus_minus_trailing_excludes(text: str, cpus: list[int]) -> None:
     assert list(CPUSet.parse(text)) == cpus
 
 
@@ -63,13 +63,13 @@ def test_an_error_names_the_bad_item(text: str, item: str) -> None:
     assert repr(item) in str(refusal.value)
 
 
-def test_a_list_of_the_kernel_may_be_long_and_overlap() -> None:
+def test_kernel_lists_may_be_long_and_overlap() -> None:
     scattered = ",".join(str(cpu) for cpu in range(0, LARGEST_CPU, 2))
     assert len(scattered) > LONGEST_CLAIM
     assert len(CPUSet.parse(scattered)) == 4096
 
 
-def test_reading_costs_what_the_text_is_long_not_what_its_ranges_add_up_to(
+def test_reading_cost_follows_text_length_not_range_sizes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps = 0
@@ -98,7 +98,7 @@ def test_reading_costs_what_the_text_is_long_not_what_its_ranges_add_up_to(
         ("0" + " " * 4000 + "-x", "is not a CPU or a range of CPUs"),
     ],
 )
-def test_a_claim_is_short_and_names_each_cpu_once(text: str, words: str) -> None:
+def test_claim_too_long_or_repeating_cpus_is_refused(text: str, words: str) -> None:
     with pytest.raises(CPUSetError) as refusal:
         CPUSet.parse_claim(text)
     assert words in str(refusal.value)
@@ -106,12 +106,12 @@ def test_a_claim_is_short_and_names_each_cpu_once(text: str, words: str) -> None
 
 
 @given(st.frozensets(st.integers(0, LARGEST_CPU), max_size=800).map(CPUSet))
-def test_a_claim_of_up_to_800_cpus_reads_back_wherever_they_lie(cpus: CPUSet) -> None:
+def test_claim_of_up_to_800_cpus_round_trips(cpus: CPUSet) -> None:
     assert CPUSet.parse_claim(str(cpus)) == cpus
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 60), st.integers(0, 9)), max_size=12))
-def test_merged_ranges_are_the_union_of_all_of_them(ranges: list[tuple[bool, int, int]]) -> None:
+def test_merged_ranges_are_the_union_of_all_ranges(ranges: list[tuple[bool, int, int]]) -> None:
     wanted = {
         cpu for excludes, first, more in ranges if not excludes for cpu in range(first, first + more + 1)
     }
@@ -138,7 +138,7 @@ def test_sets_combine() -> None:
 
 
 @given(cpusets)
-def test_a_printed_set_is_canonical_and_reads_as_itself(cpus: CPUSet) -> None:
+def test_printed_set_is_canonical_and_reads_as_itself(cpus: CPUSet) -> None:
     text = str(cpus)
     assert CPUSet.parse(text) == cpus
     runs = [[int(number) for number in run.split("-")] for run in text.split(",") if run]
@@ -157,7 +157,7 @@ def test_excluding_is_difference(left: CPUSet, right: CPUSet) -> None:
 
 
 @given(st.text(alphabet="0123456789-^, \t\na", max_size=20) | st.text(max_size=20))
-def test_any_text_is_a_set_of_cpus_or_refused(text: str) -> None:
+def test_any_text_is_a_cpu_set_or_refused(text: str) -> None:
     try:
         cpus = CPUSet.parse(text)
     except CPUSetError:

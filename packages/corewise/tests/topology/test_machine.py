@@ -34,7 +34,7 @@ def test_siblings_are_the_threads_of_one_core() -> None:
         TWO_SOCKETS.siblings(8)
 
 
-def test_a_machine_without_its_second_threads_has_no_hyper_threading() -> None:
+def test_machine_without_second_threads_has_no_hyper_threading() -> None:
     assert TWO_SOCKETS.hyper_threading
     first_threads = TWO_SOCKETS.within(CPUSet.parse("0-3"))
     assert not first_threads.hyper_threading

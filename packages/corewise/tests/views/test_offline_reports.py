@@ -33,19 +33,19 @@ def test_a_node_without_label_and_report_says_nothing() -> None:
     assert not node.stale
 
 
-def test_a_label_that_is_not_true_asks_for_nothing() -> None:
+def test_label_other_than_true_requests_nothing() -> None:
     assert not node_report("n1", {"volcano.sh/oversubscription": "yes"}, {}, NOW).labeled
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"time":"2026-11-21T00:00:00Z"}'])
-def test_an_annotation_that_is_no_report_is_unreadable_and_no_crash(text: str) -> None:
+def test_malformed_report_annotation_is_unreadable_without_a_crash(text: str) -> None:
     assert node_report("n1", {}, {OFFLINE_REPORT: text}, NOW).unreadable
 
 
 @pytest.mark.parametrize(
     ("seconds", "stale"), [(-3600, False), (0, False), (120, False), (121, True), (10**8, True)]
 )
-def test_a_report_is_stale_after_three_intervals_and_90_seconds(seconds: int, stale: bool) -> None:
+def test_report_is_stale_after_three_missed_intervals(seconds: int, stale: bool) -> None:
     node = read(aged(REPORT, seconds))
     assert node.age == max(0, seconds)
     assert node.stale is stale
@@ -56,7 +56,7 @@ def test_a_long_interval_gives_a_report_more_time() -> None:
 
 
 @pytest.mark.parametrize("time", ["", "yesterday", "2026-11-21T03:00:00"])
-def test_a_time_that_tells_no_moment_makes_the_report_stale(time: str) -> None:
+def test_invalid_timestamp_makes_the_report_stale(time: str) -> None:
     node = read(changed(REPORT, time=time))
     assert node.age is None
     assert node.stale
@@ -85,13 +85,11 @@ def test_ages_are_told_as_kubectl_tells_them(seconds: int | None, text: str) -> 
         (changed(CALM, suppression=PER_POD), "suppressing"),
     ],
 )
-def test_offline_pods_are_suppressed_while_their_quota_falls_or_is_used_up(
-    report: OfflineReport, state: str
-) -> None:
+def test_falling_or_exhausted_quota_makes_offline_pods_suppressed(report: OfflineReport, state: str) -> None:
     assert suppression_state(report) == state
 
 
-def test_an_offer_that_is_not_fresh_is_a_problem() -> None:
+def test_offer_that_is_not_fresh_is_a_problem() -> None:
     assert offer_problem(CALM) == ""
     assert offer_problem(changed(CALM, state=OfferState.FROZEN)) == Reason.OFFER_FROZEN
     assert offer_problem(changed(CALM, state=OfferState.WITHDRAWN)) == Reason.OFFER_WITHDRAWN
@@ -115,16 +113,14 @@ def test_what_limits_is_told_in_a_few_words(report: OfflineReport, words: str) -
 
 
 @pytest.mark.parametrize("reason", [each for each in Reason if str(each).startswith("Suppression")])
-def test_every_reason_of_a_quota_has_words_for_the_table(reason: Reason) -> None:
+def test_every_quota_reason_has_words_for_the_table(reason: Reason) -> None:
     report = changed(CALM, suppression={"reason": reason})
     if reason is not Reason.SUPPRESSION_OFF:
         assert limit_of(report) != reason
 
 
 @given(st.lists(st.integers(-10, 2_000)), st.integers(-5, 1_500), st.integers(0, 40))
-def test_a_sparkline_has_one_bar_for_each_of_the_last_samples(
-    values: list[int], full: int, width: int
-) -> None:
+def test_sparkline_draws_one_bar_for_each_recent_sample(values: list[int], full: int, width: int) -> None:
     line = sparkline(values, full, width)
     assert len(line) == (min(len(values), width) if full > 0 else 0)
     assert set(line) <= set(BARS)

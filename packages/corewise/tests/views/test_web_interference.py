@@ -42,7 +42,7 @@ def answer(query: str) -> web.StreamResponse | list[tuple[Mapping[str, str], flo
     return []
 
 
-def test_a_node_is_beside_the_nodes_that_have_a_value_and_what_fails_is_said() -> None:
+def test_node_stands_beside_measured_nodes_and_failures_show() -> None:
     async def look() -> tuple[dict[str, Any], ...]:
         async with fake_prometheus(answer) as fake, PrometheusClient(fake.url) as client:
             nodes = Cache(Client(ClusterConfig(server="http://127.0.0.1:1")), WORKLOAD_NODES)
@@ -93,7 +93,7 @@ STARTED = datetime.now(UTC)
     ],
     ids=["known", "nothing", "refused"],
 )
-async def test_the_hour_before_the_start_is_asked_for_once_and_stands_before_what_was_seen(
+async def test_hour_before_start_is_queried_once_and_prepended(
     answer: Callable[[str], Any], times: list[int], online: list[int], source: str
 ) -> None:
     history = OfflineHistory(STARTED)

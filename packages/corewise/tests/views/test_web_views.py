@@ -244,7 +244,7 @@ def test_each_view_has_what_the_command_prints(
         assert shown[part or "explanation"]["record"] == wanted
 
 
-def test_a_node_shows_who_holds_which_cpu_and_the_events_of_corewise(page: dict[str, Any]) -> None:
+def test_node_shows_who_holds_cpus_and_corewise_events(page: dict[str, Any]) -> None:
     shown = plain(page["nodes/fast"])["topology"]
     assert [(each["cpu"], each["numaNode"]) for each in shown["threads"]][:2] == [(0, 0), (1, 0)]
     assert shown["owners"] == [{"pod": "default/owner", "cpus": "0-1"}]
@@ -262,7 +262,7 @@ def test_a_node_shows_who_holds_which_cpu_and_the_events_of_corewise(page: dict[
         ("offline", "CPUShare pod", None, None),
     ],
 )
-def test_a_quota_is_what_the_agent_makes_of_a_limit_on_that_node(
+def test_quota_is_what_agent_derives_from_the_limit(
     page: dict[str, Any], name: str, sharing: str, limit: int | None, quota: int | None
 ) -> None:
     shown = page[f"pods/default/{name}"]["quota"]
@@ -271,7 +271,7 @@ def test_a_quota_is_what_the_agent_makes_of_a_limit_on_that_node(
     assert shown["containers"] == [{"name": "main", "limitCPUMilli": limit, "quotaMicroseconds": quota}]
 
 
-def test_a_decision_shown_leaves_the_pod_counted_and_a_row_keeps_its_record(kubeconfig: Path) -> None:
+def test_showing_a_decision_keeps_counts_and_row_records(kubeconfig: Path) -> None:
     async def look() -> None:
         async with followed(kubeconfig) as views:
             first, second = views.table("nodes"), views.table("nodes")
@@ -291,7 +291,7 @@ def test_a_decision_shown_leaves_the_pod_counted_and_a_row_keeps_its_record(kube
     asyncio.run(look())
 
 
-def test_every_problem_is_a_row_with_reason_object_and_fix(page: dict[str, Any]) -> None:
+def test_every_problem_row_has_reason_object_and_fix(page: dict[str, Any]) -> None:
     rows = {row["name"]: row for row in plain(page["tables/problems"])["rows"]}
     assert set(rows) == {
         f"ConfigInvalid ConfigMap/{names.CONFIG_NAMESPACE}/{names.CONFIG_NAME}",
@@ -319,7 +319,7 @@ def problem(reason: Reason, name: str = "n1") -> KnownProblem:
     return KnownProblem("Node", name, reason, "so")
 
 
-def test_a_problem_is_as_old_as_its_event_or_as_it_was_first_seen() -> None:
+def test_problem_age_comes_from_event_or_first_sighting() -> None:
     history = ProblemHistory()
     event = Event(
         ObjectReference("Pod", "p", "default"),
@@ -341,7 +341,7 @@ def test_a_problem_is_as_old_as_its_event_or_as_it_was_first_seen() -> None:
     assert [row["since"][11:16] for row in (*later, *again)] == ["03:00", "03:07"]
 
 
-def test_history_keeps_an_hour_in_less_than_8_kib_a_node() -> None:
+def test_node_history_keeps_an_hour_below_8_kib() -> None:
     history, report = OfflineHistory(NOW), node_report("n1", {}, labeled(REPORT)["annotations"], NOW)
     row = offline_table.row_of(report)
     assert row is not None
@@ -409,7 +409,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "change"), CHANGES)
-def test_a_change_is_planned_as_the_command_does_and_writes_nothing(
+def test_change_is_planned_like_the_command_without_writing(
     kubeconfig: Path, tmp_path: Path, text: str, change: dict[str, Any]
 ) -> None:
     before = dump_of(kubeconfig, tmp_path / "dump.json")
@@ -436,7 +436,7 @@ def test_a_change_is_planned_as_the_command_does_and_writes_nothing(
     assert dump_of(kubeconfig, tmp_path / "dump.json") == before
 
 
-def test_a_bad_key_is_not_planned_but_answered_as_config_check_does(kubeconfig: Path, tmp_path: Path) -> None:
+def test_bad_key_gets_config_check_answer_without_planning(kubeconfig: Path, tmp_path: Path) -> None:
     text = '{"enable": true,\n "ratioModel": {"Fast CPU": {"baseRatio": 0.5}}}'
     (tmp_path / "key.json").write_text(text)
     shown = tried(kubeconfig, change="config", key=names.NORMALIZATION_KEY, text=text)
@@ -450,7 +450,7 @@ def test_a_bad_key_is_not_planned_but_answered_as_config_check_does(kubeconfig: 
     assert "plan" not in shown
 
 
-def test_a_decrease_that_pods_do_not_survive_is_named_and_node_changes_come_with_their_command(
+def test_held_back_decrease_is_named_with_its_command(
     kubeconfig: Path,
 ) -> None:
     label = tried(kubeconfig, change="label", node="fast", label=names.NORMALIZATION_ENABLED, value="false")
@@ -470,7 +470,7 @@ def test_a_decrease_that_pods_do_not_survive_is_named_and_node_changes_come_with
     assert kept["difference"]["ratios"] == [{"node": "fast", "before": "2.00", "after": "3.00"}]
 
 
-async def test_a_change_that_takes_too_long_or_whose_process_is_killed_leaves_nothing_running(
+async def test_slow_or_killed_change_process_leaves_nothing_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started, told = list[asyncio.subprocess.Process](), asyncio.Event()
@@ -521,7 +521,7 @@ def test_what_is_no_change_is_refused_in_words(change: dict[str, Any], said: str
     assert said in str(refused.value)
 
 
-def test_a_process_that_tries_a_change_ends_with_the_server_that_waits_for_it() -> None:
+def test_change_process_ends_with_the_server_awaiting_it() -> None:
     command = [sys.executable, "-P", "-m", "corewise.views.page.trial"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

@@ -166,7 +166,7 @@ def cells(page: Page, row: str) -> list[str]:
     return [each.strip() for each in shown.locator("th,td").all_inner_texts()]
 
 
-def test_cells_have_the_digits_that_the_command_line_prints(page: Page, world: PageWorld) -> None:
+def test_cells_show_the_digits_the_command_line_prints(page: Page, world: PageWorld) -> None:
     page.set_viewport_size({"width": 2600, "height": 1400})
     page.goto("/")
     row = world.data["tables/nodes"]["rows"][0]
@@ -184,9 +184,7 @@ def test_cells_have_the_digits_that_the_command_line_prints(page: Page, world: P
     assert shown[-1] == gibibytes(row["requestedMemoryBytes"])
 
 
-def test_a_change_and_a_lost_server_are_seen_and_the_page_goes_on_when_it_is_back(
-    page: Page, world: PageWorld
-) -> None:
+def test_page_shows_changes_and_recovers_from_server_loss(page: Page, world: PageWorld) -> None:
     page.goto("/")
     status = page.locator(".connection")
     expect(status).to_have_text("Live")
@@ -206,9 +204,7 @@ def test_a_change_and_a_lost_server_are_seen_and_the_page_goes_on_when_it_is_bac
     expect(page.locator("tbody tr", has_text="n1")).to_contain_text("11 (14%)")
 
 
-def test_a_page_that_nobody_sees_leaves_its_connection_to_others_and_is_current_when_it_is_seen(
-    page: Page, world: PageWorld
-) -> None:
+def test_hidden_page_frees_its_connection_and_catches_up(page: Page, world: PageWorld) -> None:
     hide = """(hidden) => {
         Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
         document.dispatchEvent(new Event("visibilitychange"));
@@ -225,9 +221,7 @@ def test_a_page_that_nobody_sees_leaves_its_connection_to_others_and_is_current_
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_view_has_an_error_runs_a_text_as_html_or_fails_an_audit_of_accessibility(
-    page: Page, scheme: Any
-) -> None:
+def test_views_pass_accessibility_audit_without_errors_or_injection(page: Page, scheme: Any) -> None:
     try:
         install()
     except SystemExit as error:
@@ -304,7 +298,7 @@ def test_the_content_security_policy_stops_an_inline_script(page: Page) -> None:
     assert page.evaluate("window.inline") is None
 
 
-def test_the_keyboard_reaches_a_node_through_the_map_and_comes_back(page: Page, world: PageWorld) -> None:
+def test_keyboard_reaches_a_node_through_map_and_returns(page: Page, world: PageWorld) -> None:
     page.goto("/")
     expect(page.locator(".connection")).to_have_text("Live")
     page.keyboard.press("Tab")
@@ -323,7 +317,7 @@ def test_the_keyboard_reaches_a_node_through_the_map_and_comes_back(page: Page, 
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_tab_reaches_everything_that_can_be_used_and_shows_where_it_is(page: Page, view: str) -> None:
+def test_tab_reaches_every_control_and_shows_the_focus(page: Page, view: str) -> None:
     page.goto(view)
     expect(page.locator(".connection")).to_have_text("Live")
     every = page.evaluate("""() => {
@@ -358,9 +352,7 @@ def test_the_address_holds_search_group_and_order(page: Page) -> None:
     expect(page.locator(".scroll tbody tr")).to_have_count(1)
 
 
-def test_of_5000_nodes_all_are_drawn_and_only_visible_rows_are_in_the_page(
-    page: Page, world: PageWorld
-) -> None:
+def test_page_draws_5000_nodes_holding_only_visible_rows(page: Page, world: PageWorld) -> None:
     names = [f"node-{number:04}" for number in range(5000)]
     world.data["tables/nodes"] = table(*(node_row(name) for name in names))
     page.goto("/")
@@ -380,7 +372,7 @@ def test_of_5000_nodes_all_are_drawn_and_only_visible_rows_are_in_the_page(
     expect(page.locator("tbody tr", has_text="node-0009")).to_contain_text("70 (89%)")
 
 
-def test_paper_is_white_and_has_every_row_and_the_whole_map(page: Page, world: PageWorld) -> None:
+def test_printout_is_white_with_all_rows_and_map(page: Page, world: PageWorld) -> None:
     world.data["tables/nodes"] = table(*(node_row(f"node-{number:03}") for number in range(300)))
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 1400, "height": 900})
@@ -405,9 +397,7 @@ def test_paper_is_white_and_has_every_row_and_the_whole_map(page: Page, world: P
     expect(page.locator(".scroll tbody tr").nth(299)).to_have_count(0)
 
 
-def test_a_server_that_wants_a_token_gets_it_and_the_page_keeps_it_nowhere(
-    page: Page, world: PageWorld
-) -> None:
+def test_page_sends_the_required_token_without_storing_it(page: Page, world: PageWorld) -> None:
     world.token = "secret-token"
     page.goto("/")
     page.get_by_label("Bearer token").fill("secret-token")
@@ -418,9 +408,7 @@ def test_a_server_that_wants_a_token_gets_it_and_the_page_keeps_it_nowhere(
     assert "secret-token" not in kept
 
 
-def test_a_flavor_is_sent_as_its_files_have_it_and_each_step_that_eliminates_hosts_is_shown(
-    page: Page, world: PageWorld
-) -> None:
+def test_flavor_is_sent_verbatim_and_eliminations_are_shown(page: Page, world: PageWorld) -> None:
     refused = {"reason": "NoValidHost", "message": EVIL, "hosts": 9, "details": [EVIL]}
     refused["fallen"] = [
         {"hosts": 7, "demand": "PCPU", "reason": None},
@@ -467,7 +455,7 @@ def test_a_flavor_is_sent_as_its_files_have_it_and_each_step_that_eliminates_hos
     assert page.evaluate("window.pwned") is None
 
 
-def test_a_node_is_beside_the_quantiles_of_all_nodes_in_words_and_in_a_drawing(page: Page) -> None:
+def test_node_stands_beside_quantiles_in_words_and_drawing(page: Page) -> None:
     page.goto("/nodes/n1")
     shown = ["Bandwidth", "45.6 GB/s", "", "0 GB/s", "1.5 GB/s", "10 GB/s", "2"]
     assert cells(page, "Bandwidth") == shown
@@ -479,7 +467,7 @@ def test_a_node_is_beside_the_quantiles_of_all_nodes_in_words_and_in_a_drawing(p
     assert mark["left"] > line["right"]  # it has more than all others
 
 
-def test_a_host_shows_who_holds_each_cpu_and_what_an_upgrade_moves(page: Page) -> None:
+def test_host_shows_cpu_holders_and_what_upgrade_moves(page: Page) -> None:
     page.goto("/hosts")
     assert cells(page, "FileUnusable")[2:7] == ["-"] * 5
     assert cells(page, "legacy")[2:7] == ["2", "4", "1", "1", "1"]
@@ -497,7 +485,7 @@ def test_a_host_shows_who_holds_each_cpu_and_what_an_upgrade_moves(page: Page) -
     assert cells(page, "1 VCPU")[1:] == ["1 VCPU", "1 PCPU"]
 
 
-def test_a_key_is_filled_with_its_text_and_a_problem_leads_to_its_line(page: Page, world: PageWorld) -> None:
+def test_key_loads_text_and_problems_lead_to_lines(page: Page, world: PageWorld) -> None:
     page.goto("/what-if?change=config")
     text = page.get_by_label("Its text")
     expect(text).to_have_value(AS_IT_IS)
@@ -521,9 +509,7 @@ def test_a_key_is_filled_with_its_text_and_a_problem_leads_to_its_line(page: Pag
     assert page.evaluate("window.pwned") is None
 
 
-def test_a_user_who_may_see_one_namespace_asks_for_it_and_the_address_holds_it(
-    page: Page, world: PageWorld
-) -> None:
+def test_single_namespace_user_asks_and_address_keeps_it(page: Page, world: PageWorld) -> None:
     world.forbidden = {"tables/pods", "tables/pods?namespace=other"}
     world.data["tables/pods?namespace=team"] = table(pod_row("team/mine"))
     page.goto("/pods")
@@ -548,7 +534,7 @@ def test_ages_grow_by_the_clock_of_the_server(page: Page, world: PageWorld) -> N
     expect(age).to_have_text("2m")
 
 
-def test_drawn_texts_are_whole_numbers_and_times_that_differ(page: Page, world: PageWorld) -> None:
+def test_drawn_labels_are_whole_numbers_and_distinct_times(page: Page, world: PageWorld) -> None:
     page.add_init_script(
         """const context = CanvasRenderingContext2D.prototype, { fillText } = context;
         window.drawn = new Set();

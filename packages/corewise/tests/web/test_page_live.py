@@ -38,7 +38,7 @@ def new_page(kubeconfig: Path, browser: Browser) -> Iterator[Callable[[], Page]]
         yield lambda: browser.new_page(base_url=url, viewport={"width": 2600, "height": 1400})
 
 
-def test_a_pod_without_a_node_says_what_speaks_against_each(
+def test_unscheduled_pod_says_why_each_node_is_refused(
     kubeconfig: Path, new_page: Callable[[], Page]
 ) -> None:
     page = new_page()
@@ -73,9 +73,7 @@ async def change(kubeconfig: Path) -> None:
         await client.create(EVENTS, event, "default")
 
 
-def test_every_open_view_shows_a_change_within_2_s_and_texts_of_users_as_texts(
-    kubeconfig: Path, new_page: Callable[[], Page]
-) -> None:
+def test_open_views_show_changes_within_2s_as_text(kubeconfig: Path, new_page: Callable[[], Page]) -> None:
     slow = "tbody tr:has-text('slow')"
     wanted = {
         "/": [(slow, "2.5 (31%)"), (slow, ATTACK)],

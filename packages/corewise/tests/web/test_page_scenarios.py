@@ -191,7 +191,7 @@ TOTALS: Mapping[str, Mapping[str, Callable[[Row], str]]] = {
 
 
 @pytest.mark.parametrize("path", TABLES)
-def test_a_table_and_its_totals_are_what_the_command_prints(scene: Scene, page: Page, path: str) -> None:
+def test_table_and_totals_match_what_the_command_prints(scene: Scene, page: Page, path: str) -> None:
     command, columns = TABLES[path]
 
     def wanted() -> Row:
@@ -342,7 +342,7 @@ def test_problems_are_those_that_explain_and_top_print(scene: Scene, page: Page)
     agree(page, "/problems", wanted, shown)
 
 
-def test_a_change_tried_is_what_plan_prints_of_it(scene: Scene, page: Page, tmp_path: Path) -> None:
+def test_tried_change_matches_what_plan_prints(scene: Scene, page: Page, tmp_path: Path) -> None:
     row = scene.printed("nodes --all")["items"][0]
     page.goto("/what-if?change=model")
     page.get_by_label("CPU model").fill(row["cpuModel"])

@@ -44,7 +44,7 @@ async def program(administrator: Path, *arguments: str) -> AsyncIterator[tuple[P
             await process.wait()
 
 
-async def test_behind_tls_only_tokens_that_may_list_are_answered(tmp_path: Path) -> None:
+async def test_tls_server_answers_only_tokens_that_may_list(tmp_path: Path) -> None:
     authority = Authority.create("test authority", now=datetime.now(UTC))
     pair = authority.issue_server(["localhost", "127.0.0.1"], now=datetime.now(UTC))
     (tmp_path / "tls.crt").write_text(pair.certificate_pem)

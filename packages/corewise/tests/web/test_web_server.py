@@ -134,7 +134,7 @@ async def page() -> AsyncIterator[Page]:
         yield found
 
 
-async def test_every_answer_has_the_headers_that_keep_others_out(page: Page) -> None:
+async def test_every_answer_has_the_headers_that_exclude_others(page: Page) -> None:
     for path in ("/", "/nodes/n", "/api/session", "/api/tables/nodes", "/api/tables/none", "/assets/none"):
         async with page.session.get(page.url(path)) as answer:
             shown = {name: answer.headers.get(name) for name in HEADERS}
@@ -185,7 +185,7 @@ async def test_views_are_json(page: Page, path: str, status: int, shown: Any) ->
         ("/api/tables/nodes", {}, "{}", 405),
     ],
 )
-async def test_only_a_plan_is_posted_and_only_by_this_page(
+async def test_only_this_page_may_post_and_only_plans(
     page: Page, path: str, headers: dict[str, str], body: str, status: int
 ) -> None:
     sent = {"Content-Type": "application/json", **headers}
@@ -195,7 +195,7 @@ async def test_only_a_plan_is_posted_and_only_by_this_page(
         assert answer.status == 405
 
 
-async def test_one_change_is_tried_at_a_time_and_given_up_when_its_page_is_closed(page: Page) -> None:
+async def test_changes_run_singly_and_closing_the_page_cancels(page: Page) -> None:
     url = page.url("/api/what-if")
 
     async def post(change: str, session: ClientSession) -> int:
@@ -212,7 +212,7 @@ async def test_one_change_is_tried_at_a_time_and_given_up_when_its_page_is_close
             assert await post("ratio", page.session) == 200
 
 
-async def test_a_stream_sends_everything_and_then_the_rows_that_changed(page: Page) -> None:
+async def test_stream_sends_everything_first_and_then_changed_rows(page: Page) -> None:
     async with page.session.get(page.url("/api/stream/tables/nodes")) as answer:
         assert answer.headers["Content-Type"] == "text/event-stream"
         kind, data = await next_event(answer)
@@ -231,7 +231,7 @@ async def test_a_stream_sends_everything_and_then_the_rows_that_changed(page: Pa
         }
 
 
-async def test_a_lost_cluster_is_told_and_everything_is_sent_when_it_is_back(page: Page) -> None:
+async def test_lost_cluster_is_reported_and_return_resends_everything(page: Page) -> None:
     async with page.session.get(page.url("/api/stream/tables/nodes")) as answer:
         assert (await next_event(answer))[0] == "all"
         page.views.lost = LostConnection("connection refused", 7)
@@ -254,7 +254,7 @@ async def test_what_many_pages_show_is_made_once(page: Page) -> None:
     assert page.views.reads - before <= 3  # one for the change; a tick or two may have looked too
 
 
-async def test_two_pages_that_open_a_document_at_once_both_follow_it(page: Page) -> None:
+async def test_two_pages_opening_one_document_together_follow_it(page: Page) -> None:
     shown = {"cpu": 1}
 
     async def document(kind: str, name: str) -> Mapping[str, Any]:
@@ -272,7 +272,7 @@ async def test_two_pages_that_open_a_document_at_once_both_follow_it(page: Page)
         assert [(await next_event(each))[1]["cpu"] for each in (one, other)] == [2, 2]
 
 
-async def test_a_slow_page_gets_no_queue_but_everything_anew() -> None:
+async def test_slow_page_gets_full_resend_instead_of_queue() -> None:
     views = FakeViews()
     views.put("a", cpu=0)
 
@@ -312,7 +312,7 @@ async def grant(world: Scene, account: str, rules: list[dict[str, Any]], namespa
     return world.token(service_account("team", account))
 
 
-async def test_a_page_that_reads_nothing_costs_no_memory_and_is_given_up(
+async def test_page_reading_nothing_costs_no_memory_and_ends(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("corewise.web.server._WRITE_WITHIN", 2.0)
@@ -337,7 +337,7 @@ async def test_a_page_that_reads_nothing_costs_no_memory_and_is_given_up(
     asking.close()
 
 
-async def test_what_if_takes_leave_to_read_the_configuration_that_it_shows(tmp_path: Path) -> None:
+async def test_what_if_requires_permission_to_read_shown_configuration(tmp_path: Path) -> None:
     lists = {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]}
     reads = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
     async with scene(tmp_path) as world, served(FakeViews(), world.access) as page:
@@ -356,7 +356,7 @@ async def test_what_if_takes_leave_to_read_the_configuration_that_it_shows(tmp_p
                     assert f"may not get configmaps {CONFIG_NAME} in config" in await answer.text()
 
 
-async def test_with_tokens_each_view_takes_the_leave_that_it_needs(tmp_path: Path) -> None:
+async def test_with_tokens_each_view_requires_its_own_permissions(tmp_path: Path) -> None:
     async with scene(tmp_path) as world:
         rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
         viewer = await grant(world, "viewer", rules)

@@ -114,7 +114,7 @@ async def test_the_first_validation_that_is_not_true_refuses(
     assert (await refused(api, config_maps, a_map(unique)))["message"].endswith(": 1 > 2")
 
 
-async def test_expressions_see_both_objects_the_request_and_the_namespace(
+async def test_expressions_see_both_objects_request_and_namespace(
     api: Api, config_maps: str, put: Put, unique: str, namespace: str
 ) -> None:
     expressions = [
@@ -135,7 +135,7 @@ async def test_expressions_see_both_objects_the_request_and_the_namespace(
     await api.replace(f"{config_maps}/one", a_map(unique, a="6"))
 
 
-async def test_variables_are_built_on_one_another_and_absent_fields_are_optional(
+async def test_variables_build_on_each_other_despite_absent_fields(
     api: Api, config_maps: str, put: Put, unique: str
 ) -> None:
     variables = [
@@ -161,7 +161,7 @@ async def test_match_conditions_exempt_a_write(api: Api, config_maps: str, put: 
 
 
 @pytest.mark.parametrize(("policy", "code"), [("Fail", 422), ("Ignore", 201)])
-async def test_the_failure_policy_decides_when_there_is_no_value(
+async def test_failure_policy_decides_when_expression_has_no_value(
     api: Api, config_maps: str, put: Put, unique: str, policy: str, code: int
 ) -> None:
     canary = {"expression": "object.metadata.name != 'canary'"}
@@ -184,7 +184,7 @@ async def test_a_binding_can_warn_instead(api: Api, config_maps: str, put: Put, 
     await eventually(warned)
 
 
-async def test_a_policy_without_a_binding_does_nothing_and_a_deletion_ends_one(
+async def test_policy_acts_only_while_a_binding_exists(
     api: Api, config_maps: str, put: Put, unique: str
 ) -> None:
     await put(validations=[{"expression": "false"}])
@@ -272,7 +272,7 @@ async def test_shipped_policies_are_taken_without_a_warning(api: Api, name: str,
         assert reply.warnings == ()
 
 
-async def test_resource_status_is_nobodys_to_write_but_the_schedulers(
+async def test_only_the_scheduler_may_write_resource_status(
     api: Api, namespace: str, pod_body: Object, ship: Put, grant_in_namespace: Grant
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -312,7 +312,7 @@ async def test_resource_status_is_nobodys_to_write_but_the_schedulers(
     await api.patch(path, {"metadata": {"annotations": {"example.com/other": "free"}}})
 
 
-async def test_system_and_lse_pods_are_refused_outside_the_namespaces_of_the_list(
+async def test_system_and_lse_pods_need_a_listed_namespace(
     api: Api, namespace: str, pod_body: Object, ship: Put
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"

@@ -35,9 +35,7 @@ async def test_applying_another_managers_field_with_another_value_conflicts(api:
     assert cause["field"] == ".data.key"
 
 
-async def test_applying_another_managers_field_with_the_same_value_shares_it(
-    api: Api, namespace: str
-) -> None:
+async def test_applying_the_same_value_shares_another_managers_field(api: Api, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps/one"
     (await api.apply(path, a_map("one", key="1"), "first")).ok()
     shared = (await api.apply(path, a_map("one", key="1"), "second")).ok()
@@ -61,7 +59,7 @@ async def test_what_a_manager_no_longer_applies_is_removed(api: Api, namespace: 
     assert reduced["data"] == {"key": "1"}
 
 
-async def test_what_another_manager_owns_stays_when_one_lets_go(api: Api, namespace: str) -> None:
+async def test_field_of_another_manager_survives_when_one_releases(api: Api, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps/one"
     (await api.apply(path, a_map("one", shared="x", own="1"), "first")).ok()
     (await api.apply(path, a_map("one", shared="x"), "second")).ok()
@@ -69,7 +67,7 @@ async def test_what_another_manager_owns_stays_when_one_lets_go(api: Api, namesp
     assert left["data"] == {"shared": "x", "own": "1"}
 
 
-async def test_a_patch_of_an_applied_field_makes_the_next_apply_conflict(api: Api, namespace: str) -> None:
+async def test_patching_an_applied_field_makes_next_apply_conflict(api: Api, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps/one"
     (await api.apply(path, a_map("one", key="1"), "first")).ok()
     await api.patch(path, {"data": {"key": "2"}}, fieldManager="patcher")
@@ -83,7 +81,7 @@ async def test_applying_the_same_again_keeps_the_resource_version(api: Api, name
     assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
-async def test_annotations_of_a_node_are_applied_one_by_one(api: Api, node: str) -> None:
+async def test_node_annotations_are_applied_individually(api: Api, node: str) -> None:
     def with_annotations(**annotations: str) -> Object:
         named = {f"example.com/{key}": value for key, value in annotations.items()}
         return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "annotations": named}}
@@ -124,9 +122,7 @@ async def test_updates_and_status_writes_are_separate_owners(api: Api, node: str
     assert {("writer", ""), ("writer", "status")} <= entries
 
 
-async def test_a_status_that_is_applied_takes_annotations_too_and_its_owner_stays_first(
-    api: Api, node: str
-) -> None:
+async def test_applied_status_accepts_annotations_and_owner_stays_first(api: Api, node: str) -> None:
     path = f"/api/v1/nodes/{node}/status"
     body = {
         "apiVersion": "v1",

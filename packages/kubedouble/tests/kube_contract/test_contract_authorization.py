@@ -97,7 +97,7 @@ async def test_a_name_limited_watch_needs_the_field_selector(somebody: Api, gran
     (await somebody.request("GET", maps)).refused(403)
 
 
-async def test_applying_what_is_not_there_needs_the_permission_to_create(
+async def test_applying_a_missing_object_requires_create_permission(
     somebody: Api, grant: Grant, user: str, namespace: str
 ) -> None:
     await grant(the_user(user), allow(["patch"], ["configmaps"]))
@@ -106,7 +106,7 @@ async def test_applying_what_is_not_there_needs_the_permission_to_create(
     (await somebody.apply(path, body, "somebody")).refused(403, "Forbidden")
 
 
-async def test_creating_by_apply_may_be_limited_to_a_name(
+async def test_create_by_apply_may_be_limited_by_name(
     somebody: Api, grant: Grant, user: str, namespace: str
 ) -> None:
     rule = allow(["patch", "create"], ["configmaps"], resourceNames=["one"])

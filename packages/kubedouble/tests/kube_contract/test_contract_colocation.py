@@ -56,7 +56,7 @@ def pod(unique: str, name: str, labels: dict[str, str], resources: Any = ONLINE,
     return {"metadata": {"name": name, "labels": {TEST_LABEL: unique, **labels}, **metadata}, "spec": spec}
 
 
-async def test_each_profile_is_asked_about_its_own_pods_only(
+async def test_each_profile_webhook_sees_only_its_own_pods(
     api: Api, webhook: WebhookServer, pods: str, unique: str
 ) -> None:
     for name in ("a", "b", "c"):
@@ -65,7 +65,7 @@ async def test_each_profile_is_asked_about_its_own_pods_only(
     assert asked == [(f"{PROFILE_PATH}{name}.{unique}", f"of-{name}") for name in "ab"]
 
 
-async def test_a_profile_selects_by_what_those_before_it_left(
+async def test_profile_selects_by_what_earlier_profiles_left(
     api: Api, webhook: WebhookServer, pods: str, unique: str
 ) -> None:
     path = f"{PROFILE_PATH}a.{unique}"
@@ -86,7 +86,7 @@ async def test_a_profile_selects_by_what_those_before_it_left(
         ({QOS_CLASS: "BE"}, {"resources": {"requests": {BATCH_CPU: "1"}}}, False),
     ],
 )
-async def test_marked_pods_that_ask_for_cpu_are_asked_about(
+async def test_offline_webhook_sees_marked_pods_that_request_cpu(
     api: Api,
     webhook: WebhookServer,
     pods: str,
@@ -99,9 +99,7 @@ async def test_marked_pods_that_ask_for_cpu_are_asked_about(
     assert bool(webhook.asked(OFFLINE_PATH)) is offline
 
 
-async def test_a_pod_without_cpu_and_memory_is_best_effort_and_keeps_more_limit_than_request(
-    api: Api, pods: str, unique: str
-) -> None:
+async def test_batch_only_pod_is_besteffort_with_larger_limit(api: Api, pods: str, unique: str) -> None:
     resources = {"requests": {BATCH_CPU: "1500"}, "limits": {BATCH_CPU: "2000"}}
     created = await api.create(pods, pod(unique, "batch", {QOS_CLASS: "BE"}, resources))
     assert created["status"]["qosClass"] == "BestEffort"

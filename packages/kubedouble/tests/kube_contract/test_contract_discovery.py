@@ -17,7 +17,7 @@ async def test_core_group_lists_v1(api: Api) -> None:
     assert versions["versions"] == ["v1"]
 
 
-async def test_groups_used_by_corewise_are_listed_with_a_preferred_version(api: Api) -> None:
+async def test_groups_corewise_uses_are_listed_with_preferred_version(api: Api) -> None:
     groups = {group["name"]: group for group in (await api.get("/apis"))["groups"]}
     for name in ("admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "policy"):
         assert groups[name]["preferredVersion"]["version"] == "v1"
@@ -45,7 +45,7 @@ async def test_short_names_are_discoverable(api: Api) -> None:
     assert "cm" in resources["configmaps"]["shortNames"]
 
 
-async def test_a_group_that_is_not_served_is_not_found(api: Api) -> None:
+async def test_group_that_is_not_served_is_not_found(api: Api) -> None:
     assert (await api.request("GET", "/apis/nobody.example.com/v1/things")).code == 404
 
 

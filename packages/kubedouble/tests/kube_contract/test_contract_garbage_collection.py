@@ -19,7 +19,7 @@ async def is_gone(api: Api, path: str) -> bool:
     return (await api.request("GET", path)).code == 404
 
 
-async def test_an_object_of_the_whole_cluster_takes_its_dependents_along(
+async def test_deleting_a_cluster_scoped_object_deletes_its_dependents(
     api: Api, make: Make, namespace: str, unique: str
 ) -> None:
     owner = await make(ROLES, {"metadata": {"name": unique}, "rules": []})

@@ -51,7 +51,7 @@ async def test_a_lease_cannot_be_replaced_blindly(api: Api, leases: str) -> None
     (await api.request("PUT", f"{leases}/leader", a_lease("b"))).refused(422, "Invalid")
 
 
-async def test_of_two_merge_patches_of_one_version_one_takes_the_lease(api: Api, leases: str) -> None:
+async def test_one_of_two_concurrent_patches_takes_the_lease(api: Api, leases: str) -> None:
     created = await api.create(leases, a_lease("a"))
     version = {"resourceVersion": created["metadata"]["resourceVersion"]}
     for holder, code in (("b", 200), ("c", 409)):

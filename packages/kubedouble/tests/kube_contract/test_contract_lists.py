@@ -27,7 +27,7 @@ def names(listing: Object) -> list[str]:
     return [item["metadata"]["name"] for item in listing["items"]]
 
 
-async def test_a_list_has_a_version_and_its_items_in_order_of_name(api: Api, config_maps: str) -> None:
+async def test_list_has_a_version_and_sorts_by_name(api: Api, config_maps: str) -> None:
     listing = await api.get(config_maps, labelSelector="numbered=yes")
     assert listing["kind"] == "ConfigMapList"
     assert listing["metadata"]["resourceVersion"].isdigit()
@@ -62,7 +62,7 @@ async def test_a_page_says_how_many_items_remain(api: Api, config_maps: str) -> 
     assert first["metadata"]["remainingItemCount"] >= 7 - 3
 
 
-async def test_an_expired_continue_token_comes_with_one_for_the_present(api: Api, config_maps: str) -> None:
+async def test_expired_continue_token_comes_with_a_current_one(api: Api, config_maps: str) -> None:
     first = await api.get(config_maps, limit="3", labelSelector="numbered=yes")
     expired = aged(first["metadata"]["continue"])
     reply = await api.request("GET", config_maps, **{"limit": "3", "continue": expired})
@@ -121,7 +121,7 @@ async def test_an_unknown_field_selector_is_refused(api: Api, config_maps: str) 
     (await api.request("GET", config_maps, fieldSelector="data.key=x")).refused(400, "BadRequest")
 
 
-async def test_pods_are_selected_by_node_name_over_all_namespaces(
+async def test_pods_are_selected_by_node_across_all_namespaces(
     api: Api, namespace: str, make: Make, pod_body: Object, node: str
 ) -> None:
     path = f"/api/v1/namespaces/{namespace}/pods"
@@ -143,7 +143,7 @@ async def test_the_field_selectors_may_be_combined(
     assert len(names(await api.get(path, fieldSelector=selector))) == 1
 
 
-async def test_a_list_over_all_namespaces_names_each_items_namespace(
+async def test_list_across_namespaces_names_each_items_namespace(
     api: Api, config_maps: str, namespace: str
 ) -> None:
     listing = await api.get("/api/v1/configmaps", labelSelector="numbered=yes,parity=odd")
@@ -161,7 +161,7 @@ async def test_a_table_has_columns_and_partial_objects(api: Api, config_maps: st
     assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
 
-async def test_a_table_of_nodes_has_the_columns_kubectl_shows(api: Api, node: str) -> None:
+async def test_node_table_has_the_columns_kubectl_shows(api: Api, node: str) -> None:
     reply = await api.request("GET", f"/api/v1/nodes/{node}", accept=TABLE)
     table = reply.ok()
     columns = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]

@@ -82,7 +82,7 @@ async def changed(api: Api, config_maps: str, body: Object) -> Object:
     return dict(reply.body["data"])
 
 
-async def test_a_patch_is_made_of_variables_and_both_objects(
+async def test_patch_is_built_from_variables_and_both_objects(
     api: Api, config_maps: str, put: Put, unique: str
 ) -> None:
     variables = [
@@ -113,7 +113,7 @@ async def test_a_patch_is_made_of_variables_and_both_objects(
     assert await api.get(f"{config_maps}/one") == stored
 
 
-async def test_operations_of_a_patch_are_those_of_json_patch(
+async def test_patch_operations_match_those_of_json_patch(
     api: Api, config_maps: str, put: Put, unique: str
 ) -> None:
     await put(
@@ -128,7 +128,7 @@ async def test_operations_of_a_patch_are_those_of_json_patch(
     assert await changed(api, config_maps, a_map(unique, a="1", d="4")) == {"b": "2", "c": "1"}
 
 
-async def test_a_test_that_fails_leaves_the_object_as_it_is_and_refuses_nothing(
+async def test_failed_patch_test_keeps_object_and_refuses_nothing(
     api: Api, config_maps: str, put: Put, unique: str
 ) -> None:
     await put(
@@ -139,7 +139,7 @@ async def test_a_test_that_fails_leaves_the_object_as_it_is_and_refuses_nothing(
     assert await changed(api, config_maps, a_map(unique, a="1")) == {"a": "1", "last": "yes"}
 
 
-async def test_a_mutation_sees_what_the_one_before_has_made(
+async def test_mutation_sees_the_result_of_the_previous_one(
     api: Api, config_maps: str, put: Put, unique: str
 ) -> None:
     await put(
@@ -160,7 +160,7 @@ async def test_match_conditions_exempt_a_write(api: Api, config_maps: str, put: 
     assert (await api.create(config_maps, a_map(unique, a="1")))["data"] == {"a": "1"}
 
 
-async def test_a_policy_without_a_binding_does_nothing_and_a_deletion_ends_one(
+async def test_policy_acts_only_while_a_binding_exists(
     api: Api, config_maps: str, put: Put, unique: str
 ) -> None:
     await put(set_data("b", "'2'"))
@@ -178,7 +178,7 @@ async def test_a_policy_without_a_binding_does_nothing_and_a_deletion_ends_one(
         set_data("b", "quantity(object.data.a)"),
     ],
 )
-async def test_a_mutation_that_fails_refuses_or_is_left_out_by_the_failure_policy(
+async def test_failure_policy_refuses_or_skips_a_failing_mutation(
     api: Api, config_maps: str, put: Put, unique: str, failing: Object
 ) -> None:
     await put(failing, set_data("c", "'3'"), name=f"{unique}-a", failurePolicy="Ignore")
@@ -190,7 +190,7 @@ async def test_a_mutation_that_fails_refuses_or_is_left_out_by_the_failure_polic
     assert "denied request" in status["message"]
 
 
-async def test_an_object_that_does_not_decode_any_more_is_refused_whatever_the_failure_policy(
+async def test_undecodable_result_is_refused_under_any_failure_policy(
     api: Api, config_maps: str, put: Put, unique: str
 ) -> None:
     await put(set_data("b", "dyn(2)"), failurePolicy="Ignore")
@@ -211,7 +211,7 @@ async def test_policies_are_invoked_before_webhooks(
 
 
 @pytest.mark.parametrize(("reinvocation", "seen"), [("Never", "absent"), ("IfNeeded", "2")])
-async def test_a_policy_is_invoked_again_after_a_webhook_if_it_says_so(
+async def test_policy_is_invoked_after_webhook_if_it_asks(
     api: Api, config_maps: str, put: Put, unique: str, webhook: WebhookServer, register: Register,
     reinvocation: str, seen: str,
 ) -> None:  # fmt: skip
@@ -256,7 +256,7 @@ async def status_patch(api: Api, path: str, cpu: str, **query: str) -> Any:
     return await api.patch(f"{path}/status", {"status": {"allocatable": {"cpu": cpu}}}, **query)
 
 
-async def test_a_policy_on_node_status_changes_status_and_annotations_and_quiet_writes_store_nothing(
+async def test_node_status_policy_sets_annotations_without_quiet_writes(
     api: Api, put: Put, node: str
 ) -> None:
     path = f"/api/v1/nodes/{node}"

@@ -42,9 +42,7 @@ async def test_labels_sent_through_status_persist(api: Api, node: str, kind: str
 
 
 @PATCHES
-async def test_a_spec_sent_along_is_dropped_and_the_annotations_are_kept(
-    api: Api, node: str, kind: str
-) -> None:
+async def test_status_patch_drops_spec_and_keeps_annotations(api: Api, node: str, kind: str) -> None:
     body = {"metadata": {"annotations": {RATIO: "2.00"}}, "spec": {"unschedulable": True}}
     await api.patch(f"{NODES}/{node}/status", body, kind)
     stored = await api.get(f"{NODES}/{node}")
@@ -53,7 +51,7 @@ async def test_a_spec_sent_along_is_dropped_and_the_annotations_are_kept(
 
 
 @PATCHES
-async def test_a_status_patch_decided_on_an_older_node_is_a_conflict(api: Api, node: str, kind: str) -> None:
+async def test_status_patch_decided_on_older_node_conflicts(api: Api, node: str, kind: str) -> None:
     older = (await api.get(f"{NODES}/{node}"))["metadata"]["resourceVersion"]
     await api.patch(f"{NODES}/{node}", {"metadata": {"annotations": {"example.com/since": "1"}}})
     body = {"metadata": {"resourceVersion": older, "annotations": {RATIO: "2.00"}}}
@@ -63,7 +61,7 @@ async def test_a_status_patch_decided_on_an_older_node_is_a_conflict(api: Api, n
 
 
 @PATCHES
-async def test_the_webhook_sees_the_annotations_and_amplifies_in_the_same_write(
+async def test_webhook_sees_annotations_and_amplifies_in_same_write(
     api: Api, node: str, webhook: WebhookServer, register: Register, kind: str
 ) -> None:
     await register("mutating", ["nodes/status"])
@@ -82,7 +80,7 @@ async def test_the_webhook_sees_the_annotations_and_amplifies_in_the_same_write(
 
 
 @pytest.mark.parametrize("registration", ["mutating", "validating"])
-async def test_no_webhook_on_plain_nodes_is_asked_about_annotations_sent_through_status(
+async def test_plain_node_webhook_misses_annotations_sent_through_status(
     api: Api, node: str, webhook: WebhookServer, register: Register, registration: str
 ) -> None:
     await register(registration, ["nodes"])

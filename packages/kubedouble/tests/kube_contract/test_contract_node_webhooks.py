@@ -71,7 +71,7 @@ async def test_status_and_annotations_of_a_status_put_persist(
     assert stored["metadata"]["annotations"]["example.com/raw"] == "8"
 
 
-async def test_of_a_plain_update_annotations_persist_and_status_does_not(
+async def test_plain_update_keeps_annotations_and_drops_status(
     api: Api, node: str, webhook: WebhookServer, register: Register
 ) -> None:
     await register("mutating", ["nodes"])
@@ -82,7 +82,7 @@ async def test_of_a_plain_update_annotations_persist_and_status_does_not(
     assert stored["status"]["capacity"]["cpu"] == "8"
 
 
-async def test_a_rule_for_nodes_is_not_called_for_status(
+async def test_rule_for_nodes_is_not_called_for_status(
     kubelet: Api, node: str, webhook: WebhookServer, register: Register
 ) -> None:
     await register("mutating", ["nodes"])
@@ -90,7 +90,7 @@ async def test_a_rule_for_nodes_is_not_called_for_status(
     assert not [request for request in webhook.asked() if request.get("subResource")]
 
 
-async def test_a_rule_for_status_is_not_called_for_plain_updates(
+async def test_rule_for_status_is_skipped_for_plain_updates(
     api: Api, node: str, webhook: WebhookServer, register: Register
 ) -> None:
     await register("mutating", ["nodes/status"])
@@ -98,7 +98,7 @@ async def test_a_rule_for_status_is_not_called_for_plain_updates(
     assert all(request.get("subResource") == "status" for request in webhook.asked())
 
 
-async def test_a_rule_with_a_star_is_called_for_both(
+async def test_rule_with_a_star_is_called_for_both(
     api: Api, kubelet: Api, node: str, webhook: WebhookServer, register: Register
 ) -> None:
     await register("mutating", ["nodes/*"])
@@ -107,7 +107,7 @@ async def test_a_rule_with_a_star_is_called_for_both(
     assert {request.get("subResource", "") for request in webhook.asked()} == {"", "status"}
 
 
-async def test_the_review_carries_the_merged_object_the_old_one_and_the_writer(
+async def test_review_carries_the_merged_object_old_and_writer(
     kubelet: Api, node: str, webhook: WebhookServer, register: Register
 ) -> None:
     await register("mutating", ["nodes/status"])
@@ -121,7 +121,7 @@ async def test_the_review_carries_the_merged_object_the_old_one_and_the_writer(
     assert review["options"]["kind"] == "UpdateOptions"
 
 
-async def test_an_amount_left_out_of_a_patch_shows_as_stored_whoever_writes(
+async def test_amount_omitted_from_a_patch_appears_as_stored(
     kubelet: Api, node: str, webhook: WebhookServer, register: Register
 ) -> None:
     """A kubelet with a stale cache leaves cpu out; what the webhook then sees is the amplified amount."""
@@ -146,7 +146,7 @@ async def test_an_empty_status_patch_runs_the_webhook(
     assert changed["status"]["capacity"]["cpu"] == "12"
 
 
-async def test_when_the_webhook_restores_what_is_stored_nothing_is_written(
+async def test_webhook_restoring_the_stored_value_writes_nothing(
     api: Api, kubelet: Api, node: str, webhook: WebhookServer, register: Register
 ) -> None:
     await register("mutating", ["nodes/status"])

@@ -46,7 +46,7 @@ async def test_reading_what_is_not_there_is_not_found(api: Api, config_maps: str
     assert status["details"] == {"name": "nothing", "kind": "configmaps"}
 
 
-async def test_creating_in_a_namespace_that_is_not_there_is_not_found(api: Api, unique: str) -> None:
+async def test_creating_in_a_missing_namespace_is_not_found(api: Api, unique: str) -> None:
     path = f"/api/v1/namespaces/{unique}-absent/configmaps"
     status = (await api.request("POST", path, a_map("one"))).refused(404, "NotFound")
     assert status["message"] == f'namespaces "{unique}-absent" not found'
@@ -131,7 +131,7 @@ async def test_concurrent_patches_without_a_version_all_succeed(api: Api, config
     assert len((await api.get(f"{config_maps}/one"))["data"]) == 5
 
 
-async def test_a_write_that_changes_nothing_keeps_the_resource_version(api: Api, config_maps: str) -> None:
+async def test_write_that_changes_nothing_keeps_resource_version(api: Api, config_maps: str) -> None:
     created = await api.create(config_maps, a_map("one", key="1"))
     patched = await api.patch(f"{config_maps}/one", {"data": {"key": "1"}})
     replaced = await api.replace(f"{config_maps}/one", patched)
@@ -139,7 +139,7 @@ async def test_a_write_that_changes_nothing_keeps_the_resource_version(api: Api,
     assert replaced["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
 
 
-async def test_deleting_answers_with_a_status_or_the_object_and_removes(api: Api, config_maps: str) -> None:
+async def test_delete_removes_and_returns_a_status_or_object(api: Api, config_maps: str) -> None:
     await api.create(config_maps, a_map("one"))
     answer = await api.delete(f"{config_maps}/one")
     assert answer["kind"] in {"Status", "ConfigMap"}
@@ -164,7 +164,7 @@ async def test_deleting_a_collection_obeys_the_selector(api: Api, config_maps: s
     assert "one" not in left
 
 
-async def test_finalizers_hold_a_deleted_object_until_they_are_removed(api: Api, config_maps: str) -> None:
+async def test_finalizers_hold_a_deleted_object_until_removed(api: Api, config_maps: str) -> None:
     body = a_map("one")
     body["metadata"]["finalizers"] = ["example.com/hold"]
     await api.create(config_maps, body)
@@ -205,12 +205,12 @@ async def test_a_node_is_created_without_a_kubelet(make: Make, node_body: Object
     assert node["status"]["capacity"] == {"cpu": "8", "memory": "16Gi", "pods": "110"}
 
 
-async def test_status_given_when_a_node_is_created_is_kept(api: Api, node: str) -> None:
+async def test_status_given_at_node_creation_is_kept(api: Api, node: str) -> None:
     stored: dict[str, Any] = await api.get(f"{NODES}/{node}")
     assert stored["status"]["allocatable"]["cpu"] == "8"
 
 
-async def test_a_secret_keeps_bytes_and_null_removes_a_key(api: Api, namespace: str) -> None:
+async def test_secret_keeps_bytes_and_null_removes_a_key(api: Api, namespace: str) -> None:
     secrets = f"/api/v1/namespaces/{namespace}/secrets"
     data = {"tls.crt": "AP8=", "old": "eA=="}
     created = await api.create(secrets, {"metadata": {"name": "one"}, "data": data})
@@ -219,6 +219,6 @@ async def test_a_secret_keeps_bytes_and_null_removes_a_key(api: Api, namespace: 
     assert changed["data"] == {"tls.crt": "AP8="}
 
 
-async def test_a_secret_of_what_is_not_base64_is_refused(api: Api, namespace: str) -> None:
+async def test_secret_with_invalid_base64_is_refused(api: Api, namespace: str) -> None:
     body = {"metadata": {"name": "one"}, "data": {"key": "no base64!"}}
     (await api.request("POST", f"/api/v1/namespaces/{namespace}/secrets", body)).refused(400, "BadRequest")

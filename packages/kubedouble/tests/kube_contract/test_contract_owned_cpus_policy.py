@@ -113,7 +113,7 @@ async def test_it_is_taken_without_a_warning(api: Api, unique: str) -> None:
         ({"containers": [container("a", "4")], "nodeName": "nowhere"}, None),
     ],
 )
-async def test_a_pod_requests_as_many_as_it_requests_cpu(
+async def test_pod_requests_as_many_owned_cpus_as_cpu(
     api: Api, namespace: str, pod_body: Object, install: Install, spec: Object, cpus: str | None
 ) -> None:
     await install()

@@ -78,7 +78,7 @@ async def test_a_strategic_patch_removes_a_condition_by_directive(api: Api, path
     assert "First" not in {entry["type"] for entry in patched["status"].get("conditions") or ()}
 
 
-async def test_a_strategic_patch_may_replace_a_list_that_it_would_merge(api: Api, path: str) -> None:
+async def test_strategic_patch_may_replace_a_mergeable_list(api: Api, path: str) -> None:
     """As kubelets write their addresses, of which two may have one type."""
     old, new = ("10.1.2.3", "10.1.2.4"), ("10.1.2.5", "fd00::5")
     for addresses in (old, new):
@@ -142,7 +142,7 @@ async def test_a_json_patch_adds_tests_and_removes(api: Api, path: str) -> None:
     assert "example.com/kept" not in patched["metadata"]["annotations"]
 
 
-async def test_a_json_patch_whose_test_fails_is_refused_whole(api: Api, path: str) -> None:
+async def test_json_patch_with_a_failing_test_changes_nothing(api: Api, path: str) -> None:
     operations = [
         {"op": "add", "path": "/metadata/annotations/example.com~1new", "value": "1"},
         {"op": "test", "path": "/metadata/annotations/example.com~1kept", "value": "no"},
@@ -151,12 +151,12 @@ async def test_a_json_patch_whose_test_fails_is_refused_whole(api: Api, path: st
     assert "example.com/new" not in (await api.get(path))["metadata"]["annotations"]
 
 
-async def test_a_json_patch_that_removes_what_is_not_there_is_refused(api: Api, path: str) -> None:
+async def test_json_patch_removing_a_missing_value_is_refused(api: Api, path: str) -> None:
     operations = [{"op": "remove", "path": "/metadata/annotations/example.com~1absent"}]
     (await api.request("PATCH", path, operations, content_type=JSON_PATCH)).refused(422, "Invalid")
 
 
-async def test_a_json_patch_that_is_no_list_is_refused(api: Api, path: str) -> None:
+async def test_json_patch_other_than_a_list_is_refused(api: Api, path: str) -> None:
     (await api.request("PATCH", path, {"op": "add"}, content_type=JSON_PATCH)).refused(400, "BadRequest")
 
 
@@ -166,12 +166,12 @@ async def test_a_patch_of_an_unknown_type_is_refused(api: Api, path: str) -> Non
     )
 
 
-async def test_a_patch_of_what_is_not_there_is_not_found(api: Api, unique: str) -> None:
+async def test_patch_of_a_missing_object_is_not_found(api: Api, unique: str) -> None:
     reply = await api.request("PATCH", f"{NODES}/{unique}-absent", {}, content_type=MERGE_PATCH)
     reply.refused(404, "NotFound")
 
 
-async def test_labels_are_set_and_removed_by_each_patch_type(api: Api, path: str) -> None:
+async def test_every_patch_type_sets_and_removes_labels(api: Api, path: str) -> None:
     await api.patch(path, {"metadata": {"labels": {"a": "1"}}}, MERGE_PATCH)
     await api.patch(path, {"metadata": {"labels": {"b": "2", "a": None}}}, STRATEGIC_PATCH)
     patched = await api.patch(path, [{"op": "add", "path": "/metadata/labels/c", "value": "3"}], JSON_PATCH)

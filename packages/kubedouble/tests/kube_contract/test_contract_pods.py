@@ -43,13 +43,13 @@ async def test_binding_sets_the_node_and_the_scheduled_condition(api: Api, pod: 
     assert conditions["PodScheduled"] == "True"
 
 
-async def test_annotations_of_the_binding_are_copied_to_the_pod(api: Api, pod: str, node: str) -> None:
+async def test_binding_annotations_are_copied_to_the_pod(api: Api, pod: str, node: str) -> None:
     await api.create(f"{pod}/binding", binding(pod, node, annotations={"example.com/cpuset": "0-3"}))
     assert (await api.get(pod))["metadata"]["annotations"]["example.com/cpuset"] == "0-3"
 
 
 @pytest.mark.parametrize("named", [("uid",), ("resourceVersion",), ("uid", "resourceVersion")])
-async def test_uid_and_version_of_a_binding_are_preconditions_on_the_pod(
+async def test_binding_uid_and_version_are_pod_preconditions(
     api: Api, pod: str, node: str, named: tuple[str, ...]
 ) -> None:
     first = (await api.get(pod))["metadata"]
@@ -75,7 +75,7 @@ async def test_a_binding_that_is_refused_leaves_no_annotation(api: Api, pod: str
     assert "annotations" not in (await api.get(pod))["metadata"]
 
 
-async def test_a_pod_that_waits_for_a_gate_cannot_be_bound(
+async def test_pod_waiting_for_a_gate_cannot_be_bound(
     api: Api, make: Make, namespace: str, pod_body: Object, node: str
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -138,7 +138,7 @@ async def test_an_unbound_pod_is_deleted_at_once(api: Api, pod: str) -> None:
     (await api.request("GET", pod)).refused(404)
 
 
-async def test_a_bound_pod_waits_for_its_kubelet_unless_deleted_at_once(
+async def test_bound_pod_awaits_its_kubelet_unless_force_deleted(
     api: Api, namespace: str, make: Make, pod_body: Object, node: str
 ) -> None:
     pod_body["spec"]["terminationGracePeriodSeconds"] = 30
@@ -153,7 +153,7 @@ async def test_a_bound_pod_waits_for_its_kubelet_unless_deleted_at_once(
     (await api.request("GET", path)).refused(404)
 
 
-async def test_what_is_meant_for_one_pod_is_not_done_to_its_successor(api: Api, pod: str, node: str) -> None:
+async def test_status_and_deletion_for_another_uid_are_refused(api: Api, pod: str, node: str) -> None:
     """Kubelets name the uid in what they write to a pod's status and in its last deletion."""
     await api.create(f"{pod}/binding", binding(pod, node))
     uid = (await api.get(pod))["metadata"]["uid"]
@@ -183,7 +183,7 @@ READY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status
     ],
     ids=["one-may-go", "both-must-stay", "no-controller-says-how-many", "nor-how-many-are-half"],
 )
-async def test_an_eviction_that_violates_a_disruption_budget_is_refused(
+async def test_eviction_that_violates_a_disruption_budget_is_refused(
     api: Api, namespace: str, make: Make, pod_body: Object, wants: Object, evicted: int, needs: str
 ) -> None:
     pods, labels = f"/api/v1/namespaces/{namespace}/pods", {"app": "guarded"}

@@ -43,7 +43,7 @@ async def test_a_status_write_may_change_annotations(api: Api, node: str) -> Non
     assert changed["metadata"]["annotations"]["example.com/by-status"] == "yes"
 
 
-async def test_a_status_patch_that_states_a_version_is_a_compare_and_swap(api: Api, node: str) -> None:
+async def test_status_patch_with_version_is_compare_and_swap(api: Api, node: str) -> None:
     """One of two writers that have read the same state wins; the other's annotations are not stored."""
     path = f"{NODES}/{node}"
     read = (await api.get(path))["metadata"]["resourceVersion"]
@@ -107,7 +107,7 @@ async def test_memory_is_stored_in_canonical_form(api: Api, node: str, written: 
     assert changed["status"]["capacity"]["memory"] == stored
 
 
-async def test_writing_an_equal_quantity_in_another_form_stores_nothing(
+async def test_writing_equal_quantity_in_another_form_stores_nothing(
     api: Api, namespace: str, make: Make, pod_body: Object
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"

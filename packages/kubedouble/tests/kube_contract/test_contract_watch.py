@@ -36,7 +36,7 @@ async def version_of(api: Api, collection: str) -> str:
     return str(listing["metadata"]["resourceVersion"])
 
 
-async def test_a_watch_from_a_list_shows_what_happens_after_it(api: Api, config_maps: str) -> None:
+async def test_watch_from_a_list_shows_what_happens_next(api: Api, config_maps: str) -> None:
     version = await version_of(api, config_maps)
     async with api.watch(config_maps, resourceVersion=version) as events:
         await api.create(config_maps, {"metadata": {"name": "one"}})
@@ -59,7 +59,7 @@ async def test_a_watch_resumes_after_the_given_version(api: Api, config_maps: st
     assert {event["type"] for event in seen} == {"MODIFIED"}
 
 
-async def test_a_watch_without_a_version_starts_with_what_is_there(api: Api, config_maps: str) -> None:
+async def test_watch_without_a_version_starts_with_existing_objects(api: Api, config_maps: str) -> None:
     await api.create(config_maps, {"metadata": {"name": "one"}})
     async with api.watch(config_maps) as events:
         (event,) = await take(events, "one", 1)
@@ -111,7 +111,7 @@ async def test_pods_are_watched_by_node_name(api: Api, namespace: str, pod_body:
     assert seen[0]["object"]["spec"]["nodeName"] == node
 
 
-async def test_a_watch_of_nodes_shows_what_is_written_to_their_status(api: Api, node: str) -> None:
+async def test_node_watch_shows_writes_to_status(api: Api, node: str) -> None:
     version = (await api.get(f"/api/v1/nodes/{node}"))["metadata"]["resourceVersion"]
     async with api.watch("/api/v1/nodes", resourceVersion=version) as events:
         changed = await api.patch(f"/api/v1/nodes/{node}/status", {"status": {"capacity": {"cpu": "9"}}})
@@ -121,7 +121,7 @@ async def test_a_watch_of_nodes_shows_what_is_written_to_their_status(api: Api, 
     assert event["object"]["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]
 
 
-async def test_a_pod_that_ends_leaves_a_watch_of_those_that_run(
+async def test_finished_pod_leaves_a_watch_of_running_pods(
     api: Api, namespace: str, pod_body: Object, node: str, make: Make
 ) -> None:
     """As a deletion with the version of the write that ended it, from which the watch can be resumed."""

@@ -62,7 +62,7 @@ async def test_webhooks_are_applied_by_name(api: Api, path: str, unique: str) ->
     assert [(each["name"], each["timeoutSeconds"]) for each in changed["webhooks"]] == [(NODE, 7)]
 
 
-async def test_what_others_put_in_stays_when_the_manager_applies_again(
+async def test_fields_others_injected_survive_the_managers_next_apply(
     api: Api, path: str, unique: str, webhook: WebhookServer
 ) -> None:
     """So that cert-manager may inject the authority into a configuration that somebody else applies."""

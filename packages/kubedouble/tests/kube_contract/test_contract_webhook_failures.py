@@ -44,7 +44,7 @@ async def test_an_unreachable_webhook_fails_the_write_by_default(
 
 
 @pytest.mark.parametrize("kind", ["mutating", "validating"])
-async def test_an_unreachable_webhook_that_may_fail_is_passed_over(
+async def test_unreachable_webhook_with_ignore_policy_is_skipped(
     api: Api, config_maps: str, a_map: Object, register: Register, kind: str
 ) -> None:
     await register(kind, ["configmaps"], clientConfig={"url": NOWHERE}, failurePolicy="Ignore")
@@ -62,7 +62,7 @@ async def test_a_certificate_of_another_authority_is_not_trusted(
 
 
 @pytest.mark.parametrize("bundle", [b"\n", b"no certificate", b"\xff\xfe"])
-async def test_an_authority_that_is_none_is_stored_and_fails_the_calls(
+async def test_invalid_ca_bundle_is_stored_and_fails_calls(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register, bundle: bytes
 ) -> None:
     config = {**webhook.client_config(), "caBundle": b64encode(bundle).decode()}
@@ -121,7 +121,7 @@ def respond(change: Callable[[Object], Object]) -> Callable[[web.Request, Object
     ],
     ids=["wrong uid", "wrong version", "wrong kind", "no response", "no patch type"],
 )
-async def test_an_answer_that_is_no_proper_review_is_a_failure(
+async def test_improper_review_counts_as_a_failure(
     api: Api,
     config_maps: str,
     a_map: Object,
@@ -136,7 +136,7 @@ async def test_an_answer_that_is_no_proper_review_is_a_failure(
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"text"', b"null", b'{"response": 7}'])
-async def test_an_answer_that_is_no_review_at_all_is_a_failure(
+async def test_answer_other_than_a_review_counts_as_failure(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register, body: bytes
 ) -> None:
     configuration = await register("mutating", ["configmaps"])
@@ -144,7 +144,7 @@ async def test_an_answer_that_is_no_review_at_all_is_a_failure(
     await refused_call(api, config_maps, a_map, configuration)
 
 
-async def test_an_answer_that_is_an_http_error_is_a_failure(
+async def test_http_error_answer_counts_as_a_failure(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register
 ) -> None:
     configuration = await register("mutating", ["configmaps"])
@@ -163,7 +163,7 @@ async def test_a_validating_webhook_must_not_patch(
     assert "validating webhook may not return response.patch" in message
 
 
-async def test_a_bad_answer_is_passed_over_if_the_webhook_may_fail(
+async def test_ignore_policy_skips_a_bad_answer(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register
 ) -> None:
     await register("mutating", ["configmaps"], failurePolicy="Ignore")
@@ -171,7 +171,7 @@ async def test_a_bad_answer_is_passed_over_if_the_webhook_may_fail(
     await api.create(config_maps, a_map)
 
 
-async def test_a_patch_that_does_not_apply_fails_the_write_even_if_the_webhook_may_fail(
+async def test_inapplicable_patch_fails_the_write_despite_ignore_policy(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register
 ) -> None:
     await register("mutating", ["configmaps"], failurePolicy="Ignore")
@@ -179,7 +179,7 @@ async def test_a_patch_that_does_not_apply_fails_the_write_even_if_the_webhook_m
     (await api.request("POST", config_maps, a_map)).refused(500, "InternalError")
 
 
-async def test_a_denial_stands_even_if_the_webhook_may_fail(
+async def test_denial_stands_despite_ignore_policy(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register
 ) -> None:
     await register("validating", ["configmaps"], failurePolicy="Ignore")

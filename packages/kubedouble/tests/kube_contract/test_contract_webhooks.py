@@ -126,7 +126,7 @@ async def test_a_patch_is_applied_and_stored(
     assert (await api.get(f"{config_maps}/one"))["data"] == {"by": "webhook"}
 
 
-async def test_webhooks_are_called_in_order_of_their_configurations_names(
+async def test_webhooks_are_called_in_configuration_name_order(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register, unique: str
 ) -> None:
     await register("mutating", ["configmaps"], path="/second", name=f"{unique}-b")
@@ -138,7 +138,7 @@ async def test_webhooks_are_called_in_order_of_their_configurations_names(
     assert webhook.asked("/second")[-1]["object"]["metadata"]["annotations"]["example.com/by"] == "first"
 
 
-async def test_a_webhook_is_called_again_if_needed_after_a_later_change(
+async def test_webhook_is_called_again_after_a_later_change(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register, unique: str
 ) -> None:
     await register(
@@ -174,7 +174,7 @@ async def test_a_denial_carries_its_code_reason_and_message(
     (await api.request("GET", f"{config_maps}/one")).refused(404)
 
 
-async def test_a_denial_without_a_status_is_explained_as_such(
+async def test_denial_without_a_status_reads_without_explanation(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register
 ) -> None:
     configuration = await register("mutating", ["configmaps"])
@@ -222,7 +222,7 @@ async def test_a_webhook_with_side_effects_cannot_be_registered(api: Api, webhoo
     assert status["details"]["causes"][0]["field"] == "webhooks[0].sideEffects"
 
 
-async def test_the_object_selector_looks_at_the_old_object_too(
+async def test_object_selector_also_checks_the_old_object(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register
 ) -> None:
     await api.create(config_maps, a_map)
@@ -290,7 +290,7 @@ async def test_webhook_configurations_are_not_subject_to_webhooks(
     webhook.answers["/"] = allow
 
 
-async def test_a_change_of_the_ca_bundle_is_a_plain_patch(
+async def test_ca_bundle_changes_with_a_plain_patch(
     api: Api, register: Register, webhook: WebhookServer
 ) -> None:
     configuration = await register("mutating", ["configmaps"])
@@ -322,7 +322,7 @@ async def test_defaults_of_a_webhook_are_filled_in(api: Api, make: Make, unique:
     assert made["rules"][0]["scope"] == "*"
 
 
-async def test_the_binding_of_a_pod_is_reviewed_as_a_binding(
+async def test_pod_binding_is_reviewed_as_a_binding(
     api: Api,
     namespace: str,
     make: Make,
@@ -346,7 +346,7 @@ async def test_the_binding_of_a_pod_is_reviewed_as_a_binding(
     assert "nodeName" not in (await api.get(f"{pods}/{name}"))["spec"]
 
 
-async def test_annotations_a_webhook_adds_to_a_binding_reach_the_pod(
+async def test_annotations_a_webhook_adds_to_binding_reach_pod(
     api: Api,
     namespace: str,
     make: Make,

@@ -36,7 +36,7 @@ async def has_pods(api: Api, namespace: str, count: int) -> bool:
     return len(await pods_of(api, namespace)) == count
 
 
-async def test_a_deployment_makes_pods_by_way_of_a_replica_set(
+async def test_deployment_creates_pods_through_a_replica_set(
     api: Api, deployment: str, namespace: str
 ) -> None:
     await eventually(lambda: has_pods(api, namespace, 2))
@@ -82,7 +82,7 @@ async def test_deleting_a_deployment_deletes_its_pods(api: Api, deployment: str,
     await eventually(lambda: has_pods(api, namespace, 0))
 
 
-async def test_a_job_marks_its_pods_with_its_uid_and_name(
+async def test_job_marks_its_pods_with_uid_and_name(
     api: Api, make: Make, namespace: str, pod_body: Object
 ) -> None:
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"

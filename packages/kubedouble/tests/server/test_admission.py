@@ -70,7 +70,7 @@ def relabelled(**labels: str) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("resource", ["nodes", "nodes/status"])
-async def test_a_kubelet_changes_of_its_node_what_is_its_own(
+async def test_kubelet_may_change_only_its_own_node_fields(
     resource: str, obj: dict[str, Any], expected: str
 ) -> None:
     message = await refusal(write(KUBELET, "UPDATE", resource, "n1"), obj, NODE, NODES)
@@ -154,7 +154,7 @@ async def test_namespaces_of_the_system_stay(name: str) -> None:
     assert "this namespace may not be deleted" in await refusal(attributes, None, named(name), NODES)
 
 
-async def test_nothing_is_created_in_a_namespace_that_goes_away() -> None:
+async def test_nothing_is_created_in_a_terminating_namespace() -> None:
     going = named("going")
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     attributes = write(ADMIN, "CREATE", "configmaps", "a", namespace="going")
@@ -184,7 +184,7 @@ AN_OBJECT = {"metadata": {"name": "a", "annotations": {}}}
 UPDATE = write(ADMIN, "UPDATE", "nodes", "a")
 
 
-async def test_a_service_is_found_where_it_is_mapped_to(webhook: WebhookServer) -> None:
+async def test_service_webhook_is_called_at_its_mapped_address(webhook: WebhookServer) -> None:
     service = {"namespace": "ns", "name": "hook", "path": "/mutate"}
     config = {**webhook.client_config("/"), "service": service}
     objects = Objects(**{CONFIGURATIONS: [configuration(webhook, clientConfig=config)]})
@@ -197,7 +197,7 @@ async def test_a_service_is_found_where_it_is_mapped_to(webhook: WebhookServer) 
 
 
 @pytest.mark.parametrize("problem", ["object.absent == 1", "1 +"])
-async def test_match_conditions_without_a_value_fail_by_the_failure_policy(
+async def test_match_conditions_without_a_value_follow_failure_policy(
     webhook: WebhookServer, problem: str
 ) -> None:
     conditions = [{"name": "yes", "expression": "true"}, {"name": "none", "expression": problem}]
@@ -242,7 +242,7 @@ async def test_the_object_given_is_never_changed(webhook: WebhookServer) -> None
     assert json.dumps(AN_OBJECT) == before
 
 
-async def test_a_patch_without_effect_leaves_the_very_same_object(webhook: WebhookServer) -> None:
+async def test_patch_without_effect_returns_the_very_same_object(webhook: WebhookServer) -> None:
     webhook.answers["/"] = patch({"op": "replace", "path": "/metadata/name", "value": "a"})
     admission = Admission(Objects(**{CONFIGURATIONS: [configuration(webhook)]}))
     result, _ = await admission.mutate(UPDATE, AN_OBJECT, AN_OBJECT)

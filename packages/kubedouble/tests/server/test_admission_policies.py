@@ -95,7 +95,7 @@ def test_a_binding_narrows_what_its_policy_concerns(
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_without_the_library_a_policy_fails_by_its_failure_policy(no_library: None, policy: str) -> None:
+def test_policy_without_the_library_follows_its_failure_policy(no_library: None, policy: str) -> None:
     said = outcome(world(refusing(failurePolicy=policy), bindings=[bound()]))
     wanted = f"failed to configure policy: {expressions.MISSING_LIBRARY}"
     assert said == (wanted if policy == "Fail" else "")
@@ -107,19 +107,19 @@ def test_without_the_library_a_policy_can_be_stored(no_library: None) -> None:
     assert problems(refusing(), None, schema) == []
 
 
-def test_a_policy_with_parameters_fails_instead_of_passing_for_one_without() -> None:
+def test_policy_with_parameters_fails_as_unsupported() -> None:
     kind = {"apiVersion": "v1", "kind": "ConfigMap"}
     said = outcome(world(refusing(paramKind=kind), bindings=[bound()]))
     assert "evaluates no policies with parameters" in said
 
 
-def test_policies_decide_in_the_order_of_their_names_and_count_only_when_bound() -> None:
+def test_bound_policies_decide_in_name_order() -> None:
     others = [refusing(name, validations=[{"expression": "false", "message": name}]) for name in "cab"]
     objects = world(*others, bindings=[bound("c"), bound("b")])
     assert outcome(objects) == "b"
 
 
-def test_a_change_of_a_policy_or_binding_counts_from_the_next_write() -> None:
+def test_changed_policy_or_binding_counts_from_next_write() -> None:
     objects = world(refusing(), bindings=[])
     policies = ValidatingPolicies(objects)
     attributes = write(ADMIN, "CREATE", "pods", "web", namespace="team")
@@ -147,7 +147,7 @@ def test_no_policy_keeps_anyone_from_removing_a_policy() -> None:
     "text",
     ["object.a.b.c == 1", "object.metadata.labels['x'] == 'y'", "[1][2] == 1", "1 / object.zero == 1"],
 )
-def test_an_expression_without_a_value_refuses_and_says_which(text: str) -> None:
+def test_expression_without_a_value_refuses_and_is_named(text: str) -> None:
     said = outcome(
         world(refusing(validations=[{"expression": text}]), bindings=[bound()]),
         obj={**named("web"), "zero": 0},
@@ -155,7 +155,7 @@ def test_an_expression_without_a_value_refuses_and_says_which(text: str) -> None
     assert said.startswith(f"expression '{text}' resulted in error: ")
 
 
-def test_deep_objects_and_large_texts_are_judged_like_others() -> None:
+def test_deep_objects_and_large_texts_are_evaluated_normally() -> None:
     deep: Any = "x" * 1_000_000
     for _ in range(50):
         deep = {"a": deep}
@@ -193,7 +193,7 @@ async def mutated(*policies: dict[str, Any], bindings: list[dict[str, Any]]) -> 
         await admission.close()
 
 
-async def test_mutating_policies_are_invoked_by_name_once_for_each_binding() -> None:
+async def test_mutating_policies_run_by_name_once_per_binding() -> None:
     one = labels("{'by': (has(object.metadata.labels) ? object.metadata.labels.by : '') + 'a'}")
     two = labels("{'by': object.metadata.labels.by + 'b'}")
     policies = [
@@ -219,7 +219,7 @@ async def test_mutating_policies_are_invoked_by_name_once_for_each_binding() -> 
         ({"mutations": [labels("{'a': ")]}, "compilation failed"),
     ],
 )
-async def test_a_mutating_policy_that_cannot_be_evaluated_here_fails_by_its_failure_policy(
+async def test_unsupported_mutating_policy_follows_its_failure_policy(
     spec: dict[str, Any], said: str
 ) -> None:
     bindings = [named("1", spec={"policyName": "a"})]
@@ -239,7 +239,7 @@ async def test_without_the_library_mutating_policies_are_not_served(tmp_path: Pa
     assert "validatingadmissionpolicies" in served
 
 
-async def test_stored_mutating_policies_do_nothing_where_the_kind_is_not_served(tmp_path: Path) -> None:
+async def test_stored_mutating_policies_are_inert_where_not_served(tmp_path: Path) -> None:
     spec = {**MUTATING, "matchConstraints": {"resourceRules": [{**PODS, "resources": ["configmaps"]}]}}
     policy = {"metadata": {"name": "a"}, "spec": {**spec, "mutations": [labels("{'by': 'a'}")]}}
     binding = {"metadata": {"name": "a"}, "spec": {"policyName": "a"}}

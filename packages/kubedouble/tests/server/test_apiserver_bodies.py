@@ -32,7 +32,7 @@ async def test_gzip_bombs_and_large_bodies_are_refused(tmp_path: Path) -> None:
             assert (await session.post(url, data=document)).status == 201
 
 
-async def test_bodies_nested_too_deep_are_refused_and_nothing_is_stored() -> None:
+async def test_bodies_nested_too_deep_are_refused_without_storing() -> None:
     async with serve() as server:
         token = server.cluster.authenticator.tokens.issue(User("admin", ("system:masters",)))
         url = f"{server.url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -185,9 +185,7 @@ def test_any_json_patch_is_applied_or_refused(operations: Any) -> None:
 )
 @settings(max_examples=25, deadline=None)
 @given(body=OBJECTS)
-def test_any_body_of_an_operation_is_taken_or_refused(
-    handler: Any, method: str, path: str, body: Any
-) -> None:
+def test_any_operation_body_is_accepted_or_refused(handler: Any, method: str, path: str, body: Any) -> None:
     target = cluster()
     answer(target, writing.create, "POST", PATHS["Node"], NODE)
     answer(target, writing.create, "POST", PATHS["Pod"], POD)

@@ -62,7 +62,7 @@ async def test_dependents_follow_their_owner(world: World) -> None:
     assert world.names() == ["stranger"]
 
 
-async def test_a_dependent_stays_while_one_of_its_owners_does(world: World) -> None:
+async def test_dependent_stays_while_one_owner_remains(world: World) -> None:
     world.put("one")
     world.put("two")
     world.put("child", "one", "two")
@@ -74,7 +74,7 @@ async def test_a_dependent_stays_while_one_of_its_owners_does(world: World) -> N
     assert world.names() == []
 
 
-async def test_an_owner_of_the_same_name_is_not_the_same_owner(world: World) -> None:
+async def test_owner_with_same_name_is_not_the_owner(world: World) -> None:
     world.put("owner")
     world.put("child", "owner")
     world.delete("owner")
@@ -116,7 +116,7 @@ async def test_with_foreground_dependents_of_dependents_go_first(world: World) -
     assert world.names() == []
 
 
-async def test_with_foreground_a_dependent_of_another_owner_forgets_the_one_that_goes(world: World) -> None:
+async def test_foreground_deletion_drops_the_reference_from_shared_dependents(world: World) -> None:
     world.put("one")
     world.put("two")
     world.put("child", "one", "two")
@@ -128,14 +128,14 @@ async def test_with_foreground_a_dependent_of_another_owner_forgets_the_one_that
     assert [each["name"] for each in child.object["metadata"]["ownerReferences"]] == ["two"]
 
 
-async def test_an_object_that_gets_an_owner_that_is_gone_is_deleted(world: World) -> None:
+async def test_object_gaining_an_owner_already_deleted_is_deleted(world: World) -> None:
     world.put("child")
     world.put("child", "owner")
     world.housekeeper.work()
     assert world.names() == []
 
 
-async def test_an_owner_in_a_namespace_deletes_nothing_of_the_whole_cluster(world: World) -> None:
+async def test_namespaced_owner_deletes_nothing_cluster_scoped(world: World) -> None:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "uid-gone"}
     body = {"metadata": {"name": "n", "uid": "uid-n", "ownerReferences": [owner]}}
     world.cluster.store.put("nodes", ("", "n"), body)
@@ -157,7 +157,7 @@ async def test_with_orphan_the_dependents_stay_and_forget(world: World) -> None:
     assert "ownerReferences" not in child.object["metadata"]
 
 
-async def test_a_deleted_namespace_is_emptied_and_goes_when_it_is_empty(world: World) -> None:
+async def test_deleted_namespace_is_emptied_and_then_removed(world: World) -> None:
     world.put("a")
     world.put("b", metadata={"finalizers": ["example.com/hold"]})
     world.delete("default", storage="namespaces", namespace="")

@@ -39,7 +39,7 @@ def running(*options: str, stdin: int = subprocess.PIPE) -> Iterator[subprocess.
             process.terminate()
 
 
-def test_the_command_prints_the_line_to_export_and_ends_with_ctrl_c() -> None:
+def test_command_prints_export_line_and_ends_on_sigint() -> None:
     with running(stdin=subprocess.DEVNULL) as process:
         assert process.stdout
         assignment, _, path = process.stdout.readline().rstrip().partition("=")
@@ -53,7 +53,7 @@ def test_the_command_prints_the_line_to_export_and_ends_with_ctrl_c() -> None:
     assert not kubeconfig.parent.exists()
 
 
-def test_a_relative_path_with_a_space_is_exported_whole(
+def test_relative_path_with_a_space_is_exported_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -106,7 +106,7 @@ def test_an_address_in_use_is_one_clear_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_full_disk_ends_the_server_and_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_full_disk_stops_server_and_keeps_acknowledged_writes(tmp_path: Path) -> None:
     """A limit on the size of its files is to the server what a full disk is."""
     kubernetes: Any = pytest.importorskip("kubernetes")
     kubeconfig, state, acknowledged = tmp_path / "kubeconfig", tmp_path / "objects", list[str]()
@@ -134,7 +134,7 @@ def test_a_full_disk_ends_the_server_and_loses_nothing_that_was_acknowledged(tmp
     assert sorted(node.metadata.name for node in nodes) == sorted(acknowledged)
 
 
-async def test_the_end_of_a_server_ends_connections_whose_peers_do_not_close_tls() -> None:
+async def test_stopping_server_closes_connections_despite_silent_tls_peers() -> None:
     """Until they do, asyncio would keep them for half a minute, or beyond the end of its loop."""
     async with serve() as server:
         address = ("127.0.0.1", int(server.url.rpartition(":")[2]))

@@ -48,7 +48,7 @@ def test_a_path_names_a_resource(
 @pytest.mark.parametrize(
     "path", ["/", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/healthz", "/openapi/v2"]
 )
-def test_other_paths_name_none_and_keep_the_method_as_verb(path: str) -> None:
+def test_other_paths_have_no_resource_and_keep_method(path: str) -> None:
     assert parse("GET", path, {}) == RequestInfo("get", path)
     assert parse("POST", path, {}) == RequestInfo("post", path)
 
@@ -56,7 +56,7 @@ def test_other_paths_name_none_and_keep_the_method_as_verb(path: str) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"null", b"1", b'{"a":', b"\xff\xfe", b"a: b: c", b"- 1", b"\t{"]
 )
-def test_a_body_that_is_no_object_is_a_bad_request(body: bytes) -> None:
+def test_body_other_than_object_is_a_bad_request(body: bytes) -> None:
     for decode in (decode_json, decode_yaml):
         with pytest.raises(StatusError) as refused:
             decode(body)
@@ -71,7 +71,7 @@ def decoded(decode: Callable[[bytes], dict[str, Any]], body: bytes) -> dict[str,
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_an_object_or_a_bad_request(body: bytes) -> None:
+def test_any_bytes_are_an_object_or_bad_request(body: bytes) -> None:
     for decode in (decode_json, decode_yaml):
         found = decoded(decode, body)
         assert isinstance(found, dict) or found == 400

@@ -55,7 +55,7 @@ def outcome(labels: str, fields: str) -> bool | int:
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_selector_or_a_bad_request(text: str) -> None:
+def test_any_text_is_a_selector_or_bad_request(text: str) -> None:
     assert outcome(text, "") in {True, False, 400}
     assert outcome("", text) in {True, False, 400}
 
@@ -90,13 +90,13 @@ def test_fields_are_selected_as_documented(
     [("pods", "spec.containers=x"), ("configmaps", "data=x"), ("nodes", "metadata.namespace=x"),
      ("pods", "spec.nodeName"), ("pods", "metadata.labels.app=web")],
 )  # fmt: skip
-def test_a_field_that_cannot_be_selected_is_a_bad_request(plural: str, selector: str) -> None:
+def test_unsupported_field_selector_is_a_bad_request(plural: str, selector: str) -> None:
     with pytest.raises(StatusError) as refused:
         parse(resource(plural), "", selector)
     assert refused.value.code == 400
 
 
-def test_events_of_the_newer_group_are_selected_by_their_own_names() -> None:
+def test_newer_events_are_selected_by_their_own_names() -> None:
     events = resource("events", "events.k8s.io")
     stored = {"metadata": {"name": "a"}, "involvedObject": {"name": "n1"}, "reportingComponent": "example"}
     assert parse(events, "", "regarding.name=n1,reportingController=example").matches(stored)

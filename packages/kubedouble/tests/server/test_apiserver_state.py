@@ -67,7 +67,7 @@ def test_objects_and_versions_survive(tmp_path: Path) -> None:
     assert content(reopened(tmp_path)) == states[-1]
 
 
-def test_versions_go_on_where_they_were_and_the_past_has_expired(tmp_path: Path) -> None:
+def test_versions_continue_after_restart_and_past_has_expired(tmp_path: Path) -> None:
     filled(tmp_path)
     directory, store = opened(tmp_path)
     before = store.version
@@ -78,7 +78,7 @@ def test_versions_go_on_where_they_were_and_the_past_has_expired(tmp_path: Path)
     assert store.version == reopened(tmp_path).version == before + 1
 
 
-def test_a_crash_at_any_byte_of_the_journal_loses_only_what_was_not_acknowledged(tmp_path: Path) -> None:
+def test_crash_at_any_journal_byte_loses_only_unacknowledged(tmp_path: Path) -> None:
     states = filled(tmp_path / "whole")
     journal = (tmp_path / "whole" / "journal").read_bytes()
     snapshot = (tmp_path / "whole" / "snapshot").read_bytes()
@@ -90,7 +90,7 @@ def test_a_crash_at_any_byte_of_the_journal_loses_only_what_was_not_acknowledged
         assert content(reopened(torn)) == states[journal[:length].count(b"\n")]
 
 
-def test_a_crash_between_the_new_snapshot_and_the_new_journal_repeats_nothing(tmp_path: Path) -> None:
+def test_crash_between_new_snapshot_and_journal_repeats_nothing(tmp_path: Path) -> None:
     states = filled(tmp_path)
     journal = (tmp_path / "journal").read_bytes()
     reopened(tmp_path)
@@ -134,7 +134,7 @@ def test_a_damaged_snapshot_is_refused(tmp_path: Path, damage: Any, told: str) -
         opened(tmp_path)
 
 
-def test_a_directory_that_was_refused_can_be_opened_once_it_is_mended(tmp_path: Path) -> None:
+def test_refused_directory_opens_once_it_is_repaired(tmp_path: Path) -> None:
     states = filled(tmp_path)
     journal = (tmp_path / "journal").read_bytes()
     (tmp_path / "journal").write_bytes(b"x" + journal)
@@ -162,7 +162,7 @@ def test_a_long_journal_is_folded_into_a_snapshot(tmp_path: Path, monkeypatch: p
     assert content(reopened(tmp_path)) == content(store)
 
 
-def test_the_authority_stays_the_same_and_its_files_are_private(tmp_path: Path) -> None:
+def test_authority_stays_the_same_with_private_files(tmp_path: Path) -> None:
     directory, _ = opened(tmp_path)
     first, second = directory.authority("test", NOW), directory.authority("test", NOW)
     assert first.certificate_pem == second.certificate_pem
@@ -201,9 +201,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("room", [0, 1, 20])
-def test_after_a_change_that_did_not_fit_none_is_taken_although_there_is_room_again(
-    tmp_path: Path, room: int
-) -> None:
+def test_failed_write_stops_all_later_ones_despite_space(tmp_path: Path, room: int) -> None:
     failures: list[StateWriteError] = []
     directory, store = StateDirectory(tmp_path, on_failure=failures.append), Store()
     directory.load(store)
@@ -226,9 +224,7 @@ def test_after_a_change_that_did_not_fit_none_is_taken_although_there_is_room_ag
     assert content(reopened(tmp_path)) == kept
 
 
-def test_a_snapshot_that_does_not_fit_leaves_the_state_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_snapshot_leaves_the_state_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubedouble.state.JOURNAL_LINES", 10)
     directory, store = opened(tmp_path)
     for number in range(10):
@@ -242,7 +238,7 @@ def test_a_snapshot_that_does_not_fit_leaves_the_state_as_it_was(
     assert content(reopened(tmp_path)) == kept
 
 
-def test_a_directory_that_cannot_be_written_is_refused_at_the_start(tmp_path: Path) -> None:
+def test_unwritable_directory_is_refused_at_the_start(tmp_path: Path) -> None:
     filled(tmp_path)
     with largest_file(20), pytest.raises(StateWriteError, match="snapshot: cannot be written"):
         opened(tmp_path)
@@ -253,7 +249,7 @@ def test_a_directory_that_cannot_be_written_is_refused_at_the_start(tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["lock", "snapshot", ".snapshot.new", "journal", "authority.pem"])
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["fifo", "directory"])
-def test_what_is_not_a_file_is_refused_and_never_waited_for(
+def test_irregular_file_is_refused_without_waiting(
     tmp_path: Path, name: str, make: Callable[[Path], None]
 ) -> None:
     make(tmp_path / name)
@@ -261,7 +257,7 @@ def test_what_is_not_a_file_is_refused_and_never_waited_for(
         StateDirectory(tmp_path)
 
 
-def test_an_authority_that_is_not_text_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_authority_other_than_text_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "authority.pem").write_bytes(b"\xff\xfe")
     state = StateDirectory(tmp_path)
     with pytest.raises(StateError, match=r"authority\.pem: .*; remove it to get a new authority"):

@@ -105,20 +105,20 @@ class Versions(RuleBasedStateMachine):
 TestVersions = Versions.TestCase
 
 
-def test_every_change_in_the_store_has_a_version_of_its_own() -> None:
+def test_every_change_in_store_has_its_own_version() -> None:
     store = Store()
     first = store.put("nodes", ("", "a"), {"metadata": {"name": "a"}})
     second = store.put("pods", ("x", "a"), pod("x", "a"))
     assert second.version == first.version + 1 == store.version
 
 
-def test_the_stored_bytes_are_the_object_without_its_type() -> None:
+def test_stored_bytes_are_the_object_without_its_type() -> None:
     obj = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": {}}
     stored = Store(version=4).put("nodes", ("", "a"), obj)
     assert msgspec.json.decode(stored.body) == {"metadata": {"name": "a", "resourceVersion": "5"}, "spec": {}}
 
 
-def test_the_callers_object_is_not_changed_by_storing_it() -> None:
+def test_storing_leaves_the_callers_object_unchanged() -> None:
     obj = {"metadata": {"name": "a"}}
     Store().put("nodes", ("", "a"), obj)
     assert obj == {"metadata": {"name": "a"}}
@@ -135,7 +135,7 @@ def test_what_was_before_the_beginning_has_expired() -> None:
             store.table(storage).since(1)
 
 
-def test_deleting_what_is_not_there_is_a_programming_error() -> None:
+def test_deleting_a_missing_object_is_a_programming_error() -> None:
     with pytest.raises(KeyError):
         Store().remove("nodes", ("", "a"))
 
@@ -166,7 +166,7 @@ def test_a_subscription_sees_its_scope_and_nothing_else() -> None:
     assert seen(node) == ["y"]
 
 
-def test_who_watches_a_node_sees_a_pod_come_and_leave() -> None:
+def test_node_watcher_sees_pods_arrive_and_leave() -> None:
     store = Store()
     (node,) = subscribe(store.table("pods"), ("field", "n1"))
     store.put("pods", ("a", "x"), pod("a", "x"))
@@ -176,7 +176,7 @@ def test_who_watches_a_node_sees_a_pod_come_and_leave() -> None:
 
 
 @given(watchers=st.integers(1, 300))
-def test_a_change_costs_as_much_as_it_has_readers(watchers: int) -> None:
+def test_change_is_offered_only_to_its_readers(watchers: int) -> None:
     """However many nodes' watchers there are, one pod's change is offered to that pod's node alone."""
     store = Store()
     offers: list[int] = []
@@ -197,7 +197,7 @@ def test_an_unsubscribed_watcher_is_forgotten() -> None:
     assert not subscription.pending
 
 
-def test_a_watcher_that_takes_nothing_is_behind_and_holds_no_more_than_its_limit() -> None:
+def test_stalled_watcher_falls_behind_and_stays_within_limit() -> None:
     store = Store()
     subscription = Subscription(lambda: None, limit=3)
     store.table("pods").subscribe((), subscription)
@@ -207,7 +207,7 @@ def test_a_watcher_that_takes_nothing_is_behind_and_holds_no_more_than_its_limit
     assert seen(subscription) == ["p0", "p1", "p2"]
 
 
-def test_listeners_hear_of_changes_in_order_even_if_one_of_them_makes_some() -> None:
+def test_listeners_hear_changes_in_order_even_nested_ones() -> None:
     store = Store()
     heard: list[str] = []
 
@@ -222,7 +222,7 @@ def test_listeners_hear_of_changes_in_order_even_if_one_of_them_makes_some() -> 
     assert heard == ["a", "b", "c"]
 
 
-def test_a_listener_that_raises_keeps_nobody_from_hearing_of_this_change_and_the_next_ones() -> None:
+def test_raising_listener_hides_no_changes_from_others() -> None:
     store = Store()
     heard: list[str] = []
 
@@ -244,7 +244,7 @@ def test_a_listener_that_raises_keeps_nobody_from_hearing_of_this_change_and_the
     assert heard == ["a", "b", "c"]
 
 
-def test_a_change_that_cannot_be_recorded_does_not_happen() -> None:
+def test_change_that_cannot_be_recorded_does_not_happen() -> None:
     store = Store()
     (watcher,) = subscribe(store.table("nodes"), ())
     heard: list[str] = []

@@ -90,9 +90,7 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_change_is_encoded_by_the_store_and_never_again(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_store_encodes_a_change_exactly_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     async with watching(cluster) as first, watching(cluster) as second:
         put(cluster, "a")
         await turn()
@@ -104,7 +102,7 @@ async def test_a_change_is_encoded_by_the_store_and_never_again(
     assert first.lines[1].endswith(stored.body[1:] + b"}")
 
 
-async def test_an_object_that_begins_or_ceases_to_match_is_added_or_deleted(cluster: Cluster) -> None:
+async def test_object_starting_or_ceasing_to_match_is_reported(cluster: Cluster) -> None:
     put(cluster, "a", role="x")
     async with watching(cluster, labelSelector="role=x") as response:
         put(cluster, "a", role="y")
@@ -117,7 +115,7 @@ async def test_an_object_that_begins_or_ceases_to_match_is_added_or_deleted(clus
     assert gone["metadata"]["resourceVersion"] == version
 
 
-async def test_a_watcher_that_does_not_read_is_cut_off(
+async def test_watcher_that_does_not_read_is_disconnected(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kubedouble.watching.QUEUE", 5)
@@ -134,7 +132,7 @@ async def test_a_watcher_that_does_not_read_is_cut_off(
     assert 0 < len(response.lines) < 20
 
 
-async def test_an_idle_watcher_is_sent_bookmarks_at_the_stores_version(cluster: Cluster) -> None:
+async def test_idle_watcher_receives_bookmarks_at_store_version(cluster: Cluster) -> None:
     cluster.bookmark_seconds = 0.001
     async with watching(cluster, allowWatchBookmarks="true") as response:
         cluster.store.put("configmaps", ("default", "a"), {"metadata": {"name": "a", "uid": "a"}})
@@ -158,7 +156,7 @@ async def test_a_watch_ends_with_its_time(cluster: Cluster) -> None:
     assert response.types == []
 
 
-async def test_a_version_of_thousands_of_digits_is_a_bad_request(cluster: Cluster) -> None:
+async def test_version_with_thousands_of_digits_is_bad_request(cluster: Cluster) -> None:
     with pytest.raises(StatusError) as refused:
         Watch(cluster, call(cluster, "/api/v1/nodes", resourceVersion="9" * 5000))
     assert refused.value.code == 400
@@ -185,7 +183,7 @@ async def test_the_initial_state_ends_with_an_annotated_bookmark(cluster: Cluste
     assert response.events[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_only_the_first_rows_of_a_table_watch_bring_the_columns(cluster: Cluster) -> None:
+async def test_only_first_rows_of_table_watch_bring_columns(cluster: Cluster) -> None:
     put(cluster, "a")
     async with watching(cluster, accept=TABLE, resourceVersion="0") as response:
         put(cluster, "b")

@@ -65,7 +65,7 @@ def test_nobody_is_anonymous_or_refused() -> None:
     assert refusal.value.code == 401
 
 
-def test_an_unknown_token_is_refused_even_where_anonymous_is_not() -> None:
+def test_unknown_token_is_refused_where_anonymous_is_allowed() -> None:
     with pytest.raises(StatusError) as refusal:
         Authenticator().authenticate(None, "Bearer unknown", now=NOW)
     assert (refusal.value.code, refusal.value.reason) == (401, "Unauthorized")
@@ -142,7 +142,7 @@ def test_every_thing_impersonated_is_authorized() -> None:
     assert require.asked[3]["subresource"] == "example.com/scopes"
 
 
-def test_impersonating_a_service_account_is_authorized_in_its_namespace() -> None:
+def test_service_account_impersonation_is_authorized_in_its_namespace() -> None:
     require = Requirements()
     user = impersonate(headers(("Impersonate-User", "system:serviceaccount:ns:a")), require)
     assert user == service_account("ns", "a")

@@ -123,7 +123,7 @@ def test_a_rule_grants_exactly_what_it_says(
         ([], "/metrics", False),
     ],
 )
-def test_paths_are_matched_with_a_star_at_their_end(urls: list[str], path: str, expected: bool) -> None:
+def test_trailing_star_matches_paths(urls: list[str], path: str, expected: bool) -> None:
     authorizer = granting({"nonResourceURLs": urls, "verbs": ["get"]})
     assert authorizer.decide(JOE, Access("get", path=path)).allowed is expected
 
@@ -143,14 +143,14 @@ def test_subjects_are_users_groups_and_service_accounts(subject: dict[str, str],
     assert may(authorizer, JOE, "get", "nodes") is expected
 
 
-def test_a_service_account_without_namespace_is_of_the_bindings_namespace() -> None:
+def test_service_account_without_namespace_uses_the_bindings_namespace() -> None:
     subject = {"kind": "ServiceAccount", "name": "a"}
     authorizer = Authorizer(Objects(role("r", allow("get", "pods")), binding("r", subject, namespace="ns")))
     account = User("system:serviceaccount:ns:a")
     assert may(authorizer, account, "get", "pods", namespace="ns")
 
 
-def test_a_role_binding_of_a_cluster_role_holds_in_its_namespace_only() -> None:
+def test_role_binding_limits_cluster_role_to_its_namespace() -> None:
     authorizer = Authorizer(
         Objects(role("r", allow("get", "pods nodes")), binding("r", USER_JOE, namespace="a"))
     )
@@ -159,7 +159,7 @@ def test_a_role_binding_of_a_cluster_role_holds_in_its_namespace_only() -> None:
     assert not may(authorizer, JOE, "get", "nodes")
 
 
-def test_a_role_is_looked_up_in_its_bindings_namespace() -> None:
+def test_role_is_looked_up_in_its_bindings_namespace() -> None:
     other = role("r", allow("get", "pods"), namespace="b")
     authorizer = Authorizer(Objects(other, binding("r", USER_JOE, namespace="a", kind="Role")))
     decision = authorizer.decide(JOE, Access("get", resource="pods", namespace="a"))
@@ -167,7 +167,7 @@ def test_a_role_is_looked_up_in_its_bindings_namespace() -> None:
     assert decision.reason == f'RBAC: role.{RBAC} "r" not found'
 
 
-def test_an_aggregated_role_has_the_rules_of_those_it_selects() -> None:
+def test_aggregated_role_has_rules_of_those_it_selects() -> None:
     aggregated = {
         **role("all"),
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"to": "all"}}]},
@@ -185,7 +185,7 @@ def test_a_changed_role_counts_at_once() -> None:
     assert may(authorizer, JOE, "get", "nodes")
 
 
-def test_masters_may_do_everything_and_authorization_can_be_off() -> None:
+def test_masters_may_do_everything_and_authorization_is_optional() -> None:
     assert may(Authorizer(Objects()), User("admin", ("system:masters",)), "delete", "nodes")
     assert may(Authorizer(Objects(), enabled=False), JOE, "delete", "nodes")
 
@@ -267,7 +267,7 @@ def test_a_kubelet_holds_its_own_lease(verb: str, namespace: str, name: str, exp
     assert may(authorizer, KUBELET, verb, "leases", **access) is expected
 
 
-def test_a_node_name_without_the_group_is_no_kubelet() -> None:
+def test_node_name_without_the_group_is_no_kubelet() -> None:
     stranger = User("system:node:n1", ("system:authenticated",))
     assert not may(Authorizer(Objects()), stranger, "patch", "nodes/status", name="n1")
 

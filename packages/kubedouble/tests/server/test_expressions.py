@@ -62,7 +62,7 @@ VALUES = {
         ("object.list.indexOf('a') == 1 && object.list.indexOf('x') == -1", True),
     ],
 )
-def test_an_expression_has_the_value_that_kubernetes_gives_it(text: str, value: Any) -> None:
+def test_expression_yields_the_value_kubernetes_gives_it(text: str, value: Any) -> None:
     assert compile_expression(text, BOOLEAN).evaluate(VALUES) is value
 
 
@@ -115,7 +115,7 @@ def test_an_expression_without_a_value_fails(text: str) -> None:
         "'text'",
     ],
 )
-def test_what_kubernetes_refuses_or_only_it_can_evaluate_does_not_compile(text: str) -> None:
+def test_expression_refused_by_kubernetes_or_unsupported_never_compiles(text: str) -> None:
     with pytest.raises(CompilationError):
         compile_expression(text, BOOLEAN)
 
@@ -163,7 +163,7 @@ def test_quantities_are_not_kept_after_their_evaluation() -> None:
     assert len(gc.get_objects()) < before + 100
 
 
-def test_a_variable_has_the_type_of_its_expression_and_fails_where_it_is_used() -> None:
+def test_variable_takes_expression_type_and_fails_when_used() -> None:
     scope = Scope()
     scope.declare("amount", "quantity(object.cpu)")
     scope.declare("milli", "int(variables.amount.asApproximateFloat() * 1000.0)")
@@ -179,7 +179,7 @@ def test_a_variable_has_the_type_of_its_expression_and_fails_where_it_is_used() 
             scope.compile(text, BOOLEAN)
 
 
-def test_conditions_see_no_variables_that_are_declared_after_them() -> None:
+def test_conditions_cannot_see_variables_declared_later() -> None:
     scope = Scope()
     with pytest.raises(CompilationError, match="undeclared reference"):
         scope.compile("variables.late", BOOLEAN)

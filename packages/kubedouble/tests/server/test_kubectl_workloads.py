@@ -11,7 +11,7 @@ def pods_of(kubectl: Kubectl, label: str) -> list[str]:
     return kubectl("get", "pods", "-l", label, "-o", "name").split()
 
 
-def test_a_deployment_is_created_scaled_and_deleted_with_its_pods(kubectl: Kubectl, name: str) -> None:
+def test_deployment_is_created_scaled_and_deleted_with_pods(kubectl: Kubectl, name: str) -> None:
     kubectl("create", "deployment", name, "--image=nginx:1", "--replicas=2", "--", "sleep", "3600")
     until(lambda: len(pods_of(kubectl, f"app={name}")) == 2)
     pod = kubectl.json("get", pods_of(kubectl, f"app={name}")[0])
@@ -76,7 +76,7 @@ def test_a_rollout_is_watched_restarted_paused_and_undone(kubectl: Kubectl, name
     kubectl("delete", "deployment", name)
 
 
-def test_a_job_is_created_and_completes_with_its_pod(kubectl: Kubectl, name: str) -> None:
+def test_job_is_created_and_completes_with_its_pod(kubectl: Kubectl, name: str) -> None:
     kubectl.needs(24)  # which can write a pod's status
     kubectl("create", "job", name, "--image=busybox", "--", "sleep", "1")
     until(lambda: len(pods_of(kubectl, f"job-name={name}")) == 1)
@@ -99,7 +99,9 @@ def test_run_makes_a_pod_and_expose_a_service(kubectl: Kubectl, name: str) -> No
 
 
 @pytest.mark.parametrize("command", ["exec NAME -- ls", "attach NAME", "cp NAME:/x /dev/null", "logs NAME"])
-def test_what_takes_a_container_is_refused_in_a_sentence(kubectl: Kubectl, name: str, command: str) -> None:
+def test_commands_that_need_a_container_are_refused_clearly(
+    kubectl: Kubectl, name: str, command: str
+) -> None:
     name = name.rstrip("-")
     kubectl("create", "-f", "-", stdin=a_pod(name))
     said = kubectl.refused(*command.replace("NAME", name).split())
@@ -108,7 +110,7 @@ def test_what_takes_a_container_is_refused_in_a_sentence(kubectl: Kubectl, name:
     assert "the local cluster simulates its nodes and runs no containers" in said
 
 
-def test_ports_of_a_running_pod_are_not_forwarded_in_a_sentence(kubectl: Kubectl, name: str) -> None:
+def test_port_forward_to_running_pod_is_refused_clearly(kubectl: Kubectl, name: str) -> None:
     kubectl.needs(24)  # which can write a pod's status
     kubectl("create", "-f", "-", stdin=a_pod(name))
     kubectl("patch", "pod", name, "--subresource=status", "-p", '{"status":{"phase":"Running"}}')

@@ -78,7 +78,7 @@ def test_every_reference_of_version_2_leads_somewhere(api: OpenAPI) -> None:
     assert {f"#/definitions/{name}" for name in document["definitions"]} >= set(references(document))
 
 
-def test_every_document_of_version_3_stands_alone_and_is_listed_with_its_hash(api: OpenAPI) -> None:
+def test_every_v3_document_is_self_contained_and_hashed(api: OpenAPI) -> None:
     index = read(api, "/openapi/v3")["paths"]
     assert {"api/v1", "apis/apps/v1", "apis/t.io/v1"} <= index.keys()
     for place, entry in index.items():
@@ -92,7 +92,7 @@ def test_every_document_of_version_3_stands_alone_and_is_listed_with_its_hash(ap
         assert known >= set(references(document)), place
 
 
-def test_every_kind_is_marked_and_its_patch_says_what_the_server_can(api: OpenAPI) -> None:
+def test_every_kind_is_marked_with_its_supported_patches(api: OpenAPI) -> None:
     document = read(api, "/openapi/v2")
     for resource in (*BUILT_IN, ZOO):
         mark = {"group": resource.group, "version": resource.version, "kind": resource.kind}
@@ -118,7 +118,7 @@ def test_lists_say_how_they_merge(api: OpenAPI) -> None:
     assert volumes["x-kubernetes-patch-strategy"] == "merge,retainKeys"
 
 
-def test_a_custom_kind_is_published_as_its_definition_says(api: OpenAPI) -> None:
+def test_custom_kind_is_published_as_its_definition_says(api: OpenAPI) -> None:
     new = read(api, "/openapi/v3/apis/t.io/v1")["components"]["schemas"]["io.t.v1.Zoo"]
     assert new["properties"]["spec"] == DOCUMENT["properties"]["spec"]
     assert new["properties"]["both"] == DOCUMENT["properties"]["both"]
@@ -129,7 +129,7 @@ def test_a_custom_kind_is_published_as_its_definition_says(api: OpenAPI) -> None
     assert {"apiVersion", "kind", "metadata"} <= old["properties"].keys()
 
 
-def test_documents_are_made_once_and_again_when_a_kind_comes() -> None:
+def test_documents_are_cached_until_a_kind_is_added() -> None:
     known = {each: schema_of(each) for each in BUILT_IN}
     api = OpenAPI(lambda: known, known.__getitem__)
     first = api.answer("/openapi/v2", "")
@@ -145,7 +145,7 @@ def test_nothing_else_is_there(api: OpenAPI, path: str) -> None:
     assert api.answer(path, "") is None
 
 
-def test_every_kind_and_the_fields_of_nodes_are_explained() -> None:
+def test_every_kind_and_node_field_is_explained() -> None:
     types = all_types()
     for name in ("Node", "NodeSpec", "NodeStatus", "ConfigMap", "Lease", "Pod"):
         full = next(each for each in types if each.endswith(f".v1.{name}"))
@@ -188,7 +188,7 @@ def named(body: bytes) -> dict[str, dict[int, list[Any]]]:
 
 
 @pytest.mark.parametrize("accept", [PROTOBUF, PROTOBUF.replace("@v1", ".v1"), f"{PROTOBUF}, */*"])
-def test_the_binary_document_says_what_the_json_one_says(api: OpenAPI, accept: str) -> None:
+def test_binary_document_matches_the_json_one(api: OpenAPI, accept: str) -> None:
     answer = api.answer("/openapi/v2", accept)
     assert answer is not None
     assert answer.content_type == PROTOBUF.replace("@v1", ".v1")

@@ -59,7 +59,7 @@ def test_operations_do_what_the_rfc_says(document: JSON, operations: list[JSON],
         {"op": "remove", "path": ""}, {"path": "/a"}, {"op": "add", "value": 1},
     ],
 )  # fmt: skip
-def test_an_operation_that_does_not_fit_fails_the_whole_patch(operation: JSON) -> None:
+def test_operation_that_does_not_fit_fails_whole_patch(operation: JSON) -> None:
     document = {"a": 1, "l": [1, 2]}
     with pytest.raises(StatusError) as caught:
         json_patch(document, [{"op": "add", "path": "/new", "value": 1}, operation])
@@ -77,7 +77,7 @@ def test_what_is_no_patch_is_a_bad_request(patch: Any, code: int) -> None:
     assert caught.value.code == code
 
 
-def test_what_is_copied_is_a_thing_of_its_own() -> None:
+def test_copied_value_is_independent_of_its_source() -> None:
     operations = [
         {"op": "add", "path": "/a/x", "value": 1},
         {"op": "copy", "from": "/a", "path": "/b"},
@@ -143,7 +143,7 @@ def difference(old: JSON, new: JSON) -> JSON:
 
 
 @given(documents, documents)
-def test_the_patch_between_two_documents_makes_the_one_the_other(old: JSON, new: JSON) -> None:
+def test_patch_between_two_documents_turns_one_into_other(old: JSON, new: JSON) -> None:
     before = copy.deepcopy(old)
     assert merge_patch(old, difference(old, new)) == new
     assert old == before
@@ -176,14 +176,14 @@ CONTAINERS = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b",
         ([], ["a", "b"]),
     ],
 )
-def test_containers_merge_by_name_and_new_ones_come_first(patch: list[JSON], names: list[str]) -> None:
+def test_containers_merge_by_name_with_new_ones_first(patch: list[JSON], names: list[str]) -> None:
     before = copy.deepcopy(CONTAINERS)
     result = strategic_merge_patch(CONTAINERS, {"spec": {"containers": patch}}, schema_of("Pod"))
     assert [each["name"] for each in result["spec"]["containers"]] == names
     assert before == CONTAINERS
 
 
-def test_a_merged_container_keeps_what_the_patch_does_not_say() -> None:
+def test_merged_container_keeps_what_the_patch_omits() -> None:
     patch = {"spec": {"containers": [{"name": "b", "command": ["x"], "image": None}]}}
     result = strategic_merge_patch(CONTAINERS, patch, schema_of("Pod"))
     assert result["spec"]["containers"][1] == {"name": "b", "command": ["x"]}
@@ -197,7 +197,7 @@ def test_taints_and_tolerations_are_replaced_as_a_whole() -> None:
     assert result["spec"]["taints"] == [{"key": "b", "effect": "NoExecute"}]
 
 
-def test_node_conditions_merge_by_type_in_the_order_asked_for() -> None:
+def test_node_conditions_merge_by_type_in_requested_order() -> None:
     node = {"status": {"conditions": [{"type": "A", "status": "True"}, {"type": "B", "status": "True"}]}}
     patch = {"status": {
         "$setElementOrder/conditions": [{"type": "B"}, {"type": "A"}],
@@ -209,14 +209,14 @@ def test_node_conditions_merge_by_type_in_the_order_asked_for() -> None:
     }
 
 
-def test_an_item_only_the_server_has_stays_in_its_place() -> None:
+def test_item_only_on_the_server_keeps_its_place() -> None:
     pod = {"spec": {"containers": [{"name": "sidecar"}, {"name": "a"}, {"name": "b"}]}}
     patch = {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}
     result = strategic_merge_patch(pod, patch, schema_of("Pod"))
     assert [each["name"] for each in result["spec"]["containers"]] == ["sidecar", "b", "a"]
 
 
-def test_finalizers_merge_as_a_set_and_are_deleted_by_directive() -> None:
+def test_finalizers_merge_as_a_set_and_directives_delete() -> None:
     obj = {"metadata": {"finalizers": ["a/a", "b/b"]}}
     added = strategic_merge_patch(obj, {"metadata": {"finalizers": ["c/c"]}}, schema_of("Node"))
     assert added["metadata"]["finalizers"] == ["c/c", "a/a", "b/b"]
@@ -246,7 +246,7 @@ def test_an_object_may_be_replaced_emptied_or_merged(patch: JSON, result: JSON) 
     assert strategic_merge_patch(obj, {"data": patch}, schema_of("ConfigMap"))["data"] == result
 
 
-def test_nulls_and_directives_in_what_is_new_leave_no_trace() -> None:
+def test_nulls_and_directives_in_new_parts_are_dropped() -> None:
     patch = {
         "spec": {
             "affinity": {"nodeAffinity": None},
@@ -282,9 +282,7 @@ names = st.lists(st.sampled_from("abcdef"), unique=True)
 
 
 @given(names, names)
-def test_a_merged_list_has_every_item_once_and_the_patch_in_its_order(
-    server: list[str], patch: list[str]
-) -> None:
+def test_merged_list_has_unique_items_in_patch_order(server: list[str], patch: list[str]) -> None:
     pod = {"spec": {"containers": [{"name": name} for name in server]}}
     wanted = {"spec": {"containers": [{"name": name, "image": "x"} for name in patch]}}
     merged = strategic_merge_patch(pod, wanted, schema_of("Pod"))["spec"].get("containers", [])

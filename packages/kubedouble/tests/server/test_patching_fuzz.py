@@ -128,7 +128,7 @@ def written(obj: Any, schema: Schema, old: JSON | None = None) -> None:
 
 
 @given(bodies, st.sampled_from(["strategic", "merge"]))
-def test_a_patch_of_any_form_is_taken_or_refused(patch: JSON, kind: str) -> None:
+def test_any_patch_is_accepted_or_refused(patch: JSON, kind: str) -> None:
     try:
         obj = strategic_merge_patch(POD, patch, PODS) if kind == "strategic" else merge_patch(POD, patch)
         written(obj, PODS, normalize(POD, PODS)[0])
@@ -157,7 +157,7 @@ def test_any_configuration_is_applied_or_refused(first: JSON, second: JSON, forc
 
 
 @given(st.sampled_from(sorted(RESOURCES)), bodies)
-def test_an_object_of_any_kind_is_taken_or_refused_and_shown(kind: str, body: JSON) -> None:
+def test_any_object_is_accepted_and_shown_or_refused(kind: str, body: JSON) -> None:
     resource, schema = RESOURCES[kind], schema_of(kind)
     obj = {**body, "apiVersion": resource.api_version, "kind": kind}
     try:
@@ -191,7 +191,7 @@ CUSTOM = custom_schema(
 
 
 @given(bodies, bodies)
-def test_a_custom_object_of_any_form_is_taken_or_refused(first: JSON, second: JSON) -> None:
+def test_any_custom_object_is_accepted_or_refused(first: JSON, second: JSON) -> None:
     head = {"apiVersion": "t.io/v1", "kind": "Zoo"}
     for config in (first, second):
         try:

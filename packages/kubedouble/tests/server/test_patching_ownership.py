@@ -61,7 +61,7 @@ def conflicts(live: JSON, obj: JSON, manager: str = "me", **options: Any) -> Sta
     return caught.value
 
 
-def test_who_creates_owns_all_it_said_but_not_the_objects_identity() -> None:
+def test_creator_owns_its_fields_except_the_object_identity() -> None:
     obj = created(
         config({"a": "1"}, labels={"x": "y"}, generation=1, creationTimestamp="2024-01-01T00:00:00Z")
     )
@@ -79,7 +79,7 @@ def test_who_creates_owns_all_it_said_but_not_the_objects_identity() -> None:
     )
 
 
-def test_lists_are_owned_by_key_or_as_a_whole() -> None:
+def test_lists_are_owned_by_key_or_whole() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {}, "spec": {
         "containers": [{"name": "c", "ports": [{"containerPort": 80, "protocol": "TCP"}], "command": ["x"]}],
         "tolerations": [{"key": "t"}]}}  # fmt: skip
@@ -104,7 +104,7 @@ def test_a_changed_field_passes_to_who_changed_it() -> None:
     }
 
 
-def test_a_write_that_changes_nothing_touches_no_entry_and_no_time() -> None:
+def test_unchanged_write_touches_no_entry_and_no_time() -> None:
     old = created(config({"a": "1"}))
     assert updated(old, copy.deepcopy(old), manager="creator") == old
     assert updated(old, {**old, "metadata": {**old["metadata"], "resourceVersion": "9"}})["metadata"][
@@ -112,7 +112,7 @@ def test_a_write_that_changes_nothing_touches_no_entry_and_no_time() -> None:
     ] == old["metadata"]["managedFields"]  # fmt: skip
 
 
-def test_an_update_without_managed_fields_keeps_them_and_an_empty_list_resets_them() -> None:
+def test_update_keeps_absent_managed_fields_and_empty_resets() -> None:
     old = created(config({"a": "1"}))
     bare = {key: value for key, value in old["metadata"].items() if key != "managedFields"}
     assert owned(updated(old, {**old, "metadata": bare})) == owned(old)
@@ -121,7 +121,7 @@ def test_an_update_without_managed_fields_keeps_them_and_an_empty_list_resets_th
         assert owned(updated(old, {**old, "metadata": {**bare, "managedFields": reset}})) == {}
 
 
-def test_entries_that_cannot_be_read_are_as_if_they_had_not_been_sent() -> None:
+def test_unreadable_entries_are_treated_as_not_sent() -> None:
     old = created(config({"a": "1"}))
     entry = old["metadata"]["managedFields"][0]
     bad: list[Any] = ["x", {**entry, "operation": "Steal"}, {**entry, "fieldsType": "FieldsV2"},
@@ -131,12 +131,12 @@ def test_entries_that_cannot_be_read_are_as_if_they_had_not_been_sent() -> None:
         assert owned(updated(old, sent)) == owned(old)
 
 
-def test_an_object_that_nobody_tracked_is_not_tracked_by_updates() -> None:
+def test_updates_never_start_tracking_an_untracked_object() -> None:
     old = config({"a": "1"}, uid="u")
     assert "managedFields" not in updated(old, {**old, "data": {"a": "2"}})["metadata"]
 
 
-def test_the_status_endpoint_has_owners_of_its_own_and_owns_no_spec() -> None:
+def test_status_endpoint_has_its_own_owners_without_spec() -> None:
     metadata = {"name": "n", "labels": {"a": "b"}}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": {}}
     old = created(node, "kubelet", NODE)
@@ -172,14 +172,14 @@ def test_applying_the_same_again_changes_nothing_at_all() -> None:
     assert apply(obj, config({"a": "1"}), manager="me", force=False, schema=CONFIG_MAP, now=LATER) is obj
 
 
-def test_a_field_left_out_of_the_next_apply_is_removed() -> None:
+def test_field_left_out_of_next_apply_is_removed() -> None:
     obj = applied(None, config({"a": "1", "b": "2"}, labels={"x": "y"}))
     obj = applied(obj, config({"a": "1"}))
     assert obj["data"] == {"a": "1"}
     assert not obj["metadata"].get("labels")
 
 
-def test_the_identity_of_an_object_outlives_what_is_pruned() -> None:
+def test_object_identity_survives_pruning() -> None:
     identity = {"generation": 3, "creationTimestamp": "2024-01-01T00:00:00Z", "resourceVersion": "7"}
     obj = applied(None, config({"a": "1"}, labels={"x": "y"}))
     obj = {**obj, "metadata": {**obj["metadata"], **identity}}
@@ -197,7 +197,7 @@ def test_a_field_that_someone_else_owns_too_stays() -> None:
     assert obj["data"] == {"a": "1", "b": "2"}
 
 
-def test_a_value_that_is_someone_elses_is_a_conflict_in_the_servers_words() -> None:
+def test_value_owned_by_another_conflicts_in_servers_words() -> None:
     obj = created(config({"a": "1", "b": "1"}), "kubectl-create")
     error = conflicts(obj, config({"a": "2"}))
     assert (error.code, error.reason) == (409, "Conflict")
@@ -222,7 +222,7 @@ def test_force_takes_the_field() -> None:
     assert owned(obj)["me", "Apply"] == {"f:data": {"f:a": {}}}
 
 
-def test_what_was_there_before_the_first_apply_has_an_owner() -> None:
+def test_data_before_the_first_apply_has_an_owner() -> None:
     obj = config({"a": "1"}, uid="u")
     assert 'conflict with "before-first-apply" using v1' in conflicts(obj, config({"a": "2"})).message
     assert owned(applied(obj, config({"b": "2"})))["before-first-apply", "Update"] == {
@@ -230,7 +230,7 @@ def test_what_was_there_before_the_first_apply_has_an_owner() -> None:
     }
 
 
-def test_kubectl_takes_over_what_it_applied_on_the_client_side() -> None:
+def test_kubectl_takes_over_what_it_applied_client_side() -> None:
     text = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":"1"}}'
     obj = created(config({"a": "1"}, annotations={LAST: text}), "kubectl-client-side-apply")
     assert conflicts(obj, config({"a": "2"}), "someone").code == 409
@@ -265,7 +265,7 @@ def test_a_configuration_brings_no_managed_fields() -> None:
     assert (error.code, error.message) == (400, "metadata.managedFields must be nil")
 
 
-def test_a_field_that_the_kind_does_not_have_cannot_be_applied() -> None:
+def test_unknown_field_of_a_kind_cannot_be_applied() -> None:
     error = conflicts(created(config()), {**config({}), "foo": 1})
     where = "failed to create typed patch object (/c; /v1, Kind=ConfigMap)"
     assert (error.code, error.message) == (500, f"{where}: .foo: field not declared in schema")
@@ -281,7 +281,7 @@ def test_an_item_without_its_key_is_refused() -> None:
     )
 
 
-def test_a_label_applied_over_an_update_keeps_the_updaters_other_labels() -> None:
+def test_applied_label_keeps_the_updaters_other_labels() -> None:
     obj = created(config(None, labels={"x": "1"}))
     obj = applied(obj, config(None, labels={"y": "2"}))
     assert obj["metadata"]["labels"] == {"x": "1", "y": "2"}
@@ -296,7 +296,7 @@ data = st.dictionaries(keys, st.sampled_from("12"), max_size=4)
 @given(
     st.lists(st.tuples(st.sampled_from(["apply", "update"]), st.sampled_from(["p", "q"]), data), max_size=8)
 )
-def test_whatever_happens_an_apply_gets_its_way_and_says_so(steps: list[tuple[str, str, JSON]]) -> None:
+def test_forced_apply_always_wins_and_records_its_fields(steps: list[tuple[str, str, JSON]]) -> None:
     obj = created(config({"a": "0"}))
     for how, who, wanted in steps:
         before = copy.deepcopy(obj)
@@ -316,7 +316,7 @@ def test_whatever_happens_an_apply_gets_its_way_and_says_so(steps: list[tuple[st
 
 
 @given(data, data)
-def test_what_only_an_apply_wanted_is_gone_when_it_wants_it_no_more(first: JSON, second: JSON) -> None:
+def test_field_wanted_by_one_apply_vanishes_with_it(first: JSON, second: JSON) -> None:
     obj = applied(applied(None, config(first)), config(second))
     assert (obj.get("data") or {}) == second
 

@@ -85,7 +85,7 @@ def test_delete_options_go_by_any_version() -> None:
     assert decoded["gracePeriodSeconds"] == 5
 
 
-def test_a_field_of_a_pod_template_that_is_not_read_is_refused_and_not_lost() -> None:
+def test_unread_pod_template_field_is_refused_not_lost() -> None:
     container = (
         text(1, "main")
         + text(2, "nginx")
@@ -142,7 +142,7 @@ def test_other_kinds_are_refused_with_a_way_out() -> None:
         "no time",
     ],
 )
-def test_what_is_no_such_body_is_a_bad_request(broken: bytes) -> None:
+def test_malformed_protobuf_body_is_a_bad_request(broken: bytes) -> None:
     with pytest.raises(StatusError) as refusal:
         decode_protobuf(broken)
     assert refusal.value.code == 400

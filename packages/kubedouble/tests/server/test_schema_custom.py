@@ -71,7 +71,7 @@ def faults(obj: JSON) -> dict[str, str]:
     return {each["field"]: each["message"] for each in problems(normalize(obj, ZOO)[0], None, ZOO)}
 
 
-def test_unknown_fields_are_pruned_where_the_schema_does_not_preserve_them() -> None:
+def test_unknown_fields_are_pruned_unless_schema_preserves_them() -> None:
     result, warnings = normalize(zoo(x=1, open={"y": {"z": 1}}, zones=[{"name": "n", "w": 1}]), ZOO)
     assert result["spec"]["open"] == {"y": {"z": 1}}
     assert "x" not in result["spec"]
@@ -153,7 +153,7 @@ def test_what_fits_the_schema_has_no_fault() -> None:
     assert faults(good) == {}
 
 
-def test_lists_of_custom_kinds_merge_as_their_schema_says() -> None:
+def test_custom_lists_merge_as_their_schema_says() -> None:
     def applied(live: JSON | None, manager: str, *names: str) -> JSON:
         config = zoo(zones=[{"name": name} for name in names])
         return apply(live, config, manager=manager, force=False, schema=ZOO, now=NOW)

@@ -34,7 +34,7 @@ def stored(obj: JSON, schema: Schema = POD) -> JSON:
     return normalize(obj, schema, field_validation="Strict")[0]
 
 
-def test_an_integer_that_python_does_not_print_is_refused() -> None:
+def test_integer_that_python_does_not_print_is_refused() -> None:
     for field in ("INTEGER", "QUANTITY"):
         with pytest.raises((Undecodable, WrongType)):
             canonical_scalar(10**5000, Schema(Shape[field]))
@@ -67,7 +67,7 @@ def test_the_pull_policy_follows_the_tag(image: str, policy: str) -> None:
     assert container["imagePullPolicy"] == policy
 
 
-def test_requests_are_taken_from_limits_where_they_are_missing() -> None:
+def test_missing_requests_are_taken_from_limits() -> None:
     resources = {"limits": {"cpu": "2000m", "memory": "1Gi"}, "requests": {"cpu": "0.5"}}
     container = stored(pod(containers=[{"name": "c", "image": "i", "resources": resources}]))
     assert container["spec"]["containers"][0]["resources"] == {
@@ -93,7 +93,7 @@ def test_amounts_are_stored_in_canonical_form(sent: Any, kept: str) -> None:
     assert stored(node, NODE)["status"]["capacity"] == {"x": kept}
 
 
-def test_what_a_node_does_not_say_reads_as_go_prints_it() -> None:
+def test_omitted_node_fields_read_as_go_prints_them() -> None:
     node = stored(
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"cpu": "1"}}},
         NODE,
@@ -140,7 +140,7 @@ FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKM
         (pod(overhead={"cpu": "1MM"}), "unable to parse quantity's suffix"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_the_servers_words(obj: JSON, why: str) -> None:
+def test_unreadable_values_are_refused_in_the_servers_words(obj: JSON, why: str) -> None:
     error = refusal(obj)
     assert (error.code, error.reason) == (400, "BadRequest")
     assert error.message.startswith('Pod in version "v1" cannot be handled as a Pod: ')
@@ -156,7 +156,7 @@ def test_a_label_that_is_a_number_is_refused() -> None:
     )
 
 
-def test_a_patch_that_makes_a_bad_object_is_invalid() -> None:
+def test_patch_that_makes_a_bad_object_is_invalid() -> None:
     error = refusal(pod(foo=1), patch='{"foo":1}')
     assert (error.code, error.reason) == (422, "Invalid")
     why = 'strict decoding error: unknown field "spec.foo"'
@@ -164,7 +164,7 @@ def test_a_patch_that_makes_a_bad_object_is_invalid() -> None:
 
 
 @pytest.mark.parametrize(("validation", "warned"), [("Warn", True), ("Ignore", False)])
-def test_unknown_fields_are_dropped_with_or_without_a_word(validation: str, warned: bool) -> None:
+def test_unknown_fields_are_dropped_and_warned_if_asked(validation: str, warned: bool) -> None:
     result, warnings = normalize(pod(foo=1), POD, field_validation=validation)
     assert "foo" not in result["spec"]
     assert warnings == (('unknown field "spec.foo"',) if warned else ())
@@ -229,7 +229,7 @@ def test_what_is_no_time_is_refused(text: str, micro: bool) -> None:
 
 
 @given(st.text(max_size=12) | st.from_regex(r"[+-]?[0-9.]{1,6}[a-zA-Z]{0,3}", fullmatch=True))
-def test_a_quantity_is_canonical_once_and_for_all_or_refused(text: str) -> None:
+def test_quantity_is_canonical_after_one_pass_or_refused(text: str) -> None:
     try:
         amount, once = parse_quantity(text)
     except ValueError:

@@ -256,9 +256,7 @@ BAD_PORT = "must be between 1 and 65535, inclusive"
         ),
     ],
 )
-def test_a_fault_names_its_field_as_the_real_server_does(
-    kind: str, body: JSON, field: str, message: str
-) -> None:
+def test_fault_names_its_field_as_real_server_does(kind: str, body: JSON, field: str, message: str) -> None:
     assert faults(kind, body)[field] == message
 
 
@@ -334,11 +332,11 @@ def test_what_may_not_change_is_guarded(kind: str, old: JSON, new: JSON, field: 
         {"activeDeadlineSeconds": 5},
     ],
 )
-def test_a_running_pod_takes_a_new_image_more_tolerations_and_a_deadline(change: JSON) -> None:
+def test_running_pod_accepts_new_image_tolerations_and_deadline(change: JSON) -> None:
     assert faults("Pod", pod(**change), pod()) == {}
 
 
-def test_an_event_of_the_new_api_cannot_be_unsaid() -> None:
+def test_new_api_event_is_immutable() -> None:
     said = {"action": "a", "reason": "r", "reportingComponent": "c", "reportingInstance": "i"}
     place = {"metadata": {"namespace": "default"}, "eventTime": "2024-01-01T00:00:00.000000Z"}
     event = {**place, **said, "type": "Normal"}

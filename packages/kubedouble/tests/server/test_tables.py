@@ -42,7 +42,7 @@ def row(plural: str, obj: JSON, group: str = "") -> JSON:
     return {column["name"]: cell for column, cell in zip(columns, rows[0], strict=True)}
 
 
-def test_every_built_in_kind_has_as_many_cells_as_columns() -> None:
+def test_every_builtin_kind_has_a_cell_per_column() -> None:
     for each in BUILT_IN:
         columns, rows = render_table(each, [{"metadata": {"name": "x"}}], now=NOW)
         assert len(columns) == len(rows[0]), each.plural
@@ -68,7 +68,7 @@ def test_a_node_shows_readiness_roles_and_version() -> None:
     [([], "Unknown"), ([{"type": "Ready", "status": "False"}], "NotReady"),
      ([{"type": "Ready", "status": "Unknown"}], "NotReady")],
 )  # fmt: skip
-def test_a_node_that_does_not_say_it_is_ready_is_not(conditions: list[JSON], status: str) -> None:
+def test_node_without_a_ready_condition_is_not_ready(conditions: list[JSON], status: str) -> None:
     assert row("nodes", {"status": {"conditions": conditions}})["Status"] == status
 
 
@@ -120,7 +120,7 @@ def test_both_forms_of_an_event_read_the_same() -> None:
     assert (core["Object"], core["Last Seen"], core["Count"]) == ("node/n1", "60s", 4)
 
 
-def test_policies_say_what_they_hold_and_whom_they_select() -> None:
+def test_policies_show_their_contents_and_selectors() -> None:
     group = "admissionregistration.k8s.io"
     spec: JSON = {"validations": [{}, {}], "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
     cells = row("validatingadmissionpolicies", {"spec": spec}, group)
@@ -133,7 +133,7 @@ def test_policies_say_what_they_hold_and_whom_they_select() -> None:
     assert cells == {"Name": "a", "Pod-Selector": "app=web", "Age": "60m"}
 
 
-def test_a_custom_kind_shows_the_columns_of_its_definition() -> None:
+def test_custom_kind_shows_the_columns_of_its_definition() -> None:
     custom = ResourceInfo("t.io", "v1", "zoos", "zoo", "Zoo", namespaced=False, custom=True)
     columns: list[JSON] = [
         {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},

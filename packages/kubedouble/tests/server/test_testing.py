@@ -62,7 +62,7 @@ def test_nothing_is_left_when_the_block_ends() -> None:
         socket.create_connection((host, int(port)))
 
 
-def test_an_error_that_keeps_it_from_starting_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_startup_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubedouble.server.bootstrap", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError), run_server():
         pass
@@ -88,6 +88,6 @@ def test_the_first_example_of_the_readme_passes(tmp_path: Path) -> None:
     assert "1 passed" in run_pytest(tmp_path, example[1])
 
 
-def test_a_run_that_does_not_ask_for_the_fixture_does_not_import_the_server(tmp_path: Path) -> None:
+def test_run_without_the_fixture_never_imports_the_server(tmp_path: Path) -> None:
     test = "def test_it(): import sys; assert not {'kubedouble.server', 'aiohttp'} & {*sys.modules}\n"
     assert "1 passed" in run_pytest(tmp_path, test)

@@ -156,7 +156,7 @@ def condition(obj: Object, kind: str) -> Object:
 
 
 @in_virtual_time
-async def test_a_replica_set_keeps_as_many_pods_as_it_says(world: World) -> None:
+async def test_replica_set_keeps_its_stated_number_of_pods(world: World) -> None:
     await world.create(REPLICA_SETS, "web", replicas=3, selector=SELECTOR, template=a_template())
     await asyncio.sleep(5)
     assert len(world.pods()) == 3
@@ -170,7 +170,7 @@ async def test_a_replica_set_keeps_as_many_pods_as_it_says(world: World) -> None
 
 
 @in_virtual_time
-async def test_a_replica_set_adopts_what_matches_and_has_no_controller(world: World) -> None:
+async def test_replica_set_adopts_matching_pods_without_a_controller(world: World) -> None:
     await world.create("pods", "lonely", **a_template()["spec"])
     lonely = world.get("pods", "lonely")
     labeled = {**lonely, "metadata": {**lonely["metadata"], "labels": {"app": "web"}}}
@@ -220,7 +220,7 @@ AMOUNTS = st.one_of(st.integers(-2, 12), st.integers(0, 300).map("{}%".format), 
 
 
 @given(surge=AMOUNTS, missing=AMOUNTS, replicas=st.integers(0, 20))
-def test_every_strategy_that_is_accepted_lets_a_rollout_move(
+def test_every_accepted_strategy_lets_a_rollout_progress(
     surge: int | str, missing: int | str, replicas: int
 ) -> None:
     @in_virtual_time
@@ -243,7 +243,7 @@ def test_every_strategy_that_is_accepted_lets_a_rollout_move(
 
 
 @in_virtual_time
-async def test_recreate_starts_nothing_before_the_old_pods_are_gone(world: World) -> None:
+async def test_recreate_starts_nothing_before_old_pods_are_gone(world: World) -> None:
     spec = {"replicas": 3, "selector": SELECTOR, "strategy": {"type": "Recreate"}}
     await world.create(DEPLOYMENTS, "web", **spec, template=a_template())
     await asyncio.sleep(10)
@@ -258,7 +258,7 @@ async def test_recreate_starts_nothing_before_the_old_pods_are_gone(world: World
 
 
 @in_virtual_time
-async def test_a_rollout_that_stands_still_says_so_and_keeps_the_old_pods(world: World) -> None:
+async def test_stalled_rollout_is_reported_and_keeps_old_pods(world: World) -> None:
     world.broken.add("two")
     spec = {"replicas": 4, "selector": SELECTOR, "progressDeadlineSeconds": 30}
     await world.create(DEPLOYMENTS, "web", **spec, template=a_template())
@@ -276,7 +276,7 @@ async def test_a_rollout_that_stands_still_says_so_and_keeps_the_old_pods(world:
 
 
 @in_virtual_time
-async def test_a_rollout_without_any_pod_that_serves_still_keeps_as_many_as_are_needed(world: World) -> None:
+async def test_rollout_without_serving_pods_keeps_the_minimum(world: World) -> None:
     world.broken |= {"one", "two"}
     await world.create(DEPLOYMENTS, "web", replicas=4, selector=SELECTOR, template=a_template())
     await asyncio.sleep(10)
@@ -300,7 +300,7 @@ async def test_old_revisions_are_kept_up_to_the_limit(world: World) -> None:
 
 
 @in_virtual_time
-async def test_deleting_a_deployment_deletes_its_pods_or_orphans_its_replica_set(world: World) -> None:
+async def test_deleting_a_deployment_deletes_pods_or_orphans_replicaset(world: World) -> None:
     for policy, left in (("", 0), ("Foreground", 0), ("Orphan", 2)):
         await world.create(DEPLOYMENTS, "web", replicas=2, selector=SELECTOR, template=a_template())
         await asyncio.sleep(10)
@@ -325,7 +325,7 @@ async def test_a_job_completes_with_its_last_pod(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_job_fails_once_its_pods_failed_too_often(world: World) -> None:
+async def test_job_fails_once_its_pods_fail_too_often(world: World) -> None:
     world.ends = lambda _: "Failed"
     await world.create(JOBS, "pi", backoffLimit=2, template=a_template(restartPolicy="Never"))
     await asyncio.sleep(60)
@@ -336,7 +336,7 @@ async def test_a_job_fails_once_its_pods_failed_too_often(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_finished_job_goes_after_its_time_and_takes_its_pods_along(world: World) -> None:
+async def test_finished_job_and_its_pods_expire_together(world: World) -> None:
     await world.create(JOBS, "pi", ttlSecondsAfterFinished=30, template=a_template(restartPolicy="Never"))
     await asyncio.sleep(10)
     assert condition(world.get(JOBS, "pi"), "Complete")
@@ -476,7 +476,7 @@ class Scene:
         pytest.param(EXTERNAL, {"external": "0.7"}, {"external": "0.9"}, "900m/700m", id="an external value"),
     ],
 )
-def test_each_metric_scales_up_above_its_target_and_not_on_it(
+def test_each_metric_scales_up_only_above_its_target(
     metric: Mapping[str, Any], idle: Mapping[str, str], busy: Mapping[str, str], shown: str
 ) -> None:
     async def test(world: World) -> None:
@@ -499,7 +499,7 @@ def test_each_metric_scales_up_above_its_target_and_not_on_it(
 
 @pytest.mark.parametrize("ratio", [Fraction(1), Fraction(13, 10), Fraction(3, 2), Fraction(2)])
 @pytest.mark.parametrize("metric", [resource(70), PODS], ids=["usage / request", "utilization"])
-def test_where_a_requested_cpu_is_less_than_one_only_real_utilization_scales_up(
+def test_fractional_cpu_scales_up_only_on_real_utilization(
     metric: Mapping[str, Any], ratio: Fraction
 ) -> None:
     """With request = limit, a pod gets 1 / ratio of a CPU for each that it requests, whatever it needs."""
@@ -522,7 +522,7 @@ def test_where_a_requested_cpu_is_less_than_one_only_real_utilization_scales_up(
 
 
 @in_virtual_time
-async def test_a_workload_shrinks_only_after_five_minutes_and_grows_at_once_but_not_without_bound(
+async def test_workload_shrinks_after_five_minutes_but_grows_instantly(
     world: World,
 ) -> None:
     scene = Scene(world)
@@ -543,7 +543,7 @@ async def test_a_workload_shrinks_only_after_five_minutes_and_grows_at_once_but_
 
 
 @in_virtual_time
-async def test_what_is_not_known_changes_nothing_and_is_said(world: World) -> None:
+async def test_unknown_metric_changes_nothing_and_is_reported(world: World) -> None:
     scene = Scene(world)
     await scene.start(PODS, resource(70), behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
     await asyncio.sleep(30)
@@ -570,7 +570,7 @@ def refused(world: World, pod: Stored) -> Object:
 
 
 @in_virtual_time
-async def test_a_budget_counts_what_the_controllers_of_its_pods_want(world: World) -> None:
+async def test_budget_counts_what_its_pods_controllers_want(world: World) -> None:
     """A pod without a controller is not expected; a Deployment counts once, whatever its ReplicaSets want."""
     await world.create(DEPLOYMENTS, "d", replicas=3, selector=SELECTOR, template=a_template())
     await asyncio.sleep(30)
@@ -598,7 +598,7 @@ async def test_a_budget_counts_what_the_controllers_of_its_pods_want(world: Worl
 
 
 @in_virtual_time
-async def test_a_budget_of_a_jobs_pods_says_why_it_cannot_be_computed(world: World) -> None:
+async def test_job_pod_budget_says_why_it_is_uncomputable(world: World) -> None:
     """One that was computed before says it; one that never was is still being processed."""
     world.ends = lambda _: "Running"
     await world.create(JOBS, "j", template=a_template(restartPolicy="Never"))
