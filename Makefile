@@ -121,7 +121,7 @@ size: $(VENV)/dev.stamp ## Count lines, files and functions by package (REV=main
 	@$(BIN)/python -m tools.size $(REV)
 
 test-kube: $(VENV)/dev.stamp ## Run the contract tests, against COREWISE_TEST_KUBECONFIG if it is set
-	$(BIN)/pytest packages/kubedouble/tests/kube_contract $(T)
+	$(BIN)/pytest tests/kube_contract $(T)
 
 $(VENV)/node.stamp: requirements/node.txt $(VENV)/dev.stamp
 	$(PIP) --retries 10 --require-hashes -r requirements/node.txt && touch $@ || \

@@ -19,7 +19,7 @@ from kube_contract.conftest import REGISTRATIONS, TEST_LABEL, Grant, Make, event
 
 POLICIES = f"{REGISTRATIONS}/validatingadmissionpolicies"
 BINDINGS = f"{REGISTRATIONS}/validatingadmissionpolicybindings"
-SHIPPED = Path(__file__).parents[4] / "deploy" / "policies"
+SHIPPED = Path(__file__).parents[2] / "deploy" / "policies"
 CLAIM = {"scheduling.koordinator.sh/resource-status": '{"cpuset":"0-6"}'}
 AGENT = {"kind": "ServiceAccount", "namespace": "corewise-system", "name": "corewise-agent"}
 SCHEDULER_USER = "system:serviceaccount:corewise-system:corewise-scheduler"

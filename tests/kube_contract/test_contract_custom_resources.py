@@ -12,7 +12,7 @@ import yaml
 from kube_contract.api import MERGE_PATCH, STRATEGIC_PATCH, Api, Object, connect
 from kube_contract.conftest import SETTLED_WITHIN, Make, eventually
 
-MANIFEST = Path(__file__).parents[4] / "deploy" / "prerequisites" / "noderesourcetopology-crd.yaml"
+MANIFEST = Path(__file__).parents[2] / "deploy" / "prerequisites" / "noderesourcetopology-crd.yaml"
 DEFINITION: Object = yaml.safe_load(MANIFEST.read_text())
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies"

@@ -1,6 +1,6 @@
 """Admission, apart from the server: what the contract cannot ask of a real one, or only here.
 
-The rest of it is packages/kubedouble/tests/kube_contract.
+The rest of it is tests/kube_contract.
 """
 
 from __future__ import annotations
