@@ -236,17 +236,17 @@ def zones_for(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> int:
 
 def _without_cpus(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot) -> _Refusals:
     owns = np.asarray(owned) > 0
-    refusals: _Refusals = [
-        (owns & ~snapshot.ratio_known, _BAD_RATIO),
-        (owns & (np.asarray(owned) > snapshot.free_cpus * MILLI), _NO_CPUS),
-    ]
+    bad_ratio = (owns & ~snapshot.ratio_known, _BAD_RATIO)
+    no_cpus = (owns & (np.asarray(owned) > snapshot.free_cpus * MILLI), _NO_CPUS)
     if not pod.owned_by_class:
-        return refusals
+        return [bad_ratio, no_cpus]
     count = pod.owned_by_class // MILLI
-    refusals[1:1] = [
+    refusals: _Refusals = [
+        bad_ratio,
         (~snapshot.topology_known, _NO_TOPOLOGY),
         (~snapshot.ledger_intact, _DAMAGED_LEDGER),
         (~snapshot.reservation_known, _BAD_RESERVATION),
+        no_cpus,
     ]
     return refusals + _in_the_wrong_shape(pod, count, snapshot)
 

@@ -1,9 +1,10 @@
 """The table of interference metrics: everything that differs between them, one row each.
 
-Nodes are ranked by the metrics that have a ``ranking``; the others are what those are compared with. To add a
-metric: a member of :class:`Metric` and its row here; a column of that name in
-:class:`corewise.interference.Pressure`; and, if corewise's own agent is to measure it, an exported metric
-(:mod:`corewise.vocabulary.metrics`) and a row of the agent's collector.
+Nodes are ranked by the metrics that have a ``ranking``. Of the others, ``cpu_cores`` is for counterweights,
+and available memory and the capacity of memory bandwidth are for the filter. To add a metric: a member of
+:class:`Metric` and its row here; a column of that name in :class:`corewise.interference.pressure.Pressure`;
+and, if corewise's own agent is to measure it, an exported metric (:mod:`corewise.vocabulary.metrics`) and a
+row of the agent's collector.
 
 Queries are PromQL that returns one series a node, in base units. ``$node`` stands for the label that names
 the node, ``$window`` for the time that is averaged over. ``samples`` selects the raw series: by it the age of
