@@ -57,6 +57,9 @@ eval "$(grep -o 'export KUBECONFIG=.*' {{work}}/up.log)"
 {" && ".join(_TRY_IT)} || exit
 kill $! && wait $!
 ! grep Traceback {{work}}/up.log"""
+_WHEELS = """for each in packages/*; do
+  (cd $each && ../../.venv/bin/python -m hatchling build --target wheel --directory {work}/dist) || exit
+done"""
 STEPS = (
     Step('make up UP="--for 5s"', (_STORY, "one CPU is worth")),
     Step(f"{_COREWISE} up --scenario colocation --for 5s", ("offline pods",)),
@@ -77,8 +80,12 @@ STEPS = (
     *(Step(str(page), by_kubectl=True) for page in PAGES[:2]),
     Step("make openstack"),
     Step(f"{_COREWISE} up --scenario openstack --for 1s", ("Where the guests went",)),
-    Step(".venv/bin/python -m hatchling build --target wheel --directory {work}/dist"),
-    Step("python3 -m venv {work}/venv && {work}/venv/bin/pip install --quiet {work}/dist/*.whl"),
+    Step(_WHEELS),
+    # corewise alone, then with the lab: commands of a distribution are there once it is installed.
+    Step("python3 -m venv {work}/venv && {work}/venv/bin/pip install --quiet {work}/dist/corewise-*.whl"),
+    Step("cd {work} && venv/bin/corewise topology", ("Shape:",)),
+    Step("cd {work} && ! venv/bin/corewise up 2>&1", ("corewise up is part of corewise-lab",)),
+    Step("{work}/venv/bin/pip install --quiet {work}/dist/{kubedouble,corewise_lab}-*.whl"),
     Step("cd {work} && venv/bin/corewise up --for 5s", (_STORY,)),
     Step(str(PAGES[2])),
 )
