@@ -13,7 +13,7 @@ TESTS = Path(__file__).parent
 IN_PROCESS = {"run_agent", "run_manager", "run_scheduler", "run_page"}
 AS_ITS_ACCOUNT = {
     "agent/agent_world.py": "kubeconfig_of",
-    "cli/test_start_errors.py": "kubeconfig_of",
+    "commands/test_start_errors.py": "kubeconfig_of",
     "manager/world.py": "kubeconfig_of",
     "scheduler/program_world.py": "kubeconfig_of",
 }
@@ -22,10 +22,10 @@ WITHOUT_A_CLUSTER = {
     "agent/test_agent_program.py": "starts once more with the configuration of its world",
     "agent/test_offline_program.py": "starts once more with the configuration of its world",
     "agent/test_pinning_program.py": "starts once more with the configuration of its world",
-    "cli/test_hostile_inputs.py": "its files are refused before anything is asked",
+    "commands/test_hostile_inputs.py": "its files are refused before anything is asked",
     "cli/test_cli_agent.py": "its kubeconfig does not exist",
     "cli/test_cli_manager.py": "its kubeconfig is empty: options are refused before anything is asked",
-    "cli/test_web_hosts.py": "puts a stand-in in the place of run_page",
+    "compute_cli/test_web_hosts.py": "puts a stand-in in the place of run_page",
     "golden/cases.py": "its kubeconfig does not exist",
 }
 
@@ -57,8 +57,9 @@ def _commands(function: ast.AST) -> Iterator[str]:
 
 def test_programs_start_as_their_accounts_alone() -> None:
     found = {
-        str(path.relative_to(TESTS)): path.read_text()
-        for path in sorted(TESTS.rglob("*.py"))
+        str(path.relative_to(tests)): path.read_text()
+        for tests in (TESTS, *TESTS.parent.glob("packages/*/tests"))
+        for path in sorted(tests.rglob("*.py"))
         if path != Path(__file__) and any(starts(ast.parse(path.read_text())))
     }
     assert set(found) == AS_ITS_ACCOUNT.keys() | WITHOUT_A_CLUSTER.keys()

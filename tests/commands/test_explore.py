@@ -55,7 +55,7 @@ def test_that_draws_nothing():
 
 
 def explored(folder: Path, text: str = TESTS, *, until: float | None = None) -> dict[str, Ran]:
-    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (folder / "conftest.py").write_text((ROOT / "conftest.py").read_text())
     (folder / "test_drawn.py").write_text(text)
     done = subprocess.run(
         [
@@ -132,7 +132,11 @@ def test_one_profile_decides_how_all_tests_draw_inputs() -> None:
     setting = re.compile(r"\b(derandomize|database|load_profile)\b *[=(]")
     found = {
         path.name
-        for path in (ROOT / "tests").rglob("*.py")
+        for path in (
+            ROOT / "conftest.py",
+            *ROOT.glob("tests/**/*.py"),
+            *ROOT.glob("packages/*/tests/**/*.py"),
+        )
         if "hypothesis" in (text := path.read_text()) and setting.search(text)
     }
     assert found == {"conftest.py"}

@@ -168,7 +168,7 @@ async def test_full_disk_ends_api_server_keeping_acknowledged_writes(tmp_path: P
     died = caught.value.subgroup(ClusterError)
     assert died is not None
     told = str(died.exceptions[0])
-    assert f"it could not write to {folder.state}; see that there is room" in told
+    assert f"it could not write to {folder.state}; make sure there is space" in told
     assert f"{folder.state}/journal: cannot be written: File too large" in told
     assert "Traceback" not in told
     assert 0 < len(acknowledged) < 100

@@ -81,7 +81,7 @@ async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str)
         assert wrong in str(answer.exception)
     answer = await explain(kubeconfig, "apps/p")
     assert "  problem        the requested CPUs must be integer: 2500m" in answer.stdout
-    assert "no node suits it as it is" in answer.stdout
+    assert "no node suits it, not even an empty one" in answer.stdout
     assert "n1" not in answer.stdout
 
 
