@@ -28,18 +28,22 @@ def shown(picture: Path) -> list[str]:
     return [lines[y].rstrip() for y in sorted(lines) if lines[y].strip()]
 
 
+def of_every_computer(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.strip() and not line.startswith(OF_THE_COMPUTER)]
+
+
 def words(lines: list[str]) -> list[str]:
-    said = [line for line in lines if line.strip() and not line.startswith(OF_THE_COMPUTER)]
-    return [" ".join(re.sub("█+", "", NUMBER.sub("N", line)).split()) for line in said]
+    return [" ".join(re.sub("█+", "", NUMBER.sub("N", line)).split()) for line in lines]
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("up", 0.05), ("up-interference", None)])
 def test_a_picture_of_up_shows_what_it_prints(name: str, tolerance: float | None) -> None:
-    command, more, *drawn = shown(PICTURES / f"{name}.svg")
+    command, more, *lines = shown(PICTURES / f"{name}.svg")
+    drawn = of_every_computer(lines)
     assert (command[:12], more) == ("$ corewise up"[:12], "…")
     arguments = [sys.executable, "-m", "corewise", *command.split()[2:]]
     run = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=True)
-    printed = [line for line in run.stdout.splitlines() if line.strip()][-len(drawn) :]
+    printed = of_every_computer(run.stdout.splitlines())[-len(drawn) :]
     assert words(printed) == words(drawn)
     if tolerance is not None:
         figures = [float(each.rstrip(".")) for line in printed for each in NUMBER.findall(line)]
