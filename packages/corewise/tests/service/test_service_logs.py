@@ -12,18 +12,21 @@ from corewise.service import logs
 from corewise.service.logs import LogFormat, configure, fields
 
 
+@pytest.mark.parametrize("distribution", ["corewise", "corewise_lab", "corewise_openstack"])
 @pytest.mark.parametrize("form", LogFormat)
-def test_an_event_is_one_line_with_its_fields(form: LogFormat) -> None:
+def test_an_event_is_one_line_with_its_fields(form: LogFormat, distribution: str) -> None:
     stream = io.StringIO()
-    root = logging.getLogger("corewise")
-    before = (root.handlers[:], root.level, root.propagate)
+    roots = [logging.getLogger(name) for name in ("corewise", "corewise_lab", "corewise_openstack")]
+    before = [(root.handlers[:], root.level, root.propagate) for root in roots]
     try:
         configure(form, stream=stream)
-        logging.getLogger("corewise.test").info("wrote", extra=fields(node="n1", why='a "b"\nc'))
-        logging.getLogger("corewise.test").debug("not shown")
+        logger = logging.getLogger(f"{distribution}.test")
+        logger.info("wrote", extra=fields(node="n1", why='a "b"\nc'))
+        logger.debug("not shown")
     finally:
-        root.handlers[:], root.propagate = before[0], before[2]
-        root.setLevel(before[1])
+        for root, (handlers, level, propagate) in zip(roots, before, strict=True):
+            root.handlers[:], root.propagate = handlers, propagate
+            root.setLevel(level)
     (line,) = stream.getvalue().splitlines()
     if form is LogFormat.JSON:
         assert json.loads(line)["node"] == "n1"

@@ -53,13 +53,14 @@ class LineFormatter(logging.Formatter):
 
 
 def configure(form: LogFormat, *, verbose: bool = False, stream: TextIO | None = None) -> None:
-    """Send the lines of every corewise logger to ``stream`` (stderr), from INFO up, or DEBUG when verbose."""
+    """Send the lines of all distributions to ``stream`` (stderr), from INFO up, or DEBUG when verbose."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(LineFormatter(form))
-    logger = logging.getLogger("corewise")
-    logger.handlers[:] = [handler]
-    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
-    logger.propagate = False
+    for name in ("corewise", "corewise_lab", "corewise_openstack"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+        logger.propagate = False
 
 
 def _shown(value: object) -> str:
