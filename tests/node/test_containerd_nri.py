@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from node.containerd import ContainerdNode, containerd_or_skip
+from node.virtual_machines import FOLDERS
 
 RATIO = "120"
 ONE_CPU = 100_000
@@ -51,7 +52,7 @@ def plugged(node: ContainerdNode, *flags: str) -> Iterator[PluginProcess]:
     with tempfile.TemporaryDirectory() as directory:
         output, errors = Path(directory, "output"), Path(directory, "errors")
         command = [sys.executable, "-m", "node.plugin_process", str(node.nri_socket), RATIO, *flags]
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+        environment = os.environ | {"PYTHONPATH": FOLDERS}
         with (
             output.open("wb") as stdout,
             errors.open("wb") as stderr,

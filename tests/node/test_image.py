@@ -192,7 +192,9 @@ def test_each_program_becomes_ready_in_its_security_context(
     assert "Traceback" not in log.read_text()
 
 
-def test_compute_says_which_extra_the_image_lacks(image: Image, node: ContainerdNode, tmp_path: Path) -> None:
+def test_compute_names_the_distribution_the_image_lacks(
+    image: Image, node: ContainerdNode, tmp_path: Path
+) -> None:
     context = {**HOST_NETWORK, "readonly_rootfs": True, "run_as_user": {"value": 65532}}
     fields = {
         "metadata": {"name": "compute"},
@@ -203,7 +205,7 @@ def test_compute_says_which_extra_the_image_lacks(image: Image, node: Containerd
     with _running(node, image, fields, tmp_path) as (number, log):
         node.wait_for(lambda: node.cri.exit_code(number) is not None, "compute ends")
         assert node.cri.exit_code(number) == 5
-        assert "py3-none-any.whl[openstack]" in log.read_text()
+        assert "corewise compute is part of corewise-openstack, which is not installed" in log.read_text()
 
 
 @contextmanager

@@ -50,7 +50,9 @@ STALLS: list[str] = []
 SHOWN = 30
 """Lines of the console in a failure."""
 
-_TESTS = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = os.pathsep.join(map(str, (_ROOT / "tests", *sorted(_ROOT.glob("packages/*/tests")), _ROOT)))
+"""Where the modules of the tests are found, as PYTHONPATH has it."""
 _STARTED = time.monotonic()
 
 
@@ -169,7 +171,7 @@ def _command(machine: Machine, with_: Tools, directory: Path, results: Path) -> 
     observing = shlex.join(
         [
             "env",
-            f"PYTHONPATH={_TESTS}:{_TESTS.parent}",
+            f"PYTHONPATH={FOLDERS}",
             "PYTHONDONTWRITEBYTECODE=1",
             "TMPDIR=/run",
             sys.executable,

@@ -45,7 +45,7 @@ def age(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("placement", reason="the scenario needs the extra openstack")
+    pytest.importorskip("placement", reason="corewise-openstack is not installed: make openstack")
     folder = tmp_path_factory.mktemp("built")
     assert (result := corewise(folder, *UP)).returncode == 0, result.stderr
     age(folder)

@@ -525,5 +525,5 @@ def test_any_text_is_a_query_or_a_refusal(specs: Specs, vcpus: int, ram: int) ->
 
 
 def test_standard_classes_match_os_resource_classes() -> None:
-    published = pytest.importorskip("os_resource_classes", reason="the extra openstack is not installed")
+    published = pytest.importorskip("os_resource_classes", reason="os-resource-classes is not installed")
     assert set(published.STANDARDS) == STANDARD_CLASSES

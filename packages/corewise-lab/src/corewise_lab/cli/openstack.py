@@ -62,7 +62,7 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
         Failure: if it cannot be run here.
     """
     with _folder(state) as folder:
-        from corewise_lab.openstack import (  # noqa: PLC0415 - needs the extra openstack
+        from corewise_lab.openstack import (  # noqa: PLC0415 - slow to import
             FLAVOR_FILE,
             HOSTS,
             is_complete,

@@ -1400,8 +1400,8 @@ class Reason(StrEnum):
     )
     OPENSTACK_UNUSABLE = _warning(
         "OpenStackUnusable",
-        "What is needed to reach OpenStack is missing: a package, credentials, a configuration file.",
-        "Install the extra openstack, name a cloud or the endpoint, or correct the configuration file.",
+        "What is needed to reach OpenStack is missing: credentials, or a configuration file.",
+        "Name a cloud or the endpoint, or correct the configuration file.",
     )
     LIBVIRT_UNUSABLE = _warning(
         "LibvirtUnusable",
