@@ -1,0 +1,74 @@
+"""What holds offline work back: the arms of the experiment, as they set a node's cgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from corewise.agent.objects import QuotaPod
+from corewise.config.colocation import OversubscriptionSettings
+from corewise.quantities import MILLI, Microseconds
+from kernel.cgroup_writes import write_quota
+from real_load.kubelet_tree import PERIOD, KubeletTree
+
+
+class Place(StrEnum):
+    """The cgroups that a setting is written to."""
+
+    NOWHERE = "nowhere"
+    SLICE = "the BestEffort cgroup"
+    PODS = "each offline pod"
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to run offline work, or none.
+
+    ``idle``: where ``cpu.idle`` is 1. ``quota``: where there is a quota; all of them together are what
+    corewise offers at rest with its default ratio. ``slice_ns``: what offline threads ask the kernel for.
+    """
+
+    name: str
+    offline: bool = True
+    idle: Place = Place.NOWHERE
+    quota: Place = Place.NOWHERE
+    slice_ns: int = 0
+
+    def apply(self, tree: KubeletTree, pods: Iterable[QuotaPod], idle_milli: int) -> None:
+        """Set the cgroups; ``idle_milli`` is what online pods leave of the node."""
+        cgroups = [tree.pod(pod) for pod in pods]
+        places = {Place.NOWHERE: [], Place.SLICE: [tree.best_effort], Place.PODS: cgroups}
+        for cgroup in places[self.idle]:
+            tree.file(cgroup, "cpu.idle").write_text("1")
+        offered = OversubscriptionSettings().ratio.of(idle_milli)
+        for cgroup in places[self.quota]:
+            write_quota(
+                tree.files, cgroup, Microseconds(offered * PERIOD // MILLI // len(places[self.quota]))
+            )
+
+
+_SHORT_SLICE, _LONG_SLICE = 100_000, 100_000_000
+"""Nanoseconds: the shortest and the longest slice that the kernel grants."""
+
+ALONE, AGAIN = "alone", "alone again"
+_ARMS = (
+    Arm(ALONE, offline=False),
+    Arm(AGAIN, offline=False),
+    Arm("weights"),
+    Arm("idle", idle=Place.SLICE),
+    Arm("idle pods", idle=Place.PODS),
+    Arm("short slice", slice_ns=_SHORT_SLICE),
+    Arm("long slice", slice_ns=_LONG_SLICE),
+    Arm("idle pods, long slice", idle=Place.PODS, slice_ns=_LONG_SLICE),
+    Arm("option 1", quota=Place.SLICE),
+    Arm("option 1, idle", quota=Place.SLICE, idle=Place.SLICE),
+    Arm("option 1, idle pods", quota=Place.SLICE, idle=Place.PODS),
+    Arm("option 1, short slice", quota=Place.SLICE, slice_ns=_SHORT_SLICE),
+    Arm("option 1, long slice", quota=Place.SLICE, slice_ns=_LONG_SLICE),
+    Arm("option 1, idle pods, long slice", quota=Place.SLICE, idle=Place.PODS, slice_ns=_LONG_SLICE),
+    Arm("option 2", quota=Place.PODS),
+    Arm("option 2, idle", quota=Place.PODS, idle=Place.SLICE),
+    Arm("option 2, idle pods, long slice", quota=Place.PODS, idle=Place.PODS, slice_ns=_LONG_SLICE),
+)
+ARMS = {arm.name: arm for arm in _ARMS}

@@ -1,0 +1,174 @@
+"""The command: ``run`` measures and adds to a file of trials, ``table`` prints what they come to."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from corewise.kernel.cgroups.layout import Version
+from experiments.latency import tables
+from experiments.latency.arms import AGAIN, ALONE, ARMS
+from experiments.latency.figures import quantile, stacked
+from experiments.latency.programs import build, calibrate
+from experiments.latency.trace import recording, waits_of
+from experiments.latency.trials import MOST_OTHERS, Bench, Case, Trial, run, wait_quiet
+from kernel.cgroup_writes import layout_here
+from real_load.runs import cpus_here
+from tools.bench.table import machine
+
+SIZES, LOADS = (0.1, 1.0, 5.0), (0.1, 0.3, 0.5, 0.7, 0.9)
+ANTAGONISTS = ("spin", "stream", "fork")
+DEFAULT_ARMS = (ALONE, AGAIN, "weights", "idle", "option 1", "option 1, idle", "option 2")
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The first line of a file of trials: the machine, and the CPU time of a round of each kind of work."""
+
+    machine: str
+    round_ns: dict[str, float]
+
+
+def say(text: str) -> None:
+    """Print progress to stderr."""
+    print(f"# {text}", file=sys.stderr, flush=True)
+
+
+def read(path: Path) -> tuple[Header, list[Trial]]:
+    """Return a file's header and trials."""
+    first, *rest = path.read_bytes().splitlines()
+    return msgspec.json.decode(first, type=Header), [msgspec.json.decode(line, type=Trial) for line in rest]
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.latency", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    measure = commands.add_parser("run", help="measure; needs root, a C compiler and a quiet machine")
+    measure.set_defaults(act=_measure)
+    measure.add_argument("file", type=Path, help="trials are added to it")
+    measure.add_argument("--repetitions", type=int, default=20, metavar="N")
+    measure.add_argument("--minutes", type=float, metavar="N", help="begin no trial after that time")
+    measure.add_argument(
+        "--seconds", type=float, default=2.0, metavar="S", help="of requests that count, a trial"
+    )
+    measure.add_argument("--sizes", type=_numbers, default=SIZES, metavar="MS,...")
+    measure.add_argument("--loads", type=_numbers, default=LOADS, metavar="PART,...", help="of all CPUs")
+    measure.add_argument("--antagonists", type=_names, default=ANTAGONISTS, metavar="KIND,...")
+    measure.add_argument("--arms", type=_arms, default=DEFAULT_ARMS, metavar="ARM;...", help="; ".join(ARMS))
+    measure.add_argument("--work", default="compute", choices=("compute", "cache", "memory"))
+    measure.add_argument("--threads", type=int, default=1, help="of the service for each CPU (0: one in all)")
+    measure.add_argument("--pinned", action="store_true", help="each thread stays on one CPU")
+    trace = commands.add_parser("trace", help="trace one arm, and print where requests waited for a CPU")
+    trace.set_defaults(act=_trace)
+    trace.add_argument("size", type=float, metavar="MS")
+    trace.add_argument("load", type=float, metavar="PART")
+    trace.add_argument("antagonist")
+    trace.add_argument("arm", help="; ".join(ARMS))
+    trace.add_argument("--seconds", type=float, default=10.0, metavar="S")
+    trace.add_argument("--threads", type=int, default=1)
+    trace.add_argument("--pinned", action="store_true")
+    table = commands.add_parser("table", help="print the table of a file of trials")
+    table.set_defaults(act=_table)
+    table.add_argument("file", type=Path)
+    given = parser.parse_args()
+    given.act(given)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split(",")))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def _arms(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(";"))
+    for name in names:
+        if name not in ARMS:
+            raise argparse.ArgumentTypeError(f"no arm named {name!r}; there are {'; '.join(ARMS)}")
+    return names
+
+
+@contextmanager
+def _bench(work: str) -> Iterator[Bench]:
+    """This machine, with the programs compiled and calibrated."""
+    layout = layout_here(Version.V1, Version.V2)
+    if layout is None:
+        raise SystemExit("needs root and a writable cgroup hierarchy with cpu and memory")
+    with tempfile.TemporaryDirectory() as name:
+        programs = build(Path(name))
+        yield Bench(layout, cpus_here(), programs, {work: calibrate(programs, work)})
+
+
+def _trace(given: argparse.Namespace) -> None:
+    case = Case(given.size, given.load, given.antagonist, threads=given.threads, pinned=given.pinned)
+    with _bench(case.work) as bench, recording() as record:
+        trial = run(bench, case, given.arm, 0, given.seconds)
+        waits = waits_of(record.read_text().splitlines())
+    tail = quantile(stacked([trial.latencies]), 0.99)[0]
+    print(f"{machine()}; p99 of requests {tail:.2f} ms\n\n{waits.table(longer_than=given.size / 2)}")
+
+
+def _measure(given: argparse.Namespace) -> None:
+    until = time.monotonic() + given.minutes * 60 if given.minutes else float("inf")
+    with _bench(given.work) as bench:
+        if not given.file.exists():
+            given.file.write_bytes(msgspec.json.encode(Header(machine(), bench.round_ns)) + b"\n")
+        _, trials = read(given.file)
+        had = {(each.case, each.arm, each.repetition) for each in trials}
+        plan = list(_plan(given))
+        measured = sum(each in had for each in plan)
+        say(f"{len(plan)} trials, {measured} of them measured before; a round: {bench.round_ns} ns")
+        for case, arm, repetition in plan:
+            if time.monotonic() > until:
+                say("the time is over; the same command goes on where this one ends")
+                break
+            if (case, arm, repetition) not in had:
+                _append(given.file, _quiet_trial(bench, case, arm, repetition, given.seconds))
+
+
+def _plan(given: argparse.Namespace) -> Iterator[tuple[Case, str, int]]:
+    """Yield all trials, repetition by repetition, each in an order of its own.
+
+    Arms without offline work are measured once for all antagonists, under the name of the first.
+    """
+    cases = [
+        Case(*each, given.work, given.threads, given.pinned)
+        for each in itertools.product(given.sizes, given.loads, given.antagonists)
+    ]
+    for repetition in range(given.repetitions):
+        trials = [
+            (case, arm, repetition)
+            for case, arm in itertools.product(cases, given.arms)
+            if ARMS[arm].offline or case.antagonist == given.antagonists[0]
+        ]
+        random.Random(repetition).shuffle(trials)  # noqa: S311 - an order, not a secret
+        yield from trials
+
+
+def _quiet_trial(bench: Bench, case: Case, arm: str, repetition: int, seconds: float) -> Trial:
+    """Run a trial until other work has not disturbed it."""
+    while (trial := run(bench, case, arm, repetition, seconds)).others > MOST_OTHERS:
+        say(f"refused: other work used {trial.others:.2f} CPUs during {arm}, {case}")
+        wait_quiet(bench, say)
+    return trial
+
+
+def _append(path: Path, trial: Trial) -> None:
+    with path.open("ab") as file:
+        file.write(msgspec.json.encode(trial) + b"\n")
+
+
+def _table(given: argparse.Namespace) -> None:
+    header, trials = read(given.file)
+    print(f"{header.machine}\n\n{tables.relative(trials)}")

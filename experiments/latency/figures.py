@@ -1,0 +1,77 @@
+"""Latencies as counts, and what follows from them: quantiles, ratios of two arms, and their intervals.
+
+A latency is counted in a bin whose bounds are 1 % apart, so a quantile is off by 0.5 % at most. Repetitions
+of two arms are pairs: they have the same arrivals. An interval is the bootstrap's: pairs are drawn again,
+with replacement, their counts are added up, and the ratio of the two quantiles is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+_FIRST_MS, _STEP = 0.01, 1.01
+_BINS = 2000
+_RESAMPLES = 2000
+
+Counts = npt.NDArray[np.int64]
+"""For each repetition, the number of requests in each bin: shape (repetitions, bins)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A figure and its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.low:.2f}-{self.high:.2f})"
+
+
+def counts_of(milliseconds: npt.NDArray[np.float64]) -> dict[int, int]:
+    """Return the number of latencies in each bin that has any."""
+    bins = np.floor(np.log(np.maximum(milliseconds, _FIRST_MS) / _FIRST_MS) / math.log(_STEP)).astype(int)
+    found, numbers = np.unique(np.minimum(bins, _BINS - 1), return_counts=True)
+    return dict(zip(found.tolist(), numbers.tolist(), strict=True))
+
+
+def stacked(trials: Sequence[Mapping[int, int]]) -> Counts:
+    """Return the counts of several repetitions as one array."""
+    counts = np.zeros((len(trials), _BINS), np.int64)
+    for row, each in enumerate(trials):
+        counts[row, list(each)] = list(each.values())
+    return counts
+
+
+def quantile(counts: npt.NDArray[np.int64], part: float) -> npt.NDArray[np.float64]:
+    """Return the milliseconds that this part of the requests does not exceed, over the last axis."""
+    total = counts.cumsum(axis=-1)
+    rank = np.maximum(1, np.ceil(part * total[..., -1:]))
+    middle: npt.NDArray[np.float64] = _FIRST_MS * _STEP ** ((total < rank).sum(axis=-1) + 0.5)
+    return middle
+
+
+def ratio(arm: Counts, base: Counts, part: float, seed: int = 0) -> Interval:
+    """Return a quantile of one arm relative to the same of another, over paired repetitions."""
+    repetitions = len(arm)
+    times_drawn = np.random.default_rng(seed).multinomial(
+        repetitions, np.full(repetitions, 1 / repetitions), size=_RESAMPLES
+    )
+    drawn = quantile(times_drawn @ arm, part) / quantile(times_drawn @ base, part)
+    value = quantile(arm.sum(axis=0), part) / quantile(base.sum(axis=0), part)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return Interval(float(value), float(low), float(high))
+
+
+def mean(values: Sequence[float], seed: int = 0) -> Interval:
+    """Return a mean over repetitions."""
+    array = np.array(values)
+    picks = np.random.default_rng(seed).integers(len(array), size=(_RESAMPLES, len(array)))
+    low, high = np.quantile(array[picks].mean(axis=1), (0.025, 0.975))
+    return Interval(float(array.mean()), float(low), float(high))

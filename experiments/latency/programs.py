@@ -1,0 +1,77 @@
+"""The programs in C: how they are compiled and calibrated, and the file that generator and service share."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+_SOURCES = Path(__file__).parent
+_HEADER = 16
+"""Bytes: the count of requests, and three counters of the programs."""
+_CALIBRATION_SECONDS = 0.5
+REQUEST = np.dtype([(name, "<u8") for name in ("due", "sent", "begun", "done")])
+"""One request in the shared file; all times in nanoseconds."""
+
+Times = npt.NDArray[np.void]
+"""An array of :data:`REQUEST`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The compiled programs."""
+
+    service: Path
+    antagonist: Path
+
+
+def build(directory: Path) -> Programs:
+    """Compile both programs.
+
+    Raises:
+        SystemExit: without a C compiler, or if it refuses the sources.
+    """
+    built = {name: directory / name for name in ("service", "antagonist")}
+    for name, path in built.items():
+        command = ["cc", "-O2", "-pthread", "-o", str(path), str(_SOURCES / f"{name}.c")]
+        try:
+            subprocess.run(command, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            message = f"{name}.c cannot be compiled ({error}); the command was: {' '.join(command)}"
+            raise SystemExit(message) from error
+    return Programs(**built)
+
+
+def calibrate(programs: Programs, work: str) -> float:
+    """Return the nanoseconds of CPU time that one round of a kind of work takes alone."""
+    command = [str(programs.service), "calibrate", work, str(_CALIBRATION_SECONDS)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def arrivals(seed: int, seconds: float, rate: float) -> npt.NDArray[np.uint64]:
+    """Return the due times of requests in nanoseconds: Poisson, ``rate`` a second on average."""
+    rng = np.random.default_rng(seed)
+    gaps = rng.exponential(1e9 / rate, size=int(seconds * rate * 1.5) + 50)
+    due = np.cumsum(gaps)
+    return due[due < seconds * 1e9].astype(np.uint64)
+
+
+def write_requests(path: Path, due: npt.NDArray[np.uint64]) -> None:
+    """Write the shared file: no request has been sent."""
+    times = np.zeros(len(due), REQUEST)
+    times["due"] = due
+    path.write_bytes(np.array([len(due), 0, 0, 0], "<u4").tobytes() + times.tobytes())
+
+
+def read_requests(path: Path) -> Times:
+    """Return the records of all requests."""
+    return np.frombuffer(path.read_bytes(), REQUEST, offset=_HEADER)
+
+
+def threads_ready(path: Path) -> int:
+    """Return the number of the service's threads that wait for requests."""
+    with path.open("rb") as file:
+        return int(np.frombuffer(file.read(_HEADER), "<u4")[3])

@@ -1,0 +1,108 @@
+"""The instrument that measures what offline work costs online services: its figures, and short trials."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from corewise.kernel.cgroups.layout import Version
+from experiments.latency.arms import AGAIN, ALONE
+from experiments.latency.figures import counts_of, mean, quantile, ratio, stacked
+from experiments.latency.programs import arrivals, build, calibrate
+from experiments.latency.tables import relative
+from experiments.latency.trace import waits_of
+from experiments.latency.trials import Bench, Case, Trial, run
+from kernel.cgroup_writes import layout_here
+from real_load.runs import cpus_here
+
+CASE = Case(size=1.0, load=0.2, antagonist="spin")
+
+
+def test_a_quantile_of_counts_is_off_by_half_a_percent() -> None:
+    latencies = np.random.default_rng(1).exponential(3.0, 20_000)
+    counts = stacked([counts_of(latencies)])
+    for part in (0.5, 0.99, 0.999):
+        exact = np.sort(latencies)[int(np.ceil(part * len(latencies))) - 1]
+        assert quantile(counts, part)[0] == pytest.approx(exact, rel=0.0051)
+
+
+def test_arms_of_one_distribution_do_not_differ() -> None:
+    rng = np.random.default_rng(2)
+    one, other = (stacked([counts_of(rng.exponential(1.0, 2000)) for _ in range(20)]) for _ in range(2))
+    found = ratio(one, other, 0.99)
+    assert found.low < 1 < found.high
+    assert found.high - found.low < 0.2
+
+
+def test_an_arm_twice_as_slow_shows_as_two() -> None:
+    latencies = np.random.default_rng(3).exponential(1.0, 5000)
+    one, twice = (stacked([counts_of(latencies * factor)] * 5) for factor in (1, 2))
+    assert ratio(twice, one, 0.99).value == pytest.approx(2, rel=0.011)
+
+
+def test_an_interval_of_one_repetition_is_the_figure() -> None:
+    found = mean([0.5])
+    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+
+
+def test_arrivals_are_the_same_for_a_seed() -> None:
+    due = arrivals(7, 10.0, 500.0)
+    assert (due == arrivals(7, 10.0, 500.0)).all()
+    assert len(due) == pytest.approx(5000, rel=0.05)
+    assert (np.diff(due.astype(np.int64)) >= 0).all()
+    assert due[-1] < 10e9
+
+
+TRACE = """\
+   antagonist-31 [000] d..2. 10.000100: sched_switch: prev_comm=x prev_pid=9 prev_prio=120 prev_state=S ==> \
+next_comm=antagonist next_pid=31 next_prio=120
+       <idle>-0  [001] d..2. 10.000200: sched_switch: prev_comm=y prev_pid=8 prev_prio=120 prev_state=S ==> \
+next_comm=swapper/1 next_pid=0 next_prio=120
+      service-50 [001] dN.4. 10.001000: sched_wakeup: comm=service pid=40 prio=120 target_cpu=000
+   antagonist-31 [000] d..2. 10.003500: sched_switch: prev_comm=a prev_pid=31 prev_prio=120 prev_state=R ==> \
+next_comm=service next_pid=40 next_prio=120
+      service-50 [001] dN.4. 10.004000: sched_wakeup: comm=service pid=50 prio=89 target_cpu=001
+"""
+
+
+def test_a_wait_is_told_by_what_ran() -> None:
+    waits = waits_of(TRACE.splitlines())
+    assert dict(waits.by_cause) == {("offline", "idle"): [pytest.approx(2.5)]}
+    assert "| offline | idle | 100.0% | 2.500 | 2.500 | 1 |" in waits.table(longer_than=1.0)
+
+
+def _trial(arm: str, p99: float, repetition: int) -> Trial:
+    latencies = counts_of(np.full(100, p99))
+    return Trial(CASE, arm, repetition, 2.0, 2, latencies, 0.5, 1.2, 10, 0.01, 0.0, 0.0, 2400.0)
+
+
+def test_each_arm_is_compared_with_its_own_pairs() -> None:
+    trials = [_trial(ALONE, 2.0, 0), _trial(ALONE, 4.0, 1), _trial(AGAIN, 2.0, 0), _trial("idle", 4.0, 1)]
+    rows = {line.split(" | ")[3]: line.split(" | ")[4:] for line in relative(trials).splitlines()[2:]}
+    assert rows["idle"][0] == "1"
+    assert rows["idle"][3] == rows[AGAIN][3] == "1.00 (1.00-1.00)"
+    assert rows["idle"][5] == "80% |"
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    layout = layout_here(Version.V1, Version.V2)
+    if layout is None:
+        pytest.skip("needs root and a writable cgroup hierarchy with cpu and memory")
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    programs = build(tmp_path_factory.mktemp("programs"))
+    return Bench(layout, cpus_here(), programs, {"compute": calibrate(programs, "compute")})
+
+
+@pytest.mark.parametrize("arm", [ALONE, "idle", "option 1", "idle pods, long slice"])
+def test_every_request_is_served_and_nothing_left(bench: Bench, arm: str) -> None:
+    trial = run(bench, CASE, arm, 0, 0.3)
+    due = arrivals(1_000_000_000 + 200_000, 0.6, CASE.load * len(bench.cpus) * 1000)
+    assert sum(trial.latencies.values()) == (due >= 0.3e9).sum()
+    assert quantile(stacked([trial.latencies]), 0.5)[0] >= CASE.size * 0.99
+    assert (trial.offline > 0, trial.done > 0) == (arm != ALONE, arm != ALONE)
+    assert not [*bench.layout.cpu.glob(f"corewise-load-{os.getpid()}-*")]
