@@ -34,9 +34,9 @@ from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
 from corewise.agent.offline_controller import OfflineController, Tick
-from corewise.agent.offline_loop import Publisher, write_publication
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.agent.problems import ProblemLog
+from corewise.agent.publication import Publisher, write_publication
 from corewise.agent.topology_report import TopologyReporter
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.kernel.writing.journal import MemoryLog

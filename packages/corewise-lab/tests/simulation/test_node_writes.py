@@ -16,7 +16,7 @@ import pytest
 
 from corewise.agent.objects import AGENT_NODES
 from corewise.agent.offline_controller import SampleHistory, Tick, report_of
-from corewise.agent.offline_loop import Publisher, write_publication
+from corewise.agent.publication import Publisher, write_publication
 from corewise.amplification.policy import amplification_policy
 from corewise.config.colocation import OversubscriptionSettings
 from corewise.kube.client import Client

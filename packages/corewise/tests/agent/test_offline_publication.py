@@ -11,8 +11,8 @@ import pytest
 
 from corewise.agent.objects import AgentNode
 from corewise.agent.offline_controller import Tick
-from corewise.agent.offline_loop import Publication, Publisher
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
+from corewise.agent.publication import Publication, Publisher
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import Ratio, Share
 from corewise.suppression.offer import Computed, Offer, OfflineAmounts

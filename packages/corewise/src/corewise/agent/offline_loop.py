@@ -1,234 +1,42 @@
-"""Runs the controller of offline pods on time, with the settings that apply; shows the outcome on the Node.
+"""Runs the controller of offline pods on time, with the settings that apply.
 
 A tick is made each interval, and 1 s after the first look, so that a node offers soon after its label says
 so. A change of the Node, its pods or the ConfigMap is answered at once, but without a sample: a short one is
 noise. Half-way between two ticks offline pods are held back, if online work needs more than it did.
-
-The Node shows the offer by one server-side apply of nodes/status: batch-cpu and batch-memory in capacity and
-allocatable, and the offline report as an annotation. It is due when the amounts have changed by more than
-10 %, every 90 s, when the state of the offer or the task of suppression changes, and when the Node does
-not show what was written. Without the label all of it is removed; the annotation says that the agent of this
-node wrote it, maybe before a restart. As long as offline pods run there, what they request stays: see
-:mod:`corewise.suppression.offer`. Where it is more than the offer, a condition of the Node says so. The patch
-names no other resource, so what kubelet and the amplifying policy keep there stays theirs.
-
-It is an apply because of the order of managedFields: first those who apply, then the others by the time of
-their last write. A kubelet on an amplified node writes every 10 s what the policy puts back. As one of the
-others, the agent would be ahead of it after each publication, and the kubelet's next write would be stored
-only because the two change places.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
-from typing import Any
-
-import msgspec
 
 from corewise.actions import EmitEvent
 from corewise.agent.dry_run import print_eviction, print_node_patch, print_writes
 from corewise.agent.eviction import EvictionResult, evict
 from corewise.agent.local_node import LocalNode
-from corewise.agent.objects import AgentNode, TimedCondition
+from corewise.agent.objects import AgentNode
 from corewise.agent.offline_controller import OfflineController, Tick
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.agent.options import AgentOptions
+from corewise.agent.publication import FIELD_MANAGER, Publisher, write_publication
 from corewise.agent.topology_report import result_of
 from corewise.agent.watched import Watched
-from corewise.kube.client import Client, PatchType
-from corewise.kube.clock import Clock, rfc3339
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ConfigMap, ObjectReference
-from corewise.kube.resources import NODES
 from corewise.prometheus.exposition import Exposition
-from corewise.quantities import Quantity, QuantityError, Ratio
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
 from corewise.service.reader import in_reader
-from corewise.suppression.offer import NO_AMOUNTS, OfflineAmounts, due, published_form
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import OFFLINE_EVICTIONS, OVERSUBSCRIPTION_WRITES
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT, OFFLINE_SHORTFALL
-from corewise.vocabulary.offline_report import OfflineReport, ShortfallReport
-from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
-
-FIELD_MANAGER = "corewise-agent"
-_SEEN_WITHIN = 5.0
-"""Seconds within which the own write comes back through the watch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """A patch of nodes/status. ``amounts`` is None where everything is removed.
-
-    ``report`` is None where the node offers nothing, ``shortfall`` where there is none.
-    """
-
-    amounts: OfflineAmounts | None
-    report: OfflineReport | None
-    shortfall: Mapping[str, str] | None = None
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        if self.amounts is None:
-            nothing = {BATCH_CPU: None, BATCH_MEMORY: None}
-            gone = [{"$patch": "delete", "type": OFFLINE_SHORTFALL}]
-            return {
-                "metadata": {"annotations": {OFFLINE_REPORT: None}},
-                "status": {"capacity": nothing, "allocatable": nothing, "conditions": gone},
-            }
-        amounts = {BATCH_CPU: str(self.amounts.cpu_milli), BATCH_MEMORY: str(self.amounts.memory)}
-        return {
-            "metadata": {"annotations": {OFFLINE_REPORT: self.report.encode()} if self.report else {}},
-            "status": {
-                "capacity": amounts,
-                "allocatable": amounts,
-                "conditions": [self.shortfall] if self.shortfall else [],
-            },
-        }
-
-
-_NOTHING = Publication(None, None)
-
-
-class Publisher:
-    """The offer shown on one Node. ``rehearses``: nothing is written, so the Node never shows it."""
-
-    def __init__(self, *, rehearses: bool = False) -> None:
-        self._rehearses = rehearses
-        self._last = _NOTHING
-        self._written_at: float | None = None
-
-    @property
-    def published(self) -> OfflineAmounts | None:
-        """The amounts written last; None if none were, or if they were removed."""
-        return self._last.amounts
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the Node shows more than is offered; then what pods leave behind is not for others."""
-        return self._last.shortfall is not None
-
-    def change(self, tick: Tick, node: AgentNode, normalization: Ratio, now: float) -> Publication | None:
-        """Return the publication to write, if any. ``now`` is monotonic, in seconds."""
-        shown = _shown(node.status.allocatable) or NO_AMOUNTS
-        held = tick.running.at_least(shown.at_most(tick.requested))
-        if tick.on is False:
-            return self._withdrawal(tick, node, held, now)
-        if tick.offer is None or tick.report is None:
-            return None
-        offered = published_form(tick.offer, normalization)
-        amounts = due(self.published, self._written_at, offered, held, now)
-        if amounts is None and (
-            _states(self._last.report) != _states(tick.report) or self._is_lost(node, now)
-        ):
-            amounts = offered.at_least(held)
-        if amounts is None:
-            return None
-        if offered.at_least(held) == offered:
-            return Publication(amounts, tick.report)
-        short = ShortfallReport(batch_cpu=held.cpu_milli, batch_memory=held.memory)
-        report = msgspec.structs.replace(tick.report, shortfall=short)
-        why = f"{_text(offered)} are offered"
-        return Publication(amounts, report, _shortfall(node, tick, held, why))
-
-    def _withdrawal(
-        self, tick: Tick, node: AgentNode, held: OfflineAmounts, now: float
-    ) -> Publication | None:
-        """Return the withdrawal of the offer; it keeps the requests of offline pods that still run."""
-        condition = _condition(node)
-        if OFFLINE_REPORT not in node.metadata.annotations and condition is None:
-            return None
-        wanted = _NOTHING
-        if held != NO_AMOUNTS:
-            wanted = Publication(held, None, _shortfall(node, tick, held, "nothing is offered any more"))
-            if condition is not None and self._shows(node, held):
-                return None
-        if self._written_at is not None and self._last.report is None and self.published == wanted.amounts:
-            is_coming = self._rehearses or now - self._written_at < _SEEN_WITHIN
-            return None if is_coming else wanted
-        return wanted
-
-    def done(self, publication: Publication, now: float) -> None:
-        self._last, self._written_at = publication, now
-
-    def _is_lost(self, node: AgentNode, now: float) -> bool:
-        """Whether somebody else has changed or removed what was written."""
-        if self._rehearses or self._written_at is None or now - self._written_at < _SEEN_WITHIN:
-            return False
-        return (
-            (self._last.report is not None and OFFLINE_REPORT not in node.metadata.annotations)
-            or (self._last.shortfall is not None) != (_condition(node) is not None)
-            or not self._shows(node, self.published)
-        )
-
-    def _shows(self, node: AgentNode, amounts: OfflineAmounts | None) -> bool:
-        return all(_shown(each) == amounts for each in (node.status.capacity, node.status.allocatable))
-
-
-async def write_publication(client: Client, node: str, publication: Publication) -> None:
-    """Carry out a publication. What is removed goes whoever owns it, so by a patch that names it.
-
-    Raises:
-        KubeError: if the API server did not take it.
-    """
-    removes = publication.amounts is None
-    await client.patch(
-        NODES,
-        node,
-        publication.body,
-        type=PatchType.STRATEGIC if removes else PatchType.APPLY,
-        subresource="status",
-        field_manager=FIELD_MANAGER,
-        force=not removes,
-    )
-
-
-def _states(report: OfflineReport | None) -> tuple[str, ...]:
-    if report is None:
-        return ()
-    suppression, resctrl = report.suppression, report.resctrl
-    held_back = (suppression.mode, suppression.task) if suppression else ("", "")
-    evicted = (report.eviction.pressure, report.eviction.last) if report.eviction else ("", "")
-    return (report.state, *held_back, resctrl.reason if resctrl else "", *evicted)
-
-
-def _condition(node: AgentNode) -> TimedCondition | None:
-    return next((each for each in node.status.conditions if each.type == OFFLINE_SHORTFALL), None)
-
-
-def _shortfall(node: AgentNode, tick: Tick, held: OfflineAmounts, why: str) -> Mapping[str, str]:
-    """Return the condition: since when, and the amounts as they are published."""
-    before = _condition(node)
-    return {
-        "type": OFFLINE_SHORTFALL,
-        "status": "True",
-        "reason": Reason.OFFER_BELOW_REQUESTS,
-        "message": f"offline pods request {_text(held)}, and {why}: "
-        "what they request stays published, so that a restart of kubelet does not fail them",
-        "lastTransitionTime": (before and before.since) or rfc3339(datetime.fromtimestamp(tick.wall, UTC)),
-    }
-
-
-def _text(amounts: OfflineAmounts) -> str:
-    return f"{amounts.cpu_milli} {BATCH_CPU} and {amounts.memory} {BATCH_MEMORY}"
-
-
-def _shown(amounts: Mapping[str, str]) -> OfflineAmounts | None:
-    try:
-        return OfflineAmounts(*(Quantity.parse(amounts[name]).units for name in (BATCH_CPU, BATCH_MEMORY)))
-    except (KeyError, QuantityError):
-        return None
-
 
 NAME, PUBLISHING, EVICTING = "oversubscription", "offers", "eviction"
 FIRST_PAUSE = 1.0
