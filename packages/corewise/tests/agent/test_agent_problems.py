@@ -10,7 +10,7 @@ import pytest
 
 from agent.fake_node import FakeNode, container, pod
 from corewise.agent.cgroups import NodeCgroups
-from corewise.agent.dry_run import Rehearsal
+from corewise.agent.executor import Rehearsal
 from corewise.agent.local_node import LocalNode
 from corewise.agent.problems import ProblemLog
 from corewise.kernel.cgroups.layout import Version

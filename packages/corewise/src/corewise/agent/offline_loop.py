@@ -14,8 +14,8 @@ from contextlib import suppress
 from functools import partial
 
 from corewise.actions import EmitEvent
-from corewise.agent.dry_run import print_eviction, print_node_patch, print_writes
 from corewise.agent.eviction import EvictionResult, evict
+from corewise.agent.executor import print_eviction, print_node_patch, print_writes
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AgentNode
 from corewise.agent.offline_controller import OfflineController, Tick

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 
 import corewise
 from corewise.agent.cgroups import Cycle, NodeCgroups
-from corewise.agent.dry_run import Rehearsal, print_change, print_writes
+from corewise.agent.executor import Rehearsal, print_change, print_writes
 from corewise.agent.interference.watch import InterferenceWatch
 from corewise.agent.local_node import LocalNode
 from corewise.agent.metrics import publish_offline, publish_pinning, publish_quotas
