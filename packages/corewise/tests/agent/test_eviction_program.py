@@ -19,6 +19,7 @@ from agent.agent_world import MEMORY, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
 from agent.offline_node import batch_container, offline_manifest
 from corewise.agent.eviction import EvictionResult, evict, protection_of
+from corewise.agent.executor import APIExecutor
 from corewise.agent.objects import QuotaPod
 from corewise.agent.program import Agent
 from corewise.kernel.errors import JournalHeld
@@ -122,7 +123,8 @@ async def test_lowest_priority_offline_pods_go_one_by_one(
         await until(lambda: decided(agent, Reason.EVICTION_NO_CANDIDATE))
         agent.program.metrics_text()
         assert agent.metrics.value(OFFLINE_EVICTION_SHORTAGE, Shortage.MEMORY) == 1
-        await agent.offline.events.flush()
+        assert isinstance(agent.executor, APIExecutor)
+        await agent.executor.events.flush()
         events = await world.client.list(EVENTS, PODS_NAMESPACE)
         told = {
             each.involved_object.name: each for each in events if each.reason == Reason.EVICTED_FOR_MEMORY

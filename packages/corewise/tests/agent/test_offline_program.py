@@ -277,7 +277,7 @@ async def test_silent_api_server_leaves_no_offline_pod_unsqueezed(
     async def silence(*_arguments: object) -> None:
         await answers.wait()
 
-    monkeypatch.setattr("corewise.agent.offline_loop.write_publication", silence)
+    monkeypatch.setattr("corewise.agent.executor.write_publication", silence)
     async with world.agent():
         await bounded(world)
         assert (await world.offered())[0] is None

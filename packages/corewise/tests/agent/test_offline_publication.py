@@ -229,15 +229,15 @@ def test_what_is_not_known_is_not_told(publisher: Publisher) -> None:
         assert publisher.change(unknown, SHOWN, RATIO, 1000.0) is None
 
 
-def test_a_rehearsal_says_everything_once() -> None:
-    publisher = Publisher(rehearses=True)
+def test_a_dry_run_says_everything_once() -> None:
+    publisher = Publisher()
     first = publisher.change(tick(), node(), RATIO, 100.0)
     assert first is not None
-    publisher.done(first, 100.0)
+    publisher.done(first, 100.0, is_written=False)
     assert publisher.change(tick(), node(), RATIO, 120.0) is None
     off = publisher.change(Tick(on=False), SHOWN, RATIO, 130.0)
     assert off is not None
-    publisher.done(off, 130.0)
+    publisher.done(off, 130.0, is_written=False)
     assert publisher.change(Tick(on=False), SHOWN, RATIO, 140.0) is None
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -52,6 +53,7 @@ from corewise.suppression.eviction import (
 from corewise.suppression.offer import Usage
 from corewise.vocabulary.names import STATIC_POD
 from corewise.vocabulary.offline_report import EvictionReport
+from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 _TIMEOUT = 5.0
@@ -213,6 +215,16 @@ class Evictor:
             why or verdict.why,
             extra=fields(node=self._node, reason=verdict.reason),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class EvictPod:
+    """Evict an offline pod; with ``dry_run``, which users configure, go on as if it had been evicted."""
+
+    pod: OfflineCandidate
+    reason: Reason
+    why: str
+    dry_run: bool
 
 
 async def evict(client: Client, pod: OfflineCandidate) -> tuple[EvictionResult, str]:

@@ -1,47 +1,155 @@
-"""A dry run: nothing is written, and each write that would be made is printed as one JSON line."""
+"""Carries out what the agent decides. A dry run swaps the executor for one that prints each write as JSON.
+
+Cgroups are written by the journaled writers of ``cgroups``; in a dry run these write to a :class:`Rehearsal`.
+The agent hands an executor what they have written, so that a dry run can print it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
-from corewise.agent.topology_report import TopologyChange
+from corewise.actions import EmitEvent
+from corewise.agent.cgroups import NodeCgroups
+from corewise.agent.eviction import EvictionResult, EvictPod, evict
+from corewise.agent.publication import Publication, write_publication
+from corewise.agent.runtime import RuntimeHook, serve_runtime
+from corewise.agent.topology_report import TopologyChange, write_change
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journaled_writer import Written
+from corewise.kube.client import Client
+from corewise.kube.events import EventRecorder
+from corewise.kube.objects import ObjectReference
+from corewise.service.program import Loop
 
 Write = Callable[[str], object]
 
 
-def print_writes(written: Iterable[Written], write: Write) -> None:
-    """Print writes to cgroups."""
-    for each in written:
-        action = "WriteCPUSet" if each.file.startswith("cpuset.") else "WriteQuota"
-        line = {"action": action, "cgroup": each.cgroup, "file": each.file}
-        _print({**line, "old": each.old, "new": each.new}, write)
+class Executor(Protocol):
+    """Carries out the decisions of one agent. What waits for the API server is a coroutine."""
+
+    @property
+    def cgroups(self) -> NodeCgroups: ...
+
+    def wrote(self, written: Iterable[Written]) -> None:
+        """Take note of writes to cgroups."""
+
+    def give_back(self, release: Callable[[], object]) -> None:
+        """Release what the agent holds in the kernel, at its end."""
+
+    def emit(self, event: EmitEvent) -> None:
+        """Record an Event, without waiting."""
+
+    async def publish(self, node: str, publication: Publication) -> bool:
+        """Patch the status of the Node; return whether the Node will show it.
+
+        Raises:
+            KubeError: if the API server did not take it.
+        """
+
+    async def report(self, node: str, change: TopologyChange | None) -> bool:
+        """Write a change of the NodeResourceTopology, None for no difference; return whether it is stored.
+
+        Raises:
+            KubeError: if the API server did not take it.
+        """
+
+    async def evict(self, eviction: EvictPod) -> tuple[EvictionResult, str]:
+        """Evict a pod; return the result, and the API server's answer if the pod is not evicted."""
+
+    def loops(self, hook: RuntimeHook) -> Iterator[Loop]:
+        """Yield the loops that carry something out: sending Events, and answering the container runtime."""
 
 
-def print_change(node: str, change: TopologyChange | None, write: Write) -> None:
-    """Print a change of the node's NodeResourceTopology."""
-    if change is not None:
-        action = "CreateNodeResourceTopology" if change.create else "PatchNodeResourceTopology"
-        _print({"action": action, "object": node, "why": change.why, "body": change.body}, write)
+class APIExecutor:
+    """Writes to the API server. ``nri_socket`` is None where no container runtime is to be answered."""
+
+    def __init__(
+        self, cgroups: NodeCgroups, client: Client, events: EventRecorder, nri_socket: Path | None
+    ) -> None:
+        self.cgroups = cgroups
+        self._client = client
+        self.events = events
+        self._nri_socket = nri_socket
+
+    def wrote(self, written: Iterable[Written]) -> None:
+        """Do nothing: the journal has it."""
+
+    def give_back(self, release: Callable[[], object]) -> None:
+        release()
+
+    def emit(self, event: EmitEvent) -> None:
+        about = ObjectReference(event.regarding_kind, event.name, event.namespace, event.uid)
+        self.events.emit(about, event.reason, event.message, warning=event.warning)
+
+    async def publish(self, node: str, publication: Publication) -> bool:
+        await write_publication(self._client, node, publication)
+        return True
+
+    async def report(self, node: str, change: TopologyChange | None) -> bool:
+        if change is None:
+            return False
+        await write_change(self._client, node, change)
+        return True
+
+    async def evict(self, eviction: EvictPod) -> tuple[EvictionResult, str]:
+        if eviction.dry_run:
+            return EvictionResult.DRY_RUN, ""
+        return await evict(self._client, eviction.pod)
+
+    def loops(self, hook: RuntimeHook) -> Iterator[Loop]:
+        yield "events", self.events.run
+        socket = self._nri_socket
+        if socket is not None:
+            yield "nri", lambda: serve_runtime(socket, hook)
 
 
-def print_node_patch(node: str, body: Mapping[str, Any], write: Write) -> None:
-    """Print a patch of the Node's status."""
-    _print({"action": "PatchNodeStatus", "object": node, "body": body}, write)
+class PrintingExecutor:
+    """Prints what would be written. Events are not printed, and the container runtime gets no answers."""
 
+    def __init__(self, cgroups: NodeCgroups, write: Write) -> None:
+        self.cgroups = cgroups
+        self._write = write
+        self._reported: TopologyChange | None = None
 
-def print_eviction(pod: str, reason: str, why: str, write: Write) -> None:
-    """Print the eviction of a pod."""
-    _print({"action": "EvictPod", "object": pod, "reason": reason, "why": why}, write)
+    def wrote(self, written: Iterable[Written]) -> None:
+        for each in written:
+            action = "WriteCPUSet" if each.file.startswith("cpuset.") else "WriteQuota"
+            line = {"action": action, "cgroup": each.cgroup, "file": each.file}
+            self._print({**line, "old": each.old, "new": each.new})
 
+    def give_back(self, release: Callable[[], object]) -> None:
+        """Do nothing: nothing has been written."""
 
-def _print(line: object, write: Write) -> None:
-    write(msgspec.json.encode(line).decode() + "\n")
+    def emit(self, event: EmitEvent) -> None:
+        """Do nothing."""
+
+    async def publish(self, node: str, publication: Publication) -> bool:
+        self._print({"action": "PatchNodeStatus", "object": node, "body": publication.body})
+        return False
+
+    async def report(self, node: str, change: TopologyChange | None) -> bool:
+        """Print a change once, as long as it stays due."""
+        if change is not None and change != self._reported:
+            action = "CreateNodeResourceTopology" if change.create else "PatchNodeResourceTopology"
+            self._print({"action": action, "object": node, "why": change.why, "body": change.body})
+        self._reported = change
+        return False
+
+    async def evict(self, eviction: EvictPod) -> tuple[EvictionResult, str]:
+        pod, reason, why = eviction.pod.label, eviction.reason, eviction.why
+        self._print({"action": "EvictPod", "object": pod, "reason": reason, "why": why})
+        return EvictionResult.DRY_RUN, ""
+
+    def loops(self, hook: RuntimeHook) -> Iterator[Loop]:
+        return iter(())
+
+    def _print(self, line: object) -> None:
+        self._write(msgspec.json.encode(line).decode() + "\n")
 
 
 class Rehearsal:

@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from corewise.actions import EmitEvent
-from corewise.agent.eviction import EvictionResult, evict
-from corewise.agent.executor import print_eviction, print_node_patch, print_writes
+from corewise.agent.eviction import EvictionResult, EvictPod
+from corewise.agent.executor import Executor
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AgentNode
 from corewise.agent.offline_controller import OfflineController, Tick
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
-from corewise.agent.options import AgentOptions
-from corewise.agent.publication import FIELD_MANAGER, Publisher, write_publication
+from corewise.agent.publication import Publisher
 from corewise.agent.topology_report import result_of
 from corewise.agent.watched import Watched
-from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError
-from corewise.kube.events import EventRecorder
-from corewise.kube.objects import ConfigMap, ObjectReference
+from corewise.kube.objects import ConfigMap
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
@@ -57,31 +54,27 @@ class OfflineLoop:
 
     def __init__(
         self,
-        client: Client,
         local: LocalNode,
         watched: Watched,
-        options: AgentOptions,
+        executor: Executor,
+        root: Path,
         *,
         metrics: Exposition,
         clock: Clock,
-        write: Callable[[str], object],
     ) -> None:
-        self._client = client
         self._local = local
         self._watched = watched
-        self._options = options
+        self._executor = executor
         self._metrics = metrics
         self._clock = clock
-        self._write = write
         self._due, self._to_publish, self._to_evict = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._latest: tuple[Tick, float] = Tick(), 0.0
         self._labels: object = None
         self._read: object = _UNREAD
         self._prepared: asyncio.Future[ColocationConfiguration] | None = None
         self.configuration = ColocationConfiguration()
-        self.controller = OfflineController(local, options.root)
-        self.publisher = Publisher(rehearses=options.dry_run)
-        self.events = EventRecorder(client, component=FIELD_MANAGER, instance=options.node, clock=clock)
+        self.controller = OfflineController(local, root)
+        self.publisher = Publisher()
         self._warned: frozenset[EmitEvent] = frozenset()
 
     def wake(self) -> None:
@@ -174,8 +167,7 @@ class OfflineLoop:
         wall = self._clock.now().timestamp()
         tick = self.controller.tick(now, wall, pods) if sample else self.controller.settle(wall, pods)
         self._metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - began, NAME)
-        if self._options.dry_run:
-            print_writes(tick.written, self._write)
+        self._executor.wrote(tick.written)
         self._warn()
         if tick.on and not sample and self.publisher.is_short:
             tick.offer, tick.report = self.controller.last.offer, self.controller.last.report
@@ -187,14 +179,11 @@ class OfflineLoop:
         return tick
 
     def _hold_back(self, now: float) -> None:
-        cycle = self.controller.hold_back(now)
-        if self._options.dry_run:
-            print_writes(cycle.written, self._write)
+        self._executor.wrote(self.controller.hold_back(now).written)
 
     def stop(self) -> None:
         """Give back what is to be given back at the end of the agent."""
-        if not self._options.dry_run:
-            self.controller.stop()
+        self._executor.give_back(self.controller.stop)
 
     def _next(self, tick: Tick, tick_at: float, now: float) -> float:
         """Return the time of the next tick: on schedule, unless a tick has been missed."""
@@ -229,10 +218,8 @@ class OfflineLoop:
     def _warn(self) -> None:
         """Warn the users of pods, once, of probable mistakes."""
         warnings = frozenset(self.controller.pods.warnings)
-        if not self._options.dry_run:
-            for each in warnings - self._warned:
-                about = ObjectReference(each.regarding_kind, each.name, each.namespace, each.uid)
-                self.events.emit(about, each.reason, each.message, warning=each.warning)
+        for each in warnings - self._warned:
+            self._executor.emit(each)
         self._warned = warnings
 
     async def _evict_one(self) -> EvictionResult | None:
@@ -242,19 +229,15 @@ class OfflineLoop:
         if verdict is None or verdict.pod is None:
             return None
         pod = verdict.pod
-        if self._options.dry_run or evictor.settings.dry_run:
-            result, why = EvictionResult.DRY_RUN, ""
-            if self._options.dry_run:
-                print_eviction(pod.label, verdict.reason, verdict.why, self._write)
-        else:
-            result, why = await evict(self._client, pod)
+        action = EvictPod(pod, verdict.reason, verdict.why, evictor.settings.dry_run)
+        result, why = await self._executor.evict(action)
         now, wall = self._clock.monotonic(), self._clock.now().timestamp()
         evictor.record(verdict, result, why, now, wall)
         self._metrics.count(OFFLINE_EVICTIONS, verdict.shortage, result)
         if result is EvictionResult.EVICTED:
-            about = ObjectReference("Pod", pod.name, pod.namespace, pod.uid)
-            message = f"evicted by the agent of node {self._options.node}: {verdict.why}; {pod.order}"
-            self.events.emit(about, verdict.reason, message, warning=True)
+            message = f"evicted by the agent of node {self._local.name}: {verdict.why}; {pod.order}"
+            about = ("Pod", pod.namespace, pod.name, pod.uid)
+            self._executor.emit(EmitEvent(*about, verdict.reason, message, warning=True))
         self._local.problem_log.update("eviction", {pod.label: why} if result.is_bad else {})
         return result
 
@@ -268,12 +251,10 @@ class OfflineLoop:
             return True
         problems: dict[str, str] = {}
         try:
-            if self._options.dry_run:
-                print_node_patch(node.metadata.name, publication.body, self._write)
-            else:
-                await write_publication(self._client, node.metadata.name, publication)
+            is_written = await self._executor.publish(node.metadata.name, publication)
+            self.publisher.done(publication, now, is_written=is_written)
+            if is_written:
                 self._metrics.count(OVERSUBSCRIPTION_WRITES, "ok")
-            self.publisher.done(publication, now)
         except KubeError as error:
             self._metrics.count(OVERSUBSCRIPTION_WRITES, result_of(error))
             problems["publication"] = str(error)

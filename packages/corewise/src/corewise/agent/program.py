@@ -18,23 +18,24 @@ from contextlib import contextmanager, suppress
 
 import corewise
 from corewise.agent.cgroups import Cycle, NodeCgroups
-from corewise.agent.executor import Rehearsal, print_change, print_writes
+from corewise.agent.executor import APIExecutor, Executor, PrintingExecutor, Rehearsal, Write
 from corewise.agent.interference.watch import InterferenceWatch
 from corewise.agent.local_node import LocalNode
 from corewise.agent.metrics import publish_offline, publish_pinning, publish_quotas
 from corewise.agent.objects import AgentNode
 from corewise.agent.offline_loop import OfflineLoop
 from corewise.agent.options import AgentOptions
-from corewise.agent.runtime import RuntimeHook, serve_runtime
-from corewise.agent.topology_report import NOBODY, TopologyChange, TopologyReporter, result_of
+from corewise.agent.runtime import RuntimeHook
+from corewise.agent.topology_report import FIELD_MANAGER, NOBODY, TopologyReporter, result_of
 from corewise.agent.watched import Watched
 from corewise.kernel.host_files import read_boot_id
-from corewise.kernel.writing.journal import Journal, Log, MemoryLog, damage_text
+from corewise.kernel.writing.journal import Journal, MemoryLog, damage_text
 from corewise.kernel.writing.resctrl_writer import ResctrlFiles
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import KubeError
+from corewise.kube.events import EventRecorder
 from corewise.service.health import TokenAccess
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
@@ -46,23 +47,28 @@ _log = logging.getLogger(__name__)
 SHORTEST_PAUSE = 0.1
 """Between two cycles: a burst of changes is answered by two of them, the first and one for all the rest."""
 _LONG_SILENCE = 6
-Write = Callable[[str], object]
 
 
 @contextmanager
-def opened_log(options: AgentOptions) -> Iterator[Log]:
-    """Hold the journal of writes, or in a dry run something that is forgotten.
+def opened_executor(
+    options: AgentOptions, client: Client, *, clock: Clock, write: Write
+) -> Iterator[Executor]:
+    """Choose the executor: one that writes, and holds the journal of its writes, or one that prints.
 
     Raises:
-        JournalError: if it cannot be used, or another agent has it.
+        JournalError: if the journal cannot be used, or another agent has it.
     """
+    root, cgroup_root = options.root, options.cgroup_root
     if options.dry_run:
-        yield MemoryLog()
+        cgroups = NodeCgroups(root, cgroup_root, MemoryLog(), now=time.time, wrap=Rehearsal)
+        yield PrintingExecutor(cgroups, write)
         return
-    with Journal.open(options.journal, boot=read_boot_id(options.root), now=time.time) as journal:
+    with Journal.open(options.journal, boot=read_boot_id(root), now=time.time) as journal:
         if damaged := journal.damage():
             _log.warning(damage_text(damaged))
-        yield journal
+        cgroups = NodeCgroups(root, cgroup_root, journal, now=time.time, groups=ResctrlFiles(root))
+        events = EventRecorder(client, component=FIELD_MANAGER, instance=options.node, clock=clock)
+        yield APIExecutor(cgroups, client, events, options.nri_socket)
 
 
 async def run_agent(
@@ -84,9 +90,9 @@ async def run_agent(
     # A descriptor is kept for each cgroup. The usual soft limit of 1,024 is for programs that use select(2).
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with opened_log(options) as log:
-        async with Client(config, on_warning=None) as client:
-            agent = Agent(client, options, log, clock=clock, write=write)
+    async with Client(config, on_warning=None) as client:
+        with opened_executor(options, client, clock=clock, write=write) as executor:
+            agent = Agent(client, options, executor, clock=clock)
             if started:
                 started(agent)
             _log.info(
@@ -100,26 +106,16 @@ async def run_agent(
 class Agent:
     """All parts of the agent of one node."""
 
-    def __init__(
-        self, client: Client, options: AgentOptions, log: Log, *, clock: Clock, write: Write
-    ) -> None:
+    def __init__(self, client: Client, options: AgentOptions, executor: Executor, *, clock: Clock) -> None:
         self.options = options
+        self.executor = executor
         self._clock = clock
-        self._write = write
         self.program = Program(AGENT, clock, node=options.node)
         self.metrics = self.program.metrics
-        cgroups = NodeCgroups(
-            options.root,
-            options.cgroup_root,
-            log,
-            now=time.time,
-            wrap=Rehearsal if options.dry_run else lambda files: files,
-            groups=None if options.dry_run else ResctrlFiles(options.root),
-        )
         self.local = LocalNode(
             options.node,
             options.root,
-            cgroups,
+            executor.cgroups,
             unreadable=lambda: self.metrics.count(metrics.RATIO_UNREADABLE),
             rules=options.rules,
         )
@@ -134,7 +130,7 @@ class Agent:
             clock=clock,
         )
         self.offline = OfflineLoop(
-            client, self.local, self.watched, options, metrics=self.metrics, clock=clock, write=write
+            self.local, self.watched, executor, options.root, metrics=self.metrics, clock=clock
         )
         self.reporter = TopologyReporter(client, self.local, options.root)
         self.hook = RuntimeHook(self.local, lambda: self.watched.pods, self.metrics, self._pods_changed)
@@ -146,7 +142,6 @@ class Agent:
             clock=clock,
         )
         self._quotas_due, self._topology_due = asyncio.Event(), asyncio.Event()
-        self._printed: TopologyChange | None = None
         self._owners = NOBODY
         self.cycles = 0
         self.program.expose(
@@ -192,11 +187,8 @@ class Agent:
         yield "oversubscription", lambda: self.offline.run(self.program.heartbeats)
         yield "offers", lambda: self.offline.publish(self.program.heartbeats)
         yield "eviction", lambda: self.offline.evict(self.program.heartbeats)
-        yield "events", self.offline.events.run
         yield "interference", lambda: self.interference.run(self.program.heartbeats)
-        socket = self.options.nri_socket
-        if socket is not None and not self.options.dry_run:
-            yield "nri", lambda: serve_runtime(socket, self.hook)
+        yield from self.executor.loops(self.hook)
 
     async def _once(self) -> bool:
         await self.watched.listed()
@@ -238,8 +230,7 @@ class Agent:
             self._topology_due.set()
         self.offline.controller.record_repairs(cycle)
         self.cycles += 1
-        if self.options.dry_run:
-            print_writes(cycle.written, self._write)
+        self.executor.wrote(cycle.written)
         return cycle
 
     async def _report(self) -> bool:
@@ -249,12 +240,8 @@ class Agent:
         problems: dict[str, str] = {}
         with self._timed("topology"):
             try:
-                if self.options.dry_run:
-                    change = await self.reporter.change(node, self.watched.pods)
-                    if change != self._printed:
-                        print_change(node.metadata.name, change, self._write)
-                    self._printed = change
-                elif await self.reporter.check(node, self.watched.pods) is not None:
+                change = await self.reporter.change(node, self.watched.pods)
+                if await self.executor.report(node.metadata.name, change):
                     self.metrics.count(metrics.TOPOLOGY_WRITES, "ok")
             except KubeError as error:
                 self.metrics.count(metrics.TOPOLOGY_WRITES, result_of(error))

@@ -74,11 +74,11 @@ _NOTHING = Publication(None, None)
 
 
 class Publisher:
-    """The offer shown on one Node. ``rehearses``: nothing is written, so the Node never shows it."""
+    """The offer shown on one Node."""
 
-    def __init__(self, *, rehearses: bool = False) -> None:
-        self._rehearses = rehearses
+    def __init__(self) -> None:
         self._last = _NOTHING
+        self._is_written = False
         self._written_at: float | None = None
 
     @property
@@ -127,16 +127,17 @@ class Publisher:
             if condition is not None and self._shows(node, held):
                 return None
         if self._written_at is not None and self._last.report is None and self.published == wanted.amounts:
-            is_coming = self._rehearses or now - self._written_at < _SEEN_WITHIN
+            is_coming = not self._is_written or now - self._written_at < _SEEN_WITHIN
             return None if is_coming else wanted
         return wanted
 
-    def done(self, publication: Publication, now: float) -> None:
-        self._last, self._written_at = publication, now
+    def done(self, publication: Publication, now: float, *, is_written: bool = True) -> None:
+        """Take note of a publication; one of a dry run is not written, and the Node never shows it."""
+        self._last, self._written_at, self._is_written = publication, now, is_written
 
     def _is_lost(self, node: AgentNode, now: float) -> bool:
         """Whether somebody else has changed or removed what was written."""
-        if self._rehearses or self._written_at is None or now - self._written_at < _SEEN_WITHIN:
+        if not self._is_written or self._written_at is None or now - self._written_at < _SEEN_WITHIN:
             return False
         return (
             (self._last.report is not None and OFFLINE_REPORT not in node.metadata.annotations)

@@ -328,11 +328,7 @@ class TopologyReporter:
         change = await self.change(node, pods)
         if change is None:
             return None
-        name = node.metadata.name
-        if change.create:
-            await self._client.create(TOPOLOGIES, change.body)
-        else:
-            await self._client.patch(TOPOLOGIES, name, change.body, field_manager=FIELD_MANAGER)
+        await write_change(self._client, node.metadata.name, change)
         return change
 
     async def change(self, node: AgentNode, pods: Collection[QuotaPod]) -> TopologyChange | None:
@@ -375,6 +371,18 @@ class TopologyReporter:
             allocatable=local.pins.kubelet.allocatable(reading.host),
             generation=node.metadata.annotations.get(RECORD_GENERATION, ""),
         )
+
+
+async def write_change(client: Client, node: str, change: TopologyChange) -> None:
+    """Carry out a change of a node's report.
+
+    Raises:
+        KubeError: if the API server did not take it.
+    """
+    if change.create:
+        await client.create(TOPOLOGIES, change.body)
+    else:
+        await client.patch(TOPOLOGIES, node, change.body, field_manager=FIELD_MANAGER)
 
 
 def result_of(error: KubeError) -> str:
