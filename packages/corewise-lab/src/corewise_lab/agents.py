@@ -31,12 +31,13 @@ from functools import partial
 from pathlib import Path
 
 from corewise.agent.cgroups import NodeCgroups
+from corewise.agent.executor import write_publication
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
-from corewise.agent.offline_controller import OfflineController, Tick
+from corewise.agent.offline_controller import OfflineController
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.agent.problems import ProblemLog
-from corewise.agent.publication import Publisher, write_publication
+from corewise.agent.publication import Publisher, Tick
 from corewise.agent.topology_report import TopologyReporter
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.kernel.writing.journal import MemoryLog
@@ -172,7 +173,7 @@ class AgentFleet:
 
     def interval(self, node: str) -> float:
         """Return the seconds between two looks."""
-        return self._agents[node].controller.interval
+        return self._agents[node].controller.node.interval
 
     async def publish(self, node: str) -> None:
         """Write the result of the last look to the Node, if it is due."""

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from corewise.agent.executor import write_publication
 from corewise.agent.objects import AGENT_NODES
-from corewise.agent.offline_controller import SampleHistory, Tick, report_of
-from corewise.agent.publication import Publisher, write_publication
+from corewise.agent.offline_cache import SampleHistory
+from corewise.agent.offline_decision import NodeColocation
+from corewise.agent.publication import Publisher, Tick, report_of
 from corewise.amplification.policy import amplification_policy
 from corewise.config.colocation import OversubscriptionSettings
 from corewise.kube.client import Client
@@ -74,14 +76,7 @@ def idle_offers(clock: MovedClock) -> Callable[[], Tick]:
         history = history.with_sample(clock.seconds, computed)
         measured.add(clock.now().timestamp(), usage, computed)
         offer = history.offer(clock.seconds)
-        report = report_of(
-            *(measured, offer, None),
-            settings=settings,
-            allocatable=ALLOCATABLE,
-            normalization=ONE,
-            native=0,
-            offline=0,
-        )
+        report = report_of(measured, offer, NodeColocation(settings, allocatable=ALLOCATABLE))
         return Tick(on=True, offer=offer, report=report)
 
     return look

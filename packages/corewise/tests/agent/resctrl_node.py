@@ -8,7 +8,8 @@ from agent.offline_node import GIB, OfflineNode, batch_container, offline_pod
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_controller import OfflineController, Tick
+from corewise.agent.offline_controller import OfflineController
+from corewise.agent.publication import Tick
 from corewise.config.colocation import OversubscriptionSettings, ResctrlSettings, SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.entries import HeldGroup, still_held

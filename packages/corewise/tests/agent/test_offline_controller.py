@@ -18,7 +18,8 @@ from corewise.agent.eviction import EvictionResult
 from corewise.agent.kubelet import STATE_FILE
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_controller import OfflineController, Tick
+from corewise.agent.offline_controller import OfflineController
+from corewise.agent.publication import Tick
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.config.eviction import NO_EVICTION, EvictionSettings
 from corewise.kernel.cgroups.layout import Version
@@ -564,7 +565,7 @@ def test_unclear_label_changes_nothing_and_is_reported(
         assert kept.tick(online=4000).on
     assert "neither true nor false; on stays" in caplog.text
     kept.restart()
-    assert kept.controller.on is False
+    assert kept.controller.node.on is False
 
 
 def test_unknown_settings_begin_nothing_and_give_nothing_back(kept: Kept) -> None:

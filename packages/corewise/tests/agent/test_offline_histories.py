@@ -24,7 +24,8 @@ from corewise.actions import QuotaOwner
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_controller import OfflineController, Tick
+from corewise.agent.offline_controller import OfflineController
+from corewise.agent.publication import Tick
 from corewise.agent.sampler import Miss, Missed, PinnedPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.layout import QOSClass, Version

@@ -202,7 +202,7 @@ async def test_bad_configmap_key_changes_nothing_and_is_reported(world: AgentWor
         await until(lambda: bool(agent.offline.configuration.problems))
         agent.program.metrics_text()
         assert agent.metrics.value(CONFIG_VALID, SUPPRESSION_KEY) == 0
-        settings = agent.offline.controller.suppression
+        settings = agent.offline.controller.node.suppression
         assert settings is not None
         assert settings.enabled
         assert world.offline.quota().quota == OFFERED

@@ -10,9 +10,8 @@ import msgspec
 import pytest
 
 from corewise.agent.objects import AgentNode
-from corewise.agent.offline_controller import Tick
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
-from corewise.agent.publication import Publication, Publisher
+from corewise.agent.publication import Publication, Publisher, Tick
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import Ratio, Share
 from corewise.suppression.offer import Computed, Offer, OfflineAmounts

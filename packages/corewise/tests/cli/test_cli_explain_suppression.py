@@ -18,14 +18,16 @@ from hypothesis import strategies as st
 
 from api_process import local_api_server
 from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labeled
-from corewise.agent.offline_controller import SampleHistory, report_of
+from corewise.agent.offline_cache import SampleHistory
+from corewise.agent.offline_decision import NodeColocation
+from corewise.agent.publication import report_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS
-from corewise.quantities import Ratio, Share
+from corewise.quantities import Share
 from corewise.suppression.offer import OfferHistory, OfflineAmounts, Pinned, Usage, compute
 from corewise.views.offline_reports import node_report
 from corewise.views.suppression_explanation import (
@@ -188,12 +190,7 @@ def test_the_formulas_numbers_give_the_offer(
     report = report_of(
         measured,
         OfferHistory().with_sample(0.0, computed).offer(0.0),
-        None,
-        settings=settings,
-        allocatable=amounts,
-        normalization=Ratio(100),
-        native=0,
-        offline=0,
+        NodeColocation(settings, allocatable=amounts),
     )
     assert report
     inside, ratio = formula(report).split(" x ")

@@ -16,7 +16,8 @@ from typing import Self
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_controller import OfflineController, Tick
+from corewise.agent.offline_controller import OfflineController
+from corewise.agent.publication import Tick
 from corewise.agent.sampler import Sampler, Samples
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.host_files import read_boot_id

@@ -15,15 +15,16 @@ import msgspec
 from corewise.actions import EmitEvent
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.eviction import EvictionResult, EvictPod, evict
-from corewise.agent.publication import Publication, write_publication
+from corewise.agent.publication import Publication
 from corewise.agent.runtime import RuntimeHook, serve_runtime
-from corewise.agent.topology_report import TopologyChange, write_change
+from corewise.agent.topology_report import FIELD_MANAGER, TopologyChange, write_change
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journaled_writer import Written
-from corewise.kube.client import Client
+from corewise.kube.client import Client, PatchType
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
+from corewise.kube.resources import NODES
 from corewise.service.program import Loop
 
 Write = Callable[[str], object]
@@ -91,10 +92,9 @@ class APIExecutor:
         return True
 
     async def report(self, node: str, change: TopologyChange | None) -> bool:
-        if change is None:
-            return False
-        await write_change(self._client, node, change)
-        return True
+        if change is not None:
+            await write_change(self._client, node, change)
+        return change is not None
 
     async def evict(self, eviction: EvictPod) -> tuple[EvictionResult, str]:
         if eviction.dry_run:
@@ -106,6 +106,24 @@ class APIExecutor:
         socket = self._nri_socket
         if socket is not None:
             yield "nri", lambda: serve_runtime(socket, hook)
+
+
+async def write_publication(client: Client, node: str, publication: Publication) -> None:
+    """Carry out a publication. What is removed goes whoever owns it, so by a patch that names it.
+
+    Raises:
+        KubeError: if the API server did not take it.
+    """
+    removes = publication.amounts is None
+    await client.patch(
+        NODES,
+        node,
+        publication.body,
+        type=PatchType.STRATEGIC if removes else PatchType.APPLY,
+        subresource="status",
+        field_manager=FIELD_MANAGER,
+        force=not removes,
+    )
 
 
 class PrintingExecutor:

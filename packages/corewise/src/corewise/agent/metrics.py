@@ -93,13 +93,12 @@ def publish_pinning(local: LocalNode, exposition: Exposition) -> None:
 def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
     """Set the metrics of offline pods. What is not known has no series."""
     controller, suppressor = loop.controller, loop.controller.suppressor
-    report, settings, published = controller.last.report, controller.suppression, loop.publisher.published
+    cache, node = controller.cache, controller.node
+    report, published = controller.last.report, loop.publisher.published
     by_label: dict[ExportedMetric, Mapping[str, float]] = {
         CONFIG_VALID: {key: key not in loop.configuration.problems for key in KEYS},
-        metrics.OFFLINE_PODS: {"offline": len(controller.pods.offline), "native": controller.pods.native},
-        metrics.OVERSUBSCRIPTION_SAMPLES_MISSED: {
-            str(kind): count for kind, count in controller.missed.items()
-        },
+        metrics.OFFLINE_PODS: {"offline": len(cache.pods.offline), "native": cache.pods.native},
+        metrics.OVERSUBSCRIPTION_SAMPLES_MISSED: {str(kind): count for kind, count in cache.missed.items()},
         metrics.OVERSUBSCRIPTION_STATE: {
             state.value: state is report.state for state in OfferState if report is not None
         },
@@ -114,9 +113,7 @@ def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
             for each in Shortage
             if each and controller.evictor.verdict
         },
-        metrics.SUPPRESSION_ENABLED: (
-            {settings.mode.value: 1.0} if controller.suppresses and settings else {}
-        ),
+        metrics.SUPPRESSION_ENABLED: {node.mode.value: 1.0} if node.mode else {},
         metrics.SUPPRESSION_ADJUSTMENTS: {way: suppressor.adjustments[way] for way in ("down", "up")},
         metrics.SUPPRESSION_TASK: {task.value: task is suppressor.task for task in Task if task},
     }
@@ -129,15 +126,13 @@ def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
         metrics.OVERSUBSCRIPTION_OFFERED_CPU: _cores(report.offered_milli if report else None),
         metrics.OVERSUBSCRIPTION_OFFERED_MEMORY: report.memory.offered if report else None,
         metrics.OVERSUBSCRIPTION_PUBLISHED_CPU: _cores(published.cpu_milli if published else None),
-        metrics.OVERSUBSCRIPTION_LAST_SAMPLE: controller.sampled_at,
+        metrics.OVERSUBSCRIPTION_LAST_SAMPLE: cache.sampled_at,
         metrics.SUPPRESSION_QUOTA: _cores(limits.quota_milli if limits else None),
         metrics.SUPPRESSION_TARGET: _cores(limits.target_milli if limits else None),
         metrics.SUPPRESSION_REPAIRS: suppressor.repaired,
         metrics.SUPPRESSION_AT_FLOOR: suppressor.at_floor,
         metrics.SUPPRESSION_SLICE_MISSING: suppressor.slice_missing,
-        metrics.SUPPRESSION_UTILIZATION: (
-            None if controller.utilization is None else float(controller.utilization)
-        ),
+        metrics.SUPPRESSION_UTILIZATION: (None if cache.utilization is None else float(cache.utilization)),
         metrics.SUPPRESSION_PODS: suppressor.suppressed_pods,
     }
     for metric, gauge in gauges.items():

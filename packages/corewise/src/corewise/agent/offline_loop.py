@@ -18,9 +18,9 @@ from corewise.agent.eviction import EvictionResult, EvictPod
 from corewise.agent.executor import Executor
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AgentNode
-from corewise.agent.offline_controller import OfflineController, Tick
+from corewise.agent.offline_controller import OfflineController
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
-from corewise.agent.publication import Publisher
+from corewise.agent.publication import Publisher, Tick
 from corewise.agent.topology_report import result_of
 from corewise.agent.watched import Watched
 from corewise.kube.clock import Clock
@@ -75,7 +75,6 @@ class OfflineLoop:
         self.configuration = ColocationConfiguration()
         self.controller = OfflineController(local, root)
         self.publisher = Publisher()
-        self._warned: frozenset[EmitEvent] = frozenset()
 
     def wake(self) -> None:
         self._due.set()
@@ -104,16 +103,16 @@ class OfflineLoop:
             now = self._clock.monotonic()
             if now >= tick_at:
                 tick_at = self._next(self.round(now, sample=True), tick_at, now)
-                halfway_at = tick_at - self.controller.interval / 2
+                halfway_at = tick_at - self.controller.node.interval / 2
             else:
                 if now >= halfway_at:
-                    self._hold_back(now)
+                    self._executor.wrote(self.controller.hold_back(now).written)
                     halfway_at = tick_at
                 if was_woken:
                     self.round(now, sample=False)
-            heartbeats.beat(NAME, self.controller.interval * _LONG_SILENCE)
+            heartbeats.beat(NAME, self.controller.node.interval * _LONG_SILENCE)
             await self._clock.sleep(SHORTEST_PAUSE)
-            wake_at = halfway_at if self.controller.holds_all_back else tick_at
+            wake_at = halfway_at if self.controller.node.holds_all_back else tick_at
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, wake_at - self._clock.monotonic())):
                     await self._due.wait()
@@ -150,14 +149,14 @@ class OfflineLoop:
             self._local.problem_log.update("ConfigMap", {"ConfigMap": str(error)})
             return False
         tick = self.round(self._clock.monotonic(), sample=True)
-        if self.controller.on:
+        if self.controller.node.on:
             await self._clock.sleep(FIRST_PAUSE)
             tick = self.round(self._clock.monotonic(), sample=True)
         published = await self._publish(*self._latest)
         return published and not tick.problems
 
     def round(self, now: float, *, sample: bool) -> Tick:
-        """Do one round, and have the outcome written to the Node."""
+        """Do one round; have its Events emitted, and the other loops act on its outcome."""
         node = self._watched.node
         if node is None or not self._local.is_seen:
             return Tick()
@@ -168,7 +167,8 @@ class OfflineLoop:
         tick = self.controller.tick(now, wall, pods) if sample else self.controller.settle(wall, pods)
         self._metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - began, NAME)
         self._executor.wrote(tick.written)
-        self._warn()
+        for event in tick.events:
+            self._executor.emit(event)
         if tick.on and not sample and self.publisher.is_short:
             tick.offer, tick.report = self.controller.last.offer, self.controller.last.report
         if sample:
@@ -178,19 +178,17 @@ class OfflineLoop:
             self._to_publish.set()
         return tick
 
-    def _hold_back(self, now: float) -> None:
-        self._executor.wrote(self.controller.hold_back(now).written)
-
     def stop(self) -> None:
         """Give back what is to be given back at the end of the agent."""
         self._executor.give_back(self.controller.stop)
 
     def _next(self, tick: Tick, tick_at: float, now: float) -> float:
         """Return the time of the next tick: on schedule, unless a tick has been missed."""
-        if self.controller.on and self.controller.sampled_at is None and "sample" not in tick.problems:
-            return now + min(FIRST_PAUSE, self.controller.interval)
-        following = tick_at + self.controller.interval
-        return following if following > now else now + self.controller.interval
+        node, sampled_at = self.controller.node, self.controller.cache.sampled_at
+        if node.on and sampled_at is None and "sample" not in tick.problems:
+            return now + min(FIRST_PAUSE, node.interval)
+        following = tick_at + node.interval
+        return following if following > now else now + node.interval
 
     def _configure(self, node: AgentNode) -> None:
         """Take the ConfigMap if it is known and another one, and what both it and the Node say."""
@@ -214,13 +212,6 @@ class OfflineLoop:
             self.configuration.eviction(labels),
         )
         self.controller.observe(labels, raw_allocatable(node), self._local.ratio)
-
-    def _warn(self) -> None:
-        """Warn the users of pods, once, of probable mistakes."""
-        warnings = frozenset(self.controller.pods.warnings)
-        for each in warnings - self._warned:
-            self._executor.emit(each)
-        self._warned = warnings
 
     async def _evict_one(self) -> EvictionResult | None:
         """Evict the pod that is to go, if one is; return what became of it."""

@@ -1,4 +1,4 @@
-"""Shows the offer to offline pods on the Node: what of its status changes, and when.
+"""Builds the report of an interval, and decides what of the Node's status changes, and when. Pure.
 
 The Node shows the offer by one server-side apply of nodes/status: batch-cpu and batch-memory in capacity and
 allocatable, and the offline report as an annotation. It is due when the amounts have changed by more than
@@ -17,26 +17,113 @@ only because the two change places.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from corewise.actions import EmitEvent
+from corewise.agent.cgroups import Cycle
 from corewise.agent.objects import AgentNode, TimedCondition
-from corewise.agent.offline_controller import Tick
-from corewise.kube.client import Client, PatchType
+from corewise.agent.offline_cache import SampleHistory
+from corewise.agent.offline_decision import NodeColocation
 from corewise.kube.clock import rfc3339
-from corewise.kube.resources import NODES
 from corewise.quantities import Quantity, QuantityError, Ratio
-from corewise.suppression.offer import NO_AMOUNTS, OfflineAmounts, due, published_form
+from corewise.suppression.offer import (
+    NO_AMOUNTS,
+    Computed,
+    Offer,
+    OfflineAmounts,
+    Usage,
+    due,
+    published_form,
+)
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT, OFFLINE_SHORTFALL
-from corewise.vocabulary.offline_report import OfflineReport, ShortfallReport
+from corewise.vocabulary.offline_report import (
+    EvictionReport,
+    MemoryReport,
+    OfflineReport,
+    ResctrlReport,
+    ShortfallReport,
+    SuppressionReport,
+)
 from corewise.vocabulary.reasons import Reason
 
-FIELD_MANAGER = "corewise-agent"
 _SEEN_WITHIN = 5.0
 """Seconds within which the own write comes back through the watch."""
+_NOTHING_USED = Usage(0, 0, (), 0, 0)
+_NOTHING_COMPUTED = Computed(0, 0, 0, 0, 0, Reason.OFFER_WITHDRAWN)
+
+
+@dataclass(slots=True)
+class Tick(Cycle):
+    """The result of one interval.
+
+    ``on``: whether the node offers at all; None if that is not known; then nothing is reported. ``wall``:
+    when it was, in seconds since 1970. ``running`` and ``requested``: the batch resources that pods of the
+    node request, those that run and all of them. ``events`` are to be emitted.
+    """
+
+    on: bool | None = None
+    wall: float = 0.0
+    running: OfflineAmounts = NO_AMOUNTS
+    requested: OfflineAmounts = NO_AMOUNTS
+    offer: Offer | None = None
+    report: OfflineReport | None = None
+    events: list[EmitEvent] = field(default_factory=list)
+
+
+def report_of(
+    measured: SampleHistory,
+    offer: Offer,
+    node: NodeColocation,
+    *,
+    native: int = 0,
+    offline: int = 0,
+    suppression: SuppressionReport | None = None,
+    resctrl: ResctrlReport | None = None,
+    eviction: EvictionReport | None = None,
+) -> OfflineReport | None:
+    """Return the report, or None as long as there is nothing to act on.
+
+    What was withdrawn without ever having been measured (an agent that can read nothing) is reported with
+    zeros. ``native`` and ``offline`` count the best-effort pods of the node.
+    """
+    settings, allocatable = node.oversubscription, node.allocatable
+    if settings is None or allocatable is None or not offer.is_known:
+        return None
+    usage, latest = measured.usage or _NOTHING_USED, offer.latest or _NOTHING_COMPUTED
+    return OfflineReport(
+        time=rfc3339(datetime.fromtimestamp(measured.wall, UTC)),
+        interval_seconds=int(settings.interval),
+        state=offer.state,
+        ratio=str(settings.ratio),
+        normalization_ratio=str(node.ratio),
+        allocatable_milli=allocatable.cpu_milli,
+        node_milli=usage.node_milli,
+        online_milli=latest.online_milli,
+        offline_milli=usage.offline_milli,
+        pinned_milli=latest.pinned_extra_milli,
+        offered_milli=offer.cpu_milli,
+        raw_offer_milli=latest.cpu_milli,
+        memory=MemoryReport(
+            allocatable=allocatable.memory,
+            online=latest.online_memory,
+            offline=usage.offline_memory,
+            offered=offer.memory,
+        ),
+        samples=offer.samples,
+        missing=offer.missing,
+        native_best_effort=native,
+        offline_pods=offline,
+        limited_by=offer.reason,
+        suppression=suppression,
+        resctrl=resctrl,
+        eviction=eviction,
+        online=list(measured.online),
+        offline=list(measured.offline),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,24 +234,6 @@ class Publisher:
 
     def _shows(self, node: AgentNode, amounts: OfflineAmounts | None) -> bool:
         return all(_shown(each) == amounts for each in (node.status.capacity, node.status.allocatable))
-
-
-async def write_publication(client: Client, node: str, publication: Publication) -> None:
-    """Carry out a publication. What is removed goes whoever owns it, so by a patch that names it.
-
-    Raises:
-        KubeError: if the API server did not take it.
-    """
-    removes = publication.amounts is None
-    await client.patch(
-        NODES,
-        node,
-        publication.body,
-        type=PatchType.STRATEGIC if removes else PatchType.APPLY,
-        subresource="status",
-        field_manager=FIELD_MANAGER,
-        force=not removes,
-    )
 
 
 def _states(report: OfflineReport | None) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from fractions import Fraction
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.agent.cgroups import CgroupSetup, Cycle
+from corewise.agent.offline_decision import SuppressionStep
 from corewise.config.colocation import SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth, read_bandwidth
@@ -37,7 +38,6 @@ from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.writing.journaled_writer import Written
 from corewise.quantities import MILLI, Microseconds
 from corewise.service.logs import fields
-from corewise.suppression.offer import Offer
 from corewise.suppression.quotas import Adjustment, PodQuota, PodQuotaPlan, Task, adjust, cycle
 from corewise.vocabulary.offline_report import SuppressionReport
 from corewise.vocabulary.reasons import Reason
@@ -106,31 +106,19 @@ class Suppressor:
             return bool(self._pods) and all(pod.quota <= pod.floor for pod in self._pods)
         return self._slice is not None and self._slice.quota == SMALLEST_QUOTA
 
-    def adjust(
-        self,
-        found: CgroupSetup,
-        settings: SuppressionSettings,
-        *,
-        offer: Offer,
-        allocatable_milli: int,
-        utilization: Fraction | None,
-        pods: Sequence[LimitedPod],
-    ) -> Cycle:
-        """Take one step of the option configured. What fails is one of the problems of the result.
-
-        ``utilization`` is node usage / raw CPUs over the last interval, None where the sample is missing.
-        """
+    def adjust(self, found: CgroupSetup, step: SuppressionStep, pods: Sequence[LimitedPod] = ()) -> Cycle:
+        """Take one step of the option configured. What fails is one of the problems of the result."""
         result = Cycle()
         try:
-            if settings.mode is SuppressionMode.BESTEFFORT_QUOTA:
+            if step.settings.mode is SuppressionMode.BESTEFFORT_QUOTA:
                 self._forget_pods()
-                if offer.is_known:
-                    self._adjust_slice(found, settings, offer.cpu_milli, allocatable_milli, result)
+                if step.offer.is_known:
+                    self._adjust_slice(found, step, result)
                     return result
             else:
                 self._forget_slice()
-                if utilization is not None:
-                    self._adjust_pods(found, settings, utilization, pods, result)
+                if step.utilization is not None:
+                    self._adjust_pods(found, step.settings, step.utilization, pods, result)
                     return result
             report = found.writer.mend()
             result.add(report)
@@ -188,19 +176,13 @@ class Suppressor:
             why=why,
         )
 
-    def _adjust_slice(
-        self,
-        found: CgroupSetup,
-        settings: SuppressionSettings,
-        target_milli: int,
-        allocatable_milli: int,
-        result: Cycle,
-    ) -> None:
+    def _adjust_slice(self, found: CgroupSetup, step: SuppressionStep, result: Cycle) -> None:
         """Option 1: take one step.
 
         Raises:
             KernelError: if the cgroup is missing, or cannot be read or written; it stays as it is.
         """
+        settings, target_milli = step.settings, step.offer.cpu_milli
         cgroup = found.names.qos(QOSClass.BEST_EFFORT)
         try:
             before = read_bandwidth(found.files, cgroup)
@@ -213,7 +195,7 @@ class Suppressor:
                 applied=applied,
                 period=before.period,
                 target_milli=target_milli,
-                allocatable_milli=allocatable_milli,
+                allocatable_milli=step.allocatable_milli,
                 step=settings.adjust_step,
                 fast=settings.fast,
             )
@@ -244,7 +226,7 @@ class Suppressor:
             why=adjustment.why,
             quota_milli=None if after.quota is None else after.quota * MILLI // after.period,
             target_milli=target_milli,
-            step_milli=settings.adjust_step.of(allocatable_milli),
+            step_milli=settings.adjust_step.of(step.allocatable_milli),
             repaired=self.repaired,
         )
 

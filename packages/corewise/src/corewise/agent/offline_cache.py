@@ -1,0 +1,105 @@
+"""Keeps what was seen and sampled on one node: its offline pods, its usage, and the offer that follows."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from corewise.actions import EmitEvent
+from corewise.agent.cgroups import CgroupSetup
+from corewise.agent.local_node import LocalNode
+from corewise.agent.objects import QuotaPod
+from corewise.agent.offline_decision import Measurement, NodeColocation
+from corewise.agent.offline_pods import NodePods, PodTable
+from corewise.agent.sampler import Miss, Missed, Sampler, Samples
+from corewise.suppression.offer import Computed, Offer, OfferHistory, Usage
+from corewise.vocabulary.offline_report import LONGEST_CURVE
+
+
+@dataclass(slots=True)
+class SampleHistory:
+    """The last samples of a node. ``wall``: when the last one was taken, in seconds since 1970."""
+
+    wall: float = 0.0
+    usage: Usage | None = None
+    online: deque[int] = field(default_factory=lambda: deque(maxlen=LONGEST_CURVE))
+    offline: deque[int] = field(default_factory=lambda: deque(maxlen=LONGEST_CURVE))
+
+    def add(self, wall: float, usage: Usage, computed: Computed) -> None:
+        self.wall, self.usage = wall, usage
+        self.online.append(computed.online_milli)
+        self.offline.append(usage.offline_milli)
+
+
+class OfflineCache:
+    """The pods and samples of one node. ``samples`` is asked for usage in place of the kernel's counters.
+
+    ``utilization`` is that of the last sample, ``missed`` counts the samples that are missing.
+    """
+
+    def __init__(self, local: LocalNode, root: Path, samples: Samples | None) -> None:
+        self._local = local
+        self._samples = samples or Sampler(root, local.cgroups)
+        self._halfway = Sampler(root, local.cgroups)
+        self._table = PodTable(local.rules)
+        self._offers = OfferHistory()
+        self.history = SampleHistory()
+        self.utilization: Fraction | None = None
+        self.missed: Counter[Miss] = Counter()
+        self.pods = NodePods()
+
+    @property
+    def sampled_at(self) -> float | None:
+        """The time of the last sample since oversubscription was turned on, in seconds since 1970."""
+        return self.history.wall if self.history.usage else None
+
+    def see(self, found: CgroupSetup, pods: Collection[QuotaPod]) -> list[EmitEvent]:
+        """Take the pods of the node; return the warnings that are new."""
+        before = set(self.pods.warnings)
+        certain = self._local.certain_pods(pods).pods
+        self.pods = self._table.sort(certain, found.names, self._local.cpu_manager())
+        return [each for each in self.pods.warnings if each not in before]
+
+    def sample(self, now: float, wall: float, node: NodeColocation) -> Measurement:
+        """Sample the interval that ends now; count the sample, or the miss, if the node offers."""
+        usage = self._samples.sample(now, self.pods.pinned)
+        if isinstance(usage, Missed):
+            if node.on:
+                self._offers = self._offers.with_miss(now)
+            offer = self._offers.offer(now)
+            if usage.kind is Miss.FIRST:
+                return Measurement(offer)
+            self.missed[usage.kind] += 1
+            return Measurement(offer, problem=f"no sample of usage: {usage.why}")
+        computed = node.computed(usage)
+        if node.on and computed is not None:
+            self._offers = self._offers.with_sample(now, computed)
+            self.history.add(wall, usage, computed)
+        self.utilization = Fraction(usage.node_milli, max(1, self._samples.cpus * 1000))
+        return Measurement(self._offers.offer(now), usage, self.utilization)
+
+    def sample_halfway(self, now: float, node: NodeColocation) -> Offer | None:
+        """Return the offer that counts the interval that ends now, half-way between two ticks.
+
+        A jump of load late in an interval hardly shows in its sample. So this one spans an interval too, but
+        begins half-way. It stands for the next tick's sample, and is then forgotten.
+        """
+        usage = self._halfway.sample(now, self.pods.pinned)
+        computed = None if isinstance(usage, Missed) else node.computed(usage)
+        return None if computed is None else self._offers.with_sample(now, computed).offer(now)
+
+    def forget_halfway(self) -> None:
+        """Start the samples taken half-way over."""
+        self._halfway.forget()
+
+    def forget_offers(self) -> None:
+        """Forget what was sampled for offers."""
+        self._offers, self.history = OfferHistory(), SampleHistory()
+
+    def forget_usage(self) -> None:
+        """Start sampling over: the next reading is the first."""
+        self._samples.forget()
+        self.utilization = None

@@ -1,0 +1,122 @@
+"""Decides what is done to the offline pods of one node. Pure.
+
+| the node offers | suppression | its bounds | resctrl group | samples |
+|---|---|---|---|---|
+| yes | one quota | follow the offer | as configured | taken |
+| yes or no | a quota for each pod | follow the node's utilization | as configured, or removed | taken |
+| yes | disabled | given back | as configured | taken |
+| no | one quota, disabled or unknown | given back | removed | forgotten |
+
+Otherwise what is unknown begins nothing and gives nothing back. A tick moves bounds by one step. A step
+half-way between two ticks only lowers the quota of all offline pods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from corewise.config.colocation import (
+    OversubscriptionSettings,
+    ResctrlSettings,
+    SuppressionMode,
+    SuppressionSettings,
+)
+from corewise.quantities import ONE, Ratio, Share
+from corewise.suppression.offer import Computed, Offer, OfflineAmounts, Usage, compute
+
+
+@dataclass(frozen=True, slots=True)
+class NodeColocation:
+    """The settings that apply to one node, and what its Node says; None is unknown."""
+
+    oversubscription: OversubscriptionSettings | None = None
+    suppression: SuppressionSettings | None = None
+    resctrl: ResctrlSettings | None = None
+    on: bool | None = None
+    """Whether the node offers to offline pods."""
+    allocatable: OfflineAmounts | None = None
+    """The raw amounts."""
+    ratio: Ratio = ONE
+    """The normalization ratio."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two ticks."""
+        return float((self.oversubscription or OversubscriptionSettings()).interval)
+
+    @property
+    def mode(self) -> SuppressionMode | None:
+        """The option that holds pods back: one quota while the node offers, each pod's own always."""
+        settings = self.suppression
+        if settings is None or not settings.enabled or self.on is None:
+            return None
+        return settings.mode if self.on or settings.mode is SuppressionMode.PER_POD_QUOTA else None
+
+    @property
+    def holds_all_back(self) -> bool:
+        """Whether one quota holds all offline pods back, by what the node offers."""
+        return self.mode is SuppressionMode.BESTEFFORT_QUOTA
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether the bounds of suppression are removed, if there are any."""
+        is_disabled = self.suppression is not None and not self.suppression.enabled
+        return (self.on is False or is_disabled) and self.mode is None
+
+    @property
+    def is_sampled(self) -> bool:
+        is_known = self.oversubscription is not None and self.allocatable is not None
+        return is_known and (self.on is True or self.mode is not None)
+
+    def computed(self, usage: Usage) -> Computed | None:
+        """Return what a sample alone would offer; None as long as settings or amounts are unknown."""
+        if self.oversubscription is None or self.allocatable is None:
+            return None
+        return compute(usage, self.allocatable, self.oversubscription.ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The measurements of one interval: the offer so far, and the sample, None if it is missing."""
+
+    offer: Offer
+    usage: Usage | None = None
+    utilization: Fraction | None = None
+    """Node usage / raw CPUs."""
+    problem: str = ""
+    """The reason that the sample is missing, if that is worth a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressionStep:
+    """One step of the option that ``settings`` chooses: towards ``offer``, or by ``utilization``."""
+
+    settings: SuppressionSettings
+    offer: Offer
+    allocatable_milli: int
+    utilization: Fraction | None = None
+
+
+def next_step(node: NodeColocation, measured: Measurement) -> SuppressionStep | None:
+    """Return the step of a tick; None if nothing is suppressed."""
+    if node.suppression is None or node.allocatable is None or node.mode is None:
+        return None
+    return SuppressionStep(
+        node.suppression, measured.offer, node.allocatable.cpu_milli, utilization=measured.utilization
+    )
+
+
+def halfway_step(node: NodeColocation, offer: Offer, quota_milli: int | None) -> SuppressionStep | None:
+    """Return the step half-way between two ticks; None if what is to be done can wait.
+
+    ``offer`` counts a sample of half an interval, ``quota_milli`` is what all offline pods have now. If the
+    quota is to sink by half a step or more, it does so by half a step.
+    """
+    if node.suppression is None or node.allocatable is None or not node.holds_all_back:
+        return None
+    allocatable = node.allocatable.cpu_milli
+    half = Share(max(1, node.suppression.adjust_step.ten_thousandths // 2))
+    if quota_milli is None or quota_milli < offer.cpu_milli + half.of(allocatable):
+        return None
+    return SuppressionStep(replace(node.suppression, adjust_step=half), offer, allocatable)
