@@ -52,7 +52,7 @@ from corewise.workload.pods import Pod
 from corewise_lab.kubelet_status import running_status
 from corewise_lab.load import Load, Shape
 from corewise_lab.machine_files import MachineFiles
-from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.machines import CATALOG, Machine
 from corewise_lab.node_cgroups import make_cgroups
 from corewise_lab.node_simulation import INTERVAL, NodeSimulation
 from corewise_lab.pods import manifest
@@ -263,7 +263,7 @@ class Bench:
 
     @property
     def machine(self) -> Machine:
-        return Machine("n1", CATALOGUE[self.model], self.cpus, _MEMORY, self.hyper_threading)
+        return Machine("n1", CATALOG[self.model], self.cpus, _MEMORY, self.hyper_threading)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from corewise.kernel.cgroups.layout import Layout, PodCgroups, Version, find_lay
 from corewise.kernel.cgroups.resources import read_bandwidth
 from corewise.quantities import ONE, Bytes, Microseconds
 from corewise_lab.machine_files import MachineFiles
-from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.machines import CATALOG, Machine
 from kernel.cgroup_writes import layout_here, write_quota
 
 PERIOD = Microseconds(100_000)
@@ -92,7 +92,7 @@ def bench_machine() -> Iterator[BenchMachine]:
     layout = layout_here(Version.V1, needs=("cpu", "cpuacct", "memory"))
     if layout is None:
         with tempfile.TemporaryDirectory() as folder:
-            model = CATALOGUE["Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"]
+            model = CATALOG["Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"]
             root = MachineFiles(Path(folder) / "m").make(Machine("n1", model, 64, Bytes(256 << 30)))
             yield BenchMachine("files shaped as cgroup v2", root, "/", find_layout(root))
         return

@@ -51,11 +51,11 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
     const element = box.current;
     if (!element) return;
     const style = getComputedStyle(element);
-    const colour = (name: string) => (): string => style.getPropertyValue(name).trim();
-    const ink = colour("--text");
+    const color = (name: string) => (): string => style.getPropertyValue(name).trim();
+    const ink = color("--text");
     const text = parseFloat(style.fontSize);
     const height = 12 * text;
-    const axis = { stroke: ink, font: `${0.8 * text}px ${style.fontFamily}`, size: 3.4 * text, grid: { stroke: colour("--line"), width: 1 } };
+    const axis = { stroke: ink, font: `${0.8 * text}px ${style.fontFamily}`, size: 3.4 * text, grid: { stroke: color("--line"), width: 1 } };
     const drawn = new uPlot(
       {
         width: element.clientWidth,
@@ -83,9 +83,9 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
       drawn.setSize({ width: element.clientWidth, height });
     });
     watch.observe(element);
-    const recolour = theme.subscribe(() => { drawn.redraw(false); });
+    const recolor = theme.subscribe(() => { drawn.redraw(false); });
     return () => {
-      recolour();
+      recolor();
       watch.disconnect();
       drawn.destroy();
       plot.current = null;

@@ -132,7 +132,7 @@ function App() {
       </main>
       <footer>
         corewise {session.value?.version} · read-only · CPUs are written as the command line writes them ·{" "}
-        <a href="/assets/licenses.txt">Licences</a>
+        <a href="/assets/licenses.txt">Licenses</a>
       </footer>
     </>
   );

@@ -44,7 +44,7 @@ export function Figures({ of }: { of: [string, ComponentChildren][] }) {
   );
 }
 
-/** A severity is said by a sign and a word, never by colour alone. */
+/** A severity is said by a sign and a word, never by color alone. */
 export function StateText({ text, problem }: { text: string; problem: boolean }) {
   return problem ? (
     <span class="problem">

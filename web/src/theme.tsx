@@ -47,9 +47,9 @@ export function ThemeSwitch() {
   };
   return (
     <label class="theme">
-      <span class="hidden">Colours</span>
+      <span class="hidden">Colors</span>
       <select value={choice.value} onChange={(event) => { choose(event.currentTarget.value); }}>
-        <option value="system">System colours</option>
+        <option value="system">System colors</option>
         <option value="light">Light</option>
         <option value="dark">Dark</option>
       </select>

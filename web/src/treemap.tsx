@@ -1,5 +1,5 @@
 // The map of a cluster: a tile for each node, its area the node's normalized CPU, filled from the bottom by the
-// share that is requested and, darker, by the share that is used. Colour is severity only: a node with a problem
+// share that is requested and, darker, by the share that is used. Color is severity only: a node with a problem
 // is also hatched and marked with an exclamation mark.
 import { type HierarchyRectangularNode, hierarchy, treemap, treemapSquarify } from "d3-hierarchy";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -72,12 +72,12 @@ function fitted(context: CanvasRenderingContext2D, text: string, width: number):
   return size > 1 ? `${text.slice(0, size)}…` : "";
 }
 
-function hatch(context: CanvasRenderingContext2D, colour: string): CanvasPattern | string {
+function hatch(context: CanvasRenderingContext2D, color: string): CanvasPattern | string {
   const cell = document.createElement("canvas");
   cell.width = cell.height = 8;
   const drawn = cell.getContext("2d");
-  if (!drawn) return colour;
-  drawn.strokeStyle = colour;
+  if (!drawn) return color;
+  drawn.strokeStyle = color;
   drawn.lineWidth = 2;
   drawn.beginPath();
   for (const shift of [-8, 0, 8]) {
@@ -85,7 +85,7 @@ function hatch(context: CanvasRenderingContext2D, colour: string): CanvasPattern
     drawn.lineTo(shift + 8, 0);
   }
   drawn.stroke();
-  return context.createPattern(cell, "repeat") ?? colour;
+  return context.createPattern(cell, "repeat") ?? color;
 }
 
 function draw(canvas: HTMLCanvasElement, laid: Laid, byName: Map<string, Tile>, chosen: string): void {
@@ -95,9 +95,9 @@ function draw(canvas: HTMLCanvasElement, laid: Laid, byName: Map<string, Tile>, 
   const style = getComputedStyle(canvas);
   const zoom = parseFloat(style.fontSize) / TEXT;
   const font = `${12 * zoom}px ${style.fontFamily}`;
-  const colour = (name: string): string => style.getPropertyValue(`--${name}`).trim();
-  const [ground, text, line] = [colour("tile"), colour("text"), colour("line")];
-  const [asked, used, bad] = [colour("requested"), colour("used"), colour("error")];
+  const color = (name: string): string => style.getPropertyValue(`--${name}`).trim();
+  const [ground, text, line] = [color("tile"), color("text"), color("line")];
+  const [asked, used, bad] = [color("requested"), color("used"), color("error")];
   const striped = hatch(context, bad);
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, canvas.width, canvas.height);
@@ -268,7 +268,7 @@ export function Treemap({ tiles, chosen, onChoose }: TreemapProps) {
     const way = STEPS[event.key];
     if (!way || !laid) return;
     event.preventDefault();
-    onChoose(neighbour(laid.leaves(), chosen, way));
+    onChoose(neighbor(laid.leaves(), chosen, way));
   };
   const tile = byName.get(chosen);
   return (
@@ -292,16 +292,16 @@ export function Treemap({ tiles, chosen, onChoose }: TreemapProps) {
   );
 }
 
-/** The nearest tile in a direction, from the centre of the chosen one; the first tile if none is chosen. */
-function neighbour(leaves: Laid[], chosen: string, [dx, dy]: [number, number]): string {
+/** The nearest tile in a direction, from the center of the chosen one; the first tile if none is chosen. */
+function neighbor(leaves: Laid[], chosen: string, [dx, dy]: [number, number]): string {
   const from = leaves.find((each) => each.data.name === chosen);
   if (!from) return leaves[0]?.data.name ?? "";
-  const centre = (each: Laid): [number, number] => [(each.x0 + each.x1) / 2, (each.y0 + each.y1) / 2];
-  const [x, y] = centre(from);
+  const center = (each: Laid): [number, number] => [(each.x0 + each.x1) / 2, (each.y0 + each.y1) / 2];
+  const [x, y] = center(from);
   let best = from;
   let least = Infinity;
   for (const each of leaves) {
-    const [toX, toY] = centre(each);
+    const [toX, toY] = center(each);
     const along = (toX - x) * dx + (toY - y) * dy;
     if (each === from || along <= 0) continue;
     const distance = along + 3 * Math.abs((toX - x) * dy + (toY - y) * dx);

@@ -70,7 +70,7 @@ def _arm(name: str, core_speed: float) -> CPUModel:
     return CPUModel(name, "ARM", "arm64", core_speed)
 
 
-CATALOGUE: Mapping[str, CPUModel] = MappingProxyType(
+CATALOG: Mapping[str, CPUModel] = MappingProxyType(
     {
         model.name: model
         for model in (

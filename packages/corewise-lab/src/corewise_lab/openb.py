@@ -23,14 +23,14 @@ from pathlib import Path
 
 from corewise.quantities import Bytes
 from corewise_lab.filling import place
-from corewise_lab.machines import CATALOGUE, CPUModel, Machine
+from corewise_lab.machines import CATALOG, CPUModel, Machine
 from corewise_lab.plan import InputError, Plan
 from corewise_lab.pods import manifest
 
 MEBI = 1 << 20
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu")
 _POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos")
-_E5, _8163, _8269, _8369, _8375, _SPR = (name for name in list(CATALOGUE)[:6])
+_E5, _8163, _8269, _8369, _8375, _SPR = (name for name in list(CATALOG)[:6])
 _MILAN, _N1, _N2 = "AMD EPYC 7763 64-Core Processor", "Neoverse-N1", "Neoverse-N2"
 MODELS_BY_CPUS: Mapping[int, tuple[str, ...]] = {
     96: (_8163, _8163, _SPR),
@@ -118,7 +118,7 @@ def read_machines(path: Path) -> tuple[tuple[Machine, ...], dict[str, int]]:
 
 def _machine(name: str, cpus: int, memory: Bytes, turn: int) -> Machine:
     names = MODELS_BY_CPUS.get(cpus, OTHER_SIZES)
-    model: CPUModel = CATALOGUE[names[turn % len(names)]]
+    model: CPUModel = CATALOG[names[turn % len(names)]]
     threaded = model.thread_share < 1
     return Machine(
         name=name,

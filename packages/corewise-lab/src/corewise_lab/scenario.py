@@ -23,7 +23,7 @@ from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
 from corewise_lab.contention import MemoryUse
 from corewise_lab.label_facts import CPURow, NFDModel
 from corewise_lab.load import Load, Shape
-from corewise_lab.machines import CATALOGUE, CPUModel, Machine
+from corewise_lab.machines import CATALOG, CPUModel, Machine
 from corewise_lab.plan import SWITCHES, InputError, NodeMetadata, Plan, PodGroup
 
 BUILTIN = "builtin"
@@ -141,7 +141,7 @@ def read_scenario(text: str, *, has_nodes: bool = True) -> Parsed[Scenario]:
     if read.root.value is None:
         read.error(read.root, "must be an object (key: value lines), not empty")
     fields = read.fields(read.root, keys)
-    models = dict(CATALOGUE) | {
+    models = dict(CATALOG) | {
         m.name: m for m in (_model(read, each) for each in read.items(fields["cpuModels"]))
     }
     if has_nodes:

@@ -96,7 +96,7 @@ def test_no_bar_exceeds_the_terminal_or_80_columns(width: int | None) -> None:
 
 @pytest.mark.usefixtures("unicode")
 def test_only_cpus_not_worth_exactly_one_are_colored() -> None:
-    lines = picture(REPORT, Screen(80, colour=True))
+    lines = picture(REPORT, Screen(80, color=True))
     assert click.unstyle("\n".join(lines)) == "\n".join(picture(REPORT, Screen(80)))
     assert ["\x1b[33m" in line for line in lines] == [False, False, False, True, True, True]
     assert lines[-1].count("\x1b[33m") == 1

@@ -16,7 +16,7 @@ from corewise_lab import control_plane
 from corewise_lab.cli.report import memory_line, memory_notes, print_report
 from corewise_lab.kubelets import Periods
 from corewise_lab.load import Load
-from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.machines import CATALOG, Machine
 from corewise_lab.measurement import ClusterMeasurement, Colocation, NodeMeasurement
 from corewise_lab.node_memory import BACKGROUND, MemoryState, memory_state, series, summary
 from corewise_lab.node_simulation import NodeSimulation
@@ -126,7 +126,7 @@ def test_scheduler_file_error_is_reported_before_anything_starts() -> None:
 
 MACHINE = Machine(
     "n1",
-    CATALOGUE["Neoverse-N1"],
+    CATALOG["Neoverse-N1"],
     16,
     Bytes(64 << 30),
     hyper_threading=False,

@@ -40,7 +40,7 @@ from corewise_lab.kubelets import (
     SimulatedPod,
     SimulatedPodSpec,
 )
-from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.machines import CATALOG, Machine
 from corewise_lab.plan import Plan
 from corewise_lab.pods import manifest
 from corewise_lab.resource_metrics import DEFINITIONS, NODE_METRICS, POD_METRICS
@@ -51,7 +51,7 @@ QUICK = Periods(status=0.05, report=3600.0, lease=0.05)
 
 
 def machine(name: str = "n1", cpus: int = 4) -> Machine:
-    return Machine(name, CATALOGUE["Neoverse-N1"], cpus, Bytes(16 << 30), hyper_threading=False, turbo=False)
+    return Machine(name, CATALOG["Neoverse-N1"], cpus, Bytes(16 << 30), hyper_threading=False, turbo=False)
 
 
 def pod(name: str, *, cpu_milli: int = 1000, node: str = "n1") -> dict[str, Any]:

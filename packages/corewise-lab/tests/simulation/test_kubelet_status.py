@@ -17,13 +17,13 @@ from corewise_lab.kubelet_status import (
     has_changed,
     strategic_difference,
 )
-from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.machines import CATALOG, Machine
 from kubedouble.patching import strategic_merge_patch
 from kubedouble.schema.kinds import builtin_schema
 
 MACHINE = Machine(
     name="n1",
-    model=CATALOGUE["Neoverse-N1"],
+    model=CATALOG["Neoverse-N1"],
     cpus=8,
     memory=Bytes(32 << 30),
     hyper_threading=False,

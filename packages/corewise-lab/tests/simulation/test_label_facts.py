@@ -24,11 +24,11 @@ from corewise_lab.label_facts import (
     nfd_model_of,
     table_to_fill_in,
 )
-from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.machines import CATALOG, Machine
 from corewise_lab.scenario import read_scenario
 
-GENOA = CATALOGUE["AMD EPYC 9654 96-Core Processor"]
-ICE_LAKE = CATALOGUE["Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz"]
+GENOA = CATALOG["AMD EPYC 9654 96-Core Processor"]
+ICE_LAKE = CATALOG["Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz"]
 NFD = "feature.node.kubernetes.io/cpu-"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 ARM = {"kubernetes.io/arch": "arm64"}

@@ -15,7 +15,7 @@ from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.machine import read_machine
 from corewise.quantities import Bytes, Ratio
 from corewise_lab.machine_files import MachineFiles
-from corewise_lab.machines import CATALOGUE, CPUModel, Machine
+from corewise_lab.machines import CATALOG, CPUModel, Machine
 from corewise_lab.node_cgroups import container_cgroup, make_cgroups, read_quota, remove_cgroups
 from corewise_lab.pods import manifest
 from simulation.simulated_machine import SimulatedMachine
@@ -35,7 +35,7 @@ def facts_of(folder: Path, machine: Machine) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("model", CATALOGUE.values(), ids=str)
+@pytest.mark.parametrize("model", CATALOG.values(), ids=str)
 @pytest.mark.parametrize(("threads", "turbo"), [(True, True), (False, False), (True, False)])
 def test_kernel_reports_the_facts_the_machine_has(
     tmp_path: Path, model: CPUModel, threads: bool, turbo: bool
@@ -67,7 +67,7 @@ def test_every_cpu_has_its_core_and_numa_node(
     folder = tmp_path_factory.getbasetemp() / f"machines-{next(COUNTER)}"
     machine = Machine(
         "n1",
-        CATALOGUE["AMD EPYC 7763 64-Core Processor"],
+        CATALOG["AMD EPYC 7763 64-Core Processor"],
         cpus,
         MEMORY,
         hyper_threading=threads,
@@ -84,7 +84,7 @@ def test_every_cpu_has_its_core_and_numa_node(
 
 def test_machines_of_one_shape_share_their_files(tmp_path: Path) -> None:
     files = MachineFiles(tmp_path / "m")
-    model = CATALOGUE["Neoverse-N1"]
+    model = CATALOG["Neoverse-N1"]
     roots = [files.make(Machine(f"n{index}", model, 64, MEMORY)) for index in range(10)]
     other = files.make(Machine("other", model, 32, MEMORY))
     own = [path for path in (tmp_path / "m/nodes").rglob("*") if path.is_file() and not path.is_symlink()]
@@ -96,13 +96,13 @@ def test_machines_of_one_shape_share_their_files(tmp_path: Path) -> None:
 
 
 def test_what_an_earlier_run_left_is_removed(tmp_path: Path) -> None:
-    machine = Machine("n1", CATALOGUE["Neoverse-N1"], 4, MEMORY)
+    machine = Machine("n1", CATALOG["Neoverse-N1"], 4, MEMORY)
     (MachineFiles(tmp_path / "m").make(machine) / "left").touch()
     assert not (MachineFiles(tmp_path / "m").make(machine) / "left").exists()
 
 
 def test_pod_cgroups_carry_kubelet_quotas_until_pod_deletion(tmp_path: Path) -> None:
-    simulated = SimulatedMachine(tmp_path / "m", Machine("n1", CATALOGUE["Neoverse-N1"], 4, MEMORY))
+    simulated = SimulatedMachine(tmp_path / "m", Machine("n1", CATALOG["Neoverse-N1"], 4, MEMORY))
     body = manifest("web", cpu_milli=1500, memory=1 << 30, node="n1")
     web = simulated.start(body)
     (name,) = (each.name for each in web.spec.containers)

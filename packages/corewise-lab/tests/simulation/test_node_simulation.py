@@ -16,7 +16,7 @@ from corewise.kernel.usage import read_busy_time, read_node_memory
 from corewise.quantities import Bytes
 from corewise_lab.load import Load, Shape
 from corewise_lab.machine_files import MachineFiles
-from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.machines import CATALOG, Machine
 from corewise_lab.node_cgroups import BEST_EFFORT, MOUNT
 from corewise_lab.node_simulation import NodeSimulation, PodTotals
 from corewise_lab.pods import manifest
@@ -24,7 +24,7 @@ from simulation.simulated_machine import SimulatedMachine
 
 CPUS = 8
 MEMORY = Bytes(64 << 30)
-MODEL = CATALOGUE["Neoverse-N1"]
+MODEL = CATALOG["Neoverse-N1"]
 SPEED = MODEL.core_speed or 0.0
 NANO = 1_000_000_000
 Agent = Callable[[float], object]
@@ -34,7 +34,7 @@ class Node:
     """A machine of eight CPUs with one online pod of four CPUs and one offline pod."""
 
     def __init__(self, folder: Path, load: Load, *, hyper_threading: bool = False) -> None:
-        model = CATALOGUE["AMD EPYC 9654 96-Core Processor"] if hyper_threading else MODEL
+        model = CATALOG["AMD EPYC 9654 96-Core Processor"] if hyper_threading else MODEL
         self.machine = Machine("n1", model, CPUS, MEMORY, hyper_threading=hyper_threading)
         self.simulated = SimulatedMachine(folder, self.machine)
         self.root = self.simulated.root

@@ -12,7 +12,7 @@ from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.workload.pods import Pod
 from corewise_lab.fair_share import Cgroup
 from corewise_lab.load import Load
-from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.machines import CATALOG, Machine
 from corewise_lab.node_cgroups import (
     BEST_EFFORT,
     BURSTABLE,
@@ -33,7 +33,7 @@ CPUS = 8
 
 @pytest.fixture
 def machine(tmp_path: Path) -> SimulatedMachine:
-    return SimulatedMachine(tmp_path, Machine("n1", CATALOGUE["Neoverse-N1"], CPUS, Bytes(32 << 30)))
+    return SimulatedMachine(tmp_path, Machine("n1", CATALOG["Neoverse-N1"], CPUS, Bytes(32 << 30)))
 
 
 def guaranteed(machine: SimulatedMachine, name: str = "web", *, cpuset: str = "") -> Pod:

@@ -28,7 +28,7 @@ from corewise.quantities import ONE, Bytes, Ratio, RawMilli, Share
 from corewise.suppression.offer import OfferHistory, OfflineAmounts, Usage, compute
 from corewise.vocabulary.names import AMPLIFICATION_RATIO
 from corewise_lab.kubelets import SIMULATED_NODES, Kubelet, KubeletCounters, Periods
-from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.machines import CATALOG, Machine
 from kubedouble import LocalAPIServer
 from kubedouble.expressions import is_available
 
@@ -37,7 +37,7 @@ IDLE = Usage(300, 0, (), 2 << 30, 0)
 ALLOCATABLE = OfflineAmounts(7750, 31 << 30)
 MACHINE = Machine(
     name="n1",
-    model=CATALOGUE["Neoverse-N1"],
+    model=CATALOG["Neoverse-N1"],
     cpus=8,
     memory=Bytes(32 << 30),
     hyper_threading=False,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from corewise_lab.fair_share import Cgroup, Tree
 from corewise_lab.machine_model import Moment, ThreadSpeeds, moment
-from corewise_lab.machines import CATALOGUE
+from corewise_lab.machines import CATALOG
 
 THREADS = ThreadSpeeds(lone=2.0, both=1.25)
 FLAT = ThreadSpeeds(lone=1.5, both=1.5)
@@ -47,7 +47,7 @@ def test_a_busier_machine_does_more_on_slower_threads(one: float, other: float) 
 
 
 def test_nominal_model_speed_is_that_of_two_threads() -> None:
-    model = CATALOGUE["AMD EPYC 9654 96-Core Processor"]
+    model = CATALOG["AMD EPYC 9654 96-Core Processor"]
     threads = model.threads(hyper_threading=True, turbo=True)
     assert threads is not None
     assert threads.both == model.speed(hyper_threading=True, turbo=True)

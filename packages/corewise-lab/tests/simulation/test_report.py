@@ -25,7 +25,7 @@ from corewise.vocabulary.names import (
 from corewise.workload.pods import Pod
 from corewise_lab.cli.report import print_report
 from corewise_lab.kubelets import SimulatedNode
-from corewise_lab.machines import CATALOGUE, Machine
+from corewise_lab.machines import CATALOG, Machine
 from corewise_lab.measurement import (
     ClusterMeasurement,
     Colocation,
@@ -44,7 +44,7 @@ from corewise_lab.pods import manifest
 from corewise_lab.report import Measurement, Rest, RunReport, document
 from simulation.simulated_machine import SimulatedMachine
 
-MODEL = CATALOGUE["Neoverse-N1"]
+MODEL = CATALOG["Neoverse-N1"]
 MACHINE = Machine("n1", MODEL, 8, Bytes(32 << 30), hyper_threading=False, turbo=False)
 SPEED = MODEL.core_speed or 0.0
 

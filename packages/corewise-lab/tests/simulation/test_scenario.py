@@ -22,7 +22,7 @@ from corewise.vocabulary.names import (
     SUPPRESSION_KEY,
 )
 from corewise_lab.load import Load, Shape
-from corewise_lab.machines import CATALOGUE
+from corewise_lab.machines import CATALOG
 from corewise_lab.measurement import spread
 from corewise_lab.plan import InputError, PodGroup, check_config
 from corewise_lab.pods import copies_to_fill, load_of, of_group, parse_load, print_load
@@ -69,7 +69,7 @@ def test_builtin_ratios_are_measured_near_speeds_not_copied() -> None:
         "hyperThreadTurboEnabledRatio": (True, True),
     }
     errors = []
-    for name, model in CATALOGUE.items():
+    for name, model in CATALOG.items():
         for field, ratio in ratios[name].items():
             hyper_threading, turbo = fields[field]
             speed = model.speed(hyper_threading=hyper_threading, turbo=turbo)

@@ -193,7 +193,7 @@ def test_programs_get_all_of_it(kubeconfig: Path) -> None:
     names = json.loads(check(kubeconfig, "-o", "json").stdout)["foreignNames"]
     assert names["unread"] == []
     row = next(each for each in names["found"] if each["name"] == STRATEGY)
-    assert (row["project"], row["kind"], row["honoured"]) == ("Koordinator", "Node", "not read")
+    assert (row["project"], row["kind"], row["honored"]) == ("Koordinator", "Node", "not read")
     assert (row["count"], len(row["objects"])) == (SHOWN + 2, SHOWN)
 
 

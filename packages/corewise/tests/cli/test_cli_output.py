@@ -119,9 +119,9 @@ def test_a_terminal_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("COLUMNS", "91")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert Screen.of_stdout() == Screen(91, colour=True)
+    assert Screen.of_stdout() == Screen(91, color=True)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert Screen.of_stdout() == Screen(91, colour=False)
+    assert Screen.of_stdout() == Screen(91, color=False)
 
 
 def test_columns_is_nothing_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,8 +133,8 @@ def test_wide_adds_columns() -> None:
     assert "u-n1" in output.render(TWO, Form.WIDE)
 
 
-def test_colour_marks_severity_only_and_only_when_wanted() -> None:
-    assert "\x1b[31mUnknownCPUModel" in output.render(TWO, Form.TABLE, screen=Screen(colour=True))
+def test_color_marks_severity_only_and_only_when_wanted() -> None:
+    assert "\x1b[31mUnknownCPUModel" in output.render(TWO, Form.TABLE, screen=Screen(color=True))
     assert "\x1b" not in output.render(TWO, Form.TABLE)
 
 
@@ -190,7 +190,7 @@ def test_counts_are_said_in_singular_and_plural() -> None:
     assert count(0, "node") == "0 nodes"
 
 
-def test_a_pipe_has_neither_colour_nor_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_has_neither_color_nor_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert output.Screen.of_stdout() == output.Screen()
 

@@ -323,22 +323,22 @@ async def test_change_among_5000_nodes_redraws_only_what_changed() -> None:
         assert table.drawn - drawn <= 4 * 24, "lines of the screen alone, not of the table"
 
 
-@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+@pytest.mark.parametrize(("no_color", "colored"), [("", True), ("1", False)])
 async def test_color_marks_severity_and_no_color_removes_it(
-    monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
+    monkeypatch: pytest.MonkeyPatch, no_color: str, colored: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     if no_color:
         monkeypatch.setenv("NO_COLOR", no_color)
     app = HandmadeData([node("n1", **labeled(changed(CALM, state=OfferState.FROZEN)))]).app()
     async with app.run_test(size=SMALL):
-        colours = {
+        colors = {
             segment.style.color.name
             for strip in app.screen._compositor.render_strips()
             for segment in strip
             if segment.style and segment.style.color and not segment.style.color.is_default
         }
-    assert colours == ({"red"} if coloured else set())
+    assert colors == ({"red"} if colored else set())
 
 
 def test_textual_is_imported_only_for_the_screen() -> None:

@@ -18,7 +18,7 @@ from corewise.config.colocation import (
     ResctrlSettings,
     SuppressionMode,
     SuppressionSettings,
-    not_honoured,
+    not_honored,
     parse_oversubscription,
     parse_resource_qos,
     parse_suppression,
@@ -160,7 +160,7 @@ def test_volcano_block_is_read_and_ignored_keys_named(form: str) -> None:
 )
 def test_foreign_keys_are_named_with_our_equivalent(text: str, named: str) -> None:
     what = "oversubscription-config says what is offered to offline pods"
-    assert not_honoured("colocation-config", text) == f"colocation-config is not honored{named}: {what}"
+    assert not_honored("colocation-config", text) == f"colocation-config is not honored{named}: {what}"
 
 
 def test_non_rising_thresholds_are_refused_at_their_place() -> None:
@@ -329,7 +329,7 @@ def test_non_rising_merged_thresholds_blame_a_written_one(text: str, problems: l
     assert told(parse_suppression(text)) == problems
 
 
-HONOURED = "not honored: of this key only beClass.resctrlQOS is"
+HONORED = "not honored: of this key only beClass.resctrlQOS is"
 RESOURCE_QOS_PROBLEMS = {
     '{"clusterStrategy": {"beClass": {"resctrlQOS": {"enable": true, "catRangeEndPercent": 101}}}}': [
         (
@@ -350,8 +350,8 @@ RESOURCE_QOS_PROBLEMS = {
         )
     ],
     '{"clusterStrategy": {"lsClass": {"cpuQOS": {}}, "beClass": {"cpuQOS": {"enable": true}}}}': [
-        f"warning line 1, column 33: clusterStrategy.lsClass: {HONOURED}",
-        f"warning line 1, column 71: clusterStrategy.beClass.cpuQOS: {HONOURED}",
+        f"warning line 1, column 33: clusterStrategy.lsClass: {HONORED}",
+        f"warning line 1, column 71: clusterStrategy.beClass.cpuQOS: {HONORED}",
     ],
     '{"nodeStrategies": [{"beClass": {"resctrlQOS": {"mbaPercent": 0}}}]}': [
         (

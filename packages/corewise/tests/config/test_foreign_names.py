@@ -48,7 +48,7 @@ def test_every_foreign_name_that_is_read_is_known() -> None:
     assert read - known == set()
 
 
-def test_what_is_called_honoured_is_read() -> None:
+def test_what_is_called_honored_is_read() -> None:
     read = {row.name for row in TABLE}
     kubernetes = {NamePlace.NODE, NamePlace.POD, NamePlace.TOPOLOGY, NamePlace.RESOURCE, NamePlace.CONFIG}
     called = {
@@ -59,7 +59,7 @@ def test_what_is_called_honoured_is_read() -> None:
     assert called - read == {COLOCATION_SWITCH}
 
 
-def test_options_called_honoured_are_those_read() -> None:
+def test_options_called_honored_are_those_read() -> None:
     read = {f"[{group}] {option}" for group, options in OPTIONS.items() for option in options}
     called = {
         each.name

@@ -23,6 +23,6 @@ def test_page_loads_only_built_files_without_inline_code() -> None:
 
 def test_page_packages_have_licenses_and_no_locked_addresses() -> None:
     wanted = json.loads((SOURCES / "package.json").read_text())["dependencies"]
-    licences = (ASSETS / "licenses.txt").read_text()
-    assert [name for name in wanted if f"{name} {wanted[name]} (" not in licences] == []
+    licenses = (ASSETS / "licenses.txt").read_text()
+    assert [name for name in wanted if f"{name} {wanted[name]} (" not in licenses] == []
     assert "resolved" not in (SOURCES / "package-lock.json").read_text()

@@ -64,7 +64,7 @@ def _bar(value: float | None, most: float, room: int, block: str, screen: Screen
     number = f" {value:.2f}"
     text = f"{block * max(1, round(value / most * (room - len(number))))}{number}"
     fair = abs(value - 1) <= _TOLERANCE
-    shown = text if fair or not screen.colour else click.style(text, fg=CellSeverity.WARNING.value)
+    shown = text if fair or not screen.color else click.style(text, fg=CellSeverity.WARNING.value)
     return f"  {shown}{' ' * (room - len(text))}"
 
 

@@ -33,7 +33,7 @@ from corewise.config.colocation import (
     ResourceQOSConfig,
     SuppressionConfig,
     SuppressionSettings,
-    not_honoured,
+    not_honored,
     parse_oversubscription,
     parse_resource_qos,
     parse_suppression,
@@ -99,7 +99,7 @@ class ColocationConfiguration:
         self._eviction = self._read_key(
             data, RESOURCE_THRESHOLD_KEY, parse_resource_threshold, NO_RESOURCE_THRESHOLD, self._eviction
         )
-        self.warnings += [not_honoured(key, data[key]) for key in UNREAD_KEYS if data.get(key, "").strip()]
+        self.warnings += [not_honored(key, data[key]) for key in UNREAD_KEYS if data.get(key, "").strip()]
 
     def _read_key(
         self,

@@ -50,7 +50,7 @@ class Screen:
     """The surface that text is shown on. ``width``: characters that fit into a line, None is any number."""
 
     width: int | None = None
-    colour: bool = False
+    color: bool = False
 
     @classmethod
     def of_stdout(cls) -> Screen:
@@ -58,7 +58,7 @@ class Screen:
         if not sys.stdout.isatty():
             return cls()
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return cls(shutil.get_terminal_size().columns, colour=not plain)
+        return cls(shutil.get_terminal_size().columns, color=not plain)
 
     def wrapped(self, text: str, indent: str = "") -> str:
         """Return text with its lines broken between words to fit; ``indent`` begins the rest of a line."""
@@ -120,8 +120,8 @@ def table(
     lines = []
     for index, row in enumerate([None, *rows]):
         texts = [shortened_to(cells[place][index], width) for place, width in fitted.items()]
-        coloured = screen.colour and row is not None
-        severities = [column.severity(row) if coloured and row is not None else None for column in shown]
+        colored = screen.color and row is not None
+        severities = [column.severity(row) if colored and row is not None else None for column in shown]
         lines.append(_line(shown, texts, list(fitted.values()), severities))
     missing = [column.title for place, column in enumerate(columns) if place not in fitted]
     short = (columns[place].title for place, width in fitted.items() if width < widths[place])

@@ -96,7 +96,7 @@ _HEADING_SIZE = 17
 _MARGIN = 16
 _WIDEST_ROW = 1500
 _MEBI = 1024**2
-_KIND_COLOURS = (
+_KIND_COLORS = (
     ("#bfe5c8", "#4f9b63"),
     ("#d3cdf2", "#7767bd"),
     ("#f6cdbb", "#bd6a42"),
@@ -108,7 +108,7 @@ _KIND_COLOURS = (
     ("#e0d2b8", "#8c7142"),
     ("#d7e8a8", "#7a9432"),
 )
-_KIND_STYLES = tuple(f"kind{index}" for index in range(len(_KIND_COLOURS)))
+_KIND_STYLES = tuple(f"kind{index}" for index in range(len(_KIND_COLORS)))
 
 _STYLES = (
     ".title{fill:#1f2933;font-weight:600}"
@@ -217,7 +217,7 @@ def _core(host: Host, core: Core, place: str, holders: Mapping[int, str]) -> Box
 
 
 def _kind_styles(host: Host) -> str:
-    used = zip(_KIND_STYLES, _KIND_COLOURS, range(max(3, len(host.kinds))), strict=False)
+    used = zip(_KIND_STYLES, _KIND_COLORS, range(max(3, len(host.kinds))), strict=False)
     return "".join(
         f".{style}{{fill:{fill};stroke:{line};stroke-width:.8}}" for style, (fill, line), _ in used
     )

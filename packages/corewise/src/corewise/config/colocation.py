@@ -160,7 +160,7 @@ _VOLCANO_MEMBERS = {
 }
 
 
-def not_honoured(key: str, text: str) -> str:
+def not_honored(key: str, text: str) -> str:
     """Return the warning for one of ``UNREAD_KEYS``: each value that it states, and what counts instead."""
     decoder = Decoder(read_json(text))
     paths = [path_text(path) for path in _stated_paths(decoder.root.value)] if decoder.is_complete else []

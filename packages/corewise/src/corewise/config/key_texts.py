@@ -17,7 +17,7 @@ from corewise.config.colocation import (
     OVERSUBSCRIPTION_MEMBERS,
     RESOURCE_QOS_MEMBERS,
     SUPPRESSION_MEMBERS,
-    not_honoured,
+    not_honored,
 )
 from corewise.config.configuration import AMPLIFICATION_MEMBERS, NORMALIZATION_MEMBERS
 from corewise.config.decoding import Problem, Severity, did_you_mean
@@ -171,7 +171,7 @@ def _config_map(contents: Contents, config_map: Located, wanted: str | None, ali
                 contents.tell(offset, f"the key {name} is given twice")
         elif name in UNREAD_KEYS:
             text = value.value if isinstance(value.value, str) else ""
-            contents.tell(offset, not_honoured(name, text), Severity.WARNING)
+            contents.tell(offset, not_honored(name, text), Severity.WARNING)
         elif hint := did_you_mean(name, KEYS, closeness=0.85):
             contents.tell(offset, f"key {name} is unknown to corewise{hint}", Severity.WARNING)
     called = _member(_member(config_map, "metadata") or Located(None, 0), "name")

@@ -206,7 +206,7 @@ def names_record(names: FoundNames) -> Mapping[str, Any]:
                 "name": each.name,
                 "project": each.row.project.value,
                 "kind": each.kind,
-                "honoured": each.row.fate.value,
+                "honored": each.row.fate.value,
                 "count": each.count,
                 "objects": each.objects,
                 "instead": each.instead,

@@ -87,7 +87,7 @@ class NamePlace(Enum):
 class Fate(Enum):
     """The treatment of a name by corewise."""
 
-    HONOURED = "honored"
+    HONORED = "honored"
     IN_PART = "honored in part"
     NOT_READ = "not read"
 
@@ -136,8 +136,8 @@ def _lowers_allocatable(reservation: str) -> bool:
     return reserves and readable and "ReservedCPUsOnly" not in reservation
 
 
-def _honoured(project: Project, place: NamePlace, rows: Mapping[str, str]) -> tuple[ForeignName, ...]:
-    return tuple(ForeignName(name, project, place, Fate.HONOURED, text) for name, text in rows.items())
+def _honored(project: Project, place: NamePlace, rows: Mapping[str, str]) -> tuple[ForeignName, ...]:
+    return tuple(ForeignName(name, project, place, Fate.HONORED, text) for name, text in rows.items())
 
 
 def _unread(project: Project, place: NamePlace, instead: str, *names: str) -> tuple[ForeignName, ...]:
@@ -145,7 +145,7 @@ def _unread(project: Project, place: NamePlace, instead: str, *names: str) -> tu
 
 
 _KOORDINATOR_NODE: Final = (
-    *_honoured(
+    *_honored(
         Project.KOORDINATOR,
         NamePlace.NODE,
         {
@@ -238,7 +238,7 @@ _KOORDINATOR_NODE: Final = (
         "node.koordinator.sh/gpu-*",
         "node.koordinator.sh/secondary-device-well-planned",
     ),
-    *_honoured(
+    *_honored(
         Project.KOORDINATOR,
         NamePlace.TOPOLOGY,
         {
@@ -294,7 +294,7 @@ _KOORDINATOR_POD: Final = (
         "NUMA node and pods on several can share a node",
         differs=lambda value: "singleNUMANodeExclusive" in value,
     ),
-    *_honoured(
+    *_honored(
         Project.KOORDINATOR,
         NamePlace.POD,
         {RESOURCE_STATUS: "the scheduler writes it when it binds the pod"},
@@ -431,7 +431,7 @@ _KOORDINATOR_POD: Final = (
         "koordinator.sh/binding-admission-bypass",
         "runtimeproxy.koordinator.sh/skip-hookserver",
     ),
-    *_honoured(
+    *_honored(
         Project.KOORDINATOR,
         NamePlace.POD,
         {COLOCATION_SWITCH: "where a ClusterColocationProfile selects it"},
@@ -439,7 +439,7 @@ _KOORDINATOR_POD: Final = (
 )
 
 _KOORDINATOR_OTHER: Final = (
-    *_honoured(
+    *_honored(
         Project.KOORDINATOR,
         NamePlace.NAMESPACE,
         {COLOCATION_SWITCH: "where a ClusterColocationProfile selects it"},
@@ -450,7 +450,7 @@ _KOORDINATOR_OTHER: Final = (
         "the profile is applied all the same, with a warning",
         "config.koordinator.sh/*",
     ),
-    *_honoured(
+    *_honored(
         Project.KOORDINATOR,
         NamePlace.RESOURCE,
         {BATCH_CPU: "offered by the agent", BATCH_MEMORY: "offered by the agent"},
@@ -463,7 +463,7 @@ _KOORDINATOR_OTHER: Final = (
         "kubernetes.io/mid-memory",
         "koordinator.sh/*",
     ),
-    *_honoured(
+    *_honored(
         Project.KOORDINATOR,
         NamePlace.CONFIG,
         {
@@ -590,7 +590,7 @@ _KOORDINATOR_OTHER: Final = (
 )
 
 _VOLCANO: Final = (
-    *_honoured(
+    *_honored(
         Project.VOLCANO,
         NamePlace.NODE,
         {OVERSUBSCRIPTION: "whether the node offers batch resources"},
@@ -660,7 +660,7 @@ _VOLCANO: Final = (
         "volcano.sh/tor",
         "node.volcano.sh/warmup",
     ),
-    *_honoured(
+    *_honored(
         Project.VOLCANO,
         NamePlace.POD,
         {QOS_LEVEL: "below 0, or `BE`, marks the pod as offline; all other levels are online alike"},
@@ -751,7 +751,7 @@ _VOLCANO: Final = (
         "queues are for Volcano's own scheduler, which may run beside corewise",
         "scheduling.volcano.sh/queue-name",
     ),
-    *_honoured(
+    *_honored(
         Project.VOLCANO,
         NamePlace.RESOURCE,
         {BATCH_CPU: "offered by the agent", BATCH_MEMORY: "offered by the agent"},
@@ -829,7 +829,7 @@ _VOLCANO: Final = (
 )
 
 _NOVA: Final = (
-    *_honoured(
+    *_honored(
         Project.NOVA,
         NamePlace.OPTION,
         {
@@ -899,7 +899,7 @@ _NOVA: Final = (
         "IoOpsWeigher",
         "[filter_scheduler] *",
     ),
-    *_honoured(
+    *_honored(
         Project.NOVA,
         NamePlace.SCHEDULER,
         {
@@ -920,7 +920,7 @@ _NOVA: Final = (
         "ImagePropertiesFilter",
         "ComputeCapabilitiesFilter",
     ),
-    *_honoured(
+    *_honored(
         Project.NOVA,
         NamePlace.AGGREGATE,
         {"availability_zone": "`--zone`", "KEY": "`aggregate_instance_extra_specs:KEY`, with `--aggregates`"},
