@@ -22,7 +22,7 @@ import aiohttp
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NAMESPACES, NODES, PODS
-from corewise.views.page.web_views import WebViews
+from corewise.views.page.followed import FollowedCluster
 from corewise.vocabulary.names import CONFIG_NAMESPACE, NORMALIZATION_RATIO
 from tools.bench import fleet, processes, ratio_change, watching
 from tools.bench.table import Row, quantile
@@ -197,11 +197,11 @@ async def _follow(kubeconfig: str) -> None:
     config = load_config(kubeconfig)
     async with asyncio.TaskGroup() as group, Client(config) as client:
         print(f"{_rss_mib('self'):.0f} MiB", flush=True)
-        views = WebViews(config, client, config_namespace=CONFIG_NAMESPACE)
-        views.follow(group)
-        await views.known()
+        cluster = FollowedCluster(config, client, config_namespace=CONFIG_NAMESPACE)
+        cluster.follow(group)
+        await cluster.listed()
         print(f"{_rss_mib('self'):.0f} MiB")
-        views.stop()
+        cluster.stop()
 
 
 if __name__ == "__main__":

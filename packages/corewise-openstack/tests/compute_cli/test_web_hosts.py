@@ -15,7 +15,9 @@ from compute.compute_world import hosts_in, put_host, report
 from corewise.cli import corewise, web_page
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
-from corewise.views.page.web_views import UnknownObject, WebViews
+from corewise.views.page.documents import PageDocuments
+from corewise.views.page.followed import FollowedCluster, UnknownObject
+from corewise.views.page.tables import PageTables
 from corewise.vocabulary.errors import OperationalError
 from corewise_openstack.cli.options import PlacementChoice
 from corewise_openstack.cli.page import FlavorNotTried, HostViews
@@ -114,11 +116,14 @@ def test_configured_hosts_have_a_table_and_documents(folder: Path) -> None:
     async def look() -> None:
         async with asyncio.TaskGroup() as group, Client(config) as client:
             told = asyncio.Event()
-            page = WebViews(config, client, config_namespace="here", hosts=views(folder), on_change=told.set)
-            assert "hosts" in page.tables
-            page.follow(group)
+            cluster = FollowedCluster(
+                config, client, config_namespace="here", hosts=views(folder), on_change=told.set
+            )
+            tables, page = PageTables(cluster), PageDocuments(cluster)
+            assert "hosts" in tables.names
+            cluster.follow(group)
             await told.wait()
-            assert [row["name"] for row in page.table("hosts")["rows"]] == ["broken", "h1", "h2"]
+            assert [row["name"] for row in tables.table("hosts")["rows"]] == ["broken", "h1", "h2"]
             assert (await page.document("hosts", "h1"))["status"]["host"] == "h1"
             with pytest.raises(UnknownObject):
                 await page.document("hosts", "none")
@@ -126,7 +131,7 @@ def test_configured_hosts_have_a_table_and_documents(folder: Path) -> None:
             assert (broken["status"], broken["host"]["name"]) == (None, "broken")
             tried = plain(await page.what_if({"change": "flavor", "flavor": FLAVOR}))
             assert tried["placed"]["host"] in {"h1", "h2"}
-            page.stop()
+            cluster.stop()
 
     asyncio.run(look())
 

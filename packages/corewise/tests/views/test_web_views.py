@@ -42,11 +42,13 @@ from corewise.ratios.cluster import ClusterContext
 from corewise.scheduler.policy import policy_binding
 from corewise.views import offline_table
 from corewise.views.offline_reports import node_report
+from corewise.views.page.documents import PageDocuments
+from corewise.views.page.followed import FollowedCluster, UnknownObject
 from corewise.views.page.history import AMOUNTS, EVERY, KEPT, POINTS, OfflineHistory
 from corewise.views.page.problems import KnownProblem, ProblemHistory
+from corewise.views.page.tables import PageTables
 from corewise.views.page.trial import ChangeNotTried
 from corewise.views.page.trial import tried as tried_apart
-from corewise.views.page.web_views import UnknownObject, WebViews
 from corewise.views.page.what_if import ChangeRefused, LiveObjects, try_change
 from corewise.vocabulary import names
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
@@ -141,17 +143,18 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def followed(kubeconfig: Path) -> AsyncIterator[WebViews]:
+async def followed(kubeconfig: Path) -> AsyncIterator[tuple[PageTables, PageDocuments]]:
     config = load_config(str(kubeconfig))
     async with asyncio.TaskGroup() as group, Client(config) as client:
-        views = WebViews(config, client, config_namespace=names.CONFIG_NAMESPACE)
-        await views.list_nodes()
-        views.follow(group)
+        cluster = FollowedCluster(config, client, config_namespace=names.CONFIG_NAMESPACE)
+        await cluster.list_nodes()
+        cluster.follow(group)
+        tables = PageTables(cluster)
         try:
-            await views.listed()
-            yield views
+            await tables.made()
+            yield tables, PageDocuments(cluster)
         finally:
-            views.stop()
+            cluster.stop()
 
 
 @pytest.fixture(scope="module")
@@ -159,13 +162,13 @@ def page(kubeconfig: Path) -> dict[str, Any]:
     """Everything that the page can show, by its path below /api/."""
 
     async def read() -> dict[str, Any]:
-        async with followed(kubeconfig) as views:
-            shown: dict[str, Any] = {f"tables/{name}": views.table(name) for name in views.tables}
+        async with followed(kubeconfig) as (tables, documents):
+            shown: dict[str, Any] = {f"tables/{name}": tables.table(name) for name in tables.names}
             for name in NODES_SHOWN:
-                shown[f"nodes/{name}"] = await views.document("nodes", name)
+                shown[f"nodes/{name}"] = await documents.document("nodes", name)
             for each in PODS_SHOWN:
                 name = f"default/{each['metadata']['name']}"
-                shown[f"pods/{name}"] = await views.document("pods", name)
+                shown[f"pods/{name}"] = await documents.document("pods", name)
             return shown
 
     return asyncio.run(read())
@@ -181,24 +184,24 @@ def test_with_the_charts_role_the_page_lacks_nothing(
         async with Client(load_config(str(kubeconfig))) as client:
             for manifest in yaml.safe_load_all(role):
                 await apply(client, manifest)
-        async with followed(tmp_path / "as-web") as views:
-            for name in views.tables:
-                seen, known = views.table(name), page[f"tables/{name}"]
+        async with followed(tmp_path / "as-web") as (tables, documents):
+            for name in tables.names:
+                seen, known = tables.table(name), page[f"tables/{name}"]
                 assert seen["remarks"] == known["remarks"]
                 assert [row["name"] for row in seen["rows"]] == [row["name"] for row in known["rows"]]
             with pytest.raises(UnknownObject):
-                views.table("nodes", "default")
-            assert views.table("pods", "default") == views.table("pods")
-            assert views.table("pods")["rows"] is views.table("pods")["rows"]
-            assert views.table("pods", "defaul")["rows"] == []
+                tables.table("nodes", "default")
+            assert tables.table("pods", "default") == tables.table("pods")
+            assert tables.table("pods")["rows"] is tables.table("pods")["rows"]
+            assert tables.table("pods", "defaul")["rows"] == []
             for kind, name in (("nodes", "fast"), ("pods", "default/nowhere"), ("pods", "default/offline")):
-                shown = await views.document(kind, name)
+                shown = await documents.document(kind, name)
                 assert shown["explanation"] == page[f"{kind}/{name}"]["explanation"]
-            texts = (await views.document("what-if", ""))["config"]
+            texts = (await documents.document("what-if", ""))["config"]
             given = {names.NORMALIZATION_KEY: normalization(), names.SUPPRESSION_KEY: "{"}
             assert texts == {**dict.fromkeys(KEYS, ""), **given}
             change = {"change": "label", "node": "fast", "label": "pool", "value": "a"}
-            assert "plan" in plain(await views.what_if(change))
+            assert "plan" in plain(await documents.what_if(change))
 
     asyncio.run(read())
 
@@ -273,20 +276,20 @@ def test_quota_is_what_agent_derives_from_the_limit(
 
 def test_showing_a_decision_keeps_counts_and_row_records(kubeconfig: Path) -> None:
     async def look() -> None:
-        async with followed(kubeconfig) as views:
-            first, second = views.table("nodes"), views.table("nodes")
+        async with followed(kubeconfig) as (tables, documents):
+            first, second = tables.table("nodes"), tables.table("nodes")
             assert all(a is b for a, b in zip(first["rows"], second["rows"], strict=True))
-            once = await views.document("pods", "default/shared")
-            again = await views.document("pods", "default/shared")
+            once = await documents.document("pods", "default/shared")
+            again = await documents.document("pods", "default/shared")
             assert plain(once) == plain(again)
-            topology = (await views.document("nodes", "fast"))["topology"]
-            await views.document("pods", "default/owner")
-            assert (await views.document("nodes", "fast"))["topology"] == topology
+            topology = (await documents.document("nodes", "fast"))["topology"]
+            await documents.document("pods", "default/owner")
+            assert (await documents.document("nodes", "fast"))["topology"] == topology
             for kind, name in (("nodes", "none"), ("pods", "default/none"), ("hosts", "h")):
                 with pytest.raises(UnknownObject):
-                    await views.document(kind, name)
+                    await documents.document(kind, name)
             with pytest.raises(UnknownObject):
-                views.table("none")
+                tables.table("none")
 
     asyncio.run(look())
 
@@ -373,8 +376,8 @@ MODELS = {FAST: {"baseRatio": 2, "turboEnabledRatio": 2.5}, SLOW: {"baseRatio": 
 
 def tried(kubeconfig: Path, **change: Any) -> Any:
     async def send() -> Any:
-        async with followed(kubeconfig) as views:
-            return plain(await views.what_if(change))
+        async with followed(kubeconfig) as (_, documents):
+            return plain(await documents.what_if(change))
 
     return asyncio.run(send())
 

@@ -41,7 +41,7 @@ class FakeViews:
     reads: int = 0
     trial_began: asyncio.Event = field(default_factory=asyncio.Event)
     trial_ended: asyncio.Event = field(default_factory=asyncio.Event)
-    tables = ("nodes",)
+    names = ("nodes",)
 
     def put(self, name: str, **values: Any) -> None:
         self.rows[name] = {"name": name, **values}
@@ -108,6 +108,8 @@ async def next_event(answer: ClientResponse) -> tuple[str, Any]:
 async def served(views: FakeViews, access: TokenAccess | None = None) -> AsyncIterator[Page]:
     server = PageServer(
         views,
+        views,
+        lambda: views.lost,
         {"version": "1"},
         SYSTEM_CLOCK,
         hosts={"127.0.0.1"},

@@ -19,8 +19,10 @@ from corewise.service.health import TokenAccess
 from corewise.service.http_servers import WEB, Listener
 from corewise.service.options import Address
 from corewise.service.program import Loop, Program
+from corewise.views.page.documents import PageDocuments
+from corewise.views.page.followed import FollowedCluster
 from corewise.views.page.hosts import HostTable
-from corewise.views.page.web_views import WebViews
+from corewise.views.page.tables import PageTables
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.web.server import HEADERS, LOOPBACK, PageServer
 
@@ -70,7 +72,7 @@ async def run_page(
         if options.prometheus:
             prometheus = PrometheusClient(options.prometheus, timeout=_PATIENCE)
             measures = await stack.enter_async_context(prometheus), options.preset
-        views = WebViews(
+        followed = FollowedCluster(
             cluster,
             client,
             config_namespace=options.config_namespace,
@@ -83,8 +85,11 @@ async def run_page(
             "cluster": cluster.server,
             "placement": options.compute_hosts is not None,
         }
+        tables = PageTables(followed)
         page = PageServer(
-            views,
+            tables,
+            PageDocuments(followed),
+            followed.lost,
             session,
             clock,
             hosts=frozenset({*LOOPBACK, options.listen.host, *options.hosts} - {""}),
@@ -111,16 +116,16 @@ async def run_page(
         )
         loops.append(("web", listener.run))
         program.expose(options.metrics_listen, ready=tuple)
-        await views.list_nodes()
-        views.follow(group)
+        await followed.list_nodes()
+        followed.follow(group)
 
         async def tell() -> None:
             await listener.listening.wait()
             ready(f"{'https' if serving else 'http'}://{listener.address}")
 
         try:
-            await views.listed()
+            await tables.made()
             group.create_task(tell())
             await program.run(loops)
         finally:
-            views.stop()
+            followed.stop()

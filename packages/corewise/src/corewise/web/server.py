@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import mimetypes
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.resources import files
@@ -38,7 +38,7 @@ from corewise.kube.errors import DecodeError
 from corewise.service.health import Access, ResourceAccess, TokenAccess
 from corewise.service.http_servers import RefusalCause, RefusedError, Route, read_body, when_lost
 from corewise.vocabulary.errors import OperationalError
-from corewise.web.streams import Feeds, Read
+from corewise.web.streams import Feeds, Lost, Read
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -59,14 +59,17 @@ _WRITE_WITHIN = 30.0
 _NODES, _PODS = ResourceAccess("nodes"), ResourceAccess("pods")
 
 
-class Views(Protocol):
-    """The page's data. Unknown names raise LookupError, a change that makes no sense ValueError."""
+class Tables(Protocol):
+    """The page's tables. Unknown names raise LookupError."""
 
     @property
-    def tables(self) -> Collection[str]: ...
-    @property
-    def lost(self) -> Any: ...
+    def names(self) -> Collection[str]: ...
     def table(self, name: str, namespace: str = "") -> Mapping[str, Any]: ...
+
+
+class Documents(Protocol):
+    """What is known of single objects. Unknown names raise LookupError, a senseless change ValueError."""
+
     async def document(self, kind: str, name: str) -> Mapping[str, Any]: ...
     async def what_if(self, body: Mapping[str, Any]) -> Any: ...
 
@@ -74,12 +77,15 @@ class Views(Protocol):
 class PageServer:
     """The routes of the page. ``hosts`` are names that the Host header may have; None: any.
 
+    ``lost`` returns why the cluster cannot be followed at the moment, if it cannot.
     ``configuration``: namespace and name of the ConfigMap. What-if shows its texts to callers who may get it.
     """
 
     def __init__(
         self,
-        views: Views,
+        tables: Tables,
+        documents: Documents,
+        lost: Callable[[], Lost | None],
         session: Mapping[str, Any],
         clock: Clock,
         *,
@@ -87,9 +93,10 @@ class PageServer:
         configuration: tuple[str, str],
         access: TokenAccess | None = None,
     ) -> None:
-        self._views, self._session, self._hosts, self._access = views, session, hosts, access
+        self._tables, self._documents, self._session = tables, documents, session
+        self._hosts, self._access = hosts, access
         self._configuration = ResourceAccess("configmaps", "get", *configuration)
-        self.feeds = Feeds(clock, lambda: views.lost)
+        self.feeds = Feeds(clock, lost)
         self._files = _assets()
         self._trying = asyncio.Lock()
 
@@ -148,7 +155,7 @@ class PageServer:
 
     async def _read(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if path == "session":
-            return _json({**self._session, "views": [*self._views.tables]})
+            return _json({**self._session, "views": [*self._tables.names]})
         if path.startswith(_STREAM) and request.method == "GET":
             return await self._stream(request, path.removeprefix(_STREAM))
         return _json(await self._reader(path.removeprefix(_STREAM), request.query.get(_NAMESPACE, ""))())
@@ -156,10 +163,10 @@ class PageServer:
     def _reader(self, path: str, namespace: str) -> Read:
         kind, _, name = path.partition("/")
         if kind != "tables":
-            return lambda: self._views.document(kind, name)
+            return lambda: self._documents.document(kind, name)
 
         async def read() -> Mapping[str, Any]:
-            return self._views.table(name, namespace)
+            return self._tables.table(name, namespace)
 
         return read
 
@@ -191,7 +198,7 @@ class PageServer:
         async with self._trying:
             try:
                 change = decode_document(body, "the change")
-                trial = asyncio.ensure_future(self._views.what_if(change))
+                trial = asyncio.ensure_future(self._documents.what_if(change))
                 when_lost(request, trial.cancel)
                 return _json(await trial)
             except (ValueError, DecodeError) as error:

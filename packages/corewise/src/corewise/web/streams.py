@@ -35,7 +35,9 @@ _encode = msgspec.json.encode
 Read = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
-class _Lost(Protocol):
+class Lost(Protocol):
+    """The reason why the cluster cannot be followed, and the seconds since it last answered."""
+
     @property
     def message(self) -> str: ...
     @property
@@ -154,7 +156,7 @@ class Feed:
 class Feeds:
     """Every path that is followed; ``lost`` says why the cluster cannot be, if it cannot."""
 
-    def __init__(self, clock: Clock, lost: Callable[[], _Lost | None]) -> None:
+    def __init__(self, clock: Clock, lost: Callable[[], Lost | None]) -> None:
         self._clock, self._lost = clock, lost
         self._feeds: dict[str, Feed] = {}
         self._changed = asyncio.Event()

@@ -10,26 +10,157 @@ CPU of the baseline (ratio 1.00) it is worth ``limitCPUMilli``, whichever node t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from corewise.agent.kubelet import NO_POLICY, CPUManager
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import Sharing, sharing_of
+from corewise.config.key_texts import KEYS
 from corewise.config.machine_file import machine_document
 from corewise.engine import Cluster
+from corewise.kube.errors import NotFound
 from corewise.kube.objects import Event
+from corewise.kube.resources import PODS
+from corewise.manager.busy_nodes import cpu_usages
 from corewise.normalization.quota import container_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, RatioError, requested
+from corewise.ratios.decision import assess
+from corewise.scheduler.listing import decide_about
 from corewise.topology import Host
 from corewise.views.explanation import Explanation
-from corewise.views.node_explanation import event_record
+from corewise.views.new_pod import online_in_spite_of
+from corewise.views.node_explanation import event_record, explain_node, shown_events
+from corewise.views.node_listing import installed_paths
+from corewise.views.offline_table import TOTAL
+from corewise.views.page.followed import FollowedCluster, UnknownObject
+from corewise.views.page.interference import NOT_ASKED
+from corewise.views.page.trial import tried
+from corewise.views.page.what_if import ChangeRefused
+from corewise.views.pod_explanation import explain_pod
+from corewise.views.suppression_explanation import explain_suppression
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 from corewise.vocabulary.qos import QoSRules
 from corewise.workload.pods import Container
 
 PERIOD = Microseconds(100_000)
 """kubelet's period, unless --cpu-cfs-quota-period says otherwise; only the node knows that."""
+
+
+class PageDocuments:
+    """The documents of a cluster's nodes, pods and hosts, and changes tried on it."""
+
+    def __init__(self, cluster: FollowedCluster) -> None:
+        self._cluster, self._data, self._state = cluster, cluster.data, cluster.state
+
+    async def document(self, kind: str, name: str) -> dict[str, Any]:
+        """Return all that is known of an object: kind "nodes" by name, "pods" by NAMESPACE/NAME, "hosts".
+
+        "offline", "*" is the history of all nodes together; "what-if", "" the texts of the configuration.
+
+        Raises:
+            UnknownObject: if there is none.
+            OperationalError: if the API server or a host does not say what has to be asked for.
+        """
+        if (kind, name) == ("offline", TOTAL):
+            return {"history": self._cluster.history.record()}
+        if (kind, name) == ("what-if", ""):
+            return {"config": self._config()}
+        made = {"nodes": self._node, "pods": self._pod, "hosts": self._host}.get(kind)
+        if made is None:
+            raise UnknownObject(f"there are no documents of {kind}")
+        return await made(name)
+
+    def _config(self) -> dict[str, str]:
+        """Return the texts of the ConfigMap's keys that corewise reads; "" where there is none."""
+        config = self._cluster.known.config_map
+        return {key: config.data.get(key, "") if config else "" for key in KEYS}
+
+    async def what_if(self, body: Mapping[str, Any]) -> dict[str, Any] | msgspec.Raw:
+        """Try a change on the cluster's objects, in a process of its own; nothing is written.
+
+        ``{"change": "flavor", "flavor": {...}, "image": {...}, "pack": false}`` asks the compute hosts.
+
+        Raises:
+            ChangeRefused: if the body is not a change that can be tried.
+            ChangeNotTried: if trying it takes too long.
+            ValueError: if it is no flavor that the hosts can be asked for.
+        """
+        if body.get("change") == "flavor":
+            if self._cluster.hosts is None:
+                raise ChangeRefused("no compute hosts are shown: start the page with --compute-hosts")
+            asked = {key: value for key, value in body.items() if key != "change"}
+            return await asyncio.to_thread(self._cluster.hosts.table.try_flavor, asked)
+        await self._cluster.read_rules()
+        used = await cpu_usages(self._cluster.client)
+        return await tried(body, self._cluster.objects(used))
+
+    async def _host(self, name: str) -> dict[str, Any]:
+        hosts = self._cluster.hosts
+        shown = None if hosts is None else await asyncio.to_thread(hosts.table.document, name)
+        if shown is None:
+            raise UnknownObject(f"there is no compute host {name}")
+        return shown
+
+    async def _node(self, name: str) -> dict[str, Any]:
+        cluster, known = self._cluster, self._cluster.known
+        node = known.nodes.get(name)
+        table = self._data.tables["nodes"]
+        row = next((each for each in table.rows(cluster.clock.now()) if each.name == name), None)
+        if node is None or row is None:
+            raise UnknownObject(f"there is no node {name}")
+        missing = self._data.remarks(table, [])
+        paths = await installed_paths(cluster.client, known.webhooks.items.values(), missing)
+        events = self._events_about("Node", name)
+        assessment, pods_known = assess(known.view_of(node), known.context), known.pods.synced.is_set()
+        explanation = explain_node(assessment, shown_events(events), pods_known=pods_known, paths=paths)
+        before = await cluster.past.of(name) if cluster.past else ()
+        return {
+            "node": row.record,
+            "topology": topology_record(self._state.cluster, name),
+            "explanation": explained(explanation, missing),
+            "suppression": explained(explain_suppression(cluster.subject(node))),
+            "interference": cluster.interference.record(name) if cluster.interference else NOT_ASKED,
+            "history": cluster.history.record(name, *before),
+            "events": event_records(events),
+        }
+
+    async def _pod(self, name: str) -> dict[str, Any]:
+        namespace, _, plain = name.partition("/")
+        pod = self._state.pods.get(plain, namespace)
+        if pod is None:
+            raise UnknownObject(f"there is no unfinished pod {name}")
+        await self._cluster.read_rules()
+        row = self._data.row_of_pod(name, pod)
+        try:
+            raw = await self._cluster.client.get(PODS.typed(dict), plain, namespace)
+        except NotFound as error:
+            raise UnknownObject(f"there is no pod {name}") from error
+        late = await online_in_spite_of(self._cluster.client, raw)
+        await self._state.catch_up()
+        try:
+            listed = decide_about(pod, self._state.cluster, self._state.rules)
+            listed = replace(listed, findings=(*listed.findings, *([late] if late else [])))
+            explanation = explain_pod(listed, "")
+        finally:
+            self._state.count(pod)
+        node = self._state.nodes.get(pod.spec.node_name)
+        annotations = node.metadata.annotations if node else {}
+        owns = bool(listed.placement and listed.placement.cpus)
+        return {
+            "pod": row.record,
+            "explanation": explained(explanation, self._data.remarks(self._data.tables["pods"], [row])),
+            "quota": quota_record(msgspec.convert(raw, QuotaPod), annotations, self._state.rules, owns=owns),
+            "events": event_records(self._events_about("Pod", plain, namespace)),
+        }
+
+    def _events_about(self, kind: str, name: str, namespace: str = "") -> list[Event]:
+        about = ((event, event.involved_object) for event in self._cluster.events)
+        return [event for event, on in about if (on.kind, on.name, on.namespace) == (kind, name, namespace)]
 
 
 def explained(explanation: Explanation, missing: Iterable[str] = ()) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from corewise.kube.objects import Event
 from corewise.manager.reporting import event_about_koordinator, events_about
 from corewise.manager.snapshot import Snapshot
 from corewise.views.node_table import NodeRow
+from corewise.views.page.followed import FollowedCluster
 from corewise.views.pod_table import PodRow
 from corewise.views.suppression_explanation import Subject
 from corewise.vocabulary.findings import Finding
@@ -106,6 +107,44 @@ def _of_event(event: Event) -> KnownProblem | None:
         return None
     name = f"{about.namespace}/{about.name}" if about.namespace and about.kind != "Node" else about.name
     return KnownProblem(about.kind, name, event.reason, event.message)
+
+
+class ProblemTable:
+    """The rows of all problems of a cluster; a row that is as before is the same object."""
+
+    def __init__(self, cluster: FollowedCluster) -> None:
+        self._cluster, self._history = cluster, ProblemHistory()
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._reported: dict[str, tuple[NodeRow, tuple[KnownProblem, ...]]] = {}
+
+    def rows(self, now: datetime) -> list[dict[str, Any]]:
+        """Return the rows as they are now."""
+        cluster, before = self._cluster, self._rows
+        state, tables = cluster.state, cluster.data.tables
+        nodes = tables["nodes"].rows(now)
+        found = (
+            *of_configuration(cluster.known),
+            *of_nodes(nodes),
+            *of_pods(tables["pods"].rows(now), state.pods.items, state.rules),
+            *of_scheduler(state.findings, state.cluster),
+            *self._of_reports(nodes, now),
+            *of_caches(cluster.caches),
+        )
+        rows = self._history.rows(found, cluster.events, now)
+        self._rows = {row["name"]: old if (old := before.get(row["name"])) == row else row for row in rows}
+        return list(self._rows.values())
+
+    def _of_reports(self, nodes: Iterable[NodeRow], now: datetime) -> Iterator[KnownProblem]:
+        """Yield the problems that agents report; a node's are recomputed only when its row has changed."""
+        before, self._reported = self._reported, {}
+        for row, report in zip(nodes, self._cluster.data.reports(now), strict=True):
+            known = before.get(row.name)
+            if known is None or known[0] is not row:
+                node = self._cluster.known.nodes.items[row.name]
+                shown = report.labeled or report.report is not None or report.unreadable
+                known = row, tuple(of_report(self._cluster.subject(node))) if shown else ()
+            self._reported[row.name] = known
+            yield from known[1]
 
 
 def of_configuration(known: Snapshot) -> Iterator[KnownProblem]:
