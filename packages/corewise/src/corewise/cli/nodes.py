@@ -30,11 +30,11 @@ def command(
 ) -> None:
     """List nodes with raw, normalized, amplified (schedulable), requested and free CPU.
 
-    CPU is in CPUs, memory in GiB, both allocatable (what is left for pods); -o wide adds the capacity of the
-    whole machine, and machine forms name the unit of each amount. NORM is the normalization ratio annotated
-    on the node, AMP the amplification ratio of cpu: RAW CPU x AMP is SCHEDULABLE. OFFLINE OFFERED is the raw
-    CPU that offline pods may use; NATIVE BE counts BestEffort pods that are no offline pods, and are squeezed
-    along with them.
+    CPU is in CPUs, memory in GiB, both allocatable (what is left for pods). -o wide adds hyper-threading (HT)
+    and turbo, NATIVE BE, memory, and the CPU capacity of the whole machine; machine forms name the unit of
+    each amount. NORM is the normalization ratio annotated on the node, AMP the amplification ratio of cpu:
+    RAW CPU x AMP is SCHEDULABLE. OFFLINE OFFERED is the raw CPU that offline pods may use; NATIVE BE counts
+    BestEffort pods that are no offline pods, and are squeezed along with them.
     """
     # What decides about nodes needs numpy and an HTTP client; --help is quick without them.
     from corewise.kube.client import Client  # noqa: PLC0415
