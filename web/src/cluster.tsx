@@ -4,7 +4,7 @@ import { cpus, gibibytes, measured, number, percent } from "./format";
 import { Choose, Figures, found, Heading, NodeLink, Remarks, Search, StateText, Waiting } from "./parts";
 import { asked } from "./router";
 import { type Row, useTable } from "./stream";
-import { type Column, Table } from "./table";
+import { amount, type Column, Table } from "./table";
 import { type Tile, Treemap } from "./treemap";
 
 /** A row of `corewise nodes -o json`. */
@@ -21,6 +21,7 @@ export interface NodeRow extends Row {
   schedulableCPUMilli: number | null;
   requestedCPUMilli: number | null;
   freeCPUMilli: number | null;
+  rawAllocatableMemoryBytes: number | null;
   requestedMemoryBytes: number | null;
   schedulableMemoryBytes: number | null;
   offlineOfferedCPUMilli: number | null;
@@ -33,49 +34,34 @@ export interface NodeRow extends Row {
 const flag = (on: boolean | null): string => (on === null ? "-" : on ? "on" : "off");
 const hundredths = (ratio: string | null): number | null => (ratio === null ? null : Number(ratio.replace(".", "")));
 
-export const NODE_COLUMNS: Column<NodeRow>[] = [
+/** The columns of `corewise nodes -o wide`. */
+const NODE_COLUMNS: Column<NodeRow>[] = [
   { title: "Node", text: (row) => row.name, show: (row) => <NodeLink name={row.name} /> },
   { title: "Model", text: (row) => row.cpuModel ?? "-" },
-  { title: "Raw CPU", text: (row) => cpus(row.rawAllocatableCPUMilli), figure: (row) => row.rawAllocatableCPUMilli },
+  { title: "HT", text: (row) => flag(row.hyperThreading), wide: true },
+  { title: "Turbo", text: (row) => flag(row.turbo), wide: true },
+  amount("Raw CPU", cpus, (row) => row.rawAllocatableCPUMilli),
   { title: "Norm", text: (row) => row.normalizationRatio ?? "-", figure: (row) => hundredths(row.normalizationRatio) },
-  { title: "Normalized", text: (row) => cpus(row.normalizedCPUMilli), figure: (row) => row.normalizedCPUMilli },
+  amount("Normalized", cpus, (row) => row.normalizedCPUMilli),
   { title: "Amp", text: (row) => row.amplificationRatio ?? "-", figure: (row) => hundredths(row.amplificationRatio) },
-  { title: "Schedulable", text: (row) => cpus(row.schedulableCPUMilli), figure: (row) => row.schedulableCPUMilli },
+  amount("Schedulable", cpus, (row) => row.schedulableCPUMilli),
   {
     title: "Requested",
     text: (row) => cpus(row.requestedCPUMilli) + percent(row.requestedCPUMilli, row.schedulableCPUMilli),
     figure: (row) => row.requestedCPUMilli,
   },
-  { title: "Free", text: (row) => cpus(row.freeCPUMilli), figure: (row) => row.freeCPUMilli },
-  {
-    title: "Offline offered",
-    text: (row) => measured(row.offlineOfferedCPUMilli),
-    figure: (row) => row.offlineOfferedCPUMilli,
-  },
+  amount("Free", cpus, (row) => row.freeCPUMilli),
+  amount("Offline offered", measured, (row) => row.offlineOfferedCPUMilli),
+  amount("Native BE", number, (row) => row.nativeBestEffortPods, true),
+  amount("Raw capacity", cpus, (row) => row.rawCapacityCPUMilli, true),
+  amount("Capacity", cpus, (row) => row.capacityCPUMilli, true),
+  amount("Raw mem GiB", gibibytes, (row) => row.rawAllocatableMemoryBytes, true),
+  amount("Schedulable mem GiB", gibibytes, (row) => row.schedulableMemoryBytes, true),
+  amount("Requested mem GiB", gibibytes, (row) => row.requestedMemoryBytes, true),
   {
     title: "State",
     text: (row) => row.state,
     show: (row) => <StateText text={row.state} problem={row.problem !== null} />,
-  },
-  { title: "HT", text: (row) => flag(row.hyperThreading), wide: true },
-  { title: "Turbo", text: (row) => flag(row.turbo), wide: true },
-  {
-    title: "Native BE",
-    text: (row) => number(row.nativeBestEffortPods),
-    figure: (row) => row.nativeBestEffortPods,
-    wide: true,
-  },
-  {
-    title: "Schedulable mem GiB",
-    text: (row) => gibibytes(row.schedulableMemoryBytes),
-    figure: (row) => row.schedulableMemoryBytes,
-    wide: true,
-  },
-  {
-    title: "Requested mem GiB",
-    text: (row) => gibibytes(row.requestedMemoryBytes),
-    figure: (row) => row.requestedMemoryBytes,
-    wide: true,
   },
 ];
 

@@ -6,7 +6,7 @@ import { found, Heading, NodeLink, Plain, PodLink, Remarks, Search, StateText, W
 import { List } from "./list";
 import { asked } from "./router";
 import { type Row, serverTime, useDocument, useTable } from "./stream";
-import type { Column } from "./table";
+import { amount, type Column } from "./table";
 
 /** A row of `corewise top pods -o json`. */
 export interface PodRow extends Row {
@@ -22,21 +22,16 @@ export interface PodRow extends Row {
   problem: string | null;
 }
 
+/** The columns of `corewise top pods -o wide`. */
 const POD_COLUMNS: Column<PodRow>[] = [
   { title: "Pod", text: (row) => row.name, show: (row) => <PodLink name={row.name} /> },
   { title: "Node", text: (row) => row.node ?? "-", show: (row) => (row.node ? <NodeLink name={row.node} /> : "-") },
   { title: "Class", text: (row) => row.qosClass ?? "" },
-  { title: "CPU", text: (row) => cpus(row.requestedCPUMilli || null), figure: (row) => row.requestedCPUMilli || null },
-  {
-    title: "Mem GiB",
-    text: (row) => gibibytes(row.requestedMemoryBytes || null),
-    figure: (row) => row.requestedMemoryBytes || null,
-  },
-  {
-    title: "Batch CPU",
-    text: (row) => cpus(row.batchCPUNormalizedMilli || null),
-    figure: (row) => row.batchCPUNormalizedMilli || null,
-  },
+  amount("CPU", cpus, (row) => row.requestedCPUMilli || null),
+  amount("Mem GiB", gibibytes, (row) => row.requestedMemoryBytes || null),
+  amount("Batch CPU", cpus, (row) => row.batchCPUNormalizedMilli || null),
+  amount("Batch mem GiB", gibibytes, (row) => row.batchMemoryBytes || null, true),
+  amount("Owned", number, (row) => row.ownedCPUs || null, true),
   { title: "Owned CPUs", text: (row) => row.cpus || "-" },
   {
     title: "State",
@@ -91,7 +86,12 @@ export interface OfflineRow extends Row {
   idleCPUMilli: number;
   offeredCPUMilli: number;
   quotaCPUMilli: number | null;
+  targetCPUMilli: number | null;
   offlinePods: number;
+  nativeBestEffortPods: number;
+  offeredMemoryBytes: number;
+  repairs: number;
+  mode: string | null;
   state: string;
   limitedBy: string;
   intervalSeconds: number | null;
@@ -107,19 +107,25 @@ const part = (title: string, of: (row: OfflineRow) => number): Column<OfflineRow
   figure: of,
 });
 
+/** The columns of `corewise top -o wide`, but for the sparklines. */
 const OFFLINE_COLUMNS: Column<OfflineRow>[] = [
   { title: "Node", text: (row) => row.name, show: (row) => <NodeLink name={row.name} /> },
-  { title: "CPU", text: (row) => cpus(row.allocatableCPUMilli), figure: (row) => row.allocatableCPUMilli },
+  amount("CPU", cpus, (row) => row.allocatableCPUMilli),
   part("Online", (row) => row.onlineCPUMilli),
   part("Offline", (row) => row.offlineCPUMilli),
   part("Idle", (row) => row.idleCPUMilli),
-  { title: "Offered", text: (row) => measured(row.offeredCPUMilli), figure: (row) => row.offeredCPUMilli },
-  { title: "Quota", text: (row) => measured(row.quotaCPUMilli), figure: (row) => row.quotaCPUMilli },
-  { title: "Pods", text: (row) => number(row.offlinePods), figure: (row) => row.offlinePods },
+  amount("Offered", measured, (row) => row.offeredCPUMilli),
+  amount("Quota", measured, (row) => row.quotaCPUMilli),
+  amount("Target", measured, (row) => row.targetCPUMilli, true),
+  amount("Pods", number, (row) => row.offlinePods),
+  amount("Native BE", number, (row) => row.nativeBestEffortPods, true),
+  amount("Offered mem GiB", gibibytes, (row) => row.offeredMemoryBytes, true),
+  amount("Repaired", number, (row) => row.repairs, true),
+  { title: "Mode", text: (row) => row.mode ?? "", wide: true },
   { title: "State", text: (row) => row.state },
   { title: "Limited by", text: (row) => row.limitedBy },
   {
-    title: "Sample age",
+    title: "Age",
     text: (row) => age(row.ageSeconds) + (row.stale ? " STALE" : ""),
     show: (row) => <StateText text={age(row.ageSeconds) + (row.stale ? " STALE" : "")} problem={row.stale} />,
     figure: (row) => row.ageSeconds,

@@ -4,6 +4,7 @@
 // readers get the real number of rows and each row's place in it.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { Amount } from "./format";
 import { asked, setQuery } from "./router";
 import type { Row } from "./stream";
 import { printing } from "./theme";
@@ -12,8 +13,13 @@ export interface Column<R> {
   title: string;
   text: (row: R) => string;
   show?: (row: R) => ComponentChildren;
-  figure?: (row: R) => number | null | undefined;
+  figure?: (row: R) => Amount;
   wide?: boolean;
+}
+
+/** A column that shows a number. */
+export function amount<R>(title: string, form: (value: Amount) => string, figure: (row: R) => Amount, wide = false): Column<R> {
+  return { title, text: (row) => form(figure(row)), figure, wide };
 }
 
 const ROW = 33;

@@ -11,19 +11,26 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import convert
 from playwright.sync_api import Browser, Page, expect
 
 from corewise.cli import corewise
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import PODS
+from corewise.views import node_table, pod_table
+from corewise.views.node_listing import NodeState
+from corewise.views.node_table import Facts, NodeRow, SummedAmounts
+from corewise.views.offline_table import PLAIN, Details, Sums, TopRow, columns
+from corewise.views.pod_table import PodAmounts, PodRow
+from corewise.views.tables import Column
 from corewise.views.text import count, cpus, gibibytes, measured, number, percent
 from views.test_web_views import dump_of, pod, printed
 from web.page_world import aside, errors_of, page_of
@@ -106,66 +113,31 @@ def agree(page: Page, path: str, wanted: Callable[[], Row], shown: Callable[[Row
     assert was == want, path
 
 
-def flag(on: bool | None) -> str:
-    return "-" if on is None else "on" if on else "off"
-
-
 def part_of(row: Row, key: str, whole: str, form: Callable[[int | None], str]) -> str:
     return form(row[key]) + percent(row[key] or 0, row[whole] or 0)
 
 
-TABLES: Mapping[str, tuple[str, Mapping[str, Callable[[Row], str]]]] = {
-    "/": (
-        "nodes --all",
-        {
-            "Node": lambda row: row["name"],
-            "Model": lambda row: row["cpuModel"] or "-",
-            "Raw CPU": lambda row: cpus(row["rawAllocatableCPUMilli"]),
-            "Norm": lambda row: row["normalizationRatio"] or "-",
-            "Normalized": lambda row: cpus(row["normalizedCPUMilli"]),
-            "Amp": lambda row: row["amplificationRatio"] or "-",
-            "Schedulable": lambda row: cpus(row["schedulableCPUMilli"]),
-            "Requested": lambda row: part_of(row, "requestedCPUMilli", "schedulableCPUMilli", cpus),
-            "Free": lambda row: cpus(row["freeCPUMilli"]),
-            "Offline offered": lambda row: measured(row["offlineOfferedCPUMilli"]),
-            "State": lambda row: row["state"],
-            "HT": lambda row: flag(row["hyperThreading"]),
-            "Turbo": lambda row: flag(row["turbo"]),
-            "Native BE": lambda row: number(row["nativeBestEffortPods"]),
-            "Schedulable mem GiB": lambda row: gibibytes(row["schedulableMemoryBytes"]),
-            "Requested mem GiB": lambda row: gibibytes(row["requestedMemoryBytes"]),
-        },
-    ),
-    "/pods": (
-        "top pods",
-        {
-            "Pod": lambda row: row["name"],
-            "Node": lambda row: row["node"] or "-",
-            "Class": lambda row: row["qosClass"] or "",
-            "CPU": lambda row: cpus(row["requestedCPUMilli"] or None),
-            "Mem GiB": lambda row: gibibytes(row["requestedMemoryBytes"] or None),
-            "Batch CPU": lambda row: cpus(row["batchCPUNormalizedMilli"] or None),
-            "Owned CPUs": lambda row: row["cpus"] or "-",
-            "State": lambda row: row["problem"] or row["phase"],
-        },
-    ),
-    "/offline": (
-        "top",
-        {
-            "Node": lambda row: row["name"],
-            "CPU": lambda row: cpus(row["allocatableCPUMilli"]),
-            "Online": lambda row: part_of(row, "onlineCPUMilli", "allocatableCPUMilli", measured),
-            "Offline": lambda row: part_of(row, "offlineCPUMilli", "allocatableCPUMilli", measured),
-            "Idle": lambda row: part_of(row, "idleCPUMilli", "allocatableCPUMilli", measured),
-            "Offered": lambda row: measured(row["offeredCPUMilli"]),
-            "Quota": lambda row: measured(row["quotaCPUMilli"]),
-            "Pods": lambda row: number(row["offlinePods"]),
-            "State": lambda row: row["state"],
-            "Limited by": lambda row: row["limitedBy"],
-            # The age itself goes on while the rest stands still.
-            "Sample age": lambda row: "STALE" if row["stale"] else "",
-        },
-    ),
+def node_row(record: Row) -> NodeRow:
+    facts, amounts = convert(record, Facts), convert(record, SummedAmounts)
+    return NodeRow(record["name"], facts.cpu_model or "-", facts, amounts, NodeState(record["state"]))
+
+
+def pod_row(record: Row) -> PodRow:
+    texts = {name: record[name] or "" for name in ("name", "node", "cpus", "phase", "problem")}
+    return PodRow(**texts, qos=record["qosClass"] or "", amounts=convert(record, PodAmounts))
+
+
+def top_row(record: Row) -> TopRow:
+    # The age goes on while the rest stands still.
+    details = {**record, "ageSeconds": 0}
+    return TopRow(record["name"], convert(record, Sums), convert(details, Details))
+
+
+TABLES: Mapping[str, tuple[str, Sequence[Column[Any]], Callable[[Row], Any]]] = {
+    "/": ("nodes --all", node_table.COLUMNS, node_row),
+    "/pods": ("top pods", pod_table.COLUMNS, pod_row),
+    # The page of a node draws what sparklines show.
+    "/offline": ("top", [each for each in columns(PLAIN) if "LATELY" not in each.title], top_row),
 }
 TOTALS: Mapping[str, Mapping[str, Callable[[Row], str]]] = {
     "/": {
@@ -192,22 +164,23 @@ TOTALS: Mapping[str, Mapping[str, Callable[[Row], str]]] = {
 
 @pytest.mark.parametrize("path", TABLES)
 def test_table_and_totals_match_what_the_command_prints(scene: Scene, page: Page, path: str) -> None:
-    command, columns = TABLES[path]
+    command, shown_columns, row_of = TABLES[path]
+    titles = [column.title.upper() for column in shown_columns]
 
     def wanted() -> Row:
         listed = scene.printed(command)
         return {
-            "rows": sorted([of(row) for of in columns.values()] for row in listed["items"]),
+            "head": titles,
+            "rows": sorted([column.text(row_of(row)) for column in shown_columns] for row in listed["items"]),
             "figures": {name: of(listed["total"]) for name, of in TOTALS[path].items()},
             "tiles": len(listed["items"]) if path == "/" else 0,
         }
 
     def shown(seen: Row) -> Row:
-        assert not seen["rows"] or seen["head"] == [*columns]
-        ages = [*columns].index("Sample age") if "Sample age" in columns else None
-        for row in seen["rows"] if ages is not None else ():
-            row[ages] = "STALE" if row[ages].endswith("STALE") else ""
+        for row in seen["rows"] if "AGE" in titles else ():
+            row[-1] = "0s STALE" if row[-1].endswith("STALE") else "0s"
         return {
+            "head": [each.upper() for each in seen["head"]] or titles,
             "rows": sorted(seen["rows"]),
             "figures": {name: seen["figures"][name] for name in TOTALS[path]},
             "tiles": seen["tiles"] if path == "/" else 0,
