@@ -292,6 +292,35 @@ def test_relative_and_the_curve_are_asked_for() -> None:
     assert config.latency_model is LatencyModel.CURVE
 
 
+@pytest.mark.parametrize(
+    ("section", "path", "said"),
+    [
+        ("metrics: {llc_capacity: {query: x}}", 'metrics["llc_capacity"]', "write relative: true to"),
+        (
+            "metrics: {memorylatency_idle: {query: x}}",
+            'metrics["memorylatency_idle"]',
+            "write relative: true or latencyModel: curve to",
+        ),
+        ("metrics: {memorylatency_idle: {query: x}}, latencyModel: curve", "", ""),
+        ("metrics: {preset: corewise, llc_capacity: {query: x}}, relative: true", "", ""),
+        ("metrics: {preset: corewise}, relative: true", "", ""),
+        ("metrics: {preset: pcm}, relative: true", "relative", "llc_occupancy stays absolute"),
+        ("metrics: {preset: pcm, llc_capacity: {query: x}}, relative: true", "", ""),
+        (
+            "metrics: {memorylatency: {query: x}}, relative: true",
+            "relative",
+            "nothing queries memorylatency_idle",
+        ),
+        ("metrics: {memorylatency: {query: x}}, relative: true, latencyModel: curve", "", ""),
+    ],
+)
+def test_divisor_unread_or_without_a_query_warns(section: str, path: str, said: str) -> None:
+    parsed = parse_interference(f"interference: {{{section}}}")
+    assert not parsed.errors
+    assert [each.path for each in parsed.warnings] == ([f"interference.{path}"] if path else [])
+    assert all(said in each.message for each in parsed.warnings)
+
+
 @given(st.text(max_size=60))
 def test_any_text_gives_configuration_or_errors_never_both(text: str) -> None:
     whole, section = parse_interference(text), parse_interference("interference: " + text)

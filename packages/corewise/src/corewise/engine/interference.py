@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from corewise.interference.filtering import (
     ProfileConflict,
     Selected,
     filter_nodes,
+    needs,
     select_profile,
 )
 from corewise.interference.outlook import Outlook, Weights, outlook
@@ -109,7 +110,7 @@ class Interference:
         if isinstance(selected, ProfileConflict):
             return everywhere(snapshot.size, Cause(Reason.PROFILE_CONFLICT, str(selected), unresolvable=True))
         profile = selected.profile
-        if not profile.memory_bandwidth and not profile.memory:
+        if not any(needs(profile)):
             return None
         nodes = self.nodes(snapshot)
         said = filter_nodes(nodes, profile, self.configuration)
@@ -203,13 +204,8 @@ def pressure_of(
 def _made(pressure: Pressure, weights: Weights, configuration: InterferenceConfiguration) -> Outlook:
     """Return the outlook; its columns stay as they are, so decisions that are remembered share them."""
     made = outlook(pressure, weights, configuration)
-    for column in (made.free_bandwidth, made.free_memory, weights.memory_bandwidth, weights.memory):
-        column.setflags(write=False)
-    for column in (
-        pressure.memorybandwidth_capacity,
-        pressure.memorybandwidth_used,
-        pressure.memory_available,
-    ):
+    columns = [getattr(each, column.name) for each in (pressure, weights) for column in fields(each)]
+    for column in (made.free_bandwidth, made.free_memory, *columns):
         column.setflags(write=False)
     return made
 

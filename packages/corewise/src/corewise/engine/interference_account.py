@@ -25,7 +25,7 @@ _SIDES = (
     ("memorybandwidth", "bandwidth", "/s", "memorybandwidth_used"),
     ("memory", "memory", "", "memory_available"),
 )
-_AGED = (*(metric.column for metric in RANKED), "memory_available")
+_AGED = dict.fromkeys((*(metric.column for metric in RANKED), *(column for *_, column in _SIDES)))
 
 
 class InterferenceAccount:

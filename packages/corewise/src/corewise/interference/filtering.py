@@ -119,6 +119,11 @@ class FilterVerdicts:
         return passing
 
 
+def needs(profile: Profile) -> tuple[int, int]:
+    """Return the amounts that the filter reads, of bandwidth and of memory."""
+    return profile.memory_bandwidth, profile.memory
+
+
 def filter_nodes(nodes: Outlook, profile: Profile, config: InterferenceConfiguration) -> FilterVerdicts:
     """Return the nodes with the room that a profile requires."""
 
@@ -133,10 +138,8 @@ def filter_nodes(nodes: Outlook, profile: Profile, config: InterferenceConfigura
                 passes |= missing
         return Inequality(left, right, missing, passes)
 
-    return FilterVerdicts(
-        bandwidth=inequality(nodes.free_bandwidth, profile.memory_bandwidth),
-        memory=inequality(nodes.free_memory, profile.memory),
-    )
+    free = nodes.free_bandwidth, nodes.free_memory
+    return FilterVerdicts(*map(inequality, free, needs(profile)))
 
 
 @dataclass(frozen=True, slots=True)

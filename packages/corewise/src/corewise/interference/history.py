@@ -32,10 +32,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from corewise.config.interference.metrics import RANKED
+
 Numbers = NDArray[np.float64]
 
 CPI = "cpi"
-NEVER_ZERO = frozenset({"memorybandwidth", "memorylatency", "llc_occupancy", "memoryBandwidth", "llc", CPI})
+NEVER_ZERO = frozenset(
+    {*(metric.value for metric in RANKED if metric.spec.zero_is_missing), "memoryBandwidth", "llc", CPI}
+)
 NEAR = 600.0
 OWN_PART = {"memorybandwidth": "memoryBandwidth", "llc_occupancy": "llc"}
 """Pressures that a pod's own use is a part of, in the same unit."""

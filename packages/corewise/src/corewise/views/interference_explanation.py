@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from corewise.config.interference.metrics import RANKED, Metric
+from corewise.config.interference.metrics import DIVISORS, RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.interference.filtering import (
     FilterVerdicts,
@@ -29,7 +29,8 @@ from corewise.interference.score import Ranked, node_record, plain, rank_nodes
 from corewise.views.tables import CellSeverity, Column
 from corewise.vocabulary.reasons import Reason
 
-_OPTIONAL = frozenset({"llc_capacity", "llc_mpki_level", "memorylatency_idle", "memorylatency_slope"})
+_OPTIONAL = {each.column for each in DIVISORS} | set(COLUMNS).difference(each.column for each in Metric)
+"""Columns that few nodes state: divisors, and what belongs to another metric."""
 _GIGA = 10**9
 
 

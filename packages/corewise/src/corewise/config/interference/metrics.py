@@ -142,7 +142,8 @@ class MetricSpec:
     agent exports of it; empty if it does not measure it on its own. ``zero_is_missing``: exporters print 0
     for "not supported". ``ranking``: the default; None if nodes are not ranked by it. ``title`` heads its
     columns then, and ``suffix`` follows a value. ``reference``: what it is divided by with ``relative:
-    true``, and ``relative`` says what the quotient is.
+    true``, and ``relative`` says what the quotient is. ``page``: its name on the web page of a node, which
+    does not show it if empty.
     """
 
     kind: ValueKind
@@ -157,6 +158,7 @@ class MetricSpec:
     suffix: str = ""
     reference: Metric | None = None
     relative: str = ""
+    page: str = ""
 
     @property
     def panel_query(self) -> str:
@@ -253,6 +255,7 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             suffix="free",
             reference=Metric.MEMORY_BANDWIDTH_CAPACITY,
             relative="share free",
+            page="Memory bandwidth in use",
             panel=Panel(
                 title="Used memory bandwidth",
                 description="Bytes moved between CPUs and memory, reads and writes.",
@@ -279,6 +282,7 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             title="LATENCY",
             reference=Metric.MEMORY_LATENCY_IDLE,
             relative="times idle",
+            page="Memory latency",
             panel=Panel(
                 title="Memory latency",
                 description=(
@@ -304,6 +308,7 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             title="OCCUPANCY",
             reference=Metric.LLC_CAPACITY,
             relative="share in use",
+            page="Last-level cache in use",
             panel=Panel(
                 title="Last-level cache in use",
                 description="By resctrl.",
@@ -325,6 +330,7 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             plausible=(0.0, 300.0, "0 to 300"),
             ranking=_LOWEST,
             title="MPKI",
+            page="Cache misses",
             panel=Panel(
                 title="Misses per 1000 instructions",
                 description=(
@@ -442,3 +448,7 @@ DEFAULT_RANKINGS: Mapping[Metric, Ranking] = MappingProxyType(
 )
 RANKED: tuple[Metric, ...] = tuple(DEFAULT_RANKINGS)
 """The metrics that nodes are ranked by."""
+DIVISORS: frozenset[Metric] = frozenset(
+    spec.reference for spec in METRICS.values() if spec.reference is not None
+) - {Metric.MEMORY_BANDWIDTH_CAPACITY}
+"""What values are divided by with ``relative: true``; the filter reads the capacity of bandwidth anyway."""

@@ -14,7 +14,15 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from corewise.config.interference.amounts import Unit
-from corewise.config.interference.metrics import DEFAULT_RANKINGS, RANKED, Metric, Preset, Ranking
+from corewise.config.interference.metrics import (
+    DEFAULT_RANKINGS,
+    DIVISORS,
+    RANKED,
+    Metric,
+    Preset,
+    Ranking,
+    Template,
+)
 from corewise.vocabulary.selectors import LabelSelector
 
 DEFAULT = "default"
@@ -136,6 +144,13 @@ class MetricsSettings:
     series: Mapping[Metric, SeriesSettings] = field(default_factory=dict)
     rankings: Mapping[Metric, Ranking] = field(default_factory=lambda: DEFAULT_RANKINGS)
 
+    def template(self, metric: Metric) -> Template | None:
+        """Return the query that is written for a metric, else the preset's; None if there is neither."""
+        own = self.series.get(metric, SeriesSettings()).query
+        if own:
+            return Template(own, "")
+        return metric.spec.queries.get(self.preset) if self.preset else None
+
 
 @dataclass(frozen=True, slots=True)
 class InterferenceConfiguration:
@@ -162,6 +177,13 @@ class InterferenceConfiguration:
         """The metrics that nodes are ranked by as predicted, and not as measured."""
         by_curve = self.latency_model is LatencyModel.CURVE
         return frozenset({Metric.MEMORY_LATENCY}) if by_curve else frozenset()
+
+    @property
+    def unread(self) -> frozenset[Metric]:
+        """The metrics that no decision reads."""
+        if self.relative:
+            return frozenset()
+        return DIVISORS - {metric.spec.reference for metric in self.predicted}
 
     def maximum_age(self, metric: Metric) -> float:
         """Return the age in seconds up to which a value counts; by default the window's length."""

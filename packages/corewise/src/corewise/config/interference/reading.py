@@ -35,6 +35,7 @@ from corewise.config.interference.amounts import (
 )
 from corewise.config.interference.metrics import (
     DEFAULT_RANKINGS,
+    DIVISORS,
     RANKED,
     Metric,
     Order,
@@ -270,6 +271,9 @@ def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfigurati
         latency_model=either(decoder.choice(fields["latencyModel"], LatencyModel), _DEFAULTS.latency_model),
     )
     _warn_unplaceable(decoder, fields["profiles"], config)
+    _warn_unread(decoder, fields["metrics"], config)
+    if config.relative:
+        _warn_absolute(decoder, fields["relative"], config)
     return config
 
 
@@ -357,6 +361,31 @@ def _warn_unplaceable(decoder: Decoder, place: Place, config: InterferenceConfig
             decoder.warn(
                 key,
                 unplaceable_message(float(demand), largest, "no node that a capacity rule selects"),
+            )
+
+
+def _warn_unread(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
+    """Warn of series that are written, but that no decision reads."""
+    for key, _ in decoder.entries(place) if config.metrics.series else ():
+        if (name := str(key.path[-1])) in config.unread:
+            curve = " or latencyModel: curve" if name == Metric.MEMORY_LATENCY_IDLE else ""
+            decoder.warn(key, f"is not queried: write relative: true{curve} to use it")
+
+
+def _warn_absolute(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
+    """Warn of metrics that cannot be relative, because no query gives what they are divided by."""
+    template = config.metrics.template
+    for metric in RANKED:
+        divisor = metric.spec.reference
+        if (
+            divisor in DIVISORS
+            and metric not in config.predicted
+            and template(metric)
+            and not template(divisor)
+        ):
+            decoder.warn(
+                place,
+                f"{metric} stays absolute: nothing queries {divisor}; write metrics.{divisor}.query",
             )
 
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corewise.config.interference.metrics import METRICS, Metric, Template
-from corewise.config.interference.model import InterferenceConfiguration, LatencyModel, SeriesSettings
+from corewise.config.interference.metrics import Metric
+from corewise.config.interference.model import InterferenceConfiguration, SeriesSettings
 
 NODE_LABEL = "node"
 _STEPS = 20
-_ONLY_RELATIVE = {spec.reference for spec in METRICS.values()} - {Metric.MEMORY_BANDWIDTH_CAPACITY}
-"""Without ``relative: true`` only the filter reads a reference: the bandwidth's capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +36,14 @@ class Source:
 
 def sources(configuration: InterferenceConfiguration) -> tuple[Source, ...]:
     """Return the series to query."""
-    needed = {metric for metric in Metric if configuration.relative or metric not in _ONLY_RELATIVE}
-    if configuration.latency_model is LatencyModel.CURVE:
-        needed.add(Metric.MEMORY_LATENCY_IDLE)
-    found = (_source(metric, configuration) for metric in Metric if metric in needed)
+    found = (_source(metric, configuration) for metric in Metric if metric not in configuration.unread)
     return tuple(source for source in found if source is not None)
 
 
 def _source(metric: Metric, configuration: InterferenceConfiguration) -> Source | None:
     settings = configuration.metrics
     own = settings.series.get(metric, SeriesSettings())
-    template = Template(own.query, "") if own.query else None
-    if template is None and settings.preset:
-        template = metric.spec.queries.get(settings.preset)
+    template = settings.template(metric)
     if template is None:
         return None
     field = f"interference.metrics.{metric}"

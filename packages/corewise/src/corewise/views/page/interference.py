@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from corewise.config.interference.metrics import Metric, Preset
+from corewise.config.interference.metrics import Preset
 from corewise.config.interference.model import InterferenceConfiguration, MetricsSettings
 from corewise.kube.cache import Cache
 from corewise.kube.clock import Clock
@@ -28,12 +28,6 @@ NOT_ASKED: dict[str, Any] = {
     "remarks": ["No Prometheus is asked: start the page with corewise web --prometheus URL."],
     "measures": [],
 }
-_NAMES = {
-    Metric.MEMORY_BANDWIDTH: "Memory bandwidth in use",
-    Metric.MEMORY_LATENCY: "Memory latency",
-    Metric.LLC_OCCUPANCY: "Last-level cache in use",
-    Metric.LLC_MPKI: "Cache misses",
-}
 _SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
@@ -42,7 +36,7 @@ class InterferenceViews:
 
     def __init__(self, client: PrometheusClient, preset: Preset, nodes: Cache[Node]) -> None:
         configuration = InterferenceConfiguration(metrics=MetricsSettings(preset))
-        self._asked = tuple(each for each in sources(configuration) if each.metric in _NAMES)
+        self._asked = tuple(each for each in sources(configuration) if each.metric.spec.page)
         self._interval = refresh_interval(configuration.window)
         self._client, self._nodes, self._latest = client, nodes, Observation(0.0)
 
@@ -87,7 +81,7 @@ def _measure(source: Source, reading: Reading, place: int, now: float) -> dict[s
     value = float(reading.values[place]) if fresh[place] else None
     quantiles = np.quantile(values, _SHARES) if len(values) else ()
     return {
-        "name": _NAMES[source.metric] + ("" if np.isnan(level) else f", level {level:.0f}"),
+        "name": source.metric.spec.page + ("" if np.isnan(level) else f", level {level:.0f}"),
         "value": value,
         "text": "-" if value is None else text(value),
         "nodes": len(values),
