@@ -154,11 +154,11 @@ async def test_deleting_with_a_wrong_precondition_conflicts(api: Api, config_map
 
 
 async def test_deleting_a_collection_obeys_the_selector(api: Api, config_maps: str) -> None:
-    for name, colour in (("one", "red"), ("two", "blue")):
+    for name, color in (("one", "red"), ("two", "blue")):
         body = a_map(name)
-        body["metadata"]["labels"] = {"colour": colour}
+        body["metadata"]["labels"] = {"color": color}
         await api.create(config_maps, body)
-    await api.delete(config_maps, labelSelector="colour=red")
+    await api.delete(config_maps, labelSelector="color=red")
     left = {item["metadata"]["name"] for item in (await api.get(config_maps))["items"]}
     assert "two" in left
     assert "one" not in left

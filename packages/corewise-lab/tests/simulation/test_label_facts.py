@@ -184,7 +184,7 @@ def test_no_template_row_changes_nodes_with_a_model() -> None:
 def test_filled_in_models_give_every_node_its_facts() -> None:
     machines = [
         unknown("bare"),
-        machine("unlabelled", {}),
+        machine("unlabeled", {}),
         machine("metal", AMD64 | CASCADE_LAKE_LABELS),
         machine("k3s", AMD64 | GENOA_LABELS | {INSTANCE_TYPE: "k3s"}),
         machine("eks", ARM | {INSTANCE_TYPE: "m8g.large"}),

@@ -51,7 +51,7 @@ NODES = Objects(
 )
 
 
-def relabelled(**labels: str) -> dict[str, Any]:
+def relabeled(**labels: str) -> dict[str, Any]:
     keys = {key.replace("__", "/").replace("_", "."): value for key, value in labels.items()}
     return {**NODE, "metadata": {**NODE["metadata"], "labels": keys}}
 
@@ -61,11 +61,11 @@ def relabelled(**labels: str) -> dict[str, Any]:
     [
         (NODE, ""),
         ({**NODE, "status": {"capacity": {"cpu": "8"}}}, ""),
-        (relabelled(disk="ssd"), ""),
-        (relabelled(node_kubernetes_io__anything="x"), ""),
-        (relabelled(kubernetes_io__hostname="x"), ""),
-        (relabelled(kubernetes_io__role="x"), "is not allowed to modify labels: kubernetes.io/role"),
-        (relabelled(other_k8s_io__a="x"), "is not allowed to modify labels: other.k8s.io/a"),
+        (relabeled(disk="ssd"), ""),
+        (relabeled(node_kubernetes_io__anything="x"), ""),
+        (relabeled(kubernetes_io__hostname="x"), ""),
+        (relabeled(kubernetes_io__role="x"), "is not allowed to modify labels: kubernetes.io/role"),
+        (relabeled(other_k8s_io__a="x"), "is not allowed to modify labels: other.k8s.io/a"),
         ({**NODE, "spec": {}}, 'node "n1" is not allowed to modify taints'),
     ],
 )
