@@ -20,7 +20,7 @@ from compute.driver_domains import URI, Domains, dies_after
 from compute.faults import down, on_writes
 from corewise.vocabulary import metrics
 from corewise.vocabulary.reasons import Reason
-from corewise_openstack.compute import host_state
+from corewise_openstack.compute import executor
 from corewise_openstack.compute.errors import LedgerBusy
 from corewise_openstack.compute.ledger import GuestRecord, LedgerFile
 from corewise_openstack.compute.options import ComputeOptions
@@ -103,7 +103,7 @@ def test_ledger_is_locked_only_while_libvirt_is_read(
         look("reading")
         return read(libvirt)
 
-    monkeypatch.setattr(host_state, "connected", watched)
+    monkeypatch.setattr(executor, "connected", watched)
     monkeypatch.setattr(Libvirt, "domains", read_watched)
     owner.look(60.0)
     assert seen == ["connecting, free", "reading"]
@@ -224,9 +224,7 @@ def test_unreachable_libvirt_returns_nothing_and_restarts_the_grace(
     domains.undefine(1)
     owner.look(120.0)
     with monkeypatch.context() as away:
-        away.setattr(
-            owner.agent._reader, "_options", replace(owner.options, libvirt="qemu+unix:///x?socket=/none")
-        )
+        away.setattr(executor, "connected", lambda _uri: connected("qemu+unix:///x?socket=/none"))
         with pytest.raises(LibvirtError):
             owner.look(120.0 + GRACE)
     assert owner.look(180.0 + GRACE) == []
@@ -296,11 +294,11 @@ def test_restarted_agent_finishes_writing_a_domain(
     alive()
     watching = Owner(scene)
     assert watching.look(0.0) == []
-    assert watching.agent.once(1e6).state.unfinished == (guest(1),)
+    assert watching.agent.once(1e6).state.ledger.unfinished == (guest(1),)
     assert Owner(scene, apply=True).look(0.0) == ["applied"]
     with connected(URI) as libvirt:
         assert libvirt.domains()[0].pins == pins
-    assert watching.agent.once(2e6).state.unfinished == ()
+    assert watching.agent.once(2e6).state.ledger.unfinished == ()
 
 
 def test_unpinnable_domain_keeps_no_other_from_being_pinned(scene: Scene, domains: Domains) -> None:
@@ -313,7 +311,7 @@ def test_unpinnable_domain_keeps_no_other_from_being_pinned(scene: Scene, domain
     domains.start(2)  # the driver does not keep pins of a running domain above its CPU 7
     state = owner.agent.once(60.0).state
     assert [(each.kind, each.guest) for each in state.changes] == [("applied", guest(1))]
-    assert list(state.refused) == [guest(2)]
+    assert list(state.ledger.refused) == [guest(2)]
     assert f"GuestUnapplied: the domain of guest {guest(2)} cannot be written" in "".join(state.warning_lines)
 
 

@@ -11,7 +11,8 @@ from compute.faults import Faulty, storm
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.actions import Reshape
 from corewise_openstack.compute.hosts import ComputeHost
-from corewise_openstack.compute.offering import Offering, ReshapeImpossible, note_moves
+from corewise_openstack.compute.ledger import LedgerStore
+from corewise_openstack.compute.offering import DryReporter, Offering, ReshapeImpossible
 from corewise_openstack.compute.placement import Reporter
 from corewise_openstack.compute.verdicts import Placed
 from corewise_openstack.openstack.errors import ConflictStorm
@@ -52,8 +53,8 @@ class Upgrade:
         guests = tuple(record.hosted(uuid) for uuid, record in host.guests().items())
         return Offering(HOST, host.machine, host.settings, guests)
 
-    def reporter(self, compat: Compat = Compat.SPEC) -> Reporter:
-        return Reporter(self.transport.client(), compat, patience=IMPATIENT)
+    def reporter(self, compat: Compat = Compat.SPEC, ledger: LedgerStore | None = None) -> Reporter:
+        return Reporter(self.transport.client(), compat, ledger, patience=IMPATIENT)
 
     def held(self) -> Mapping[str, Mapping[str, int]]:
         use = self.world.client.use(self.uuid)
@@ -91,10 +92,9 @@ def test_beside_nova_isolated_guest_counts_only_own_cpus(upgrade: Upgrade) -> No
 
 
 def test_the_ledger_knows_what_moved_guests_hold(upgrade: Upgrade) -> None:
-    (done,) = upgrade.reporter().report(upgrade.offering())
-    assert isinstance(done, Reshape)
+    offering = upgrade.offering()
     host = upgrade.world.hosts.known[HOST]
-    note_moves(host.ledger, upgrade.uuid, done.consumers)
+    upgrade.reporter(ledger=host.ledger).report(offering)
     assert {uuid: record.resources.get(PCPU, 0) for uuid, record in host.guests().items()} == {
         guest(PINNED): 4,
         guest(ISOLATED): 4,
@@ -143,7 +143,7 @@ def test_guests_outside_the_new_set_are_not_moved(upgrade: Upgrade) -> None:
 
 
 def test_a_rehearsal_tells_the_reshape_and_writes_nothing(upgrade: Upgrade) -> None:
-    written = upgrade.reporter().rehearse(upgrade.offering())
+    written = DryReporter(upgrade.transport.client()).report(upgrade.offering())
     assert [type(each) for each in written] == [Reshape]
     assert upgrade.transport.writes == []
     assert upgrade.held() == HELD_BEFORE

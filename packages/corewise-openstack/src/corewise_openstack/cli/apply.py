@@ -21,7 +21,7 @@ from corewise_openstack.compute.ledger import LedgerFile
 from corewise_openstack.openstack.libvirt_xml import tuned, uuid_of
 
 if TYPE_CHECKING:
-    from corewise_openstack.compute.applying import ApplyJournal
+    from corewise_openstack.compute.applying import ApplyJournal, DomainExecutor
     from corewise_openstack.openstack.libvirt import Libvirt
     from corewise_openstack.openstack.libvirt_pins import DomainChange
 
@@ -88,13 +88,13 @@ def command(
     if domain is not None:
         click.echo(_printed(hosts, guests[0], domain))
         return
+    from corewise_openstack.compute.applying import DRY, WRITING  # noqa: PLC0415 - few need it
     from corewise_openstack.openstack.libvirt import connected  # noqa: PLC0415 - slow to import
 
+    executor = WRITING if write or (undo and not dry_run) else DRY
     with connected(libvirt or "") as connection:
-        if undo:
-            _undo(connection, hosts, guests, form, dry_run=dry_run)
-        else:
-            _apply(connection, hosts, guests, form, write=write)
+        carry_out = _undo if undo else _apply
+        carry_out(connection, hosts, guests, form, executor)
 
 
 def _host_of(hosts: Hosts, guest: str) -> ComputeHost:
@@ -124,44 +124,43 @@ def _printed(hosts: Hosts, guest: str, domain: Path) -> str:
     return tuned(text, tuning_of(record.cpus, record.pins, host))
 
 
-def _apply(libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, *, write: bool) -> None:
-    from corewise_openstack.compute.applying import apply, planned_changes  # noqa: PLC0415 - few need it
-
+def _apply(
+    libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, executor: DomainExecutor
+) -> None:
     done = []
     for guest in guests:
         host = _host_of(hosts, guest)
         journal = _journal(host)
-        each = apply(libvirt, host, guest, journal) if write else planned_changes(libvirt, host, guest)
+        each = executor.apply(libvirt, host, guest, journal)
         done.append(each)
         for note in each.notes:
             say(f"guest {guest}: {note}")
-        if not write and guest in journal.unfinished():
+        if not executor.writes and guest in journal.unfinished():
             say(f"guest {guest}: an earlier write was interrupted; --write finishes it, --undo reverts it")
     if form is Form.TABLE:
         _print((each.guest, change) for each in done for change in each.changes)
         number = count(sum(len(each.changes) for each in done), "setting")
-        say(f"{number} written" if write else f"{number} would be written; --write writes them")
+        say(f"{number} written" if executor.writes else f"{number} would be written; --write writes them")
     else:
         records = [
             {"guest": each.guest, "changes": _records(each.changes), "notes": list(each.notes)}
             for each in done
         ]
-        click.echo(output.document_text({"written": write, "guests": records}, form), nl=False)
+        click.echo(output.document_text({"written": executor.writes, "guests": records}, form), nl=False)
 
 
-def _undo(libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, *, dry_run: bool) -> None:
-    from corewise_openstack.compute.applying import planned_undo, undo  # noqa: PLC0415 - few need it
-
+def _undo(
+    libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, executor: DomainExecutor
+) -> None:
     done = []
     for guest in guests:
         host = _host_of(hosts, guest)
-        journal = _journal(host)
-        done.append(planned_undo(libvirt, guest, journal) if dry_run else undo(libvirt, host, guest, journal))
+        done.append(executor.undo(libvirt, host, guest, _journal(host)))
     since = [(each.guest, change) for each in done for change in each.changed_since]
     if form is Form.TABLE:
         _print((each.guest, change) for each in done for change in each.restored)
         number = count(sum(len(each.restored) for each in done), "setting")
-        say(f"{number} would be restored" if dry_run else f"{number} restored")
+        say(f"{number} restored" if executor.writes else f"{number} would be restored")
     else:
         records = [
             {
@@ -171,7 +170,7 @@ def _undo(libvirt: Libvirt, hosts: Hosts, guests: Sequence[str], form: Form, *, 
             }
             for each in done
         ]
-        click.echo(output.document_text({"written": not dry_run, "guests": records}, form), nl=False)
+        click.echo(output.document_text({"written": executor.writes, "guests": records}, form), nl=False)
     for guest, change in since:
         now, was = change.before or "none", change.after or "none"
         say(f"guest {guest}: {change.setting} ({change.kind}) was set by others to {now}: kept; it was {was}")

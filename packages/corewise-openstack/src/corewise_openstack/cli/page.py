@@ -130,7 +130,7 @@ class HostViews:
         use = self._client.use(provider.uuid)
         guests = tuple(record.hosted(name) for name, record in host.guests().items())
         plan = planned(Offering(host.name, host.machine, host.settings, guests), use, self._compat)
-        return reshape_record(host, use, plan, dry_run=True)
+        return reshape_record(host, use, plan, written=False)
 
     def try_flavor(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the host that would take a guest, or the hosts each demand eliminates; claim nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,9 +28,13 @@ from corewise_openstack.cli.options import (
 from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
 from corewise_openstack.compute.guest_files import parse_guests, parse_provider
 from corewise_openstack.compute.hosts import ComputeHost
-from corewise_openstack.compute.offering import Offering, note_moves, planned
+from corewise_openstack.compute.offering import DryReporter, Offering
 from corewise_openstack.tracking import GuestMove, HostedGuest, ReshapePlan
 from corewise_openstack.vocabulary.placement import PCPU, VCPU, Inventory, ProviderUse
+
+if TYPE_CHECKING:
+    from corewise_openstack.compute.placement import Reporter
+    from corewise_openstack.openstack.placement_client import PlacementClient
 
 ClassUses = Mapping[str, tuple[int, int]]
 """Resource class -> the provider's total, and how much of it is held."""
@@ -79,13 +83,18 @@ def command(
     hosted = _guests(host, guests, libvirt)
     usable(given.checked_with_guests(host, hosted))
     offering = Offering(host.name, host.machine, host.settings, hosted)
+    reporter: Reporter | DryReporter = DryReporter(None, given.compat)
     if provider_file is not None:
         use = parse_provider(text_of(provider_file), host.name, str(provider_file))
-        plan = planned(offering, use, given.compat)
-        dry_run = True
     else:
-        use, plan = _against_placement(host, offering, given, placement, dry_run=dry_run)
-    click.echo(_rendered(host, use, plan, form, dry_run=dry_run), nl=False)
+        client = placement.client(given.conf)
+        use = _use(client, host)
+        if not dry_run:
+            from corewise_openstack.compute.placement import Reporter  # noqa: PLC0415 - slow to import
+
+            reporter = Reporter(client, given.compat, host.ledger)
+    plan = reporter.reshape(offering, use)
+    click.echo(_rendered(host, use, plan, form, written=reporter.writes), nl=False)
     for warning in plan.warnings if plan else ():
         say(f"warning: {warning.reason}: {warning.message}")
 
@@ -100,34 +109,23 @@ def _guests(host: ComputeHost, file: Path | None, libvirt: str | None) -> tuple[
     return tuple(record.hosted(uuid) for uuid, record in host.guests().items())
 
 
-def _against_placement(
-    host: ComputeHost, offering: Offering, given: GivenHosts, placement: PlacementChoice, *, dry_run: bool
-) -> tuple[ProviderUse, ReshapePlan | None]:
-    client = placement.client(given.conf)
-    from corewise_openstack.compute.placement import Reporter  # noqa: PLC0415 - slow to import
-
+def _use(client: PlacementClient, host: ComputeHost) -> ProviderUse:
     provider = provider_of(client, host.name)
     if host.nova_cpus is None:
         refuse_provider_of_nova(host.name, provider.traits)
-    use = client.use(provider.uuid)
-    if dry_run:
-        return use, planned(offering, use, given.compat)
-    done = Reporter(client, given.compat).reshape(offering, provider)
-    if done is not None:
-        note_moves(host.ledger, provider.uuid, done.action.consumers)
-    return use, done
+    return client.use(provider.uuid)
 
 
 def _rendered(
-    host: ComputeHost, use: ProviderUse, plan: ReshapePlan | None, form: Form, *, dry_run: bool
+    host: ComputeHost, use: ProviderUse, plan: ReshapePlan | None, form: Form, *, written: bool
 ) -> str:
     if form is not Form.TABLE:
-        return output.document_text(reshape_record(host, use, plan, dry_run=dry_run), form)
+        return output.document_text(reshape_record(host, use, plan, written=written), form)
     if plan is None:
         return f"host {host.name}: nothing to move\n"
     totals = held_table(*_held(use, plan))
     moves = output.table(_MOVES, plan.moves)
-    verb = "would move" if dry_run else "moved"
+    verb = "moved" if written else "would move"
     return f"host {host.name}: {count(len(plan.moves), 'guest')} {verb}\n\n{totals}\n{moves}"
 
 
@@ -165,7 +163,7 @@ def _held(use: ProviderUse, plan: ReshapePlan) -> tuple[ClassUses, ClassUses]:
 
 
 def reshape_record(
-    host: ComputeHost, use: ProviderUse, plan: ReshapePlan | None, *, dry_run: bool
+    host: ComputeHost, use: ProviderUse, plan: ReshapePlan | None, *, written: bool
 ) -> dict[str, Any]:
     """Return the moves of an upgrade, planned or done, for programs."""
     before = use.provider.inventories if plan is None else plan.before
@@ -173,7 +171,7 @@ def reshape_record(
     moves = () if plan is None else plan.moves
     return {
         "host": host.name,
-        "written": plan is not None and not dry_run,
+        "written": plan is not None and written,
         "before": {"inventories": inventory_records(before)},
         "after": {"inventories": inventory_records(after)},
         "guests": [

@@ -211,10 +211,7 @@ def _names_placement(file: Path) -> bool:
 def _run(options: ComputeOptions, placement: PlacementChoice, form: Form, port: int) -> None:
     from corewise_openstack.compute import program  # noqa: PLC0415 - slow to import
 
-    if not placement.is_given:
-        _print(program.rehearse_alone(options), options, form)
-        return
-    client = placement.client(nova_conf(options.conf_files))
+    client = placement.client(nova_conf(options.conf_files)) if placement.is_given else None
     if options.once:
         _print(program.run_pass(options, client), options, form)
     else:
@@ -249,14 +246,14 @@ def _print(passed: Passed, options: ComputeOptions, form: Form) -> None:
     if options.checks_only:
         say(f"{count(len(passed.writes), 'difference')} from nova.conf; the host is {options.name}")
         return
-    verb = "would be written" if options.dry_run else "written"
+    verb = "written" if passed.written else "would be written"
     say(f"{count(len(passed.writes), 'change')} {verb}; the host is {options.name}")
 
 
 def _document(passed: Passed, options: ComputeOptions) -> dict[str, Any]:
     return {
         "host": options.name,
-        "written": bool(passed.writes) and not (options.dry_run or options.checks_only),
+        "written": bool(passed.writes) and passed.written,
         "changes": [_change(write) for write in passed.writes],
         "warnings": warning_records(passed.state.warnings),
     }

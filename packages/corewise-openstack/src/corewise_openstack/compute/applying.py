@@ -14,7 +14,7 @@ before, and is read back when all calls were made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,7 +190,7 @@ class UndoneChanges:
     changed_since: tuple[DomainChange, ...]
 
 
-def planned_undo(libvirt: Libvirt, guest: str, journal: ApplyJournal) -> UndoneChanges:
+def planned_undo(libvirt: Libvirt, _host: ComputeHost, guest: str, journal: ApplyJournal) -> UndoneChanges:
     """Return the settings that an undo would restore.
 
     Raises:
@@ -220,7 +220,7 @@ def undo(libvirt: Libvirt, host: ComputeHost, guest: str, journal: ApplyJournal)
         LibvirtError: if libvirt refuses; what is left to restore stays in the journal.
     """
     with host.ledger.changing() as change:
-        planned = planned_undo(libvirt, guest, journal)
+        planned = planned_undo(libvirt, host, guest, journal)
         libvirt.write(guest, planned.restored)
         _check(libvirt.settings(guest), guest, planned.restored)
         journal.write(guest, None)
@@ -228,3 +228,18 @@ def undo(libvirt: Libvirt, host: ComputeHost, guest: str, journal: ApplyJournal)
         if record is not None:
             change.write({**change.host.guests, guest: replace(record, applied=False)})
     return planned
+
+
+@dataclass(frozen=True, slots=True)
+class DomainExecutor:
+    """Carries out what domains need, or only returns it, where ``writes`` is False."""
+
+    writes: bool
+    apply: Callable[[Libvirt, ComputeHost, str, ApplyJournal], AppliedChanges]
+    undo: Callable[[Libvirt, ComputeHost, str, ApplyJournal], UndoneChanges]
+
+
+WRITING = DomainExecutor(True, apply, undo)
+DRY = DomainExecutor(
+    False, lambda libvirt, host, guest, _journal: planned_changes(libvirt, host, guest), planned_undo
+)

@@ -16,8 +16,9 @@ from collections.abc import Set as AbstractSet
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.errors import ComputeError
+from corewise_openstack.openstack.errors import ProviderAwaited
 from corewise_openstack.tracking import HostSettings
-from corewise_openstack.vocabulary.placement import NOVA_TRAITS
+from corewise_openstack.vocabulary.placement import NOVA_TRAITS, Provider
 
 MARK = "beside-nova"
 """The file in a host's directory; it holds Nova's CPUs, as a set."""
@@ -67,3 +68,24 @@ def refuse_provider_of_nova(name: str, traits: AbstractSet[str]) -> None:
             f"provider {name} belongs to nova-compute (trait {', '.join(found)}): corewise does not write it",
             hint=Reason.PROVIDER_OF_NOVA.fix,
         )
+
+
+def made_by_nova(name: str, found: Provider | None) -> Provider:
+    """Return the provider that nova-compute has made.
+
+    Raises:
+        ProviderAwaited: if there is none, or it is somebody else's: that one keeps Nova's from being made.
+    """
+    if found is None:
+        raise ProviderAwaited(
+            f"waiting for nova-compute to create the provider {name}, the host's name in libvirt",
+            hint="openstack resource provider list shows the providers; --host names another one",
+        )
+    if not NOVA_TRAITS & found.traits:
+        raise ProviderAwaited(
+            f"provider {name} has no trait of nova-compute ({' or '.join(sorted(NOVA_TRAITS))}), so Nova did "
+            "not make it, and cannot make its own while this one has the name",
+            hint=f"if nova-compute runs: openstack resource provider delete {found.uuid}; "
+            "if it does not, run the agent without --beside-nova",
+        )
+    return found

@@ -1,7 +1,7 @@
 """The inventories that a host offers to Placement, and the requests that would write them.
 
-Nothing here needs the extra ``openstack``: an upgrade can be planned from files (:mod:`placement` carries it
-out). What guests hold after a reshape goes into the host's ledger too.
+Nothing here needs the extra ``openstack``: an upgrade can be planned from files. :mod:`placement` carries it
+out. What guests hold after a reshape goes into the host's ledger too.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from corewise.topology import Host
 from corewise.vocabulary.findings import Finding
 from corewise_openstack.actions import Reshape, WriteInventories, WriteTraits
+from corewise_openstack.compute.beside_nova import made_by_nova, refuse_provider_of_nova
 from corewise_openstack.compute.errors import ComputeError
 from corewise_openstack.compute.ledger import LedgerStore
 from corewise_openstack.tracking import (
@@ -29,6 +31,9 @@ from corewise_openstack.tracking import (
     plan_reshape,
 )
 from corewise_openstack.vocabulary.placement import PCPU, Consumer, Inventory, Provider, ProviderUse
+
+if TYPE_CHECKING:
+    from corewise_openstack.openstack.placement_client import PlacementClient
 
 PlacementWrite = Reshape | WriteInventories | WriteTraits
 
@@ -104,3 +109,53 @@ def note_moves(ledger: LedgerStore, provider: str, consumers: Iterable[Consumer]
             if PCPU in held.get(uuid, ()) and PCPU not in guest.resources
         }
         change.write({**guests, **moved})
+
+
+class DryReporter:
+    """Returns what :class:`~.placement.Reporter` would write, and writes nothing.
+
+    ``client`` is None where no Placement is asked. ``of_nova``: nova-compute writes the host's provider.
+    """
+
+    writes = False
+
+    def __init__(
+        self, client: PlacementClient | None, compat: Compat = Compat.SPEC, *, of_nova: bool = False
+    ) -> None:
+        self._client = client
+        self._compat = compat
+        self._of_nova = of_nova
+
+    def report(self, host: Offering) -> Sequence[PlacementWrite]:
+        """Return the requests that would be sent now.
+
+        Raises:
+            ReshapeImpossible: if the pinned guests do not fit into the new inventories.
+            ProviderAwaited: if nova-compute has not created its provider yet.
+            ProviderOfNova: if the provider belongs to nova-compute, and was to be corewise's.
+            PlacementError: if Placement does not answer.
+        """
+        absent = Provider("", host.name, 0)
+        if self._client is None:
+            return rehearsed(host, absent)
+        provider = self._client.find_provider(host.name)
+        if self._of_nova:
+            provider = made_by_nova(host.name, provider)
+        elif provider is None:
+            return rehearsed(host, absent)
+        else:
+            refuse_provider_of_nova(host.name, provider.traits)
+        plan = self.reshape(host, self._client.use(provider.uuid)) if reshape_due(host) else None
+        if plan is None:
+            return rehearsed(host, provider)
+        return [plan.action, *rehearsed(host, replace(provider, inventories=plan.after))]
+
+    def reshape(self, host: Offering, use: ProviderUse) -> ReshapePlan | None:
+        """Return the upgrade of a host; None if there is nothing to move; raises as ``planned``."""
+        return planned(host, use, self._compat)
+
+    def give_back(self, host: str, guest: str) -> None:
+        """Release nothing."""
+
+    def share(self, host: str, guest: str, cpus: int) -> str | None:
+        """Change nothing; no guest is refused."""

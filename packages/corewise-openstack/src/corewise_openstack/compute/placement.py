@@ -15,10 +15,10 @@ from dataclasses import replace
 from corewise_openstack.actions import Reshape
 from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
 from corewise_openstack.compute.errors import GuestUnknown
-from corewise_openstack.compute.ledger import MoveRecord
-from corewise_openstack.compute.offering import Offering, PlacementWrite, planned, rehearsed, reshape_due
+from corewise_openstack.compute.ledger import LedgerStore, MoveRecord
+from corewise_openstack.compute.offering import Offering, PlacementWrite, note_moves, planned, reshape_due
 from corewise_openstack.compute.offers import CPU_CLASSES, Allocations, Candidate, Stage, narrowed
-from corewise_openstack.openstack.errors import DoesNotFit, ProviderAwaited
+from corewise_openstack.openstack.errors import DoesNotFit
 from corewise_openstack.openstack.placement_client import PlacementClient
 from corewise_openstack.openstack.placement_writes import (
     PATIENCE,
@@ -41,7 +41,6 @@ from corewise_openstack.tracking import (
 from corewise_openstack.vocabulary.placement import (
     INSTANCE,
     MIGRATION,
-    NOVA_TRAITS,
     PCPU,
     VCPU,
     Consumer,
@@ -51,88 +50,71 @@ from corewise_openstack.vocabulary.placement import (
 
 
 class Reporter:
-    """Reports hosts to Placement; ``checks_only``: those that nova-compute reports, so nothing is written.
+    """Reports a host to Placement. ``ledger``: the host's, if it has one. For one thread at a time."""
 
-    For one thread at a time.
-    """
+    writes = True
 
     def __init__(
         self,
         client: PlacementClient,
         compat: Compat = Compat.SPEC,
+        ledger: LedgerStore | None = None,
         *,
-        checks_only: bool = False,
         patience: Patience = PATIENCE,
     ) -> None:
         self._client = client
         self._compat = compat
-        self._checks_only = checks_only
+        self._ledger = ledger
         self._patience = patience
-        self._settled: dict[str, tuple[HostSettings, tuple[HostedGuest, ...]]] = {}
-        """Each host when nothing was left to move: asking again would cost a request per guest."""
-        self.upgraded: tuple[str, Sequence[Consumer]] | None = None
-        """The provider of the last report and its allocations; None if Placement was not asked."""
+        self._settled: tuple[HostSettings, tuple[HostedGuest, ...]] | None = None
+        """The host when nothing was left to move: asking again would cost a request per guest."""
 
     def report(self, host: Offering) -> Sequence[PlacementWrite]:
-        """Write what differs, and return what was written; beside Nova return what differs.
+        """Write what differs, and return what was written.
 
         Raises:
             ReshapeImpossible: if the pinned guests do not fit into the new inventories.
-            ProviderAwaited: beside Nova, if nova-compute has not created the host's provider yet.
-            ProviderOfNova: if the provider belongs to nova-compute, and not only a check was asked for.
+            ProviderOfNova: if the provider belongs to nova-compute.
+            LedgerUnusable: if the ledger cannot be written.
             PlacementError: what Placement refuses; whatever was written before stands.
         """
-        if self._checks_only:
-            return self.rehearse(host)
         provider = ensure_provider(self._client, host.name)
         refuse_provider_of_nova(host.name, provider.traits)
-        moved = self.reshape(host, provider)
+        moved = self._reshaped(host, provider.uuid)
         kept = keep_provider(
             self._client, provider.uuid, lambda read: next_write(read, host.offer(read)), self._patience
         )
         return [moved.action, *kept] if moved else kept
 
-    def reshape(self, host: Offering, provider: Provider) -> ReshapePlan | None:
-        """Upgrade the host if that is due; None if there is nothing to move."""
+    def reshape(self, host: Offering, use: ProviderUse) -> ReshapePlan | None:
+        """Upgrade the host if that is due; None if there is nothing to move.
+
+        Who holds what of its provider is read again: ``use`` may be out of date. The ledger then has what its
+        guests hold, also those that were moved by a program which was killed before it could note that.
+        """
+        return self._reshaped(host, use.provider.uuid)
+
+    def _reshaped(self, host: Offering, provider: str) -> ReshapePlan | None:
         state = host.settings, host.guests
-        self.upgraded = None
-        if not reshape_due(host) or self._settled.get(host.name) == state:
+        if not reshape_due(host) or self._settled == state:
             return None
-        made: list[ReshapePlan] = []
+        plan: ReshapePlan | None = None
+        consumers: Sequence[Consumer] = ()
 
-        def decide(use: ProviderUse) -> Reshape | None:
-            made.clear()
-            self.upgraded = use.provider.uuid, use.consumers
-            plan = planned(host, use, self._compat)
-            if plan is None:
-                return None
-            made.append(plan)
-            return plan.action
+        def decide(now: ProviderUse) -> Reshape | None:
+            nonlocal plan, consumers
+            plan = planned(host, now, self._compat)
+            consumers = now.consumers if plan is None else plan.action.consumers
+            return None if plan is None else plan.action
 
-        done = reshape(self._client, provider.uuid, decide, self._patience)
-        self._settled[host.name] = state
-        if done is not None:
-            self.upgraded = provider.uuid, done.consumers
-        return made[0] if done is not None else None
-
-    def rehearse(self, host: Offering) -> Sequence[PlacementWrite]:
-        """Return the requests that ``report`` would send now; nothing is written."""
-        provider = self._client.find_provider(host.name)
-        if self._checks_only:
-            provider = made_by_nova(host.name, provider)
-        elif provider is None:
-            return rehearsed(host, Provider("", host.name, 0))
-        else:
-            refuse_provider_of_nova(host.name, provider.traits)
-        plan = None
-        if reshape_due(host):
-            plan = planned(host, self._client.use(provider.uuid), self._compat)
-        if plan is None:
-            return rehearsed(host, provider)
-        return [plan.action, *rehearsed(host, replace(provider, inventories=plan.after))]
+        reshape(self._client, provider, decide, self._patience)
+        if self._ledger is not None:
+            note_moves(self._ledger, provider, consumers)
+        self._settled = state
+        return plan
 
     def give_back(self, host: str, guest: str) -> None:
-        """Release what a guest that is gone from a host holds of it; beside Nova that is left to Nova.
+        """Release what a guest that is gone from a host holds of it.
 
         A guest that has CPUs of another host has moved there, and keeps those.
 
@@ -148,7 +130,7 @@ class Reporter:
         self._reallocate(host, guest, without)
 
     def share(self, host: str, guest: str, cpus: int) -> str | None:
-        """Have a guest hold VCPU instead of PCPU for so many CPUs; beside Nova that is left to Nova.
+        """Have a guest hold VCPU instead of PCPU for so many CPUs.
 
         Returns Placement's message if it does not fit.
 
@@ -171,7 +153,7 @@ class Reporter:
 
     def _reallocate(self, host: str, guest: str, change: Callable[[str, Consumer], Consumer]) -> None:
         """Change what a guest holds, if it holds anything of a host."""
-        provider = None if self._checks_only else self._client.find_provider(host)
+        provider = self._client.find_provider(host)
         if provider is None:
             return
         refuse_provider_of_nova(host, provider.traits)
@@ -186,27 +168,6 @@ class Reporter:
                 self._client.put_consumer(wanted)
 
         again(attempt, f"consumer {guest}", self._patience)
-
-
-def made_by_nova(name: str, found: Provider | None) -> Provider:
-    """Return the provider that nova-compute has made.
-
-    Raises:
-        ProviderAwaited: if there is none, or it is somebody else's: that one keeps Nova's from being made.
-    """
-    if found is None:
-        raise ProviderAwaited(
-            f"waiting for nova-compute to create the provider {name}, the host's name in libvirt",
-            hint="openstack resource provider list shows the providers; --host names another one",
-        )
-    if not NOVA_TRAITS & found.traits:
-        raise ProviderAwaited(
-            f"provider {name} has no trait of nova-compute ({' or '.join(sorted(NOVA_TRAITS))}), so Nova did "
-            "not make it, and cannot make its own while this one has the name",
-            hint=f"if nova-compute runs: openstack resource provider delete {found.uuid}; "
-            "if it does not, run the agent without --beside-nova",
-        )
-    return found
 
 
 NOBODY = "00000000-0000-0000-0000-000000000000"

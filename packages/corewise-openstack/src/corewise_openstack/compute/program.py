@@ -25,15 +25,15 @@ from corewise.vocabulary.reasons import Reason
 from corewise_openstack.actions import Reshape, WriteInventories, WriteTraits
 from corewise_openstack.compute.adoption import LedgerChangeKind
 from corewise_openstack.compute.errors import ComputeError
-from corewise_openstack.compute.host_state import HostReader, HostState
+from corewise_openstack.compute.executor import executor_of
+from corewise_openstack.compute.host_state import HostState, read_state
 from corewise_openstack.compute.ledger_server import LedgerServer
-from corewise_openstack.compute.offering import PlacementWrite, rehearsed
+from corewise_openstack.compute.offering import PlacementWrite
 from corewise_openstack.compute.options import ComputeOptions
-from corewise_openstack.compute.placement import PlacementOffers, Reporter
 from corewise_openstack.openstack.errors import LibvirtError, OpenStackError, PlacementError
 from corewise_openstack.openstack.placement_client import PlacementClient
 from corewise_openstack.openstack.placement_writes import PATIENCE, Patience
-from corewise_openstack.vocabulary.placement import PCPU, VCPU, Provider
+from corewise_openstack.vocabulary.placement import PCPU, VCPU
 
 _log = logging.getLogger(__name__)
 _LONG_SILENCE = 6
@@ -46,32 +46,25 @@ _KINDS = {Reshape: "reshape", WriteInventories: "inventories", WriteTraits: "tra
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The state that one pass saw and its writes; beside Nova, the differences from what Nova has written."""
+    """The state that one pass saw and its writes; those that were not ``written`` would be, or are Nova's."""
 
     state: HostState
     writes: Sequence[PlacementWrite]
+    written: bool
 
 
 Blocking = Callable[[Callable[[], Passed]], Awaitable[Passed]]
 
 
-def run_pass(options: ComputeOptions, client: PlacementClient, *, patience: Patience = PATIENCE) -> Passed:
-    """Report to Placement what the host offers, once; a dry run writes nothing.
+def run_pass(
+    options: ComputeOptions, client: PlacementClient | None, *, patience: Patience = PATIENCE
+) -> Passed:
+    """Report to Placement what the host offers, once. Without a client nothing is written, or read there.
 
     Raises:
         ComputeError, OpenStackError: what prevents it.
     """
     return HostAgent(options, client, patience=patience).once()
-
-
-def rehearse_alone(options: ComputeOptions) -> Passed:
-    """Return the writes for a host that no Placement knows yet; none is asked.
-
-    Raises:
-        ComputeError, OpenStackError: what prevents it.
-    """
-    state = HostReader(options).read(None)
-    return Passed(state, rehearsed(state.offering, Provider("", options.name, 0)))
 
 
 class HostAgent:
@@ -83,7 +76,7 @@ class HostAgent:
     def __init__(
         self,
         options: ComputeOptions,
-        client: PlacementClient,
+        client: PlacementClient | None,
         *,
         clock: Clock = SYSTEM_CLOCK,
         patience: Patience = PATIENCE,
@@ -93,9 +86,7 @@ class HostAgent:
         self.options = options
         self._clock = clock
         self._blocking = blocking
-        self._reader = HostReader(options)
-        self._reporter = Reporter(client, options.compat, checks_only=options.checks_only, patience=patience)
-        self._offers = PlacementOffers(client, patience=patience)
+        self._executor = executor_of(options, client, patience)
         self.program = Program(COMPUTE, clock)
         self.metrics = self.program.metrics
         for kind in LedgerChangeKind:
@@ -114,15 +105,8 @@ class HostAgent:
         Raises:
             ComputeError, OpenStackError: what prevents it.
         """
-        if self.options.dry_run:
-            state = self._reader.read(None)
-            return Passed(state, self._reporter.rehearse(state.offering))
-        state = self._reader.read(self._offers, self._reporter, now=now)
-        writes = self._reporter.report(state.offering)
-        if self._reporter.upgraded is not None:  # by this pass, or by one that was killed before it was noted
-            self._reader.note(*self._reporter.upgraded)
-        self._reader.mark_reported()
-        return Passed(state, writes)
+        state = read_state(self.options, self._executor, now)
+        return Passed(state, self._executor.carry_out(state.files, state.offering), self._executor.writes)
 
     async def run(self) -> None:
         """Run until canceled.
@@ -178,7 +162,7 @@ class HostAgent:
 
     def _record(self, passed: Passed) -> None:
         name = self.options.name
-        for write in () if self.options.checks_only else passed.writes:
+        for write in passed.writes if passed.written else ():
             self.metrics.count(metrics.COMPUTE_WRITES, _KINDS[type(write)])
             _log.info(
                 "%s", write.why, extra=fields(host=name, reason=write.reason, write=_KINDS[type(write)])
@@ -196,9 +180,9 @@ class HostAgent:
         self._warned = warnings
         twice = CPUSet.of(cpu for each in state.conflicts for cpu in each.cpus)
         self.metrics.set(metrics.COMPUTE_CPUS_TWICE, len(twice))
-        self.metrics.set(
-            metrics.COMPUTE_GUESTS_UNAPPLIED, len({*state.unapplied, *state.refused, *state.unfinished})
-        )
+        ledger = state.ledger
+        unapplied = {*ledger.unapplied, *ledger.refused, *ledger.unfinished}
+        self.metrics.set(metrics.COMPUTE_GUESTS_UNAPPLIED, len(unapplied))
         offering = state.offering
         cpus = {VCPU: offering.settings.shared, PCPU: offering.settings.dedicated}
         self.metrics.replace(metrics.COMPUTE_CPUS, {(kind,): len(each) for kind, each in cpus.items()})
