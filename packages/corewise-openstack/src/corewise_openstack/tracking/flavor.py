@@ -1,8 +1,7 @@
 """Flavors and images as users write them, and the CPUs of a guest that they describe.
 
 A refusal travels as :class:`FlavorRefused` within this package; :func:`corewise_openstack.tracking.translate`
-returns it as a Finding. Flavors write ``hw:cpu_policy`` where images write
-``hw_cpu_policy``.
+returns it as a Finding. Flavors write ``hw:cpu_policy`` where images write ``hw_cpu_policy``.
 
 CPU policy, flavor against image:
 
@@ -16,8 +15,7 @@ unset      dedicated mixed     shared
 ========== ========= ========= =========
 
 Thread policy: an unset one gives way, and so does the image's to a flavor's ``prefer``; ``isolate`` or
-``require`` with a different value in the image is refused. ``resources:PCPU`` means policy ``dedicated``, and
-the trait HW_CPU_HYPERTHREADING a thread policy; saying the same in both ways is refused.
+``require`` with a different value in the image is refused.
 
 Masks of guest CPUs: ``0-2,5`` names CPUs; a mask that begins with ``^`` names those to leave out of all the
 guest's CPUs. ``hw:cpu_dedicated_mask`` counts only with policy ``mixed``. A realtime mask counts with
@@ -36,23 +34,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from corewise.config.decoding import did_you_mean
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, NoCPULeftError
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestNode, ThreadPolicy
-from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 LARGEST_AMOUNT = 2**31 - 1
 """The largest amount that Placement can store."""
-
-UNNAMED = ""
-"""The suffix of the unnamed group."""
 
 MOST_VCPUS = LARGEST_CPU + 1
 """No host has more CPUs than the kernel can count."""
@@ -67,12 +61,6 @@ _REFUSED_IMAGES = {
     CPUPolicy.MIXED: (CPUPolicy.DEDICATED,),
     CPUPolicy.DEDICATED: (),
 }
-_CLASSES = {
-    CPUPolicy.SHARED: (VCPU,),
-    CPUPolicy.DEDICATED: (PCPU,),
-    CPUPolicy.MIXED: (VCPU, PCPU),
-}
-_OF_TRAIT = {"forbidden": ThreadPolicy.ISOLATE, "required": ThreadPolicy.REQUIRE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,84 +155,8 @@ def check_flavor(flavor: Flavor) -> None:
             raise FlavorRefused(Reason.FLAVOR_INVALID, message)
 
 
-@dataclass(slots=True)
-class Draft:
-    """A group while it is put together."""
-
-    resources: dict[str, int] = field(default_factory=dict)
-    required: set[str] = field(default_factory=set)
-    forbidden: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class Explicit:
-    """The part of flavor and image in Placement's own words."""
-
-    groups: dict[str, Draft] = field(default_factory=dict)
-    group_policy: str | None = None
-    warnings: list[Finding] = field(default_factory=list)
-
-    def group(self, suffix: str = UNNAMED) -> Draft:
-        return self.groups.setdefault(suffix, Draft())
-
-    def names(self, resource_class: str) -> bool:
-        """Whether some group names a class, even with the amount 0."""
-        return any(resource_class in group.resources for group in self.groups.values())
-
-    def amount(self, resource_class: str) -> int:
-        """Return the amount of a class over all groups."""
-        return sum(group.resources.get(resource_class, 0) for group in self.groups.values())
-
-    def trait(self, name: str) -> Literal["required", "forbidden"] | None:
-        """Return the demand on a trait in any group."""
-        if any(name in group.forbidden for group in self.groups.values()):
-            return "forbidden"
-        return "required" if any(name in group.required for group in self.groups.values()) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Policies:
-    """``cpu_from_policy``: the CPU policy was stated as such, not as resources; so with the thread policy."""
-
-    cpu: CPUPolicy
-    threads: ThreadPolicy | None
-    emulator: EmulatorThreads | None
-    cpu_from_policy: bool
-    threads_from_policy: bool
-
-
-def read_policies(flavor: Flavor, image: Image, explicit: Explicit) -> Policies:
-    """Read all policies, and refuse those that contradict each other."""
-    stated = _cpu_policy(flavor, image)
-    cpu = _with_resources(stated, explicit)
-    threads = _thread_policy(flavor, image)
-    trait = explicit.trait(HYPER_THREADING_TRAIT)
-    if threads is not None and trait is not None:
-        message = f"thread policy {threads} and trait {HYPER_THREADING_TRAIT}={trait}: keep one of them"
-        raise FlavorRefused(Reason.THREAD_POLICY_WITH_TRAIT, message)
-    emulator = choice(
-        in_flavor(flavor, "emulator_threads_policy"), EmulatorThreads, Reason.EMULATOR_POLICY_UNKNOWN
-    )
-    if cpu is CPUPolicy.SHARED:
-        if threads is not None:
-            message = f"thread policy {threads} needs dedicated CPUs, and the guest has none"
-            raise FlavorRefused(Reason.THREAD_POLICY_WITHOUT_PINNING, message)
-        if trait is not None:
-            message = f"trait {HYPER_THREADING_TRAIT}={trait} needs dedicated CPUs, and the guest has none"
-            raise FlavorRefused(Reason.TRAIT_WITHOUT_PINNING, message)
-        if emulator is EmulatorThreads.ISOLATE:
-            message = "hw:emulator_threads_policy=isolate needs a dedicated CPU, and the guest has none"
-            raise FlavorRefused(Reason.EMULATOR_POLICY_WITHOUT_PINNING, message)
-    return Policies(
-        cpu=cpu,
-        threads=threads or (_OF_TRAIT[trait] if trait else None),
-        emulator=emulator,
-        cpu_from_policy=stated is not None,
-        threads_from_policy=threads is not None,
-    )
-
-
-def _cpu_policy(flavor: Flavor, image: Image) -> CPUPolicy | None:
+def cpu_policy(flavor: Flavor, image: Image) -> CPUPolicy | None:
+    """Return the CPU policy that flavor and image state as such."""
     in_the_flavor, in_the_image = in_flavor(flavor, "cpu_policy"), in_image(image, "cpu_policy")
     ours = choice(in_the_flavor, CPUPolicy, Reason.CPU_POLICY_UNKNOWN)
     theirs = choice(in_the_image, CPUPolicy, Reason.CPU_POLICY_UNKNOWN)
@@ -255,22 +167,8 @@ def _cpu_policy(flavor: Flavor, image: Image) -> CPUPolicy | None:
     return ours or theirs
 
 
-def _with_resources(stated: CPUPolicy | None, explicit: Explicit) -> CPUPolicy:
-    """Join the stated policy with explicit amounts; an amount of 0 only takes a class out of the defaults."""
-    vcpus, pcpus = explicit.amount(VCPU), explicit.amount(PCPU)
-    if stated is not None:
-        for name, amount in ((VCPU, vcpus), (PCPU, pcpus)):
-            if amount or (name in _CLASSES[stated] and explicit.names(name)):
-                request = f"an explicit request for {amount} {name}"
-                message = f"CPU policy {stated} and {request}: keep one of them"
-                raise FlavorRefused(Reason.CPU_POLICY_WITH_RESOURCES, message)
-    if vcpus and pcpus:
-        message = f"{vcpus} VCPU and {pcpus} PCPU cannot be requested explicitly in the same request"
-        raise FlavorRefused(Reason.MIXED_CPU_RESOURCES, message)
-    return stated or (CPUPolicy.DEDICATED if pcpus else CPUPolicy.SHARED)
-
-
-def _thread_policy(flavor: Flavor, image: Image) -> ThreadPolicy | None:
+def thread_policy(flavor: Flavor, image: Image) -> ThreadPolicy | None:
+    """Return the thread policy that flavor and image state as such."""
     in_the_flavor, in_the_image = in_flavor(flavor, "cpu_thread_policy"), in_image(image, "cpu_thread_policy")
     ours = choice(in_the_flavor, ThreadPolicy, Reason.THREAD_POLICY_UNKNOWN)
     theirs = choice(in_the_image, ThreadPolicy, Reason.THREAD_POLICY_UNKNOWN)

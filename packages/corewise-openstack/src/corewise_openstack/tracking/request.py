@@ -21,8 +21,10 @@ group together; a single provider serves each numbered or named one (``resources
 
 A flavor and an image may also name resources and traits themselves: ``resources[N]:CLASS``,
 ``trait[N]:TRAIT``. N is a number or a name such as ``_NET``; without it they belong to the unnamed group. An
-image has traits of the unnamed group only. A class that is neither standard nor custom is ignored with a
-warning; a trait is sent as it is, since only Placement knows which exist.
+image has traits of the unnamed group only. ``resources:PCPU`` means policy ``dedicated``, and the trait
+HW_CPU_HYPERTHREADING a thread policy; saying the same in both ways is refused. A class that is neither
+standard nor custom is ignored with a warning; a trait is sent as it is, since only Placement knows which
+exist.
 
 Sources: the document "CPU resource tracking"; where it is silent, what Nova does with flavors. GET
 /allocation_candidates in the API reference of Placement, microversion 1.33 for named groups.
@@ -32,9 +34,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Literal
 
 from corewise.config.decoding import did_you_mean
 from corewise.vocabulary.findings import Finding
@@ -43,25 +46,34 @@ from corewise_openstack.tracking.extra_specs import AGGREGATES, unserved
 from corewise_openstack.tracking.flavor import (
     LARGEST_AMOUNT,
     NO_IMAGE,
-    UNNAMED,
-    Draft,
-    Explicit,
     Flavor,
     FlavorRefused,
     Image,
     StatedValue,
     check_flavor,
+    choice,
+    cpu_policy,
     dedicated_cpus,
     guest_nodes,
-    read_policies,
+    in_flavor,
     realtime_cpus,
     shown,
+    thread_policy,
 )
 from corewise_openstack.tracking.options import Compat
 from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
 from corewise_openstack.vocabulary.placement import DISK_GB, HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU
 
 DEFAULT_LIMIT = 1000
+UNNAMED = ""
+"""The suffix of the unnamed group."""
+
+_CLASSES = {
+    CPUPolicy.SHARED: (VCPU,),
+    CPUPolicy.DEDICATED: (PCPU,),
+    CPUPolicy.MIXED: (VCPU, PCPU),
+}
+_OF_TRAIT = {"forbidden": ThreadPolicy.ISOLATE, "required": ThreadPolicy.REQUIRE}
 _KEY = re.compile(r"(resources|trait)([A-Za-z0-9_-]{1,64})?:(.+)")
 _CUSTOM_CLASS = re.compile(r"CUSTOM_[A-Z0-9_]{1,248}")
 _TRAIT = re.compile(r"[A-Za-z0-9_]{1,255}")
@@ -169,6 +181,16 @@ class PlacementQuery:
         """All traits that the query names."""
         return frozenset().union(*(group.traits for group in self.groups.values()))
 
+    def names(self, resource_class: str) -> bool:
+        """Whether some group names a class, even with the amount 0."""
+        return any(resource_class in group.resources for group in self.groups.values())
+
+    def trait(self, name: str) -> Literal["required", "forbidden"] | None:
+        """Return the demand on a trait in any group."""
+        if any(name in group.forbidden for group in self.groups.values()):
+            return "forbidden"
+        return "required" if name in self.traits else None
+
 
 @dataclass(frozen=True, slots=True)
 class GuestRequest:
@@ -217,8 +239,8 @@ def translate(
 def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None) -> GuestRequest:
     # Decode.
     check_flavor(flavor)
-    explicit = _read_groups(flavor, image)
-    policies = read_policies(flavor, image, explicit)
+    stated, warnings = _stated(flavor, image, limit)
+    policies = _policies(flavor, image, stated)
     realtime = realtime_cpus(flavor, image, policies.emulator)
     dedicated = dedicated_cpus(flavor, policies.cpu, realtime)
     if realtime and not dedicated:
@@ -229,7 +251,7 @@ def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None)
 
     # Decide how much of each class, and which trait.
     isolated = policies.emulator is EmulatorThreads.ISOLATE
-    pcpus = explicit.amount(PCPU)
+    pcpus = stated.resources.get(PCPU, 0)
     if pcpus and pcpus != flavor.vcpus + isolated:
         more = " and 1 for isolated emulator threads" if isolated else ""
         message = f"{pcpus} PCPU are requested, and flavor {flavor.name} has {flavor.vcpus} vcpus{more}"
@@ -244,11 +266,11 @@ def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None)
     may_be_legacy = policies.cpu is CPUPolicy.DEDICATED and policies.cpu_from_policy
 
     # Encode.
-    query = _query(flavor, explicit, {**cpus, **others}, traits, limit)
+    query = _query(flavor, stated, {**cpus, **others}, traits)
     fallback = None
-    if may_be_legacy and not explicit.names(VCPU):
+    if may_be_legacy and not stated.names(VCPU):
         # A legacy host counts pinned guests as VCPU and has no trait for its threads.
-        fallback = _query(flavor, explicit, {VCPU: flavor.vcpus, **others}, RequestGroup(), limit)
+        fallback = _query(flavor, stated, {VCPU: flavor.vcpus, **others}, RequestGroup())
     return GuestRequest(
         query=query,
         cpus=GuestCPUs(
@@ -261,7 +283,7 @@ def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None)
         ),
         fallback=fallback,
         fallback_always=fallback is not None and compat is Compat.NOVA,
-        warnings=(*explicit.warnings, *_warnings(flavor, explicit, query)),
+        warnings=(*warnings, *_warnings(flavor, stated, query)),
         aggregate_specs=MappingProxyType(
             {
                 key.removeprefix(AGGREGATES): value
@@ -272,24 +294,82 @@ def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None)
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """``cpu_from_policy``: the CPU policy was stated as such, not as resources; so with the thread policy."""
+
+    cpu: CPUPolicy
+    threads: ThreadPolicy | None
+    emulator: EmulatorThreads | None
+    cpu_from_policy: bool
+    threads_from_policy: bool
+
+
+def _policies(flavor: Flavor, image: Image, stated: PlacementQuery) -> Policies:
+    """Read all policies, and refuse those that contradict each other."""
+    policy = cpu_policy(flavor, image)
+    cpu = _with_resources(policy, stated)
+    threads = thread_policy(flavor, image)
+    trait = stated.trait(HYPER_THREADING_TRAIT)
+    if threads is not None and trait is not None:
+        message = f"thread policy {threads} and trait {HYPER_THREADING_TRAIT}={trait}: keep one of them"
+        raise FlavorRefused(Reason.THREAD_POLICY_WITH_TRAIT, message)
+    emulator = choice(
+        in_flavor(flavor, "emulator_threads_policy"), EmulatorThreads, Reason.EMULATOR_POLICY_UNKNOWN
+    )
+    if cpu is CPUPolicy.SHARED:
+        if threads is not None:
+            message = f"thread policy {threads} needs dedicated CPUs, and the guest has none"
+            raise FlavorRefused(Reason.THREAD_POLICY_WITHOUT_PINNING, message)
+        if trait is not None:
+            message = f"trait {HYPER_THREADING_TRAIT}={trait} needs dedicated CPUs, and the guest has none"
+            raise FlavorRefused(Reason.TRAIT_WITHOUT_PINNING, message)
+        if emulator is EmulatorThreads.ISOLATE:
+            message = "hw:emulator_threads_policy=isolate needs a dedicated CPU, and the guest has none"
+            raise FlavorRefused(Reason.EMULATOR_POLICY_WITHOUT_PINNING, message)
+    return Policies(
+        cpu=cpu,
+        threads=threads or (_OF_TRAIT[trait] if trait else None),
+        emulator=emulator,
+        cpu_from_policy=policy is not None,
+        threads_from_policy=threads is not None,
+    )
+
+
+def _with_resources(policy: CPUPolicy | None, stated: PlacementQuery) -> CPUPolicy:
+    """Join the stated policy with explicit amounts; an amount of 0 only takes a class out of the defaults."""
+    vcpus, pcpus = stated.resources.get(VCPU, 0), stated.resources.get(PCPU, 0)
+    if policy is not None:
+        for name, amount in ((VCPU, vcpus), (PCPU, pcpus)):
+            if amount or (name in _CLASSES[policy] and stated.names(name)):
+                request = f"an explicit request for {amount} {name}"
+                message = f"CPU policy {policy} and {request}: keep one of them"
+                raise FlavorRefused(Reason.CPU_POLICY_WITH_RESOURCES, message)
+    if vcpus and pcpus:
+        message = f"{vcpus} VCPU and {pcpus} PCPU cannot be requested explicitly in the same request"
+        raise FlavorRefused(Reason.MIXED_CPU_RESOURCES, message)
+    return policy or (CPUPolicy.DEDICATED if pcpus else CPUPolicy.SHARED)
+
+
 def _query(
-    flavor: Flavor, explicit: Explicit, defaults: Mapping[str, int], traits: RequestGroup, limit: int | None
+    flavor: Flavor, stated: PlacementQuery, defaults: Mapping[str, int], traits: RequestGroup
 ) -> PlacementQuery:
     """Return the query that the flavor states, with the defaults of the classes that it does not name."""
+    unnamed = stated.groups.get(UNNAMED, RequestGroup())
+    amounts = {name: amount for name, amount in defaults.items() if not stated.names(name)}
+    completed = RequestGroup(
+        {**unnamed.resources, **amounts},
+        unnamed.required | traits.required,
+        unnamed.forbidden | traits.forbidden,
+    )
     groups: dict[str, RequestGroup] = {}
-    for suffix in sorted({UNNAMED, *explicit.groups}):
-        stated = explicit.group(suffix)
-        amounts, required, forbidden = stated.resources, stated.required, stated.forbidden
-        if suffix == UNNAMED:
-            amounts = amounts | {name: each for name, each in defaults.items() if not explicit.names(name)}
-            required, forbidden = required | traits.required, forbidden | traits.forbidden
-        resources = {name: amounts[name] for name in sorted(amounts) if amounts[name]}
-        group = RequestGroup(MappingProxyType(resources), frozenset(required), frozenset(forbidden))
-        if group.resources or group.traits:
-            groups[suffix] = group
+    for suffix, group in sorted({**stated.groups, UNNAMED: completed}.items()):
+        resources = {name: amount for name, amount in sorted(group.resources.items()) if amount}
+        if resources or group.traits:
+            groups[suffix] = replace(group, resources=MappingProxyType(resources))
     several = sum(suffix != UNNAMED for suffix in groups) > 1
-    group_policy = explicit.group_policy or ("none" if several else None)
-    query = PlacementQuery(MappingProxyType(groups), group_policy, limit)
+    group_policy = stated.group_policy or ("none" if several else None)
+    query = replace(stated, groups=MappingProxyType(groups), group_policy=group_policy)
 
     if not query.resources.keys() & {VCPU, PCPU}:
         message = f"flavor {flavor.name} takes VCPU and PCPU out of the request, and a guest needs CPUs"
@@ -302,64 +382,66 @@ def _query(
     return query
 
 
-def _warnings(flavor: Flavor, explicit: Explicit, query: PlacementQuery) -> Iterator[Finding]:
-    vcpus = explicit.amount(VCPU)
+def _warnings(flavor: Flavor, stated: PlacementQuery, query: PlacementQuery) -> Iterator[Finding]:
+    vcpus = stated.resources.get(VCPU, 0)
     if vcpus and vcpus != flavor.vcpus:
         message = f"{vcpus} VCPU are requested, and flavor {flavor.name} has {flavor.vcpus} vcpus"
         yield Finding(Reason.VCPU_COUNT_MISMATCH, message)
-    if explicit.group_policy is None and query.group_policy is not None:
+    if stated.group_policy is None and query.group_policy is not None:
         message = (
             "several groups and no group_policy: group_policy=none is sent, so groups may share a provider"
         )
         yield Finding(Reason.GROUP_POLICY_ASSUMED, message)
 
 
-def _read_groups(flavor: Flavor, image: Image) -> Explicit:
-    """Read all that flavor and image say in Placement's words."""
+def _stated(flavor: Flavor, image: Image, limit: int | None) -> tuple[PlacementQuery, Sequence[Finding]]:
+    """Return all that flavor and image say in Placement's words, amounts of 0 included, and warnings."""
     policy = flavor.extra_specs.get("group_policy")
     if policy is not None and policy not in _GROUP_POLICIES:
         message = f"flavor extra spec group_policy = {shown(policy)} is not valid; use none or isolate"
         raise FlavorRefused(Reason.GROUP_POLICY_INVALID, message)
-    explicit = Explicit(group_policy=policy)
-    _read(explicit, flavor.extra_specs, "flavor extra spec")
     unnamed_traits = {key: value for key, value in image.properties.items() if key.startswith("trait:")}
-    _read(explicit, unnamed_traits, "image property")
-    for resource_class in ("VCPU", "PCPU"):
-        if explicit.amount(resource_class) > LARGEST_AMOUNT:
-            message = f"all groups together ask for more than {LARGEST_AMOUNT} {resource_class}"
-            raise FlavorRefused(Reason.RESOURCE_AMOUNT_INVALID, message)
-    return explicit
-
-
-def _read(explicit: Explicit, pairs: Mapping[str, str], kind: str) -> None:
-    for key in sorted(pairs):
+    pairs = [("flavor extra spec", *pair) for pair in sorted(flavor.extra_specs.items())]
+    pairs += [("image property", *pair) for pair in sorted(unnamed_traits.items())]
+    groups: dict[str, RequestGroup] = {}
+    warnings: list[Finding] = []
+    for kind, key, value in pairs:
         match = _KEY.fullmatch(key)
         if match is None:
             continue
         what, suffix, name = match[1], match[2] or UNNAMED, match[3]
-        written = StatedValue(f"{kind} {shown(key)}", pairs[key])
+        written = StatedValue(f"{kind} {shown(key)}", value)
+        group = groups.get(suffix, RequestGroup())
         if what == "trait":
-            _read_trait(explicit.group(suffix), name, written)
+            groups[suffix] = _with_trait(group, name, written)
         elif name in STANDARD_CLASSES or _CUSTOM_CLASS.fullmatch(name):
-            text = written.value.strip()
-            if not (text.isascii() and text.isdigit() and int(text[:11]) <= LARGEST_AMOUNT):
-                message = f"{written} is not a whole number from 0 to {LARGEST_AMOUNT}"
-                raise FlavorRefused(Reason.RESOURCE_AMOUNT_INVALID, message)
-            explicit.group(suffix).resources[name] = int(text)
+            groups[suffix] = replace(group, resources={**group.resources, name: _amount(written)})
         else:
             hint = did_you_mean(name, STANDARD_CLASSES)
             message = f"{written}: it is not requested, since there is no such resource class{hint}"
-            explicit.warnings.append(Finding(Reason.RESOURCE_CLASS_UNKNOWN, message))
+            warnings.append(Finding(Reason.RESOURCE_CLASS_UNKNOWN, message))
+    stated = PlacementQuery(groups, policy, limit)
+    for resource_class in (VCPU, PCPU):
+        if stated.resources.get(resource_class, 0) > LARGEST_AMOUNT:
+            message = f"all groups together ask for more than {LARGEST_AMOUNT} {resource_class}"
+            raise FlavorRefused(Reason.RESOURCE_AMOUNT_INVALID, message)
+    return stated, warnings
 
 
-def _read_trait(group: Draft, name: str, written: StatedValue) -> None:
+def _amount(written: StatedValue) -> int:
+    text = written.value.strip()
+    if not (text.isascii() and text.isdigit() and int(text[:11]) <= LARGEST_AMOUNT):
+        message = f"{written} is not a whole number from 0 to {LARGEST_AMOUNT}"
+        raise FlavorRefused(Reason.RESOURCE_AMOUNT_INVALID, message)
+    return int(text)
+
+
+def _with_trait(group: RequestGroup, name: str, written: StatedValue) -> RequestGroup:
     if not _TRAIT.fullmatch(name):
         raise FlavorRefused(Reason.TRAIT_INVALID, f"{written}: {shown(name)!r} cannot be the name of a trait")
     if written.value not in {"required", "forbidden"}:
         raise FlavorRefused(Reason.TRAIT_INVALID, f"{written} is not valid; use required or forbidden")
-    wanted, other, opposite = group.required, group.forbidden, "forbidden"
-    if written.value == "forbidden":
-        wanted, other, opposite = other, wanted, "required"
-    if name in other:
+    opposite = "forbidden" if written.value == "required" else "required"
+    if name in getattr(group, opposite):
         raise FlavorRefused(Reason.TRAIT_CONFLICT, f"{written}, but elsewhere the trait is {opposite}")
-    wanted.add(name)
+    return replace(group, **{written.value: getattr(group, written.value) | {name}})
