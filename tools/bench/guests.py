@@ -19,9 +19,9 @@ from uuid import UUID
 from corewise.topology import Host, Thread, Topology
 from corewise.vocabulary.findings import Finding
 from corewise_openstack.compute.hosts import ComputeHost, Hosts, settings_of
-from corewise_openstack.compute.ledger import LedgerFile
+from corewise_openstack.compute.ledger import GuestClaim, LedgerFile
 from corewise_openstack.compute.offers import Candidate, LocalOffers
-from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
+from corewise_openstack.compute.scheduling import GuestScheduler
 from corewise_openstack.compute.verdicts import NoValidHost
 from corewise_openstack.tracking import Compat, Flavor, HostOptions, PlacementQuery, translate
 from corewise_openstack.vocabulary.placement import PCPU
@@ -64,9 +64,9 @@ def _schedule(scheduler: GuestScheduler, number: int) -> float:
     request = translate(FLAVOR)
     if isinstance(request, Finding):
         raise SystemExit(f"the flavor is refused: {request.message}")
-    wanted = WantedGuest(str(UUID(int=number)), request)
+    wanted = GuestClaim(str(UUID(int=number)), request.cpus, {})
     begun = time.process_time()
-    outcome = scheduler.schedule(wanted)
+    outcome = scheduler.schedule(request, wanted)
     if isinstance(outcome, NoValidHost):
         raise SystemExit(outcome.message)
     return time.process_time() - begun

@@ -18,9 +18,10 @@ from pathlib import Path
 from uuid import UUID, uuid4, uuid5
 
 from corewise_openstack.compute.hosts import Hosts
+from corewise_openstack.compute.ledger import GuestClaim
 from corewise_openstack.compute.moving import GuestMover, WantedMove
 from corewise_openstack.compute.placement import PlacementOffers
-from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
+from corewise_openstack.compute.scheduling import GuestScheduler
 from corewise_openstack.openstack.embedded import (
     EmbeddedPlacement,
     Environment,
@@ -115,7 +116,7 @@ def _moving(client: PlacementClient, timed: _Timed, hosts: Hosts) -> list[Row]:
     if not isinstance(request, GuestRequest):
         raise SystemExit(f"the flavor is refused: {request}")
     guest = str(uuid4())
-    GuestScheduler(offers, hosts).schedule(WantedGuest(guest, request))
+    GuestScheduler(offers, hosts).schedule(request, GuestClaim(guest, request.cpus, {}))
     at = next(name for name, host in hosts.known.items() if guest in host.guests())
     totals, own = [], []
     for _ in range(1 + _MOVES):

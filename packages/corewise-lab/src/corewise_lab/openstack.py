@@ -30,10 +30,11 @@ from corewise_lab.machine_files import MachineFiles
 from corewise_lab.machines import Machine
 from corewise_lab.owned_host import FLAVOR, NUMBER, OwnerReport, own
 from corewise_openstack.compute.hosts import OPTIONS, REPORTED, ComputeHost, Hosts, read_hosts
+from corewise_openstack.compute.ledger import GuestClaim
 from corewise_openstack.compute.options import ComputeOptions
 from corewise_openstack.compute.placement import PlacementOffers
 from corewise_openstack.compute.program import Passed, run_pass
-from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
+from corewise_openstack.compute.scheduling import GuestScheduler
 from corewise_openstack.compute.verdicts import NoValidHost, Placed
 from corewise_openstack.openstack.errors import ExtraMissing
 from corewise_openstack.openstack.placement_client import PlacementClient
@@ -202,8 +203,8 @@ class Cloud:
             request = translate(guest.flavor)
             if isinstance(request, Finding):
                 raise TypeError(f"a flavor of the scene makes no request: {request.message}")
-            wanted = WantedGuest(str(UUID(int=guest.number)), request, guest.flavor.name)
-            placed.append(GuestReport(guest, str(request.query), scheduler.schedule(wanted)))
+            wanted = GuestClaim(str(UUID(int=guest.number)), request.cpus, {}, flavor=guest.flavor.name)
+            placed.append(GuestReport(guest, str(request.query), scheduler.schedule(request, wanted)))
         return placed
 
     def upgrade(self) -> UpgradeReport:

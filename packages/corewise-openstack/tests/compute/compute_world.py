@@ -11,8 +11,9 @@ from uuid import UUID
 
 from corewise.vocabulary.findings import Finding
 from corewise_openstack.compute.hosts import ComputeHost, Hosts, read_hosts
+from corewise_openstack.compute.ledger import GuestClaim
 from corewise_openstack.compute.placement import PlacementOffers
-from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
+from corewise_openstack.compute.scheduling import GuestScheduler
 from corewise_openstack.compute.verdicts import HostScores
 from corewise_openstack.openstack.placement_client import PlacementClient
 from corewise_openstack.openstack.placement_writes import Patience
@@ -126,8 +127,8 @@ def request(
     return made
 
 
-def wanted(number: int, asked: GuestRequest, *, pack: bool = False) -> WantedGuest:
-    return WantedGuest(guest(number), asked, "f", pack)
+def wanted(number: int, asked: GuestRequest, *, pack: bool = False) -> tuple[GuestRequest, GuestClaim]:
+    return asked, GuestClaim(guest(number), asked.cpus, {}, flavor="f", pack=pack)
 
 
 def guest(number: int) -> str:

@@ -44,7 +44,7 @@ def trait(world: World, name: str = "COMPUTE_NODE") -> None:
 
 
 def eliminated(world: World) -> Reason | None:
-    outcome = world.scheduler().schedule(wanted(1, request(4, DEDICATED)))
+    outcome = world.scheduler().schedule(*wanted(1, request(4, DEDICATED)))
     assert isinstance(outcome, NoValidHost)
     assert world.held(HOST) == {}
     assert world.hosts.known[HOST].guests() == {}
@@ -68,9 +68,9 @@ def test_no_guest_gets_a_cpu_that_nova_gives(world: World, nova: str) -> None:
 def test_cpus_that_nova_does_not_give_are_given(world: World) -> None:
     world.host(HOST)
     mark(world, "0-1")
-    assert isinstance(world.scheduler().schedule(wanted(1, request(4, DEDICATED))), Placed)
+    assert isinstance(world.scheduler().schedule(*wanted(1, request(4, DEDICATED))), Placed)
     trait(world)
-    outcome = world.scheduler().schedule(wanted(2, request(4, DEDICATED)))
+    outcome = world.scheduler().schedule(*wanted(2, request(4, DEDICATED)))
     assert isinstance(outcome, NoValidHost)
     assert "nova-compute" in outcome.message
 
@@ -86,7 +86,7 @@ def test_a_guest_of_nova_is_not_deleted(world: World) -> None:
 
 def test_guest_in_ledger_beside_nova_is_not_deleted(world: World) -> None:
     world.host(HOST)
-    world.scheduler().schedule(wanted(1, request(4, DEDICATED)))
+    world.scheduler().schedule(*wanted(1, request(4, DEDICATED)))
     mark(world, "2-47")
     with pytest.raises(NovaGivesCPUs):
         world.scheduler().delete(guest(1))
@@ -107,7 +107,7 @@ def test_every_command_that_places_or_pins_refuses(world: World, tmp_path: Path)
     domain = tmp_path / "domain"
     domain.write_text(f"<domain><uuid>{guest(1)}</uuid><vcpu>4</vcpu></domain>")
     hosts = ["--hosts", str(world.folder)]
-    world.scheduler().schedule(wanted(1, request(4, DEDICATED)))
+    world.scheduler().schedule(*wanted(1, request(4, DEDICATED)))
     mark(world, "2-47")
     own = world.folder / HOST
     one = ["--topology", str(own / "topology.json"), "--beside-nova", str(own / "nova.conf")]

@@ -42,7 +42,7 @@ def test_refused_claim_leaves_ledger_and_placement_unchanged(
 ) -> None:
     world.host(HOST)
     with pytest.raises(error):
-        through(world, Faulty(on_writes(fault))).schedule(wanted(1, request(8, DEDICATED)))
+        through(world, Faulty(on_writes(fault))).schedule(*wanted(1, request(8, DEDICATED)))
     assert world.hosts.known[HOST].guests() == {}
     assert world.held(HOST) == {}
 
@@ -51,7 +51,7 @@ def test_refused_claim_leaves_ledger_and_placement_unchanged(
 def test_a_placement_that_answers_nothing_costs_nothing(world: World, fault: Fault) -> None:
     world.host(HOST)
     with pytest.raises(PlacementError):
-        through(world, Faulty(fault)).schedule(wanted(1, request(8, DEDICATED)))
+        through(world, Faulty(fault)).schedule(*wanted(1, request(8, DEDICATED)))
     assert world.hosts.known[HOST].guests() == {}
 
 
@@ -68,14 +68,14 @@ def test_unanswered_claim_is_settled_when_placement_is_back(world: World, was_ma
 
         transport.after = lose_the_answer
     with pytest.raises(PlacementDown):
-        through(world, transport).schedule(wanted(1, request(8, DEDICATED)))
+        through(world, transport).schedule(*wanted(1, request(8, DEDICATED)))
     (left,) = world.hosts.known[HOST].guests().values()
     assert left.state is GuestState.CLAIMING
     if was_made:
         with pytest.raises(GuestExists):
-            world.scheduler().schedule(wanted(1, request(8, DEDICATED)))
+            world.scheduler().schedule(*wanted(1, request(8, DEDICATED)))
     else:
-        assert isinstance(world.scheduler().schedule(wanted(1, request(8, DEDICATED))), Placed)
+        assert isinstance(world.scheduler().schedule(*wanted(1, request(8, DEDICATED))), Placed)
     (settled,) = world.hosts.known[HOST].guests().values()
     assert settled.state is GuestState.HELD
     assert world.held(HOST)[PCPU] == 8
@@ -93,7 +93,7 @@ def test_cpus_another_tool_claims_first_are_not_retaken(world: World) -> None:
             other.put_consumer(consumer({world.providers["a"]: {PCPU: 16}}))
 
     transport.after = take_all_of_a
-    outcome = through(world, transport).schedule(wanted(1, request(8, DEDICATED)))
+    outcome = through(world, transport).schedule(*wanted(1, request(8, DEDICATED)))
     assert isinstance(outcome, Placed)
     assert outcome.host == "b"
     assert list(outcome.lost) == ["a"]
@@ -102,7 +102,7 @@ def test_cpus_another_tool_claims_first_are_not_retaken(world: World) -> None:
 
 def test_interrupted_delete_is_finished_by_repeating_it(world: World) -> None:
     world.host(HOST)
-    world.scheduler().schedule(wanted(1, request(8, DEDICATED)))
+    world.scheduler().schedule(*wanted(1, request(8, DEDICATED)))
     with pytest.raises(PlacementDown):
         through(world, Faulty(on_writes(down))).delete(guest(1))
     assert guest(1) in world.hosts.known[HOST].guests()
@@ -122,7 +122,7 @@ def test_eight_concurrent_schedulers_lose_nothing_nor_share_cpus(world: World) -
         patient = Patience(attempts=50, sleep=lambda _seconds: None)
         offers = PlacementOffers(client_of_placement(), patience=patient)
         scheduler = GuestScheduler(offers, hosts)
-        outcomes.extend(scheduler.schedule(wanted(number, asked)) for number in range(first, first + 3))
+        outcomes.extend(scheduler.schedule(*wanted(number, asked)) for number in range(first, first + 3))
 
     threads = [threading.Thread(target=place_three, args=(1 + 3 * index,)) for index in range(8)]
     for thread in threads:
@@ -141,11 +141,11 @@ def test_eight_concurrent_schedulers_lose_nothing_nor_share_cpus(world: World) -
 
 def test_two_schedulers_of_one_guest_place_it_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.host(HOST)
-    world.scheduler().schedule(wanted(1, request(8, DEDICATED)))
+    world.scheduler().schedule(*wanted(1, request(8, DEDICATED)))
     before = world.hosts.known[HOST].guests()
     late = world.scheduler()
     monkeypatch.setattr(late, "_place_of", lambda _guest: "")
     with pytest.raises(GuestExists):
-        late.schedule(wanted(1, request(8, DEDICATED)))
+        late.schedule(*wanted(1, request(8, DEDICATED)))
     assert world.hosts.known[HOST].guests() == before
     assert world.held(HOST)[PCPU] == 8

@@ -98,7 +98,7 @@ def test_beside_nova_only_cpus_nova_omits_are_given(scene: Scene) -> None:
     assert scene.totals() == {PCPU: 2}
     asked = request(2, {"resources:PCPU": "2", "resources:MEMORY_MB": "0"})
     scheduler = GuestScheduler(PlacementOffers(scene.client), hosts_in(scene.hosts))
-    assert isinstance(scheduler.schedule(wanted(1, asked)), Placed)
+    assert isinstance(scheduler.schedule(*wanted(1, asked)), Placed)
     run_pass(scene.options, scene.client)  # Nova has left: the mark goes
     assert hosts_in(scene.hosts).known[HOST].nova_cpus is None
 
@@ -160,7 +160,7 @@ def test_schedulers_find_host_files_and_place_by_them(scene: Scene) -> None:
     hosts = hosts_in(scene.hosts)
     assert str(hosts.known[HOST].settings.dedicated) == "2-17"
     scheduler = GuestScheduler(PlacementOffers(scene.client), hosts)
-    assert isinstance(scheduler.schedule(wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))), Placed)
+    assert isinstance(scheduler.schedule(*wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))), Placed)
     assert scene.totals() == {PCPU: 16, VCPU: 30, MEMORY_MB: 65536, "DISK_GB": 10}
 
 
@@ -176,7 +176,7 @@ def test_reserved_memory_is_a_bounded_whole_number(scene: Scene, text: str) -> N
 def test_options_unsuited_to_guests_keep_agent_from_starting(scene: Scene) -> None:
     run_pass(replace(scene.options, standalone=True), scene.client)
     GuestScheduler(PlacementOffers(scene.client), hosts_in(scene.hosts)).schedule(
-        wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))
+        *wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))
     )
     scene.configure({"cpu_shared_set": "0-47"})
     with pytest.raises(OptionsUnusable, match=guest(1)) as refused:

@@ -80,7 +80,7 @@ def killed_in(steps: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Placement
 
 def claim(world: World, client: PlacementClient) -> None:
     with suppress(GuestExists):
-        world.scheduler(client).schedule(wanted(4, request(2, DEDICATED)))
+        world.scheduler(client).schedule(*wanted(4, request(2, DEDICATED)))
 
 
 def delete(world: World, client: PlacementClient) -> None:

@@ -51,7 +51,7 @@ class Owner:
     def place(self, number: int = 1) -> Mapping[int, int]:
         """Schedule a guest with 4 dedicated CPUs; return its pins."""
         scheduler = GuestScheduler(PlacementOffers(self.scene.client), hosts_in(self.scene.hosts))
-        placed = scheduler.schedule(wanted(number, request(4, {"hw:cpu_policy": "dedicated"})))
+        placed = scheduler.schedule(*wanted(number, request(4, {"hw:cpu_policy": "dedicated"})))
         assert isinstance(placed, Placed), placed
         return placed.record.cells[0].pins
 

@@ -49,7 +49,7 @@ class Stage:
     def __init__(self, world: World) -> None:
         self.world = world
         world.host("a")
-        self.first = world.scheduler().schedule(wanted(1, request(4, DEDICATED)))
+        self.first = world.scheduler().schedule(*wanted(1, request(4, DEDICATED)))
         assert isinstance(self.first, Placed)
         world.host("b")
 
@@ -285,7 +285,7 @@ def test_moving_guest_is_neither_deleted_nor_moved_elsewhere(stage: Stage) -> No
 
 def test_a_destination_without_room_changes_nothing(stage: Stage) -> None:
     for number in range(2, 20):
-        stage.world.scheduler().schedule(wanted(number, request(4, DEDICATED)))
+        stage.world.scheduler().schedule(*wanted(number, request(4, DEDICATED)))
     before = stage.entries()
     refusal = to_b(stage)
     assert isinstance(refusal, Finding)
@@ -345,11 +345,11 @@ def test_both_claims_count_until_the_move_is_confirmed(stage: Stage) -> None:
     assert record.move is not None
     assert record.move.phase is MovePhase.MOVED
     for number in (2, 3):
-        stage.world.scheduler().schedule(wanted(number, request(16, DEDICATED)))
+        stage.world.scheduler().schedule(*wanted(number, request(16, DEDICATED)))
     assert stage.world.hosts.having(guest(2)).name == "b"  # type: ignore[union-attr]
-    assert isinstance(stage.world.scheduler().schedule(wanted(4, request(8, DEDICATED))), NoValidHost)
+    assert isinstance(stage.world.scheduler().schedule(*wanted(4, request(8, DEDICATED))), NoValidHost)
     confirm(stage)
-    assert isinstance(stage.world.scheduler().schedule(wanted(4, request(8, DEDICATED))), Placed)
+    assert isinstance(stage.world.scheduler().schedule(*wanted(4, request(8, DEDICATED))), Placed)
 
 
 @BEGINS

@@ -69,7 +69,7 @@ def test_guest_is_placed_and_released_by_its_agent(
     world: World, certificates: Certificates, a: Running
 ) -> None:
     hosts = certificates.hosts(a)
-    placed = scheduler(hosts).schedule(wanted(1, request(4, DEDICATED)))
+    placed = scheduler(hosts).schedule(*wanted(1, request(4, DEDICATED)))
     assert isinstance(placed, Placed)
     ledger = hosts_in(certificates.folder / "hosts").known["a"].guests()
     assert ledger == {guest(1): placed.record} == hosts.known["a"].guests()
@@ -84,7 +84,7 @@ def test_last_cpus_go_to_one_scheduler_other_continues(
 ) -> None:
     first = certificates.hosts(a, b)
     seen = [certificates.hosts(a, b) for _ in range(2)]
-    assert isinstance(scheduler(first).schedule(wanted(9, request(14, DEDICATED))), Placed)
+    assert isinstance(scheduler(first).schedule(*wanted(9, request(14, DEDICATED))), Placed)
     outcomes: dict[int, Placed | NoValidHost] = {}
     meet = threading.Barrier(2)
 
@@ -92,7 +92,7 @@ def test_last_cpus_go_to_one_scheduler_other_continues(
         offers = LocalOffers(seen[number])  # no Placement of its own: it has what it read before
         racing = GuestScheduler(offers, seen[number])
         meet.wait(10)
-        outcomes[number] = racing.schedule(wanted(number, request(14, DEDICATED)))
+        outcomes[number] = racing.schedule(*wanted(number, request(14, DEDICATED)))
 
     threads = [threading.Thread(target=race, args=(number,)) for number in range(2)]
     for each in threads:
@@ -111,9 +111,9 @@ def test_repeated_claim_gets_the_same_cpus_once(
 ) -> None:
     hosts = certificates.hosts(a)
     late = scheduler(certificates.hosts(a))
-    first = scheduler(hosts).schedule(wanted(1, request(4, DEDICATED)))
+    first = scheduler(hosts).schedule(*wanted(1, request(4, DEDICATED)))
     monkeypatch.setattr(late, "_place_of", lambda _guest: "")
-    again = late.schedule(wanted(1, request(4, DEDICATED)))
+    again = late.schedule(*wanted(1, request(4, DEDICATED)))
     assert isinstance(first, Placed)
     assert isinstance(again, Placed)
     assert first.record == again.record
@@ -125,7 +125,7 @@ def test_serving_agent_that_stops_reporting_gets_no_guest(
 ) -> None:
     hosts = certificates.hosts(a)
     os.utime(certificates.folder / "hosts" / "a" / "reported", (1000, 1000))
-    none = scheduler(hosts).schedule(wanted(1, request(4, DEDICATED)))
+    none = scheduler(hosts).schedule(*wanted(1, request(4, DEDICATED)))
     assert isinstance(none, NoValidHost)
     assert [each.reason for each in none.eliminated] == [Reason.HOST_SILENT]
 
@@ -136,12 +136,12 @@ def test_host_with_a_down_agent_is_visibly_excluded(
     with running(certificates, agent_options(certificates, "b")) as b:
         hosts = certificates.hosts(a, b)
         url = b.url
-    placed = scheduler(hosts).schedule(wanted(1, request(16, DEDICATED)))
+    placed = scheduler(hosts).schedule(*wanted(1, request(16, DEDICATED)))
     assert isinstance(placed, Placed)
     assert placed.host == "a"
     down = certificates.of([("", a.url), ("b", url)])
     assert list(down.unusable) == ["b"]
-    none = scheduler(down).schedule(wanted(2, request(16, DEDICATED)))
+    none = scheduler(down).schedule(*wanted(2, request(16, DEDICATED)))
     assert isinstance(none, NoValidHost)
     assert Reason.AGENT_UNREACHABLE in {each.reason for each in none.eliminated}
     assert any("cannot connect: Connection refused" in each for each in none.details)

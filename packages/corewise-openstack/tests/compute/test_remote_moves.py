@@ -159,7 +159,7 @@ def test_guest_is_evacuated_through_its_dead_hosts_directory(stage: Stage) -> No
 
 def test_agent_refuses_steps_that_affect_other_guests(stage: Stage) -> None:
     for number in (2, 3):
-        stage.world.scheduler().schedule(wanted(number, request(4, DEDICATED)))
+        stage.world.scheduler().schedule(*wanted(number, request(4, DEDICATED)))
     larger(stage)
     host = far_world(stage).hosts.known["a"]
     with host.ledger.changing() as locked:

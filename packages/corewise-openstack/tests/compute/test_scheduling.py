@@ -38,13 +38,13 @@ def two_hosts(world: World) -> None:
 
 
 def placed(world: World, number: int, asked: GuestRequest) -> Placed:
-    outcome = world.scheduler().schedule(wanted(number, asked))
+    outcome = world.scheduler().schedule(*wanted(number, asked))
     assert isinstance(outcome, Placed), outcome
     return outcome
 
 
 def refused(world: World, number: int, asked: GuestRequest) -> NoValidHost:
-    outcome = world.scheduler().schedule(wanted(number, asked))
+    outcome = world.scheduler().schedule(*wanted(number, asked))
     assert isinstance(outcome, NoValidHost), outcome
     return outcome
 
@@ -103,7 +103,9 @@ def test_require_takes_whole_cores_on_hyper_threaded_hosts(world: World) -> None
 def test_a_deleted_guest_gives_everything_back(world: World) -> None:
     world.host(SMT)
     placed(world, 1, request(16, DEDICATED))
-    assert isinstance(world.scheduler().schedule(wanted(2, request(1, {"resources:PCPU": "1"}))), NoValidHost)
+    assert isinstance(
+        world.scheduler().schedule(*wanted(2, request(1, {"resources:PCPU": "1"}))), NoValidHost
+    )
     assert world.scheduler().delete(guest(1)) == SMT
     assert world.held(SMT) == {}
     assert world.hosts.known[SMT].guests() == {}
@@ -116,12 +118,12 @@ def test_a_guest_is_placed_once(world: World) -> None:
     world.host(SMT)
     placed(world, 1, request(2))
     with pytest.raises(GuestExists, match=f"is on host {SMT} already"):
-        world.scheduler().schedule(wanted(1, request(2)))
+        world.scheduler().schedule(*wanted(1, request(2)))
     assert world.held(SMT)[VCPU] == 2
     with world.hosts.known[SMT].ledger.changing() as change:
         change.write({})
     with pytest.raises(GuestExists, match="is in Placement, and in no ledger that can be read here, already"):
-        world.scheduler().schedule(wanted(1, request(2)))
+        world.scheduler().schedule(*wanted(1, request(2)))
 
 
 def test_the_counts_say_at_which_demand_hosts_fell(world: World) -> None:
@@ -164,7 +166,7 @@ def test_guests_spread_over_hosts_and_pack_fills_them(world: World) -> None:
         world.host(name)
     placed(world, 1, request(8, DEDICATED))
     spread = placed(world, 2, request(2, DEDICATED))
-    packed = world.scheduler().schedule(wanted(3, request(2, DEDICATED), pack=True))
+    packed = world.scheduler().schedule(*wanted(3, request(2, DEDICATED), pack=True))
     assert spread.host == "b"
     assert isinstance(packed, Placed)
     assert packed.host == "a"
@@ -242,11 +244,11 @@ def test_host_with_silent_agent_visibly_takes_no_guest(world: World) -> None:
     os.utime(reported, (1000, 1000))
     offers = PlacementOffers(world.client)
     asked = wanted(1, request(2, DEDICATED))
-    outcome = GuestScheduler(offers, world.hosts, now=lambda: 1301).schedule(asked)
+    outcome = GuestScheduler(offers, world.hosts, now=lambda: 1301).schedule(*asked)
     assert isinstance(outcome, NoValidHost)
     assert "1 eliminated by an agent that is silent (HostSilent)" in outcome.message
     assert outcome.details == ("the agent of host smt has not reported for 301 s",)
-    assert isinstance(GuestScheduler(offers, world.hosts, now=lambda: 1299).schedule(asked), Placed)
+    assert isinstance(GuestScheduler(offers, world.hosts, now=lambda: 1299).schedule(*asked), Placed)
 
 
 def test_two_guest_nodes_lie_on_two_host_nodes(world: World) -> None:
@@ -279,7 +281,7 @@ def test_scheduler_killed_after_claim_has_placed_its_guest(world: World) -> None
     with world.hosts.known[SMT].ledger.changing() as change:
         change.write({guest(1): died})
     with pytest.raises(GuestExists):
-        world.scheduler().schedule(wanted(1, request(8, DEDICATED)))
+        world.scheduler().schedule(*wanted(1, request(8, DEDICATED)))
     assert world.hosts.known[SMT].guests()[guest(1)].state is GuestState.HELD
 
 

@@ -71,7 +71,9 @@ class Cloud(RuleBasedStateMachine):
 
     def place(self, vcpus: int, extra_specs: dict[str, str], *, pack: bool) -> str:
         self.number += 1
-        outcome = self.scheduler.schedule(wanted(self.number, request(vcpus, extra_specs, ram=64), pack=pack))
+        outcome = self.scheduler.schedule(
+            *wanted(self.number, request(vcpus, extra_specs, ram=64), pack=pack)
+        )
         if isinstance(outcome, Placed):
             assert outcome.lost == {}
             assert len(outcome.record.pins.cpus) == (vcpus if extra_specs else 0)

@@ -38,7 +38,7 @@ class Upgrade:
             FLOATING: request(3),
         }
         for number, each in asked.items():
-            assert isinstance(world.scheduler().schedule(wanted(number, each)), Placed)
+            assert isinstance(world.scheduler().schedule(*wanted(number, each)), Placed)
         self.uuid = world.providers[HOST]
         self.transport = Faulty()
 
@@ -104,7 +104,7 @@ def test_the_ledger_knows_what_moved_guests_hold(upgrade: Upgrade) -> None:
 
 def test_new_guests_land_beside_the_moved_ones(upgrade: Upgrade) -> None:
     upgrade.reporter().report(upgrade.offering())
-    outcome = upgrade.world.scheduler().schedule(wanted(4, request(4, DEDICATED)))
+    outcome = upgrade.world.scheduler().schedule(*wanted(4, request(4, DEDICATED)))
     assert isinstance(outcome, Placed)
     assert not outcome.by_fallback
     guests = upgrade.world.hosts.known[HOST].guests()
@@ -118,7 +118,7 @@ def test_write_between_reading_and_reshaping_is_not_overwritten(upgrade: Upgrade
     def interfere(method: str, path: str) -> None:
         if path.endswith("/allocations"):
             upgrade.transport.after = lambda _method, _path: None
-            upgrade.world.scheduler().schedule(wanted(4, newcomer))
+            upgrade.world.scheduler().schedule(*wanted(4, newcomer))
 
     offering = upgrade.offering("0-11", "12-23")
     upgrade.transport.after = interfere

@@ -39,9 +39,9 @@ from corewise_openstack.compute.aggregates import Aggregate, memberships, parse_
 from corewise_openstack.compute.errors import FileUnusable, GuestExists
 from corewise_openstack.compute.guest_files import parse_flavor, parse_image
 from corewise_openstack.compute.hosts import Hosts, tuning_of
-from corewise_openstack.compute.ledger import HostDemands
+from corewise_openstack.compute.ledger import GuestClaim, HostDemands
 from corewise_openstack.compute.offers import LocalOffers, Offers
-from corewise_openstack.compute.scheduling import HOST_TIMEOUT, GuestScheduler, WantedGuest, pin
+from corewise_openstack.compute.scheduling import HOST_TIMEOUT, GuestScheduler, pin
 from corewise_openstack.compute.verdicts import NoValidHost, Placed
 from corewise_openstack.guest_pinning.ledger import GuestPins
 from corewise_openstack.openstack.libvirt_xml import tuned, uuid_of
@@ -281,10 +281,10 @@ def schedule_command(
     request = request.within(tuple(memberships(demands, known or (), named, excluded)))
     hosts = given.hosts()
     name = _guest(guest, as_uuid=placement.is_given or bool(given.agents))
-    wanted = WantedGuest(name, request, read.name, pack, demands, project, user)
+    wanted = GuestClaim(name, request.cpus, {}, "", read.name, pack, demands, project, user)
     offers = offers_of(placement, given, hosts, project, user)
     scheduler = GuestScheduler(offers, hosts, scores=_scores(scores), host_timeout=host_timeout)
-    outcome = scheduler.schedule(wanted)
+    outcome = scheduler.schedule(request, wanted)
     if isinstance(outcome, NoValidHost):
         if form is not Form.TABLE:
             click.echo(output.document_text(refusal_document(outcome), form), nl=False)

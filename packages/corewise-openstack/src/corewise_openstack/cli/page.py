@@ -29,10 +29,10 @@ from corewise_openstack.cli.status import status_record
 from corewise_openstack.compute.errors import LedgerUnusable
 from corewise_openstack.compute.guest_files import parse_flavor, parse_image
 from corewise_openstack.compute.hosts import ComputeHost, Hosts, conflicts_of, read_hosts
-from corewise_openstack.compute.ledger import MemoryLedger
+from corewise_openstack.compute.ledger import GuestClaim, MemoryLedger
 from corewise_openstack.compute.offering import Offering, planned
 from corewise_openstack.compute.offers import LocalOffers
-from corewise_openstack.compute.scheduling import GuestScheduler, WantedGuest
+from corewise_openstack.compute.scheduling import GuestScheduler
 from corewise_openstack.compute.verdicts import NoValidHost
 from corewise_openstack.tracking import NO_IMAGE, Compat, translate
 
@@ -148,8 +148,8 @@ class HostViews:
         if isinstance(request, Finding):
             raise FlavorNotTried(f"{request.reason}: {request.message}")
         hosts = _in_memory(self._read())
-        wanted = WantedGuest(str(uuid.uuid4()), request, flavor.name, asked.pack)
-        outcome = GuestScheduler(LocalOffers(hosts), hosts).schedule(wanted)
+        wanted = GuestClaim(str(uuid.uuid4()), request.cpus, {}, flavor=flavor.name, pack=asked.pack)
+        outcome = GuestScheduler(LocalOffers(hosts), hosts).schedule(request, wanted)
         if isinstance(outcome, NoValidHost):
             return {"placed": None, "refused": refusal_document(outcome)}
         return {"placed": placed_document(outcome), "refused": None}

@@ -187,7 +187,9 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GuestClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The share of a host that a guest is to get: CPUs and allocations; ``provider`` is the host's own.
 
-    An agent is sent it as JSON (:mod:`corewise_openstack.compute.ledger_server`).
+    An agent is sent it as JSON (:mod:`corewise_openstack.compute.ledger_server`). ``allocations`` are empty
+    until the guest has a host. ``pack``: on the fullest host and NUMA nodes, not the emptiest. ``demands``
+    are kept for when the guest moves. ``project`` and ``user`` own it in Placement.
     """
 
     guest: str

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from corewise_openstack.compute.hosts import ComputeHost, Hosts
-from corewise_openstack.compute.ledger import MoveRecord
+from corewise_openstack.compute.ledger import GuestClaim, MoveRecord
 from corewise_openstack.tracking import Membership, PlacementQuery, RequestGroup
 from corewise_openstack.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Inventory, Provider
 
@@ -41,11 +41,6 @@ class Candidate:
     by_fallback: bool = False
     traits: frozenset[str] = frozenset()
 
-    @property
-    def resources(self) -> Mapping[str, int]:
-        """The guest's allocation from the host's own provider."""
-        return self.allocations[self.provider]
-
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -61,8 +56,8 @@ class Offers(Protocol):
     def candidates(self, query: PlacementQuery) -> Sequence[Candidate]:
         """Return the hosts that could give all of a query."""
 
-    def claim(self, guest: str, candidate: Candidate) -> str | None:
-        """Claim a candidate for a guest; None if the guest has it, else why not: somebody was faster."""
+    def claim(self, wanted: GuestClaim) -> str | None:
+        """Have a guest hold what it claims; None if it does now, else why not: somebody was faster."""
 
     def release(self, guest: str) -> bool:
         """Release all that a guest holds; False if it held nothing."""
@@ -146,7 +141,7 @@ class LocalOffers:
         ]
         return found[: query.limit]
 
-    def claim(self, guest: str, candidate: Candidate) -> str | None:
+    def claim(self, wanted: GuestClaim) -> str | None:
         """Claim nothing: only the ledger records claims offline, and the caller holds it."""
         return None
 

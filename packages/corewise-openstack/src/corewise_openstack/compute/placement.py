@@ -15,7 +15,7 @@ from dataclasses import replace
 from corewise_openstack.actions import Reshape
 from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
 from corewise_openstack.compute.errors import GuestUnknown
-from corewise_openstack.compute.ledger import LedgerStore, MoveRecord
+from corewise_openstack.compute.ledger import GuestClaim, LedgerStore, MoveRecord
 from corewise_openstack.compute.offering import Offering, PlacementWrite, note_moves, planned, reshape_due
 from corewise_openstack.compute.offers import CPU_CLASSES, Allocations, Candidate, Stage, narrowed
 from corewise_openstack.openstack.errors import DoesNotFit
@@ -208,9 +208,9 @@ class PlacementOffers:
                 candidates.append(Candidate(name, allocations, host, free, traits=traits))
         return candidates
 
-    def claim(self, guest: str, candidate: Candidate) -> str | None:
-        wanted = Consumer(guest, None, self._project, self._user, candidate.allocations)
-        return claim(self._client, wanted, self._patience)
+    def claim(self, wanted: GuestClaim) -> str | None:
+        consumer = Consumer(wanted.guest, None, self._project, self._user, wanted.allocations)
+        return claim(self._client, consumer, self._patience)
 
     def release(self, guest: str) -> bool:
         return self._client.delete_consumer(guest)

@@ -27,7 +27,6 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -37,13 +36,11 @@ from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
 from corewise_openstack.compute.errors import ComputeError, GuestExists, GuestUnknown, LedgerUnusable
 from corewise_openstack.compute.hosts import ComputeHost, Hosts
 from corewise_openstack.compute.ledger import (
-    NO_DEMANDS,
     Change,
     GuestClaim,
     GuestRecord,
     Guests,
     GuestState,
-    HostDemands,
     record_of,
 )
 from corewise_openstack.compute.offers import Candidate, Offers
@@ -140,23 +137,6 @@ def silence(host: ComputeHost, now: float, timeout: float) -> Finding | None:
     return Finding(Reason.HOST_SILENT, f"the agent of host {host.name} has not reported for {silent:.0f} s")
 
 
-@dataclass(frozen=True, slots=True)
-class WantedGuest:
-    """A guest to be placed. ``pack``: on the fullest host and NUMA nodes, not the emptiest.
-
-    ``demands`` are kept for when it moves; the request's query names the aggregates that meet them.
-    ``project`` and ``user`` own it in Placement.
-    """
-
-    guest: str
-    request: GuestRequest
-    flavor: str = ""
-    pack: bool = False
-    demands: HostDemands = NO_DEMANDS
-    project: str | None = None
-    user: str | None = None
-
-
 def take(host: ComputeHost, offers: Offers, claim: GuestClaim) -> GuestRecord | Finding:
     """Choose, enter, claim, and enter as held; or leave everything as it was, and say why.
 
@@ -173,18 +153,17 @@ def take(host: ComputeHost, offers: Offers, claim: GuestClaim) -> GuestRecord | 
         chosen = _chosen(host, host.ledger_with(before), claim.cpus, pack=claim.pack)
         if isinstance(chosen, Finding):
             return chosen
-        candidate = Candidate(host.name, claim.allocations, claim.provider)
         record = record_of(
             claim.cpus,
             chosen,
-            candidate.resources,
+            claim.allocations[claim.provider],
             flavor=claim.flavor,
             provider=claim.provider,
             demands=claim.demands,
         )
         change.write({**before, claim.guest: record})
         try:
-            refused = offers.claim(claim.guest, candidate)
+            refused = offers.claim(claim)
         except UNCERTAIN:
             raise  # the claim may have been made: the entry stays, and is settled later
         except OpenStackError:
@@ -245,8 +224,8 @@ class GuestScheduler:
         """Of each host: its guests when they were last read, and the ledger folded from them."""
         self._damaged: dict[str, LedgerUnusable] = {}
 
-    def schedule(self, wanted: WantedGuest) -> Placed | NoValidHost:
-        """Find a host for a guest, claim it and pin the guest.
+    def schedule(self, request: GuestRequest, wanted: GuestClaim) -> Placed | NoValidHost:
+        """Find a host for a guest, claim it and pin the guest; the host decides the claim's allocations.
 
         Raises:
             GuestExists: if it has a host already.
@@ -258,7 +237,7 @@ class GuestScheduler:
             raise GuestExists(f"guest {wanted.guest} is {where} already")
         refusals: dict[str, _Refused] = {}
         lost: dict[str, Finding] = {}
-        for found in self._rounds(wanted.request):
+        for found in self._rounds(request):
             offers = self._usable(found, refusals)
             order = self._weighed(offers, wanted)
             for each in order:
@@ -270,7 +249,7 @@ class GuestScheduler:
                     return Placed(wanted.guest, each.host, taken, candidate.by_fallback, left, lost)
                 refusals[each.host] = candidate, taken
                 lost |= {} if refusal else {each.host: taken}
-        return self._no_valid_host(wanted.request, refusals.values())
+        return self._no_valid_host(request, refusals.values())
 
     def delete(self, guest: str) -> str | None:
         """Release all that a guest holds; return its host, None if only Placement knew it.
@@ -360,20 +339,19 @@ class GuestScheduler:
             known = self._ledgers[host.name] = guests, host.ledger_with(guests)
         return known[1]
 
-    def _refusal(self, candidate: Candidate, wanted: WantedGuest) -> Finding | None:
+    def _refusal(self, candidate: Candidate, wanted: GuestClaim) -> Finding | None:
         """Return the refusal of a guest by a host, or None if the host can take it."""
         host = self._hosts.known[candidate.host]
-        cpus = wanted.request.cpus
-        chosen = _chosen(host, self._ledger(host), cpus, pack=wanted.pack)
+        chosen = _chosen(host, self._ledger(host), wanted.cpus, pack=wanted.pack)
         if isinstance(chosen, Finding) and is_unsettled(host):
             with host.ledger.changing() as change:
                 settle(change, self._offers)
-            chosen = _chosen(host, self._ledger(host), cpus, pack=wanted.pack)
+            chosen = _chosen(host, self._ledger(host), wanted.cpus, pack=wanted.pack)
         return chosen if isinstance(chosen, Finding) else None
 
-    def _weighed(self, offers: Mapping[str, Candidate], wanted: WantedGuest) -> Sequence[Weighed]:
+    def _weighed(self, offers: Mapping[str, Candidate], wanted: GuestClaim) -> Sequence[Weighed]:
         """Order hosts: for guests with dedicated CPUs by those that are free, else by VCPU left."""
-        if wanted.request.cpus.host_cpus:
+        if wanted.cpus.host_cpus:
             ledgers = {host: self._ledgers[host][1] for host in offers}
             free = {host: (of.dedicated_mask & ~of.taken).bit_count() for host, of in ledgers.items()}
         else:
@@ -389,20 +367,10 @@ class GuestScheduler:
         eliminated += eliminated_by_fit(legacy, by_fallback=True)
         return NoValidHost(hosts, tuple(eliminated), tuple(refusal.message for _, refusal in refused))
 
-    def _take(self, candidate: Candidate, wanted: WantedGuest) -> GuestRecord | Finding:
+    def _take(self, candidate: Candidate, wanted: GuestClaim) -> GuestRecord | Finding:
         """Claim a host, or have its agent claim it."""
         host = self._hosts.known[candidate.host]
-        claim = GuestClaim(
-            wanted.guest,
-            wanted.request.cpus,
-            candidate.allocations,
-            candidate.provider,
-            wanted.flavor,
-            wanted.pack,
-            wanted.demands,
-            wanted.project,
-            wanted.user,
-        )
+        claim = replace(wanted, allocations=candidate.allocations, provider=candidate.provider)
         return take(host, self._offers, claim) if host.agent is None else host.agent.take(claim)
 
     def _place_of(self, guest: str) -> str:
