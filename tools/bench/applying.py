@@ -23,7 +23,8 @@ from typing import Any
 from corewise.kernel.machine import read_machine
 from corewise_openstack.compute.applying import apply, journal_of
 from corewise_openstack.compute.hosts import ComputeHost, settings_of
-from corewise_openstack.compute.ledger import CellRecord, GuestRecord, GuestState, LedgerFile
+from corewise_openstack.compute.ledger import GuestRecord, GuestState, LedgerFile
+from corewise_openstack.guest_pinning.ledger import CellPins
 from corewise_openstack.openstack.libvirt import Libvirt
 from corewise_openstack.tracking import Compat, HostOptions
 from corewise_openstack.vocabulary.guests import CPUPolicy
@@ -138,7 +139,7 @@ def _round(folder: Path, libvirt: Libvirt, number: int) -> dict[str, float]:
         {},
         2,
         cpu_policy=CPUPolicy.DEDICATED,
-        cells=(CellRecord(0, {0: first, 1: second}, 64),),
+        cells=(CellPins(0, {0: first, 1: second}, 64),),
         emulator=first,
     )
     with ledger.changing() as change:

@@ -17,7 +17,8 @@ from compute.driver_domains import URI, Domains, dies_after
 from corewise_openstack.compute.applying import ApplyJournal, apply, journal_of, planned_changes, undo
 from corewise_openstack.compute.errors import GuestUnknown, JournalUnusable
 from corewise_openstack.compute.hosts import ComputeHost
-from corewise_openstack.compute.ledger import CellRecord, GuestRecord, GuestState
+from corewise_openstack.compute.ledger import GuestRecord, GuestState
+from corewise_openstack.guest_pinning.ledger import CellPins
 from corewise_openstack.openstack.errors import DomainGone, LibvirtError
 from corewise_openstack.openstack.libvirt import Libvirt, connected
 from corewise_openstack.openstack.libvirt_pins import DomainChange, SettingKind, settings_in
@@ -43,7 +44,7 @@ class Applied:
             {"PCPU": 4},
             4,
             cpu_policy=CPUPolicy.DEDICATED,
-            cells=(CellRecord(0, {0: 2, 1: 3, 2: 4, 3: 5}, 64),),
+            cells=(CellPins(0, {0: 2, 1: 3, 2: 4, 3: 5}, 64),),
         )
         with self.host.ledger.changing() as change:
             change.write({guest(1): record})
@@ -131,7 +132,7 @@ def test_the_first_value_is_restored_after_several_writes(applied: Applied) -> N
         record.resources,
         4,
         cpu_policy=record.cpu_policy,
-        cells=(CellRecord(0, {0: 3, 1: 4, 2: 5, 3: 6}, 64),),
+        cells=(CellPins(0, {0: 3, 1: 4, 2: 5, 3: 6}, 64),),
     )
     with applied.host.ledger.changing() as change:
         change.write({guest(1): moved})
@@ -229,7 +230,7 @@ def test_value_libvirt_accepts_but_drops_is_an_error(applied: Applied) -> None:
             record.resources,
             4,
             cpu_policy=record.cpu_policy,
-            cells=(CellRecord(0, {0: 12, 1: 3, 2: 4, 3: 5}, 64),),
+            cells=(CellPins(0, {0: 12, 1: 3, 2: 4, 3: 5}, 64),),
         )
         change.write({guest(1): far})
     applied.domains.start(1)  # the driver cuts pins of running domains to its first 8 CPUs

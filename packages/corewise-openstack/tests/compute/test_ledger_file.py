@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from corewise.topology import CPUSet
 from corewise_openstack.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
-from corewise_openstack.compute.ledger import CellRecord, GuestRecord, GuestState, HostRecord, LedgerFile
+from corewise_openstack.compute.ledger import GuestRecord, GuestState, HostRecord, LedgerFile
+from corewise_openstack.guest_pinning.ledger import CellPins
 from corewise_openstack.vocabulary.guests import CPUPolicy, ThreadPolicy
 
 GUEST = GuestRecord(
@@ -22,7 +23,7 @@ GUEST = GuestRecord(
     flavor="db",
     cpu_policy=CPUPolicy.DEDICATED,
     thread_policy=ThreadPolicy.ISOLATE,
-    cells=(CellRecord(0, {0: 2, 1: 3}, 1024),),
+    cells=(CellPins(0, {0: 2, 1: 3}, 1024),),
     emulator=4,
     withheld=(26, 27),
 )
@@ -45,7 +46,7 @@ def test_a_host_without_a_ledger_has_no_guests(ledger: LedgerFile) -> None:
 
 def test_written_records_are_read_back_in_order(ledger: LedgerFile) -> None:
     enter(ledger, "b")
-    enter(ledger, "a", replace(GUEST, cells=(CellRecord(1, {0: 9}),)))
+    enter(ledger, "a", replace(GUEST, cells=(CellPins(1, {0: 9}),)))
     assert list(ledger.read().guests) == ["b", "a"]
     assert ledger.read().guests["b"] == GUEST
     assert GUEST.pins.cpus == CPUSet.parse("2-3")

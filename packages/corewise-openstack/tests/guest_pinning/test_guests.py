@@ -92,7 +92,7 @@ def taken(ledger: GuestLedger, text: str, memory: tuple[int, ...] = ()) -> Guest
 def where(pins: GuestPins) -> str:
     """Return the CPUs node by node, in the order of the guest's CPUs."""
     return " | ".join(
-        f"{cell.number}: {' '.join(str(cpu) for _, cpu in sorted(cell.pins.items()))}" for cell in pins.cells
+        f"{cell.node}: {' '.join(str(cpu) for _, cpu in sorted(cell.pins.items()))}" for cell in pins.cells
     )
 
 
@@ -195,7 +195,7 @@ def test_guest_without_numa_nodes_floats_over_shared_cpus() -> None:
 
 def test_guest_that_shares_cpus_may_have_numa_nodes() -> None:
     pins = placed(H, guest(0, 0, floating=2, memory=1024))
-    assert [(each.number, dict(each.pins), each.memory_mb) for each in pins.cells] == [
+    assert [(each.node, dict(each.pins), each.memory_mb) for each in pins.cells] == [
         (0, {}, 1024),
         (1, {}, 1024),
     ]

@@ -146,9 +146,9 @@ def assert_legal(ledger: GuestLedger, guest: GuestCPUs, pins: GuestPins) -> None
     assert CPUSet.of(named) | pins.withheld <= ledger.free
     assert pins.is_consistent
     cells = {cell.number: cell for cell in ledger.cells}
-    assert len({cell.number for cell in pins.cells}) == len(pins.cells) == len(guest.nodes)
+    assert len({cell.node for cell in pins.cells}) == len(pins.cells) == len(guest.nodes)
     for node, lies in zip(guest.nodes, pins.cells, strict=True):
-        cell = cells[lies.number]
+        cell = cells[lies.node]
         assert set(lies.pins) == set(node.dedicated)
         assert set(lies.pins.values()) <= cell.dedicated.cpus
         free = set((cell.dedicated & ledger.free).cpus)
@@ -156,7 +156,7 @@ def assert_legal(ledger: GuestLedger, guest: GuestCPUs, pins: GuestPins) -> None
         assert cell.memory_mb is None or lies.memory_mb <= cell.memory_mb
     if guest.emulator is not None:
         assert pins.emulator is not None
-        assert pins.emulator in cells[pins.cells[0].number].dedicated
+        assert pins.emulator in cells[pins.cells[0].node].dedicated
     if guest.thread_policy is ThreadPolicy.ISOLATE:
         cores = [core & cell.dedicated for cell in ledger.cells for core in cell.cores]
         used = [core for core in cores if core & pins.cpus]

@@ -24,7 +24,8 @@ from click.testing import CliRunner
 
 from corewise.cli import corewise
 from corewise.topology import Host
-from corewise_openstack.compute.ledger import CellRecord, GuestRecord, GuestState, LedgerFile
+from corewise_openstack.compute.ledger import GuestRecord, GuestState, LedgerFile
+from corewise_openstack.guest_pinning.ledger import CellPins
 from corewise_openstack.openstack.libvirt import connected
 from corewise_openstack.vocabulary.guests import CPUPolicy
 
@@ -86,7 +87,7 @@ def _ledger(folder: Path, vcpus: dict[int, int], emulator: int) -> list[str]:
         {},
         len(vcpus),
         cpu_policy=CPUPolicy.DEDICATED,
-        cells=(CellRecord(0, vcpus, 64),),
+        cells=(CellPins(0, vcpus, 64),),
         emulator=emulator,
     )
     file = folder / "ledger.json"

@@ -493,7 +493,7 @@ def pins_record(pins: GuestPins) -> dict[str, Any]:
     return {
         "cells": [
             {
-                "hostNode": cell.number,
+                "hostNode": cell.node,
                 "pins": {str(guest): cpu for guest, cpu in sorted(cell.pins.items())},
                 "memoryMiB": cell.memory_mb,
             }
@@ -509,7 +509,7 @@ def pins_text(pins: GuestPins) -> str:
     """Describe a guest's CPUs on its host in a few words."""
     if not pins.cells:
         return "floats over the shared CPUs of the host"
-    nodes = ", ".join(str(cell.number) for cell in pins.cells)
+    nodes = ", ".join(str(cell.node) for cell in pins.cells)
     parts = [f"is on NUMA node{'s' if len(pins.cells) > 1 else ''} {nodes}"]
     parts += [f"pinned to CPUs {pins.cpus}"] if pins.cpus else []
     parts += [f"emulator threads on CPU {pins.emulator}"] if pins.emulator is not None else []

@@ -29,8 +29,9 @@ from msgspec.structs import replace
 
 from corewise.topology import CPUSet, Host
 from corewise.vocabulary.reasons import Reason
-from corewise_openstack.compute.ledger import CellRecord, GuestRecord, Guests, GuestState
+from corewise_openstack.compute.ledger import GuestRecord, Guests, GuestState
 from corewise_openstack.compute.options import GRACE, Grace
+from corewise_openstack.guest_pinning.ledger import CellPins
 from corewise_openstack.openstack.libvirt import connected
 from corewise_openstack.openstack.libvirt_xml import Domain
 from corewise_openstack.tracking import HostedGuest
@@ -255,17 +256,17 @@ def record_of_domain(domain: Domain, machine: Host, threads: ThreadPolicy | None
     )
 
 
-def _cells(domain: Domain, machine: Host) -> Iterable[CellRecord]:
+def _cells(domain: Domain, machine: Host) -> Iterable[CellPins]:
     """Yield the guest's NUMA nodes, or the host's nodes with its pins if it has none."""
     node_of = {thread.cpu: thread.numa_node for thread in machine.topology.threads}
     if not domain.cells:
         nodes = sorted({node_of.get(cpu, 0) for cpu in domain.pins.values()})
         for node in nodes:
             pins = {own: cpu for own, cpu in domain.pins.items() if node_of.get(cpu, 0) == node}
-            yield CellRecord(node, pins, domain.memory // _MIB // len(nodes))
+            yield CellPins(node, pins, domain.memory // _MIB // len(nodes))
         return
     for cell in domain.cells:
         pins = {own: cpu for own, cpu in domain.pins.items() if own in cell.vcpus}
         bound = next(iter(cell.host_nodes), 0) if cell.host_nodes else 0
         node = next((node_of[cpu] for cpu in pins.values() if cpu in node_of), bound)
-        yield CellRecord(node, pins, cell.memory // _MIB, tuple(cell.vcpus - CPUSet.of(pins)))
+        yield CellPins(node, pins, cell.memory // _MIB, tuple(cell.vcpus - CPUSet.of(pins)))

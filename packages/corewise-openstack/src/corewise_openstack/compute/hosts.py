@@ -379,10 +379,10 @@ def tuning_of(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUTuning
     shared = host.settings.shared
     vcpus = dict.fromkeys(range(guest.vcpus), shared)
     for node, cell in zip(guest.nodes, pins.cells, strict=True):
-        near = shared & host.machine.numa_nodes[cell.number]
+        near = shared & host.machine.numa_nodes[cell.node]
         vcpus |= dict.fromkeys(node.cpus, near)
         vcpus |= {own: CPUSet.of((cpu,)) for own, cpu in cell.pins.items()}
-    cells = {index: cell.number for index, cell in enumerate(pins.cells)}
+    cells = {index: cell.node for index, cell in enumerate(pins.cells)}
     return CPUTuning(vcpus, _emulator(guest, pins, host), cells, guest.realtime)
 
 

@@ -51,18 +51,6 @@ class GuestState(StrEnum):
     HELD = "held"
 
 
-class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One NUMA node of a guest: the host's node, the host CPU of each guest CPU that is pinned.
-
-    ``floating``: its guest CPUs that share the CPUs of the host's node.
-    """
-
-    node: int
-    pins: Mapping[int, int] = {}
-    memory_mb: int = 0
-    floating: tuple[int, ...] = ()
-
-
 class MovePhase(StrEnum):
     """How far a move has come (:mod:`corewise_openstack.compute.moving`)."""
 
@@ -116,7 +104,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     provider: str = ""
     cpu_policy: CPUPolicy = CPUPolicy.SHARED
     thread_policy: ThreadPolicy | None = None
-    cells: tuple[CellRecord, ...] = ()
+    cells: tuple[CellPins, ...] = ()
     emulator: int | None = None
     withheld: tuple[int, ...] = ()
     emulator_threads: EmulatorThreads | None = None
@@ -172,10 +160,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def pins(self) -> GuestPins:
         """Where the guest lies."""
-        cells = tuple(
-            CellPins(cell.node, cell.pins, cell.memory_mb, CPUSet.of(cell.floating)) for cell in self.cells
-        )
-        return GuestPins(cells, self.emulator, CPUSet.of(self.withheld))
+        return GuestPins(self.cells, self.emulator, CPUSet.of(self.withheld))
 
     def hosted(self, uuid: str) -> HostedGuest:
         """Return the guest as ``tracking`` sees it."""
@@ -232,10 +217,7 @@ def record_of(
         provider=provider,
         cpu_policy=guest.policy,
         thread_policy=guest.thread_policy,
-        cells=tuple(
-            CellRecord(cell.number, dict(cell.pins), cell.memory_mb, tuple(cell.floating))
-            for cell in pins.cells
-        ),
+        cells=pins.cells,
         emulator=pins.emulator,
         withheld=tuple(pins.withheld),
         emulator_threads=guest.emulator,

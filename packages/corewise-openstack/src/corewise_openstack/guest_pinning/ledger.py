@@ -18,6 +18,8 @@ from decimal import Decimal
 from functools import cached_property
 from types import MappingProxyType
 
+import msgspec
+
 from corewise.pinning.ledger import ClaimConflict
 from corewise.topology import CPUSet, Host
 from corewise.vocabulary.findings import Finding
@@ -113,17 +115,16 @@ def _memory_mb(host: Host, number: int) -> int | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class CellPins:
-    """One NUMA node of a guest on a host: guest CPU -> host CPU of those that are dedicated.
+class CellPins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One NUMA node of a guest: the host's node, and guest CPU -> host CPU of those that are dedicated.
 
     ``floating``: its guest CPUs that float over the shared CPUs of the host's node.
     """
 
-    number: int
-    pins: Mapping[int, int]
+    node: int
+    pins: Mapping[int, int] = {}
     memory_mb: int = 0
-    floating: CPUSet = _NO_CPUS
+    floating: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +224,7 @@ class GuestLedger:
         floating = dict.fromkeys((cell.number for cell in self.cells), 0)
         for pins in self.guests.values():
             for cell in pins.cells:
-                floating[cell.number] = floating.get(cell.number, 0) + len(cell.floating)
+                floating[cell.node] = floating.get(cell.node, 0) + len(cell.floating)
         return MappingProxyType(floating)
 
     @cached_property
@@ -232,7 +233,7 @@ class GuestLedger:
         used = dict.fromkeys((cell.number for cell in self.cells), 0)
         for pins in self.guests.values():
             for cell in pins.cells:
-                used[cell.number] = used.get(cell.number, 0) + cell.memory_mb
+                used[cell.node] = used.get(cell.node, 0) + cell.memory_mb
         return MappingProxyType(used)
 
     @property

@@ -169,7 +169,7 @@ def _joined(guest: GuestCPUs, chosen: list[tuple[HostCell, ThreadPick]]) -> Gues
     cells = []
     for node, (cell, threads) in zip(guest.nodes, chosen, strict=True):
         pins = dict(zip(sorted(node.dedicated.cpus), threads.cpus, strict=True))
-        cells.append(CellPins(cell.number, pins, node.memory_mb, node.cpus - node.dedicated))
+        cells.append(CellPins(cell.number, pins, node.memory_mb, tuple(node.cpus - node.dedicated)))
         withheld |= threads.withheld
         emulator = threads.emulator if threads.emulator is not None else emulator
     return GuestPins(tuple(cells), emulator, CPUSet.of(cpus_of(withheld)))
