@@ -282,7 +282,7 @@ def schedule_command(
     hosts = given.hosts()
     name = _guest(guest, as_uuid=placement.is_given or bool(given.agents))
     wanted = GuestClaim(name, request.cpus, {}, "", read.name, pack, demands, project, user)
-    offers = offers_of(placement, given, hosts, project, user)
+    offers = offers_of(placement, given, hosts)
     scheduler = GuestScheduler(offers, hosts, scores=_scores(scores), host_timeout=host_timeout)
     outcome = scheduler.schedule(request, wanted)
     if isinstance(outcome, NoValidHost):
@@ -423,19 +423,13 @@ def _guest(guest: str | None, *, as_uuid: bool) -> str:
     return guest
 
 
-def offers_of(
-    placement: PlacementChoice,
-    given: GivenHosts,
-    hosts: Hosts,
-    project: str | None = None,
-    user: str | None = None,
-) -> Offers:
+def offers_of(placement: PlacementChoice, given: GivenHosts, hosts: Hosts) -> Offers:
     """Return the source of host offers: a Placement, or the hosts' files."""
     if not placement.is_given:
         return LocalOffers(hosts)
-    from corewise_openstack.compute.placement import NOBODY, PlacementOffers  # noqa: PLC0415 - slow to import
+    from corewise_openstack.compute.placement import PlacementOffers  # noqa: PLC0415 - slow to import
 
-    return PlacementOffers(placement.client(given.conf), project=project or NOBODY, user=user or NOBODY)
+    return PlacementOffers(placement.client(given.conf))
 
 
 def _scores(file: Path | None) -> Mapping[str, int] | None:

@@ -73,23 +73,24 @@ class Executor(Protocol):
 
 
 def executor_of(options: ComputeOptions, client: PlacementClient | None, patience: Patience) -> Executor:
-    """Choose the executor: a dry run writes nothing, a check beside Nova nothing to Placement."""
+    """Choose the executor: a dry run writes nothing, and a check beside Nova nothing to Placement."""
     ledger = None if options.state_dir is None else LedgerFile(options.state_dir / LEDGER, options.name)
     dry = DryReporter(client, options.compat, of_nova=options.checks_only)
     if options.dry_run or client is None:
-        return DryExecutor(ledger, dry)
+        return PlacementExecutor(dry, ledger)
     reporter = dry if options.checks_only else Reporter(client, options.compat, ledger, patience=patience)
+    if ledger is None:
+        return PlacementExecutor(reporter)
     return HostExecutor(options, ledger, reporter, PlacementOffers(client, patience=patience))
 
 
-class DryExecutor:
-    """Reads the ledger as it is, and returns what would be written to Placement."""
+class PlacementExecutor:
+    """Leaves the host's directory and its domains as they are; ``reporter`` may write to Placement."""
 
-    writes = False
-
-    def __init__(self, ledger: LedgerFile | None, reporter: DryReporter) -> None:
-        self._ledger = ledger
+    def __init__(self, reporter: Reporter | DryReporter, ledger: LedgerFile | None = None) -> None:
+        self.writes = reporter.writes
         self._reporter = reporter
+        self._ledger = ledger
 
     def update_ledger(self, machine: Host, settings: HostSettings | None, now: float) -> LedgerState:
         return LedgerState({} if self._ledger is None else self._ledger.read().guests)
@@ -104,13 +105,14 @@ class HostExecutor:
     def __init__(
         self,
         options: ComputeOptions,
-        ledger: LedgerFile | None,
+        ledger: LedgerFile,
         reporter: Reporter | DryReporter,
         offers: PlacementOffers,
     ) -> None:
         self.writes = reporter.writes
         self._options = options
         self._ledger = ledger
+        self._folder = ledger.path.parent
         self._reporter = reporter
         self._offers = offers
         self._written: dict[str, str | None] = {}
@@ -118,32 +120,26 @@ class HostExecutor:
         self._changes: list[LedgerChange] = []
 
     def update_ledger(self, machine: Host, settings: HostSettings | None, now: float) -> LedgerState:
-        folder = self._options.state_dir
-        if folder is None or self._ledger is None:
-            return LedgerState({})
         try:
-            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         except OSError as error:
-            raise FileUnusable(f"{folder} cannot be made: {error.strerror}") from error
-        followed = LedgerState({})
-        if self._options.libvirt is not None:
-            followed = self._follow(self._ledger, self._options.libvirt, machine, settings, now)
+            raise FileUnusable(f"{self._folder} cannot be made: {error.strerror}") from error
+        uri = self._options.libvirt
+        followed = LedgerState({}) if uri is None else self._follow(uri, machine, settings, now)
         with self._ledger.changing() as change:
             settle(change, self._offers)
         return replace(followed, guests=self._ledger.read().guests, changes=tuple(self._changes))
 
     def carry_out(self, files: Mapping[str, str | None], offering: Offering) -> Sequence[PlacementWrite]:
-        folder = self._options.state_dir
-        if folder is None:
-            return self._reporter.report(offering)
         for name, text in files.items():
-            self._keep(folder / name, text)
+            self._keep(self._folder / name, text)
         writes = self._reporter.report(offering)
         self._changes.clear()
+        reported = self._folder / REPORTED
         try:  # schedulers send no guest to a host that is silent
-            (folder / REPORTED).touch()
+            reported.touch()
         except OSError as error:
-            raise FileUnusable(f"{folder / REPORTED} cannot be written: {error.strerror}") from error
+            raise FileUnusable(f"{reported} cannot be written: {error.strerror}") from error
         return writes
 
     def _keep(self, file: Path, text: str | None) -> None:
@@ -156,19 +152,17 @@ class HostExecutor:
                 raise FileUnusable(f"{file} cannot be written: {error.strerror}") from error
         self._written[file.name] = text
 
-    def _follow(
-        self, ledger: LedgerFile, uri: str, machine: Host, settings: HostSettings | None, now: float
-    ) -> LedgerState:
+    def _follow(self, uri: str, machine: Host, settings: HostSettings | None, now: float) -> LedgerState:
         """Have the ledger follow the domains of a libvirt."""
         options = self._options
-        journal = journal_of(ledger.path)
+        journal = journal_of(self._ledger.path)
         refused: dict[str, str] = {}
         try:
             # Connected before the lock is taken: a libvirt that hangs does not keep it from the commands.
-            with connected(uri) as libvirt, ledger.changing() as change:
+            with connected(uri) as libvirt, self._ledger.changing() as change:
                 domains = libvirt.domains()
                 if options.apply and settings is not None:
-                    host = ComputeHost(options.name, machine, settings, ledger)
+                    host = ComputeHost(options.name, machine, settings, self._ledger)
                     refused = self._apply(libvirt, host, change, journal, domains)
                     domains = libvirt.domains()
                 unfinished = journal.unfinished()

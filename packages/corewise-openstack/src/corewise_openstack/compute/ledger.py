@@ -199,22 +199,15 @@ class HostRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     guests: Mapping[str, GuestRecord] = {}
 
 
-def record_of(
-    guest: GuestCPUs,
-    pins: GuestPins,
-    resources: Mapping[str, int],
-    *,
-    flavor: str,
-    provider: str = "",
-    demands: HostDemands = NO_DEMANDS,
-) -> GuestRecord:
+def record_of(claim: GuestClaim, pins: GuestPins) -> GuestRecord:
     """Return the ledger entry for a guest that is about to be claimed."""
+    guest = claim.cpus
     return GuestRecord(
         state=GuestState.CLAIMING,
-        resources=dict(resources),
+        resources=dict(claim.allocations[claim.provider]),
         vcpus=guest.vcpus,
-        flavor=flavor,
-        provider=provider,
+        flavor=claim.flavor,
+        provider=claim.provider,
         cpu_policy=guest.policy,
         thread_policy=guest.thread_policy,
         cells=pins.cells,
@@ -222,7 +215,7 @@ def record_of(
         withheld=tuple(pins.withheld),
         emulator_threads=guest.emulator,
         realtime=tuple(guest.realtime),
-        demands=demands,
+        demands=claim.demands,
     )
 
 

@@ -77,7 +77,7 @@ from corewise_openstack.compute.ledger_api import (
 from corewise_openstack.compute.moving import refuse_other_changes
 from corewise_openstack.compute.offers import CPU_CLASSES
 from corewise_openstack.compute.options import ComputeOptions
-from corewise_openstack.compute.placement import NOBODY, PlacementOffers
+from corewise_openstack.compute.placement import PlacementOffers
 from corewise_openstack.compute.scheduling import is_unsettled, refusal_of, release, settle, take
 from corewise_openstack.openstack.placement_client import PlacementClient
 from corewise_openstack.openstack.placement_writes import Patience
@@ -141,7 +141,7 @@ class LedgerServer:
         self._folder: Path = options.state_dir
         self._compat = options.compat
         self._client = client
-        self._patience = patience
+        self._offers = PlacementOffers(client, patience=patience)
         self._metrics = program.metrics
         self._clock = program.clock
         self._known: tuple[_Mark, ComputeHost, HostOptions, bytes] | None = None
@@ -307,7 +307,7 @@ class LedgerServer:
         """Find out what became of claims that broke off; the next pass does so too, if this fails."""
         try:
             with host.ledger.changing() as change:
-                settle(change, self._offers())
+                settle(change, self._offers)
         except OperationalError as error:
             _log.warning("%s", error.log_text, extra=fields(host=self._name, reason=error.reason))
 
@@ -318,13 +318,12 @@ class LedgerServer:
             raise _unusable(f"the claim cannot be read: {unreadable_text(error)}") from error
         _check(claim)
         host, _, _ = self._host()
-        offers = self._offers(claim)
         ours = self._of_this_host(claim, host)
         if isinstance(ours, Finding):
             return self._refused(claim, ours)
         result = "claimed"
         try:
-            taken = take(host, offers, ours)
+            taken = take(host, self._offers, ours)
         except GuestExists:
             record = host.guests().get(ours.guest)
             if record is None or (record.cpus, record.resources) != (
@@ -372,15 +371,9 @@ class LedgerServer:
         host, _, _ = self._host()
         if guest not in host.guests():
             return  # it was released already, and the answer was lost
-        release(host, Hosts({host.name: host}, {}), self._offers(), guest)
+        release(host, Hosts({host.name: host}, {}), self._offers, guest)
         self._metrics.count(metrics.COMPUTE_CLAIMS, "released")
         _log.info("guest released", extra=fields(host=self._name, guest=guest))
-
-    def _offers(self, claim: GuestClaim | None = None) -> PlacementOffers:
-        project, user = (claim.project, claim.user) if claim else (None, None)
-        return PlacementOffers(
-            self._client, project=project or NOBODY, user=user or NOBODY, patience=self._patience
-        )
 
     def _host(self) -> tuple[ComputeHost, HostOptions, bytes]:
         """Return the host as its last pass left it, its options, and its machine as the file has it.

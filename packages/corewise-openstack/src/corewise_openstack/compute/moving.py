@@ -48,6 +48,7 @@ from corewise_openstack.compute.errors import (
 from corewise_openstack.compute.hosts import ComputeHost, Hosts
 from corewise_openstack.compute.ledger import (
     Change,
+    GuestClaim,
     GuestRecord,
     Guests,
     GuestState,
@@ -252,7 +253,8 @@ class GuestMover:
             {**others, provider.uuid: amounts},
         )
         flavor = wanted.flavor or record.flavor
-        made = record_of(cpus, pins, amounts, flavor=flavor, provider=provider.uuid, demands=demands)
+        claim = GuestClaim(move.migration, cpus, move.after, provider.uuid, flavor, demands=demands)
+        made = record_of(claim, pins)
         ledgers.destination.write({**there, move.migration: replace(made, move=move)})
         try:
             refused = self._offers.claim_move(move)

@@ -177,17 +177,8 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 class PlacementOffers:
     """A scheduler's view of a Placement; for one thread at a time."""
 
-    def __init__(
-        self,
-        client: PlacementClient,
-        *,
-        project: str = NOBODY,
-        user: str = NOBODY,
-        patience: Patience = PATIENCE,
-    ) -> None:
+    def __init__(self, client: PlacementClient, *, patience: Patience = PATIENCE) -> None:
         self._client = client
-        self._project = project
-        self._user = user
         self._patience = patience
         self._names: dict[str, str] = {}
 
@@ -209,7 +200,8 @@ class PlacementOffers:
         return candidates
 
     def claim(self, wanted: GuestClaim) -> str | None:
-        consumer = Consumer(wanted.guest, None, self._project, self._user, wanted.allocations)
+        project, user = wanted.project or NOBODY, wanted.user or NOBODY
+        consumer = Consumer(wanted.guest, None, project, user, wanted.allocations)
         return claim(self._client, consumer, self._patience)
 
     def release(self, guest: str) -> bool:
@@ -240,7 +232,7 @@ class PlacementOffers:
 
     def claim_move(self, move: MoveRecord) -> str | None:
         guest = self._client.consumer(move.guest)
-        project, user = (self._project, self._user) if guest is None else (guest.project, guest.user)
+        project, user = (NOBODY, NOBODY) if guest is None else (guest.project, guest.user)
         wanted = Consumer(move.migration, None, project, user, move.after, type=MIGRATION)
         return claim(self._client, wanted, self._patience)
 

@@ -110,8 +110,8 @@ def pin(
             raise GuestExists(f"guest {guest} is on host {host.name} already")
         pins = place(host.ledger_with(guests), request.cpus, pack=pack)
         if isinstance(pins, GuestPins):
-            record = record_of(request.cpus, pins, request.query.resources, flavor=flavor)
-            change.write({**guests, guest: replace(record, state=GuestState.HELD)})
+            claim = GuestClaim(guest, request.cpus, {"": request.query.resources}, flavor=flavor)
+            change.write({**guests, guest: replace(record_of(claim, pins), state=GuestState.HELD)})
         return pins
 
 
@@ -153,14 +153,7 @@ def take(host: ComputeHost, offers: Offers, claim: GuestClaim) -> GuestRecord | 
         chosen = _chosen(host, host.ledger_with(before), claim.cpus, pack=claim.pack)
         if isinstance(chosen, Finding):
             return chosen
-        record = record_of(
-            claim.cpus,
-            chosen,
-            claim.allocations[claim.provider],
-            flavor=claim.flavor,
-            provider=claim.provider,
-            demands=claim.demands,
-        )
+        record = record_of(claim, chosen)
         change.write({**before, claim.guest: record})
         try:
             refused = offers.claim(claim)
