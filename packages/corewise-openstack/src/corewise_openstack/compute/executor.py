@@ -50,7 +50,7 @@ class LedgerState:
     kept: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-class Executor(Protocol):
+class PassExecutor(Protocol):
     """Something that carries a pass out; ``writes``: whether the writes that it returns have been made."""
 
     writes: bool
@@ -72,7 +72,7 @@ class Executor(Protocol):
         """
 
 
-def executor_of(options: ComputeOptions, client: PlacementClient | None, patience: Patience) -> Executor:
+def executor_of(options: ComputeOptions, client: PlacementClient | None, patience: Patience) -> PassExecutor:
     """Choose the executor: a dry run writes nothing, and a check beside Nova nothing to Placement."""
     ledger = None if options.state_dir is None else LedgerFile(options.state_dir / LEDGER, options.name)
     dry = DryReporter(client, options.compat, of_nova=options.checks_only)

@@ -22,7 +22,7 @@ from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.adoption import LedgerChange
 from corewise_openstack.compute.beside_nova import MARK, refuse_cpus_of_nova
 from corewise_openstack.compute.errors import FileUnusable
-from corewise_openstack.compute.executor import Executor, LedgerState
+from corewise_openstack.compute.executor import LedgerState, PassExecutor
 from corewise_openstack.compute.hosts import (
     OPTIONS,
     TOPOLOGY,
@@ -83,7 +83,7 @@ class HostState:
             yield f"{Reason.GUEST_KEEPS_PCPU}: guest {guest} is not pinned, and cannot hold VCPU: {why}"
 
 
-def read_state(options: ComputeOptions, executor: Executor, now: float = 0.0) -> HostState:
+def read_state(options: ComputeOptions, executor: PassExecutor, now: float = 0.0) -> HostState:
     """Return a host at a time, in seconds that only grow; ``executor`` brings its ledger up to date first.
 
     Raises:

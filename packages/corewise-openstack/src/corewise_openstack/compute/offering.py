@@ -18,7 +18,7 @@ from corewise.vocabulary.findings import Finding
 from corewise_openstack.actions import Reshape, WriteInventories, WriteTraits
 from corewise_openstack.compute.beside_nova import made_by_nova, refuse_provider_of_nova
 from corewise_openstack.compute.errors import ComputeError
-from corewise_openstack.compute.ledger import LedgerStore
+from corewise_openstack.compute.ledger import Guests, LedgerStore
 from corewise_openstack.tracking import (
     Compat,
     HostedGuest,
@@ -101,14 +101,17 @@ def note_moves(ledger: LedgerStore, provider: str, consumers: Iterable[Consumer]
         LedgerUnusable: if the ledger cannot be written.
     """
     held = {each.uuid: dict(each.allocations.get(provider, {})) for each in consumers}
-    with ledger.changing() as change:
-        guests = change.host.guests
-        moved = {
+
+    def moved(guests: Guests) -> Guests:
+        return {
             uuid: msgspec.structs.replace(guest, resources=held[uuid])
             for uuid, guest in guests.items()
             if PCPU in held.get(uuid, ()) and PCPU not in guest.resources
         }
-        change.write({**guests, **moved})
+
+    if moved(ledger.read().guests):
+        with ledger.changing() as change:
+            change.write({**change.host.guests, **moved(change.host.guests)})
 
 
 class DryReporter:

@@ -46,7 +46,10 @@ _KINDS = {Reshape: "reshape", WriteInventories: "inventories", WriteTraits: "tra
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The state that one pass saw and its writes; those that were not ``written`` would be, or are Nova's."""
+    """The state that one pass saw, and its writes.
+
+    ``written``: they were made. A dry run, and a check beside Nova, only return them.
+    """
 
     state: HostState
     writes: Sequence[PlacementWrite]
@@ -59,7 +62,7 @@ Blocking = Callable[[Callable[[], Passed]], Awaitable[Passed]]
 def run_pass(
     options: ComputeOptions, client: PlacementClient | None, *, patience: Patience = PATIENCE
 ) -> Passed:
-    """Report to Placement what the host offers, once. Without a client nothing is written, or read there.
+    """Report to Placement what the host offers, once; without a client, return what a new host would need.
 
     Raises:
         ComputeError, OpenStackError: what prevents it.
