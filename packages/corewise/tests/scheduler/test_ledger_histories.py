@@ -40,6 +40,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.binding import Binder, Wanted
 from corewise.scheduler.collector import EXPIRY, LedgerCollector
 from corewise.scheduler.decisions import Decisions
+from corewise.scheduler.executor import LedgerExecutor
 from corewise.scheduler.extender import Arguments, Extender, Filtered
 from corewise.scheduler.node_names import SentNames
 from corewise.scheduler.preemption import PreemptionArguments, Preemptor
@@ -246,11 +247,14 @@ class Replica:
         metrics = Exposition(exported_by(SCHEDULER))
         events = EventRecorder(client, component="test", instance="test", clock=clock)
         decisions = Decisions(0, clock)
-        self.binder = Binder(client, self.state, lambda: engine, decisions, metrics)
+        executor = LedgerExecutor(client, self.state)
+        self.binder = Binder(
+            client, self.state, executor, lambda: engine, decisions=decisions, metrics=metrics
+        )
         self.extender = Extender(self.state, lambda: engine, decisions, lambda *_: None)
         self.preemptor = Preemptor(client, self.state, lambda: engine, clock)
         self.collector = LedgerCollector(
-            client, self.state, lambda: engine, events=events, exposition=metrics, clock=clock
+            client, self.state, executor, lambda: engine, events=events, exposition=metrics, clock=clock
         )
         loop = asyncio.get_event_loop()
         self.tasks: list[asyncio.Task[Any]] = [loop.create_task(self.state.caches.run())]

@@ -28,26 +28,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from secrets import token_hex
-from typing import Any, Final
+from typing import Final
 from weakref import WeakValueDictionary
 
 from corewise.engine import ChosenNode, Engine, Placement, PodFacts
-from corewise.engine.facts import CPU
 from corewise.engine.reading import key_of, pod_facts
 from corewise.kube.client import Client
 from corewise.kube.errors import Conflict, KubeError, NotFound
-from corewise.kube.resources import PODS
 from corewise.prometheus.exposition import Exposition
-from corewise.quantities import MILLI, Quantity
+from corewise.quantities import MILLI
 from corewise.scheduler.decisions import Asked, Decisions
+from corewise.scheduler.executor import BindPod, LedgerExecutor, WriteLedger, stated_status
 from corewise.scheduler.installation import HTTP_TIMEOUT
 from corewise.scheduler.state import ClusterState
 from corewise.service.logs import fields
-from corewise.vocabulary.cpu_annotations import LONGEST_STATUS, ResourceStatus, print_resource_status
+from corewise.vocabulary.cpu_annotations import LONGEST_STATUS, print_resource_status
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.metrics import BIND_CONFLICTS, BIND_REFUSALS
 from corewise.vocabulary.names import OWNED_CPUS, RESOURCE_STATUS
@@ -82,12 +81,15 @@ class Binder:
         self,
         client: Client,
         state: ClusterState,
+        executor: LedgerExecutor,
         engine: Callable[[], Engine],
+        *,
         decisions: Decisions,
         metrics: Exposition,
     ) -> None:
         self._client = client
         self._state = state
+        self._executor = executor
         self._engine = engine
         self._decisions = decisions
         self._metrics = metrics
@@ -124,7 +126,7 @@ class Binder:
                 if isinstance(chosen, Finding):
                     return await self._given_up(wanted.node, uid, mine, chosen)
                 try:
-                    await self._post(found, chosen)
+                    await self._executor.carry_out(BindPod(found, chosen))
                 except (Conflict, NotFound):
                     continue
                 except KubeError as error:
@@ -177,7 +179,7 @@ class Binder:
         # One after the other, so that attempts of this replica do not make each other's writes fail.
         async with self._locks.setdefault(node, asyncio.Lock()):
             for again in range(SWAPS):
-                known = await self._state.read_node(node) if again else self._state.node(node)
+                known = await self._executor.read_node(node) if again else self._state.node(node)
                 owners = self._state.owners(node)
                 before = owners.get(pod.metadata.uid)
                 answer = self._decide(pod, facts, node, before)
@@ -187,7 +189,7 @@ class Binder:
                 if before is None or before.bind in mine:
                     mine.add(entry.bind)
                 try:
-                    await self._state.write_ledger(known, {**owners, pod.metadata.uid: entry})
+                    await self._executor.carry_out(WriteLedger(known, {**owners, pod.metadata.uid: entry}))
                 except Conflict:
                     self._metrics.count(BIND_CONFLICTS)
                     continue
@@ -227,22 +229,6 @@ class Binder:
         self._decisions.remember(Asked.BIND, decision, self._state.ages, _outcome(answer))
         return answer
 
-    async def _post(self, pod: Pod, placement: Placement) -> None:
-        meta, status = pod.metadata, stated_status(placement)
-        metadata: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
-        if placement.cpus:
-            metadata["resourceVersion"] = meta.resource_version
-        if status.cpus or status.zones or RESOURCE_STATUS in meta.annotations:
-            metadata["annotations"] = {RESOURCE_STATUS: print_resource_status(status)}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": metadata,
-            "target": {"apiVersion": "v1", "kind": "Node", "name": placement.node},
-        }
-        path = PODS.path(meta.name, namespace=meta.namespace, subresource="binding")
-        await self._client.request("POST", path, body=body, repeatable=True)
-
     async def _given_up(
         self, node: str, uid: str, mine: AbstractSet[str], answer: Finding | None
     ) -> Finding | None:
@@ -256,12 +242,12 @@ class Binder:
             return answer
         try:
             for _ in range(SWAPS):
-                known = await self._state.read_node(node)
+                known = await self._executor.read_node(node)
                 owners = self._state.owners(node)
                 if known is None or uid not in owners or owners[uid].bind not in mine:
                     break
                 try:
-                    await self._state.write_ledger(known, without(owners, uid))
+                    await self._executor.carry_out(WriteLedger(known, without(owners, uid)))
                 except Conflict:
                     continue
                 break
@@ -303,16 +289,3 @@ def _outcome(answer: Placement | Finding) -> str:
         return f"refused, {answer.reason}: {answer.message}"
     cpus = f" with CPUs {answer.cpus}" if answer.cpus else ""
     return f"placed on node {answer.node}{cpus}"
-
-
-def stated_status(placement: Placement) -> ResourceStatus:
-    """Return a placement's resource-status."""
-    zones = {zone: _quantities(amounts) for zone, amounts in placement.zones.items()}
-    return ResourceStatus(placement.cpus, zones)
-
-
-def _quantities(amounts: Mapping[str, int]) -> dict[str, Quantity]:
-    return {
-        name: Quantity.of_milli(amount) if name == CPU else Quantity.parse(str(amount))
-        for name, amount in amounts.items()
-    }

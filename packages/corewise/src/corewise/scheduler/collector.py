@@ -26,7 +26,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -36,21 +36,22 @@ from corewise.engine.amplified_cpu import cpu_text
 from corewise.engine.facts import CPU
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts
 from corewise.kube.client import Client
-from corewise.kube.clock import Clock, rfc3339
+from corewise.kube.clock import Clock
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import MILLI, ONE
-from corewise.scheduler.binding import SWAPS, stated_status, too_long, without
+from corewise.scheduler.binding import SWAPS, too_long, without
+from corewise.scheduler.executor import FencePod, LedgerExecutor, StateCPUs, WriteLedger
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.service.logs import fields
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError
 from corewise.vocabulary import metrics
-from corewise.vocabulary.cpu_annotations import print_resource_status, stated_cpus
+from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
-from corewise.vocabulary.names import CLAIM_EXPIRED, POD_CPUS, RESOURCE_STATUS
+from corewise.vocabulary.names import POD_CPUS, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import CPUOwner
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_bytes
@@ -104,6 +105,7 @@ class LedgerCollector:
         self,
         client: Client,
         state: ClusterState,
+        executor: LedgerExecutor,
         engine: Callable[[], Engine],
         *,
         events: EventRecorder,
@@ -112,6 +114,7 @@ class LedgerCollector:
     ) -> None:
         self._client = client
         self._state = state
+        self._executor = executor
         self._engine = engine
         self._events = events
         self._metrics = exposition
@@ -212,9 +215,9 @@ class LedgerCollector:
             if node is None or not found:
                 break
             try:
-                await self._state.write_ledger(node, without(owners, *found))
+                await self._executor.carry_out(WriteLedger(node, without(owners, *found)))
             except Conflict:
-                await self._state.read_node(facts.name)
+                await self._executor.read_node(facts.name)
                 continue
             self._tell_removed(facts.name, {uid: removed[uid] for uid in found})
             break
@@ -273,16 +276,8 @@ class LedgerCollector:
 
     async def _fenced(self, pod: Pod) -> str:
         """Make the Bindings fail that earlier attempts may still send; return "" if the pod has changed."""
-        meta = pod.metadata
-        fence = {
-            "metadata": {
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-                "annotations": {CLAIM_EXPIRED: rfc3339(self._clock.now())},
-            }
-        }
         try:
-            await self._client.patch(WORKLOAD_PODS, meta.name, fence, namespace=meta.namespace)
+            await self._executor.carry_out(FencePod(pod, self._clock.now()))
         except NotFound:
             return _GONE
         except Conflict:
@@ -292,7 +287,7 @@ class LedgerCollector:
     async def _repair(self, facts: NodeFacts) -> bool:
         """Rebuild a damaged ledger. Always returns False: it is not in order yet."""
         name = facts.name
-        node = await self._state.read_node(name) if self._is_due(name) else None
+        node = await self._executor.read_node(name) if self._is_due(name) else None
         ledger = self._state.cluster.nodes[name].owned if name in self._state.cluster.nodes else facts.owned
         if node is None or not ledger.problem:
             return False
@@ -308,7 +303,7 @@ class LedgerCollector:
                 owners[pod.metadata.uid] = CPUOwner(key_of(pod), where.cpus)
                 taken |= where.cpus
         try:
-            await self._state.write_ledger(node, owners)
+            await self._executor.carry_out(WriteLedger(node, owners))
         except Conflict:
             return False
         self._metrics.count(metrics.LEDGER_REPAIRS)
@@ -339,7 +334,7 @@ class LedgerCollector:
         wanted = self._wanted(late)
         if not self._is_news(late, wanted):
             return not isinstance(wanted, Finding)
-        node = await self._state.read_node(late.node.name)
+        node = await self._executor.read_node(late.node.name)
         late = self._late(key)
         if node is not None and late is not None and (late.facts.uid, late.owner) == before:
             await self._enter_or_tell(late, node)
@@ -361,9 +356,9 @@ class LedgerCollector:
 
     async def _enter(self, late: _Late, wanted: Placement, node: Node) -> None:
         """Write the entry of a pod, tell, and write its annotation; nothing if the node has changed."""
-        entry = CPUOwner(late.facts.key, wanted.cpus)
+        owners = {**late.node.owned.owners, late.facts.uid: CPUOwner(late.facts.key, wanted.cpus)}
         try:
-            await self._state.write_ledger(node, {**late.node.owned.owners, late.facts.uid: entry})
+            await self._executor.carry_out(WriteLedger(node, owners))
         except Conflict:
             return
         self._refused.pop(late.facts.key, None)
@@ -373,7 +368,7 @@ class LedgerCollector:
         )
         self._tell(late.pod, Reason.OWNED_LATE, message)
         if late.facts.owned_by_class:
-            await self._state_cpus(late.pod, wanted)
+            await self._executor.carry_out(StateCPUs(late.pod, wanted))
 
     def _is_news(self, late: _Late, wanted: Placement | Finding | None) -> bool:
         """Whether a late pod's ledger entry is still to be written, or its refusal to be reported."""
@@ -440,19 +435,13 @@ class LedgerCollector:
 
     async def _annotate(self, late: _Late) -> None:
         """Have a pod's annotation say what the ledger says, if they differ in the API server too."""
-        node = await self._state.read_node(late.where.node)
+        node = await self._executor.read_node(late.where.node)
         pod = await self._client.get(WORKLOAD_PODS, late.pod.metadata.name, late.pod.metadata.namespace)
         owner = self._state.owners(late.where.node).get(late.facts.uid)
         stated = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
         if node and owner and pod.metadata.uid == late.facts.uid and stated != owner.cpus:
             where, _ = placement(pod, self._state.rules)
-            await self._state_cpus(pod, replace(where, cpus=owner.cpus))
-
-    async def _state_cpus(self, pod: Pod, where: Placement) -> None:
-        meta = pod.metadata
-        annotation = print_resource_status(stated_status(where))
-        body: dict[str, Any] = {"metadata": {"uid": meta.uid, "annotations": {RESOURCE_STATUS: annotation}}}
-        await self._client.patch(WORKLOAD_PODS, meta.name, body, namespace=meta.namespace)
+            await self._executor.carry_out(StateCPUs(pod, replace(where, cpus=owner.cpus)))
 
     def _tell(self, pod: Pod, reason: Reason, message: str) -> None:
         meta = pod.metadata

@@ -27,6 +27,7 @@ from corewise.scheduler.active_config import ConfigReloader
 from corewise.scheduler.binding import Binder
 from corewise.scheduler.collector import LedgerCollector
 from corewise.scheduler.decisions import Decisions
+from corewise.scheduler.executor import LedgerExecutor
 from corewise.scheduler.extender import Extender, ExtenderRoutes
 from corewise.scheduler.installation import CLIENT_SECRET_NAME, EXPLAIN, FORMER_GATE, SECRET_NAME
 from corewise.scheduler.options import SchedulerOptions
@@ -120,9 +121,18 @@ class Scheduler:
             clock=clock,
         )
         self.events = EventRecorder(client, component=COMPONENT, instance=options.identity, clock=clock)
-        self.binder = Binder(client, self.state, self._engine, self.decisions, self.metrics)
+        executor = LedgerExecutor(client, self.state)
+        self.binder = Binder(
+            client, self.state, executor, self._engine, decisions=self.decisions, metrics=self.metrics
+        )
         self.collector = LedgerCollector(
-            client, self.state, self._engine, events=self.events, exposition=self.metrics, clock=clock
+            client,
+            self.state,
+            executor,
+            self._engine,
+            events=self.events,
+            exposition=self.metrics,
+            clock=clock,
         )
         self.access = TokenAccess(client, clock)
         self.service = self._service(lifetimes)

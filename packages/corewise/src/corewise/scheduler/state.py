@@ -37,11 +37,10 @@ from corewise.engine.reading import (
 from corewise.kube.cache import STALE_AFTER, Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
-from corewise.kube.errors import NotFound
 from corewise.kube.watch import Gathering
 from corewise.service.logs import fields
 from corewise.vocabulary.findings import Finding
-from corewise.vocabulary.owned_cpus import NO_OWNERS, Owners, print_owned_cpus
+from corewise.vocabulary.owned_cpus import NO_OWNERS, Owners
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.nodes import WORKLOAD_NODES, Node
@@ -82,7 +81,6 @@ class ClusterState:
         pods: str = BOUND,
     ) -> None:
         self.rules = rules
-        self._client = client
         self._clock = clock
         self._on_pod = on_pod
         self._on_room = on_room
@@ -144,35 +142,6 @@ class ClusterState:
         """Return the ledger of a node, in the newest state that is known of it."""
         facts = self.cluster.nodes.get(node)
         return facts.owned.owners if facts else NO_OWNERS
-
-    async def read_node(self, name: str) -> Node | None:
-        """Ask the API server for a node, and count it as it is; None if there is none.
-
-        Raises:
-            KubeError: if the API server does not tell.
-        """
-        try:
-            self.take_node(await self._client.get(WORKLOAD_NODES, name))
-        except NotFound:
-            return None
-        return self.node(name)
-
-    async def write_ledger(self, node: Node, owners: Owners) -> None:
-        """Write the ledger of a node, which must not have changed since it was read.
-
-        Raises:
-            Conflict: if it has.
-            KubeError: if the API server does not do it, or does not tell.
-        """
-        meta = node.metadata
-        body = {
-            "metadata": {
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-                "annotations": print_owned_cpus(owners),
-            }
-        }
-        self.take_node(await self._client.patch(WORKLOAD_NODES, meta.name, body, subresource="status"))
 
     def take_node(self, node: Node) -> None:
         """Count a node as the API server has answered it, until the watch shows this state or a later one.
