@@ -51,7 +51,7 @@ async def measure(counts: tuple[int, ...]) -> list[Row]:
 def _measure(count: int) -> list[Row]:
     state = ClusterState(Client(ClusterConfig(server="http://127.0.0.1:1")), SYSTEM_CLOCK)
     for index in range(count):
-        state.cluster.put_node(engine.node(index))
+        state.counted.cluster.put_node(engine.node(index))
     plugins = assemble()
     extender = Extender(state, lambda: plugins, Decisions(_REMEMBERED, SYSTEM_CLOCK), lambda _pod, _why: None)
     names = [engine.node(index).name for index in range(count)]

@@ -122,7 +122,7 @@ class LocalScheduler:
             group.create_task(self.state.caches.run())
             group.create_task(self._events.run())
             group.create_task(self._expire())
-            await self.state.synced()
+            await self.state.caches.listed(self._clock)
             self._running = True
             for pod in sorted(self.state.pods.items.values(), key=_age):
                 self._consider(pod)
@@ -180,8 +180,8 @@ class LocalScheduler:
 
     async def _schedule(self, pod: Pod, group: asyncio.TaskGroup) -> None:
         """Choose a node and count the pod there; then carry it out in a slot, beside others."""
-        facts = pod_facts(pod, self.state.rules)
-        decision = self._engine.decide(facts, self.state.cluster.snapshot())
+        facts = pod_facts(pod, self.state.counted.rules)
+        decision = self._engine.decide(facts, self.state.counted.cluster.snapshot())
         extender = self.extender if self.extender is not None and self.extender.is_for(pod) else None
         try:
             node, why = await self._choose(pod, decision, extender)
@@ -195,7 +195,7 @@ class LocalScheduler:
             group.create_task(self._refuse(pod, str(error)))
         else:
             if node:
-                self.state.assume(facts, Placement(node))
+                self.state.assumed.put(facts, Placement(node))
                 group.create_task(self._bind(pod, node, extender))
             else:
                 self.answered += 1
@@ -228,7 +228,7 @@ class LocalScheduler:
         uid = pod.metadata.uid
         try:
             await (self._post(pod, node) if extender is None else extender.bind(pod, node))
-            self.state.keep_assumed(uid)
+            self.state.assumed.keep(uid)
             self.answered += 1
         except (ExtenderError, KubeError) as error:
             self.failures.note(error)
@@ -236,7 +236,7 @@ class LocalScheduler:
             self._awake.set()
             await self._report(pod, str(error))
         finally:
-            self.state.forget(uid)
+            self.state.assumed.forget(uid)
             self._slots.release()
 
     async def _post(self, pod: Pod, node: str) -> None:
@@ -287,7 +287,7 @@ class LocalScheduler:
         """Forget pods that the watch has not shown bound in time, again and again."""
         while True:
             await self._clock.sleep(_EXPIRE_EVERY)
-            self.state.expire()
+            self.state.assumed.expire()
 
 
 def is_in(cache: Cache[Any], of: KubeObject) -> bool:

@@ -105,7 +105,7 @@ def test_metrics_average_the_window_backfilled_by_first_look() -> None:
 
 def has_metrics(scheduler: Scheduler) -> bool:
     """Whether the real scheduler knows the nodes' bandwidth."""
-    return "memorybandwidth_capacity" in scheduler.state.cluster.snapshot().measured
+    return "memorybandwidth_capacity" in scheduler.state.counted.cluster.snapshot().measured
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def shown(scheduler: Scheduler) -> Iterator[str]:
 
 def requested(scheduler: Scheduler) -> int:
     """The milli-CPU that n1's pods request."""
-    snapshot = scheduler.state.cluster.snapshot()
+    snapshot = scheduler.state.counted.cluster.snapshot()
     return int(snapshot.requested_cpu[snapshot.index["n1"]])
 
 
@@ -61,7 +61,7 @@ async def test_pod_owning_nothing_is_bound_without_another_read(
         await call("filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1"]})
         names = {"PodName": "p", "PodNamespace": PODS_NAMESPACE, "PodUID": pod["metadata"]["uid"]}
         assert await call("bind", {**names, "Node": "n1"}) == (200, {"Error": ""})
-        assert (reads, scheduler.state.asked) == ([], {})
+        assert (reads, scheduler.state.assumed.asked) == ([], {})
         assert requested(scheduler) == 1000
     assert (await world.pod("p"))["spec"]["nodeName"] == "n1"
 
@@ -72,10 +72,10 @@ async def test_pod_never_shown_bound_is_forgotten_in_time(world: SchedulerWorld)
     async with world.scheduler() as scheduler:
         for uid in ("refused", "answered"):
             facts = PodFacts(f"apps/{uid}", {"cpu": 1000}, uid=uid)
-            scheduler.state.assume(facts, Placement("n1"))
-        scheduler.state.keep_assumed("answered")
+            scheduler.state.assumed.put(facts, Placement("n1"))
+        scheduler.state.assumed.keep("answered")
         for uid in ("refused", "answered"):
-            scheduler.state.forget(uid)
+            scheduler.state.assumed.forget(uid)
         assert requested(scheduler) == 1000
         world.clock.skip(STALE_AFTER)
         await until(lambda: requested(scheduler) == 0)

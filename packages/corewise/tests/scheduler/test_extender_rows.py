@@ -36,7 +36,7 @@ def about(*names: str) -> Arguments:
 async def test_filtered_nodes_are_the_same_for_prioritize() -> None:
     asked = extender()
     for name, cpus in (("a", 8), ("small", 2), ("b", 32)):
-        asked.state.cluster.put_node(node(name, cpus))
+        asked.state.counted.cluster.put_node(node(name, cpus))
     left = asked.filter(about("b", "small", "unheard-of", "a")).names
     assert list(left) == ["b", "a"]
     assert asked.prioritize(about(*left)).tolist() == [10, 0]
@@ -45,7 +45,7 @@ async def test_filtered_nodes_are_the_same_for_prioritize() -> None:
 
 async def test_node_reusing_a_departed_nodes_row_stays_distinct() -> None:
     asked = extender()
-    cluster = asked.state.cluster
+    cluster = asked.state.counted.cluster
     cluster.put_node(node("a", 8))
     cluster.put_node(node("b", 8))
     assert list(asked.filter(about("a", "b")).names) == ["a", "b"]

@@ -206,12 +206,12 @@ async def test_huge_pod_never_breaks_the_view_or_binding(
         cpu = "9300000000000000" if name == "wanting" else "1"
         await world.add_pod(name, cpu=cpu, qos="LSR")
     async with world.scheduler() as scheduler:
-        assert scheduler.state.cluster.node_of("apps/huge") == "n1"
+        assert scheduler.state.counted.cluster.node_of("apps/huge") == "n1"
         with pytest.raises(NotBoundError, match="more than any machine has"):
             await world.bind("wanting", "n2")
         with pytest.raises(NotBoundError, match="does not suit the pod"):
             await world.bind("next", "n1")
         await world.bind("small", "n2")
-        await until(lambda: scheduler.state.cluster.node_of("apps/small") == "n2")
+        await until(lambda: scheduler.state.counted.cluster.node_of("apps/small") == "n2")
         assert scheduler.metrics.value(LOOP_RESTARTS, "caches") == 0
         assert not list(scheduler.program.problems())

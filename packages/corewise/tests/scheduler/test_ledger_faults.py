@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from corewise.kube.errors import api_error
-from corewise.scheduler import collector, state
+from corewise.scheduler import collector, counted
 from corewise.scheduler.collector import _ASKED_AT_ONCE, EXPIRY, LedgerCollector
 from corewise.scheduler.program import Scheduler
 from corewise.topology import CPUSet
@@ -61,7 +61,7 @@ async def write_ledger(world: SchedulerWorld, scheduler: Scheduler, owners: Owne
     """Write the ledger of n1 by hand, and wait until the watch has shown it."""
     body = {"metadata": {"annotations": print_owned_cpus(owners)}}
     await world.client.patch(PLAIN_NODES, "n1", body)
-    await until(lambda: scheduler.state.owners("n1") == owners)
+    await until(lambda: scheduler.state.counted.owners("n1") == owners)
 
 
 async def test_pod_deleted_during_late_entry_no_longer_counts(
@@ -80,7 +80,7 @@ async def test_pod_deleted_during_late_entry_no_longer_counts(
         await scheduler.collector.look()
         assert not interrupted.before
         assert await world.ledger("n1") == {}
-        assert scheduler.state.cluster.pods_on("n1") == {}
+        assert scheduler.state.counted.cluster.pods_on("n1") == {}
 
 
 async def test_node_deleted_during_late_entry_stops_nothing(
@@ -119,7 +119,7 @@ async def test_pod_rebound_elsewhere_gets_late_entry_only_there(
         interrupted.before["/pods/p/binding"] = scheduler.collector.look
         with pytest.raises(NotBoundError, match="is bound to node n2 already"):
             await world.bind("p", "n1")
-        assert scheduler.state.cluster.node_of("apps/p") == "n2"
+        assert scheduler.state.counted.cluster.node_of("apps/p") == "n2"
         await scheduler.collector.look()
         assert list(await world.ledger("n2")) == ["p"]
         assert await world.ledger("n1") == {}
@@ -160,7 +160,7 @@ async def test_node_deleted_before_a_write_answer_stays_forgotten(
         interrupted.after["PATCH /api/v1/nodes/n1/status"] = delete
         await world.bind("p", "n1")
         assert scheduler.state.node("n1") is None
-        assert scheduler.state.cluster.nodes == {}
+        assert scheduler.state.counted.cluster.nodes == {}
 
 
 async def test_answer_about_a_since_reregistered_node_is_ignored(
@@ -218,7 +218,7 @@ async def test_unremovable_entry_delays_no_other(world: SchedulerWorld, interrup
         world.clock.skip(EXPIRY + 1)
         for _ in range(2):
             gone = {"gone": CPUOwner("apps/gone", CPUSet.parse("4-5"), "3")}
-            await write_ledger(world, scheduler, {**scheduler.state.owners("n1"), **gone})
+            await write_ledger(world, scheduler, {**scheduler.state.counted.owners("n1"), **gone})
             await scheduler.collector.look()
             assert await world.ledger("n1") == {"refused": "0-1"}
 
@@ -260,7 +260,7 @@ async def test_node_with_many_forged_entries_delays_no_other(
         forged = {f"u{cpu:03}": CPUOwner(f"apps/p{cpu}", CPUSet.of([cpu]), "f") for cpu in range(120)}
         body = {"metadata": {"annotations": print_owned_cpus({"u": CPUOwner("apps/p", CPUSet.of([0]))})}}
         await world.client.patch(PLAIN_NODES, "n2", body)
-        await until(lambda: len(scheduler.state.owners("n2")) == 1)
+        await until(lambda: len(scheduler.state.counted.owners("n2")) == 1)
         await write_ledger(world, scheduler, forged)
         lefts = []
         for _ in range(3):
@@ -289,7 +289,7 @@ async def test_lasting_entries_never_deprive_later_entries_of_turns(world: Sched
         await write_ledger(world, scheduler, {**owners, **gone})
         for _ in range(3):
             await scheduler.collector.look()
-        assert scheduler.state.owners("n1").keys() == owners.keys()
+        assert scheduler.state.counted.owners("n1").keys() == owners.keys()
 
 
 async def test_pods_that_own_nothing_are_not_looked_at(
@@ -327,7 +327,7 @@ async def test_bindings_are_answered_while_many_nodes_are_checked(world: Schedul
 
     async with world.scheduler() as scheduler:
         for number in range(200):
-            scheduler.state.cluster.put_node(scenes.node(f"n{number}", 8))
+            scheduler.state.counted.cluster.put_node(scenes.node(f"n{number}", 8))
         counting = asyncio.create_task(count())
         await scheduler.collector.look()
         counting.cancel()
@@ -366,7 +366,7 @@ async def test_contradicting_claim_takes_nothing_and_is_corrected(world: Schedul
         forged = {"metadata": {"annotations": {RESOURCE_STATUS: json.dumps({"cpuset": "2-3,6-7"})}}}
         await world.client.patch(PLAIN_PODS, "p", forged, namespace=PODS_NAMESPACE)
         await until(lambda: _claims(scheduler, "p", "2-3,6-7"))
-        snapshot = scheduler.state.cluster.snapshot()
+        snapshot = scheduler.state.counted.cluster.snapshot()
         row = snapshot.index["n1"]
         assert (snapshot.owned_cpu[row], snapshot.cpu_room[row]) == (4000, 8000)
         await world.bind("other", "n1")
@@ -410,7 +410,7 @@ async def test_orderly_state_is_read_once_until_it_changes(
 
         monkeypatch.setattr(module, name, counted)
 
-    count(state, "read_node_facts")
+    count(counted, "read_node_facts")
     count(collector, "stated_cpus")
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")

@@ -248,14 +248,10 @@ class Replica:
         events = EventRecorder(client, component="test", instance="test", clock=clock)
         decisions = Decisions(0, clock)
         executor = LedgerExecutor(client, self.state)
-        self.binder = Binder(
-            client, self.state, executor, lambda: engine, decisions=decisions, metrics=metrics
-        )
+        self.binder = Binder(client, self.state, executor, lambda: engine, decisions, metrics)
         self.extender = Extender(self.state, lambda: engine, decisions, lambda *_: None)
         self.preemptor = Preemptor(client, self.state, lambda: engine, clock)
-        self.collector = LedgerCollector(
-            client, self.state, executor, lambda: engine, events=events, exposition=metrics, clock=clock
-        )
+        self.collector = LedgerCollector(client, self.state, executor, lambda: engine, events, metrics, clock)
         loop = asyncio.get_event_loop()
         self.tasks: list[asyncio.Task[Any]] = [loop.create_task(self.state.caches.run())]
         self.looking: asyncio.Task[None] | None = None
@@ -483,7 +479,7 @@ class Histories(RuleBasedStateMachine):
         }
         for replica in self.replicas:
             self.run(expire(replica.state))
-            counted = {key: node for node in CPUS for key in replica.state.cluster.pods_on(node)}
+            counted = {key: node for node in CPUS for key in replica.state.counted.cluster.pods_on(node)}
             assert counted == bound_to
 
     @invariant()
@@ -509,7 +505,7 @@ class Histories(RuleBasedStateMachine):
 
 
 async def expire(state: ClusterState) -> None:
-    state.expire()
+    state.assumed.expire()
 
 
 def placed(pod: dict[str, Any], **spec: int) -> Pod:
@@ -625,27 +621,27 @@ def test_a_bind_replayed_elsewhere_moves_no_pod(cluster: Histories) -> None:
     """The pod counts where its Binding was answered, before the watch shows it there."""
     cluster.create(1, 5, "LS")
     pod, state = cluster.server.objects[_PODS]["p5"], cluster.replicas[0].state
-    state.remember(placed(pod))
+    state.assumed.remember(placed(pod))
     cluster.ask(pod, "n1", 0)
     cluster.carry()
-    state.remember(placed(pod))
+    state.assumed.remember(placed(pod))
     replayed = cluster.ask(pod, "n2", 0)
     while cluster.held:
         cluster.carry()
     assert replayed.result().message == "pod default/p5 is bound to node n1 already"
-    assert state.cluster.node_of("default/p5") == "n1"
+    assert state.counted.cluster.node_of("default/p5") == "n1"
 
 
 def test_concurrent_binds_count_a_pod_on_its_node(cluster: Histories) -> None:
     cluster.create(1, 5, "LS")
     pod, state = cluster.server.objects[_PODS]["p5"], cluster.replicas[0].state
     for node in ("n1", "n2"):
-        state.remember(placed(pod))
+        state.assumed.remember(placed(pod))
         cluster.ask(pod, node, 0)
     while cluster.held:
         cluster.carry()
     bound = cluster.server.objects[_PODS]["p5"]["spec"]["nodeName"]
-    assert state.cluster.node_of("default/p5") == bound
+    assert state.counted.cluster.node_of("default/p5") == bound
 
 
 TestHistories = Histories.TestCase

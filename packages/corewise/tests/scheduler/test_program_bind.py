@@ -156,9 +156,9 @@ async def test_two_hundred_racing_binds_bind_exactly_what_fits(
         assert await world.ledger("n1") == stated
         refused = [each for each in results if each is not None]
         assert {each.reason for each in refused} == {Reason.NOT_ENOUGH_CPUS}
-        await until(lambda: not any(each.state.cluster.unbound_entries for each in (one, other)))
+        await until(lambda: not any(each.state.counted.cluster.unbound_entries for each in (one, other)))
         for scheduler in (one, other):
-            ledger = scheduler.state.cluster.ledger("n1")
+            ledger = scheduler.state.counted.cluster.ledger("n1")
             assert ledger
             assert not ledger.free
             assert not ledger.conflicts
@@ -344,7 +344,7 @@ async def test_pods_own_cpu_claim_before_binding_is_ignored(
         await world.bind("p", "n1")
         assert await world.cpus("p") == ""
         await until(lambda: bound(scheduler, "p"))
-        ledger = scheduler.state.cluster.ledger("n1")
+        ledger = scheduler.state.counted.cluster.ledger("n1")
         assert ledger
         assert len(ledger.free) == 8
 
@@ -358,7 +358,7 @@ async def test_nonexistent_or_taken_cpus_count_as_conflicts(world: SchedulerWorl
         await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
     async with world.scheduler(leader_elect=True, identity="follower") as scheduler:
         await until(lambda: all(bound(scheduler, name) for name in "abcd"))
-        assert scheduler.state.conflicts == 2
+        assert scheduler.state.counted.conflicts == 2
         await world.add_pod("p", cpu="2", qos="LSR")
         with pytest.raises(NotBoundError, match="0 are free"):
             await world.bind("p", "n1")

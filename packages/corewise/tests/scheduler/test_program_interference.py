@@ -169,9 +169,9 @@ async def test_binding_checks_again_and_weighs_what_it_binds(
             await world.bind("p3", "n1")
         assert "needs more than 10 GB/s of free memory bandwidth" in str(refusal.value)
         assert scheduler.metrics.value(BIND_REFUSALS, Reason.MEMORY_BANDWIDTH_INSUFFICIENT) == 1
-        assert scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 3
+        assert scheduler.state.counted.cluster.expire(scheduler.reloader.active.now()) == 3
         await world.client.delete(PLAIN_PODS, "p0", PODS_NAMESPACE, grace_period=0)
-        await until(lambda: scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 2)
+        await until(lambda: scheduler.state.counted.cluster.expire(scheduler.reloader.active.now()) == 2)
         await world.bind("p3", "n1")
 
 
@@ -191,8 +191,8 @@ async def test_restarted_scheduler_weighs_pods_by_their_scheduling_time(
         subresource="status",
     )
     async with scheduling(world, known, tmp_path) as scheduler:
-        assert scheduler.state.cluster.node_of("apps/old") == "n1"
-        assert scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 1
+        assert scheduler.state.counted.cluster.node_of("apps/old") == "n1"
+        assert scheduler.state.counted.cluster.expire(scheduler.reloader.active.now()) == 1
         text = scheduler.program.metrics_text().decode()
         assert "corewise_interference_counterweights 1.0" in text
 

@@ -112,7 +112,7 @@ async def test_unbound_entry_expires_after_90_seconds_with_event(
     async with world.scheduler() as scheduler:
         for _ in range(10):
             world.clock.skip(EXPIRY / 20)
-            await until(lambda: scheduler.state.cluster.unbound_entries == 1)
+            await until(lambda: scheduler.state.counted.cluster.unbound_entries == 1)
         assert await world.ledger("n1") == {"slow": FIRST_HALF}
         await ledger_becomes(world, {}, skip=EXPIRY)
         assert scheduler.metrics.value(LEDGER_REMOVED, "expired") == 1
@@ -281,7 +281,7 @@ async def test_damaged_ledger_is_rebuilt_from_remnants_and_pods(
             await world.bind(name, "n1")
         good = await world.ledger("n1")
         await annotate(world, {OWNED_CPUS: "{", OWNED_MILLI_CPU: "1000"})
-        await until(lambda: bool(scheduler.state.cluster.nodes["n1"].owned.problem))
+        await until(lambda: bool(scheduler.state.counted.cluster.nodes["n1"].owned.problem))
         world.clock.skip(EXPIRY / 2)
         node: dict[str, Any] = await world.client.get(PLAIN_NODES, "n1")
         assert node["metadata"]["annotations"][OWNED_CPUS] == "{", "bindings may be under way"

@@ -56,7 +56,7 @@ async def test_a_bind_of_a_former_pod_claims_nothing(world: SchedulerWorld) -> N
         _, answer = await call("bind", binding(former, "n1"))
         assert answer == {"Error": "pod apps/p was deleted, and another has its name"}
         assert await call("bind", binding(recreated, "n1")) == (200, {"Error": ""})
-        await until(lambda: len(scheduler.state.owners("n1")) == 1)
+        await until(lambda: len(scheduler.state.counted.owners("n1")) == 1)
         assert await world.ledger("n1") == {"p": await world.cpus("p")}
 
 
@@ -67,7 +67,7 @@ async def test_filter_and_preempt_answer_again_alike(world: SchedulerWorld) -> N
     high["spec"]["priority"] = 1000
     async with world.scheduler() as scheduler, caller(scheduler) as call:
         await world.bind("low", "n1")
-        await until(lambda: scheduler.state.cluster.node_of("apps/low") == "n1")
+        await until(lambda: scheduler.state.counted.cluster.node_of("apps/low") == "n1")
         node = (await world.client.get(PLAIN_NODES, "n1"))["metadata"]["resourceVersion"]
         asked = {
             "filter": {"Pod": high, "NodeNames": ["n1"]},

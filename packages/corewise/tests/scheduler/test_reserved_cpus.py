@@ -19,7 +19,7 @@ async def reserve(world: SchedulerWorld, text: str | None) -> None:
 
 
 def reserved(scheduler: Scheduler) -> str:
-    return str(scheduler.state.cluster.nodes["n1"].reserved)
+    return str(scheduler.state.counted.cluster.nodes["n1"].reserved)
 
 
 @pytest.mark.parametrize("text", ['{"reservedCPUs":"0,4"}', '{"resources":{"cpu":"2"}}'])
@@ -43,7 +43,7 @@ async def test_a_reservation_beyond_owners_warns_once(
     async with world.scheduler() as scheduler:
         await until(lambda: reserved(scheduler) == "0,4")
         await world.client.patch(PLAIN_NODES, "n1", {"metadata": {"labels": {"seen": "yes"}}})
-        await until(lambda: "seen" in scheduler.state.cluster.nodes["n1"].labels)
+        await until(lambda: "seen" in scheduler.state.counted.cluster.nodes["n1"].labels)
     [warning] = [each for each in caplog.messages if RESERVATION in each]
     assert "n1: " in warning
     assert "Allocatable stays as it is" in warning
@@ -57,14 +57,14 @@ async def test_unreadable_reservation_binds_no_owner(world: SchedulerWorld) -> N
     async with world.scheduler() as scheduler:
         await world.bind("before", "n1")
         await reserve(world, '{"reservedCPUs":"0-"}')
-        await until(lambda: not scheduler.state.cluster.nodes["n1"].reservation_known)
+        await until(lambda: not scheduler.state.counted.cluster.nodes["n1"].reservation_known)
         with pytest.raises(NotBoundError, match="which CPUs of the node are reserved cannot be read"):
             await world.bind("owner", "n1")
         assert scheduler.metrics.value(BIND_REFUSALS, Reason.NODE_RESERVATION_INVALID) == 1
         await world.bind("share", "n1")
         assert await world.cpus("before") == "0,4", "who owns CPUs keeps them"
         await reserve(world, None)
-        await until(lambda: scheduler.state.cluster.nodes["n1"].reservation_known)
+        await until(lambda: scheduler.state.counted.cluster.nodes["n1"].reservation_known)
         await world.bind("owner", "n1")
 
 

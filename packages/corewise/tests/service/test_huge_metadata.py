@@ -71,7 +71,7 @@ async def test_largest_annotations_are_cut_where_told(
         async with cluster.manager() as manager, world.scheduler() as scheduler:
             await until(lambda: len(manager.reconciler.reports) == len(OF_NODES + OF_TOPOLOGIES))
             await until(lambda: not len(manager.queue))
-            await until(lambda: bool(scheduler.state.findings and scheduler.events.written))
+            await until(lambda: bool(scheduler.state.counted.findings and scheduler.events.written))
         events = await world.client.list(EVENTS)
         assert events
         assert [line[:200] for line in lines(caplog) if len(line) > LONGEST_LINE] == []

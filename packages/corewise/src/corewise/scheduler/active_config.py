@@ -156,7 +156,7 @@ class ConfigReloader:
         self._heartbeats = heartbeats
         self._clock = clock
         self.active = ActiveConfig(
-            state.cluster, clock, options.configuration, partial(assemble, plugins=load_plugins())
+            state.counted.cluster, clock, options.configuration, partial(assemble, plugins=load_plugins())
         )
         self._client = PrometheusClient(options.prometheus) if options.prometheus else None
         self._observer = None if self._client is None else self._observing(self._client)
@@ -177,7 +177,7 @@ class ConfigReloader:
 
     def expire(self) -> int:
         """Forget counterweights that weigh nothing any more; return how many there are left."""
-        return self._state.cluster.expire(self.active.now())
+        return self._state.counted.cluster.expire(self.active.now())
 
     def export(self) -> None:
         """Set the gauges, as they are now."""
@@ -198,13 +198,13 @@ class ConfigReloader:
 
     async def _observe(self) -> None:
         """Ask Prometheus until canceled, once the nodes are known."""
-        await self._state.synced()
+        await self._state.caches.listed(self._clock)
         if self._observer is not None:
             await self._observer.run(lambda: self._heartbeats.beat(_OBSERVER, _BEAT_LIMIT))
 
     async def _follow(self) -> None:
         """Apply the file whenever it changes, until canceled."""
-        await self._state.synced()
+        await self._state.caches.listed(self._clock)
         if self._file is not None:
             await self._file.follow(self._clock, lambda: self._heartbeats.beat(_FILE, _BEAT_LIMIT))
 

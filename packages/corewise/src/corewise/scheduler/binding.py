@@ -30,7 +30,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Final
 from weakref import WeakValueDictionary
@@ -74,26 +74,17 @@ class Wanted:
     uid: str = ""
 
 
+@dataclass(frozen=True, slots=True)
 class Binder:
     """Binds pods. ``engine`` returns the engine that is in use now."""
 
-    def __init__(
-        self,
-        client: Client,
-        state: ClusterState,
-        executor: LedgerExecutor,
-        engine: Callable[[], Engine],
-        *,
-        decisions: Decisions,
-        metrics: Exposition,
-    ) -> None:
-        self._client = client
-        self._state = state
-        self._executor = executor
-        self._engine = engine
-        self._decisions = decisions
-        self._metrics = metrics
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+    client: Client
+    state: ClusterState
+    executor: LedgerExecutor
+    engine: Callable[[], Engine]
+    decisions: Decisions
+    metrics: Exposition
+    _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     async def bind(self, wanted: Wanted) -> Finding | None:
         """Bind a pod; return why it is not bound, None if it is."""
@@ -102,7 +93,7 @@ class Binder:
             # No node's name has a slash.
             pod = self._locks.setdefault(f"{wanted.namespace}/{wanted.name}", asyncio.Lock())
             async with asyncio.timeout(DEADLINE), pod:
-                await self._state.catch_up()
+                await self.state.catch_up()
                 refused = await self._bind(wanted)
         except TimeoutError:
             message = f"the pod was not bound within {DEADLINE:.1f} s{_AGAIN}"
@@ -110,7 +101,7 @@ class Binder:
         except KubeError as error:
             refused = Finding(Reason.BINDING_FAILED, f"{error}{_AGAIN}")
         if refused is not None:
-            self._metrics.count(BIND_REFUSALS, refused.reason)
+            self.metrics.count(BIND_REFUSALS, refused.reason)
         return refused
 
     async def _bind(self, wanted: Wanted) -> Finding | None:
@@ -126,7 +117,7 @@ class Binder:
                 if isinstance(chosen, Finding):
                     return await self._given_up(wanted.node, uid, mine, chosen)
                 try:
-                    await self._executor.carry_out(BindPod(found, chosen))
+                    await self.executor.carry_out(BindPod(found, chosen))
                 except (Conflict, NotFound):
                     continue
                 except KubeError as error:
@@ -134,10 +125,10 @@ class Binder:
                         raise
                     refused = Finding(Reason.BINDING_FAILED, f"{error}{_AGAIN}")
                     return await self._given_up(wanted.node, uid, mine, refused)
-                self._state.keep_assumed(uid)
+                self.state.assumed.keep(uid)
                 return None
         finally:
-            self._state.forget(uid)
+            self.state.assumed.forget(uid)
         refused = Finding(Reason.POD_CHANGED, f"the pod kept changing while it was being bound{_AGAIN}")
         return await self._given_up(wanted.node, uid, mine, refused)
 
@@ -146,16 +137,16 @@ class Binder:
 
         What counts on a node already may be bound there: then the call is an old one.
         """
-        pod = self._state.asked.pop(wanted.uid, None) if wanted.uid else None
-        if pod is None or self._state.cluster.node_of(key_of(pod)) is not None:
+        pod = self.state.assumed.asked.pop(wanted.uid, None) if wanted.uid else None
+        if pod is None or self.state.counted.cluster.node_of(key_of(pod)) is not None:
             return None
-        return None if pod_facts(pod, self._state.rules).owned_by_class else pod
+        return None if pod_facts(pod, self.state.counted.rules).owned_by_class else pod
 
     async def _read(self, wanted: Wanted) -> Pod | Finding | None:
         """Return the pod as the API server has it; None if it is bound to the wanted node already."""
         where = f"pod {wanted.namespace}/{wanted.name}"
         try:
-            pod = await self._client.get(WORKLOAD_PODS, wanted.name, wanted.namespace)
+            pod = await self.client.get(WORKLOAD_PODS, wanted.name, wanted.namespace)
         except NotFound:
             return Finding(Reason.POD_CHANGED, f"{where} no longer exists")
         if wanted.uid not in {"", pod.metadata.uid}:
@@ -173,14 +164,14 @@ class Binder:
 
         ``mine`` names the entries that this call alone has made, also where the answer to the write was lost.
         """
-        facts = pod_facts(pod, self._state.rules)
+        facts = pod_facts(pod, self.state.counted.rules)
         if not facts.owned_by_class:
             return self._decide(pod, facts, node, None)
         # One after the other, so that attempts of this replica do not make each other's writes fail.
         async with self._locks.setdefault(node, asyncio.Lock()):
             for again in range(SWAPS):
-                known = await self._executor.read_node(node) if again else self._state.node(node)
-                owners = self._state.owners(node)
+                known = await self.executor.read_node(node) if again else self.state.node(node)
+                owners = self.state.counted.owners(node)
                 before = owners.get(pod.metadata.uid)
                 answer = self._decide(pod, facts, node, before)
                 if isinstance(answer, Finding) or known is None:
@@ -189,9 +180,9 @@ class Binder:
                 if before is None or before.bind in mine:
                     mine.add(entry.bind)
                 try:
-                    await self._executor.carry_out(WriteLedger(known, {**owners, pod.metadata.uid: entry}))
+                    await self.executor.carry_out(WriteLedger(known, {**owners, pod.metadata.uid: entry}))
                 except Conflict:
-                    self._metrics.count(BIND_CONFLICTS)
+                    self.metrics.count(BIND_CONFLICTS)
                     continue
                 except NotFound:
                     return _unknown(node)
@@ -204,14 +195,14 @@ class Binder:
 
         ``before``: its entry in the node's ledger, whose CPUs it keeps, unless they are reserved by now.
         """
-        cluster = self._state.cluster
+        cluster = self.state.counted.cluster
         node = cluster.nodes.get(name)
         if node is None:
             return _unknown(name)
-        with self._state.without(pod):
+        with self.state.assumed.without(pod):
             every = cluster.snapshot()
             snapshot = every.only(every.index[name])
-            engine = self._engine()
+            engine = self.engine()
             decision = engine.decide(facts, snapshot)
             ledger = cluster.ledger(name)
             keeps = before is not None and len(before.cpus) * MILLI == facts.owned_by_class
@@ -221,12 +212,12 @@ class Binder:
             refused = next((each for _, each in decision.refusals(chosen.row)), None)
             answer = refused or engine.reserve(facts, chosen)
         if isinstance(answer, Placement):
-            answer = too_long(answer, pod, self._state.owners(name)) or answer
+            answer = too_long(answer, pod, self.state.counted.owners(name)) or answer
         if isinstance(answer, Placement):
-            self._state.assume(facts, answer)
+            self.state.assumed.put(facts, answer)
         else:
             answer = replace(answer, message=f"node {name} does not suit the pod: {answer.message}{_AGAIN}")
-        self._decisions.remember(Asked.BIND, decision, self._state.ages, _outcome(answer))
+        self.decisions.remember(Asked.BIND, decision, self.state.ages, _outcome(answer))
         return answer
 
     async def _given_up(
@@ -237,17 +228,17 @@ class Binder:
         First of all the pod counts no more: while this waits, others decide, among them whoever has the CPUs
         by its entry.
         """
-        self._state.forget(uid)
+        self.state.assumed.forget(uid)
         if not mine or answer is None:
             return answer
         try:
             for _ in range(SWAPS):
-                known = await self._executor.read_node(node)
-                owners = self._state.owners(node)
+                known = await self.executor.read_node(node)
+                owners = self.state.counted.owners(node)
                 if known is None or uid not in owners or owners[uid].bind not in mine:
                     break
                 try:
-                    await self._executor.carry_out(WriteLedger(known, without(owners, uid)))
+                    await self.executor.carry_out(WriteLedger(known, without(owners, uid)))
                 except Conflict:
                     continue
                 break

@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -47,10 +47,10 @@ from corewise.scheduler.executor import FencePod, LedgerExecutor, StateCPUs, Wri
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.service.logs import fields
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError
-from corewise.vocabulary import metrics
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
+from corewise.vocabulary.metrics import LEDGER_ENTRIES, LEDGER_LATE, LEDGER_REMOVED, LEDGER_REPAIRS
 from corewise.vocabulary.names import POD_CPUS, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import CPUOwner
 from corewise.vocabulary.reasons import Reason
@@ -98,45 +98,36 @@ class _Late:
         return self.node.owned.owners.get(self.facts.uid)
 
 
+@dataclass(slots=True)
 class LedgerCollector:
     """Looks at all ledgers; ``engine`` returns the engine that is in use now."""
 
-    def __init__(
-        self,
-        client: Client,
-        state: ClusterState,
-        executor: LedgerExecutor,
-        engine: Callable[[], Engine],
-        *,
-        events: EventRecorder,
-        exposition: Exposition,
-        clock: Clock,
-    ) -> None:
-        self._client = client
-        self._state = state
-        self._executor = executor
-        self._engine = engine
-        self._events = events
-        self._metrics = exposition
-        self._metrics.count(
-            metrics.LEDGER_LATE, Reason.OWNED_LATE, by=0
-        )  # increase() misses what begins at 1
-        self._clock = clock
-        self._first_seen: dict[tuple[str, ...], float] = {}
-        self._seen: set[tuple[str, ...]] = set()
-        self._refused: dict[str, tuple[str, Reason]] = {}
-        """Why pods are not entered, by their keys, with their uids."""
-        self._waiting: set[str] = set()
-        """Nodes that were not in order at the last look."""
-        self._everywhere_at = 0.0
-        self._looks = 0
+    client: Client
+    state: ClusterState
+    executor: LedgerExecutor
+    engine: Callable[[], Engine]
+    events: EventRecorder
+    metrics: Exposition
+    clock: Clock
+    _first_seen: dict[tuple[str, ...], float] = field(default_factory=dict, init=False)
+    _seen: set[tuple[str, ...]] = field(default_factory=set, init=False)
+    _refused: dict[str, tuple[str, Reason]] = field(default_factory=dict, init=False)
+    """Why pods are not entered, by their keys, with their uids."""
+    _waiting: set[str] = field(default_factory=set, init=False)
+    """Nodes that were not in order at the last look."""
+    _everywhere_at: float = field(default=0.0, init=False)
+    _looks: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        # increase() misses what begins at 1
+        self.metrics.count(LEDGER_LATE, Reason.OWNED_LATE, by=0)
 
     def publish(self) -> None:
         """Set the gauges, as they are now."""
-        cluster = self._state.cluster
+        cluster = self.state.counted.cluster
         entries = sum(len(each.owned.owners) for each in cluster.nodes.values())
-        self._metrics.set(metrics.LEDGER_ENTRIES, entries - cluster.unbound_entries, "true")
-        self._metrics.set(metrics.LEDGER_ENTRIES, cluster.unbound_entries, "false")
+        self.metrics.set(LEDGER_ENTRIES, entries - cluster.unbound_entries, "true")
+        self.metrics.set(LEDGER_ENTRIES, cluster.unbound_entries, "false")
 
     def begin(self) -> None:
         """Forget what was seen before: meanwhile another replica may have led."""
@@ -148,8 +139,8 @@ class LedgerCollector:
         """Put in order what is not; bindings are answered meanwhile."""
         self._seen = set()
         self._looks += 1
-        nodes, now = self._state.cluster.nodes, self._clock.monotonic()
-        names, self._state.changed = self._state.changed | self._waiting, set()
+        nodes, now = self.state.counted.cluster.nodes, self.clock.monotonic()
+        names, self.state.counted.changed = self.state.counted.changed | self._waiting, set()
         if now >= self._everywhere_at:
             self._everywhere_at = now + _EVERYWHERE_EVERY
             names = set(nodes)
@@ -161,7 +152,7 @@ class LedgerCollector:
             if facts is not None and not await self._put_in_order(facts):
                 self._waiting.add(name)
         self._first_seen = {key: self._first_seen[key] for key in self._seen}
-        node_of = self._state.cluster.node_of
+        node_of = self.state.counted.cluster.node_of
         self._refused = {key: told for key, told in self._refused.items() if node_of(key) in self._waiting}
 
     async def _put_in_order(self, facts: NodeFacts) -> bool:
@@ -172,7 +163,7 @@ class LedgerCollector:
         except KubeError as error:
             log.warning("a ledger stays as it is", extra=fields(node=name, error=error))
             in_order = False
-        pods = self._state.cluster.pods_on(name).items()
+        pods = self.state.counted.cluster.pods_on(name).items()
         static = facts.static_cpu_manager
         for key in sorted(key for key, (pod, _) in pods if _is_to_own(pod, static_cpu_manager=static)):
             try:
@@ -184,7 +175,7 @@ class LedgerCollector:
 
     def _is_due(self, *key: str) -> bool:
         """Whether something was first seen long enough ago."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         self._seen.add(key)
         return now - self._first_seen.setdefault(key, now) >= EXPIRY
 
@@ -210,14 +201,14 @@ class LedgerCollector:
             extra = fields(node=facts.name, entries=len(failed), pod=failed[0][0].pod, error=failed[0][1])
             log.warning("an entry of a ledger stays, since its pod cannot be looked at", extra=extra)
         for _ in range(SWAPS if removed else 0):
-            node, owners = self._state.node(facts.name), self._state.owners(facts.name)
+            node, owners = self.state.node(facts.name), self.state.counted.owners(facts.name)
             found = [uid for uid, (owner, _) in removed.items() if owners.get(uid) == owner]
             if node is None or not found:
                 break
             try:
-                await self._executor.carry_out(WriteLedger(node, without(owners, *found)))
+                await self.executor.carry_out(WriteLedger(node, without(owners, *found)))
             except Conflict:
-                await self._executor.read_node(facts.name)
+                await self.executor.read_node(facts.name)
                 continue
             self._tell_removed(facts.name, {uid: removed[uid] for uid in found})
             break
@@ -236,37 +227,29 @@ class LedgerCollector:
     def _tell_removed(self, node: str, removed: Mapping[str, tuple[CPUOwner, str]]) -> None:
         """Count and log the entries removed from one ledger: one line each, or one for many."""
         for uid, (owner, cause) in removed.items():
-            self._emit_removed(node, uid, owner, cause)
+            self.metrics.count(LEDGER_REMOVED, cause)
+            if cause == _EXPIRED:
+                message = (
+                    f"node {node} no longer keeps CPUs {owner.cpus} for the pod: it was not bound in time"
+                )
+                reference = ObjectReference(kind="Pod", namespace=owner.namespace, name=owner.name, uid=uid)
+                self.events.emit(reference, Reason.CLAIM_EXPIRED, message, warning=False)
+            if len(removed) <= _LOGGED_EACH:
+                extra = fields(node=node, pod=owner.pod, cpus=str(owner.cpus), cause=cause)
+                log.info("entry removed from a ledger", extra=extra)
         if len(removed) > _LOGGED_EACH:
             pods = ", ".join(owner.pod for owner, _ in list(removed.values())[:_LOGGED_EACH])
-            log.info(
-                "%d entries removed from a ledger, of %s and others",
-                len(removed),
-                pods,
-                extra=fields(node=node, entries=len(removed)),
-            )
-            return
-        for owner, cause in removed.values():
-            log.info(
-                "entry removed from a ledger",
-                extra=fields(node=node, pod=owner.pod, cpus=str(owner.cpus), cause=cause),
-            )
-
-    def _emit_removed(self, node: str, uid: str, owner: CPUOwner, cause: str) -> None:
-        self._metrics.count(metrics.LEDGER_REMOVED, cause)
-        message = f"node {node} no longer keeps CPUs {owner.cpus} for the pod: it was not bound in time"
-        if cause == _EXPIRED:
-            reference = ObjectReference(kind="Pod", namespace=owner.namespace, name=owner.name, uid=uid)
-            self._events.emit(reference, Reason.CLAIM_EXPIRED, message, warning=False)
+            extra = fields(node=node, entries=len(removed))
+            log.info("%d entries removed from a ledger, of %s and others", len(removed), pods, extra=extra)
 
     def _is_bound(self, node: str, uid: str, owner: CPUOwner) -> bool:
-        pod = self._state.pods.get(owner.name, owner.namespace)
+        pod = self.state.pods.get(owner.name, owner.namespace)
         return pod is not None and pod.metadata.uid == uid and pod.spec.node_name == node
 
     async def _cause(self, node: str, uid: str, owner: CPUOwner, *, due: bool) -> str:
         """Return the cause for removing the entry of a pod that is not known to be bound; "" if it stays."""
         try:
-            pod = await self._client.get(WORKLOAD_PODS, owner.name, owner.namespace)
+            pod = await self.client.get(WORKLOAD_PODS, owner.name, owner.namespace)
         except NotFound:
             return _GONE
         meta, bound = pod.metadata, pod.spec.node_name
@@ -277,7 +260,7 @@ class LedgerCollector:
     async def _fenced(self, pod: Pod) -> str:
         """Make the Bindings fail that earlier attempts may still send; return "" if the pod has changed."""
         try:
-            await self._executor.carry_out(FencePod(pod, self._clock.now()))
+            await self.executor.carry_out(FencePod(pod, self.clock.now()))
         except NotFound:
             return _GONE
         except Conflict:
@@ -287,29 +270,27 @@ class LedgerCollector:
     async def _repair(self, facts: NodeFacts) -> bool:
         """Rebuild a damaged ledger. Always returns False: it is not in order yet."""
         name = facts.name
-        node = await self._executor.read_node(name) if self._is_due(name) else None
-        ledger = self._state.cluster.nodes[name].owned if name in self._state.cluster.nodes else facts.owned
+        node = await self.executor.read_node(name) if self._is_due(name) else None
+        ledger = self.state.counted.cluster.nodes.get(name, facts).owned
         if node is None or not ledger.problem:
             return False
         owners = dict(ledger.owners)
         taken = CPUSet.of(cpu for owner in owners.values() for cpu in owner.cpus.cpus)
-        for pod in await self._client.list(
-            WORKLOAD_PODS, field_selector=f"spec.nodeName={name},{UNFINISHED}"
-        ):
-            where, _ = placement(pod, self._state.rules)
+        for pod in await self.client.list(WORKLOAD_PODS, field_selector=f"spec.nodeName={name},{UNFINISHED}"):
+            where, _ = placement(pod, self.state.counted.rules)
             if pod.metadata.uid in owners or not where.cpus or where.cpus & taken:
                 continue
-            if pod_facts(pod, self._state.rules).owned_by_class == len(where.cpus) * MILLI:
+            if pod_facts(pod, self.state.counted.rules).owned_by_class == len(where.cpus) * MILLI:
                 owners[pod.metadata.uid] = CPUOwner(key_of(pod), where.cpus)
                 taken |= where.cpus
         try:
-            await self._executor.carry_out(WriteLedger(node, owners))
+            await self.executor.carry_out(WriteLedger(node, owners))
         except Conflict:
             return False
-        self._metrics.count(metrics.LEDGER_REPAIRS)
+        self.metrics.count(LEDGER_REPAIRS)
         message = f"{ledger.problem}; it has been rewritten, with {len(owners)} pods that own CPUs"
         log.warning(message, extra=fields(reason=Reason.OWNED_CPUS_REPAIRED, node=name))
-        self._events.emit(
+        self.events.emit(
             ObjectReference(kind="Node", name=name, uid=name),
             Reason.OWNED_CPUS_REPAIRED,
             message,
@@ -334,7 +315,7 @@ class LedgerCollector:
         wanted = self._wanted(late)
         if not self._is_news(late, wanted):
             return not isinstance(wanted, Finding)
-        node = await self._executor.read_node(late.node.name)
+        node = await self.executor.read_node(late.node.name)
         late = self._late(key)
         if node is not None and late is not None and (late.facts.uid, late.owner) == before:
             await self._enter_or_tell(late, node)
@@ -349,7 +330,7 @@ class LedgerCollector:
             await self._enter(late, wanted, node)
         elif wanted is not None:
             self._refused[late.facts.key] = late.facts.uid, wanted.reason
-            self._metrics.count(metrics.LEDGER_LATE, wanted.reason)
+            self.metrics.count(LEDGER_LATE, wanted.reason)
             how = "" if late.owner else "bound without the scheduler, and "
             message = f"{how}owns no CPUs of node {late.node.name}: {wanted.message}"
             self._tell(late.pod, wanted.reason, message)
@@ -358,17 +339,17 @@ class LedgerCollector:
         """Write the entry of a pod, tell, and write its annotation; nothing if the node has changed."""
         owners = {**late.node.owned.owners, late.facts.uid: CPUOwner(late.facts.key, wanted.cpus)}
         try:
-            await self._executor.carry_out(WriteLedger(node, owners))
+            await self.executor.carry_out(WriteLedger(node, owners))
         except Conflict:
             return
         self._refused.pop(late.facts.key, None)
-        self._metrics.count(metrics.LEDGER_LATE, Reason.OWNED_LATE)
+        self.metrics.count(LEDGER_LATE, Reason.OWNED_LATE)
         message = (
             f"bound without the scheduler; it owns CPUs {wanted.cpus} of node {late.node.name} from now on"
         )
         self._tell(late.pod, Reason.OWNED_LATE, message)
         if late.facts.owned_by_class:
-            await self._executor.carry_out(StateCPUs(late.pod, wanted))
+            await self.executor.carry_out(StateCPUs(late.pod, wanted))
 
     def _is_news(self, late: _Late, wanted: Placement | Finding | None) -> bool:
         """Whether a late pod's ledger entry is still to be written, or its refusal to be reported."""
@@ -378,9 +359,9 @@ class LedgerCollector:
 
     def _late(self, key: str) -> _Late | None:
         """Return a bound pod that owns CPUs, as it counts now; None where no ledger can have it."""
-        namespace, _, name = key.partition("/")
-        pod, on = self._state.pods.get(name, namespace), self._state.cluster.node_of(key) or ""
-        node, counted = self._state.cluster.nodes.get(on), self._state.cluster.pods_on(on).get(key)
+        pod, cluster = self.state.pod(key), self.state.counted.cluster
+        on = cluster.node_of(key) or ""
+        node, counted = cluster.nodes.get(on), cluster.pods_on(on).get(key)
         if pod is None or node is None or counted is None or node.owned.problem:
             return None
         if (counted[0].uid, on) != (pod.metadata.uid, pod.spec.node_name):
@@ -392,7 +373,7 @@ class LedgerCollector:
 
     def _wanted(self, late: _Late) -> Placement | Finding | None:
         """Return the CPUs that a pod is to own, or why it owns none; None if kubelet is still to say so."""
-        cluster, key, owned = self._state.cluster, late.facts.key, late.facts.owned_by_class
+        cluster, key, owned = self.state.counted.cluster, late.facts.key, late.facts.owned_by_class
         if problem := late.facts.refused_class:
             return problem
         answer: Placement | Finding | None = None
@@ -411,18 +392,18 @@ class LedgerCollector:
                     answer = late.where
                 elif owned:
                     chosen = ChosenNode(late.node, 0, ledger, every.only(row))
-                    answer = self._engine().reserve(late.facts, chosen)
+                    answer = self.engine().reserve(late.facts, chosen)
                 requested = int(every.requested_cpu[row]) + late.facts.cpu
                 if isinstance(answer, Placement):
                     refused = _no_room(late, answer, requested)
                     answer = refused or too_long(answer, late.pod, late.node.owned.owners) or answer
         finally:
-            self._state.count(late.pod)
+            self.state.count(late.pod)
         return answer
 
     def _reported(self, late: _Late) -> Placement | Finding | None:
         """Return the CPUs that kubelet has given a pod, as the agent reports them."""
-        topology = self._state.topologies.get(late.node.name)
+        topology = self.state.topologies.get(late.node.name)
         text = topology.metadata.annotations.get(POD_CPUS, "") if topology else ""
         cpus = _reports(text).get(late.facts.uid, CPUSet())
         if not cpus:
@@ -435,18 +416,18 @@ class LedgerCollector:
 
     async def _annotate(self, late: _Late) -> None:
         """Have a pod's annotation say what the ledger says, if they differ in the API server too."""
-        node = await self._executor.read_node(late.where.node)
-        pod = await self._client.get(WORKLOAD_PODS, late.pod.metadata.name, late.pod.metadata.namespace)
-        owner = self._state.owners(late.where.node).get(late.facts.uid)
+        node = await self.executor.read_node(late.where.node)
+        pod = await self.client.get(WORKLOAD_PODS, late.pod.metadata.name, late.pod.metadata.namespace)
+        owner = self.state.counted.owners(late.where.node).get(late.facts.uid)
         stated = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
         if node and owner and pod.metadata.uid == late.facts.uid and stated != owner.cpus:
-            where, _ = placement(pod, self._state.rules)
-            await self._executor.carry_out(StateCPUs(pod, replace(where, cpus=owner.cpus)))
+            where, _ = placement(pod, self.state.counted.rules)
+            await self.executor.carry_out(StateCPUs(pod, replace(where, cpus=owner.cpus)))
 
     def _tell(self, pod: Pod, reason: Reason, message: str) -> None:
         meta = pod.metadata
         reference = ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
-        self._events.emit(reference, reason, message, warning=True)
+        self.events.emit(reference, reason, message, warning=True)
         log.warning(message, extra=fields(reason=reason.value, pod=key_of(pod)))
 
 

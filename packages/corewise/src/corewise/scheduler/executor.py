@@ -62,12 +62,12 @@ class StateCPUs:
 LedgerAction: TypeAlias = WriteLedger | BindPod | FencePod | StateCPUs
 
 
+@dataclass(frozen=True, slots=True)
 class LedgerExecutor:
     """Writes to the API server; ``state`` counts its answers until the watch has caught up."""
 
-    def __init__(self, client: Client, state: ClusterState) -> None:
-        self._client = client
-        self._state = state
+    client: Client
+    state: ClusterState
 
     async def carry_out(self, action: LedgerAction) -> None:
         """Carry out one action.
@@ -80,14 +80,14 @@ class LedgerExecutor:
         body = body_of(action)
         if isinstance(action, WriteLedger):
             name = action.node.metadata.name
-            self._state.take_node(await self._client.patch(WORKLOAD_NODES, name, body, subresource="status"))
+            self.state.take_node(await self.client.patch(WORKLOAD_NODES, name, body, subresource="status"))
             return
         name, namespace = action.pod.metadata.name, action.pod.metadata.namespace
         if isinstance(action, BindPod):
             path = PODS.path(name, namespace=namespace, subresource="binding")
-            await self._client.request("POST", path, body=body, repeatable=True)
+            await self.client.request("POST", path, body=body, repeatable=True)
         else:
-            await self._client.patch(WORKLOAD_PODS, name, body, namespace=namespace)
+            await self.client.patch(WORKLOAD_PODS, name, body, namespace=namespace)
 
     async def read_node(self, name: str) -> Node | None:
         """Ask the API server for a node, and count it as it is; None if there is none.
@@ -96,10 +96,10 @@ class LedgerExecutor:
             KubeError: if the API server does not tell.
         """
         try:
-            self._state.take_node(await self._client.get(WORKLOAD_NODES, name))
+            self.state.take_node(await self.client.get(WORKLOAD_NODES, name))
         except NotFound:
             return None
-        return self._state.node(name)
+        return self.state.node(name)
 
 
 def body_of(action: LedgerAction) -> dict[str, Any]:

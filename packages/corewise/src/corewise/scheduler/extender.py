@@ -26,8 +26,9 @@ answered is 503. Each fails the call, and with ``ignorable`` kube-scheduler goes
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import compress
 
 import msgspec
@@ -51,12 +52,14 @@ from corewise.scheduler.preemption import (
     encode_preempted,
 )
 from corewise.scheduler.state import ClusterState
-from corewise.service.http_servers import Guard, Handler, Route, read_body
+from corewise.service.http_servers import Guard, Route, read_body
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.metrics import EXTENDER_REQUESTS, EXTENDER_SECONDS
 from corewise.workload.pods import Pod
 
 _JSON = "application/json"
+_Answer = tuple[int, str, bytes]
+"""The status, the outcome for metrics, and the body."""
 LARGEST_SCORE = 10
 """MaxExtenderPriority."""
 
@@ -221,7 +224,7 @@ class Extender:
 
     def filter(self, arguments: Arguments) -> Filtered:
         """Say which nodes suit the pod."""
-        self.state.remember(arguments.pod)
+        self.state.assumed.remember(arguments.pod)
         decision, rows = self._decide(arguments)
         suits: BoolColumn = np.append(decision.feasible, np.False_)[rows]
         left = arguments.names.only(suits)
@@ -249,9 +252,9 @@ class Extender:
 
     def _decide(self, arguments: Arguments) -> tuple[Decision, IntColumn]:
         """Decide among the nodes in question; the rows are those of the nodes as they were sent."""
-        facts = pod_facts(arguments.pod, self.state.rules)
-        with self.state.without(arguments.pod):
-            snapshot = self.state.cluster.snapshot()
+        facts = pod_facts(arguments.pod, self.state.counted.rules)
+        with self.state.assumed.without(arguments.pod):
+            snapshot = self.state.counted.cluster.snapshot()
             rows = self.known.rows_of(arguments.names, snapshot)
             asked: BoolColumn = np.zeros(snapshot.size + 1, dtype=np.bool_)
             asked[rows] = True
@@ -318,34 +321,34 @@ class ExtenderRoutes:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
-        answers: list[tuple[str, Callable[[Arguments], bytes], int]] = [
-            (FILTER, lambda sent: encode_filtered(sent, self.extender.filter(sent)), 200),
-            (PRIORITIZE, lambda sent: sent.names.scored(self.extender.prioritize(sent)), 503),
-        ]
+        answers: dict[str, Callable[[bytes], Awaitable[_Answer]]] = {
+            FILTER: partial(
+                self._answer, lambda sent: encode_filtered(sent, self.extender.filter(sent)), 200
+            ),
+            PRIORITIZE: partial(
+                self._answer, lambda sent: sent.names.scored(self.extender.prioritize(sent)), 503
+            ),
+            PREEMPT: self._preempt,
+            BIND: self._bind,
+        }
         calls = [
-            Route("POST", f"/{verb}", self._call(verb, answer, unavailable), self.caller)
-            for verb, answer, unavailable in answers
+            Route("POST", f"/{verb}", partial(self._call, verb, answer), self.caller)
+            for verb, answer in answers.items()
         ]
-        calls.append(Route("POST", f"/{PREEMPT}", self._preempt, self.caller))
-        calls.append(Route("POST", f"/{BIND}", self._bind, self.caller))
         return [*calls, Route("GET", f"/{EXPLAIN}", self._explain, self.reader)]
 
-    def _call(self, verb: str, answer: Callable[[Arguments], bytes], unavailable: int) -> Handler:
-        async def handle(http: web.BaseRequest) -> web.Response:
-            body = await read_body(http)
-            started = time.perf_counter()
-            await self.extender.state.catch_up()
-            status, outcome, said = self._answer(body, answer, unavailable)
-            self.metrics.count(EXTENDER_REQUESTS, verb, outcome)
-            self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, verb)
-            return web.Response(status=status, body=said, content_type=_JSON)
+    async def _call(
+        self, verb: str, answer: Callable[[bytes], Awaitable[_Answer]], http: web.BaseRequest
+    ) -> web.Response:
+        body = await read_body(http)
+        started = time.perf_counter()
+        status, outcome, said = await answer(body)
+        self.metrics.count(EXTENDER_REQUESTS, verb, outcome)
+        self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, verb)
+        return web.Response(status=status, body=said, content_type=_JSON)
 
-        return handle
-
-    def _answer(
-        self, body: bytes, answer: Callable[[Arguments], bytes], unavailable: int
-    ) -> tuple[int, str, bytes]:
-        """Return the status, the outcome for metrics, and the body."""
+    async def _answer(self, answer: Callable[[Arguments], bytes], unavailable: int, body: bytes) -> _Answer:
+        await self.extender.state.catch_up()
         try:
             sent = decode_arguments(body)
         except ArgumentsError as error:
@@ -355,13 +358,9 @@ class ExtenderRoutes:
             return unavailable, "error", encode_error(f"corewise scheduler: {problems}")
         return 200, "answered", answer(sent)
 
-    async def _bind(self, http: web.BaseRequest) -> web.Response:
-        body = await read_body(http)
-        started = time.perf_counter()
+    async def _bind(self, body: bytes) -> _Answer:
         status, outcome, said = await self._bound(body)
-        self.metrics.count(EXTENDER_REQUESTS, BIND, outcome)
-        self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, BIND)
-        return web.json_response({"Error": said}, status=status)
+        return status, outcome, msgspec.json.encode({"Error": said})
 
     async def _bound(self, body: bytes) -> tuple[int, str, str]:
         """Return the status, the outcome for metrics, and why the pod is not bound."""
@@ -375,17 +374,8 @@ class ExtenderRoutes:
         refused = await self.binder.bind(wanted)
         return (200, "answered", "") if refused is None else (200, "refused", refused.message)
 
-    async def _preempt(self, http: web.BaseRequest) -> web.Response:
-        body = await read_body(http)
-        started = time.perf_counter()
+    async def _preempt(self, body: bytes) -> _Answer:
         await self.extender.state.catch_up()
-        status, outcome, said = await self._preempted(body)
-        self.metrics.count(EXTENDER_REQUESTS, PREEMPT, outcome)
-        self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, PREEMPT)
-        return web.Response(status=status, body=said, content_type=_JSON)
-
-    async def _preempted(self, body: bytes) -> tuple[int, str, bytes]:
-        """Return the status, the outcome for metrics, and the body."""
         try:
             asked = decode_preemption(body)
         except PreemptionArgumentsError as error:

@@ -152,14 +152,14 @@ class Preemptor:
     ) -> Preempted | None:
         """Choose the victims on one node; None where no eviction helps, or none is needed."""
         node, proposed = self.state.node(name), asked.proposed[name]
-        if node is None or name not in self.state.cluster.nodes:
+        if node is None or name not in self.state.counted.cluster.nodes:
             return None
-        with self.state.without(asked.pod):
-            alone = self.state.cluster.alone(name)
+        with self.state.assumed.without(asked.pod):
+            alone = self.state.counted.cluster.alone(name)
         victims = list(self._victims(name, alone, asked.pod.spec.priority or 0, proposed))
         if proposed - {each.uid for each in victims}:
             return None
-        facts = pod_facts(asked.pod, self.state.rules)
+        facts = pod_facts(asked.pod, self.state.counted.rules)
         guarded = with_budgets(victims, budgets)
         chosen = cheapest_victims(self.engine(), alone, facts, guarded, published_amounts(node))
         if not chosen:
@@ -170,12 +170,8 @@ class Preemptor:
         self, node: str, alone: Cluster, priority: int, proposed: AbstractSet[str]
     ) -> Iterator[Victim]:
         """Yield the pods of the node that have a lower priority."""
-
-        def pod_of(key: str) -> Pod | None:
-            namespace, _, name = key.partition("/")
-            return self.state.pods.get(name, namespace)
-
-        for each in lower_pods(node, alone, priority, pod_of, self.clock.now().timestamp()):
+        now = self.clock.now().timestamp()
+        for each in lower_pods(node, alone, priority, self.state.pod, now):
             yield replace(each, proposed=each.uid in proposed)
 
 

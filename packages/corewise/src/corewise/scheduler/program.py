@@ -122,17 +122,9 @@ class Scheduler:
         )
         self.events = EventRecorder(client, component=COMPONENT, instance=options.identity, clock=clock)
         executor = LedgerExecutor(client, self.state)
-        self.binder = Binder(
-            client, self.state, executor, self._engine, decisions=self.decisions, metrics=self.metrics
-        )
+        self.binder = Binder(client, self.state, executor, self._engine, self.decisions, self.metrics)
         self.collector = LedgerCollector(
-            client,
-            self.state,
-            executor,
-            self._engine,
-            events=self.events,
-            exposition=self.metrics,
-            clock=clock,
+            client, self.state, executor, self._engine, self.events, self.metrics, clock
         )
         self.access = TokenAccess(client, clock)
         self.service = self._service(lifetimes)
@@ -161,7 +153,7 @@ class Scheduler:
 
     def _publish(self) -> None:
         self.collector.publish()
-        self.metrics.set(metrics.CPU_CONFLICTS, self.state.conflicts)
+        self.metrics.set(metrics.CPU_CONFLICTS, self.state.counted.conflicts)
         self.reloader.export()
 
     def _loops(self) -> Iterator[Loop]:
@@ -172,7 +164,7 @@ class Scheduler:
         yield from self.reloader.loops()
 
     async def _lead_or_follow(self) -> None:
-        await self.state.synced()
+        await self.state.caches.listed(self._clock)
         self._synced()
         await self.program.elect(self._lead, self.client, self.options, lease=COMPONENT, terms=self._terms)
 
@@ -193,10 +185,10 @@ class Scheduler:
         self.collector.begin()
         while True:
             self.program.heartbeats.beat(_LEDGERS, _BEAT_LIMIT)
-            self.state.given_back.clear()
+            self.state.counted.given_back.clear()
             await self.collector.look()
             await self._clock.sleep(_PAUSE)
-            await sleep_unless(self.state.given_back, self._clock, _LOOK_EVERY)
+            await sleep_unless(self.state.counted.given_back, self._clock, _LOOK_EVERY)
 
     async def _remove_gate(self) -> None:
         """Remove the webhook configuration of the binding gate, which an older version may have left."""
@@ -214,7 +206,7 @@ class Scheduler:
         while True:
             self.program.heartbeats.beat(_EXPIRY, _BEAT_LIMIT)
             self.reloader.expire()
-            self.state.expire()
+            self.state.assumed.expire()
             await self._clock.sleep(_LOOK_EVERY)
 
     def _engine(self) -> Engine:

@@ -121,7 +121,7 @@ class PageDocuments:
         before = await cluster.past.of(name) if cluster.past else ()
         return {
             "node": row.record,
-            "topology": topology_record(self._state.cluster, name),
+            "topology": topology_record(self._state.counted.cluster, name),
             "explanation": explained(explanation, missing),
             "suppression": explained(explain_suppression(cluster.subject(node))),
             "interference": cluster.interference.record(name) if cluster.interference else NOT_ASKED,
@@ -143,7 +143,7 @@ class PageDocuments:
         late = await online_in_spite_of(self._cluster.client, raw)
         await self._state.catch_up()
         try:
-            listed = decide_about(pod, self._state.cluster, self._state.rules)
+            listed = decide_about(pod, self._state.counted.cluster, self._state.counted.rules)
             listed = replace(listed, findings=(*listed.findings, *([late] if late else [])))
             explanation = explain_pod(listed, "")
         finally:
@@ -154,7 +154,9 @@ class PageDocuments:
         return {
             "pod": row.record,
             "explanation": explained(explanation, self._data.remarks(self._data.tables["pods"], [row])),
-            "quota": quota_record(msgspec.convert(raw, QuotaPod), annotations, self._state.rules, owns=owns),
+            "quota": quota_record(
+                msgspec.convert(raw, QuotaPod), annotations, self._state.counted.rules, owns=owns
+            ),
             "events": event_records(self._events_about("Pod", plain, namespace)),
         }
 

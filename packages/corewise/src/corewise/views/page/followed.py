@@ -121,7 +121,7 @@ class FollowedCluster:
     async def read_rules(self) -> None:
         """Judge pods by the scheduler's QoS rules, as the cluster states them now."""
         if await self.data.read_rules():
-            self.state.rules = self.data.published.rules
+            self.state.counted.rules = self.data.published.rules
             for pod in self.state.pods.items.values():
                 self.state.count(pod)
 
@@ -189,5 +189,5 @@ class FollowedCluster:
             context=known.context,
             namespace=self._config_namespace,
             used=used,
-            rules=state.rules,
+            rules=state.counted.rules,
         )

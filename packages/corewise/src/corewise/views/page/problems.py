@@ -125,8 +125,8 @@ class ProblemTable:
         found = (
             *of_configuration(cluster.known),
             *of_nodes(nodes),
-            *of_pods(tables["pods"].rows(now), state.pods.items, state.rules),
-            *of_scheduler(state.findings, state.cluster),
+            *of_pods(tables["pods"].rows(now), state.pods.items, state.counted.rules),
+            *of_scheduler(state.counted.findings, state.counted.cluster),
             *self._of_reports(nodes, now),
             *of_caches(cluster.caches),
         )
