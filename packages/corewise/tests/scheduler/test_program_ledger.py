@@ -15,6 +15,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from corewise.kube.resources import EVENTS
 from corewise.scheduler.collector import EXPIRY
 from corewise.scheduler.program import Scheduler
@@ -229,6 +231,25 @@ async def test_forbidden_bound_lse_pod_is_reported(world: SchedulerWorld) -> Non
             return await events(world, Reason.QOS_CLASS_NOT_ALLOWED) == [message] * 2
 
         await eventually(both_told)
+        assert await world.ledger("n1") == {}
+
+
+@pytest.mark.parametrize(
+    ("qos", "reason"), [("LSR", Reason.CPUS_NOT_INTEGER), ("LSE", Reason.QOS_CLASS_NOT_ALLOWED)]
+)
+async def test_bound_pod_of_broken_cpus_is_reported(world: SchedulerWorld, qos: str, reason: Reason) -> None:
+    """The pod owns no CPUs, although its class says so; that its class does not count goes first."""
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="2500m", qos=qos)
+    await world.bind_past("p", "n1")
+    async with world.scheduler() as scheduler:
+        await until(lambda: scheduler.metrics.value(LEDGER_LATE, reason) == 1)
+
+        async def told() -> bool:
+            begin = "bound without the scheduler, and owns no CPUs of node n1: "
+            return [each.startswith(begin) for each in await events(world, reason)] == [True]
+
+        await eventually(told)
         assert await world.ledger("n1") == {}
 
 

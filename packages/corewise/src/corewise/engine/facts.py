@@ -28,7 +28,6 @@ from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import DEFAULT_BINDING, CPUBinding, NumaPolicy
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.owned_cpus import NOTHING_OWNED, OwnedCPUs
-from corewise.vocabulary.reasons import Reason
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -151,7 +150,8 @@ class PodFacts:
     """A pod. ``requests`` has positive amounts only: milli for cpu, units for everything else.
 
     ``owned_by_class`` and ``owned_if_static`` are 1000 x the CPUs that it is to own. ``problem``: why it fits
-    no node at all. ``daemon``: it belongs to a DaemonSet, so it goes to the node that it was made for.
+    no node at all. ``refused_class``: why its QoS class, by which it would own CPUs, does not count.
+    ``daemon``: it belongs to a DaemonSet, so it goes to the node that it was made for.
     ``uid``: by which ledgers know it; "" for a pod that does not exist yet.
     """
 
@@ -163,6 +163,7 @@ class PodFacts:
     numa_policy: NumaPolicy | None = None
     constraints: Constraints = UNCONSTRAINED
     problem: Finding | None = None
+    refused_class: Finding | None = None
     labels: Mapping[str, str] = field(default_factory=_nothing)
     daemon: bool = False
     uid: str = ""
@@ -170,12 +171,6 @@ class PodFacts:
     @property
     def cpu(self) -> int:
         return self.requests.get(CPU, 0)
-
-    @property
-    def refused_class(self) -> Finding | None:
-        """The problem if its QoS class, by which it would own CPUs, is not allowed; None otherwise."""
-        problem = self.problem
-        return problem if problem and problem.reason is Reason.QOS_CLASS_NOT_ALLOWED else None
 
     def owned(self, *, static_cpu_manager: bool) -> int:
         """Return the milli-CPU of its request that it owns on a node of this kind."""

@@ -306,6 +306,7 @@ def pod_facts(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
         numa_policy=stated.numa_policy,
         constraints=stated.constraints,
         problem=stated.problem or refused,
+        refused_class=refused,
         labels=pod.metadata.labels,
         daemon=any(each.kind == "DaemonSet" for each in pod.metadata.owner_references),
         uid=pod.metadata.uid,

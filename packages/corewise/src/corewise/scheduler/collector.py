@@ -11,7 +11,7 @@ resource-status names, if they are free and as many as it is to own, else with c
 gives CPUs, with those that the agent reports. Then resource-status says what the ledger says. It is not
 entered if there are no such CPUs, or if allocatable would fall below what the node's pods request: kubelet
 would fail running pods when it restarts. Then an Event on the pod says so, as it does on a bound pod whose
-QoS class is not allowed in its namespace.
+QoS class is not allowed in its namespace, or that requests no whole number of CPUs.
 
 **Repair.** A damaged ledger is rebuilt, from what is readable of it and from the pods that are bound: 90
 seconds after it was first seen, when the bindings that were under way have ended.
@@ -374,8 +374,8 @@ class LedgerCollector:
     def _wanted(self, late: _Late) -> Placement | Finding | None:
         """Return the CPUs that a pod is to own, or why it owns none; None if kubelet is still to say so."""
         cluster, key, owned = self.state.counted.cluster, late.facts.key, late.facts.owned_by_class
-        if problem := late.facts.refused_class:
-            return problem
+        if refused := _why_unowned(late.facts):
+            return refused
         answer: Placement | Finding | None = None
         if not owned:
             answer = self._reported(late)
@@ -432,8 +432,15 @@ class LedgerCollector:
 
 
 def _is_to_own(facts: PodFacts, *, static_cpu_manager: bool) -> bool:
-    """Whether a pod owns CPUs, or would by a QoS class that its namespace does not allow."""
-    return bool(facts.refused_class or facts.owned(static_cpu_manager=static_cpu_manager))
+    """Whether a pod owns CPUs, or states a QoS class by which it would."""
+    return bool(_why_unowned(facts) or facts.owned(static_cpu_manager=static_cpu_manager))
+
+
+def _why_unowned(facts: PodFacts) -> Finding | None:
+    """Return the reason a pod owns no CPUs although it states a QoS class by which it would."""
+    if facts.refused_class or facts.problem is None or facts.problem.reason is not Reason.CPUS_NOT_INTEGER:
+        return facts.refused_class
+    return facts.problem
 
 
 def _no_room(late: _Late, wanted: Placement, requested: int) -> Finding | None:
