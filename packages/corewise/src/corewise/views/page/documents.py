@@ -135,6 +135,7 @@ class PageDocuments:
         if pod is None:
             raise UnknownObject(f"there is no unfinished pod {name}")
         await self._cluster.read_rules()
+        rules = self._state.counted.rules
         row = self._data.row_of_pod(name, pod)
         try:
             raw = await self._cluster.client.get(PODS.typed(dict), plain, namespace)
@@ -143,7 +144,7 @@ class PageDocuments:
         late = await online_in_spite_of(self._cluster.client, raw)
         await self._state.catch_up()
         try:
-            listed = decide_about(pod, self._state.counted.cluster, self._state.counted.rules)
+            listed = decide_about(pod, self._state.counted.cluster, rules)
             listed = replace(listed, findings=(*listed.findings, *([late] if late else [])))
             explanation = explain_pod(listed, "")
         finally:
