@@ -181,11 +181,8 @@ class LedgerCollector:
 
     async def _tidy(self, facts: NodeFacts) -> bool:
         """Remove the entries of pods that are gone, or were not bound in time; say if all are bound."""
-        unbound = [
-            (uid, owner)
-            for uid, owner in facts.owned.owners.items()
-            if not self._is_bound(facts.name, uid, owner)
-        ]
+        entries = facts.owned.owners.items()
+        unbound = [entry for entry in entries if not self._is_bound(facts.name, *entry)]
         due = {uid: self._is_due(facts.name, uid, owner.bind) for uid, owner in unbound}
         removed: dict[str, tuple[CPUOwner, str]] = {}
         failed: list[tuple[CPUOwner, KubeError]] = []
@@ -247,19 +244,17 @@ class LedgerCollector:
         return pod is not None and pod.metadata.uid == uid and pod.spec.node_name == node
 
     async def _cause(self, node: str, uid: str, owner: CPUOwner, *, due: bool) -> str:
-        """Return the cause for removing the entry of a pod that is not known to be bound; "" if it stays."""
+        """Return the cause for removing the entry of a pod that is not known to be bound; "" if it stays.
+
+        Before it expires, the Bindings are made to fail that earlier attempts may still send.
+        """
         try:
             pod = await self.client.get(WORKLOAD_PODS, owner.name, owner.namespace)
-        except NotFound:
-            return _GONE
-        meta, bound = pod.metadata, pod.spec.node_name
-        if meta.uid != uid or (bound and not (bound == node and holds_resources(pod))):
-            return _GONE
-        return await self._fenced(pod) if due and not bound else ""
-
-    async def _fenced(self, pod: Pod) -> str:
-        """Make the Bindings fail that earlier attempts may still send; return "" if the pod has changed."""
-        try:
+            bound = pod.spec.node_name
+            if pod.metadata.uid != uid or (bound and not (bound == node and holds_resources(pod))):
+                return _GONE
+            if bound or not due:
+                return ""
             await self.executor.carry_out(FencePod(pod, self.clock.now()))
         except NotFound:
             return _GONE
@@ -290,12 +285,8 @@ class LedgerCollector:
         self.metrics.count(LEDGER_REPAIRS)
         message = f"{ledger.problem}; it has been rewritten, with {len(owners)} pods that own CPUs"
         log.warning(message, extra=fields(reason=Reason.OWNED_CPUS_REPAIRED, node=name))
-        self.events.emit(
-            ObjectReference(kind="Node", name=name, uid=name),
-            Reason.OWNED_CPUS_REPAIRED,
-            message,
-            warning=True,
-        )
+        reference = ObjectReference(kind="Node", name=name, uid=name)
+        self.events.emit(reference, Reason.OWNED_CPUS_REPAIRED, message, warning=True)
         return False
 
     async def _follow(self, key: str) -> bool:

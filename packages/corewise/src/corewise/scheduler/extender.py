@@ -28,8 +28,8 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import compress
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -46,6 +46,7 @@ from corewise.scheduler.decisions import Asked, Decisions, encode
 from corewise.scheduler.installation import BIND, EXPLAIN, FILTER, PREEMPT, PRIORITIZE
 from corewise.scheduler.node_names import KnownNames, SentNames
 from corewise.scheduler.preemption import (
+    PreemptionArguments,
     PreemptionArgumentsError,
     Preemptor,
     decode_preemption,
@@ -58,8 +59,7 @@ from corewise.vocabulary.metrics import EXTENDER_REQUESTS, EXTENDER_SECONDS
 from corewise.workload.pods import Pod
 
 _JSON = "application/json"
-_Answer = tuple[int, str, bytes]
-"""The status, the outcome for metrics, and the body."""
+T = TypeVar("T")
 LARGEST_SCORE = 10
 """MaxExtenderPriority."""
 
@@ -204,6 +204,11 @@ def encode_error(message: str) -> bytes:
     return _result(Error=message)
 
 
+def encode_bound(message: str) -> bytes:
+    """Write an ExtenderBindingResult: the reason the pod is not bound, "" if it is."""
+    return msgspec.json.encode({"Error": message})
+
+
 def _result(**members: object) -> bytes:
     empty = {"Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAndUnresolvableNodes": None}
     return msgspec.json.encode({**empty, "Error": "", **members})
@@ -321,72 +326,61 @@ class ExtenderRoutes:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
-        answers: dict[str, Callable[[bytes], Awaitable[_Answer]]] = {
-            FILTER: partial(
-                self._answer, lambda sent: encode_filtered(sent, self.extender.filter(sent)), 200
-            ),
-            PRIORITIZE: partial(
-                self._answer, lambda sent: sent.names.scored(self.extender.prioritize(sent)), 503
-            ),
-            PREEMPT: self._preempt,
-            BIND: self._bind,
-        }
-        calls = [
-            Route("POST", f"/{verb}", partial(self._call, verb, answer), self.caller)
-            for verb, answer in answers.items()
+        return [
+            self._route(FILTER, decode_arguments, self._filter, encode_error, unavailable=200),
+            self._route(PRIORITIZE, decode_arguments, self._prioritize, encode_error, unavailable=503),
+            self._route(PREEMPT, decode_preemption, self._preempt, encode_error, unavailable=503),
+            self._route(BIND, decode_binding, self._bind, encode_bound, unavailable=200),
+            Route("GET", f"/{EXPLAIN}", self._explain, self.reader),
         ]
-        return [*calls, Route("GET", f"/{EXPLAIN}", self._explain, self.reader)]
 
-    async def _call(
-        self, verb: str, answer: Callable[[bytes], Awaitable[_Answer]], http: web.BaseRequest
-    ) -> web.Response:
-        body = await read_body(http)
-        started = time.perf_counter()
-        status, outcome, said = await answer(body)
-        self.metrics.count(EXTENDER_REQUESTS, verb, outcome)
-        self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, verb)
-        return web.Response(status=status, body=said, content_type=_JSON)
+    def _route(
+        self,
+        verb: str,
+        decode: Callable[[bytes], T],
+        answer: Callable[[T], Awaitable[tuple[str, bytes]]],
+        encode_problem: Callable[[str], bytes],
+        *,
+        unavailable: int,
+    ) -> Route:
+        """Return the route of a call; ``answer`` returns the outcome for metrics, and the body."""
 
-    async def _answer(self, answer: Callable[[Arguments], bytes], unavailable: int, body: bytes) -> _Answer:
-        await self.extender.state.catch_up()
-        try:
-            sent = decode_arguments(body)
-        except ArgumentsError as error:
-            return 400, "malformed", encode_error(f"corewise scheduler: {error}")
-        problems = "; ".join(self.problems())
-        if problems:
-            return unavailable, "error", encode_error(f"corewise scheduler: {problems}")
-        return 200, "answered", answer(sent)
+        async def answered(body: bytes) -> tuple[int, str, bytes]:
+            try:
+                sent = decode(body)
+            except (ArgumentsError, PreemptionArgumentsError) as error:
+                return 400, "malformed", encode_problem(f"corewise scheduler: {error}")
+            problems = "; ".join(self.problems())
+            try:
+                if not problems:
+                    return 200, *await answer(sent)
+            except KubeError as error:
+                problems = str(error)
+            return unavailable, "error", encode_problem(f"corewise scheduler: {problems}")
 
-    async def _bind(self, body: bytes) -> _Answer:
-        status, outcome, said = await self._bound(body)
-        return status, outcome, msgspec.json.encode({"Error": said})
+        async def handle(http: web.BaseRequest) -> web.Response:
+            body = await read_body(http)
+            started = time.perf_counter()
+            await self.extender.state.catch_up()
+            status, outcome, said = await answered(body)
+            self.metrics.count(EXTENDER_REQUESTS, verb, outcome)
+            self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, verb)
+            return web.Response(status=status, body=said, content_type=_JSON)
 
-    async def _bound(self, body: bytes) -> tuple[int, str, str]:
-        """Return the status, the outcome for metrics, and why the pod is not bound."""
-        try:
-            wanted = decode_binding(body)
-        except ArgumentsError as error:
-            return 400, "malformed", f"corewise scheduler: {error}"
-        problems = "; ".join(self.problems())
-        if problems:
-            return 200, "error", f"corewise scheduler: {problems}"
+        return Route("POST", f"/{verb}", handle, self.caller)
+
+    async def _filter(self, sent: Arguments) -> tuple[str, bytes]:
+        return "answered", encode_filtered(sent, self.extender.filter(sent))
+
+    async def _prioritize(self, sent: Arguments) -> tuple[str, bytes]:
+        return "answered", sent.names.scored(self.extender.prioritize(sent))
+
+    async def _preempt(self, asked: PreemptionArguments) -> tuple[str, bytes]:
+        return "answered", encode_preempted(await self.preemptor.preempt(asked))
+
+    async def _bind(self, wanted: Wanted) -> tuple[str, bytes]:
         refused = await self.binder.bind(wanted)
-        return (200, "answered", "") if refused is None else (200, "refused", refused.message)
-
-    async def _preempt(self, body: bytes) -> _Answer:
-        await self.extender.state.catch_up()
-        try:
-            asked = decode_preemption(body)
-        except PreemptionArgumentsError as error:
-            return 400, "malformed", encode_error(f"corewise scheduler: {error}")
-        problems = "; ".join(self.problems())
-        try:
-            if not problems:
-                return 200, "answered", encode_preempted(await self.preemptor.preempt(asked))
-        except KubeError as error:
-            problems = str(error)
-        return 503, "error", encode_error(f"corewise scheduler: {problems}")
+        return ("refused", encode_bound(refused.message)) if refused else ("answered", encode_bound(""))
 
     async def _explain(self, http: web.BaseRequest) -> web.Response:
         pod, nodes = http.query.get("pod", ""), http.query.get("nodes", "")

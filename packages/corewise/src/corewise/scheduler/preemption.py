@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -156,7 +155,9 @@ class Preemptor:
             return None
         with self.state.assumed.without(asked.pod):
             alone = self.state.counted.cluster.alone(name)
-        victims = list(self._victims(name, alone, asked.pod.spec.priority or 0, proposed))
+        priority, now = asked.pod.spec.priority or 0, self.clock.now().timestamp()
+        lower = lower_pods(name, alone, priority, self.state.pod, now)
+        victims = [replace(each, proposed=each.uid in proposed) for each in lower]
         if proposed - {each.uid for each in victims}:
             return None
         facts = pod_facts(asked.pod, self.state.counted.rules)
@@ -165,14 +166,6 @@ class Preemptor:
         if not chosen:
             return None
         return Preempted(tuple(each.uid for each in chosen), sum(each.guarded for each in chosen))
-
-    def _victims(
-        self, node: str, alone: Cluster, priority: int, proposed: AbstractSet[str]
-    ) -> Iterator[Victim]:
-        """Yield the pods of the node that have a lower priority."""
-        now = self.clock.now().timestamp()
-        for each in lower_pods(node, alone, priority, self.state.pod, now):
-            yield replace(each, proposed=each.uid in proposed)
 
 
 def lower_pods(

@@ -160,10 +160,6 @@ def _is_older(node: Node, than: Node) -> bool:
 def _same(old: Pod | Node, new: Pod | Node) -> bool:
     """Whether two states of a pod or of a node count alike."""
     before, after = old.metadata, new.metadata
-    return (before.annotations, before.labels, old.spec, old.status, before.uid) == (
-        after.annotations,
-        after.labels,
-        new.spec,
-        new.status,
-        after.uid,
-    )
+    if (before.annotations, before.labels, before.uid) != (after.annotations, after.labels, after.uid):
+        return False
+    return (old.spec, old.status) == (new.spec, new.status)
