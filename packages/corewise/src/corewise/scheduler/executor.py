@@ -1,8 +1,7 @@
-"""What binder and collector do to Nodes and Pods, as actions, and the executor that carries them out.
+"""The writes of binder and collector, as actions, and the executor that carries them out.
 
-Each action names the object in the state in which it was decided on: by uid, and by resourceVersion where the
-object must not have changed since. It is a ``Conflict`` if the object is another one by now. Nothing is
-decided here, and nothing repeated but the Binding: one whose answer was lost is done once or twice.
+An action names the uid of its object, and the resourceVersion where the object must not have changed since it
+was decided: if it has, that is a ``Conflict`` and no harm. Who decided reads again then.
 """
 
 from __future__ import annotations
