@@ -136,7 +136,11 @@ async def test_pod_bound_by_others_gets_own_cpus_late(world: SchedulerWorld) -> 
     async with world.scheduler() as scheduler:
         await ledger_becomes(world, {"late": FIRST_HALF})
         await until(lambda: scheduler.metrics.value(LEDGER_LATE, Reason.OWNED_LATE) == 1)
-        assert await world.cpus("late") == FIRST_HALF
+
+        async def stated() -> bool:
+            return await world.cpus("late") == FIRST_HALF
+
+        await eventually(stated)
         (message,) = await events(world, Reason.OWNED_LATE)
         assert message == (f"bound without the scheduler; it owns CPUs {FIRST_HALF} of node n1 from now on")
         await world.client.delete(PLAIN_PODS, "share", PODS_NAMESPACE, grace_period=0)
