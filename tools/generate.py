@@ -29,7 +29,7 @@ from corewise.cli.extensions import PACKAGES
 from corewise.config.interference.metrics import METRICS as METRICS_OF_INTERFERENCE
 from corewise.config.interference.metrics import USABLE_SHARE, Metric
 from corewise.config.pod_schema import FieldShape, PodField
-from corewise.service.http_servers import DOORS, MIB
+from corewise.service.http_servers import HTTP_SERVERS, MIB
 from corewise.vocabulary.foreign_names import FOREIGN_NAMES, Fate, NamePlace, Project
 from corewise.vocabulary.metrics import AGENT, METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, NameKind
@@ -155,19 +155,21 @@ def metrics(*, of_the_agent: bool) -> str:
     return table(("metric", "type", "labels", "exported by", "meaning"), rows)
 
 
-def doors() -> str:
+def http_servers() -> str:
     """Return the table of the HTTP servers: who may call them, their limits and timeouts."""
     header = (
-        "door", "program", "where", "serves", "authentication", "largest body", "all bodies at a time",
+        "server", "program", "where", "serves", "authentication", "largest body", "all bodies at a time",
         "connections", "TLS handshake", "headers", "body", "answer", "idle",
     )  # fmt: skip
     rows = []
-    for door in DOORS:
-        waits = [door.handshake_timeout, door.header_timeout, door.body_timeout, door.answer_timeout]
-        seconds = [f"{each:g} s" if each else "" for each in [*waits, door.idle_timeout]]
-        sizes = [f"{each // MIB} MiB" if each else "none read" for each in (door.max_body, door.all_bodies)]
-        said = (door.name, door.programs, door.option, door.serves, door.authentication)
-        rows.append([*said, *sizes, str(door.connections), *seconds])
+    for server in HTTP_SERVERS:
+        waits = [server.handshake_timeout, server.header_timeout, server.body_timeout, server.answer_timeout]
+        seconds = [f"{each:g} s" if each else "" for each in [*waits, server.idle_timeout]]
+        sizes = [
+            f"{each // MIB} MiB" if each else "none read" for each in (server.max_body, server.all_bodies)
+        ]
+        said = (server.name, server.programs, server.option, server.serves, server.authentication)
+        rows.append([*said, *sizes, str(server.connections), *seconds])
     return (
         "Every HTTP server of the programs. A request with a Content-Encoding is refused (415). A\n"
         "connection beyond the number of connections, of which one address gets three quarters at most, is\n"
@@ -195,7 +197,7 @@ def reference() -> dict[str, str]:
         **reasons(),
         "metrics-agent": f"# Metrics of the agent\n\n{metrics(of_the_agent=True)}",
         "metrics": f"# Metrics of all other programs\n\n{metrics(of_the_agent=False)}",
-        "http-servers": f"# HTTP servers\n\n{doors()}",
+        "http-servers": f"# HTTP servers\n\n{http_servers()}",
         "extra-specs": f"# Extra specs and image properties\n\n{extra_specs()}",
         "exit-codes": f"# Exit codes\n\n{exit_codes()}",
     }

@@ -1,4 +1,4 @@
-"""Texts that are made to end a program, at every door: each is refused in the door's own words.
+"""Texts that are made to end a program: every reader refuses them with its own error.
 
 A text may be nested too deep (libyaml overflows the stack, which no test survives; the decoder of JSON and
 Python raise RecursionError), may not be UTF-8, may hold a number that fits nowhere, or may say in ten lines
@@ -146,7 +146,7 @@ def _dump(text: bytes) -> Any:
         return plan_from_dump(path)
 
 
-JSON_DOORS: dict[str, tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]] = {
+JSON_READERS: dict[str, tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]] = {
     "a heartbeat's time": (_heartbeat("lastHeartbeatTime"), (DecodeError,)),
     "a heartbeat's type": (_heartbeat("type"), (DecodeError,)),
     "another field of a heartbeat": (_heartbeat("reason"), (DecodeError,)),
@@ -180,16 +180,16 @@ JSON = {
 }
 
 
-@pytest.mark.parametrize("door", JSON_DOORS)
+@pytest.mark.parametrize("reader", JSON_READERS)
 @pytest.mark.parametrize("text", JSON.values(), ids=JSON)
-def test_json_reader_returns_a_value_or_its_error(door: str, text: bytes) -> None:
-    read, promised = JSON_DOORS[door]
+def test_json_reader_returns_a_value_or_its_error(reader: str, text: bytes) -> None:
+    read, promised = JSON_READERS[reader]
     with suppress(*promised):
         read(text)
 
 
-@given(st.binary(max_size=80), st.sampled_from(sorted(JSON_DOORS)))
-def test_any_bytes_give_a_value_or_readers_error(text: bytes, door: str) -> None:
-    read, promised = JSON_DOORS[door]
+@given(st.binary(max_size=80), st.sampled_from(sorted(JSON_READERS)))
+def test_any_bytes_give_a_value_or_readers_error(text: bytes, reader: str) -> None:
+    read, promised = JSON_READERS[reader]
     with suppress(*promised):
         read(text)

@@ -31,7 +31,7 @@ import pytest
 
 from api_process import local_api_server
 from commands.command_tree import contexts
-from corewise.service.http_servers import DOORS
+from corewise.service.http_servers import HTTP_SERVERS
 from corewise.vocabulary.exit_codes import ExitCode
 from golden.transcripts import INPUTS
 from identities import PROGRAMS, kubeconfig_of
@@ -388,7 +388,7 @@ def test_table_has_every_command_that_runs_until_signaled() -> None:
         and _names_in(callback) & runs
     }
     assert found == COMMANDS.keys() - {"kubedouble"}
-    assert {program for door in DOORS for program in door.programs.split(", ")} <= {
+    assert {program for server in HTTP_SERVERS for program in server.programs.split(", ")} <= {
         each.split()[0] for each in found
     }
     assert {command for command, *_ in CASES} == COMMANDS.keys()

@@ -1,4 +1,4 @@
-"""The doors by which the golden tests enter corewise. All that they import of it stands here."""
+"""Run corewise for the golden tests. All that they import of it stands here."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from golden import doors
+from golden import harness
 from golden.cluster import MERGE, Cluster, Program, fetch, running_cluster, until
 from golden.transcripts import ENVIRONMENT, INPUTS, WIDTHS, compare, compare_screens, masked, transcript
 
@@ -102,7 +102,7 @@ def configure(cluster: Cluster, **keys: str) -> tuple[int, Any]:
 
 def test_the_manager_says_what_it_would_write(tmp_path: Path) -> None:
     with running_cluster(tmp_path, INPUTS / "clusters" / "managed.json") as cluster:
-        options = (*doors.identity(cluster, "manager"), "--no-leader-elect", "--dry-run")
+        options = (*harness.identity(cluster, "manager"), "--no-leader-elect", "--dry-run")
         with Program(tmp_path, "manager", *options) as program:
             until(lambda: len(program.printed.splitlines()) >= 10, "few lines")
         lines = sorted(program.printed.splitlines())
@@ -112,7 +112,7 @@ def test_the_manager_says_what_it_would_write(tmp_path: Path) -> None:
 def test_manager_brings_nodes_to_ratios_and_says_why(tmp_path: Path) -> None:
     parts = []
     with running_cluster(tmp_path, INPUTS / "clusters" / "managed.json") as cluster:
-        options = (*doors.identity(cluster, "manager"), "--webhook-listen", "127.0.0.1:0", *ALONE, *SERVE)
+        options = (*harness.identity(cluster, "manager"), "--webhook-listen", "127.0.0.1:0", *ALONE, *SERVE)
         with Program(tmp_path, "manager", *options, "--amplify-by", "webhook") as program:
             program.is_ready()
             until(lambda: cluster.get("ValidatingWebhookConfiguration"), "no webhook")
@@ -156,13 +156,13 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
     with running_cluster(tmp_path, INPUTS / "clusters" / "scheduled.json") as cluster:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             address = f"127.0.0.1:{probe.getsockname()[1]}"
-        options = (*doors.identity(cluster, "scheduler"), "--listen", address, *ALONE, *SERVE)
+        options = (*harness.identity(cluster, "scheduler"), "--listen", address, *ALONE, *SERVE)
         with Program(tmp_path, "scheduler", *options) as program:
             program.is_ready()
             headers = {"Authorization": f"Bearer {cluster.token('corewise-system', 'reader')}"}
             base = f"https://{address}"
 
-            shown_to_it = doors.with_client_certificate(cluster)
+            shown_to_it = harness.with_client_certificate(cluster)
 
             def call(verb: str, body: object = None) -> dict[str, Any]:
                 method = "GET" if body is None else "POST"
@@ -205,7 +205,7 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
 
 def machine_of(cluster: Cluster, root: Path) -> Path:
     """Make the files of node n1, with the cgroups of its pod; return those of the pod's slice."""
-    doors.make_machine("intel", root)
+    harness.make_machine("intel", root)
     uid = cluster.get("Pod", "web", "apps")["metadata"]["uid"].replace("-", "_")
     files = json.loads((INPUTS / "trees" / "fresh.json").read_text())
     for path, text in files.items():
@@ -220,7 +220,7 @@ def test_the_agent_divides_quotas_repairs_them_and_reports(tmp_path: Path) -> No
     root = tmp_path / "machine"
     with running_cluster(tmp_path, INPUTS / "clusters" / "agent.json") as cluster:
         pod = machine_of(cluster, root)
-        options = (*doors.identity(cluster, "agent"), "--node-name", "n1", "--root", str(root))
+        options = (*harness.identity(cluster, "agent"), "--node-name", "n1", "--root", str(root))
         quiet = ("--no-nri", "--no-latency-probe")
         environment = {**ENVIRONMENT, "KUBECONFIG": str(cluster.kubeconfig)}
         with Program(tmp_path, "agent", *options, *quiet, "--once", "--dry-run") as program:

@@ -23,7 +23,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from golden import doors
+from golden import harness
 
 HERE = Path(__file__).parent
 INPUTS = HERE / "inputs"
@@ -66,7 +66,7 @@ def transcript(
     """
     if columns is not None:
         environment = {**environment, "COLUMNS": str(columns), "TERM": "dumb"}
-    with doors.working_in(directory):
+    with harness.working_in(directory):
         played = [
             (line, _played(line, directory, environment, on_terminal=columns is not None)) for line in lines
         ]
@@ -120,9 +120,9 @@ def _played(line: str, directory: Path, environment: Mapping[str, str], *, on_te
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(content)
         case "machine":
-            doors.make_machine(arguments[0], directory / arguments[1])
+            harness.make_machine(arguments[0], directory / arguments[1])
         case "history":
-            doors.make_history(directory / arguments[0])
+            harness.make_history(directory / arguments[0])
         case _:
             called = _called([command, *arguments], environment, on_terminal=on_terminal)
             return f"$ corewise {line}\n{called}"
@@ -135,7 +135,7 @@ def _called(arguments: list[str], environment: Mapping[str, str], *, on_terminal
         stdin, arguments = Path(arguments[-1]).read_bytes(), arguments[:-2]
     elif len(arguments) > 2 and arguments[-2] == ">":
         target, arguments = Path(arguments[-1]), arguments[:-2]
-    code, out, err = doors.run(arguments, stdin, environment, on_terminal=on_terminal)
+    code, out, err = harness.run(arguments, stdin, environment, on_terminal=on_terminal)
     if target:
         target.write_bytes(out)
         out = b""

@@ -1,6 +1,6 @@
-"""Bad profiles are refused at both doors, with the same words: ``corewise config check``, and the webhook.
+"""``corewise config check`` and the webhook refuse bad profiles with the same words.
 
-The file's door says line and column; the API server's says the field, since what it gets is one line of JSON.
+The command names line and column; the webhook names the field, since it gets one line of JSON.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ LABEL = "a label value has at most 63 letters"
         ),
     ],
 )
-def test_a_bad_profile_is_refused_at_both_doors(
+def test_command_and_webhook_refuse_a_bad_profile(
     spec: str, column: int, path: str, said: str, tmp_path: Path
 ) -> None:
     if spec.startswith("{"):

@@ -49,7 +49,7 @@ from corewise.vocabulary.names import (
 from corewise.workload.pods import Pod
 from manager.reviews import body, node, patch_of, response_of, review, webhooks
 from node_records import recorded
-from service.doors_world import serving
+from service.http_servers_world import serving
 
 FULL = {
     AMPLIFICATION_RATIO: '{"cpu":2.00}',

@@ -1,8 +1,8 @@
 """A real scheduler under attack over the network: its resident memory stays bounded, and comes back.
 
-The attack: more TLS connections than the door takes, bodies of the largest size that stop short of their end,
-gzip bombs, bodies longer than allowed, announced or not. The attacker has taken kube-scheduler's certificate:
-without one no body is read at all.
+The attack: more TLS connections than the server takes, bodies of the largest size that stop short of
+their end, gzip bombs, bodies longer than allowed, announced or not. The attacker has taken kube-scheduler's
+certificate: without one no body is read at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from corewise.kube.config import load_config
 from corewise.service.http_servers import EXTENDER, MIB
 from identities import command_of
 from scheduler.program_world import shown_by
-from service.doors_world import PATIENCE, Caller
+from service.http_servers_world import PATIENCE, Caller
 
 TLS_BUFFERS = 100 * 1024
 """Bytes that one TLS connection costs, rounded up."""

@@ -1,4 +1,4 @@
-"""A door with small limits, over real sockets, and callers that misbehave."""
+"""A server with small limits, over real sockets, and callers that misbehave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aiohttp import web
 from corewise.kube.certificates import Authority
 from corewise.prometheus.exposition import Exposition
 from corewise.service.certificates import ServingContext
-from corewise.service.http_servers import WEBHOOKS, Door, Listener, RefusalCause, Route, read_body
+from corewise.service.http_servers import WEBHOOKS, HttpServer, Listener, RefusalCause, Route, read_body
 from corewise.service.options import Address
 from corewise.vocabulary.metrics import HTTP_REFUSED, METRICS
 
@@ -31,8 +31,8 @@ SMALL = replace(
     idle_timeout=0.4,
 )
 PATIENCE = 30.0
-"""Seconds a test waits for what must come; all timeouts of the door are far below."""
-AUTHORITY = Authority.create("doors", now=datetime.now(UTC))
+"""Seconds a test waits for what must come; all timeouts of the server are far below."""
+AUTHORITY = Authority.create("http-servers", now=datetime.now(UTC))
 
 
 def serving(client_ca: str = "", *, demand: bool = True) -> ServingContext:
@@ -42,7 +42,7 @@ def serving(client_ca: str = "", *, demand: bool = True) -> ServingContext:
 
 
 def trusting() -> ssl.SSLContext:
-    """Return the TLS context of a client of the door."""
+    """Return the TLS context of a client of the server."""
     return ssl.create_default_context(cadata=AUTHORITY.certificate_pem)
 
 
@@ -56,14 +56,14 @@ async def huge(_request: web.BaseRequest) -> web.Response:
 
 @asynccontextmanager
 async def opened(
-    door: Door = SMALL,
+    server: HttpServer = SMALL,
     *routes: Route,
     tls: Callable[[], ssl.SSLContext] | None = None,
     metrics: Exposition | None = None,
 ) -> AsyncIterator[Listener]:
-    """Serve a door until the block ends."""
+    """Serve a server until the block ends."""
     known = [Route("POST", "/size", size), Route("GET", "/huge", huge), *routes]
-    listener = Listener(door, Address("127.0.0.1", 0), known, metrics or Exposition(METRICS), tls=tls)
+    listener = Listener(server, Address("127.0.0.1", 0), known, metrics or Exposition(METRICS), tls=tls)
     task = asyncio.create_task(listener.run())
     try:
         await asyncio.wait_for(listener.listening.wait(), PATIENCE)
@@ -75,7 +75,7 @@ async def opened(
 
 
 class Caller:
-    """One connection to a door, byte by byte."""
+    """One connection to a server, byte by byte."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -103,7 +103,7 @@ class Caller:
         return int(head.split(" ")[1]), text
 
     async def closed(self) -> None:
-        """Wait until the door closes the connection."""
+        """Wait until the server closes the connection."""
         with suppress(ConnectionError, ssl.SSLError):
             while await asyncio.wait_for(self.reader.read(65536), PATIENCE):
                 pass
@@ -111,7 +111,7 @@ class Caller:
 
 @asynccontextmanager
 async def calling(listener: Listener, **options: Any) -> AsyncIterator[Caller]:
-    """Connect to a door until the block ends."""
+    """Connect to a server until the block ends."""
     address = listener.address
     reader, writer = await asyncio.open_connection(address.host, address.port, **options)
     try:
@@ -128,6 +128,6 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def refused(metrics: Exposition, door: Door, cause: RefusalCause, times: int = 1) -> None:
+async def refused(metrics: Exposition, server: HttpServer, cause: RefusalCause, times: int = 1) -> None:
     """Wait until that many refusals of one cause are counted."""
-    await until(lambda: metrics.value(HTTP_REFUSED, door.name, cause) >= times)
+    await until(lambda: metrics.value(HTTP_REFUSED, server.name, cause) >= times)

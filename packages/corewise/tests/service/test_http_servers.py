@@ -25,10 +25,18 @@ import pytest
 from aiohttp import web
 
 from corewise.prometheus.exposition import Exposition
-from corewise.service.http_servers import DOORS, Certified, Door, Listener, RefusalCause, RefusedError, Route
+from corewise.service.http_servers import (
+    HTTP_SERVERS,
+    Certified,
+    HttpServer,
+    Listener,
+    RefusalCause,
+    RefusedError,
+    Route,
+)
 from corewise.service.options import Address, OptionsError
 from corewise.vocabulary.metrics import HTTP_CONNECTIONS, HTTP_REFUSED, METRICS
-from service.doors_world import (
+from service.http_servers_world import (
     LIMIT,
     PATIENCE,
     SMALL,
@@ -88,9 +96,9 @@ async def test_a_body_with_a_content_encoding_is_refused(metrics: Exposition, en
 
 
 async def test_all_bodies_together_have_a_limit_too(metrics: Exposition) -> None:
-    door = replace(SMALL, all_bodies=LIMIT, body_timeout=SLOW)
+    server = replace(SMALL, all_bodies=LIMIT, body_timeout=SLOW)
     async with (
-        opened(door, metrics=metrics) as listener,
+        opened(server, metrics=metrics) as listener,
         calling(listener) as first,
         calling(listener) as second,
     ):
@@ -98,7 +106,7 @@ async def test_all_bodies_together_have_a_limit_too(metrics: Exposition) -> None
         await until(lambda: listener.held == LIMIT - 10)
         await second.post(bytes(100))
         assert (await second.answer())[0] == 503
-        await refused(metrics, door, RefusalCause.ALL_BODIES)
+        await refused(metrics, server, RefusalCause.ALL_BODIES)
         await first.say(bytes(10))
         assert await first.answer() == (200, str(LIMIT))
         assert listener.held == 0
@@ -137,15 +145,15 @@ async def test_non_http_input_is_refused_without_flooding_log(
 
 
 async def test_second_requests_headers_have_the_same_deadline(metrics: Exposition) -> None:
-    door = replace(SMALL, idle_timeout=SLOW)
-    async with opened(door, metrics=metrics) as listener, calling(listener) as caller:
+    server = replace(SMALL, idle_timeout=SLOW)
+    async with opened(server, metrics=metrics) as listener, calling(listener) as caller:
         await caller.post(b"x")
         assert (await caller.answer())[0] == 200
         await caller.say("POST /size HTTP/1.1\r\nX-A: ")
         trickle = asyncio.create_task(dripping(caller.say))
         await caller.closed()
         await trickle
-        await refused(metrics, door, RefusalCause.HEADERS)
+        await refused(metrics, server, RefusalCause.HEADERS)
 
 
 async def test_a_connection_that_says_nothing_is_closed(metrics: Exposition) -> None:
@@ -198,15 +206,15 @@ async def test_certificates_that_expire_while_connected_are_refused(is_old: bool
 async def test_connections_over_the_cap_are_closed_on_accept(metrics: Exposition) -> None:
     """Before any TLS: a connection that does no handshake takes a place, and a fifth one gets none."""
     tls = serving().context
-    door = replace(SMALL, handshake_timeout=SLOW)
-    async with opened(door, metrics=metrics, tls=lambda: tls) as listener:
+    server = replace(SMALL, handshake_timeout=SLOW)
+    async with opened(server, metrics=metrics, tls=lambda: tls) as listener:
         async with AsyncExitStack() as stack:
-            for number in range(door.connections):
+            for number in range(server.connections):
                 await stack.enter_async_context(calling(listener, local_addr=(f"127.0.0.{number + 1}", 0)))
             async with calling(listener, local_addr=("127.0.1.1", 0)) as surplus:
                 await surplus.closed()
-            await refused(metrics, door, RefusalCause.CONNECTIONS)
-            assert metrics.value(HTTP_CONNECTIONS, door.name) == door.connections
+            await refused(metrics, server, RefusalCause.CONNECTIONS)
+            assert metrics.value(HTTP_CONNECTIONS, server.name) == server.connections
         await gone(metrics)
         async with calling(listener, ssl=trusting()) as caller:
             await caller.post(b"abc")
@@ -303,11 +311,11 @@ async def test_without_a_host_every_address_is_listened_on() -> None:
         await task
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
-def test_idle_connections_outlive_go_clients_and_limits_fit(door: Door) -> None:
-    assert door.idle_timeout > 90
-    assert door.max_body <= 8 << 20
-    assert door.connections * (282 << 10) + door.all_bodies <= 256 << 20
+@pytest.mark.parametrize("server", HTTP_SERVERS, ids=lambda server: server.name)
+def test_idle_connections_outlive_go_clients_and_limits_fit(server: HttpServer) -> None:
+    assert server.idle_timeout > 90
+    assert server.max_body <= 8 << 20
+    assert server.connections * (282 << 10) + server.all_bodies <= 256 << 20
 
 
 async def never(_request: web.BaseRequest) -> web.Response:

@@ -232,7 +232,9 @@ async def test_metrics_need_a_token_and_probes_need_none(
         assert answer.headers["WWW-Authenticate"] == "Bearer"
         good = await session.get("/metrics", headers={"Authorization": f"Bearer {world.token()}"})
         assert good.status == 200
-        assert f'{HTTP_REFUSED.name}{{cause="unauthenticated",door="{HEALTH.name}"}} 1.0' in await good.text()
+        assert (
+            f'{HTTP_REFUSED.name}{{cause="unauthenticated",server="{HEALTH.name}"}} 1.0' in await good.text()
+        )
         assert (await session.get("/livez")).status == 200
         assert (await session.get("/readyz")).status == 503
         assert (await session.head("/livez")).status == 200

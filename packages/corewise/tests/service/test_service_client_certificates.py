@@ -16,7 +16,7 @@ from corewise.service.certificates import CertificateKeeper, FileCertificates, S
 from corewise.service.http_servers import Listener, RefusalCause, Route, certified
 from corewise.service.program import Heartbeats
 from corewise.vocabulary.metrics import METRICS
-from service.doors_world import AUTHORITY, SMALL, calling, opened, refused, serving, size, trusting
+from service.http_servers_world import AUTHORITY, SMALL, calling, opened, refused, serving, size, trusting
 
 CALLERS = Authority.create("callers", now=datetime.now(UTC))
 OTHERS = Authority.create("others", now=datetime.now(UTC))

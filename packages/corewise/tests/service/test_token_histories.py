@@ -71,7 +71,7 @@ class Reviews:
         return msgspec.convert({"status": {"allowed": not namespace.startswith("no")}}, resource.type)
 
 
-class Door(RuleBasedStateMachine):
+class TokenHistories(RuleBasedStateMachine):
     """A port that takes tokens."""
 
     def __init__(self) -> None:
@@ -140,22 +140,22 @@ class Door(RuleBasedStateMachine):
         assert len(self.access._rejected) < REJECTED_TOKENS + AT_A_TIME
 
 
-TestDoor = Door.TestCase
-TestDoor.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestTokenHistories = TokenHistories.TestCase
+TestTokenHistories.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
 
 
 def test_remembered_answers_are_small_and_few() -> None:
-    door = Door()
+    histories = TokenHistories()
 
     async def ask_for_many() -> None:
         for number in range(REMEMBERED_ANSWERS + 20):
             start = "no" if number % 2 else ""
             needed = ResourceAccess("pods", namespace=f"{start}{'x' * 8000}{number}")
-            assert await door._status("user", needed, "") == (403 if start else 200)
+            assert await histories._status("user", needed, "") == (403 if start else 200)
 
-    door.runner.run(ask_for_many())
-    door.teardown()
-    remembered = door.access._remembered
+    histories.runner.run(ask_for_many())
+    histories.teardown()
+    remembered = histories.access._remembered
     assert len(remembered) == REMEMBERED_ANSWERS
     kept = sum(len(a) + len(b) + len(str(refused)) for (a, b), (_, refused) in remembered.items())
     assert kept <= 600 * REMEMBERED_ANSWERS

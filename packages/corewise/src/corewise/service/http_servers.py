@@ -1,6 +1,6 @@
 """Every HTTP server of the programs: its limits, its timeouts, and who may call it.
 
-``DOORS`` is the table (``docs/reference/http-servers.md`` prints it), ``Listener`` serves one door of it:
+``HTTP_SERVERS`` is the table (``docs/reference/http-servers.md`` prints it), ``Listener`` runs one of them:
 
 - A connection over the cap is closed as it is accepted, before TLS allocates its buffers (over 64 KiB). One
   address gets three quarters of the connections at most, so that it cannot shut out all others.
@@ -10,7 +10,7 @@
 - A body counts as it arrives, against the limit of one body and against that of all bodies held at a time.
 - The caller is authenticated before its body is read.
 
-What is refused is counted in ``corewise_http_refused_total`` by door and cause, and answered in a sentence.
+A refusal is counted in ``corewise_http_refused_total`` by server and cause, and answered in a sentence.
 Callers that are not authenticated are logged too, at most one a minute.
 
 Of ``aiohttp.web`` only the modules of its low-level server are imported: the rest is 1.3 MiB of each agent.
@@ -52,8 +52,8 @@ _LINGER = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """One HTTP server. Sizes are in bytes, timeouts in seconds.
+class HttpServer:
+    """The limits of one HTTP server. Sizes are in bytes, timeouts in seconds.
 
     ``all_bodies`` limits what the bodies of all requests in progress hold together. ``idle_timeout`` is
     longer than that of Go's clients (90 s): the client closes first, no request meets a closed connection.
@@ -78,12 +78,12 @@ class Door:
         """The most connections that one address gets."""
         return self.connections - self.connections // 4
 
-    def with_body(self, limit: int) -> Door:
-        """Return the door with another limit of one body; eight of them fit at a time."""
+    def with_body(self, limit: int) -> HttpServer:
+        """Return the server with another limit of one body; eight of them fit at a time."""
         return replace(self, max_body=limit, all_bodies=8 * limit)
 
 
-WEBHOOKS = Door(
+WEBHOOKS = HttpServer(
     name="webhooks",
     programs="manager",
     option="`--webhook-listen`, HTTPS",
@@ -92,7 +92,7 @@ WEBHOOKS = Door(
     connections=256,
     handshake_timeout=10.0,
 ).with_body(8 * MIB)
-EXTENDER = Door(
+EXTENDER = HttpServer(
     name="extender",
     programs="scheduler",
     option="`--listen`, HTTPS",
@@ -103,7 +103,7 @@ EXTENDER = Door(
     connections=256,
     handshake_timeout=10.0,
 ).with_body(8 * MIB)
-LEDGER = Door(
+LEDGER = HttpServer(
     name="ledger",
     programs="compute",
     option="`--listen`, HTTPS",
@@ -112,7 +112,7 @@ LEDGER = Door(
     connections=256,
     handshake_timeout=10.0,
 ).with_body(1 * MIB)
-WEB = Door(
+WEB = HttpServer(
     name="web",
     programs="web",
     option="`--listen`, HTTP or HTTPS",
@@ -121,7 +121,7 @@ WEB = Door(
     connections=256,
     handshake_timeout=10.0,
 ).with_body(1 * MIB)
-HEALTH = Door(
+HEALTH = HttpServer(
     name="health",
     programs="manager, scheduler, agent, compute, web",
     option="`--metrics-listen`, HTTP",
@@ -129,7 +129,7 @@ HEALTH = Door(
     authentication="none; with `--metrics-auth token`, `/metrics`: a token, reviewed",
     connections=64,
 )
-DOORS: tuple[Door, ...] = (WEBHOOKS, EXTENDER, LEDGER, WEB, HEALTH)
+HTTP_SERVERS: tuple[HttpServer, ...] = (WEBHOOKS, EXTENDER, LEDGER, WEB, HEALTH)
 
 
 class RefusalCause(StrEnum):
@@ -225,7 +225,7 @@ def when_lost(request: BaseRequest, callback: Callable[[], object]) -> None:
 
 
 class Listener:
-    """Serves the routes of one door.
+    """Serves the routes of one HTTP server.
 
     ``tls`` is called for every connection, so that a new certificate holds from the next handshake on.
     ``grace``: seconds that requests in flight have when the program ends. ``headers`` are those of every
@@ -234,7 +234,7 @@ class Listener:
 
     def __init__(
         self,
-        door: Door,
+        server: HttpServer,
         address: Address,
         routes: Iterable[Route],
         metrics: Exposition,
@@ -244,7 +244,7 @@ class Listener:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self._headers = headers or {}
-        self.door = door
+        self.server = server
         self.address = address
         self.listening = asyncio.Event()
         self.held = 0
@@ -257,7 +257,7 @@ class Listener:
         self._grace = grace
         self._tasks: set[asyncio.Task[None]] = set()
         self._peers: Counter[str] = Counter()
-        self._server: Server | None = None
+        self._factory: Server | None = None
         self._strangers = 0
         self._next_line = 0.0
 
@@ -269,25 +269,25 @@ class Listener:
         """
         _keep_large_blocks_apart()
         sockets = await asyncio.to_thread(bind, self._listen)
-        self._server = server = Server(self._serve)
+        self._factory = factory = Server(self._serve)
         try:
             async with asyncio.TaskGroup() as group:
                 for each in sockets:
-                    group.create_task(self._accept(each, server))
+                    group.create_task(self._accept(each, factory))
                 self.address = Address(self._listen.host, sockets[0].getsockname()[1])
                 self.listening.set()
-                log.info("%s: listens on %s", self.door.name, self.address)
+                log.info("%s: listens on %s", self.server.name, self.address)
         finally:
             self.listening.clear()
             for each in sockets:
                 each.close()
-            server.pre_shutdown()
-            await server.shutdown(self._grace)
+            factory.pre_shutdown()
+            await factory.shutdown(self._grace)
             for task in self._tasks:
                 task.cancel()
 
     def refuse(self, cause: RefusalCause) -> None:
-        self._metrics.count(HTTP_REFUSED, self.door.name, cause)
+        self._metrics.count(HTTP_REFUSED, self.server.name, cause)
 
     def _log_stranger(self, peer: object, why: object) -> None:
         """Log a caller that is not authenticated, unless another one was logged within the last minute."""
@@ -297,32 +297,32 @@ class Listener:
             return
         others = self._strangers - 1
         more = f" ({others} more since the last such line)" if others else ""
-        log.warning("%s: refused %s: %s%s", self.door.name, peer, why, more)
+        log.warning("%s: refused %s: %s%s", self.server.name, peer, why, more)
         self._strangers, self._next_line = 0, now + _LINE_EVERY
 
-    async def _accept(self, listening: socket.socket, server: Server) -> None:
+    async def _accept(self, listening: socket.socket, factory: Server) -> None:
         loop = asyncio.get_running_loop()
-        async for accepted in connections(listening, self.door.name):
-            peer, door = _peer(accepted), self.door
-            if len(self._tasks) >= door.connections or self._peers[peer] >= door.of_one_address:
+        async for accepted in connections(listening, self.server.name):
+            peer, server = _peer(accepted), self.server
+            if len(self._tasks) >= server.connections or self._peers[peer] >= server.of_one_address:
                 accepted.close()
                 self.refuse(RefusalCause.CONNECTIONS)
                 continue
-            task = loop.create_task(self._serve_connection(accepted, peer, server))
+            task = loop.create_task(self._serve_connection(accepted, peer, factory))
             self._tasks.add(task)
             self._peers[peer] += 1
             task.add_done_callback(partial(self._on_closed, peer))
-            self._metrics.set(HTTP_CONNECTIONS, len(self._tasks), self.door.name)
+            self._metrics.set(HTTP_CONNECTIONS, len(self._tasks), self.server.name)
 
     def _on_closed(self, peer: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._peers -= Counter((peer,))
-        self._metrics.set(HTTP_CONNECTIONS, len(self._tasks), self.door.name)
+        self._metrics.set(HTTP_CONNECTIONS, len(self._tasks), self.server.name)
 
-    async def _serve_connection(self, accepted: socket.socket, peer: str, server: Server) -> None:
+    async def _serve_connection(self, accepted: socket.socket, peer: str, factory: Server) -> None:
         """Serve one connection until it is closed."""
         loop = asyncio.get_running_loop()
-        connection = _Connection(self, server)
+        connection = _Connection(self, factory)
         try:
             if self._tls is None:
                 await loop.connect_accepted_socket(lambda: connection, accepted)
@@ -331,7 +331,7 @@ class Listener:
                     lambda: connection,
                     accepted,
                     ssl=self._tls(),
-                    ssl_handshake_timeout=self.door.handshake_timeout,
+                    ssl_handshake_timeout=self.server.handshake_timeout,
                     ssl_shutdown_timeout=_LINGER,
                 )
         except OSError as error:
@@ -351,7 +351,7 @@ class Listener:
             for name, value in self._headers.items():
                 response.headers.setdefault(name, value)
             try:
-                async with asyncio.timeout(self.door.answer_timeout):
+                async with asyncio.timeout(self.server.answer_timeout):
                     await response.prepare(request)
                     await response.write_eof()
             except TimeoutError:
@@ -411,10 +411,10 @@ def _connection_of(request: BaseRequest) -> _Connection:
 class _Connection(RequestHandler):
     """One connection, with the deadline of what it waits for: headers, or the next request."""
 
-    def __init__(self, listener: Listener, server: Server) -> None:
+    def __init__(self, listener: Listener, factory: Server) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(
-            server,
+            factory,
             loop=loop,
             access_log=None,  # type: ignore[arg-type] # aiohttp's own default runner passes it too
             logger=log,
@@ -429,12 +429,12 @@ class _Connection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._wait(self._listener.door.header_timeout)
+        self._wait(self._listener.server.header_timeout)
 
     def data_received(self, data: bytes) -> None:
         if self._is_idle and data:
             self._is_idle = False
-            self._wait(self._listener.door.header_timeout)
+            self._wait(self._listener.server.header_timeout)
         super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -469,7 +469,7 @@ class _Connection(RequestHandler):
         self._held = 0
         if not self.lost.done():
             self._is_idle = True
-            self._wait(self._listener.door.idle_timeout)
+            self._wait(self._listener.server.idle_timeout)
 
     def abort(self) -> None:
         """Close the connection at once, whatever is still to be sent."""
@@ -477,25 +477,25 @@ class _Connection(RequestHandler):
             self.transport.abort()
 
     async def body(self, request: BaseRequest) -> bytes:
-        door = self._listener.door
+        server = self._listener.server
         too_large = RefusedError(
-            413, RefusalCause.BODY_SIZE, f"the body is larger than {door.max_body} bytes"
+            413, RefusalCause.BODY_SIZE, f"the body is larger than {server.max_body} bytes"
         )
-        if (request.content_length or 0) > door.max_body:
+        if (request.content_length or 0) > server.max_body:
             raise too_large
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
         body = bytearray()
         try:
-            async with asyncio.timeout(door.body_timeout):
+            async with asyncio.timeout(server.body_timeout):
                 while chunk := await request.content.readany():
                     self._hold(len(chunk))
-                    if len(body) + len(chunk) > door.max_body:
+                    if len(body) + len(chunk) > server.max_body:
                         raise too_large
                     body += chunk
         except TimeoutError as error:
-            why = f"the body did not arrive within {door.body_timeout:g} s"
+            why = f"the body did not arrive within {server.body_timeout:g} s"
             raise RefusedError(408, RefusalCause.BODY, why) from error
         except (ConnectionError, RequestPayloadError, PayloadAccessError) as error:
             raise RefusedError(400, RefusalCause.BODY, "the body is cut off") from error
@@ -503,7 +503,7 @@ class _Connection(RequestHandler):
 
     def _hold(self, size: int) -> None:
         listener = self._listener
-        if listener.held + size > listener.door.all_bodies:
+        if listener.held + size > listener.server.all_bodies:
             raise RefusedError(503, RefusalCause.ALL_BODIES, "too many large requests at once: try again")
         listener.held += size
         self._held += size

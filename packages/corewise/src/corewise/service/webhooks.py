@@ -34,9 +34,9 @@ from corewise.service.certificates import (
     certificate_source,
 )
 from corewise.service.http_servers import (
-    Door,
     Guard,
     Handler,
+    HttpServer,
     Listener,
     RefusedError,
     Route,
@@ -108,7 +108,7 @@ class WebhookServer(Listener):
 
     def __init__(
         self,
-        door: Door,
+        server: HttpServer,
         listen: Address,
         serving: ServingContext,
         webhooks: Iterable[Webhook],
@@ -119,7 +119,7 @@ class WebhookServer(Listener):
     ) -> None:
         reviews = [Route("POST", each.path, _handler(each, metrics), guard) for each in webhooks]
         super().__init__(
-            door, listen, [*routes, *reviews], metrics, tls=lambda: serving.context, grace=_GRACE
+            server, listen, [*routes, *reviews], metrics, tls=lambda: serving.context, grace=_GRACE
         )
         self._serving = serving
 
@@ -204,7 +204,7 @@ class WebhookService:
     def __init__(
         self,
         client: Client,
-        door: Door,
+        server: HttpServer,
         listen: Address,
         options: ReplicaOptions,
         webhooks: Iterable[Webhook],
@@ -227,7 +227,7 @@ class WebhookService:
         # guards of the other routes demand it.
         self._serving = ServingContext(demand=not routes)
         self._server = WebhookServer(
-            door,
+            server,
             listen,
             self._serving,
             webhooks,

@@ -185,12 +185,12 @@ CACHE_SILENCE = gauge(
 HTTP_REFUSED = counter(
     EVERY,
     "corewise_http_refused_total",
-    "Connections and requests that an HTTP server refused, by door and cause (connections, handshake, "
+    "Connections and requests that an HTTP server refused, by server and cause (connections, handshake, "
     "headers, encoding, unauthenticated, forbidden, unavailable, body-size, all-bodies, body, answer).",
-    "door",
+    "server",
     "cause",
 )
-HTTP_CONNECTIONS = gauge(EVERY, "corewise_http_connections", "Open connections of an HTTP server.", "door")
+HTTP_CONNECTIONS = gauge(EVERY, "corewise_http_connections", "Open connections of an HTTP server.", "server")
 TASKS = gauge(EVERY, "corewise_tasks", "asyncio tasks of the program: its loops, and what they work on now.")
 
 # The agent: containers, quotas, CPU sets, the runtime, the node's topology.
