@@ -7,4 +7,4 @@ import sys
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
-sys.path[:0] = map(str, (_ROOT / "tests", *sorted(_ROOT.glob("packages/*/tests"))))
+sys.path[:0] = map(str, (_ROOT / "tests/support", _ROOT / "tests", *sorted(_ROOT.glob("packages/*/tests"))))

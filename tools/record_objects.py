@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from golden.cluster import Cluster, Program, running_cluster, until
-from kernel.machine_trees import intel
+from machine_trees import intel
 
 ROOT = Path(__file__).parents[1]
 PREVIOUS = ROOT / "tests/release/previous"

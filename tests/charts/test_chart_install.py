@@ -29,8 +29,8 @@ from corewise.kube.errors import NotFound
 from corewise.kube.resources import CONFIG_MAPS, PODS
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise_lab.control_plane import account_identity
+from deploy.test_deploy import apply
 from kubedouble import LocalAPIServer
-from simulation.test_deploy import apply
 from tools import chart
 from tools.chart import NAMESPACE
 from tools.install_demo import CREATED, KEPT, every_object, story

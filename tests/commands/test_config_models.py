@@ -29,7 +29,7 @@ from corewise.vocabulary.names import AMPLIFICATION_KEY, CONFIG_NAME, CPU_BASIC_
 from corewise.vocabulary.reasons import Reason
 from manager.world import CRD
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 INPUTS = ROOT / "tests" / "golden" / "inputs" / "config"
 PAGE = (ROOT / "docs" / "guides" / "normalization.md").read_text()
 SCORES = published_scores((ROOT / "packages/corewise/src/corewise/config/starter-ratios.yaml").read_text())

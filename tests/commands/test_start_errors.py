@@ -36,6 +36,7 @@ from corewise.vocabulary.exit_codes import ExitCode
 from golden.transcripts import INPUTS
 from identities import PROGRAMS, kubeconfig_of
 from kubedouble.certificates import Authority
+from page_account import page_kubeconfig
 
 WITHIN = 300.0
 HOST = INPUTS / "compute" / "hosts" / "a"
@@ -221,6 +222,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
             "used": f"127.0.0.1:{taken.getsockname()[1]}",
             "privileged": f"127.0.0.1:{_highest_privileged_port()}",
             "good": str(good),
+            "as_web": str(asyncio.run(page_kubeconfig(good))),
             **{f"as_{each}": str(asyncio.run(kubeconfig_of(each, good))) for each in PROGRAMS},
         }
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.agent_world import ACCOUNT, DEPLOY, AgentWorld, agent_world, eventually, until
+from agent.agent_world import ACCOUNT, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
 from agent.offline_node import batch_container, offline_manifest
 from corewise.agent.kubelet import CONFIG_FILE, STATE_FILE
@@ -23,13 +23,15 @@ from corewise.kube.config import UserConfig
 from corewise.kube.errors import NotFound
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.reasons import Reason
+from deploy.test_deploy import Recorder
+from deploy.test_deploy import apply as install
+from deploy.test_deploy import documents as kustomized
 from kubedouble import LocalAPIServer
 from kubedouble.authentication import User
 from kubedouble.rbac import Rule
-from simulation.test_deploy import Recorder
-from simulation.test_deploy import apply as install
-from simulation.test_deploy import documents as kustomized
 from tools import chart
+
+DEPLOY = Path(__file__).parents[2] / "deploy" / "agent"
 
 
 def documents(name: str) -> list[dict[str, Any]]:

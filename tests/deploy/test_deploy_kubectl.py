@@ -10,7 +10,7 @@ import pytest
 from api_process import local_api_server
 from kubectl_binary import KUBECTLS, Kubectl
 
-DEPLOY = Path(__file__).parents[4] / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 @pytest.fixture(scope="module", params=KUBECTLS or [""])

@@ -15,7 +15,7 @@ from corewise.config.interference.metrics import Preset
 from corewise.prometheus.client import checked_url
 from corewise.scheduler.configuration import read_configuration
 
-DEPLOY = Path(__file__).parents[4] / "deploy" / "interference"
+DEPLOY = Path(__file__).parents[2] / "deploy" / "interference"
 KUBECTL = shutil.which("kubectl")
 MOUNTED = "/etc/corewise/"
 

@@ -21,14 +21,15 @@ from corewise.service.certificates import Lifetimes
 from corewise.vocabulary.metrics import LEDGER_LATE, OWNED_CPUS_PATH
 from corewise.vocabulary.qos import DEFAULT_RULES
 from corewise.vocabulary.reasons import Reason
+from deploy.test_deploy import Recorder, apply
 from identities import account
 from kubedouble.rbac import Access, Rule
 from kubedouble.server import NEW_IN_1_36, serve
 from manager.world import eventually, small_cluster, until
-from scheduler.program_world import NotBoundError, SchedulerWorld, caller
-from simulation.test_deploy import Recorder, apply
+from scheduler.program_world import NotBoundError, SchedulerWorld, caller, scheduler_world
 
-DEPLOY = Path(__file__).parents[4] / "deploy" / "scheduler"
+DEPLOY = Path(__file__).parents[2] / "deploy" / "scheduler"
+world = pytest.fixture(scheduler_world, name="world")
 
 
 def documents(name: str) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from kubedouble.authentication import User, service_account
 from kubedouble.errors import StatusError
 from kubedouble.validating_policies import BINDINGS, POLICIES
 
-DEPLOY = Path(__file__).parents[4] / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 FOLDER = DEPLOY / "policies"
 CLAIM = '{"cpuset":"0-6"}'
 

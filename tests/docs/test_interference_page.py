@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from corewise.cli import corewise
 from corewise.config.interference.reading import parse_interference
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 PAGE = "".join(
     (ROOT / "docs" / page).read_text()
     for page in (

@@ -24,8 +24,9 @@ import pytest
 from compute.compute_world import DOCUMENT, World, configured, guest, hosts_in, machine
 from corewise_openstack.openstack.embedded import EmbeddedPlacement, served, start
 from corewise_openstack.vocabulary.placement import PCPU
+from placement_world import client_of_placement, emptied
 
-DOCS = Path(__file__).parents[4] / "docs" / "internals" / "ledger.md"
+DOCS = Path(__file__).parents[2] / "docs" / "internals" / "ledger.md"
 HOST = "localhost"
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
@@ -137,6 +138,11 @@ class Agent:
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, emptied(client_of_placement()))
 
 
 @pytest.fixture

@@ -31,9 +31,11 @@ from scheduler.program_world import (
     SchedulerWorld,
     caller,
     pod_document,
+    scheduler_world,
 )
 
-DOCUMENT = Path(__file__).parents[4] / "docs/guides/scheduling-plugins.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/guides/scheduling-plugins.md"
+world = pytest.fixture(scheduler_world, name="world")
 
 
 def documented() -> str:

@@ -16,12 +16,12 @@ from unittest.mock import patch
 
 from click.testing import CliRunner
 
+import machine_trees
 from corewise.cli import main
 from corewise.cli.profile_history import write_history
 from golden.cluster import Cluster, until
 from identities import kubeconfig_of
 from interference.simulated_history import RANGES, Planted, planted_history
-from kernel import machine_trees
 
 
 def run(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+import machine_trees
 from corewise.cli import corewise
 from golden.transcripts import INPUTS, REWRITE
-from kernel import machine_trees
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUESTS = {

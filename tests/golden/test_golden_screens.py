@@ -113,7 +113,7 @@ WITHOUT_A_SCREEN = {
     "scheduler": "its output is a log",
     "scheduler config": "prints files",
     "scheduler policy": "prints manifests",
-    "web": "serves until it is stopped; packages/corewise/tests/web shows what",
+    "web": "serves until it is stopped; tests/web shows what",
 }
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from api_process import local_api_server
 from kube_contract.api import Api, Object, connect
-from kube_contract.webhook_server import WebhookServer, webhook_server
+from service.webhook_server import WebhookServer, webhook_server
 
 TEST_LABEL = "contract.corewise.io/test"
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from kube_contract.api import Api, Object
 from kube_contract.conftest import TEST_LABEL, Register
-from kube_contract.webhook_server import WebhookServer, patch, webhook_server
+from service.webhook_server import WebhookServer, patch, webhook_server
 
 NOWHERE = "https://127.0.0.1:1/"
 

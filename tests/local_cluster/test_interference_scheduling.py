@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,9 @@ from corewise.vocabulary.reasons import Reason
 from corewise_lab.metrics_server import MetricsHistory, metrics_server
 from corewise_lab.node_memory import MemoryState
 from corewise_lab.plan_inputs import plan_from_dump
-from kubedouble import LocalAPIServer
-from manager.world import PODS_NAMESPACE, small_cluster, until
-from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
-from simulation.test_local_scheduler import extended
+from local_cluster.test_local_scheduler import extended
+from manager.world import PODS_NAMESPACE, until
+from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document, scheduler_world
 
 TEXT = """
 interference:
@@ -52,10 +50,7 @@ def stream(name: str) -> dict[str, Any]:
     return document
 
 
-@pytest.fixture
-async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[SchedulerWorld]:
-    async with small_cluster(api_server, tmp_path) as cluster:
-        yield SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
+world = pytest.fixture(scheduler_world, name="world")
 
 
 async def test_extender_of_all_pods_separates_those_arriving_together(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,17 +19,13 @@ from corewise.workload.pods import WORKLOAD_PODS
 from corewise_lab.control_plane import running
 from corewise_lab.extender_calls import ExtenderCalls
 from corewise_lab.local_scheduler import LocalScheduler
-from kubedouble import LocalAPIServer
-from manager.world import PODS_NAMESPACE, eventually, small_cluster
-from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, pod_document
+from manager.world import PODS_NAMESPACE, eventually
+from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, pod_document, scheduler_world
 
 WITHIN = 60.0
 
 
-@pytest.fixture
-async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[SchedulerWorld]:
-    async with small_cluster(api_server, tmp_path) as cluster:
-        yield SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
+world = pytest.fixture(scheduler_world, name="world")
 
 
 @asynccontextmanager

@@ -51,7 +51,9 @@ SHOWN = 30
 """Lines of the console in a failure."""
 
 _ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = os.pathsep.join(map(str, (_ROOT / "tests", *sorted(_ROOT.glob("packages/*/tests")), _ROOT)))
+FOLDERS = os.pathsep.join(
+    map(str, (_ROOT / "tests/support", _ROOT / "tests", *sorted(_ROOT.glob("packages/*/tests")), _ROOT))
+)
 """Where the modules of the tests are found, as PYTHONPATH has it."""
 _STARTED = time.monotonic()
 

@@ -6,11 +6,11 @@ import threading
 import time
 from pathlib import Path
 
+import machine_trees
 from corewise.agent.interference.collector import Collector
 from corewise.agent.interference.watch import publish
 from corewise.prometheus.exposition import Exposition
 from corewise.vocabulary.metrics import AGENT, exported_by
-from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import ResctrlTree
 from kernel.test_memory_bandwidth import TWO_A_CHANNEL, machine, memory_device, table

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+import machine_trees
 from agent.agent_world import NODE, AgentWorld, agent_world
 from corewise.config.interference.metrics import Metric
 from corewise.config.interference.model import InterferenceConfiguration
@@ -16,7 +17,6 @@ from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Observation, observe
 from corewise.scheduler.observing.sources import sources
 from corewise.service.options import Address
-from kernel import machine_trees
 from kernel.resctrl_trees import ResctrlTree, two_sockets
 from kubedouble import LocalAPIServer
 from prometheus_binary import Target, needs_prometheus, running

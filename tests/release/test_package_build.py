@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[2] / "packages" / "corewise"
 LIBRARY = "corewise/kernel/chase.so"
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "hatch_build.py")
 CODE = "src/corewise/kernel"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from playwright.sync_api import Page
 
-from identities import command_of
+from page_account import page_command
 from tools.web import ASSETS
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def errors_of(page: Page) -> list[str]:
 @contextlib.contextmanager
 def page_of(kubeconfig: Path) -> Iterator[str]:
     """Serve the page of a cluster by ``corewise web`` as a program; yields its address."""
-    started = aside(lambda: asyncio.run(command_of("web", kubeconfig, "--listen", "127.0.0.1:0")))
+    started = aside(lambda: asyncio.run(page_command(kubeconfig, "--listen", "127.0.0.1:0")))
     with subprocess.Popen(started, stderr=subprocess.PIPE, text=True) as served:
         try:
             assert served.stderr is not None

@@ -16,8 +16,8 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import EVENTS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
 from corewise.vocabulary import names
-from views.test_web_views import FRESH, fill, pod, printed
 from web.page_world import aside, errors_of, page_of
+from web.test_web_views import FRESH, fill, pod, printed
 
 SOON = 2_000
 """Milliseconds within which a change is seen."""

@@ -32,9 +32,9 @@ from corewise.views.offline_table import PLAIN, Details, Sums, TopRow, columns
 from corewise.views.pod_table import PodAmounts, PodRow
 from corewise.views.tables import Column
 from corewise.views.text import count, cpus, gibibytes, measured, number, percent
-from views.test_web_views import dump_of, pod, printed
 from web.page_world import aside, errors_of, page_of
 from web.scenario_world import SCENARIOS, recorded, running
+from web.test_web_views import dump_of, pod, printed
 
 Row = dict[str, Any]
 AGREE = 40.0

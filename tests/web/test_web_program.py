@@ -16,8 +16,8 @@ from aiohttp import ClientConnectorCertificateError, ClientSession, TCPConnector
 
 from corewise.kube.certificates import Authority
 from corewise.kube.resources import NODES
-from identities import command_of
 from kubedouble.authentication import User, service_account
+from page_account import page_command
 from service.test_service_access import scene
 from web.test_web_server import next_event
 
@@ -27,7 +27,7 @@ WITHIN = 60
 @asynccontextmanager
 async def program(administrator: Path, *arguments: str) -> AsyncIterator[tuple[Process, str]]:
     """Run it until the block ends; yields it and the address of its page."""
-    started = await command_of("web", administrator, "--listen", "127.0.0.1:0", *arguments)
+    started = await page_command(administrator, "--listen", "127.0.0.1:0", *arguments)
     process = await asyncio.create_subprocess_exec(*started, stderr=PIPE)
     assert process.stderr
     try:

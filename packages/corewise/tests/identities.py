@@ -1,4 +1,4 @@
-"""How a test starts a program: as its ServiceAccount, with the Roles that the chart ships.
+"""How a test starts a program: as its ServiceAccount, with the Roles that corewise ships.
 
 The test itself is an administrator. Only the worlds and this module give a program its kubeconfig
 (``test_identities.py``), so that a permission that is missing fails the suite in which it is needed.
@@ -7,13 +7,10 @@ The test itself is an administrator. Only the worlds and this module give a prog
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import Any, TypeAlias
 
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
@@ -23,23 +20,10 @@ from kubedouble import LocalAPIServer
 from kubedouble.authentication import User, service_account
 from kubedouble.errors import StatusError
 from kubedouble.rbac import Access
-from tools import chart
+from shipped import roles
 
+Manifests: TypeAlias = Sequence[dict[str, Any]]
 PROGRAMS = ("agent", "manager", "scheduler", "web")
-_ALL = {"web": {"enabled": True, "tlsSecret": "tls"}}
-_AUTH_DELEGATOR = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRole",
-    "metadata": {"name": "system:auth-delegator"},
-    "rules": [
-        {"apiGroups": [group], "resources": [resource], "verbs": ["create"]}
-        for group, resource in (
-            ("authentication.k8s.io", "tokenreviews"),
-            ("authorization.k8s.io", "subjectaccessreviews"),
-        )
-    ],
-}
-"""A role that every real cluster has; the page is bound to it."""
 
 
 def account(program: str) -> User:
@@ -47,19 +31,16 @@ def account(program: str) -> User:
     return service_account(CONFIG_NAMESPACE, f"corewise-{program}")
 
 
-@cache
-def roles(program: str) -> tuple[dict[str, Any], ...]:
-    """Return a program's ServiceAccount, its Roles and their bindings, as the chart ships them."""
-    return tuple(yaml.safe_load_all(chart.render(_ALL)[f"{program}/rbac.yaml"]))
+async def kubeconfig_of(program: str, administrator: Path, manifests: Manifests = ()) -> Path:
+    """Return the kubeconfig of a program beside an administrator's; the first call installs its Roles.
 
-
-async def kubeconfig_of(program: str, administrator: Path) -> Path:
-    """Return the kubeconfig of a program beside an administrator's; the first call installs its Roles."""
+    ``manifests`` has the Roles of a program that ``deploy/`` does not have.
+    """
     target = administrator.with_name(f"{program}.kubeconfig")
     if not target.exists():
         async with Client(load_config(str(administrator))) as client:
             await ensure_namespace(client, CONFIG_NAMESPACE)
-            for manifest in (_AUTH_DELEGATOR, *roles(program)):
+            for manifest in manifests or roles(program):
                 await apply(client, manifest)
         acting_as(administrator, *account_identity(CONFIG_NAMESPACE, f"corewise-{program}"), target)
     return target

@@ -32,7 +32,6 @@ from corewise_lab.plan import InputError, NodeMetadata, Plan
 from corewise_lab.scenario import load_scenario
 
 Object = dict[str, Any]
-ROOT = Path(__file__).parents[4]
 BUILTIN = load_scenario("builtin")
 
 
@@ -154,25 +153,6 @@ def test_missing_facts_prompt_a_template_file_and_command(
         "cpuFacts:",
         '  - {instanceType: "m5.*", model: "", hyperThreading: true, turbo: true}  # n1',
     )
-
-
-def test_page_shows_the_template_file_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    nfd = "feature.node.kubernetes.io/cpu-"
-    genoa = {f"{nfd}model.vendor_id": "AMD", f"{nfd}model.family": "25", f"{nfd}model.id": "17"}
-    sizes = {
-        "ip-10-0-1-11": "m5.large",
-        "ip-10-0-1-12": "m5.2xlarge",
-        **{f"n{i}": "m6i.large" for i in range(5)},
-    }
-    load(
-        Path(),
-        *(node(name, labels={"node.kubernetes.io/instance-type": size}) for name, size in sizes.items()),
-        node("metal-1", labels={**genoa, f"{nfd}hardware_multithreading": "true"}),
-    )
-    plan = make_plan(None, "builtin", Path("dump.json"), None)
-    shown = "\n".join(f"    {line}" for line in plan.advice)
-    assert f"\n\n{shown}\n\n" in (ROOT / "docs" / "guides" / "scenarios.md").read_text()
 
 
 def test_unedited_template_file_gives_nodes_their_facts(tmp_path: Path) -> None:

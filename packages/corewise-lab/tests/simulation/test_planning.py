@@ -28,13 +28,13 @@ from corewise.planner.inputs import PlanInput, PlannedNode, arrangement
 from corewise.planner.planner import PlanOutcome, compare, configured, plan
 from corewise.ratios.cluster import ClusterConfiguration
 from corewise.scheduler.policy import policy_binding
+from corewise.vocabulary import names
 from corewise.vocabulary.names import CPU_BASIC_INFO
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.nodes import Node
 from corewise_lab.plan import InputError
 from corewise_lab.plan_inputs import plan_from_dump, plan_from_openb
-from node_records import recorded
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,131072,0,\nn1,96000,393216,8,P100\nn2,7000,1024,0,\n"
 PODS = (
@@ -213,7 +213,9 @@ def test_amplified_node_is_planned_from_its_raw_amounts(tmp_path: Path) -> None:
     annotations = {
         "node.koordinator.sh/resource-amplification-ratio": '{"cpu":2.00}',
         "node.corewise.io/resource-amplification-ratio-original": "{}",
-        **recorded({"cpu": ("32", "64")}),
+        names.RECORD_GENERATION: "1",
+        **{names.recorded_raw(field, "cpu"): "32" for field in ("capacity", "allocatable")},
+        **{names.recorded_applied(field, "cpu"): "64" for field in ("capacity", "allocatable")},
     }
     given = dumped(tmp_path, dumped_node("a", "64", annotations))
     plain = placed(given, configuration())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import os
@@ -20,18 +21,19 @@ import pytest
 
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
+from corewise.kube.resources import NODES, PODS
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import CPU_BASIC_INFO, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import read_owned_cpus
 from corewise_lab.control_plane import ClusterError, copy_private
 from corewise_lab.openb import read_machines
 from corewise_lab.pods import manifest
-from manager.world import eventually
-from scheduler.program_world import PLAIN_NODES, PLAIN_PODS
 
 WITHIN = 300.0
 SHORT = ("--for", "3s")
 DATA = os.environ.get("COREWISE_TEST_DATA", "")
+PLAIN_NODES = NODES.typed(dict[str, Any])
+PLAIN_PODS = PODS.typed(dict[str, Any])
 
 
 def command(*arguments: str) -> list[str]:
@@ -322,11 +324,11 @@ async def test_real_scheduler_gives_owned_cpus_after_state_resumes(
             async with Client(load_config(str(kubeconfig))) as client:
                 owner = manifest(name, cpu_milli=2000, memory=1 << 30, qos_class="LSE")
                 await client.create(PLAIN_PODS, owner, "default")
-
-                async def bound() -> Any:
-                    return (await client.get(PLAIN_PODS, name, "default"))["spec"].get("nodeName")  # noqa: B023
-
-                await eventually(bound)
+                async with asyncio.timeout(WITHIN):
+                    pod: dict[str, Any] = {"spec": {}}
+                    while not pod["spec"].get("nodeName"):
+                        await asyncio.sleep(0.02)
+                        pod = await client.get(PLAIN_PODS, name, "default")
                 pods = [await client.get(PLAIN_PODS, each, "default") for each in {"first", name}]
                 (node,) = await client.list(PLAIN_NODES)
     (container,) = pods[0]["spec"]["containers"]

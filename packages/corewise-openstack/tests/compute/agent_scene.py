@@ -12,7 +12,7 @@ from compute.compute_world import DOCUMENT, IMPATIENT, World, configured
 from compute.faults import Faulty
 from corewise_openstack.compute.options import ComputeOptions
 from corewise_openstack.compute.program import HostAgent, Passed, run_pass
-from kernel.machine_trees import Tree
+from machine_trees import Tree
 from virtual_time import VirtualClock, run_virtual
 
 HOST = "n1"

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import machine_trees
 from corewise.cli import corewise
 from corewise.config.machine_file import parse_machine
 from corewise.kernel.machine import read_machine
 from corewise.topology import CPUSet
-from kernel import machine_trees
 
 SMALL: dict[str, Any] = {
     "threads": [{"cpu": cpu, "core": cpu % 2, "cache": None, "numaNode": 0, "socket": 0} for cpu in range(4)],

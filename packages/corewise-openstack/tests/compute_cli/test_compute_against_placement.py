@@ -22,7 +22,7 @@ from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise_openstack.openstack.embedded import served, start
 from corewise_openstack.vocabulary.placement import PCPU
-from kernel.machine_trees import Tree
+from machine_trees import Tree
 from placement_world import client_of_placement, emptied
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+import machine_trees
 from compute.compute_world import DOCUMENT, configured, guest, machine
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise_openstack.cli.options import host_name, nova_conf
 from corewise_openstack.compute.ledger import LedgerFile
-from kernel import machine_trees
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
 ISOLATED = {**DEDICATED, "hw:cpu_thread_policy": "isolate"}

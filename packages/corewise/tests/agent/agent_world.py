@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import machine_trees
 from agent.fake_node import FakeNode
 from agent.offline_node import OfflineNode
 from corewise.agent.objects import QuotaPod
@@ -35,11 +36,9 @@ from corewise.vocabulary.names import (
 )
 from corewise.vocabulary.offline_report import OfflineReport, decode
 from identities import account, kubeconfig_of
-from kernel import machine_trees
 from kubedouble import LocalAPIServer
 from manager.world import PODS_NAMESPACE, World, eventually, small_cluster, until
 
-DEPLOY = Path(__file__).parents[4] / "deploy" / "agent"
 ACCOUNT = account("agent")
 NODE = "n1"
 BOOT = "11111111-2222-3333-4444-555555555555"
@@ -191,4 +190,4 @@ async def agent_world(
         yield AgentWorld(server, world.client, config, offline.machine, options, offline, world)
 
 
-__all__ = ["ACCOUNT", "BOOT", "DEPLOY", "NODE", "AgentWorld", "agent_world", "eventually", "until"]
+__all__ = ["ACCOUNT", "BOOT", "NODE", "AgentWorld", "agent_world", "eventually", "until"]

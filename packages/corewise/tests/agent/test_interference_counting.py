@@ -18,6 +18,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+import machine_trees
 from corewise.agent.interference.collector import MemoryTraffic
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf import (
@@ -30,7 +31,6 @@ from corewise.kernel.perf import (
 )
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
-from kernel import machine_trees
 from kernel.controller_trees import SKYLAKE, controllers
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import ResctrlTree, two_sockets

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import machine_trees
 from corewise.agent.interference import latency
 from corewise.agent.interference.latency import LARGEST_SHARE, LatencyProbe, Probed, ProbeThread, probe_all
 from corewise.kernel.host_files import HostFiles
@@ -19,7 +20,6 @@ from corewise.service.program import Heartbeats
 from corewise.topology import CPUSet
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
-from kernel import machine_trees
 from virtual_time import VirtualClock, run_virtual
 
 INTERVAL = 30.0

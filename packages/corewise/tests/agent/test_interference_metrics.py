@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from click.testing import CliRunner
 
+import machine_trees
 from agent.agent_world import NODE, AgentWorld, agent_world, until
 from corewise.agent.interference.collector import OTHER_KERNEL, Collector, is_own_kernel
 from corewise.agent.interference.watch import InterferenceWatch, publish
@@ -25,7 +26,6 @@ from corewise.vocabulary import metrics
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.metrics import AGENT, exported_by
 from corewise.vocabulary.reasons import Reason
-from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import two_sockets
 from kernel.test_memory_bandwidth import TWO_A_CHANNEL, machine, memory_device, table

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import machine_trees
 from corewise.agent.calibration import (
     MeasurementPlan,
     Unmeasurable,
@@ -28,7 +29,6 @@ from corewise.normalization.calibration import (
 )
 from corewise.normalization.mix import KERNELS, Done
 from corewise.topology import CPUSet
-from kernel import machine_trees
 
 MILLI = 1_000_000
 

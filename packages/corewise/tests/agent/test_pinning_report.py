@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import machine_trees
 from agent.pinning_node import PinNode, claim, pin_pod
 from corewise.agent.topology_report import TopologyReport, topology_change, zone_demand
 from corewise.kernel.cgroups.layout import Version
@@ -17,7 +18,6 @@ from corewise.quantities import ONE
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import parse_cpu_topology
 from corewise.vocabulary.names import CPU_MANAGER_POLICY, CPU_TOPOLOGY, POD_CPUS
-from kernel import machine_trees
 
 NOT_YET = "[]"
 

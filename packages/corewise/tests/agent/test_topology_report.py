@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import machine_trees
 from corewise.agent.topology_report import NO_DEMAND, TopologyReport, ZoneDemand, topology_change, zone_demand
 from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.kernel.machine import MachineReading, read_machine
@@ -29,9 +29,9 @@ from corewise.vocabulary.names import (
     MACHINE_RAW_CAPACITY,
 )
 from corewise_lab.control_plane import apply
-from kernel import machine_trees
 from kubedouble import LocalAPIServer
 from kubedouble.patching.json_patch import merge_patch
+from shipped import definition
 
 MODEL = "Intel(R) Xeon(R) Gold 6252 CPU @ 2.10GHz"
 HALF = Ratio(150)
@@ -316,11 +316,10 @@ def test_one_change_settles_any_zones_keeping_others_resources(
 async def test_api_server_accepts_the_report_and_reports_conflicts(
     api_server: LocalAPIServer, tmp_path: Path, intel: MachineReading
 ) -> None:
-    manifest = Path(__file__).parents[4] / "deploy/prerequisites/noderesourcetopology-crd.yaml"
     resource = NODE_RESOURCE_TOPOLOGIES.typed(dict)
     api_server.write_kubeconfig(tmp_path / "kubeconfig")
     async with Client(load_config(str(tmp_path / "kubeconfig"))) as client:
-        await apply(client, yaml.safe_load(manifest.read_text()))
+        await apply(client, definition("noderesourcetopologies.topology.node.k8s.io"))
         uid = (await client.create(NODES, {"metadata": {"name": "n1"}})).metadata.uid
         stored = await client.create(resource, created(report_of(intel, ONE, uid)))
         assert topology_change(report_of(intel, ONE, uid), stored) is None

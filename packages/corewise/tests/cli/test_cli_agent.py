@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import machine_trees
 from agent.agent_world import NODE
 from agent.fake_node import FakeNode, container, pod
 from api_process import local_api_server
@@ -31,7 +32,6 @@ from corewise.kube.config import load_config
 from corewise.kube.resources import NODES
 from corewise.quantities import Ratio
 from identities import command_of
-from kernel import machine_trees
 
 WEB = pod("web", container("a", "1"), container("b", "500m"))
 WITHIN = 120.0

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from api_process import local_api_server
@@ -32,6 +31,7 @@ from corewise.kube.resources import (
 from corewise.views.foreign_names import SHOWN, TEMPLATED, TemplatedObject
 from manager.world import eventually
 from scheduler.program_world import pod_document
+from shipped import definition
 
 CRDS = Resource(
     "apiextensions.k8s.io",
@@ -52,7 +52,6 @@ KINDS: dict[str, Resource[Any]] = {
     "CustomResourceDefinition": CRDS,
     **{each.kind: each for each in TEMPLATED},
 }
-CRD = Path(__file__).parents[4] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
 GANG = "gang.scheduling.koordinator.sh/name"
 POD_SPEC = {"containers": [{"name": "c", "image": "i"}]}
 KEPT = "config.koordinator.sh/skip-update-resources"
@@ -88,7 +87,7 @@ def objects() -> Iterator[dict[str, Any]]:
         "ConfigMap", "volcano-agent-configuration", "volcano-system", data={"colocation-config": "{}"}
     )
     yield named("ConfigMap", "somebody-elses", "volcano-system", data={"colocation-config": "{}"})
-    yield yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    yield definition("clustercolocationprofiles.config.koordinator.sh")
     yield named("Namespace", "jobs", annotations={"scheduling.volcano.sh/queue-name": "q"})
     yield named("PriorityClass", "high", labels={"koordinator.sh/unheard-of": "1"}, value=1)
     template = {"metadata": {"labels": {"app": "a"}, "annotations": {GANG: "g"}}, "spec": POD_SPEC}

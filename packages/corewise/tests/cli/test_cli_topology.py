@@ -14,12 +14,12 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+import machine_trees
 from corewise.cli import corewise, svg
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.topology_drawing import cache_size
 from corewise.config.machine_file import parse_machine
-from kernel import machine_trees
-from kernel.machine_trees import CPUS
+from machine_trees import CPUS
 
 SVG = "{http://www.w3.org/2000/svg}"
 

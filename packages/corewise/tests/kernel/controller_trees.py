@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernel.machine_trees import Tree
+from machine_trees import Tree
 
 UNITS = "sys/bus/event_source/devices"
 FORMAT = {"event": "config:0-7", "umask": "config:8-15", "edge": "config:18", "thresh": "config:24-31"}

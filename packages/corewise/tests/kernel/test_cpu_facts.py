@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import machine_trees
 from corewise.config.facts import CPUFacts
 from corewise.kernel.cpu_facts import (
     ObservedCPU,
@@ -18,8 +19,7 @@ from corewise.kernel.cpu_facts import (
 )
 from corewise.kernel.errors import Malformed, Unreadable
 from corewise.kernel.machine import read_machine
-from kernel import machine_trees
-from kernel.machine_trees import CPUS
+from machine_trees import CPUS
 
 TABLE = [
     # machine, model, vendor, hyper-threading, turbo, L3 mask

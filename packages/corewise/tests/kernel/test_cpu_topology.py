@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import machine_trees
 from corewise.kernel.machine import cache_size, mem_total, read_machine
 from corewise.kernel.usage import busy_share, cpu_times, stolen_share
 from corewise.quantities import Bytes
 from corewise.topology import CPUSet, Host, LastLevelCache
-from kernel import machine_trees
-from kernel.machine_trees import CPUS, NODES, Tree
+from machine_trees import CPUS, NODES, Tree
 
 KIBI = 1024
 

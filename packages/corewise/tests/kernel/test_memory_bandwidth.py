@@ -20,7 +20,7 @@ from corewise.kernel.memory_bandwidth import (
 )
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
-from kernel.machine_trees import Tree
+from machine_trees import Tree
 
 GIBI = 1024
 

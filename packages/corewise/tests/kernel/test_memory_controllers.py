@@ -31,7 +31,7 @@ from kernel.controller_trees import (
     unit,
 )
 from kernel.fake_perf import FakePerf
-from kernel.machine_trees import Tree
+from machine_trees import Tree
 
 FIELDS = {
     "event": Field.parse("config:0-7"),

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import machine_trees
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency import LIBRARY, ROUNDS, Chase, bound_to, load_chase, numa_cpus, probe
 from corewise.topology import CPUSet
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
-from kernel import machine_trees
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import machine_trees
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf import (
     INSTRUCTIONS,
@@ -32,7 +33,6 @@ from corewise.kernel.perf import (
 )
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
-from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 
 COUNT = st.integers(0, 2**64 - 1)

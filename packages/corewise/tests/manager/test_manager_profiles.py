@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from corewise.kube.certificates import Authority
 from corewise.kube.errors import Invalid
@@ -41,8 +40,9 @@ from corewise.vocabulary.reasons import Reason
 from corewise_lab.control_plane import free_port
 from manager.test_manager_replicas import write_pair
 from manager.world import World, eventually
+from shipped import definition
 
-CRD = Path(__file__).parents[4] / "deploy/prerequisites/clustercolocationprofile-crd.yaml"
+PROFILES = "clustercolocationprofiles.config.koordinator.sh"
 PLAIN_PODS = PODS.typed(dict)
 PLAIN_PROFILES = COLOCATION_PROFILES.typed(dict)
 REQUESTS = {"cpu": "1500m", "memory": "1Gi"}
@@ -59,7 +59,7 @@ OFFLINE = {"spec": {"qosClass": "BE", "selector": {"matchLabels": {"app": "batch
 async def profiles(world: World) -> World:
     """A cluster with the CRD, a namespace for batch jobs, and a PriorityClass."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    await world.client.request("POST", path, body=yaml.safe_load(CRD.read_text()))
+    await world.client.request("POST", path, body=definition(PROFILES))
     await world.client.create(NAMESPACES, {"metadata": {"name": "jobs", "labels": {"team": "data"}}})
     await world.client.create(
         PRIORITY_CLASSES, {"metadata": {"name": "koord-batch"}, "value": 5500, "preemptionPolicy": "Never"}

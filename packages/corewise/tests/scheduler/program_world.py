@@ -38,7 +38,15 @@ from engine.scenes import arrangement
 from identities import kubeconfig_of
 from kubedouble import LocalAPIServer
 from kubedouble.authentication import User
-from manager.world import LOOPBACK, PODS_NAMESPACE, QUICK_TERMS, MovableClock, eventually, program
+from manager.world import (
+    LOOPBACK,
+    PODS_NAMESPACE,
+    QUICK_TERMS,
+    MovableClock,
+    eventually,
+    program,
+    small_cluster,
+)
 
 READER = "token-of-an-administrator"
 PLAIN_NODES = NODES.typed(dict[str, Any])
@@ -223,6 +231,12 @@ async def shown_by(client: Client, namespace: str = CONFIG_NAMESPACE) -> ssl.SSL
         file.flush()
         context.load_cert_chain(file.name)
     return context
+
+
+async def scheduler_world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[SchedulerWorld]:
+    """Yield an API server with NodeResourceTopology; tests start the schedulers."""
+    async with small_cluster(api_server, tmp_path) as cluster:
+        yield SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
 
 
 @asynccontextmanager

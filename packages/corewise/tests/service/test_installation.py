@@ -27,10 +27,10 @@ from corewise.kube.resources import (
 )
 from corewise.service.installation import GRACE, Alternative, Installer, Path
 from corewise.service.webhooks import rule, webhook
-from kube_contract.webhook_server import WebhookServer, webhook_server
 from kubedouble import LocalAPIServer
 from kubedouble.server import NEW_IN_1_36, serve
 from manager.world import MovableClock, eventually, until
+from service.webhook_server import WebhookServer, webhook_server
 
 MAPS: Resource[dict[str, Any]] = CONFIG_MAPS.typed(dict)
 UPDATES = rule("configmaps", "UPDATE", scope="Namespaced")
