@@ -28,7 +28,7 @@ import msgspec
 from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.normalization.decision import STATED
 from corewise.planner.inputs import FINISHED
-from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
+from corewise.quantities import MILLI, Bytes, Quantity, QuantityError, RawMilli
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import (
@@ -290,7 +290,7 @@ def _machine(node: Item[DumpedNode], choice: CPUChoice | None) -> Machine:
     cpu_left, memory_left = (
         node.quantity(allocatable, "status.allocatable", key) for key in ("cpu", "memory")
     )
-    cpus = -(-cpu.milli // 1000)
+    cpus = -(-cpu.milli // MILLI)
     if not 0 < cpus <= _MOST_CPUS:
         raise node.error(f"status.capacity.cpu: {cpu} is out of range: 1 to {_MOST_CPUS}")
     return Machine(
@@ -300,7 +300,7 @@ def _machine(node: Item[DumpedNode], choice: CPUChoice | None) -> Machine:
         memory=Bytes(memory.units),
         hyper_threading=bool(choice and choice.hyper_threading),
         turbo=bool(choice and choice.turbo),
-        reserved_cpu=RawMilli(max(0, cpus * 1000 - cpu_left.milli)),
+        reserved_cpu=RawMilli(max(0, cpus * MILLI - cpu_left.milli)),
         reserved_memory=Bytes(max(0, memory.units - memory_left.units)),
         max_pods=node.quantity(capacity, "status.capacity", "pods").units if "pods" in capacity else 110,
         labels={key: value for key, value in node.object.metadata.labels.items() if key not in SWITCHES},

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from corewise.quantities import Bytes, RawMilli
+from corewise.quantities import MILLI, Bytes, RawMilli
 from corewise_lab.contention import Memory
 from corewise_lab.machine_model import ThreadSpeeds
 
@@ -146,7 +146,7 @@ class Machine:
 
     @property
     def raw_milli(self) -> RawMilli:
-        return RawMilli(self.cpus * 1000)
+        return RawMilli(self.cpus * MILLI)
 
     @property
     def allocatable_milli(self) -> RawMilli:
@@ -172,7 +172,7 @@ class Machine:
         milli = self.allocatable_milli
         return {
             **self.capacity,
-            "cpu": str(milli // 1000) if milli % 1000 == 0 else f"{milli}m",
+            "cpu": str(milli // MILLI) if milli % MILLI == 0 else f"{milli}m",
             "memory": f"{max(0, self.memory - self.reserved_memory) // KIBI}Ki",
             "ephemeral-storage": "94998384074",
         }

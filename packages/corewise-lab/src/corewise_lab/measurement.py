@@ -46,7 +46,7 @@ from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.quotas import Sharing, sharing_of
 from corewise.amplification import read_amounts, read_ratios
 from corewise.kube.objects import NodeResourceTopology
-from corewise.quantities import ONE, amplify
+from corewise.quantities import MILLI, ONE, amplify
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
@@ -170,7 +170,7 @@ def of_account(account: PodTotals, offers: Sequence[int]) -> Colocation:
         cpus=float(account.cpus),
         online=account.online / seconds,
         offline=account.offline / seconds,
-        offered=sum(offers) / len(offers) / 1000 if offers else None,
+        offered=sum(offers) / len(offers) / MILLI if offers else None,
         refused=account.throttled / seconds,
         slowdowns=tuple(account.slowdowns),
         work=math.fsum(account.work.values()) / seconds,
@@ -309,7 +309,7 @@ def view_node(
         raw_allocatable=_raw(annotations, RAW_ALLOCATABLE, schedulable),
         amplified_capacity=capacity,
         schedulable=schedulable,
-        requested=sum(round(workload.requested * 1000) for workload in workloads),
+        requested=sum(round(workload.requested * MILLI) for workload in workloads),
         pods=len(pods),
         delivered=run(workloads, cpus=float(machine.cpus), speed=machine.speed, seconds=SAMPLED_SECONDS)
         if machine.speed is not None

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from corewise.kernel.cgroups.layout import Driver, PodCgroups, QOSClass
 from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
-from corewise.quantities import ONE, AmplifiedMilli, Microseconds, offered
+from corewise.quantities import MILLI, ONE, AmplifiedMilli, Microseconds, offered
 from corewise.suppression.batch_limits import weight
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
@@ -279,7 +279,7 @@ def _describe(root: Path, pod: Pod) -> RunningPod:
                 path=path,
                 name=f"{meta.namespace}/{meta.name}/{each.name}",
                 request=request,
-                requested=(amount_of(each, BATCH_CPU) if offline else request) / 1000,
+                requested=(amount_of(each, BATCH_CPU) if offline else request) / MILLI,
                 load=load_of(meta.annotations, limited=limited),
                 memory=amount_of(each, BATCH_MEMORY if offline else "memory"),
                 memory_use=memory_use_of(meta.annotations),

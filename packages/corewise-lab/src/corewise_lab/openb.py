@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from corewise.quantities import Bytes
+from corewise.quantities import MILLI, Bytes
 from corewise_lab.filling import place
 from corewise_lab.machines import CATALOG, CPUModel, Machine
 from corewise_lab.plan import InputError, Plan
@@ -55,7 +55,7 @@ def load_openb(nodes: Path, pods: Path, config: Mapping[str, str]) -> Plan:
     rooms = {
         machine.name: (
             *(machine.allocatable_milli, machine.memory - machine.reserved_memory, machine.max_pods),
-            gpus[machine.name] * 1000,
+            gpus[machine.name] * MILLI,
         )
         for machine in machines
     }
@@ -101,12 +101,12 @@ def read_machines(path: Path) -> tuple[tuple[Machine, ...], dict[str, int]]:
     machines: list[Machine] = []
     gpus: dict[str, int] = {}
     for row in trace_rows(path, _NODE_COLUMNS):
-        name, milli = row.text("sn"), row.integer("cpu_milli", low=1000, high=_MOST)
-        if milli % 1000:
+        name, milli = row.text("sn"), row.integer("cpu_milli", low=MILLI, high=_MOST)
+        if milli % MILLI:
             raise row.error("cpu_milli", f"{milli} is not a whole number of CPUs")
         if name in gpus:
             raise row.error("sn", f"node {name!r} is there twice")
-        cpus = milli // 1000
+        cpus = milli // MILLI
         memory = Bytes(row.integer("memory_mib", low=1, high=_MOST) * MEBI)
         machines.append(_machine(name, cpus, memory, turns[cpus]))
         turns[cpus] += 1
@@ -195,7 +195,7 @@ def trace_pods(
             name=name,
             cpu_milli=row.integer("cpu_milli", low=0, high=_MOST),
             memory=row.integer("memory_mib", low=0, high=_MOST) * MEBI,
-            gpu_milli=row.integer("num_gpu", low=0, high=1024) * row.integer("gpu_milli", low=0, high=1000),
+            gpu_milli=row.integer("num_gpu", low=0, high=1024) * row.integer("gpu_milli", low=0, high=MILLI),
             qos=row.text("qos"),
             time=row.integer(time, low=0, high=_MOST, blank=blank),
             row=row,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, ONE, Quantity, Ratio, amplify
+from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, MILLI, ONE, Quantity, Ratio, amplify
 from corewise.quantities.quantity import Format
 
 CPU: Final = "cpu"
@@ -89,7 +89,7 @@ def shown(resource: str, amount: Quantity | None) -> str:
     if counted is None:
         return "absent" if amount is None else str(amount)
     unit = "CPUs" if resource == CPU else "GiB"
-    whole, milli = divmod(counted if resource == CPU else counted * 1000 >> 30, 1000)
+    whole, milli = divmod(counted if resource == CPU else counted * MILLI >> 30, MILLI)
     return f"{whole}.{milli:03}".rstrip("0").rstrip(".") + f" {unit}"
 
 

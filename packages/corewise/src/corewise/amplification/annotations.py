@@ -35,7 +35,7 @@ from corewise.amplification.amounts import (
     count,
     quantity,
 )
-from corewise.quantities import ONE, Quantity, QuantityError, Ratio
+from corewise.quantities import MILLI, ONE, Quantity, QuantityError, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
@@ -206,7 +206,7 @@ def print_amounts(amounts: ResourceList) -> str:
 def print_count(resource: str, counted: int) -> str:
     """Print so many milli-CPU or bytes as a quantity."""
     if resource == CPU:
-        return f"{counted}m" if counted % 1000 else str(counted // 1000)
+        return f"{counted}m" if counted % MILLI else str(counted // MILLI)
     for suffix, unit in UNITS.items():
         if counted >= unit and counted % unit == 0:
             return f"{counted // unit}{suffix}"

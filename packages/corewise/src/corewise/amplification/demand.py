@@ -227,7 +227,9 @@ def _misfit(resource: str, ratio: Ratio, raw: Quantity | None, demand: NodeDeman
     needed = occupied(total, owned, ratio.hundredths)
     if raw is None:
         return (
-            Misfit(resource, quantity(resource, needed), None, ratio, None, owned // 1000) if needed else None
+            Misfit(resource, quantity(resource, needed), None, ratio, None, owned // MILLI)
+            if needed
+            else None
         )
     step = NANO_PER_STEP[resource]
     requested = Quantity(needed * step, raw.format)
@@ -235,7 +237,7 @@ def _misfit(resource: str, ratio: Ratio, raw: Quantity | None, demand: NodeDeman
     if requested <= allocatable:
         return None
     smallest = _smallest_safe((total - owned) * step, raw.nano - owned * step)
-    return Misfit(resource, requested, allocatable, ratio, smallest, owned // 1000)
+    return Misfit(resource, requested, allocatable, ratio, smallest, owned // MILLI)
 
 
 def _smallest_safe(shared: int, offered: int) -> Ratio | None:

@@ -39,7 +39,7 @@ from corewise.amplification.annotations import (
     Cell,
 )
 from corewise.amplification.status import CONCERNED, LIMIT, TIME
-from corewise.quantities import Ratio
+from corewise.quantities import MILLI, Ratio
 from corewise.vocabulary import names
 
 NAME: Final = "corewise-node-amplification"
@@ -50,7 +50,7 @@ UNDECIDED: Final = -2
 
 _COUNT: Final = {CPU: "int(quantity(t).asApproximateFloat() * 1000.0 + 0.5)"}
 _COUNT[MEMORY] = "int(quantity(t).asApproximateFloat() + 0.5)"
-_UNCOUNTED: Final = {CPU: f"{UNCOUNTED[CPU] // 1000}", MEMORY: f"{UNCOUNTED[MEMORY]}"}
+_UNCOUNTED: Final = {CPU: f"{UNCOUNTED[CPU] // MILLI}", MEMORY: f"{UNCOUNTED[MEMORY]}"}
 
 
 def amplification_policy(

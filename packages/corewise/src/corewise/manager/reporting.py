@@ -12,7 +12,7 @@ from corewise.amplification.amounts import CPU, ResourceList
 from corewise.config.decoding import Problem
 from corewise.kube.objects import ConfigMap, ObjectMeta
 from corewise.prometheus.exposition import Exposition
-from corewise.quantities import Ratio, RatioError
+from corewise.quantities import MILLI, Ratio, RatioError
 from corewise.ratios.cluster import KEYS, ConfigurationReading, conflicts
 from corewise.ratios.decision import NodeAssessment
 from corewise.vocabulary import metrics
@@ -56,7 +56,7 @@ def report_on(assessment: NodeAssessment) -> AssessedNode:
 
 
 def _cpus(amounts: ResourceList) -> float | None:
-    return amounts[CPU].milli / 1000 if CPU in amounts else None
+    return amounts[CPU].milli / MILLI if CPU in amounts else None
 
 
 def publish(reports: Mapping[str, AssessedNode], exposition: Exposition) -> None:

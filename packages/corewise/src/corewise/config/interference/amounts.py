@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from corewise.config.decoding import Decoder, Place, did_you_mean, shown
 from corewise.config.json_text import Located, Positions, TextReading
-from corewise.quantities import Quantity, QuantityError
+from corewise.quantities import MILLI, Quantity, QuantityError
 
 
 def number(decoder: Decoder, place: Place, low: int, high: int) -> Decimal | None:
@@ -135,7 +135,7 @@ def milli_cpus(decoder: Decoder, place: Place) -> int | None:
     except QuantityError:
         decoder.error(place, f"must be CPUs such as 1, 0.5 or 500m, not {shown(place.value)}")
         return None
-    if nano < 0 or nano > MOST_CPUS * 1000 * _NANO_PER_MILLI or nano % _NANO_PER_MILLI:
+    if nano < 0 or nano > MOST_CPUS * MILLI * _NANO_PER_MILLI or nano % _NANO_PER_MILLI:
         decoder.error(place, f"{shown(place.value)} is not in 0..{MOST_CPUS} CPUs, in steps of 1m")
         return None
     return nano // _NANO_PER_MILLI

@@ -38,6 +38,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from corewise.config.interference.amounts import BANDWIDTH, BYTES, LATENCY_UNITS, bytes_text
+from corewise.quantities import MILLI
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import ExportedMetric
 
@@ -229,7 +230,7 @@ _MPKI = ValueKind(
     lambda value: f"{value:.4g} MPKI",
 )
 _RATIO = ValueKind("a ratio, 0..1", {"ratio": _ONE, "%": Fraction(1, 100)}, lambda value: f"{value:.1%}")
-_CORES = ValueKind("CPUs", {"cores": _ONE, "milli": Fraction(1, 1000)}, lambda value: f"{value:.4g}")
+_CORES = ValueKind("CPUs", {"cores": _ONE, "milli": Fraction(1, MILLI)}, lambda value: f"{value:.4g}")
 
 _LOWEST = Ranking(Order.ASCENDING)
 _CAPACITY = metrics.NODE_MEMORY_BANDWIDTH_CAPACITY.name
