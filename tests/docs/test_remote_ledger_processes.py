@@ -1,4 +1,4 @@
-"""Agents and schedulers as processes, with the certificates that docs/internals/ledger.md makes with openssl.
+"""Agents and schedulers as processes, with the certificates of docs/guides/guest-ledgers.md.
 
 Placement traps the claim: it kills the agent or the scheduler with SIGKILL just before or just after it
 carries the claim out. Whatever dies, ledger and Placement agree afterwards, and the same command either
@@ -26,7 +26,7 @@ from corewise_openstack.openstack.embedded import EmbeddedPlacement, served, sta
 from corewise_openstack.vocabulary.placement import PCPU
 from placement_world import client_of_placement, emptied
 
-DOCS = Path(__file__).parents[2] / "docs" / "internals" / "ledger.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "guest-ledgers.md"
 HOST = "localhost"
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
