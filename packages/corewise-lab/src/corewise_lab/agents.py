@@ -94,13 +94,7 @@ class AgentFleet:
     """The agents of all machines. ``fleet`` bounds their requests to the API and counts failures."""
 
     def __init__(
-        self,
-        client: Client,
-        roots: Mapping[str, Path],
-        fleet: KubeletFleet,
-        *,
-        rules: QoSRules,
-        clock: Clock,
+        self, client: Client, roots: Mapping[str, Path], fleet: KubeletFleet, *, rules: QoSRules, clock: Clock
     ) -> None:
         self._fleet = fleet
         self._rules = rules
@@ -130,12 +124,7 @@ class AgentFleet:
         cgroups = NodeCgroups(root, "/", MemoryLog(), now=time.time)
         problem_log = ProblemLog(name, _quiet)
         local = LocalNode(
-            name,
-            root,
-            cgroups,
-            unreadable=self._count_unreadable,
-            problem_log=problem_log,
-            rules=self._rules,
+            name, root, cgroups, unreadable=self._count_unreadable, problem_log=problem_log, rules=self._rules
         )
         reporter = TopologyReporter(client, local, root, read=self._read)
         return SimulatedAgent(local, reporter, OfflineController(local, root))

@@ -85,11 +85,7 @@ class LocalCluster:
         self.files = MachineFiles(folder)
         roots = {machine.name: self.files.make(machine) for machine in plan.machines}
         self.kubelets = KubeletFleet(
-            client,
-            plan.machines,
-            cached_node=self._nodes.get,
-            boot_id=self.files.boot_id,
-            periods=periods,
+            client, plan.machines, cached_node=self._nodes.get, boot_id=self.files.boot_id, periods=periods
         )
         agent, groups = control_plane.account_identity(
             control_plane.AGENT_NAMESPACE, control_plane.AGENT_NAME

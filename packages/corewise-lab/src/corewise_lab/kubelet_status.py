@@ -274,9 +274,4 @@ def ended_status(pod: Pod, *, now: str, failed: bool, restarts: int | None) -> d
 
 def rejected_status(rejection: Rejection, *, now: str) -> dict[str, Any]:
     """Return the status of a pod the kubelet refuses."""
-    return {
-        "phase": "Failed",
-        "reason": rejection.reason,
-        "message": rejection.message,
-        "startTime": now,
-    }
+    return {"phase": "Failed", "reason": rejection.reason, "message": rejection.message, "startTime": now}

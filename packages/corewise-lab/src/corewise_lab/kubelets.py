@@ -348,12 +348,7 @@ class Kubelet:
 
     def _status(self, cached: StatusPatch, now: str) -> StatusPatch:
         return compute_status(
-            cached,
-            self.machine,
-            address=self.address,
-            now=now,
-            pressure=self.pressure,
-            boot_id=self.boot_id,
+            cached, self.machine, address=self.address, now=now, pressure=self.pressure, boot_id=self.boot_id
         )
 
     async def renew_lease(self, node_uid: str) -> None:

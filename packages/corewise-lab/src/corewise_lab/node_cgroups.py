@@ -314,11 +314,7 @@ def read_tree(root: Path, pods: Sequence[RunningPod], cpus: int) -> NodeTree:
 
 
 def _cgroup(
-    root: Path,
-    path: str,
-    request: int,
-    children: Sequence[Cgroup] = (),
-    cpus: frozenset[int] | None = None,
+    root: Path, path: str, request: int, children: Sequence[Cgroup] = (), cpus: frozenset[int] | None = None
 ) -> Cgroup:
     """Return a cgroup; below the best-effort slice it has the weight that is written there."""
     quota = read_quota(root, path)

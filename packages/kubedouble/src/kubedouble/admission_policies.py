@@ -164,12 +164,7 @@ def inputs(
     namespace = None
     if attributes.namespace and attributes.kind != "Namespace":
         namespace = reader.get("", "namespaces", "", attributes.namespace)
-    values = {
-        "object": obj,
-        "oldObject": old,
-        "request": described(attributes),
-        "namespaceObject": namespace,
-    }
+    values = {"object": obj, "oldObject": old, "request": described(attributes), "namespaceObject": namespace}
     return Inputs(values, variables)
 
 

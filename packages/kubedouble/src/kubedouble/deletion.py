@@ -17,13 +17,7 @@ from typing import Any
 
 from kubedouble import forms
 from kubedouble.cluster import Cluster, Reply
-from kubedouble.errors import (
-    cause,
-    conflict,
-    invalid,
-    not_found,
-    precondition_failed,
-)
+from kubedouble.errors import cause, conflict, invalid, not_found, precondition_failed
 from kubedouble.listing import page_of
 from kubedouble.requests import OPTIONS, Call
 from kubedouble.resources import ResourceInfo

@@ -20,14 +20,7 @@ import msgspec
 
 from kubedouble import forms
 from kubedouble.cluster import Cluster, Reply
-from kubedouble.errors import (
-    UNREADABLE,
-    Faults,
-    StatusError,
-    bad_request,
-    expired,
-    too_large_version,
-)
+from kubedouble.errors import UNREADABLE, Faults, StatusError, bad_request, expired, too_large_version
 from kubedouble.requests import OPTIONS, Call
 from kubedouble.selectors import Selection, parse
 from kubedouble.store import Expired, Key, Stored

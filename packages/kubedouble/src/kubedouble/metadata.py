@@ -12,15 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from kubedouble.errors import (
-    Faults,
-    StatusError,
-    bad_request,
-    cause,
-    conflict,
-    invalid,
-    precondition_failed,
-)
+from kubedouble.errors import Faults, StatusError, bad_request, cause, conflict, invalid, precondition_failed
 from kubedouble.requests import Call
 from kubedouble.resources import ResourceInfo
 from kubedouble.schema.decoding import timestamp

@@ -14,13 +14,7 @@ from typing import Any
 from kubedouble import deletion, disruption, forms, tables, writing
 from kubedouble.authentication import service_account
 from kubedouble.cluster import Cluster, Reply
-from kubedouble.errors import (
-    Faults,
-    StatusError,
-    bad_request,
-    conflict,
-    precondition_failed,
-)
+from kubedouble.errors import Faults, StatusError, bad_request, conflict, precondition_failed
 from kubedouble.requests import Call
 from kubedouble.schema.decoding import timestamp
 from kubedouble.schema.kinds import builtin_schema

@@ -278,10 +278,7 @@ _TABLES: Mapping[str, tuple[str, Cells]] = {
     "secrets": ("Name Type Data Age", lambda obj, _: [obj.get("type", ""), len(obj.get("data") or {})]),
     "serviceaccounts": ("Name Secrets Age", lambda obj, _: [len(obj.get("secrets") or ())]),
     "services": ("Name Type Cluster-IP External-IP Port(s) Age *Selector", _service),
-    "events": (
-        "Last_Seen Type Reason Object *Subobject *Source Message *First_Seen *Count *Name",
-        _event,
-    ),
+    "events": ("Last_Seen Type Reason Object *Subobject *Source Message *First_Seen *Count *Name", _event),
     "leases": ("Name Holder Age", lambda obj, _: [_at(obj, "spec").get("holderIdentity", "")]),
     "deployments": ("Name Ready Up-to-date Available Age *Containers *Images *Selector", _deployment),
     "replicasets": ("Name Desired Current Ready Age *Containers *Images *Selector", _replica_set),

@@ -210,9 +210,4 @@ def _guest_record(row: GuestReport) -> dict[str, Any]:
     if isinstance(row.outcome, NoValidHost):
         return {**known, "host": None, "message": row.outcome.message}
     placed = row.outcome
-    return {
-        **known,
-        "host": placed.host,
-        "byFallback": placed.by_fallback,
-        **pins_record(placed.record.pins),
-    }
+    return {**known, "host": placed.host, "byFallback": placed.by_fallback, **pins_record(placed.record.pins)}

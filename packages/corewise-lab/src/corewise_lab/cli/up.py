@@ -79,11 +79,7 @@ def scenario_names(
     shell_complete=file_names,
     help="Nodes and pods of the Alibaba openb trace (CSV).",
 )
-@duration(
-    "--for",
-    "duration",
-    help="How long to run, such as 60s.  [default: until Ctrl-C]",
-)
+@duration("--for", "duration", help="How long to run, such as 60s.  [default: until Ctrl-C]")
 @click.option("--kubeconfig-out", type=FILE, help="Write the cluster's kubeconfig to this file.")
 @click.option(
     "--state",

@@ -25,12 +25,7 @@ from kubedouble.schema.kinds import all_types, object_meta
 from kubedouble.schema.rules import Object
 from kubedouble.schema.structure import Field, Schema, Shape
 
-_SHAPES = {
-    "string": Shape.STRING,
-    "integer": Shape.INTEGER,
-    "number": Shape.NUMBER,
-    "boolean": Shape.BOOLEAN,
-}
+_SHAPES = {"string": Shape.STRING, "integer": Shape.INTEGER, "number": Shape.NUMBER, "boolean": Shape.BOOLEAN}
 _NO_DOCUMENT: Mapping[str, Any] = {}
 _TYPE_META = frozenset({"apiVersion", "kind", "metadata"})
 
