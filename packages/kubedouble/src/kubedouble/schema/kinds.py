@@ -3,9 +3,8 @@
 The notation of the field tables::
 
     @ io.k8s.api.core.v1                   the package of what follows
-    Toleration atomic                      a type; `atomic`: owned as a whole; `kind`: has apiVersion, kind
-      key string; operator? string;        its fields, separated by semicolons
-      effect string(NoSchedule|NoExecute) =NoSchedule
+    Toleration atomic: key string;         a type; `atomic`: owned as a whole; `kind`: has apiVersion, kind
+      operator? string; value string       its fields, separated by semicolons
 
 A field is ``name`` with marks, a type, and attributes:
 
@@ -63,14 +62,15 @@ def parse_types(text: str, descriptions: Mapping[str, str]) -> dict[str, Schema]
         elif line.startswith(" "):
             bodies[full].append(line)
         else:
-            name, *marks = line.split()
+            head, _, body = line.partition(":")
+            name, *marks = head.split()
             full = f"{package}.{name}"
             about = descriptions.get(full) or descriptions.get(name, "")
             types[full] = Schema(Shape.OBJECT, full, about, atomic="atomic" in marks)
-            bodies[full] = [f"{field};" for field in _TYPE_META] if "kind" in marks else []
+            bodies[full] = [*(f"{field};" for field in _TYPE_META if "kind" in marks), body]
     reader = _Reader(types, descriptions)
-    for full, body in bodies.items():
-        reader.fill(types[full], "".join(body))
+    for full, lines in bodies.items():
+        reader.fill(types[full], "".join(lines))
     return types
 
 
