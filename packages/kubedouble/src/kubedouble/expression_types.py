@@ -10,6 +10,7 @@ pkg/cel/mutation/jsonpatch.go; github.com/cel-expr/cel-spec, proto/cel/expr/{che
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -28,94 +29,57 @@ PATCH = "JSONPatch"
 REQUEST = "kubernetes.AdmissionRequest"
 NAMESPACE = "kubernetes.Namespace"
 
-_VALUE = "google.protobuf.Value"
-_LISTS = "{google.protobuf.ListValue}"
-_TIME = "google.protobuf.Timestamp"
-_KIND, _RESOURCE = "kubernetes.GroupVersionKind", "kubernetes.GroupVersionResource"
 
-_MESSAGES: Mapping[str, Mapping[str, str]] = {
-    PATCH: {"op": "string", "path": "string", "from": "string", "value": _VALUE},
-    QUANTITY: {},
-    _KIND: dict.fromkeys(("group", "version", "kind"), "string"),
-    _RESOURCE: dict.fromkeys(("group", "version", "resource"), "string"),
-    "kubernetes.UserInfo": {"username": "string", "uid": "string", "groups": "[string]", "extra": _LISTS},
-    REQUEST: {
-        **dict.fromkeys(("subResource", "requestSubResource", "name", "namespace", "operation"), "string"),
-        "kind": _KIND,
-        "requestKind": _KIND,
-        "resource": _RESOURCE,
-        "requestResource": _RESOURCE,
-        "userInfo": "kubernetes.UserInfo",
-        "dryRun": "bool",
-        "options": _VALUE,
-    },
-    "kubernetes.NamespaceMetadata": {
-        **dict.fromkeys(("name", "generateName", "namespace", "UID", "resourceVersion"), "string"),
-        "labels": "{string}",
-        "annotations": "{string}",
-        "finalizers": "[string]",
-        "creationTimestamp": _TIME,
-        "deletionTimestamp": _TIME,
-        "deletionGracePeriodSeconds": "int",
-        "generation": "int",
-    },
-    "kubernetes.NamespaceSpec": {"finalizers": "[string]"},
-    "kubernetes.NamespaceCondition": {
-        **dict.fromkeys(("status", "type", "message", "reason"), "string"),
-        "lastTransitionTime": _TIME,
-    },
-    "kubernetes.NamespaceStatus": {"conditions": "[kubernetes.NamespaceCondition]", "phase": "string"},
-    NAMESPACE: {
-        "metadata": "kubernetes.NamespaceMetadata",
-        "spec": "kubernetes.NamespaceSpec",
-        "status": "kubernetes.NamespaceStatus",
-    },
-}
+def _messages(text: str) -> Mapping[str, Mapping[str, str]]:
+    """Read ``Message: field [number] form; ...``, a message a line, continued where a line is indented."""
+    lines = (line.partition(":")[::2] for line in text.strip().replace("\n ", "").split("\n"))
+    return {name: dict(_FIELD.findall(fields)) for name, fields in lines}
 
-_SYNTAX: Mapping[str, Mapping[str, str]] = {
-    "cel.CheckedExpr": {"types 3": "<int cel.Type>", "expr 4": "cel.Expr"},
-    "cel.Type": {
-        "dyn 1": "cel.Nothing",
-        "null 2": "int",
-        "primitive 3": "int",
-        "wrapper 4": "int",
-        "well_known 5": "int",
-        "list_type 6": "cel.ListType",
-        "map_type 7": "cel.MapType",
-        "message_type 9": "string",
-        "type_param 10": "string",
-        "type 11": "cel.Type",
-        "abstract_type 14": "cel.AbstractType",
-    },
-    "cel.Nothing": {},
-    "cel.ListType": {"elem_type 1": "cel.Type"},
-    "cel.MapType": {"key_type 1": "cel.Type", "value_type 2": "cel.Type"},
-    "cel.AbstractType": {"name 1": "string", "parameter_types 2": "[cel.Type]"},
-    "cel.Expr": {
-        "id 2": "int",
-        "const_expr 3": "cel.Constant",
-        "ident_expr 4": "cel.Ident",
-        "select_expr 5": "cel.Select",
-        "call_expr 6": "cel.Call",
-        "list_expr 7": "cel.CreateList",
-        "struct_expr 8": "cel.CreateStruct",
-        "comprehension_expr 9": "cel.Comprehension",
-    },
-    "cel.Constant": {"string_value 6": "string"},
-    "cel.Ident": {"name 1": "string"},
-    "cel.Select": {"operand 1": "cel.Expr", "field 2": "string", "test_only 3": "bool"},
-    "cel.Call": {"target 1": "cel.Expr", "function 2": "string", "args 3": "[cel.Expr]"},
-    "cel.CreateList": {"elements 1": "[cel.Expr]"},
-    "cel.CreateStruct": {"message_name 1": "string", "entries 2": "[cel.Entry]"},
-    "cel.Entry": {"map_key 3": "cel.Expr", "value 4": "cel.Expr"},
-    "cel.Comprehension": {
-        "iter_range 2": "cel.Expr",
-        "accu_init 4": "cel.Expr",
-        "loop_condition 5": "cel.Expr",
-        "loop_step 6": "cel.Expr",
-        "result 7": "cel.Expr",
-    },
-}
+
+_FIELD = re.compile(r" *(\w+(?: \d+)?) ([^;]+);?")
+_MESSAGES = _messages("""
+JSONPatch: op string; path string; from string; value google.protobuf.Value
+kubernetes.Quantity:
+kubernetes.GroupVersionKind: group string; version string; kind string
+kubernetes.GroupVersionResource: group string; version string; resource string
+kubernetes.UserInfo: username string; uid string; groups [string]; extra {google.protobuf.ListValue}
+kubernetes.AdmissionRequest: subResource string; requestSubResource string; name string; namespace string;
+  operation string; kind kubernetes.GroupVersionKind; requestKind kubernetes.GroupVersionKind;
+  resource kubernetes.GroupVersionResource; requestResource kubernetes.GroupVersionResource;
+  userInfo kubernetes.UserInfo; dryRun bool; options google.protobuf.Value
+kubernetes.NamespaceMetadata: name string; generateName string; namespace string; UID string;
+  resourceVersion string; labels {string}; annotations {string}; finalizers [string];
+  creationTimestamp google.protobuf.Timestamp; deletionTimestamp google.protobuf.Timestamp;
+  deletionGracePeriodSeconds int; generation int
+kubernetes.NamespaceSpec: finalizers [string]
+kubernetes.NamespaceCondition: status string; type string; message string; reason string;
+  lastTransitionTime google.protobuf.Timestamp
+kubernetes.NamespaceStatus: conditions [kubernetes.NamespaceCondition]; phase string
+kubernetes.Namespace: metadata kubernetes.NamespaceMetadata; spec kubernetes.NamespaceSpec;
+  status kubernetes.NamespaceStatus
+""")
+_SYNTAX = _messages("""
+cel.CheckedExpr: types 3 <int cel.Type>; expr 4 cel.Expr
+cel.Type: dyn 1 cel.Nothing; null 2 int; primitive 3 int; wrapper 4 int; well_known 5 int;
+  list_type 6 cel.ListType; map_type 7 cel.MapType; message_type 9 string; type_param 10 string;
+  type 11 cel.Type; abstract_type 14 cel.AbstractType
+cel.Nothing:
+cel.ListType: elem_type 1 cel.Type
+cel.MapType: key_type 1 cel.Type; value_type 2 cel.Type
+cel.AbstractType: name 1 string; parameter_types 2 [cel.Type]
+cel.Expr: id 2 int; const_expr 3 cel.Constant; ident_expr 4 cel.Ident; select_expr 5 cel.Select;
+  call_expr 6 cel.Call; list_expr 7 cel.CreateList; struct_expr 8 cel.CreateStruct;
+  comprehension_expr 9 cel.Comprehension
+cel.Constant: string_value 6 string
+cel.Ident: name 1 string
+cel.Select: operand 1 cel.Expr; field 2 string; test_only 3 bool
+cel.Call: target 1 cel.Expr; function 2 string; args 3 [cel.Expr]
+cel.CreateList: elements 1 [cel.Expr]
+cel.CreateStruct: message_name 1 string; entries 2 [cel.Entry]
+cel.Entry: map_key 3 cel.Expr; value 4 cel.Expr
+cel.Comprehension: iter_range 2 cel.Expr; accu_init 4 cel.Expr; loop_condition 5 cel.Expr;
+  loop_step 6 cel.Expr; result 7 cel.Expr
+""")
 """The parts of a compiled expression that are looked at, with their field numbers."""
 
 _Field = descriptor_pb2.FieldDescriptorProto
