@@ -49,18 +49,13 @@ def resources_of(definition: Object) -> Iterator[ResourceInfo]:
         )
 
 
-def storage_version(definition: Object) -> str:
-    """Return the version that objects are stored in."""
-    return next((each["name"] for each in definition["spec"]["versions"] if each.get("storage")), "")
-
-
 def accepted(definition: Object, now: str) -> Object:
     """Return a definition with the status it has once its names are accepted and its kind is served."""
     old = definition.get("status") or {}
-    names = definition["spec"]["names"]
+    names, versions = definition["spec"]["names"], definition["spec"]["versions"]
     complete = {"singular": names["kind"].lower(), "listKind": names["kind"] + "List", **names}
     stored = list(old.get("storedVersions") or ())
-    if (version := storage_version(definition)) not in stored:
+    if (version := next((each["name"] for each in versions if each.get("storage")), "")) not in stored:
         stored.append(version)
     status = {
         "conditions": old.get("conditions") or list(_conditions(now)),

@@ -149,14 +149,6 @@ def _find_all(text: str, regex: str, most: int = -1) -> list[str]:
     return found if most < 0 else found[:most]
 
 
-def _contains(one: list[str], other: list[str]) -> bool:
-    return set(one) >= set(other)
-
-
-def _index_of(texts: list[str], text: str) -> int:
-    return texts.index(text) if text in texts else -1
-
-
 def _largest(numbers: list[int]) -> int:
     if not numbers:
         raise ValueError("max called on empty list")
@@ -172,13 +164,8 @@ def functions(quantity: Any, *, of_patches: bool) -> Any:
 
     ``quantity`` is the type of a quantity: its own where expressions are checked, text where evaluated.
     """
-    text, texts, integer, boolean = (
-        cel.Type.STRING,
-        cel.Type.List(cel.Type.STRING),
-        cel.Type.INT,
-        cel.Type.BOOL,
-    )
-    integers = cel.Type.List(integer)
+    text, integer, boolean = cel.Type.STRING, cel.Type.INT, cel.Type.BOOL
+    texts, integers = cel.Type.List(text), cel.Type.List(integer)
     members: list[tuple[str, Any, list[tuple[list[Any], Callable[..., Any]]]]] = [
         ("isGreaterThan", boolean, [([quantity, quantity], lambda one, other: _compare(one, other) > 0)]),
         ("isLessThan", boolean, [([quantity, quantity], lambda one, other: _compare(one, other) < 0)]),
@@ -204,7 +191,7 @@ def functions(quantity: Any, *, of_patches: bool) -> Any:
         ),
         ("sum", integer, [([integers], sum)]),
         ("max", integer, [([integers], _largest)]),
-        ("indexOf", integer, [([texts, text], _index_of)]),
+        ("indexOf", integer, [([texts, text], lambda texts, one: texts.index(one) if one in texts else -1)]),
         (MATCHES, boolean, [([text, text], _matches)]),
         ("find", text, [([text, text], _find)]),
         ("findAll", texts, [([text, text], _find_all), ([text, text, integer], _find_all)]),
@@ -213,7 +200,7 @@ def functions(quantity: Any, *, of_patches: bool) -> Any:
         ("quantity", quantity, [([text], _parse)]),
         ("isQuantity", boolean, [([text], _is_quantity)]),
         ("sign", integer, [([quantity], lambda one: _compare(one, _of_integer(0)))]),
-        ("sets.contains", boolean, [([texts, texts], _contains)]),
+        ("sets.contains", boolean, [([texts, texts], lambda one, other: set(one) >= set(other))]),
         ("sets.equivalent", boolean, [([texts, texts], lambda one, other: set(one) == set(other))]),
         ("sets.intersects", boolean, [([texts, texts], lambda one, other: bool(set(one) & set(other)))]),
     ]

@@ -235,8 +235,9 @@ def _items(resource: ResourceInfo, schema: Schema, dialect: Dialect) -> Iterator
 
 def _operation(resource: ResourceInfo, schema: Schema, verb: str, dialect: Dialect) -> JSON:
     parameters = [_parameter(name, "query", dialect) for name in _PARAMETERS.get(verb, ())]
+    group, version = resource.group.partition(".")[0].capitalize(), resource.version.capitalize()
     operation: JSON = {
-        "operationId": f"{verb}{_camel(resource.group)}{resource.version.capitalize()}{resource.kind}",
+        "operationId": f"{verb}{group}{version}{resource.kind}",
         "parameters": parameters,
         "responses": {"200": _response(schema, verb, dialect)},
         "x-kubernetes-action": _ACTIONS.get(verb, verb),
@@ -248,10 +249,6 @@ def _operation(resource: ResourceInfo, schema: Schema, verb: str, dialect: Diale
     elif verb in {"create", "update"}:
         operation |= _body(["application/json"], dialect.reference(schema.name), dialect)
     return operation
-
-
-def _camel(group: str) -> str:
-    return "".join(part.capitalize() for part in group.split(".")[:1])
 
 
 def _parameter(name: str, place: str, dialect: Dialect) -> JSON:

@@ -59,7 +59,10 @@ class Rule:
         if not includes(self.verbs, access.verb):
             return False
         if not access.resource:
-            return any(_url_matches(url, access.path) for url in self.urls)
+            return any(
+                access.path.startswith(url.rstrip("*")) if url.endswith("*") else access.path == url
+                for url in self.urls
+            )
         return (
             includes(self.groups, access.group)
             and self._allows_resource(access)
@@ -78,12 +81,6 @@ class Rule:
 def includes(values: Collection[str], value: str) -> bool:
     """Whether a list of a rule has a value; ``*`` is every value."""
     return "*" in values or value in values
-
-
-def _url_matches(url: str, path: str) -> bool:
-    if url.endswith("*"):
-        return path.startswith(url.rstrip("*"))
-    return url == path
 
 
 @dataclass(frozen=True, slots=True)

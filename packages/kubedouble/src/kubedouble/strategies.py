@@ -107,10 +107,6 @@ def _create_pod(obj: Object) -> Object:
     return {**obj, "status": {"phase": "Pending", "qosClass": quality_of(obj.get("spec") or {})}}
 
 
-def _create_service(obj: Object) -> Object:
-    return {**obj, "status": {"loadBalancer": {}}}
-
-
 def _create_job(obj: Object) -> Object:
     """Tell a Job's pods by its uid, unless the Job brings a selector of its own."""
     metadata, spec = obj["metadata"], obj.get("spec") or {}
@@ -129,7 +125,7 @@ def _create_job(obj: Object) -> Object:
 _ON_CREATE: Mapping[str, Callable[[Object], Object]] = {
     "namespaces": _create_namespace,
     "pods": _create_pod,
-    "services": _create_service,
+    "services": lambda obj: {**obj, "status": {"loadBalancer": {}}},
     "jobs.batch": _create_job,
 }
 

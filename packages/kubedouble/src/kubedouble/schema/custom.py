@@ -39,7 +39,7 @@ def custom_schema(definition: Mapping[str, Any], version: str) -> Schema:
     root = _schema(document, preserve=open_ended)
     return Schema(
         Shape.OBJECT,
-        name=published_name(spec["group"], version, spec["names"]["kind"]),
+        name=".".join([*reversed(spec["group"].split(".")), version, spec["names"]["kind"]]),
         description=root.description,
         fields={**root.fields, **_type_fields()},
         items=root.items,
@@ -47,11 +47,6 @@ def custom_schema(definition: Mapping[str, Any], version: str) -> Schema:
         status_subresource="status" in (served.get("subresources") or {}),
         document=document,
     )
-
-
-def published_name(group: str, version: str, kind: str) -> str:
-    """Return the name under which OpenAPI publishes a custom kind: ``io.example.v1.Widget``."""
-    return ".".join([*reversed(group.split(".")), version, kind])
 
 
 def _type_fields() -> dict[str, Field]:
