@@ -162,145 +162,84 @@ def _refused(place: Any, problem: str) -> yaml.YAMLError:
 _MAGIC = b"k8s\0"
 
 Message = Mapping[int, tuple[str, "str | Message"]]
-"""Field number -> JSON name and type, which is a message or one of the words of :func:`_message`."""
+"""Field number -> JSON name and type, which is a message or one of the words of :func:`_read_messages`."""
 
 
-def _message(fields: str, **messages: Message) -> Message:
-    """Read a table: ``NUMBER NAME TYPE``, separated by semicolons.
+def _read_messages(text: str) -> Mapping[str, Message]:
+    """Read a table: ``MESSAGE: NUMBER NAME TYPE; ...``; an indented line continues the one before it.
 
     ``0 partial PLACE`` refuses other fields of what is called PLACE. ``skip`` is for a status, which a create
-    does not write. A type is a name of ``messages``, or a word: string, bytes, int, bool, time, quantity,
+    does not write. A type is a message further up, or a word: string, bytes, int, bool, time, quantity,
     ``list X``, ``map X``; ``?`` after a word marks a pointer. A name ending in ``[]`` is a list of messages.
     """
-    entries = (field.strip().split(" ", 2) for field in fields.split(";"))
-    return {int(number): (name, messages.get(form, form)) for number, name, form in entries}
+    messages: dict[str, Message] = {}
+    for line in text.strip().replace("\n ", "").split("\n"):
+        titles, _, fields = line.partition(": ")
+        entries = (field.strip().split(" ", 2) for field in fields.split(";"))
+        message = {int(number): (name, messages.get(form, form)) for number, name, form in entries}
+        messages |= dict.fromkeys(titles.split(", "), message)
+    return messages
 
 
-_UNKNOWN = _message("1 typeMeta TYPE; 2 raw raw", TYPE=_message("1 apiVersion string; 2 kind string"))
-_OWNER = _message(
-    "1 kind string; 3 name string; 4 uid string; 5 apiVersion string; 6 controller bool?;"
-    "7 blockOwnerDeletion bool?"
-)
-_META = _message(
-    "1 name string; 2 generateName string; 3 namespace string; 5 uid string; 6 resourceVersion string;"
-    "7 generation int; 8 creationTimestamp time; 11 labels map string; 12 annotations map string;"
-    "13 ownerReferences[] OWNER; 14 finalizers list string",
-    OWNER=_OWNER,
-)
-_ROLE = _message(
-    "1 metadata META; 2 rules[] RULE",
-    META=_META,
-    RULE=_message(
-        "1 verbs list string; 2 apiGroups list string; 3 resources list string; 4 resourceNames list string;"
-        "5 nonResourceURLs list string"
-    ),
-)
-_BINDING = _message(
-    "1 metadata META; 2 subjects[] SUBJECT; 3 roleRef ROLE",
-    META=_META,
-    SUBJECT=_message("1 kind string; 2 apiGroup string; 3 name string; 4 namespace string"),
-    ROLE=_message("1 apiGroup string; 2 kind string; 3 name string"),
-)
-_ACCESS = _message(
-    "1 resourceAttributes RESOURCE; 2 nonResourceAttributes URL; 3 user string; 4 groups list string;"
-    "6 uid string",
-    RESOURCE=_message(
-        "1 namespace string; 2 verb string; 3 group string; 4 version string; 5 resource string;"
-        "6 subresource string; 7 name string"
-    ),
-    URL=_message("1 path string; 2 verb string"),
-)
-_ACCESS_REVIEW = _message("1 metadata META; 2 spec SPEC", META=_META, SPEC=_ACCESS)
-_DELETE_OPTIONS = _message(
-    "1 gracePeriodSeconds int?; 2 preconditions CONDITIONS; 3 orphanDependents bool?;"
-    "4 propagationPolicy string?; 5 dryRun list string",
-    CONDITIONS=_message("1 uid string?; 2 resourceVersion string?"),
-)
-_TOKEN_REQUEST = _message(
-    "1 metadata META; 2 spec SPEC",
-    META=_META,
-    SPEC=_message(
-        "1 audiences list string; 3 boundObjectRef OBJECT; 4 expirationSeconds int?",
-        OBJECT=_message("1 kind string; 2 apiVersion string; 3 name string; 4 uid string"),
-    ),
-)
-_SELECTOR = _message(
-    "1 matchLabels map string; 2 matchExpressions[] TERM",
-    TERM=_message("1 key string; 2 operator string; 3 values list string"),
-)
-_CONTAINER = _message(
-    "0 partial a container; 1 name string; 2 image string; 3 command list string; 4 args list string;"
-    "5 workingDir string; 6 ports[] PORT; 7 env[] VARIABLE; 8 resources AMOUNTS; 14 imagePullPolicy string;"
-    "16 stdin bool; 17 stdinOnce bool; 18 tty bool",
-    PORT=_message("1 name string; 2 hostPort int; 3 containerPort int; 4 protocol string; 5 hostIP string"),
-    VARIABLE=_message("0 partial a variable; 1 name string; 2 value string"),
-    AMOUNTS=_message("0 partial resources; 1 limits map quantity; 2 requests map quantity"),
-)
-_TEMPLATE = _message(
-    "1 metadata META; 2 spec SPEC",
-    META=_META,
-    SPEC=_message(
-        "0 partial a pod; 2 containers[] CONTAINER; 3 restartPolicy string; 5 activeDeadlineSeconds int?;"
-        "4 terminationGracePeriodSeconds int?; 6 dnsPolicy string; 7 nodeSelector map string;"
-        "8 serviceAccountName string; 9 serviceAccount string; 10 nodeName string; 11 hostNetwork bool;"
-        "19 schedulerName string; 20 initContainers[] CONTAINER; 24 priorityClassName string",
-        CONTAINER=_CONTAINER,
-    ),
-)
-_DEPLOYMENT = _message(
-    "1 metadata META; 2 spec SPEC; 3 status skip",
-    META=_META,
-    SPEC=_message(
-        "0 partial a Deployment; 1 replicas int?; 2 selector SELECTOR; 3 template TEMPLATE;"
-        "4 strategy STRATEGY; 5 minReadySeconds int; 6 revisionHistoryLimit int?; 7 paused bool;"
-        "9 progressDeadlineSeconds int?",
-        SELECTOR=_SELECTOR,
-        TEMPLATE=_TEMPLATE,
-        STRATEGY=_message("0 partial a strategy; 1 type string"),
-    ),
-)
-_JOB = _message(
-    "1 metadata META; 2 spec SPEC; 3 status skip",
-    META=_META,
-    SPEC=_message(
-        "0 partial a Job; 1 parallelism int?; 2 completions int?; 3 activeDeadlineSeconds int?;"
-        "4 selector SELECTOR; 5 manualSelector bool?; 6 template TEMPLATE; 7 backoffLimit int?;"
-        "8 ttlSecondsAfterFinished int?; 9 completionMode string?; 10 suspend bool?",
-        SELECTOR=_SELECTOR,
-        TEMPLATE=_TEMPLATE,
-    ),
-)
-_KINDS: Mapping[tuple[str, str], Message] = {
-    ("v1", "Namespace"): _message("1 metadata META", META=_META),
-    ("v1", "ConfigMap"): _message(
-        "1 metadata META; 2 data map string; 3 binaryData map bytes; 4 immutable bool?", META=_META
-    ),
-    ("v1", "Secret"): _message(
-        "1 metadata META; 2 data map bytes; 3 type string; 4 stringData map string; 5 immutable bool?",
-        META=_META,
-    ),
-    ("v1", "ServiceAccount"): _message(
-        "1 metadata META; 3 imagePullSecrets[] NAME; 4 automountServiceAccountToken bool?",
-        META=_META,
-        NAME=_message("1 name string"),
-    ),
-    ("apps/v1", "Deployment"): _DEPLOYMENT,
-    ("batch/v1", "Job"): _JOB,
-    ("policy/v1", "Eviction"): _message(
-        "1 metadata META; 2 deleteOptions OPTIONS", META=_META, OPTIONS=_DELETE_OPTIONS
-    ),
-    ("rbac.authorization.k8s.io/v1", "Role"): _ROLE,
-    ("rbac.authorization.k8s.io/v1", "ClusterRole"): _ROLE,
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"): _BINDING,
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): _BINDING,
-    ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): _ACCESS_REVIEW,
-    ("authorization.k8s.io/v1", "SubjectAccessReview"): _ACCESS_REVIEW,
-    ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): _message(
-        "1 metadata META; 2 spec SPEC", META=_META, SPEC=_message("1 namespace string")
-    ),
-    ("authentication.k8s.io/v1", "SelfSubjectReview"): _message("1 metadata META", META=_META),
-    ("authentication.k8s.io/v1", "TokenRequest"): _TOKEN_REQUEST,
-}
+_MESSAGES = _read_messages("""
+TYPE: 1 apiVersion string; 2 kind string
+UNKNOWN: 1 typeMeta TYPE; 2 raw raw
+OWNER: 1 kind string; 3 name string; 4 uid string; 5 apiVersion string; 6 controller bool?;
+  7 blockOwnerDeletion bool?
+META: 1 name string; 2 generateName string; 3 namespace string; 5 uid string; 6 resourceVersion string;
+  7 generation int; 8 creationTimestamp time; 11 labels map string; 12 annotations map string;
+  13 ownerReferences[] OWNER; 14 finalizers list string
+CONDITIONS: 1 uid string?; 2 resourceVersion string?
+OPTIONS: 1 gracePeriodSeconds int?; 2 preconditions CONDITIONS; 3 orphanDependents bool?;
+  4 propagationPolicy string?; 5 dryRun list string
+TERM: 1 key string; 2 operator string; 3 values list string
+SELECTOR: 1 matchLabels map string; 2 matchExpressions[] TERM
+PORT: 1 name string; 2 hostPort int; 3 containerPort int; 4 protocol string; 5 hostIP string
+VARIABLE: 0 partial a variable; 1 name string; 2 value string
+AMOUNTS: 0 partial resources; 1 limits map quantity; 2 requests map quantity
+CONTAINER: 0 partial a container; 1 name string; 2 image string; 3 command list string; 4 args list string;
+  5 workingDir string; 6 ports[] PORT; 7 env[] VARIABLE; 8 resources AMOUNTS; 14 imagePullPolicy string;
+  16 stdin bool; 17 stdinOnce bool; 18 tty bool
+POD: 0 partial a pod; 2 containers[] CONTAINER; 3 restartPolicy string; 5 activeDeadlineSeconds int?;
+  4 terminationGracePeriodSeconds int?; 6 dnsPolicy string; 7 nodeSelector map string;
+  8 serviceAccountName string; 9 serviceAccount string; 10 nodeName string; 11 hostNetwork bool;
+  19 schedulerName string; 20 initContainers[] CONTAINER; 24 priorityClassName string
+TEMPLATE: 1 metadata META; 2 spec POD
+STRATEGY: 0 partial a strategy; 1 type string
+DEPLOYMENT: 0 partial a Deployment; 1 replicas int?; 2 selector SELECTOR; 3 template TEMPLATE;
+  4 strategy STRATEGY; 5 minReadySeconds int; 6 revisionHistoryLimit int?; 7 paused bool;
+  9 progressDeadlineSeconds int?
+JOB: 0 partial a Job; 1 parallelism int?; 2 completions int?; 3 activeDeadlineSeconds int?;
+  4 selector SELECTOR; 5 manualSelector bool?; 6 template TEMPLATE; 7 backoffLimit int?;
+  8 ttlSecondsAfterFinished int?; 9 completionMode string?; 10 suspend bool?
+NAME: 1 name string
+RULE: 1 verbs list string; 2 apiGroups list string; 3 resources list string; 4 resourceNames list string;
+  5 nonResourceURLs list string
+SUBJECT: 1 kind string; 2 apiGroup string; 3 name string; 4 namespace string
+ROLE: 1 apiGroup string; 2 kind string; 3 name string
+RESOURCE: 1 namespace string; 2 verb string; 3 group string; 4 version string; 5 resource string;
+  6 subresource string; 7 name string
+URL: 1 path string; 2 verb string
+ACCESS: 1 resourceAttributes RESOURCE; 2 nonResourceAttributes URL; 3 user string; 4 groups list string;
+  6 uid string
+NAMESPACE: 1 namespace string
+OBJECT: 1 kind string; 2 apiVersion string; 3 name string; 4 uid string
+TOKEN: 1 audiences list string; 3 boundObjectRef OBJECT; 4 expirationSeconds int?
+v1 Namespace, authentication.k8s.io/v1 SelfSubjectReview: 1 metadata META
+v1 ConfigMap: 1 metadata META; 2 data map string; 3 binaryData map bytes; 4 immutable bool?
+v1 Secret: 1 metadata META; 2 data map bytes; 3 type string; 4 stringData map string; 5 immutable bool?
+v1 ServiceAccount: 1 metadata META; 3 imagePullSecrets[] NAME; 4 automountServiceAccountToken bool?
+apps/v1 Deployment: 1 metadata META; 2 spec DEPLOYMENT; 3 status skip
+batch/v1 Job: 1 metadata META; 2 spec JOB; 3 status skip
+policy/v1 Eviction: 1 metadata META; 2 deleteOptions OPTIONS
+rbac.authorization.k8s.io/v1 Role, rbac.authorization.k8s.io/v1 ClusterRole: 1 metadata META; 2 rules[] RULE
+rbac.authorization.k8s.io/v1 RoleBinding, rbac.authorization.k8s.io/v1 ClusterRoleBinding: 1 metadata META;
+  2 subjects[] SUBJECT; 3 roleRef ROLE
+authorization.k8s.io/v1 SelfSubjectAccessReview, authorization.k8s.io/v1 SubjectAccessReview:
+  1 metadata META; 2 spec ACCESS
+authorization.k8s.io/v1 SelfSubjectRulesReview: 1 metadata META; 2 spec NAMESPACE
+authentication.k8s.io/v1 TokenRequest: 1 metadata META; 2 spec TOKEN
+""")
 
 
 def decode_protobuf(body: bytes) -> dict[str, Any]:
@@ -313,11 +252,11 @@ def decode_protobuf(body: bytes) -> dict[str, Any]:
         raise bad_request(
             "provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00"
         )
-    envelope = _decode(body[len(_MAGIC) :], _UNKNOWN)
+    envelope = _decode(body[len(_MAGIC) :], _MESSAGES["UNKNOWN"])
     type_meta = envelope.get("typeMeta", {})
     kind = (type_meta.get("apiVersion", ""), type_meta.get("kind", ""))
     # DeleteOptions have the version of the object that is deleted.
-    message = _DELETE_OPTIONS if kind[1] == "DeleteOptions" else _KINDS.get(kind)
+    message = _MESSAGES.get("OPTIONS" if kind[1] == "DeleteOptions" else " ".join(kind))
     if message is None:
         raise _unread(f"{kind[1] or 'this kind'} of {kind[0]}")
     return {**type_meta, **_decode(envelope.get("raw", b""), message)}
