@@ -157,7 +157,6 @@ class LocalCluster:
                 self._agents_task = tasks.create_task(self.agents.run())
 
     def start_agents(self) -> None:
-        """Start the agents again."""
         self._agents_wanted.set()
 
     def stop_agents(self) -> None:

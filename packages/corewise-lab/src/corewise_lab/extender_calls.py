@@ -128,7 +128,6 @@ class ExtenderCalls:
         raise ExtenderError(f"extender {verb}: no replica answers: {problem}")
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None

@@ -191,5 +191,4 @@ class Machine:
 
     @property
     def numa_nodes(self) -> int:
-        """The number of NUMA nodes."""
         return max(1, min(self.cpus, self.sockets * self.numa_per_socket))

@@ -110,7 +110,6 @@ class NodeSimulation:
         self.tree: NodeTree = read_tree(self._root, self._pods, self.machine.cpus)
 
     def begin_account(self) -> None:
-        """Reset the counts."""
         self.account = PodTotals(cpus=self.machine.cpus)
 
     def advance(self, seconds: float) -> None:

@@ -202,7 +202,6 @@ class Killable:
         return (*(each.name for each in self._programs), "agents")
 
     async def start(self) -> None:
-        """Start all of them."""
         self.children = [await each.start() for each in self._programs]
         self._cluster.children.update({each.name: each for each in self.children})
         self._cluster.start_agents()

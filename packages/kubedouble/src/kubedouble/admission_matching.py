@@ -64,14 +64,12 @@ class Attributes:
 
     @property
     def group_kind_version(self) -> dict[str, str]:
-        """The GroupVersionKind of the object."""
         group = self.group if self.kind_group is None else self.kind_group
         version = self.version if self.kind_version is None else self.kind_version
         return {"group": group, "version": version, "kind": self.kind}
 
     @property
     def group_version_resource(self) -> dict[str, str]:
-        """The GroupVersionResource written to."""
         return {"group": self.group, "version": self.version, "resource": self.resource}
 
     def forbidden(self, why: str, **details: Any) -> StatusError:

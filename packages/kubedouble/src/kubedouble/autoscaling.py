@@ -119,7 +119,6 @@ class Autoscaler:
         """UID -> when how many pods were wanted."""
 
     async def run(self) -> None:
-        """Run forever."""
         while True:
             await asyncio.sleep(PERIOD)
             for stored in list(self._cluster.store.table(AUTOSCALERS).scan()):

@@ -67,7 +67,6 @@ class Controllers:
                 self._mark((storage, stored.key))
 
     async def run(self) -> None:
-        """Run forever."""
         while True:
             await self._wake.wait()
             self._wake.clear()

@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from cel_expr_python import cel
 
@@ -159,6 +159,9 @@ def _escape_key(text: str) -> str:
     return text.replace("~", "~0").replace("/", "~1")
 
 
+_Overload: TypeAlias = tuple[list[Any], Callable[..., Any]]
+
+
 def functions(quantity: Any, *, of_patches: bool) -> Any:
     """Return the functions as an extension of the library, with or without those of mutations.
 
@@ -166,29 +169,22 @@ def functions(quantity: Any, *, of_patches: bool) -> Any:
     """
     text, integer, boolean = cel.Type.STRING, cel.Type.INT, cel.Type.BOOL
     texts, integers = cel.Type.List(text), cel.Type.List(integer)
-    members: list[tuple[str, Any, list[tuple[list[Any], Callable[..., Any]]]]] = [
+
+    def added(sign: int) -> list[_Overload]:
+        return [
+            ([quantity, quantity], lambda one, other: _add(one, other, sign)),
+            ([quantity, integer], lambda one, number: _add(one, _of_integer(number), sign)),
+        ]
+
+    members: list[tuple[str, Any, list[_Overload]]] = [
         ("isGreaterThan", boolean, [([quantity, quantity], lambda one, other: _compare(one, other) > 0)]),
         ("isLessThan", boolean, [([quantity, quantity], lambda one, other: _compare(one, other) < 0)]),
         ("compareTo", integer, [([quantity, quantity], _compare)]),
         ("asApproximateFloat", cel.Type.DOUBLE, [([quantity], _as_float)]),
         ("asInteger", integer, [([quantity], _as_integer)]),
         ("isInteger", boolean, [([quantity], lambda one: _whole(one) is not None)]),
-        (
-            "add",
-            quantity,
-            [
-                ([quantity, quantity], _add),
-                ([quantity, integer], lambda one, number: _add(one, _of_integer(number))),
-            ],
-        ),
-        (
-            "sub",
-            quantity,
-            [
-                ([quantity, quantity], lambda one, other: _add(one, other, -1)),
-                ([quantity, integer], lambda one, number: _add(one, _of_integer(number), -1)),
-            ],
-        ),
+        ("add", quantity, added(1)),
+        ("sub", quantity, added(-1)),
         ("sum", integer, [([integers], sum)]),
         ("max", integer, [([integers], _largest)]),
         ("indexOf", integer, [([texts, text], lambda texts, one: texts.index(one) if one in texts else -1)]),
@@ -196,7 +192,7 @@ def functions(quantity: Any, *, of_patches: bool) -> Any:
         ("find", text, [([text, text], _find)]),
         ("findAll", texts, [([text, text], _find_all), ([text, text, integer], _find_all)]),
     ]
-    plain: list[tuple[str, Any, list[tuple[list[Any], Callable[..., Any]]]]] = [
+    plain: list[tuple[str, Any, list[_Overload]]] = [
         ("quantity", quantity, [([text], _parse)]),
         ("isQuantity", boolean, [([text], _is_quantity)]),
         ("sign", integer, [([quantity], lambda one: _compare(one, _of_integer(0)))]),

@@ -51,7 +51,6 @@ class Housekeeper:
                 self._note(table.storage, Change("ADDED", stored, None))
 
     async def run(self) -> None:
-        """Run forever."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SWEEP_SECONDS):

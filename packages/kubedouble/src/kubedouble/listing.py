@@ -121,7 +121,6 @@ def check_match(call: Call, *, watching: bool = False) -> None:
 
 
 def _list_version(cluster: Cluster, call: Call, limit: int) -> int:
-    """Return the version to list at."""
     asked = version_parameter(call)
     _reject_future(cluster, asked)
     match = call.query.get("resourceVersionMatch", "")

@@ -82,7 +82,6 @@ class Caller:
         self._sessions: dict[str, aiohttp.ClientSession] = {}
 
     async def close(self) -> None:
-        """Close all connections."""
         sessions, self._sessions = self._sessions, {}
         async with AsyncExitStack() as closing:
             for session in sessions.values():
