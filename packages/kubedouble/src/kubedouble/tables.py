@@ -124,15 +124,14 @@ def _deployment(obj: Object, _: datetime) -> list[Any]:
         f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
         status.get("updatedReplicas", 0),
         status.get("availableReplicas", 0),
-        *_containers(spec),
-        selector(spec.get("selector")),
+        *_pods(spec),
     ]
 
 
 def _replica_set(obj: Object, _: datetime) -> list[Any]:
     spec, status = _at(obj, "spec"), _at(obj, "status")
     counts = [spec.get("replicas", 1), status.get("replicas", 0), status.get("readyReplicas", 0)]
-    return [*counts, *_containers(spec), selector(spec.get("selector"))]
+    return [*counts, *_pods(spec)]
 
 
 def _job(obj: Object, now: datetime) -> list[Any]:
@@ -146,8 +145,7 @@ def _job(obj: Object, now: datetime) -> list[Any]:
         words[0],
         f"{status.get('succeeded', 0)}/{completions}",
         lasted,
-        *_containers(spec),
-        selector(spec.get("selector")),
+        *_pods(spec),
     ]
 
 
@@ -181,18 +179,14 @@ def _daemon_set(obj: Object, _: datetime) -> list[Any]:
     return [
         *(status.get(count, 0) for count in counts),
         _pairs(template.get("nodeSelector")),
-        *_containers(spec),
-        selector(spec.get("selector")),
+        *_pods(spec),
     ]
 
 
 def _disruption_budget(obj: Object, _: datetime) -> list[Any]:
     spec, status = _at(obj, "spec"), _at(obj, "status")
-    return [
-        str(spec.get("minAvailable", "N/A")),
-        str(spec.get("maxUnavailable", "N/A")),
-        status.get("disruptionsAllowed", 0),
-    ]
+    limits = (str(spec.get(limit, "N/A")) for limit in ("minAvailable", "maxUnavailable"))
+    return [*limits, status.get("disruptionsAllowed", 0)]
 
 
 def _binding(obj: Object, _: datetime) -> list[Any]:
@@ -203,12 +197,8 @@ def _binding(obj: Object, _: datetime) -> list[Any]:
     for subject in subjects:
         place = f"{subject.get('namespace', '')}/" if subject.get("kind") == "ServiceAccount" else ""
         names.setdefault(subject.get("kind", ""), []).append(f"{place}{subject.get('name', '')}")
-    return [
-        f"{role.get('kind', '')}/{role.get('name', '')}",
-        ", ".join(names["User"]),
-        ", ".join(names["Group"]),
-        ", ".join(names["ServiceAccount"]),
-    ]
+    shown = (", ".join(names[kind]) for kind in ("User", "Group", "ServiceAccount"))
+    return [f"{role.get('kind', '')}/{role.get('name', '')}", *shown]
 
 
 def _policy(obj: Object, _: datetime) -> list[Any]:
@@ -236,11 +226,11 @@ def _pairs(labels: Mapping[str, str] | None) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
-def _containers(spec: Object) -> tuple[str, str]:
+def _pods(spec: Object) -> list[str]:
+    """Return names and images of the containers of a workload's pods, and its selector."""
     containers = _at(_at(spec, "template"), "spec").get("containers") or ()
-    return ",".join(each.get("name", "") for each in containers), ",".join(
-        each.get("image", "") for each in containers
-    )
+    texts = (",".join(each.get(key, "") for each in containers) for key in ("name", "image"))
+    return [*texts, selector(spec.get("selector"))]
 
 
 def selector(labels: Object | None) -> str:
@@ -252,16 +242,9 @@ def selector(labels: Object | None) -> str:
 
 
 def _expression(each: Object) -> str:
-    values = ",".join(sorted(each.get("values") or ()))
-    match each.get("operator"):
-        case "In":
-            return f"{each['key']} in ({values})"
-        case "NotIn":
-            return f"{each['key']} notin ({values})"
-        case "DoesNotExist":
-            return f"!{each['key']}"
-        case _:
-            return str(each.get("key", ""))
+    key, values = str(each.get("key", "")), ",".join(sorted(each.get("values") or ()))
+    texts = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "DoesNotExist": f"!{key}"}
+    return texts.get(each.get("operator", ""), key)
 
 
 _BINDING = ("Name Role Age *Users *Groups *ServiceAccounts", _binding)

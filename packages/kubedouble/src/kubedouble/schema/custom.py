@@ -234,11 +234,7 @@ def _check_object(faults: Faults, path: str, value: dict[str, Any], document: Ma
     for name in document.get("required") or ():
         if name not in value:
             faults.required(_join(path, name))
-    least, most = document.get("minProperties"), document.get("maxProperties")
-    if least is not None and len(value) < least:
-        faults.invalid(path, len(value), f"{path} in body should have at least {least} properties")
-    if most is not None and len(value) > most:
-        faults.too_many(path, len(value), most)
+    _check_size(faults, path, len(value), document, "Properties")
     properties, more = document.get("properties") or {}, document.get("additionalProperties")
     for key, item in value.items():
         if key in properties:
@@ -247,12 +243,16 @@ def _check_object(faults: Faults, path: str, value: dict[str, Any], document: Ma
             _check(faults, _join(path, key), item, more)
 
 
+def _check_size(faults: Faults, path: str, size: int, document: Mapping[str, Any], of: str) -> None:
+    least, most = document.get(f"min{of}"), document.get(f"max{of}")
+    if least is not None and size < least:
+        faults.invalid(path, size, f"{path} in body should have at least {least} {of.lower()}")
+    if most is not None and size > most:
+        faults.too_many(path, size, most)
+
+
 def _check_array(faults: Faults, path: str, value: list[Any], document: Mapping[str, Any]) -> None:
-    least, most = document.get("minItems"), document.get("maxItems")
-    if least is not None and len(value) < least:
-        faults.invalid(path, len(value), f"{path} in body should have at least {least} items")
-    if most is not None and len(value) > most:
-        faults.too_many(path, len(value), most)
+    _check_size(faults, path, len(value), document, "Items")
     for at, item in enumerate(value):
         _check(faults, f"{path}[{at}]", item, document.get("items") or {})
     keys = document.get("x-kubernetes-list-map-keys") or ()
