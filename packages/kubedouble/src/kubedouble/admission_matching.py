@@ -173,17 +173,13 @@ class Matching:
         self, attributes: Attributes, obj: Object | None, old: Object | None, reader: Reader
     ) -> bool:
         """Whether the rules and selectors want this write (conditions aside)."""
+        present = (each for each in (obj, old) if each is not None)
         return (
             (self.rules is None or any(rule.matches(attributes) for rule in self.rules))
             and not any(rule.matches(attributes) for rule in self.excluded)
-            and self._selects_object(obj, old)
+            and (not self.objects or any(satisfies(_labels(each), self.objects) for each in present))
             and self._selects_namespace(attributes, obj, reader)
         )
-
-    def _selects_object(self, obj: Object | None, old: Object | None) -> bool:
-        if not self.objects:
-            return True
-        return any(satisfies(_labels(each), self.objects) for each in (obj, old) if each is not None)
 
     def _selects_namespace(self, attributes: Attributes, obj: Object | None, reader: Reader) -> bool:
         if not self.namespaces:

@@ -84,7 +84,10 @@ def serve_definitions(store: Store, registry: Registry, clock: Callable[[], date
         if storage != CUSTOM_RESOURCE_DEFINITIONS:
             return
         if change.type == "DELETED":
-            _withdraw(store, registry, change.stored.key[1])
+            name = change.stored.key[1]
+            registry.withdraw(name)
+            for stored in list(store.table(name).scan()):
+                store.remove(name, stored.key)
         else:
             _serve(store, registry, change.stored, timestamp(clock()))
 
@@ -98,12 +101,6 @@ def _serve(store: Store, registry: Registry, stored: Stored, now: str) -> None:
     registry.define(stored.key[1], resources_of(definition))
     if definition != stored.object:
         store.put(CUSTOM_RESOURCE_DEFINITIONS, stored.key, definition)
-
-
-def _withdraw(store: Store, registry: Registry, name: str) -> None:
-    registry.withdraw(name)
-    for stored in list(store.table(name).scan()):
-        store.remove(name, stored.key)
 
 
 def _conditions(now: str) -> Iterator[dict[str, str]]:
