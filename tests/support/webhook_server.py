@@ -15,8 +15,6 @@ from typing import Any
 
 from aiohttp import web
 
-from corewise.kube.certificates import Authority
-
 Object = dict[str, Any]
 Answer = Callable[[Object], Object]
 """From the review's ``request`` to the ``response`` (the uid is added)."""
@@ -86,9 +84,10 @@ class WebhookServer:
 
 
 @asynccontextmanager
-async def webhook_server() -> AsyncIterator[WebhookServer]:
+async def webhook_server(create_authority: Callable[..., Any]) -> AsyncIterator[WebhookServer]:
+    """Run it until the block ends; ``create_authority`` makes what signs its certificate."""
     now = datetime.now(UTC)
-    authority = Authority.create("corewise contract tests", now=now)
+    authority = create_authority("webhooks of a test", now=now)
     pair = authority.issue_server(["127.0.0.1"], now=now)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile("w") as file:

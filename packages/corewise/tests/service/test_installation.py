@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from corewise.kube.certificates import Authority
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.errors import KubeError
@@ -30,7 +31,7 @@ from corewise.service.webhooks import rule, webhook
 from kubedouble import LocalAPIServer
 from kubedouble.server import NEW_IN_1_36, serve
 from manager.world import MovableClock, eventually, until
-from service.webhook_server import WebhookServer, webhook_server
+from webhook_server import WebhookServer, webhook_server
 
 MAPS: Resource[dict[str, Any]] = CONFIG_MAPS.typed(dict)
 UPDATES = rule("configmaps", "UPDATE", scope="Namespaced")
@@ -165,7 +166,7 @@ async def cluster(server: LocalAPIServer, directory: FilePath) -> AsyncIterator[
     server.write_kubeconfig(directory / "kubeconfig")
     async with (
         Client(load_config(str(directory / "kubeconfig"))) as client,
-        webhook_server() as hooks,
+        webhook_server(Authority.create) as hooks,
     ):
         hooks.answers["/double"] = doubled
         yield Cluster(client, hooks)
