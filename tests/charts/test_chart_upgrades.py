@@ -27,7 +27,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.vocabulary.names import CONFIG_NAME
-from kubectl_binary import KUBECTLS, Kubectl
+from kubectl import KUBECTLS, Kubectl
 from kubedouble import LocalAPIServer
 from tools import chart
 from tools.chart import NAMESPACE

@@ -25,7 +25,7 @@ from corewise.vocabulary.reasons import Reason
 from corewise_lab.scenario import packaged_scenarios
 from golden.cluster import running_cluster
 from golden.transcripts import INPUTS
-from kubectl_binary import KUBECTLS
+from kubectl import KUBECTLS
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = tomllib.loads((ROOT / "packages/corewise/pyproject.toml").read_text())["project"]["scripts"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from api_process import local_api_server
-from kubectl_binary import KUBECTLS, Kubectl
+from kubectl import KUBECTLS, Kubectl
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -17,7 +17,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     """Each kubectl there is, logged in to an API server that the tests share."""
     if not request.param:
-        pytest.skip("there is no kubectl on PATH, and COREWISE_TEST_KUBECTL names none")
+        pytest.skip("there is no kubectl on PATH, and KUBEDOUBLE_TEST_KUBECTL names none")
     directory = tmp_path_factory.mktemp("kubectl")
     with local_api_server(directory) as kubeconfig:
         yield Kubectl(request.param, kubeconfig, directory)

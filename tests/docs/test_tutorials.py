@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kubectl_binary import KUBECTLS, Kubectl
+from kubectl import KUBECTLS, Kubectl
 from tools import front_door, tutorial
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def test_tutorial_prints_what_it_says_when_pasted(name: str, pause: str, tmp_pat
     assert len(todo) > 2
     if any("kubectl" in step.commands for step in todo):
         if not KUBECTLS:
-            pytest.skip("there is no kubectl on PATH, and COREWISE_TEST_KUBECTL names none")
+            pytest.skip("there is no kubectl on PATH, and KUBEDOUBLE_TEST_KUBECTL names none")
         Kubectl(KUBECTLS[0], tmp_path / "none", tmp_path).needs(31)  # waits for a field of any value
     folder = project(tmp_path / "corewise")
     path = os.pathsep.join([*(str(Path(each).parent) for each in KUBECTLS[:1]), os.environ["PATH"]])
