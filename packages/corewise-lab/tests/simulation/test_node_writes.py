@@ -24,28 +24,17 @@ from corewise.config.colocation import OversubscriptionSettings
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODES
-from corewise.quantities import ONE, Bytes, Ratio, RawMilli, Share
+from corewise.quantities import ONE, Ratio, Share
 from corewise.suppression.offer import OfferHistory, OfflineAmounts, Usage, compute
 from corewise.vocabulary.names import AMPLIFICATION_RATIO
 from corewise_lab.kubelets import SIMULATED_NODES, Kubelet, KubeletCounters, Periods
-from corewise_lab.machines import CATALOG, Machine
 from kubedouble import LocalAPIServer
 from kubedouble.expressions import is_available
+from simulation.test_kubelet_status import MACHINE
 
 MINUTES, STEP = 30, 10
 IDLE = Usage(300, 0, (), 2 << 30, 0)
 ALLOCATABLE = OfflineAmounts(7750, 31 << 30)
-MACHINE = Machine(
-    name="n1",
-    model=CATALOG["Neoverse-N1"],
-    cpus=8,
-    memory=Bytes(32 << 30),
-    hyper_threading=False,
-    turbo=False,
-    sockets=2,
-    reserved_cpu=RawMilli(250),
-    reserved_memory=Bytes(1 << 30),
-)
 
 
 @dataclass

@@ -20,13 +20,11 @@ from corewise.agent.program import Agent, run_agent
 from corewise.kernel.cgroups.layout import Version
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig, load_config
-from corewise.kube.resources import CONFIG_MAPS, NODES, PODS
+from corewise.kube.resources import NODES, PODS
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,
     BATCH_MEMORY,
-    CONFIG_NAME,
-    CONFIG_NAMESPACE,
     NORMALIZATION_RATIO,
     OFFLINE_REPORT,
     OVERSUBSCRIPTION,
@@ -37,7 +35,7 @@ from corewise.vocabulary.names import (
 from corewise.vocabulary.offline_report import OfflineReport, decode
 from identities import account, kubeconfig_of
 from kubedouble import LocalAPIServer
-from manager.world import PODS_NAMESPACE, World, eventually, small_cluster, until
+from manager.world import PODS_NAMESPACE, World, apply_config, eventually, small_cluster, until
 
 ACCOUNT = account("agent")
 NODE = "n1"
@@ -122,21 +120,7 @@ class AgentWorld:
             "threshold": RESOURCE_THRESHOLD_KEY,
         }
         data = {names[key]: text if isinstance(text, str) else json.dumps(text) for key, text in keys.items()}
-        body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
-            "data": data,
-        }
-        await self.client.patch(
-            CONFIG_MAPS,
-            CONFIG_NAME,
-            body,
-            namespace=CONFIG_NAMESPACE,
-            type=PatchType.APPLY,
-            field_manager="somebody",
-            force=True,
-        )
+        await apply_config(self.client, data)
 
     async def node(self) -> dict[str, Any]:
         return await self.client.get(NODES.typed(dict), NODE)

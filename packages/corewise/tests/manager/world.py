@@ -204,21 +204,7 @@ class World:
         """Set keys of the ConfigMap: ``normalization`` and ``amplification``."""
         names = {"normalization": NORMALIZATION_KEY, "amplification": AMPLIFICATION_KEY}
         data = {names[key]: text for key, text in keys.items()}
-        body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
-            "data": data,
-        }
-        await self.client.patch(
-            CONFIG_MAPS,
-            CONFIG_NAME,
-            body,
-            namespace=CONFIG_NAMESPACE,
-            type=PatchType.APPLY,
-            field_manager="somebody",
-            force=True,
-        )
+        await apply_config(self.client, data)
 
     async def annotate(self, name: str, annotations: Mapping[str, str | None]) -> dict[str, Any]:
         return await self.client.patch(PLAIN_NODES, name, {"metadata": {"annotations": dict(annotations)}})
@@ -330,6 +316,25 @@ async def small_cluster(server: LocalAPIServer, directory: Path) -> AsyncIterato
 
             await eventually(served)
             yield World(server, client, administrator, refused=refused)
+
+
+async def apply_config(client: Client, data: Mapping[str, str]) -> None:
+    """Apply corewise's ConfigMap as an administrator."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
+        "data": data,
+    }
+    await client.patch(
+        CONFIG_MAPS,
+        CONFIG_NAME,
+        body,
+        namespace=CONFIG_NAMESPACE,
+        type=PatchType.APPLY,
+        field_manager="somebody",
+        force=True,
+    )
 
 
 async def until(condition: Callable[[], bool], within: float = 90.0) -> None:
