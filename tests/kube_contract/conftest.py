@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from api_process import local_api_server
-from corewise.kube.certificates import Authority
 from kube_contract.api import Api, Object, connect
-from webhook_server import WebhookServer, webhook_server
+from service.webhook_server import WebhookServer, webhook_server
 
 TEST_LABEL = "contract.corewise.io/test"
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
@@ -190,7 +189,7 @@ def pod_body(unique: str) -> Object:
 
 @pytest.fixture
 async def webhook() -> AsyncIterator[WebhookServer]:
-    async with webhook_server(Authority.create) as server:
+    async with webhook_server() as server:
         yield server
 
 

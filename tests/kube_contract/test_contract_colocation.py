@@ -13,7 +13,7 @@ from corewise.vocabulary.names import BATCH_CPU, PRIORITY_CLASS, QOS_CLASS, QOS_
 from corewise.vocabulary.selectors import LabelSelector
 from kube_contract.api import Api, Object
 from kube_contract.conftest import REGISTRATIONS, TEST_LABEL, Make, eventually
-from webhook_server import WebhookServer, patch
+from service.webhook_server import WebhookServer, patch
 
 ONLINE = {"requests": {"cpu": "100m"}}
 

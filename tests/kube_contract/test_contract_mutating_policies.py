@@ -13,7 +13,7 @@ import pytest
 
 from kube_contract.api import JSON_PATCH, Api, Object, Reply
 from kube_contract.conftest import REGISTRATIONS, TEST_LABEL, Make, Register, eventually, rule
-from webhook_server import WebhookServer, patch
+from service.webhook_server import WebhookServer, patch
 
 POLICIES = f"{REGISTRATIONS}/mutatingadmissionpolicies"
 BINDINGS = f"{REGISTRATIONS}/mutatingadmissionpolicybindings"

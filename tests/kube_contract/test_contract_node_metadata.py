@@ -10,7 +10,7 @@ import pytest
 
 from kube_contract.api import MERGE_PATCH, STRATEGIC_PATCH, Api
 from kube_contract.conftest import Register
-from webhook_server import WebhookServer, deny, patch
+from service.webhook_server import WebhookServer, deny, patch
 
 NODES = "/api/v1/nodes"
 RATIO = "example.com/ratio"

@@ -13,7 +13,7 @@ import pytest
 
 from kube_contract.api import STRATEGIC_PATCH, Api, Object
 from kube_contract.conftest import Grant, Register
-from webhook_server import WebhookServer, patch
+from service.webhook_server import WebhookServer, patch
 
 NODES = "/api/v1/nodes"
 ATTEMPTS = 5

@@ -8,7 +8,7 @@ import pytest
 
 from kube_contract.api import JSON_PATCH, Api, Object
 from kube_contract.conftest import REGISTRATIONS, TEST_LABEL
-from webhook_server import WebhookServer
+from service.webhook_server import WebhookServer
 
 KIND = "MutatingWebhookConfiguration"
 MANAGER = "contract"

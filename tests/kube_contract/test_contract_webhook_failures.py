@@ -9,10 +9,9 @@ from collections.abc import Callable
 import pytest
 from aiohttp import web
 
-from corewise.kube.certificates import Authority
 from kube_contract.api import Api, Object
 from kube_contract.conftest import TEST_LABEL, Register
-from webhook_server import WebhookServer, patch, webhook_server
+from service.webhook_server import WebhookServer, patch, webhook_server
 
 NOWHERE = "https://127.0.0.1:1/"
 
@@ -55,7 +54,7 @@ async def test_unreachable_webhook_with_ignore_policy_is_skipped(
 async def test_a_certificate_of_another_authority_is_not_trusted(
     api: Api, config_maps: str, a_map: Object, webhook: WebhookServer, register: Register
 ) -> None:
-    async with webhook_server(Authority.create) as other:
+    async with webhook_server() as other:
         config = {**webhook.client_config(), "caBundle": other.client_config()["caBundle"]}
         configuration = await register("mutating", ["configmaps"], clientConfig=config)
         message = await refused_call(api, config_maps, a_map, configuration)

@@ -6,7 +6,7 @@ import pytest
 
 from kube_contract.api import JSON_PATCH, Api, Object
 from kube_contract.conftest import REGISTRATIONS, TEST_LABEL, Make, Register, eventually
-from webhook_server import WebhookServer, allow, annotate, deny, patch
+from service.webhook_server import WebhookServer, allow, annotate, deny, patch
 
 
 @pytest.fixture

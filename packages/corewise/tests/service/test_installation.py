@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from corewise.kube.certificates import Authority
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.errors import KubeError
@@ -31,7 +30,7 @@ from corewise.service.webhooks import rule, webhook
 from kubedouble import LocalAPIServer
 from kubedouble.server import NEW_IN_1_36, serve
 from manager.world import MovableClock, eventually, until
-from webhook_server import WebhookServer, webhook_server
+from service.webhook_server import WebhookServer, webhook_server
 
 MAPS: Resource[dict[str, Any]] = CONFIG_MAPS.typed(dict)
 UPDATES = rule("configmaps", "UPDATE", scope="Namespaced")
@@ -166,7 +165,7 @@ async def cluster(server: LocalAPIServer, directory: FilePath) -> AsyncIterator[
     server.write_kubeconfig(directory / "kubeconfig")
     async with (
         Client(load_config(str(directory / "kubeconfig"))) as client,
-        webhook_server(Authority.create) as hooks,
+        webhook_server() as hooks,
     ):
         hooks.answers["/double"] = doubled
         yield Cluster(client, hooks)

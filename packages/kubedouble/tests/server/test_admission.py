@@ -20,7 +20,6 @@ from kubedouble import expressions
 from kubedouble.admission import Admission
 from kubedouble.admission_matching import Attributes
 from kubedouble.authentication import User
-from kubedouble.certificates import Authority
 from kubedouble.errors import StatusError
 from kubedouble.webhooks import Encoded, InvalidAnswerError, decode_answer, encode_review
 from webhook_server import WebhookServer, annotate, deny, patch, webhook_server
@@ -165,7 +164,7 @@ async def test_nothing_is_created_in_a_terminating_namespace() -> None:
 
 @pytest.fixture
 async def webhook() -> AsyncIterator[WebhookServer]:
-    async with webhook_server(Authority.create) as server:
+    async with webhook_server() as server:
         yield server
 
 

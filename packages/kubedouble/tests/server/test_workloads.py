@@ -29,7 +29,7 @@ from kubedouble.resources import Registry
 from kubedouble.store import Object, Store, Stored
 from kubedouble.tables import render_table
 from kubedouble.writing import Change, change_object, create_object
-from virtual_time import START, run_virtual
+from virtual_loop import START, run_virtual
 
 DEPLOYMENTS, REPLICA_SETS, JOBS = "deployments.apps", "replicasets.apps", "jobs.batch"
 
