@@ -21,7 +21,7 @@ from real_load.runs import cpus_here
 CASE = Case(size=1.0, load=0.2, antagonist="spin")
 
 
-def test_a_quantile_of_counts_is_off_by_half_a_percent() -> None:
+def test_quantiles_of_counts_are_half_a_percent_off() -> None:
     latencies = np.random.default_rng(1).exponential(3.0, 20_000)
     counts = stacked([counts_of(latencies)])
     for part in (0.5, 0.99, 0.999):

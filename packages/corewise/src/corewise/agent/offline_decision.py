@@ -70,7 +70,7 @@ class NodeColocation:
         return is_known and (self.on is True or self.mode is not None)
 
     def computed(self, usage: Usage) -> Computed | None:
-        """Return what a sample alone would offer; None as long as settings or amounts are unknown."""
+        """Compute the offer of one sample alone; None as long as settings or amounts are unknown."""
         if self.oversubscription is None or self.allocatable is None:
             return None
         return compute(usage, self.allocatable, self.oversubscription.ratio)
