@@ -27,8 +27,11 @@ from corewise.vocabulary.names import OFFLINE_SHORTFALL
 from corewise.vocabulary.offline_report import OfflineReport
 from corewise.vocabulary.reasons import Reason
 
+DOCS = Path(__file__).parents[2] / "docs"
 PAGE = "".join(
-    path.read_text() for path in sorted((Path(__file__).parents[2] / "docs").rglob("suppression*.md"))
+    path.read_text()
+    for path in sorted(DOCS.rglob("suppression*.md"))
+    if path.parent != DOCS / "internals"  # it names classes as well as reasons
 )
 ALLOCATABLE = OfflineAmounts(16_000, 64 * 2**30)
 PERIOD = 100_000
