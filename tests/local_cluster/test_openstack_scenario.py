@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Iterator
 
+import pytest
 from click.testing import CliRunner
 
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode
 from placement_world import client_of_placement, emptied
+
+
+@pytest.fixture(autouse=True)
+def empty_placement() -> Iterator[None]:
+    """Share the one Placement of this process with other tests, which may have left hosts and guests."""
+    emptied(client_of_placement())
+    yield
+    emptied(client_of_placement())
 
 
 def test_the_scenario_shows_hosts_guests_and_the_upgrade() -> None:
@@ -38,7 +48,6 @@ def test_the_scenario_shows_hosts_guests_and_the_upgrade() -> None:
         assert owner["pins"] == owner["chosen"] == {"0": 2, "1": 3, "2": 4, "3": 5}
         assert (owner["heldPCPU"], owner["leftPCPU"]) == (4, 0)
         assert [each["reason"] for each in owner["changes"]] == ["GuestApplied", "GuestGone"]
-    emptied(client_of_placement())
 
 
 def test_scenario_refuses_other_up_options() -> None:
