@@ -7,12 +7,14 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -111,6 +113,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	done += atoi(argv[3]);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it never outlives the experiment, however that ends */
 	ask_slice(argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
 	if (!strcmp(argv[1], "spin"))
 		spin(NULL);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -80,6 +81,9 @@ def main() -> None:
     table.set_defaults(act=_table)
     table.add_argument("file", type=Path)
     given = parser.parse_args()
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # which removes cgroups on its way
     given.act(given)
 
 

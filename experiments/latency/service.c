@@ -19,12 +19,14 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -229,6 +231,7 @@ static int calibrate(int kind, double seconds)
 
 int main(int argc, char **argv)
 {
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it never outlives the experiment, however that ends */
 	if (argc >= 6 && !strcmp(argv[1], "serve"))
 		return run_servers(argc, argv);
 	if (argc == 4 && !strcmp(argv[1], "generate"))
