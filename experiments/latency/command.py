@@ -27,7 +27,8 @@ from real_load.runs import cpus_here
 from tools.bench.table import machine
 
 SIZES, LOADS = (0.1, 1.0, 5.0), (0.1, 0.3, 0.5, 0.7, 0.9)
-ANTAGONISTS = ("spin", "stream", "fork")
+KINDS = ("spin", "stream", "fork", "faults", "threads")
+ANTAGONISTS = KINDS[:3]
 DEFAULT_ARMS = (ALONE, AGAIN, "weights", "idle", "option 1", "option 1, idle", "option 2")
 
 
@@ -44,9 +45,19 @@ def say(text: str) -> None:
 
 
 def read(path: Path) -> tuple[Header, list[Trial]]:
-    """Return a file's header and trials."""
-    first, *rest = path.read_bytes().splitlines()
-    return msgspec.json.decode(first, type=Header), [msgspec.json.decode(line, type=Trial) for line in rest]
+    """Return a file's header and trials.
+
+    Raises:
+        SystemExit: if there is no such file, or it is not a file of trials.
+    """
+    try:
+        first, *rest = path.read_bytes().splitlines()
+        return (
+            msgspec.json.decode(first, type=Header),
+            [msgspec.json.decode(line, type=Trial) for line in rest],
+        )
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{path} cannot be read as a file of trials: {error}") from error
 
 
 def main() -> None:
@@ -63,7 +74,7 @@ def main() -> None:
     )
     measure.add_argument("--sizes", type=_numbers, default=SIZES, metavar="MS,...")
     measure.add_argument("--loads", type=_numbers, default=LOADS, metavar="PART,...", help="of all CPUs")
-    measure.add_argument("--antagonists", type=_names, default=ANTAGONISTS, metavar="KIND,...")
+    measure.add_argument("--antagonists", type=_kinds, default=ANTAGONISTS, metavar="KIND,...")
     measure.add_argument("--arms", type=_arms, default=DEFAULT_ARMS, metavar="ARM;...", help="; ".join(ARMS))
     measure.add_argument("--work", default="compute", choices=("compute", "cache", "memory"))
     measure.add_argument("--threads", type=int, default=1, help="of the service for each CPU (0: one in all)")
@@ -72,8 +83,8 @@ def main() -> None:
     trace.set_defaults(act=_trace)
     trace.add_argument("size", type=float, metavar="MS")
     trace.add_argument("load", type=float, metavar="PART")
-    trace.add_argument("antagonist")
-    trace.add_argument("arm", help="; ".join(ARMS))
+    trace.add_argument("antagonist", choices=KINDS)
+    trace.add_argument("arm", choices=ARMS)
     trace.add_argument("--seconds", type=float, default=10.0, metavar="S")
     trace.add_argument("--threads", type=int, default=1)
     trace.add_argument("--pinned", action="store_true")
@@ -88,11 +99,21 @@ def main() -> None:
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    return tuple(map(float, text.split(",")))
+    try:
+        numbers = tuple(map(float, text.split(",")))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 0.1,1,5") from error
+    if min(numbers) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} has a number that is not above 0")
+    return numbers
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split(","))
+def _kinds(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in KINDS:
+            raise argparse.ArgumentTypeError(f"no offline work named {name!r}; there is {', '.join(KINDS)}")
+    return names
 
 
 def _arms(text: str) -> tuple[str, ...]:
@@ -109,9 +130,14 @@ def _bench(work: str) -> Iterator[Bench]:
     layout = layout_here(Version.V1, Version.V2)
     if layout is None:
         raise SystemExit("needs root and a writable cgroup hierarchy with cpu and memory")
-    with tempfile.TemporaryDirectory() as name:
-        programs = build(Path(name))
-        yield Bench(layout, cpus_here(), programs, {work: calibrate(programs, work)})
+    # SIGTERM ends a run as Ctrl-C does: the cgroups of the trial are removed.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            programs = build(Path(name))
+            yield Bench(layout, cpus_here(), programs, {work: calibrate(programs, work)})
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _trace(given: argparse.Namespace) -> None:
@@ -128,7 +154,9 @@ def _measure(given: argparse.Namespace) -> None:
     with _bench(given.work) as bench:
         if not given.file.exists():
             given.file.write_bytes(msgspec.json.encode(Header(machine(), bench.round_ns)) + b"\n")
-        _, trials = read(given.file)
+        header, trials = read(given.file)
+        if header.machine != machine():
+            raise SystemExit(f"{given.file} is of another machine ({header.machine}): name a new file")
         had = {(each.case, each.arm, each.repetition) for each in trials}
         plan = list(_plan(given))
         measured = sum(each in had for each in plan)

@@ -115,10 +115,11 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
         requests, work = directory / "requests", directory / "work"
         write_requests(requests, due)
         work.write_bytes(bytes(8 * cpus))
+        antagonists = []
         if arm.offline:
             for index, pod in enumerate(offline):
                 command = [str(bench.programs.antagonist), case.antagonist, str(work), str(index)]
-                _start(stack, [*command, str(arm.slice_ns)], tree, tree.container(pod))
+                antagonists.append(_start(stack, [*command, str(arm.slice_ns)], tree, tree.container(pod)))
         rounds = max(1, round(case.size * 1e6 / bench.round_ns[case.work]))
         threads = max(1, case.threads * cpus)
         command = [str(bench.programs.service), "serve", str(requests), case.work, str(rounds), str(threads)]
@@ -132,6 +133,8 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
         before, done = _read(tree, online, generator.pid), _done(work)
         time.sleep(max(0.0, began + WARM_UP + seconds - time.monotonic()))
         after, done = _read(tree, online, generator.pid), _done(work) - done
+        if any(each.poll() is not None for each in antagonists):
+            raise SystemExit("offline work ended before the trial; its message is above")
         for program in (generator, service):
             if program.wait(timeout=60 + seconds * 10):
                 raise SystemExit("a program of the trial failed; its message is above")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from corewise.kernel.cgroups.layout import Version
+from experiments.latency import command
 from experiments.latency.arms import AGAIN, ALONE
 from experiments.latency.figures import counts_of, mean, quantile, ratio, stacked
 from experiments.latency.programs import arrivals, build, calibrate
@@ -68,7 +72,7 @@ next_comm=service next_pid=40 next_prio=120
 """
 
 
-def test_a_wait_is_told_by_what_ran() -> None:
+def test_causes_of_waits_are_found_in_a_trace() -> None:
     waits = waits_of(TRACE.splitlines())
     assert dict(waits.by_cause) == {("offline", "idle"): [pytest.approx(2.5)]}
     assert "| offline | idle | 100.0% | 2.500 | 2.500 | 1 |" in waits.table(longer_than=1.0)
@@ -106,3 +110,43 @@ def test_every_request_is_served_and_nothing_left(bench: Bench, arm: str) -> Non
     assert quantile(stacked([trial.latencies]), 0.5)[0] >= CASE.size * 0.99
     assert (trial.offline > 0, trial.done > 0) == (arm != ALONE, arm != ALONE)
     assert not [*bench.layout.cpu.glob(f"corewise-load-{os.getpid()}-*")]
+
+
+def test_trials_without_offline_work_are_refused(bench: Bench) -> None:
+    with pytest.raises(SystemExit, match="offline work ended before the trial"):
+        run(bench, Case(size=1.0, load=0.2, antagonist="unknown"), "idle", 0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table", "missing"], "cannot be read as a file of trials"),
+        (["run", "new", "--sizes", "abc"], "not a list of numbers"),
+        (["run", "new", "--loads", "0"], "not above 0"),
+        (["run", "new", "--antagonists", "unknown"], "no offline work named 'unknown'"),
+        (["run", "new", "--arms", "unknown"], "no arm named 'unknown'"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_the_reason(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["latency", *arguments])
+    with pytest.raises(SystemExit) as refused:
+        command.main()
+    assert message in f"{refused.value} {capsys.readouterr().err}"
+    assert not [*tmp_path.iterdir()]
+
+
+def test_trials_of_another_machine_are_not_added_to(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "trials"
+    file.write_bytes(msgspec.json.encode(command.Header("another", bench.round_ns)) + b"\n")
+    monkeypatch.setattr(sys, "argv", ["latency", "run", str(file)])
+    with pytest.raises(SystemExit, match="is of another machine"):
+        command.main()
