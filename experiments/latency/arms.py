@@ -27,6 +27,8 @@ class Arm:
 
     ``idle``: where ``cpu.idle`` is 1. ``quota``: where there is a quota; all of them together are what
     corewise offers at rest with its default ratio. ``slice_ns``: what offline threads ask the kernel for.
+    ``awake``: without offline work, an idle loop of lowest priority keeps each CPU from halting. A virtual
+    machine leaves its hypervisor when a CPU halts, and comes back late: this is alone without that.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Arm:
     idle: Place = Place.NOWHERE
     quota: Place = Place.NOWHERE
     slice_ns: int = 0
+    awake: bool = False
 
     def apply(self, tree: KubeletTree, pods: Iterable[QuotaPod], idle_milli: int) -> None:
         """Set the cgroups; ``idle_milli`` is what online pods leave of the node."""
@@ -51,10 +54,11 @@ class Arm:
 _SHORT_SLICE, _LONG_SLICE = 100_000, 100_000_000
 """Nanoseconds: the shortest and the longest slice that the kernel grants."""
 
-ALONE, AGAIN = "alone", "alone again"
+ALONE, AGAIN, AWAKE = "alone", "alone again", "alone, awake"
 _ARMS = (
     Arm(ALONE, offline=False),
     Arm(AGAIN, offline=False),
+    Arm(AWAKE, offline=False, awake=True),
     Arm("weights"),
     Arm("idle", idle=Place.SLICE),
     Arm("idle pods", idle=Place.PODS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import random
 import signal
 import sys
@@ -11,17 +12,18 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.layout import Layout, Version
 from experiments.latency import tables
 from experiments.latency.arms import AGAIN, ALONE, ARMS
 from experiments.latency.figures import quantile, stacked
 from experiments.latency.programs import build, calibrate
 from experiments.latency.trace import recording, waits_of
-from experiments.latency.trials import MOST_OTHERS, Bench, Case, Trial, run, wait_quiet
+from experiments.latency.trials import MOST_OTHERS, Bench, Case, Trial, run, wait_quiet, with_request_ms
 from kernel.cgroup_writes import layout_here
 from real_load.runs import cpus_here
 from tools.bench.table import machine
@@ -33,10 +35,11 @@ DEFAULT_ARMS = (ALONE, AGAIN, "weights", "idle", "option 1", "option 1, idle", "
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The first line of a file of trials: the machine, and the CPU time of a round of each kind of work."""
+    """The first line of a file of trials: the machine, and what :class:`trials.Bench` has of it."""
 
     machine: str
     round_ns: dict[str, float]
+    request_ms: dict[float, float]
 
 
 def say(text: str) -> None:
@@ -68,6 +71,7 @@ def main() -> None:
     measure.set_defaults(act=_measure)
     measure.add_argument("file", type=Path, help="trials are added to it")
     measure.add_argument("--repetitions", type=int, default=20, metavar="N")
+    measure.add_argument("--first", type=int, default=0, metavar="N", help="number of the first repetition")
     measure.add_argument("--minutes", type=float, metavar="N", help="begin no trial after that time")
     measure.add_argument(
         "--seconds", type=float, default=2.0, metavar="S", help="of requests that count, a trial"
@@ -133,16 +137,31 @@ def _bench(work: str) -> Iterator[Bench]:
     # SIGTERM ends a run as Ctrl-C does: the cgroups of the trial are removed.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        with tempfile.TemporaryDirectory() as name:
+        with tempfile.TemporaryDirectory() as name, _before_all_others(layout):
             programs = build(Path(name))
-            yield Bench(layout, cpus_here(), programs, {work: calibrate(programs, work)})
+            yield Bench(layout, cpus_here(), programs, {work: calibrate(programs, work)}, {})
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def _before_all_others(layout: Layout) -> Iterator[None]:
+    """Let this process run whenever it wants to, so that offline work does not hold up the experiment.
+
+    It sleeps while requests count. What it starts does not inherit this.
+    """
+    (layout.cpu / "cgroup.procs").write_text(str(os.getpid()))
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
 def _trace(given: argparse.Namespace) -> None:
     case = Case(given.size, given.load, given.antagonist, threads=given.threads, pinned=given.pinned)
-    with _bench(case.work) as bench, recording() as record:
+    with _bench(case.work) as bare, recording() as record:
+        bench = with_request_ms(bare, case.work, case.threads, (case.size,))
         trial = run(bench, case, given.arm, 0, given.seconds)
         waits = waits_of(record.read_text().splitlines())
     tail = quantile(stacked([trial.latencies]), 0.99)[0]
@@ -151,16 +170,20 @@ def _trace(given: argparse.Namespace) -> None:
 
 def _measure(given: argparse.Namespace) -> None:
     until = time.monotonic() + given.minutes * 60 if given.minutes else float("inf")
-    with _bench(given.work) as bench:
+    with _bench(given.work) as bare:
         if not given.file.exists():
-            given.file.write_bytes(msgspec.json.encode(Header(machine(), bench.round_ns)) + b"\n")
+            alone = with_request_ms(bare, given.work, given.threads, given.sizes)
+            first = Header(machine(), alone.round_ns, alone.request_ms)
+            given.file.write_bytes(msgspec.json.encode(first) + b"\n")
         header, trials = read(given.file)
+        bench = replace(bare, round_ns=header.round_ns, request_ms=header.request_ms)
         if header.machine != machine():
             raise SystemExit(f"{given.file} is of another machine ({header.machine}): name a new file")
         had = {(each.case, each.arm, each.repetition) for each in trials}
         plan = list(_plan(given))
         measured = sum(each in had for each in plan)
-        say(f"{len(plan)} trials, {measured} of them measured before; a round: {bench.round_ns} ns")
+        say(f"{len(plan)} trials, {measured} of them measured before")
+        say(f"CPU time of a round: {bench.round_ns} ns, of a request by size: {bench.request_ms} ms")
         for case, arm, repetition in plan:
             if time.monotonic() > until:
                 say("the time is over; the same command goes on where this one ends")
@@ -178,7 +201,7 @@ def _plan(given: argparse.Namespace) -> Iterator[tuple[Case, str, int]]:
         Case(*each, given.work, given.threads, given.pinned)
         for each in itertools.product(given.sizes, given.loads, given.antagonists)
     ]
-    for repetition in range(given.repetitions):
+    for repetition in range(given.first, given.first + given.repetitions):
         trials = [
             (case, arm, repetition)
             for case, arm in itertools.product(cases, given.arms)

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 _SOURCES = Path(__file__).parent
-_HEADER = 16
-"""Bytes: the count of requests, and three counters of the programs."""
+_HEADER = np.dtype([*((name, "<u4") for name in ("count", "sent", "taken", "ready")), ("start", "<u8")])
 _CALIBRATION_SECONDS = 0.5
 REQUEST = np.dtype([(name, "<u8") for name in ("due", "sent", "begun", "done")])
 """One request in the shared file; all times in nanoseconds."""
@@ -63,15 +62,22 @@ def write_requests(path: Path, due: npt.NDArray[np.uint64]) -> None:
     """Write the shared file: no request has been sent."""
     times = np.zeros(len(due), REQUEST)
     times["due"] = due
-    path.write_bytes(np.array([len(due), 0, 0, 0], "<u4").tobytes() + times.tobytes())
+    path.write_bytes(np.array((len(due), 0, 0, 0, 0), _HEADER).tobytes() + times.tobytes())
+
+
+def write_start(path: Path, start: int) -> None:
+    """Let the generator begin at a time of CLOCK_MONOTONIC in nanoseconds."""
+    with path.open("r+b") as file:
+        file.seek(_HEADER.itemsize - 8)
+        file.write(np.uint64(start).tobytes())
 
 
 def read_requests(path: Path) -> Times:
     """Return the records of all requests."""
-    return np.frombuffer(path.read_bytes(), REQUEST, offset=_HEADER)
+    return np.frombuffer(path.read_bytes(), REQUEST, offset=_HEADER.itemsize)
 
 
 def threads_ready(path: Path) -> int:
-    """Return the number of the service's threads that wait for requests."""
+    """Return the number of threads that are ready: of the service, and the generator's one."""
     with path.open("rb") as file:
-        return int(np.frombuffer(file.read(_HEADER), "<u4")[3])
+        return int(np.frombuffer(file.read(_HEADER.itemsize), _HEADER)["ready"][0])

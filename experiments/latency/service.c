@@ -1,10 +1,11 @@
 /* An online service under an open-loop load, in two programs that share a file:
  *
- *   service generate FILE START            sends each request when it is due, whatever became of earlier ones
+ *   service generate FILE                  sends each request when it is due, whatever became of earlier ones
  *   service serve FILE WORK ROUNDS THREADS [CPU...]   serves them; with CPUs, thread i stays on the i-th
  *   service calibrate WORK SECONDS         prints the nanoseconds of CPU time that one round of work takes
  *
- * FILE holds a header and one record for each request, with its due time after the start drawn beforehand. Each
+ * FILE holds a header and one record for each request, with its due time after the start drawn beforehand; the
+ * start is written there once all are ready. FILE is in memory: pages of a disk would be waited for. Each
  * request is a fixed number of rounds of work: a CPU that is shared takes longer for it, and that shows. The
  * generator runs under SCHED_FIFO outside the service's cgroup, so that the kernel makes no request wait before
  * it is sent; how late it was is in the records. Requests wait in one queue, and sending one wakes one thread,
@@ -42,6 +43,7 @@ struct request {
 struct shared {
 	uint32_t count;
 	_Atomic uint32_t sent, taken, ready;
+	_Atomic uint64_t start;
 	struct request requests[];
 };
 
@@ -190,13 +192,18 @@ static int run_servers(int argc, char **argv)
 	return 0;
 }
 
-static int generate(const char *path, uint64_t start)
+static int generate(const char *path)
 {
 	struct shared *shared = open_shared(path);
 	struct sched_param priority = { .sched_priority = 10 };
+	struct timespec short_while = { 0, 1000000 };
+	uint64_t start;
 
 	if (mlockall(MCL_CURRENT) || sched_setscheduler(0, SCHED_FIFO, &priority))
 		fail("service generate needs SCHED_FIFO");
+	atomic_fetch_add(&shared->ready, 1);
+	while (!(start = atomic_load(&shared->start)))
+		nanosleep(&short_while, NULL);
 	for (uint32_t i = 0; i < shared->count; i++) {
 		uint64_t at = start + shared->requests[i].due;
 		struct timespec due = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
@@ -234,8 +241,8 @@ int main(int argc, char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it never outlives the experiment, however that ends */
 	if (argc >= 6 && !strcmp(argv[1], "serve"))
 		return run_servers(argc, argv);
-	if (argc == 4 && !strcmp(argv[1], "generate"))
-		return generate(argv[2], strtoull(argv[3], NULL, 10));
+	if (argc == 3 && !strcmp(argv[1], "generate"))
+		return generate(argv[2]);
 	if (argc == 4 && !strcmp(argv[1], "calibrate"))
 		return calibrate(work_of(argv[2]), atof(argv[3]));
 	fprintf(stderr, "usage: service serve | generate | calibrate ...; service.c says how\n");

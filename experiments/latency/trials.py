@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -22,17 +22,25 @@ import msgspec
 import numpy as np
 
 from corewise.agent.objects import QuotaPod
-from corewise.kernel.cgroups.layout import Layout, Version
+from corewise.kernel.cgroups.layout import Layout
 from corewise.quantities import MILLI
-from experiments.latency.arms import ARMS
+from experiments.latency.arms import ALONE, ARMS
 from experiments.latency.figures import counts_of
-from experiments.latency.programs import Programs, arrivals, read_requests, threads_ready, write_requests
+from experiments.latency.programs import (
+    Programs,
+    arrivals,
+    read_requests,
+    threads_ready,
+    write_requests,
+    write_start,
+)
 from real_load.kubelet_tree import KubeletTree, offline_pod, online_pod
 
 WARM_UP = 0.3
 """Seconds of requests that do not count."""
 MOST_OTHERS = 0.05
 """CPUs that other work may use during a trial."""
+_MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, with a directory of our own in it
 _LEAD, _READY_WITHIN = 0.05, 20.0
 _NANO = 1e9
 
@@ -55,9 +63,10 @@ class Trial(msgspec.Struct, frozen=True):
     """The outcome of one arm in one repetition.
 
     ``latencies``: counts of requests by :func:`figures.counts_of`, from the due time to the end.
-    ``online`` and ``offline`` are CPUs used while requests counted, ``done`` is the offline work in its own
-    unit. ``late``: the generator's p99 delay in milliseconds. ``others``: CPUs used by other work;
-    ``stolen``: the part of CPU time that a hypervisor gave to others; ``mhz``: mean of the CPUs.
+    ``online``, ``sending`` and ``offline`` are CPUs used by the service, the generator and offline work while
+    requests counted, ``done`` is the offline work in its own unit. ``late``: the generator's p99 delay in
+    milliseconds. ``others``: CPUs used by other work; ``stolen``: the part of CPU time that a hypervisor gave
+    to others; ``mhz``: mean of the CPUs.
     """
 
     case: Case
@@ -67,6 +76,7 @@ class Trial(msgspec.Struct, frozen=True):
     cpus: int
     latencies: dict[int, int]
     online: float
+    sending: float
     offline: float
     done: int
     late: float
@@ -77,12 +87,17 @@ class Trial(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The machine that trials run on. ``round_ns``: CPU time of a round, by kind of work."""
+    """The machine that trials run on.
+
+    ``round_ns``: CPU time of a round, by kind of work. ``request_ms``: CPU time of a request, sending and
+    waking included, by its size.
+    """
 
     layout: Layout
     cpus: Sequence[int]
     programs: Programs
     round_ns: dict[str, float]
+    request_ms: dict[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +106,10 @@ class _Reading:
 
     at: float
     online: float
+    sending: float
     offline: float
     ours: float
-    all: float
+    busy: float
     stolen: float
 
 
@@ -104,9 +120,10 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
         SystemExit: if a program fails, or the service does not begin.
     """
     arm, cpus = ARMS[arm_name], len(bench.cpus)
-    due = arrivals(_seed(case, repetition), WARM_UP + seconds, case.load * cpus * MILLI / case.size)
+    rate = case.load * cpus * MILLI / bench.request_ms[case.size]
+    due = arrivals(_seed(case, repetition), WARM_UP + seconds, rate)
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY)))
         tree = stack.enter_context(KubeletTree(bench.layout, heavy=True))
         online, offline = online_pod("web", cpus), [offline_pod(f"batch-{cpu}", MILLI) for cpu in bench.cpus]
         for pod in (online, *offline):
@@ -116,23 +133,27 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
         write_requests(requests, due)
         work.write_bytes(bytes(8 * cpus))
         antagonists = []
-        if arm.offline:
+        if arm.offline or arm.awake:
+            kind = case.antagonist if arm.offline else "spin"
             for index, pod in enumerate(offline):
-                command = [str(bench.programs.antagonist), case.antagonist, str(work), str(index)]
-                antagonists.append(_start(stack, [*command, str(arm.slice_ns)], tree, tree.container(pod)))
+                command = [str(bench.programs.antagonist), kind, str(work), str(index), str(arm.slice_ns)]
+                place = tree.container(pod) if arm.offline else tree.beside(f"awake-{index}")
+                if arm.awake:
+                    tree.file(place, "cpu.idle").write_text("1")
+                antagonists.append(_start(stack, command, tree, place))
         rounds = max(1, round(case.size * 1e6 / bench.round_ns[case.work]))
         threads = max(1, case.threads * cpus)
         command = [str(bench.programs.service), "serve", str(requests), case.work, str(rounds), str(threads)]
         pins = [str(cpu) for cpu in bench.cpus] if case.pinned else []
         service = _start(stack, [*command, *pins], tree, tree.container(online))
-        _wait_ready(service, requests, threads)
+        generator = _start(stack, [str(bench.programs.service), "generate", str(requests)], tree, "/")
+        _wait_ready((service, generator), requests, threads + 1)
         began = time.monotonic() + _LEAD
-        start = str(round(began * _NANO))
-        generator = _start(stack, [str(bench.programs.service), "generate", str(requests), start], tree, "/")
+        write_start(requests, round(began * _NANO))
         time.sleep(max(0.0, began + WARM_UP - time.monotonic()))
-        before, done = _read(tree, online, generator.pid), _done(work)
+        before, done = _read(tree, bench.cpus, online, generator.pid), _done(work)
         time.sleep(max(0.0, began + WARM_UP + seconds - time.monotonic()))
-        after, done = _read(tree, online, generator.pid), _done(work) - done
+        after, done = _read(tree, bench.cpus, online, generator.pid), _done(work) - done
         if any(each.poll() is not None for each in antagonists):
             raise SystemExit("offline work ended before the trial; its message is above")
         for program in (generator, service):
@@ -150,13 +171,25 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
         cpus=cpus,
         latencies=counts_of((counted["done"] - due_at) / 1e6),
         online=round((after.online - before.online) / passed, 4),
+        sending=round((after.sending - before.sending) / passed, 4),
         offline=round((after.offline - before.offline) / passed, 4),
         done=done,
         late=round(float(np.quantile((counted["sent"] - due_at) / 1e6, 0.99)), 4),
-        others=round(max(0.0, after.all - before.all - (after.ours - before.ours)) / passed, 4),
+        others=round(max(0.0, after.busy - before.busy - (after.ours - before.ours)) / passed, 4),
         stolen=round((after.stolen - before.stolen) / passed / cpus, 4),
         mhz=_megahertz(),
     )
+
+
+def with_request_ms(bench: Bench, work: str, threads: int, sizes: Sequence[float]) -> Bench:
+    """Return the bench with the CPU time of a request of each size, as the service alone takes it."""
+    for size in sizes:
+        bench = replace(bench, request_ms={**bench.request_ms, size: size})
+        trial = run(bench, Case(size, 0.5, "-", work, threads), ALONE, 0, 1.0)
+        served = sum(trial.latencies.values()) / trial.seconds
+        cost = round((trial.online + trial.sending) * MILLI / served, 4)
+        bench = replace(bench, request_ms={**bench.request_ms, size: cost})
+    return bench
 
 
 def wait_quiet(bench: Bench, say: Callable[[str], None], within: float = 600.0) -> None:
@@ -166,7 +199,7 @@ def wait_quiet(bench: Bench, say: Callable[[str], None], within: float = 600.0) 
         SystemExit: if it does not within that many seconds.
     """
     until = time.monotonic() + within
-    while (used := _others(bench.layout)) > MOST_OTHERS:
+    while (used := _others(bench.cpus)) > MOST_OTHERS:
         if time.monotonic() > until:
             raise SystemExit(
                 f"other work used {used:.2f} CPUs for {within:.0f} s: no trial runs on a busy machine"
@@ -174,10 +207,10 @@ def wait_quiet(bench: Bench, say: Callable[[str], None], within: float = 600.0) 
         say(f"waiting: other work uses {used:.2f} CPUs")
 
 
-def _others(layout: Layout) -> float:
-    before, began = _all_used(layout), time.monotonic()
+def _others(cpus: Sequence[int]) -> float:
+    before, began = sum(_idle_and_stolen(cpus)), time.monotonic()
     time.sleep(1.0)
-    return (_all_used(layout) - before) / (time.monotonic() - began)
+    return len(cpus) - (sum(_idle_and_stolen(cpus)) - before) / (time.monotonic() - began)
 
 
 def _seed(case: Case, repetition: int) -> int:
@@ -199,26 +232,28 @@ def _enter(files: Sequence[Path]) -> None:
         file.write_text(str(os.getpid()))
 
 
-def _wait_ready(service: subprocess.Popen[bytes], requests: Path, threads: int) -> None:
+def _wait_ready(programs: Sequence[subprocess.Popen[bytes]], requests: Path, threads: int) -> None:
     until = time.monotonic() + _READY_WITHIN
     while threads_ready(requests) < threads:
-        if service.poll() is not None or time.monotonic() > until:
+        if any(each.poll() is not None for each in programs) or time.monotonic() > until:
             raise SystemExit("the service did not begin; its message is above")
         time.sleep(0.01)
 
 
-def _read(tree: KubeletTree, online: QuotaPod, generator: int) -> _Reading:
+def _read(tree: KubeletTree, cpus: Sequence[int], online: QuotaPod, generator: int) -> _Reading:
     usage = partial(_seconds_used, tree)
-    stat = Path(f"/proc/{generator}/stat")
-    sent = sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    sending = int(Path(f"/proc/{generator}/schedstat").read_text().split()[0]) / _NANO
     own = resource.getrusage(resource.RUSAGE_SELF)
+    at = time.monotonic()
+    idle, stolen = _idle_and_stolen(cpus)
     return _Reading(
-        at=time.monotonic(),
+        at=at,
         online=usage(tree.container(online)),
+        sending=sending,
         offline=usage(tree.best_effort),
-        ours=usage(tree.root) + sent + own.ru_utime + own.ru_stime,
-        all=_all_used(tree.layout),
-        stolen=int(Path("/proc/stat").read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK"),
+        ours=usage(tree.root) + sending + own.ru_utime + own.ru_stime,
+        busy=len(cpus) * at - idle - stolen,
+        stolen=stolen,
     )
 
 
@@ -226,11 +261,13 @@ def _seconds_used(tree: KubeletTree, cgroup: str) -> float:
     return tree.usage(cgroup) / _NANO
 
 
-def _all_used(layout: Layout) -> float:
-    """Return the CPU seconds of all tasks, as the root cgroup counts them."""
-    if layout.version is Version.V1:
-        return int((layout.mounts["cpuacct"] / "cpuacct.usage").read_text()) / _NANO
-    return int((layout.cpu / "cpu.stat").read_text().split()[1]) / 1e6
+def _idle_and_stolen(cpus: Sequence[int]) -> tuple[float, float]:
+    """Return the CPU seconds that these CPUs were idle, and that a hypervisor gave to others."""
+    names = {f"cpu{cpu}" for cpu in cpus}
+    lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
+    ticks = [[int(each) for each in line[1:]] for line in lines if line[0] in names]
+    idle, stolen = sum(each[3] + each[4] for each in ticks), sum(each[7] for each in ticks)
+    return idle / os.sysconf("SC_CLK_TCK"), stolen / os.sysconf("SC_CLK_TCK")
 
 
 def _done(work: Path) -> int:

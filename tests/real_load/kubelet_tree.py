@@ -135,10 +135,15 @@ class KubeletTree:
     def enter(self, process: int | None = None) -> None:
         """Take a process into the tree, where the agent is: this one, which leaves at the end, or another."""
         if not self._inside:
-            self._inside = f"{self.root}/agent"
-            self._make(self._inside)
+            self._inside = self.beside("agent")
             self._weigh(self._inside, _HEAVY)
         self._move(self._inside, process or os.getpid())
+
+    def beside(self, name: str) -> str:
+        """Make a cgroup beside the pods' and return it."""
+        cgroup = f"{self.root}/{name}"
+        self._make(cgroup)
+        return cgroup
 
     def _move(self, cgroup: str, process: int) -> None:
         for directory in self.process_directories(cgroup):

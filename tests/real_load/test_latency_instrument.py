@@ -80,7 +80,7 @@ def test_causes_of_waits_are_found_in_a_trace() -> None:
 
 def _trial(arm: str, p99: float, repetition: int) -> Trial:
     latencies = counts_of(np.full(100, p99))
-    return Trial(CASE, arm, repetition, 2.0, 2, latencies, 0.5, 1.2, 10, 0.01, 0.0, 0.0, 2400.0)
+    return Trial(CASE, arm, repetition, 2.0, 2, latencies, 0.5, 0.01, 1.2, 10, 0.01, 0.0, 0.0, 2400.0)
 
 
 def test_each_arm_is_compared_with_its_own_pairs() -> None:
@@ -99,7 +99,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
     programs = build(tmp_path_factory.mktemp("programs"))
-    return Bench(layout, cpus_here(), programs, {"compute": calibrate(programs, "compute")})
+    return Bench(
+        layout, cpus_here(), programs, {"compute": calibrate(programs, "compute")}, {CASE.size: CASE.size}
+    )
 
 
 @pytest.mark.parametrize("arm", [ALONE, "idle", "option 1", "idle pods, long slice"])
@@ -146,7 +148,7 @@ def test_trials_of_another_machine_are_not_added_to(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "trials"
-    file.write_bytes(msgspec.json.encode(command.Header("another", bench.round_ns)) + b"\n")
+    file.write_bytes(msgspec.json.encode(command.Header("another", bench.round_ns, {})) + b"\n")
     monkeypatch.setattr(sys, "argv", ["latency", "run", str(file)])
     with pytest.raises(SystemExit, match="is of another machine"):
         command.main()
