@@ -137,7 +137,7 @@ def _bench(work: str) -> Iterator[Bench]:
     # SIGTERM ends a run as Ctrl-C does: the cgroups of the trial are removed.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        with tempfile.TemporaryDirectory() as name, _before_all_others(layout):
+        with tempfile.TemporaryDirectory() as name, before_all_others(layout):
             programs = build(Path(name))
             yield Bench(layout, cpus_here(), programs, {work: calibrate(programs, work)}, {})
     finally:
@@ -145,7 +145,7 @@ def _bench(work: str) -> Iterator[Bench]:
 
 
 @contextmanager
-def _before_all_others(layout: Layout) -> Iterator[None]:
+def before_all_others(layout: Layout) -> Iterator[None]:
     """Let this process run whenever it wants to, so that offline work does not hold up the experiment.
 
     It sleeps while requests count. What it starts does not inherit this.
@@ -213,7 +213,7 @@ def _plan(given: argparse.Namespace) -> Iterator[tuple[Case, str, int]]:
 
 def _quiet_trial(bench: Bench, case: Case, arm: str, repetition: int, seconds: float) -> Trial:
     """Run a trial until other work has not disturbed it."""
-    while (trial := run(bench, case, arm, repetition, seconds)).others > MOST_OTHERS:
+    while (trial := run(bench, case, arm, repetition, seconds)).others > MOST_OTHERS * len(bench.cpus):
         say(f"refused: other work used {trial.others:.2f} CPUs during {arm}, {case}")
         wait_quiet(bench, say)
     return trial

@@ -1,8 +1,8 @@
 """Latencies as counts, and what follows from them: quantiles, ratios of two arms, and their intervals.
 
 A latency is counted in a bin whose bounds are 1 % apart, so a quantile is off by 0.5 % at most. Repetitions
-of two arms are pairs: they have the same arrivals. An interval is the bootstrap's: pairs are drawn again,
-with replacement, their counts are added up, and the ratio of the two quantiles is taken.
+of two arms are pairs: they have the same arrivals. A ratio is the median of the pairs' ratios, so that one
+trial in which the machine stood still counts as one; its interval is the bootstrap's.
 """
 
 from __future__ import annotations
@@ -58,20 +58,19 @@ def quantile(counts: npt.NDArray[np.int64], part: float) -> npt.NDArray[np.float
 
 
 def ratio(arm: Counts, base: Counts, part: float, seed: int = 0) -> Interval:
-    """Return a quantile of one arm relative to the same of another, over paired repetitions."""
-    repetitions = len(arm)
-    times_drawn = np.random.default_rng(seed).multinomial(
-        repetitions, np.full(repetitions, 1 / repetitions), size=_RESAMPLES
-    )
-    drawn = quantile(times_drawn @ arm, part) / quantile(times_drawn @ base, part)
-    value = quantile(arm.sum(axis=0), part) / quantile(base.sum(axis=0), part)
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return Interval(float(value), float(low), float(high))
+    """Return a quantile of one arm relative to the same of another: the median of paired repetitions."""
+    ratios = quantile(arm, part) / quantile(base, part)
+    low, high = np.quantile(np.median(ratios[_picks(len(ratios), seed)], axis=1), (0.025, 0.975))
+    return Interval(float(np.median(ratios)), float(low), float(high))
 
 
 def mean(values: Sequence[float], seed: int = 0) -> Interval:
     """Return a mean over repetitions."""
     array = np.array(values)
-    picks = np.random.default_rng(seed).integers(len(array), size=(_RESAMPLES, len(array)))
-    low, high = np.quantile(array[picks].mean(axis=1), (0.025, 0.975))
+    low, high = np.quantile(array[_picks(len(array), seed)].mean(axis=1), (0.025, 0.975))
     return Interval(float(array.mean()), float(low), float(high))
+
+
+def _picks(repetitions: int, seed: int) -> npt.NDArray[np.int64]:
+    """Draw repetitions again, with replacement: each row is one resample."""
+    return np.random.default_rng(seed).integers(repetitions, size=(_RESAMPLES, repetitions))

@@ -1,4 +1,4 @@
-"""The programs in C: how they are compiled and calibrated, and the file that generator and service share."""
+"""The programs in C: how they are compiled and calibrated, and the file they share with the experiment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 _SOURCES = Path(__file__).parent
-_HEADER = np.dtype([*((name, "<u4") for name in ("count", "sent", "taken", "ready")), ("start", "<u8")])
+_HEADER = np.dtype([*((name, "<u4") for name in ("count", "taken", "ready", "generator")), ("start", "<u8")])
 _CALIBRATION_SECONDS = 0.5
-REQUEST = np.dtype([(name, "<u8") for name in ("due", "sent", "begun", "done")])
+REQUEST = np.dtype([(name, "<u8") for name in ("due", "begun", "done")])
 """One request in the shared file; all times in nanoseconds."""
 
 Times = npt.NDArray[np.void]
@@ -51,11 +51,11 @@ def calibrate(programs: Programs, work: str) -> float:
 
 
 def arrivals(seed: int, seconds: float, rate: float) -> npt.NDArray[np.uint64]:
-    """Return the due times of requests in nanoseconds: Poisson, ``rate`` a second on average."""
+    """Return due times in nanoseconds: Poisson, ``rate`` a second on average, and one at the very end."""
     rng = np.random.default_rng(seed)
     gaps = rng.exponential(1e9 / rate, size=int(seconds * rate * 1.5) + 50)
     due = np.cumsum(gaps)
-    return due[due < seconds * 1e9].astype(np.uint64)
+    return np.append(due[due < seconds * 1e9], seconds * 1e9).astype(np.uint64)
 
 
 def write_requests(path: Path, due: npt.NDArray[np.uint64]) -> None:
@@ -77,7 +77,8 @@ def read_requests(path: Path) -> Times:
     return np.frombuffer(path.read_bytes(), REQUEST, offset=_HEADER.itemsize)
 
 
-def threads_ready(path: Path) -> int:
-    """Return the number of threads that are ready: of the service, and the generator's one."""
+def read_header(path: Path) -> tuple[int, int]:
+    """Return the number of threads that are ready, and the generator's process id."""
     with path.open("rb") as file:
-        return int(np.frombuffer(file.read(_HEADER.itemsize), _HEADER)["ready"][0])
+        header = np.frombuffer(file.read(_HEADER.itemsize), _HEADER)[0]
+    return int(header["ready"]), int(header["generator"])

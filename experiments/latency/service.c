@@ -1,15 +1,17 @@
-/* An online service under an open-loop load, in two programs that share a file:
+/* An online service under an open-loop load:
  *
- *   service generate FILE                  sends each request when it is due, whatever became of earlier ones
- *   service serve FILE WORK ROUNDS THREADS [CPU...]   serves them; with CPUs, thread i stays on the i-th
+ *   service serve FILE WORK ROUNDS THREADS PINNED ROOT CPU...   PINNED: whether thread i stays on the i-th CPU
  *   service calibrate WORK SECONDS         prints the nanoseconds of CPU time that one round of work takes
  *
  * FILE holds a header and one record for each request, with its due time after the start drawn beforehand; the
  * start is written there once all are ready. FILE is in memory: pages of a disk would be waited for. Each
- * request is a fixed number of rounds of work: a CPU that is shared takes longer for it, and that shows. The
- * generator runs under SCHED_FIFO outside the service's cgroup, so that the kernel makes no request wait before
- * it is sent; how late it was is in the records. Requests wait in one queue, and sending one wakes one thread,
- * as an interrupt of the network would. Times are CLOCK_MONOTONIC in nanoseconds.
+ * request is a fixed number of rounds of work: a CPU that is shared takes longer for it, and that shows.
+ *
+ * A request arrives as one from the network does: an interrupt on one of the CPUs, drawn at random, wakes a
+ * thread that waits in epoll. The interrupts are timers. A generator, a process of its own under SCHED_FIFO in the
+ * cgroup whose file ROOT is, sets them some milliseconds ahead from a thread on each CPU, so it does not run when a
+ * request arrives. A thread serves what is due, first come first served, until nothing is. Times are
+ * CLOCK_MONOTONIC in nanoseconds.
  *
  * WORK: compute (a chain of multiplications), cache (a random walk through 1 MiB, which fits a CPU's own cache
  * until others push it out), memory (reading 64 MiB one after the other, which no cache keeps).
@@ -17,7 +19,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -26,23 +27,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { LINE = 64, CACHE_BYTES = 1 << 20, MEMORY_BYTES = 64 << 20 };
 enum { CHAIN = 64, STEPS = 8, LINES_READ = 16 }; /* of work in one round */
 
+enum { TIMERS = 240, AHEAD_NS = 20000000, WAKE_NS = 15000000 }; /* of each CPU's thread of the generator */
+
 struct request {
-	uint64_t due, sent, begun, done;
+	uint64_t due, begun, done;
 };
 
 struct shared {
 	uint32_t count;
-	_Atomic uint32_t sent, taken, ready;
+	_Atomic uint32_t taken, ready, generator;
 	_Atomic uint64_t start;
 	struct request requests[];
 };
@@ -51,7 +58,13 @@ struct worker {
 	pthread_t thread;
 	struct shared *shared;
 	uint64_t rounds;
-	int work, cpu;
+	int work, cpu, events, over;
+};
+
+struct source {
+	pthread_t thread;
+	struct shared *shared;
+	int cpu, index, sources, timers[TIMERS];
 };
 
 static const char *const WORKS[] = { "compute", "cache", "memory" };
@@ -123,9 +136,25 @@ static uint64_t work(int kind, uint32_t *memory, uint64_t rounds)
 	return sum + at;
 }
 
-static long futex(_Atomic uint32_t *word, int operation, uint32_t value)
+static void stay_on(int cpu)
 {
-	return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof set, &set))
+		fail("sched_setaffinity");
+}
+
+static uint64_t started(struct shared *shared)
+{
+	struct timespec short_while = { 0, 1000000 };
+	uint64_t start;
+
+	atomic_fetch_add(&shared->ready, 1);
+	while (!(start = atomic_load(&shared->start)))
+		nanosleep(&short_while, NULL);
+	return start;
 }
 
 static void *serve(void *argument)
@@ -133,31 +162,56 @@ static void *serve(void *argument)
 	struct worker *self = argument;
 	struct shared *shared = self->shared;
 	uint32_t *memory = make_memory(self->work);
-	cpu_set_t set;
+	uint64_t start;
 
-	CPU_ZERO(&set);
-	CPU_SET(self->cpu < 0 ? 0 : self->cpu, &set);
-	if (self->cpu >= 0 && sched_setaffinity(0, sizeof set, &set))
-		fail("sched_setaffinity");
+	if (self->cpu >= 0)
+		stay_on(self->cpu);
 	work(self->work, memory, self->rounds);
-	atomic_fetch_add(&shared->ready, 1);
+	start = started(shared);
 	for (;;) {
-		uint32_t next = atomic_load(&shared->taken), sent = atomic_load(&shared->sent); /* in this order: next <= sent */
+		uint32_t next = atomic_load(&shared->taken);
+		struct request *request = &shared->requests[next];
+		struct epoll_event event;
 
-		if (next == shared->count)
+		if (next == shared->count) {
+			eventfd_write(self->over, 1); /* wakes all that wait still */
 			return NULL;
-		if (next == sent)
-			futex(&shared->sent, FUTEX_WAIT, sent);
+		}
+		if (start + request->due > clock_ns(CLOCK_MONOTONIC))
+			epoll_wait(self->events, &event, 1, -1);
 		else if (atomic_compare_exchange_strong(&shared->taken, &next, next + 1)) {
-			struct request *request = &shared->requests[next];
-
 			request->begun = clock_ns(CLOCK_MONOTONIC);
 			work(self->work, memory, self->rounds);
 			request->done = clock_ns(CLOCK_MONOTONIC);
-			if (next + 1 == shared->count) /* others may sleep still, and nothing more is sent */
-				futex(&shared->sent, FUTEX_WAKE, UINT32_MAX >> 1);
 		}
 	}
+}
+
+/* Set the timers of the requests that arrive at one CPU, each some milliseconds before it is due. */
+static void *arrive(void *argument)
+{
+	struct source *self = argument;
+	struct shared *shared = self->shared;
+	uint64_t start;
+	uint32_t set = 0;
+
+	stay_on(self->cpu);
+	start = started(shared);
+	for (uint32_t i = 0; i < shared->count; i++) {
+		uint64_t at = start + shared->requests[i].due;
+		struct itimerspec due = { .it_value = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) } };
+
+		if ((i * 2654435761u >> 16) % (uint32_t)self->sources != (uint32_t)self->index)
+			continue;
+		while (at > clock_ns(CLOCK_MONOTONIC) + AHEAD_NS) {
+			struct timespec pause = { 0, WAKE_NS };
+
+			nanosleep(&pause, NULL);
+		}
+		timerfd_settime(self->timers[set++ % TIMERS], TFD_TIMER_ABSTIME, &due, NULL);
+	}
+	pause(); /* its CPU time is read, as long as it is there */
+	return NULL;
 }
 
 static struct shared *open_shared(const char *path)
@@ -174,46 +228,69 @@ static struct shared *open_shared(const char *path)
 	return shared;
 }
 
-static int run_servers(int argc, char **argv)
+static void generate(struct shared *shared, struct source *sources, int count, const char *root)
+{
+	struct sched_param priority = { .sched_priority = 10 };
+	int file = open(root, O_WRONLY);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (file < 0 || write(file, "0", 1) != 1)
+		fail(root);
+	if (mlockall(MCL_CURRENT) || sched_setscheduler(0, SCHED_FIFO, &priority))
+		fail("the generator needs SCHED_FIFO");
+	atomic_store(&shared->generator, (uint32_t)getpid());
+	for (int i = 0; i < count; i++)
+		if (pthread_create(&sources[i].thread, NULL, arrive, &sources[i]))
+			fail("pthread_create");
+	for (int i = 0; i < count; i++)
+		pthread_join(sources[i].thread, NULL);
+}
+
+static int run_service(int argc, char **argv)
 {
 	struct shared *shared = open_shared(argv[2]);
-	int threads = atoi(argv[5]);
+	int threads = atoi(argv[5]), pinned = atoi(argv[6]), cpus = argc - 8;
+	int events = epoll_create1(0), over = eventfd(0, 0);
+	struct epoll_event whole = { .events = EPOLLIN };
 	struct worker *workers = calloc((size_t)threads, sizeof *workers);
+	struct source *sources = calloc((size_t)cpus, sizeof *sources);
+	struct rlimit files;
+	pid_t generator;
 
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		fail("getrlimit");
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		fail("setrlimit");
+	if (epoll_ctl(events, EPOLL_CTL_ADD, over, &whole))
+		fail("epoll");
+	for (int i = 0; i < cpus * TIMERS; i++) {
+		struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+		int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+
+		if (timer < 0 || epoll_ctl(events, EPOLL_CTL_ADD, timer, &event))
+			fail("timerfd");
+		sources[i / TIMERS].timers[i % TIMERS] = timer;
+	}
+	for (int i = 0; i < cpus; i++) {
+		sources[i].shared = shared, sources[i].cpu = atoi(argv[8 + i]);
+		sources[i].index = i, sources[i].sources = cpus;
+	}
+	generator = fork();
+	if (generator == 0)
+		generate(shared, sources, cpus, argv[7]);
 	for (int i = 0; i < threads; i++) {
-		workers[i] = (struct worker){ .shared = shared, .rounds = strtoull(argv[4], NULL, 10) };
+		workers[i] = (struct worker){ .shared = shared, .rounds = strtoull(argv[4], NULL, 10), .events = events };
+		workers[i].over = over;
 		workers[i].work = work_of(argv[3]);
-		workers[i].cpu = argc > 6 ? atoi(argv[6 + i % (argc - 6)]) : -1;
+		workers[i].cpu = pinned ? sources[i % cpus].cpu : -1;
 		if (pthread_create(&workers[i].thread, NULL, serve, &workers[i]))
 			fail("pthread_create");
 	}
 	for (int i = 0; i < threads; i++)
 		pthread_join(workers[i].thread, NULL);
-	return 0;
-}
-
-static int generate(const char *path)
-{
-	struct shared *shared = open_shared(path);
-	struct sched_param priority = { .sched_priority = 10 };
-	struct timespec short_while = { 0, 1000000 };
-	uint64_t start;
-
-	if (mlockall(MCL_CURRENT) || sched_setscheduler(0, SCHED_FIFO, &priority))
-		fail("service generate needs SCHED_FIFO");
-	atomic_fetch_add(&shared->ready, 1);
-	while (!(start = atomic_load(&shared->start)))
-		nanosleep(&short_while, NULL);
-	for (uint32_t i = 0; i < shared->count; i++) {
-		uint64_t at = start + shared->requests[i].due;
-		struct timespec due = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
-
-		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
-			;
-		shared->requests[i].sent = clock_ns(CLOCK_MONOTONIC);
-		atomic_store(&shared->sent, i + 1);
-		futex(&shared->sent, FUTEX_WAKE, 1);
-	}
+	kill(generator, SIGKILL);
+	waitpid(generator, NULL, 0);
 	return 0;
 }
 
@@ -239,12 +316,10 @@ static int calibrate(int kind, double seconds)
 int main(int argc, char **argv)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it never outlives the experiment, however that ends */
-	if (argc >= 6 && !strcmp(argv[1], "serve"))
-		return run_servers(argc, argv);
-	if (argc == 3 && !strcmp(argv[1], "generate"))
-		return generate(argv[2]);
+	if (argc >= 9 && !strcmp(argv[1], "serve"))
+		return run_service(argc, argv);
 	if (argc == 4 && !strcmp(argv[1], "calibrate"))
 		return calibrate(work_of(argv[2]), atof(argv[3]));
-	fprintf(stderr, "usage: service serve | generate | calibrate ...; service.c says how\n");
+	fprintf(stderr, "usage: service serve | calibrate ...; service.c says how\n");
 	return 2;
 }

@@ -1,6 +1,6 @@
 """One trial: a service under a load, beside offline work held back in one way, in cgroups of its own.
 
-A trial is refused if other work used more of the machine than :data:`MOST_OTHERS` while it ran. All its
+A trial is refused if other work used more of the CPUs than :data:`MOST_OTHERS` while it ran. All its
 processes end with it, and its cgroups are removed.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import tempfile
 import time
@@ -29,8 +30,8 @@ from experiments.latency.figures import counts_of
 from experiments.latency.programs import (
     Programs,
     arrivals,
+    read_header,
     read_requests,
-    threads_ready,
     write_requests,
     write_start,
 )
@@ -38,8 +39,10 @@ from real_load.kubelet_tree import KubeletTree, offline_pod, online_pod
 
 WARM_UP = 0.3
 """Seconds of requests that do not count."""
-MOST_OTHERS = 0.05
-"""CPUs that other work may use during a trial."""
+_TAIL = 0.1
+"""Seconds of requests after those that count: these end under the same load."""
+MOST_OTHERS = 0.025
+"""The part of the CPUs that other work may use during a trial."""
 _MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, with a directory of our own in it
 _LEAD, _READY_WITHIN = 0.05, 20.0
 _NANO = 1e9
@@ -64,9 +67,8 @@ class Trial(msgspec.Struct, frozen=True):
 
     ``latencies``: counts of requests by :func:`figures.counts_of`, from the due time to the end.
     ``online``, ``sending`` and ``offline`` are CPUs used by the service, the generator and offline work while
-    requests counted, ``done`` is the offline work in its own unit. ``late``: the generator's p99 delay in
-    milliseconds. ``others``: CPUs used by other work; ``stolen``: the part of CPU time that a hypervisor gave
-    to others; ``mhz``: mean of the CPUs.
+    requests counted, ``done`` is the offline work in its own unit. ``others``: CPUs used by other
+    work; ``stolen``: the part of CPU time that a hypervisor gave to others; ``mhz``: mean of the CPUs.
     """
 
     case: Case
@@ -79,7 +81,6 @@ class Trial(msgspec.Struct, frozen=True):
     sending: float
     offline: float
     done: int
-    late: float
     others: float
     stolen: float
     mhz: float
@@ -121,7 +122,7 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
     """
     arm, cpus = ARMS[arm_name], len(bench.cpus)
     rate = case.load * cpus * MILLI / bench.request_ms[case.size]
-    due = arrivals(_seed(case, repetition), WARM_UP + seconds, rate)
+    due = arrivals(_seed(case, repetition), WARM_UP + seconds + _TAIL, rate)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY)))
         tree = stack.enter_context(KubeletTree(bench.layout, heavy=True))
@@ -143,24 +144,30 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
                 antagonists.append(_start(stack, command, tree, place))
         rounds = max(1, round(case.size * 1e6 / bench.round_ns[case.work]))
         threads = max(1, case.threads * cpus)
-        command = [str(bench.programs.service), "serve", str(requests), case.work, str(rounds), str(threads)]
-        pins = [str(cpu) for cpu in bench.cpus] if case.pinned else []
-        service = _start(stack, [*command, *pins], tree, tree.container(online))
-        generator = _start(stack, [str(bench.programs.service), "generate", str(requests)], tree, "/")
-        _wait_ready((service, generator), requests, threads + 1)
+        arguments = [
+            requests,
+            case.work,
+            rounds,
+            threads,
+            int(case.pinned),
+            bench.layout.cpu / "cgroup.procs",
+            *bench.cpus,
+        ]
+        command = [str(bench.programs.service), "serve", *map(str, arguments)]
+        service = _start(stack, command, tree, tree.container(online))
+        generator = _wait_ready(service, requests, threads + cpus)
         began = time.monotonic() + _LEAD
         write_start(requests, round(began * _NANO))
         time.sleep(max(0.0, began + WARM_UP - time.monotonic()))
-        before, done = _read(tree, bench.cpus, online, generator.pid), _done(work)
+        before, done = _read(tree, bench.cpus, online, generator), _done(work)
         time.sleep(max(0.0, began + WARM_UP + seconds - time.monotonic()))
-        after, done = _read(tree, bench.cpus, online, generator.pid), _done(work) - done
+        after, done = _read(tree, bench.cpus, online, generator), _done(work) - done
         if any(each.poll() is not None for each in antagonists):
             raise SystemExit("offline work ended before the trial; its message is above")
-        for program in (generator, service):
-            if program.wait(timeout=60 + seconds * 10):
-                raise SystemExit("a program of the trial failed; its message is above")
+        if service.wait(timeout=60 + seconds * 10):
+            raise SystemExit("the service failed; its message is above")
         times = read_requests(requests)
-    counted = times[times["due"] >= WARM_UP * _NANO]
+    counted = times[(times["due"] >= WARM_UP * _NANO) & (times["due"] < (WARM_UP + seconds) * _NANO)]
     due_at = counted["due"] + np.uint64(round(began * _NANO))
     passed = after.at - before.at
     return Trial(
@@ -174,7 +181,6 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
         sending=round((after.sending - before.sending) / passed, 4),
         offline=round((after.offline - before.offline) / passed, 4),
         done=done,
-        late=round(float(np.quantile((counted["sent"] - due_at) / 1e6, 0.99)), 4),
         others=round(max(0.0, after.busy - before.busy - (after.ours - before.ours)) / passed, 4),
         stolen=round((after.stolen - before.stolen) / passed / cpus, 4),
         mhz=_megahertz(),
@@ -199,7 +205,7 @@ def wait_quiet(bench: Bench, say: Callable[[str], None], within: float = 600.0) 
         SystemExit: if it does not within that many seconds.
     """
     until = time.monotonic() + within
-    while (used := _others(bench.cpus)) > MOST_OTHERS:
+    while (used := _others(bench.cpus)) > MOST_OTHERS * len(bench.cpus):
         if time.monotonic() > until:
             raise SystemExit(
                 f"other work used {used:.2f} CPUs for {within:.0f} s: no trial runs on a busy machine"
@@ -221,9 +227,11 @@ def _seed(case: Case, repetition: int) -> int:
 def _start(stack: ExitStack, command: list[str], tree: KubeletTree, cgroup: str) -> subprocess.Popen[bytes]:
     """Start a program inside a cgroup; it ends with the trial."""
     files = [directory / "cgroup.procs" for directory in tree.process_directories(cgroup)]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     process = subprocess.Popen(command, preexec_fn=partial(_enter, files))  # noqa: PLW1509 - no threads here
     stack.callback(process.wait)
     stack.callback(process.kill)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return process
 
 
@@ -232,17 +240,20 @@ def _enter(files: Sequence[Path]) -> None:
         file.write_text(str(os.getpid()))
 
 
-def _wait_ready(programs: Sequence[subprocess.Popen[bytes]], requests: Path, threads: int) -> None:
+def _wait_ready(service: subprocess.Popen[bytes], requests: Path, threads: int) -> int:
+    """Wait until all threads are ready, and return the generator's process id."""
     until = time.monotonic() + _READY_WITHIN
-    while threads_ready(requests) < threads:
-        if any(each.poll() is not None for each in programs) or time.monotonic() > until:
+    while (found := read_header(requests))[0] < threads:
+        if service.poll() is not None or time.monotonic() > until:
             raise SystemExit("the service did not begin; its message is above")
         time.sleep(0.01)
+    return found[1]
 
 
 def _read(tree: KubeletTree, cpus: Sequence[int], online: QuotaPod, generator: int) -> _Reading:
     usage = partial(_seconds_used, tree)
-    sending = int(Path(f"/proc/{generator}/schedstat").read_text().split()[0]) / _NANO
+    threads = Path(f"/proc/{generator}/task").glob("*/schedstat")
+    sending = sum(int(file.read_text().split()[0]) for file in threads) / _NANO
     own = resource.getrusage(resource.RUSAGE_SELF)
     at = time.monotonic()
     idle, stolen = _idle_and_stolen(cpus)
