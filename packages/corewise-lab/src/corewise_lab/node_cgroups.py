@@ -54,7 +54,7 @@ BURSTABLE, BEST_EFFORT = (_NAMES.qos(qos)[1:] for qos in (QOSClass.BURSTABLE, QO
 WORKING_SET = 70
 """Percent of the memory it requests that a container uses, from its first moment to its last."""
 
-_UNBOUNDED = {"cpu.max": f"max {PERIOD}", "cpu.weight": "1"}
+_UNBOUNDED = {"cpu.max": f"max {PERIOD}", "cpu.weight": "1", "cpu.idle": "0"}
 """What kubelet gives best-effort pods: no quota, and the least weight."""
 
 _MOST_PATHS = 10_000
@@ -316,9 +316,11 @@ def read_tree(root: Path, pods: Sequence[RunningPod], cpus: int) -> NodeTree:
 def _cgroup(
     root: Path, path: str, request: int, children: Sequence[Cgroup] = (), cpus: frozenset[int] | None = None
 ) -> Cgroup:
-    """Return a cgroup; below the best-effort slice it has the weight that is written there."""
+    """Return a cgroup; below the best-effort slice it has the weight written there, if not idle."""
     quota = read_quota(root, path)
-    written = _read(root, path, "cpu.weight") if path.startswith(BEST_EFFORT) else []
+    is_offline = path.startswith(BEST_EFFORT)
+    is_idle = is_offline and _read(root, path, "cpu.idle") == ["1"]
+    written = ["1"] if is_idle else _read(root, path, "cpu.weight") if is_offline else []
     return Cgroup(
         path,
         float(int(written[0]) if written else weight(request)),

@@ -20,7 +20,12 @@ from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_controller import OfflineController
 from corewise.agent.publication import Tick
-from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
+from corewise.config.colocation import (
+    Isolation,
+    OversubscriptionSettings,
+    SuppressionMode,
+    SuppressionSettings,
+)
 from corewise.config.eviction import NO_EVICTION, EvictionSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import read_bandwidth, read_weight
@@ -35,7 +40,7 @@ from corewise.vocabulary.names import (
     QOS_LEVEL,
     RESOURCE_STATUS,
 )
-from corewise.vocabulary.offline_report import OfferState
+from corewise.vocabulary.offline_report import IsolationReport, OfferState
 from corewise.vocabulary.reasons import Reason
 
 CPUS = 16
@@ -419,6 +424,49 @@ def test_kubelet_settings_of_offline_pods_return_without_journal(kept: Kept) -> 
         assert {file: found.files.read(cgroup, file) for file in least} == least
 
 
+def idle(kept: Kept, of: QuotaPod) -> list[str]:
+    """Whether a pod and its containers are idle."""
+    files, machine = kept.node.machine.files, kept.node.machine
+    return [files.read(machine.cgroup(of, name), "cpu.idle") for name in ("", "a", "b")]
+
+
+@pytest.mark.parametrize("labels", [{}, {OVERSUBSCRIPTION: "true"}], ids=["not offering", "offering"])
+def test_pods_cgroup_is_idle_where_suppression_is_on(kept: Kept, labels: Mapping[str, str]) -> None:
+    kept.labels = labels
+    kept.start(JOB)
+    assert not kept.settle().problems
+    assert idle(kept, JOB) == ["1", "0", "0"]
+    assert kept.controller.isolation == IsolationReport(
+        reason=Reason.OFFLINE_POD_IDLE, why="pods with cpu.idle: 1", pods=1
+    )
+    kept.suppression = None
+    kept.restart()
+    assert not kept.settle().problems
+    assert idle(kept, JOB) == ["1", "0", "0"]
+
+
+@pytest.mark.parametrize("settings", [OFF, replace(STEPPED, isolation=Isolation.WEIGHTS)])
+def test_pods_are_idle_no_more_once_isolation_ends(kept: Kept, settings: SuppressionSettings) -> None:
+    kept.start(JOB)
+    kept.settle()
+    kept.suppression = settings
+    assert not kept.settle().problems
+    assert idle(kept, JOB) == ["0", "0", "0"]
+    assert kept.controller.isolation is None
+    v2 = kept.node.machine.version is Version.V2
+    assert read_weight(kept.node.machine.files, kept.node.machine.cgroup(JOB)) == (235 if v2 else 6144)
+
+
+def test_kernel_without_idle_cgroups_is_told(kept: Kept) -> None:
+    kept.start(JOB)
+    kept.node.path("cpu", kept.node.slice, "cpu.idle").unlink()
+    assert not kept.settle().problems
+    assert idle(kept, JOB) == ["0", "0", "0"]
+    report = kept.controller.isolation
+    assert report is not None
+    assert report.reason == Reason.ISOLATION_UNSUPPORTED
+
+
 def test_memory_limit_below_use_is_refused_and_retried(kept: Kept) -> None:
     fat = offline_pod("fat", batch_container("a", limit=1000, memory=GIB))
     kept.start(fat)
@@ -588,6 +636,7 @@ def test_stopping_agent_holds_or_restores_as_configured(
     kept.controller.stop()
     assert kept.node.quota().quota == after
     assert kept.quota_of(JOB) == 600_000
+    assert idle(kept, JOB)[0] == ("0" if restores else "1")
 
 
 def test_pod_that_ends_mid_cycle_is_no_problem(kept: Kept) -> None:

@@ -253,7 +253,7 @@ async def test_dry_run_prints_quota_and_patch_without_writing(world: AgentWorld)
     assert patch["object"] == NODE
     assert patch["body"]["status"]["allocatable"][BATCH_CPU] == "4800"
     files = {line["file"] for line in lines if "cgroup" in line}
-    assert files == {"cpu.max", "cpu.weight"}
+    assert files == {"cpu.max", "cpu.weight", "cpu.idle"}
     assert set(world.offline.quotas([job]).values()) == {None}
     assert await world.offered() == (None,) * 4
 

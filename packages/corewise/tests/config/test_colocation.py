@@ -14,6 +14,7 @@ from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_RESOURCE_QOS,
     NO_SUPPRESSION,
+    Isolation,
     OversubscriptionSettings,
     ResctrlSettings,
     SuppressionMode,
@@ -48,6 +49,7 @@ def test_missing_keys_give_default_offer_and_no_suppression() -> None:
 def test_empty_key_suppresses_with_the_design_defaults() -> None:
     assert suppression("{}") == SuppressionSettings(
         enabled=True,
+        isolation=Isolation.IDLE,
         mode=SuppressionMode.BESTEFFORT_QUOTA,
         adjust_step=Share.parse("0.1"),
         fast=False,
@@ -62,11 +64,12 @@ def test_empty_key_suppresses_with_the_design_defaults() -> None:
 
 
 def test_every_value_can_be_written() -> None:
-    text = """{"enabled": false, "mode": "per-pod-quota", "adjustStep": 0.0001, "fastSuppress": true,
-               "onAgentStop": "restore", "highThreshold": 1, "lowThreshold": 0.725, "recoverThreshold": 0.1,
-               "adjustQuotaStep": 1.00, "adjustPodNum": 12}"""
+    text = """{"enabled": false, "isolation": "weights", "mode": "per-pod-quota", "adjustStep": 0.0001,
+               "fastSuppress": true, "onAgentStop": "restore", "highThreshold": 1, "lowThreshold": 0.725,
+               "recoverThreshold": 0.1, "adjustQuotaStep": 1.00, "adjustPodNum": 12}"""
     assert suppression(text) == SuppressionSettings(
         enabled=False,
+        isolation=Isolation.WEIGHTS,
         mode=SuppressionMode.PER_POD_QUOTA,
         adjust_step=Share(1),
         fast=True,
@@ -227,6 +230,9 @@ SUPPRESSION_PROBLEMS = {
     ],
     '{"mode": "per-pod"}': [
         'error line 1, column 10: mode: "per-pod" is not a known value: did you mean "per-pod-quota"?'
+    ],
+    '{"isolation": "slice"}': [
+        'error line 1, column 15: isolation: "slice" is not a known value: write idle or weights'
     ],
     '{"onAgentStop": "x"}': [
         'error line 1, column 17: onAgentStop: "x" is not a known value: write hold or restore'

@@ -12,9 +12,11 @@ from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteQuota, Writ
 from corewise.kernel.cgroups.files import Files, ancestors
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import (
+    IDLE_FILE,
     SMALLEST_QUOTA,
     Bandwidth,
     burst_file,
+    has_idle,
     limit_file,
     quota_file,
     read_bandwidth,
@@ -28,6 +30,8 @@ from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 
 PERIOD = 100_000
+_IDLE_WEIGHTS = {Version.V1: ("1024", "3"), Version.V2: ("100", "0")}
+"""What the file of the weight shows when a cgroup is idle no more, and while it is."""
 UNLIMITED = (1 << 63) - 4096
 FRESH = {
     Version.V1: {
@@ -35,6 +39,7 @@ FRESH = {
         "cpu.cfs_period_us": str(PERIOD),
         "cpu.cfs_burst_us": "0",
         "cpu.shares": "1024",
+        "cpu.idle": "0",
         "cpuset.cpus": "0-7",
         "cpuset.mems": "0-1",
         "memory.limit_in_bytes": str(UNLIMITED),
@@ -45,6 +50,7 @@ FRESH = {
         "cpu.max": f"max {PERIOD}",
         "cpu.max.burst": "0",
         "cpu.weight": "100",
+        "cpu.idle": "0",
         "cpuset.cpus": "",
         "cpuset.mems": "",
         "memory.max": "max",
@@ -112,7 +118,8 @@ class KernelRules:
     """The kernel's refusals, in front of files that take everything.
 
     Quota below 1000 us; a burst above the quota; on v1 a child above its nearest bounded ancestor (EINVAL).
-    A v2 weight out of range (ERANGE). On v1 a CPU set that is not within the parent's (EACCES), or that does
+    A v2 weight out of range (ERANGE); any weight of an idle cgroup (EINVAL), which shows a small one, and the
+    default when it is idle no more. On v1 a CPU set that is not within the parent's (EACCES), or that does
     not hold the children's (EBUSY). A memory limit below what is in use is refused on v1 (EBUSY); on v2 it
     would kill, so here it is the end of the test.
     """
@@ -137,6 +144,9 @@ class KernelRules:
             self.refused.append((cgroup, file, text))
             raise writing_error(f"{cgroup}/{file}", OSError(code, ""), value=text, opened=True)
         self._files.write(cgroup, file, text)
+        if file == IDLE_FILE:
+            weights = _IDLE_WEIGHTS[self.version]
+            self._files.write(cgroup, weight_file(self.version), weights[text == "1"])
 
     def _refusal(self, cgroup: str, file: str, text: str) -> int:
         if file.startswith("cpuset."):
@@ -146,6 +156,8 @@ class KernelRules:
             assert not kills or self.version is Version.V1, f"{text} is below what {cgroup} uses"
             return errno.EBUSY if kills else 0
         if file == weight_file(self.version):
+            if has_idle(self._files, cgroup) and self._files.read(cgroup, IDLE_FILE) == "1":
+                return errno.EINVAL
             return 0 if self.version is Version.V1 or 1 <= int(text) <= 10_000 else errno.ERANGE
         if file in {quota_file(self.version), burst_file(self.version)}:
             return 0 if self._allows(cgroup, file, text) else errno.EINVAL

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -135,6 +136,46 @@ def test_weight_and_memory_limit_are_set_and_restored(tree: Tree) -> None:
     assert writer.reconcile(SettingOwner.BATCH, wanted).written == []
     assert writer.restore().failed == {}
     assert tree.shown() == before
+
+
+def idle_and_weighted(tree: Tree) -> list[WriteSetting]:
+    return [setting(tree.one, Setting.CPU_IDLE, "1", "0"), setting(tree.one, Setting.CPU_WEIGHT, "512", "2")]
+
+
+def idle_and_weight(tree: Tree) -> list[str]:
+    return [tree.files.read(tree.one, file) for file in ("cpu.idle", "cpu.shares")]
+
+
+def test_idle_cgroup_refuses_a_weight_and_gets_it_back(tree: Tree) -> None:
+    writer = tree.writer(MemoryLog())
+    assert writer.reconcile(SettingOwner.BATCH, idle_and_weighted(tree)).failed == {}
+    assert idle_and_weight(tree)[0] == "1"
+    with pytest.raises(ValueRefused):
+        tree.files.write(tree.one, "cpu.shares", "512")
+    assert writer.reconcile(SettingOwner.BATCH, idle_and_weighted(tree)).written == []
+    assert writer.reconcile(SettingOwner.BATCH, idle_and_weighted(tree)[1:]).failed == {}
+    assert idle_and_weight(tree) == ["0", "512"]
+
+
+def test_idle_cgroup_killed_at_every_point_is_restored(tree: Tree, tmp_path: Path) -> None:
+    def make_idle(journal: Path, at: Hook | None = None) -> None:
+        with Journal.open(journal, boot="b", now=lambda: 0.0) as log:
+            assert tree.writer(log, at).reconcile(SettingOwner.BATCH, idle_and_weighted(tree)).failed == {}
+
+    def restore(journal: Path, at: Hook | None = None) -> None:
+        with Journal.open(journal, boot="b", now=lambda: 0.0) as log:
+            assert tree.writer(log, at).restore().failed == {}
+
+    for deaths in count():
+        journal = tmp_path / f"{deaths}"
+        killed = killed_child(partial(make_idle, journal, dying(deaths))) == signal.SIGKILL
+        make_idle(journal)
+        killed |= killed_child(partial(restore, journal, dying(deaths))) == signal.SIGKILL
+        restore(journal)
+        assert idle_and_weight(tree) == ["0", "2"]
+        if not killed:
+            break
+    assert deaths > 4
 
 
 @contextmanager

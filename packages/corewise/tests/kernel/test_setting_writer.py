@@ -21,7 +21,7 @@ from corewise.vocabulary.reasons import Reason
 from kernel.cgroup_trees import bound, setting
 from kernel.setting_node import BATCH, ONE, PINNING, POD, TWO, Node
 
-WEIGHT, CPUS, NODES, MEMORY = Setting
+WEIGHT, IDLE, CPUS, NODES, MEMORY = Setting
 MEBI = 1 << 20
 
 
@@ -97,6 +97,46 @@ def test_dropped_settings_are_restored_and_other_owners_unaffected(node: Node) -
     assert report.failed == {}
     assert node.shown(WEIGHT, ONE, POD) == ["50", before]
     assert node.shown(CPUS, TWO) == ["5"]
+
+
+def idle_and_weighted(weight: str) -> list[WriteSetting]:
+    return [setting(ONE, IDLE, "1", "0"), setting(ONE, WEIGHT, weight, "2")]
+
+
+def test_idle_cgroup_gets_its_weight_when_it_is_idle_no_more(node: Node) -> None:
+    node.batch(setting(ONE, WEIGHT, "50", "2"))
+    assert node.batch(*idle_and_weighted("50")).failed == {}
+    assert node.shown(IDLE, ONE) == ["1"]
+    again = node.restarted().reconcile(BATCH, idle_and_weighted("60"))
+    assert (again.written, again.drifted, again.failed) == ([], [], {})
+    assert node.batch(setting(ONE, WEIGHT, "60", "2")).failed == {}
+    assert node.shown(IDLE, ONE) + node.shown(WEIGHT, ONE) == ["0", "60"]
+
+
+def test_idle_cgroup_is_restored_with_its_weight(node: Node) -> None:
+    assert node.batch(*idle_and_weighted("50")).failed == {}
+    assert node.restarted().restore().failed == {}
+    assert node.shown(IDLE, ONE) + node.shown(WEIGHT, ONE) == ["0", "2"]
+    assert not node.writer.held
+    assert not node.rules.refused
+
+
+def test_cgroup_somebody_woke_becomes_idle_again(node: Node) -> None:
+    node.batch(*idle_and_weighted("50"))
+    node.write(ONE, IDLE, "0")
+    report = node.batch(*idle_and_weighted("50"))
+    assert (f"{ONE}/cpu.idle" in report.drifted, report.failed) == (True, {})
+    assert node.shown(IDLE, ONE) == ["1"]
+
+
+def test_value_of_idle_is_zero_or_one(node: Node) -> None:
+    report = node.batch(setting(ONE, IDLE, "2", "0"))
+    assert "neither 0 nor 1" in str(report.failed[f"{ONE}/cpu.idle"])
+
+
+def test_kernel_without_idle_cgroups_is_a_failure(node: Node) -> None:
+    del node.stored.contents[ONE]["cpu.idle"]
+    assert list(node.batch(*idle_and_weighted("50")).failed) == [f"{ONE}/cpu.idle"]
 
 
 def test_a_setting_has_one_owner_at_a_time(node: Node) -> None:
@@ -278,7 +318,7 @@ def test_quotas_and_settings_share_one_journal_without_interference(node: Node) 
     quotas = QuotaWriter(node.rules, node.log, now=lambda: 1.0)
     assert set(quotas.held) == {ONE, POD}
     assert set(node.restarted().held) == {
-        *(SettingFile(ONE, node.file(what)) for what in Setting),
+        *(SettingFile(ONE, node.file(what)) for what in Setting if what is not IDLE),
         SettingFile(POD, node.file(WEIGHT)),
     }
     assert (quotas.reconcile(QuotaOwner.SUPPRESSION, []).drifted, node.batch(*everything(node)).drifted) == (

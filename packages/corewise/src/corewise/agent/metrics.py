@@ -134,6 +134,7 @@ def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
         metrics.SUPPRESSION_SLICE_MISSING: suppressor.slice_missing,
         metrics.SUPPRESSION_UTILIZATION: (None if cache.utilization is None else float(cache.utilization)),
         metrics.SUPPRESSION_PODS: suppressor.suppressed_pods,
+        metrics.SUPPRESSION_IDLE_PODS: controller.isolation.pods if controller.isolation else 0,
     }
     for metric, gauge in gauges.items():
         exposition.replace(metric, {} if gauge is None else {(): float(gauge)})

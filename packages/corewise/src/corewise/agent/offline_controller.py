@@ -34,12 +34,18 @@ from corewise.agent.publication import Tick, report_of
 from corewise.agent.resctrl_limits import ResctrlLimits
 from corewise.agent.sampler import Samples
 from corewise.agent.suppressor import Suppressor
-from corewise.config.colocation import OversubscriptionSettings, ResctrlSettings, SuppressionSettings
+from corewise.config.colocation import (
+    Isolation,
+    OversubscriptionSettings,
+    ResctrlSettings,
+    SuppressionSettings,
+)
 from corewise.config.eviction import NO_EVICTION, EvictionSettings
 from corewise.kernel.errors import KernelError
 from corewise.quantities import ONE, Ratio
 from corewise.suppression.eviction import EvictionVerdict
 from corewise.suppression.offer import OfflineAmounts
+from corewise.vocabulary.offline_report import IsolationReport
 
 
 class OfflineController:
@@ -82,6 +88,10 @@ class OfflineController:
         self.node = replace(self.node, on=self._switch.on, allocatable=allocatable, ratio=normalization)
         problem = self._switch.problem
         self._local.problem_log.update("oversubscription label", {"label": problem} if problem else {})
+
+    @property
+    def isolation(self) -> IsolationReport | None:
+        return self._limits.isolation
 
     def record_repairs(self, cycle: Cycle) -> None:
         """Count what a cycle of quotas has put right of suppression's."""
@@ -144,14 +154,17 @@ class OfflineController:
         """Do what is to be done at the end of the agent.
 
         The resctrl group is removed: nothing else would move tasks that start meanwhile. What suppression
-        bounds is given back if that is configured.
+        bounds is given back if that is configured, and isolation ends.
         """
         result = Tick(on=self.node.on)
         if self._local.cgroups.found is not None:
             result.merge(self._resctrl.release(self._local.cgroups.found))
         if self.node.suppression is not None and self.node.suppression.restore_on_stop:
             with result.noting_errors():
-                self._release(self._local.cgroups.find(), result)
+                found = self._local.cgroups.find()
+                self._release(found, result)
+                pods, ratio = self.cache.pods.offline, self.node.ratio
+                result.merge(self._limits.reconcile(found, pods, ratio, Isolation.WEIGHTS))
             self._log_problems(result)
         return result
 
@@ -168,7 +181,7 @@ class OfflineController:
         node, cache = self.node, self.cache
         result.events += cache.see(found, pods)
         result.problems |= cache.pods.problems
-        limited = self._limits.reconcile(found, cache.pods.offline, node.ratio)
+        limited = self._limits.reconcile(found, cache.pods.offline, node.ratio, node.isolation)
         result.merge(limited)
         self.suppressor.record_repairs(found, limited.written, limited.drifted)
         self.suppressor.adopt(self._limits.limited)
@@ -209,6 +222,7 @@ class OfflineController:
             suppression=self.suppressor.report,
             resctrl=self._resctrl.report,
             eviction=self.evictor.report,
+            isolation=self.isolation,
         )
 
     def _release(self, found: CgroupSetup, result: Tick) -> None:

@@ -7,6 +7,8 @@
 | yes | disabled | given back | as configured | taken |
 | no | one quota, disabled or unknown | given back | removed | forgotten |
 
+Offline pods are isolated as configured wherever suppression is enabled, whether the node offers or not.
+
 Otherwise what is unknown begins nothing and gives nothing back. A tick moves bounds by one step. A step
 half-way between two ticks only lowers the quota of all offline pods.
 """
@@ -17,6 +19,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from corewise.config.colocation import (
+    Isolation,
     OversubscriptionSettings,
     ResctrlSettings,
     SuppressionMode,
@@ -52,6 +55,14 @@ class NodeColocation:
         if settings is None or not settings.enabled or self.on is None:
             return None
         return settings.mode if self.on or settings.mode is SuppressionMode.PER_POD_QUOTA else None
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """The way offline pods are kept apart from online work; None: as they are."""
+        settings = self.suppression
+        if settings is None:
+            return None
+        return settings.isolation if settings.enabled else Isolation.WEIGHTS
 
     @property
     def holds_all_back(self) -> bool:

@@ -5,9 +5,14 @@ from the batch-cpu limit. The weight follows from the batch-cpu request and comp
 other: the weight of all of them together is that of kubelet's BestEffort cgroup, the least there is. The
 memory limit is the batch-memory limit, in a container and, where every container has one, in the pod.
 
+With isolation the pod's cgroup is idle. It then has no weight: idle pods share equally, each up to its
+limit. It is the pod's own cgroup, not the BestEffort cgroup: kubelet writes that one's weight each minute and
+when it starts, the kernel refuses one to an idle cgroup, and then kubelet does not start. Nor is it a
+container's: the runtime writes a weight to that whenever kubelet moves the container to other CPUs.
+
 What comes back is what kubelet gives everything in its BestEffort class, whatever is found: no quota, the
-least weight and no memory limit. So the way back is known without a journal, too. The period of a cgroup is
-read when it is seen for the first time; one that is not there has ended, or will start later.
+least weight, not idle and no memory limit. So the way back is known without a journal, too. The period of a
+cgroup is read when it is seen for the first time; one that is not there has ended, or will start later.
 
 Source: kubelet's pkg/kubelet/cm/helpers_linux.go (ResourceConfigForPod) for pods,
 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (calculateLinuxResources) for containers.
@@ -17,20 +22,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteQuota, WriteSetting
 from corewise.agent.cgroups import CgroupSetup, Cycle
 from corewise.agent.offline_pods import NativePod, OfflinePod
 from corewise.agent.suppressor import LimitedCgroup, LimitedPod
-from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.resources import Bandwidth, read_bandwidth
+from corewise.config.colocation import Isolation
+from corewise.kernel.cgroups.layout import QOSClass, Version
+from corewise.kernel.cgroups.resources import IDLE_FILE, Bandwidth, has_idle, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
 from corewise.quantities import ONE, Microseconds, Ratio
 from corewise.suppression.batch_limits import quota, shares, weight
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise.vocabulary.offline_report import IsolationReport
 from corewise.vocabulary.reasons import Reason
 
 AGAIN_AFTER = 6
+
+_Wanted: TypeAlias = tuple[Ratio, tuple[OfflinePod, ...], Isolation | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +75,12 @@ class BatchCgroup:
             why=f"{self.label}: batch-cpu limit {self.cpu_limit} / {ratio}",
         )
 
-    def settings(self, version: Version) -> Iterator[WriteSetting]:
+    def settings(self, version: Version, *, idle: bool) -> Iterator[WriteSetting]:
+        """Yield what the cgroup is to have. ``idle``: the pod is."""
         of = weight if version is Version.V2 else shares
         wanted = [(Setting.CPU_WEIGHT, of(self.request), str(of(0)), f"{BATCH_CPU} request {self.request}")]
+        if idle and not self.container:
+            wanted.append((Setting.CPU_IDLE, 1, "0", f"isolation {Isolation.IDLE}"))
         if self.memory_limit:
             why = f"{BATCH_MEMORY} limit {self.memory_limit}"
             wanted.append((Setting.MEMORY_LIMIT, self.memory_limit, "max", why))
@@ -78,7 +91,9 @@ class BatchCgroup:
                 owner=SettingOwner.BATCH,
                 value=str(value),
                 base=base,
-                reason=Reason.BATCH_LIMIT_APPLIED,
+                reason=(
+                    Reason.OFFLINE_POD_IDLE if setting is Setting.CPU_IDLE else Reason.BATCH_LIMIT_APPLIED
+                ),
                 why=f"{self.label}: {why}",
             )
 
@@ -125,19 +140,43 @@ class BatchLimits:
 
     ``limited`` are the pods that have a limit and a cgroup, as the last call found them.
 
-    As long as pods and ratio are the same, nothing is read again but once in ``AGAIN_AFTER`` calls: drift of
-    quotas is mended by every round of whoever writes quotas, and weights are rarely changed.
+    ``idle`` counts the pods that are idle; ``lacks_idle``: they should be, and the kernel cannot.
+
+    As long as pods, ratio and isolation are the same, nothing is read again but once in ``AGAIN_AFTER``
+    calls: drift of quotas is mended by every round of whoever writes quotas, and weights are rarely changed.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, Bandwidth] = {}
-        self._applied: tuple[Ratio, tuple[OfflinePod, ...]] | None = None
+        self._applied: _Wanted | None = None
         self._calls = 0
+        self.idle = 0
+        self.lacks_idle = False
         self.limited: tuple[LimitedPod, ...] = ()
 
-    def reconcile(self, found: CgroupSetup, pods: Iterable[OfflinePod], ratio: Ratio) -> Cycle:
-        """Bring every offline pod to its limits and weights; ``limited`` is empty if the journal fails."""
-        result, wanted = Cycle(), (ratio, tuple(pods))
+    @property
+    def isolation(self) -> IsolationReport | None:
+        """The report on isolation; None where no pod is kept apart, and none is to be."""
+        if self.lacks_idle:
+            return IsolationReport(reason=Reason.ISOLATION_UNSUPPORTED, why=f"there is no {IDLE_FILE}")
+        if not self.idle:
+            return None
+        return IsolationReport(
+            reason=Reason.OFFLINE_POD_IDLE, why=f"pods with {IDLE_FILE}: {self.idle}", pods=self.idle
+        )
+
+    def reconcile(
+        self,
+        found: CgroupSetup,
+        pods: Iterable[OfflinePod],
+        ratio: Ratio,
+        isolation: Isolation | None = Isolation.WEIGHTS,
+    ) -> Cycle:
+        """Bring every offline pod to its limits and weights; ``limited`` is empty if the journal fails.
+
+        With ``isolation`` None, which is unknown, a pod stays idle or not.
+        """
+        result, wanted = Cycle(), (ratio, tuple(pods), isolation)
         self._calls += 1
         held = found.writer.held
         if wanted == self._applied and self._calls < AGAIN_AFTER and all(each in held for each in self._seen):
@@ -149,7 +188,7 @@ class BatchLimits:
         with result.noting_errors():
             self._write_quotas(found, limits, ratio, result)
             is_complete = len(self._seen) == len(limits)
-            settings = [setting for each in cgroups for setting in each.settings(found.files.version)]
+            settings = list(self._settings(found, cgroups, isolation))
             if settings or found.settings.held:
                 report = found.settings.reconcile(SettingOwner.BATCH, settings)
                 is_complete = is_complete and not report.gone
@@ -166,6 +205,19 @@ class BatchLimits:
                 if not (limit := limits[cgroup]).container
             )
         return result
+
+    def _settings(
+        self, found: CgroupSetup, cgroups: Iterable[BatchCgroup], isolation: Isolation | None
+    ) -> Iterator[WriteSetting]:
+        is_wanted = isolation is Isolation.IDLE
+        self.idle = 0
+        self.lacks_idle = is_wanted and not has_idle(found.files, found.names.qos(QOSClass.BEST_EFFORT))
+        for each in cgroups:
+            idle = is_wanted and not self.lacks_idle
+            if isolation is None:
+                idle = found.settings.applied(each.cgroup, Setting.CPU_IDLE) == "1"
+            self.idle += idle and not each.container
+            yield from each.settings(found.files.version, idle=idle)
 
     def _write_quotas(
         self, found: CgroupSetup, limits: Mapping[str, BatchCgroup], ratio: Ratio, result: Cycle

@@ -42,6 +42,7 @@ from corewise.suppression.offer import (
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT, OFFLINE_SHORTFALL
 from corewise.vocabulary.offline_report import (
     EvictionReport,
+    IsolationReport,
     MemoryReport,
     OfflineReport,
     ResctrlReport,
@@ -84,6 +85,7 @@ def report_of(
     suppression: SuppressionReport | None = None,
     resctrl: ResctrlReport | None = None,
     eviction: EvictionReport | None = None,
+    isolation: IsolationReport | None = None,
 ) -> OfflineReport | None:
     """Return the report, or None as long as there is nothing to act on.
 
@@ -121,6 +123,7 @@ def report_of(
         suppression=suppression,
         resctrl=resctrl,
         eviction=eviction,
+        isolation=isolation,
         online=list(measured.online),
         offline=list(measured.offline),
     )

@@ -6,9 +6,9 @@
 
 ``cpu-suppression-config``::
 
-    {"enabled": true, "mode": "besteffort-quota", "adjustStep": 0.1, "fastSuppress": false,
-     "onAgentStop": "hold", "highThreshold": 0.8, "lowThreshold": 0.6, "recoverThreshold": 0.4,
-     "adjustQuotaStep": 0.1, "adjustPodNum": 5, "nodeConfigs": [...]}
+    {"enabled": true, "isolation": "idle", "mode": "besteffort-quota", "onAgentStop": "hold",
+     "adjustStep": 0.1, "fastSuppress": false, "highThreshold": 0.8, "lowThreshold": 0.6,
+     "recoverThreshold": 0.4, "adjustQuotaStep": 0.1, "adjustPodNum": 5, "nodeConfigs": [...]}
 
 Every value is optional; an entry of ``nodeConfigs`` inherits from the cluster, the cluster from the defaults
 above. A key that is absent suppresses nothing; one that is there does, unless ``enabled`` is false. The
@@ -57,6 +57,16 @@ _TEN_PERCENT, _FORTY_PERCENT, _SIXTY_PERCENT, _EIGHTY_PERCENT = (Share(n * 1000)
 _TEN_SECONDS = Seconds(10)
 
 
+class Isolation(StrEnum):
+    """The way the kernel chooses between online work and offline pods that want the same CPU.
+
+    ``idle``: an offline pod runs only where nothing else wants to. ``weights``: kubelet's weights decide.
+    """
+
+    IDLE = "idle"
+    WEIGHTS = "weights"
+
+
 class SuppressionMode(StrEnum):
     """The way offline pods are held back: all by one quota, or each by its own."""
 
@@ -88,6 +98,7 @@ class SuppressionSettings:
     """
 
     enabled: bool = True
+    isolation: Isolation = Isolation.IDLE
     mode: SuppressionMode = SuppressionMode.BESTEFFORT_QUOTA
     adjust_step: Share = _TEN_PERCENT
     fast: bool = False
@@ -132,7 +143,7 @@ NO_RESOURCE_QOS: ResourceQOSConfig = Configuration(ResctrlSettings())
 
 OVERSUBSCRIPTION_MEMBERS = ("ratio", "intervalSeconds")
 SUPPRESSION_MEMBERS = (
-    *("enabled", "mode", "adjustStep", "fastSuppress", "onAgentStop"),
+    *("enabled", "isolation", "mode", "adjustStep", "fastSuppress", "onAgentStop"),
     *("highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum"),
 )
 RESOURCE_QOS_MEMBERS = ("clusterStrategy", "nodeStrategies")
@@ -278,6 +289,7 @@ def _suppression(decoder: Decoder, places: Fields, inherited: SuppressionSetting
     stop = decoder.choice(places["onAgentStop"], OnAgentStop)
     return SuppressionSettings(
         enabled=either(decoder.flag(places["enabled"]), inherited.enabled),
+        isolation=either(decoder.choice(places["isolation"], Isolation), inherited.isolation),
         mode=either(decoder.choice(places["mode"], SuppressionMode), inherited.mode),
         adjust_step=step("adjustStep", inherited.adjust_step),
         fast=either(decoder.flag(places["fastSuppress"]), inherited.fast),

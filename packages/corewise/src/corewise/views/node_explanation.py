@@ -20,7 +20,7 @@ from corewise.service.installation import Path
 from corewise.views.errors import no_node
 from corewise.views.explanation import Explanation, Line, Part
 from corewise.views.node_listing import amplified_by, list_cluster, state_of
-from corewise.views.offline_reports import eviction_lines, resctrl_lines
+from corewise.views.offline_reports import eviction_lines, isolation_lines, resctrl_lines
 from corewise.views.text import cpus, gibibytes
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import MANAGER_COMPONENT, NORMALIZATION_RATIO, OFFLINE_REPORT
@@ -150,10 +150,11 @@ def _amounts(assessment: NodeAssessment, *, pods_known: bool) -> Iterable[Part]:
 def _offline_pods(assessment: NodeAssessment) -> Part:
     report = decode(assessment.node.annotations.get(OFFLINE_REPORT, ""))
     record = {
+        "isolation": report.isolation if report else None,
         "resctrl": report.resctrl if report else None,
         "eviction": report.eviction if report else None,
     }
-    return Part(record, [*resctrl_lines(report), *eviction_lines(report)])
+    return Part(record, [*isolation_lines(report), *resctrl_lines(report), *eviction_lines(report)])
 
 
 def _requested(assessment: NodeAssessment) -> Part:

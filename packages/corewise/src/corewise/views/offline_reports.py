@@ -113,6 +113,14 @@ def _fix(code: str) -> Iterator[Line]:
         yield Line("to fix", Reason(code).fix)
 
 
+def isolation_lines(report: OfflineReport | None) -> Iterator[Line]:
+    """Yield how offline pods are kept from the CPUs that online work wants, beside a quota."""
+    isolation = report.isolation if report else None
+    if isolation is not None:
+        yield Line("isolation", f"{isolation.reason}: {isolation.why}")
+        yield from _fix(isolation.reason)
+
+
 def resctrl_lines(report: OfflineReport | None) -> Iterator[Line]:
     """Yield the limits on cache and memory bandwidth of offline pods, or the reason why there are none."""
     resctrl = report.resctrl if report else None

@@ -33,6 +33,7 @@ from corewise.views.offline_reports import (
     NodeReport,
     age_text,
     eviction_lines,
+    isolation_lines,
     offer_problem,
     resctrl_lines,
     suppression_state,
@@ -179,6 +180,7 @@ def _settings(subject: Subject) -> Part:
         "suppression": {
             "source": configured.suppression.source,
             "enabled": quota.enabled if quota else None,
+            "isolation": quota.isolation if quota else None,
             "mode": quota.mode if quota else None,
             "adjustStep": str(quota.adjust_step) if quota else None,
             "fastSuppress": quota.fast if quota else None,
@@ -204,9 +206,10 @@ def _mode(settings: SuppressionSettings) -> str:
         return "off"
     if settings.mode is SuppressionMode.BESTEFFORT_QUOTA:
         fast = ", shrinking at once (fastSuppress)" if settings.fast else ""
-        return f"{settings.mode}, adjustStep {settings.adjust_step}{fast}"
+        return f"isolation {settings.isolation}, {settings.mode}, adjustStep {settings.adjust_step}{fast}"
     return (
-        f"{settings.mode}, thresholds {settings.recover} {settings.low} {settings.high}, "
+        f"isolation {settings.isolation}, {settings.mode}, "
+        f"thresholds {settings.recover} {settings.low} {settings.high}, "
         f"adjustQuotaStep {settings.quota_step}, adjustPodNum {settings.pods_a_cycle}"
     )
 
@@ -286,7 +289,7 @@ def _quota(subject: Subject) -> Part:
     suppression = report.suppression if report else None
     if report is None or suppression is None:
         lines = [Line("quota", "kubelet's own: offline pods are not held back")] if report else []
-        lines += [*resctrl_lines(report), *eviction_lines(report)]
+        lines += [*isolation_lines(report), *resctrl_lines(report), *eviction_lines(report)]
         return Part({"adjustmentsToTarget": None, "next": None}, lines)
     coming = next_step(suppression, report, subject.settings.suppression.settings)
     lines = []
@@ -299,7 +302,7 @@ def _quota(subject: Subject) -> Part:
     if suppression.repaired:
         times = f"{count(suppression.repaired, 'time')} since the agent's start"
         lines.append(Line("repaired", f"{times}: somebody else had changed it"))
-    lines += [*resctrl_lines(report), *eviction_lines(report)]
+    lines += [*isolation_lines(report), *resctrl_lines(report), *eviction_lines(report)]
     return Part({"adjustmentsToTarget": adjustments_left(suppression), "next": coming}, lines)
 
 

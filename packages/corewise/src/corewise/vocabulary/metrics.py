@@ -433,6 +433,12 @@ SUPPRESSION_PODS = gauge(
     AGENT, "corewise_suppression_suppressed_pods", "Offline pods whose own quota is below their limit."
 )
 
+SUPPRESSION_IDLE_PODS = gauge(
+    AGENT,
+    "corewise_suppression_idle_pods",
+    "Offline pods with cpu.idle: they run only where online pods leave the CPU.",
+)
+
 # The scheduler: extender, binding, ledgers of owned CPUs, CPUs claimed twice.
 CLIENT_CERTIFICATE_EXPIRY = gauge(
     SCHEDULER,

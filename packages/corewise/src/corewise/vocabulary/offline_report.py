@@ -76,6 +76,18 @@ class ResctrlReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     tasks: int = 0
 
 
+class IsolationReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """The way offline pods are kept from the CPUs that online work wants, beside any quota.
+
+    ``reason`` is a reason code, ``why`` the sentence. ``pods`` are idle: they run where nothing else wants
+    to.
+    """
+
+    reason: str
+    why: str
+    pods: int = 0
+
+
 class EvictionReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """Whether an offline pod is evicted, and why or why not.
 
@@ -124,6 +136,7 @@ class OfflineReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     shortfall: ShortfallReport | None = None
     resctrl: ResctrlReport | None = None
     eviction: EvictionReport | None = None
+    isolation: IsolationReport | None = None
     online: list[int] = msgspec.field(default_factory=list)
     offline: list[int] = msgspec.field(default_factory=list)
 

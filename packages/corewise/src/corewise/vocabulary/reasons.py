@@ -422,6 +422,17 @@ class Reason(StrEnum):
         "The cgroup has the weight, quota or memory limit that the offline pod's kubernetes.io/batch-cpu and "
         "kubernetes.io/batch-memory ask for; kubelet knows neither.",
     )
+    OFFLINE_POD_IDLE = _info(
+        "OfflinePodIdle",
+        "The offline pod's cgroup has cpu.idle: a CPU that runs nothing else counts as idle when online work "
+        "is woken. Idle pods share equally what is left, each up to its limit.",
+    )
+    ISOLATION_UNSUPPORTED = _info(
+        "IsolationUnsupported",
+        "The node's kernel has no cpu.idle, so offline pods are kept apart from online work by kubelet's "
+        "weights alone.",
+        "Use Linux 5.15 or newer, or set isolation to weights for this node.",
+    )
     BATCH_AMOUNT_TINY = _warning(
         "BatchAmountTiny",
         "An offline pod asks for less than 1 % of a CPU. kubernetes.io/batch-cpu counts in thousandths of a "

@@ -7,12 +7,17 @@ quota      cpu.cfs_quota_us: -1 or microseconds         cpu.max: "max|quota peri
 period     cpu.cfs_period_us                            in cpu.max
 burst      cpu.cfs_burst_us (Linux 5.14)                cpu.max.burst (Linux 5.14)
 weight     cpu.shares: 2..262144                        cpu.weight: 1..10000
+idle       cpu.idle: 0 or 1 (Linux 5.15)                cpu.idle: 0 or 1 (Linux 5.15)
 CPU set    cpuset.cpus, cpuset.effective_cpus           cpuset.cpus, cpuset.cpus.effective
 CPU time   cpuacct.usage, ns                            cpu.stat: usage_usec
 memory     memory.usage_in_bytes                        memory.current
 limit      memory.limit_in_bytes: bytes, "-1": none     memory.max: bytes or "max"
 inactive   memory.stat: total_inactive_file             memory.stat: inactive_file
 =========  ===========================================  =============================
+
+An idle cgroup runs only where none of its siblings wants to, and a CPU that runs nothing else counts as idle
+when a task is woken. It has no weight: the kernel refuses one, and gives it the default weight when it is
+idle no more.
 
 A period is only ever read. On v2 a quota is written alone, which by the kernel's rule keeps the period, so
 no change of it is lost. Rules the kernel enforces: quota >= 1000 us; burst <= quota; on v1 a quota,
@@ -22,7 +27,8 @@ Memory usage includes the page cache. The working set is usage without the pages
 lately, which the kernel gives back first: what kubelet and ``kubectl top`` show.
 
 Source: Documentation/scheduler/sched-bwc.rst, admin-guide/cgroup-v2.rst, admin-guide/cgroup-v1/memory.rst;
-kernel/sched/core.c (tg_set_cfs_bandwidth, tg_cfs_schedulable_down); kubelet (cAdvisor) setMemoryStats.
+kernel/sched/core.c (tg_set_cfs_bandwidth, tg_cfs_schedulable_down), kernel/sched/fair.c
+(sched_group_set_idle, sched_group_set_shares); kubelet (cAdvisor) setMemoryStats.
 """
 
 from __future__ import annotations
@@ -38,6 +44,9 @@ from corewise.topology import CPUSet, CPUSetError
 
 SMALLEST_QUOTA = Microseconds(1000)
 """The kernel refuses less."""
+
+IDLE_FILE = "cpu.idle"
+"""In both versions."""
 
 _NUMBER = re.compile(r"[0-9]{1,20}")
 _SHARE_SHIFT = 20
@@ -125,6 +134,15 @@ def read_burst(files: Files, cgroup: str) -> Microseconds | None:
 def read_weight(files: Files, cgroup: str) -> int:
     """Return cpu.shares on v1 (1024 by default), cpu.weight on v2 (100 by default)."""
     return _read_number(files, cgroup, weight_file(files.version))
+
+
+def has_idle(files: Files, cgroup: str) -> bool:
+    """Say whether a cgroup can be idle: its kernel has the file."""
+    try:
+        files.read(cgroup, IDLE_FILE)
+    except KernelError:
+        return False
+    return True
 
 
 def read_cpuset(files: Files, cgroup: str) -> CPUSet:

@@ -4,6 +4,7 @@
 setting        file (v1, v2)           form
 =============  ======================  ======================================================================
 CPU_WEIGHT     cpu.shares, cpu.weight  a number; v1 takes one beyond 2..262144 for the nearest of them
+CPU_IDLE       cpu.idle                0 or 1
 CPUSET         cpuset.cpus             ranges, ascending
 MEMORY_NODES   cpuset.mems             likewise
 MEMORY_LIMIT   memory.limit_in_bytes,  whole pages; without a limit "-1" on v1, which shows it as a number
@@ -13,6 +14,9 @@ MEMORY_LIMIT   memory.limit_in_bytes,  whole pages; without a limit "-1" on v1, 
 A setting has one owner at a time. Its base is what the owner stated, or else what was found before the first
 write; and if somebody else writes meanwhile, what they wrote, for that is what they want there without us:
 kubelet moves the CPU sets of its containers, and changes weights when a pod is resized.
+
+An idle cgroup has no weight (:data:`NO_WEIGHT`): what its file shows is nobody's, and the weight that it is
+to have is written when it is idle no more.
 
 A setting without an owner is on its way back to its base, or was found in the way of a narrower parent (v1).
 
@@ -30,13 +34,16 @@ from typing import NamedTuple
 
 from corewise.actions import Setting, WriteSetting
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.resources import limit_file, weight_file
+from corewise.kernel.cgroups.resources import IDLE_FILE, limit_file, weight_file
 from corewise.kernel.writing.entries import HeldSetting, JournalLine, still_held
 from corewise.kernel.writing.journaled_writer import Writing
 from corewise.topology import CPUSet
 
 LISTS = frozenset({Setting.CPUSET, Setting.MEMORY_NODES})
 """Settings that are sets: on v1 a cgroup's is within its parent's."""
+
+NO_WEIGHT = ""
+"""The weight of an idle cgroup, whatever its file shows."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _NO_LIMIT = (1 << 63) // _PAGE * _PAGE - _PAGE
@@ -49,6 +56,8 @@ def setting_file(version: Version, setting: Setting) -> str:
     match setting:
         case Setting.CPU_WEIGHT:
             return weight_file(version)
+        case Setting.CPU_IDLE:
+            return IDLE_FILE
         case Setting.CPUSET:
             return "cpuset.cpus"
         case Setting.MEMORY_NODES:
@@ -73,7 +82,9 @@ def normal(version: Version, setting: Setting, text: str) -> str:
     if setting is Setting.MEMORY_LIMIT:
         return _limit(version, text)
     number = _number(text)
-    if version is Version.V1:
+    if setting is Setting.CPU_IDLE and number > 1:
+        raise ValueError(f"{text[:80]!r} is neither 0 nor 1")
+    if setting is Setting.CPU_WEIGHT and version is Version.V1:
         number = min(max(number, _LEAST_SHARES), _MOST_SHARES)
     return str(number)
 

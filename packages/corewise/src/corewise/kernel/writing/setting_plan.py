@@ -23,8 +23,10 @@ from typing import NamedTuple
 
 from corewise.kernel.cgroups.files import ancestors, depth
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.resources import IDLE_FILE
 from corewise.kernel.writing.setting_claims import (
     LISTS,
+    NO_WEIGHT,
     SettingClaim,
     SettingFile,
     cpus_in,
@@ -126,9 +128,15 @@ def aims_of(
 def steps_of(
     present: Mapping[SettingFile, str], aims: Mapping[SettingFile, str], nested: Iterable[str]
 ) -> list[SettingStep]:
-    """Return the writes, in order."""
+    """Return the writes, in order. A cgroup that stays idle has no weight to be written."""
     files = sorted(nested)
-    differing = (place for place in aims if place.file not in files and present[place] != aims[place])
+    differing = (
+        place
+        for place in aims
+        if place.file not in files
+        and present[place] != aims[place]
+        and not (present[place] == NO_WEIGHT and _stays_idle(place.cgroup, aims))
+    )
     plain = sorted(differing, key=lambda place: (_turn(place, present[place], aims[place]), place))
     steps = [SettingStep(place, present[place], aims[place], aims[place]) for place in plain]
     for file in files:
@@ -138,8 +146,17 @@ def steps_of(
     return steps
 
 
+def _stays_idle(cgroup: str, aims: Mapping[SettingFile, str]) -> bool:
+    return aims.get(SettingFile(cgroup, IDLE_FILE)) == "1"
+
+
 def _turn(place: SettingFile, before: str, after: str) -> int:
-    """Return 0 for sets that only give up, 1 for those that move, 2 for those that only gain. "" is all."""
+    """Return 0 for sets that only give up, 1 for those that move, 2 for those that only gain. "" is all.
+
+    A cgroup is idle no more before it gets a weight, and idle after.
+    """
+    if place.file == IDLE_FILE:
+        return 1 if after == "1" else -1
     if place.file not in _SETS or not before:
         return 0
     if not after:

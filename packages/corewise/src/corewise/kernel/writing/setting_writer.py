@@ -11,6 +11,7 @@ What is particular:
 - On v1 the CPUs and memory nodes of a cgroup are within its parent's. Writes are ordered so that this holds
   after each (:mod:`corewise.kernel.writing.setting_plan`). A cgroup below that no call named is narrowed with
   its parent and widened with it again; one that its owner wants beyond the parent's is a failure, not less.
+- A cgroup that is made idle here keeps the claim to its weight, which the kernel takes from it meanwhile.
 - A memory limit is never set below what is in use, page cache included: the kernel would have to reclaim, or
   kill. It is a failure until less is in use; the next call tries again.
 - A file that its cgroup does not have (a controller that is not enabled) is a failure too.
@@ -33,7 +34,7 @@ from contextlib import suppress
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import Files, ancestors, is_within
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.resources import read_memory_usage
+from corewise.kernel.cgroups.resources import IDLE_FILE, read_memory_usage
 from corewise.kernel.errors import Busy, KernelError, Malformed, Missing, ValueRefused
 from corewise.kernel.writing.journal import Log
 from corewise.kernel.writing.journaled_writer import (
@@ -47,6 +48,7 @@ from corewise.kernel.writing.journaled_writer import (
 )
 from corewise.kernel.writing.setting_claims import (
     LISTS,
+    NO_WEIGHT,
     SettingClaim,
     SettingClaims,
     SettingFile,
@@ -75,6 +77,7 @@ class SettingWriter:
         self.untouched: frozenset[str] = frozenset()
         """No call writes to these cgroups or to those below them; the claims to them stay."""
         nested = LISTS if files.version is Version.V1 else ()
+        self._weight = setting_file(files.version, Setting.CPU_WEIGHT)
         self._nested = frozenset(setting_file(files.version, setting) for setting in nested)
 
     @property
@@ -172,6 +175,8 @@ class SettingWriter:
                 self._note_failure(place, error, report)
                 continue
             claim = self._claims[place]
+            if text == NO_WEIGHT and place.file == self._weight:
+                continue
             if claim.value is not None and claim.is_foreign(place.file, text):
                 drifted.add(place)
             claim.read(place.file, text)
@@ -282,7 +287,17 @@ class SettingWriter:
         self._journaled.begin_anew(report)
 
     def _text(self, place: SettingFile) -> str:
+        if place.file == self._weight and self._made_idle(place.cgroup):
+            return NO_WEIGHT
         return self._normal(place, self._files.read(place.cgroup, place.file))
+
+    def _made_idle(self, cgroup: str) -> bool:
+        try:
+            return (
+                SettingFile(cgroup, IDLE_FILE) in self._claims and self._files.read(cgroup, IDLE_FILE) == "1"
+            )
+        except KernelError:
+            return False
 
     def _normal(self, place: SettingFile, text: str) -> str:
         setting = setting_in(self._files.version, place.file)
