@@ -80,6 +80,7 @@ REASON_PAGES = {
         "Reason codes: what the agent writes",
         ("whose a cgroup is", "quotas", "weights", "pinning"),
     ),
+    "resctrl": ("Reason codes: cache and memory bandwidth of offline pods", ("offline pods' cache",)),
     "offline": ("Reason codes: offline pods", ("oversubscription", "suppression", "offline pods")),
     "eviction": ("Reason codes: eviction of offline pods", ("eviction",)),
     "scheduling": ("Reason codes: scheduling", ("scheduling",)),

@@ -369,6 +369,19 @@ def test_settings_changed_by_others_are_repaired_and_counted(seen: Observations)
     assert settings.shown["web/one/cpu.weight"] == "20"
 
 
+@pytest.mark.parametrize(
+    ("step", "idle", "written"),
+    [("idle", "1", 1), ("idle again", "1", 0), ("idle no more", "0", 2), ("idle at the end", "1", 1)],
+)
+def test_idle_cgroup_has_its_weight_again_afterwards(
+    seen: Observations, step: str, idle: str, written: int
+) -> None:
+    settings = seen.get(f"settings/{step}", Settings)
+    assert (settings.problems, settings.drifted, settings.written) == ([], 0, written)
+    assert settings.shown["web/one/cpu.idle"] == idle
+    assert settings.shown["web/one/cpu.weight"] == ("20" if idle == "0" else "0")
+
+
 def test_settings_are_restored_as_found_by_another_process(seen: Observations) -> None:
     before, restored = (seen.get(f"settings/{step}", Settings) for step in ("before", "restored"))
     assert restored.problems == []
@@ -379,6 +392,7 @@ def test_kernel_has_settings_rules_other_tests_rely_on(seen: Observations) -> No
     answers = seen.get("settings/answers", dict[str, str])
     refused = {answers.pop(each) for each in ("a weight of 0", "a weight of 10001")}
     assert refused == {"ERANGE"}
+    assert answers.pop("a weight of an idle cgroup") == "EINVAL"
     assert answers.pop("a CPU that there is not") in {"EINVAL", "ERANGE", "EOVERFLOW"}
     assert set(answers.values()) == {""}
     assert seen.get("settings/limit", str) == str(12_345_678 // 4096 * 4096)

@@ -34,6 +34,11 @@ def observe(report: Report, tree: Tree, files: CgroupFiles) -> None:
         tree.file("web/one", "cpu.weight").write_text("77")
         done = writer.reconcile(SettingOwner.BATCH, wanted(tree, pod, one))
         report.add("settings/drifted", state(tree, done))
+        idle = setting(tree.cgroups["web/one"], Setting.CPU_IDLE, "1", "0")
+        for step in ("idle", "idle again", "idle no more", "idle at the end"):
+            more = [] if step == "idle no more" else [idle]
+            done = writer.reconcile(SettingOwner.BATCH, [*wanted(tree, pod, one), *more])
+            report.add(f"settings/{step}", state(tree, done))
     with Journal.open(STATE / "settings", boot=BOOT.read_text().strip(), now=time.time) as journal:
         report.add("settings/restored", state(tree, SettingWriter(files, journal, now=time.time).restore()))
     ask_kernel(report, tree)
@@ -62,6 +67,9 @@ def ask_kernel(report: Report, tree: Tree) -> None:
         "a weight of 0": answer(tree.file("web/one", "cpu.weight"), "0"),
         "a weight of 10001": answer(tree.file("web/one", "cpu.weight"), "10001"),
         "a limit": answer(tree.file("web/one", "memory.max"), "12345678"),
+        "idle": answer(tree.file("web/one", "cpu.idle"), "1"),
+        "a weight of an idle cgroup": answer(tree.file("web/one", "cpu.weight"), "20"),
+        "idle no more": answer(tree.file("web/one", "cpu.idle"), "0"),
     }
     report.add("settings/answers", answers)
     report.add("settings/limit", tree.file("web/one", "memory.max").read_text().strip())

@@ -146,7 +146,7 @@ def idle_and_weight(tree: Tree) -> list[str]:
     return [tree.files.read(tree.one, file) for file in ("cpu.idle", "cpu.shares")]
 
 
-def test_idle_cgroup_refuses_a_weight_and_gets_it_back(tree: Tree) -> None:
+def test_idle_cgroup_gets_its_weight_back(tree: Tree) -> None:
     writer = tree.writer(MemoryLog())
     assert writer.reconcile(SettingOwner.BATCH, idle_and_weighted(tree)).failed == {}
     assert idle_and_weight(tree)[0] == "1"

@@ -103,7 +103,7 @@ def idle_and_weighted(weight: str) -> list[WriteSetting]:
     return [setting(ONE, IDLE, "1", "0"), setting(ONE, WEIGHT, weight, "2")]
 
 
-def test_idle_cgroup_gets_its_weight_when_it_is_idle_no_more(node: Node) -> None:
+def test_cgroup_gets_its_weight_after_being_idle(node: Node) -> None:
     node.batch(setting(ONE, WEIGHT, "50", "2"))
     assert node.batch(*idle_and_weighted("50")).failed == {}
     assert node.shown(IDLE, ONE) == ["1"]

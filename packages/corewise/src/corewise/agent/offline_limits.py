@@ -76,7 +76,7 @@ class BatchCgroup:
         )
 
     def settings(self, version: Version, *, idle: bool) -> Iterator[WriteSetting]:
-        """Yield what the cgroup is to have. ``idle``: the pod is."""
+        """Yield the settings that the cgroup is to have, of an idle pod or another."""
         of = weight if version is Version.V2 else shares
         wanted = [(Setting.CPU_WEIGHT, of(self.request), str(of(0)), f"{BATCH_CPU} request {self.request}")]
         if idle and not self.container:

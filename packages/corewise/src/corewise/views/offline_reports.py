@@ -114,7 +114,7 @@ def _fix(code: str) -> Iterator[Line]:
 
 
 def isolation_lines(report: OfflineReport | None) -> Iterator[Line]:
-    """Yield how offline pods are kept from the CPUs that online work wants, beside a quota."""
+    """Yield the state of isolation: how many offline pods are idle, or the reason why none is."""
     isolation = report.isolation if report else None
     if isolation is not None:
         yield Line("isolation", f"{isolation.reason}: {isolation.why}")

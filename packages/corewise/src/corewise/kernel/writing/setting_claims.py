@@ -15,8 +15,8 @@ A setting has one owner at a time. Its base is what the owner stated, or else wh
 write; and if somebody else writes meanwhile, what they wrote, for that is what they want there without us:
 kubelet moves the CPU sets of its containers, and changes weights when a pod is resized.
 
-An idle cgroup has no weight (:data:`NO_WEIGHT`): what its file shows is nobody's, and the weight that it is
-to have is written when it is idle no more.
+An idle cgroup has no weight (:data:`NO_WEIGHT`): the number in its file counts for nothing. Its weight is
+written when it is idle no more.
 
 A setting without an owner is on its way back to its base, or was found in the way of a narrower parent (v1).
 
