@@ -20,6 +20,7 @@ pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (calculateLinuxResources)
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -33,12 +34,14 @@ from corewise.kernel.cgroups.layout import QOSClass, Version
 from corewise.kernel.cgroups.resources import IDLE_FILE, Bandwidth, has_idle, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
 from corewise.quantities import ONE, Microseconds, Ratio
+from corewise.service.logs import fields
 from corewise.suppression.batch_limits import quota, shares, weight
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.offline_report import IsolationReport
 from corewise.vocabulary.reasons import Reason
 
 AGAIN_AFTER = 6
+log = logging.getLogger(__name__)
 
 _Wanted: TypeAlias = tuple[Ratio, tuple[OfflinePod, ...], Isolation | None]
 
@@ -152,6 +155,7 @@ class BatchLimits:
         self._calls = 0
         self.idle = 0
         self.lacks_idle = False
+        self._said = ""
         self.limited: tuple[LimitedPod, ...] = ()
 
     @property
@@ -218,6 +222,9 @@ class BatchLimits:
                 idle = found.settings.applied(each.cgroup, Setting.CPU_IDLE) == "1"
             self.idle += idle and not each.container
             yield from each.settings(found.files.version, idle=idle)
+        if (reason := self.isolation.reason if self.isolation else "") != self._said:
+            self._said = reason
+            log.info("isolation of offline pods: %s", reason or "none is idle", extra=fields(reason=reason))
 
     def _write_quotas(
         self, found: CgroupSetup, limits: Mapping[str, BatchCgroup], ratio: Ratio, result: Cycle

@@ -242,10 +242,11 @@ class Publisher:
 def _states(report: OfflineReport | None) -> tuple[str, ...]:
     if report is None:
         return ()
-    suppression, resctrl = report.suppression, report.resctrl
+    suppression, resctrl, isolation = report.suppression, report.resctrl, report.isolation
     held_back = (suppression.mode, suppression.task) if suppression else ("", "")
     evicted = (report.eviction.pressure, report.eviction.last) if report.eviction else ("", "")
-    return (report.state, *held_back, resctrl.reason if resctrl else "", *evicted)
+    reasons = (each.reason if each else "" for each in (resctrl, isolation))
+    return (report.state, *held_back, *reasons, *evicted)
 
 
 def _condition(node: AgentNode) -> TimedCondition | None:

@@ -155,7 +155,7 @@ def _options(
 @_ROOT
 @_STATE
 def restore_command(root: Path, state_dir: Path | None) -> None:
-    """Restore quotas, weights, CPU sets and memory limits of cgroups from the journal.
+    """Restore quotas, weights, cpu.idle, CPU sets and memory limits of cgroups from the journal.
 
     The resctrl group of offline pods is removed.
 

@@ -42,7 +42,7 @@ from corewise.topology import CPUSet
 LISTS = frozenset({Setting.CPUSET, Setting.MEMORY_NODES})
 """Settings that are sets: on v1 a cgroup's is within its parent's."""
 
-NO_WEIGHT = ""
+NO_WEIGHT = "none: idle"
 """The weight of an idle cgroup, whatever its file shows."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
