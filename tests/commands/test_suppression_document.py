@@ -96,6 +96,7 @@ DEFAULTS: dict[str, object] = {
     "recoverThreshold": QUOTA.recover,
     "adjustQuotaStep": QUOTA.quota_step,
     "adjustPodNum": QUOTA.pods_a_cycle,
+    "isolation": QUOTA.isolation,
     "onAgentStop": "restore" if QUOTA.restore_on_stop else "hold",
 }
 

@@ -133,7 +133,7 @@ def test_offline_cgroups_have_all_agent_files_until_deletion(
 ) -> None:
     batch = offline(machine)
     own = machine.root / MOUNT / pod_cgroup(batch)
-    expected = {"cpu.max", "cpu.weight", "cpuset.cpus", "memory.current", "memory.max"}
+    expected = {"cpu.idle", "cpu.max", "cpu.weight", "cpuset.cpus", "memory.current", "memory.max"}
     assert {path.name for path in own.iterdir() if path.is_file()} == expected
     assert {path.name for path in next(path for path in own.iterdir() if path.is_dir()).iterdir()} == expected
     remove_cgroups(machine.root, batch)
