@@ -26,8 +26,8 @@ ROOMY, TIGHT, FLOOR = 768_000, 288_000, 1_000
 """What that leaves: (16 - 3.2) x 0.6, (16 - 11.2) x 0.6 and no CPUs, in microseconds over 100 ms."""
 
 _WRITTEN = {
-    Version.V1: ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.shares", "memory.limit_in_bytes"),
-    Version.V2: ("cpu.max", "cpu.weight", "memory.max"),
+    Version.V1: ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.shares", "cpu.idle", "memory.limit_in_bytes"),
+    Version.V2: ("cpu.max", "cpu.weight", "cpu.idle", "memory.max"),
 }
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from corewise.agent.cgroups import restore
 from corewise.agent.objects import QuotaPod
-from corewise.config.colocation import SuppressionSettings
+from corewise.config.colocation import Isolation, SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
 from experiments.suppression_proof.closed_loop import Sample, Series, figures
 from kernel.cgroup_writes import layout_here
@@ -182,9 +182,10 @@ def test_every_kind_of_end_restores_the_original_cgroups(
         assert world.as_it_is() != limited
         end(agent, option, way)
         world.tick(agent, 14_000)
-        # Each pod's own quota is lowered whether the node offers or not.
+        # Isolation stays, and each pod's own quota is lowered, whether the node offers or not.
+        assert (world.as_it_is() != limited) == (way != "disabled")
         goes_on = way == "other option" or (way != "disabled" and option is OPTION_2)
-        assert (world.as_it_is() != limited) == goes_on
+        assert (quotas(world.as_it_is()) != quotas(limited)) == goes_on
         agent.set(replace(option, enabled=False))
         world.tick(agent, 14_000)
         assert world.as_it_is() == limited
@@ -202,6 +203,10 @@ def test_journal_alone_restores_everything_after_a_kill(
     assert world.as_it_is() != kubelets
     assert restore(Path("/"), world.journal).failed == {}
     assert world.as_it_is() == kubelets
+
+
+def quotas(files: dict[str, str]) -> dict[str, str]:
+    return {path: text for path, text in files.items() if path.endswith("quota_us")}
 
 
 def end(agent: Agent, option: SuppressionSettings, way: str) -> None:
@@ -238,10 +243,13 @@ def test_busy_offline_pods_never_exceed_the_quota(world: StatedNode) -> None:
     assert used <= periods * quota * 1000
 
 
-def test_busy_offline_pods_share_cpu_by_their_requests(world: StatedNode) -> None:
-    """Requested are 8 and 2 CPUs: 4 to 1, if no one else were on that CPU at all."""
+@pytest.mark.parametrize(("isolation", "low", "high"), [(Isolation.WEIGHTS, 2, 8), (Isolation.IDLE, 0.5, 2)])
+def test_busy_offline_pods_share_cpu_by_isolation(
+    world: StatedNode, isolation: Isolation, low: float, high: float
+) -> None:
+    """Requested are 8 and 2 CPUs: 4 to 1 by weights, if no one else were on that CPU at all."""
     big, small = (world.tree.pod(pod) for pod in world.offline)
-    with Crew() as crew, world.agent() as agent:
+    with Crew() as crew, world.agent(replace(OPTION_1, isolation=isolation)) as agent:
         world.tick(agent, QUIET, 20)
         cpu = cpus_here()[-1]
         workers = [
@@ -251,7 +259,7 @@ def test_busy_offline_pods_share_cpu_by_their_requests(world: StatedNode) -> Non
         began = {cgroup: world.tree.usage(cgroup) for cgroup in (big, small)}
         wait_until(lambda: world.tree.usage(big) - began[big] > ENOUGH)
         more, less = (world.tree.usage(cgroup) - began[cgroup] for cgroup in (big, small))
-    assert 2 < more / max(1, less) < 8
+    assert low < more / max(1, less) < high
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
