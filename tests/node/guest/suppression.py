@@ -84,11 +84,10 @@ def _observe_ends(report: Report, layout: Layout, name: str, option: Suppression
     """Report the look of cgroups before suppression, in the middle of it, and after it."""
     with _node(layout) as node:
         report.add(f"ends/{name}/kubelet's", node.as_it_is())
-        with node.agent(option) as agent:
-            agent.label("false")
+        with node.agent(replace(option, enabled=False)) as agent:
             node.tick(agent, BUSY)
             report.add(f"ends/{name}/limited", node.as_it_is())
-            agent.label("true")
+            agent.set(option)
             node.tick(agent, FULL - 2_000, 5)
             report.add(f"ends/{name}/suppressed", node.as_it_is())
             agent.set(replace(option, enabled=False))
