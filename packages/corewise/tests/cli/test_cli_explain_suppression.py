@@ -133,7 +133,7 @@ def test_everything_is_said_with_its_numbers(tmp_path: Path) -> None:
         "  switch         label volcano.sh/oversubscription is true",
         "  settings       oversubscription: ratio 0.60, every 10 s    cluster strategy",
         (
-            "                 suppression: besteffort-quota, adjustStep 0.25    "
+            "                 suppression: isolation idle, besteffort-quota, adjustStep 0.25    "
             'nodeConfigs[0] "batch" over the cluster strategy'
         ),
         "  last sample    TIME, 0s old; one every 10 s; fresh",
