@@ -170,6 +170,8 @@ def _trace(given: argparse.Namespace) -> None:
 
 def _measure(given: argparse.Namespace) -> None:
     until = time.monotonic() + given.minutes * 60 if given.minutes else float("inf")
+    if not given.file.absolute().parent.is_dir():
+        raise SystemExit(f"{given.file} cannot be written: there is no such folder")
     with _bench(given.work) as bare:
         if not given.file.exists():
             alone = with_request_ms(bare, given.work, given.threads, given.sizes)
@@ -179,6 +181,10 @@ def _measure(given: argparse.Namespace) -> None:
         bench = replace(bare, round_ns=header.round_ns, request_ms=header.request_ms)
         if header.machine != machine():
             raise SystemExit(f"{given.file} is of another machine ({header.machine}): name a new file")
+        if given.work not in header.round_ns or not header.request_ms.keys() >= set(given.sizes):
+            sizes = ", ".join(f"{size:g}" for size in header.request_ms)
+            has = f"{', '.join(header.round_ns)} work and requests of {sizes} ms"
+            raise SystemExit(f"{given.file} was begun with {has}: name a new file for others")
         had = {(each.case, each.arm, each.repetition) for each in trials}
         plan = list(_plan(given))
         measured = sum(each in had for each in plan)

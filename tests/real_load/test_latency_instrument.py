@@ -22,6 +22,7 @@ from experiments.latency.trace import waits_of
 from experiments.latency.trials import Bench, Case, Trial, run
 from kernel.cgroup_writes import layout_here
 from real_load.runs import cpus_here
+from tools.bench.table import machine
 
 CASE = Case(size=1.0, load=0.2, antagonist="spin")
 
@@ -124,6 +125,7 @@ def test_trials_without_offline_work_are_refused(bench: Bench) -> None:
     ("arguments", "message"),
     [
         (["table", "missing"], "cannot be read as a file of trials"),
+        (["run", "missing/new"], "there is no such folder"),
         (["run", "new", "--sizes", "abc"], "not a list of numbers"),
         (["run", "new", "--loads", "0"], "not above 0"),
         (["run", "new", "--antagonists", "unknown"], "no offline work named 'unknown'"),
@@ -152,4 +154,15 @@ def test_trials_of_another_machine_are_not_added_to(
     file.write_bytes(msgspec.json.encode(command.Header("another", bench.round_ns, {})) + b"\n")
     monkeypatch.setattr(sys, "argv", ["latency", "run", str(file)])
     with pytest.raises(SystemExit, match="is of another machine"):
+        command.main()
+
+
+def test_sizes_that_a_file_lacks_are_refused(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "trials"
+    header = command.Header(machine(), bench.round_ns, {1.0: 1.1})
+    file.write_bytes(msgspec.json.encode(header) + b"\n")
+    monkeypatch.setattr(sys, "argv", ["latency", "run", str(file), "--sizes", "1,5"])
+    with pytest.raises(SystemExit, match="begun with compute work and requests of 1 ms"):
         command.main()

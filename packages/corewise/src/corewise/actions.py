@@ -114,7 +114,7 @@ class Setting(StrEnum):
     """A kernel setting; values are written as the cgroup version in use has them.
 
     - CPU_WEIGHT: 1..10000 on v2 (cpu.weight), 2..262144 on v1 (cpu.shares);
-    - CPU_IDLE: "1" for a cgroup that runs only where nothing else wants to, else "0" (Linux 5.15);
+    - CPU_IDLE: "1" for a cgroup that gives way to those beside it, else "0" (Linux 5.15);
     - CPUSET and MEMORY_NODES: a list such as "0-3,8"; "" on v2 is whatever the parent has;
     - MEMORY_LIMIT: bytes, of which the kernel keeps whole pages, or "max".
     """

@@ -60,7 +60,7 @@ _TEN_SECONDS = Seconds(10)
 class Isolation(StrEnum):
     """The way the kernel chooses between online work and offline pods that want the same CPU.
 
-    ``idle``: an offline pod runs only where nothing else wants to. ``weights``: kubelet's weights decide.
+    ``idle``: an offline pod gives way to online work that wakes up. ``weights``: kubelet's weights decide.
     """
 
     IDLE = "idle"

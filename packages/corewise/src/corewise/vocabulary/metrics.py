@@ -436,7 +436,7 @@ SUPPRESSION_PODS = gauge(
 SUPPRESSION_IDLE_PODS = gauge(
     AGENT,
     "corewise_suppression_idle_pods",
-    "Offline pods with cpu.idle: they run only where online pods leave the CPU.",
+    "Offline pods with cpu.idle: they give way to online work that wakes up.",
 )
 
 # The scheduler: extender, binding, ledgers of owned CPUs, CPUs claimed twice.

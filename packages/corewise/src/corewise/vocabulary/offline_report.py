@@ -79,8 +79,7 @@ class ResctrlReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 class IsolationReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """The way offline pods are kept from the CPUs that online work wants, beside any quota.
 
-    ``reason`` is a reason code, ``why`` the sentence. ``pods`` are idle: they run where nothing else wants
-    to.
+    ``reason`` is a reason code, ``why`` the sentence, ``pods`` the number of pods that are idle.
     """
 
     reason: str

@@ -15,8 +15,8 @@ limit      memory.limit_in_bytes: bytes, "-1": none     memory.max: bytes or "ma
 inactive   memory.stat: total_inactive_file             memory.stat: inactive_file
 =========  ===========================================  =============================
 
-An idle cgroup runs only where none of its siblings wants to, and a CPU that runs nothing else counts as idle
-when a task is woken. It has no weight: the kernel refuses one, and gives it the default weight when it is
+An idle cgroup gives way to its siblings, and a CPU that runs nothing else counts as idle when a task is
+woken. It has no weight of its own: the kernel refuses one, and gives it the default weight when it is
 idle no more.
 
 A period is only ever read. On v2 a quota is written alone, which by the kernel's rule keeps the period, so
