@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import OversubscriptionSettings
+from corewise.kernel.cgroups.layout import Version
 from corewise.quantities import MILLI, Microseconds
-from kernel.cgroup_writes import write_quota
 from real_load.kubelet_tree import PERIOD, KubeletTree
 
 
@@ -25,10 +25,12 @@ class Place(StrEnum):
 class Arm:
     """One way to run offline work, or none.
 
-    ``idle``: where ``cpu.idle`` is 1. ``quota``: where there is a quota; all of them together are what
-    corewise offers at rest with its default ratio. ``slice_ns``: what offline threads ask the kernel for.
-    ``awake``: without offline work, an idle loop of lowest priority keeps each CPU from halting. A virtual
-    machine leaves its hypervisor when a CPU halts, and comes back late: this is alone without that.
+    ``confined``: offline threads stay on as many CPUs as online pods leave in sum, so that the others
+    run no offline work. ``idle``: where ``cpu.idle`` is 1. ``quota``: where there is a quota in each
+    ``period``; all of them together are what corewise offers at rest with its default ratio. ``slice_ns``:
+    what offline threads ask the kernel for. ``awake``: without offline work, an idle loop of lowest priority
+    keeps each CPU from halting. A virtual machine leaves its hypervisor when a CPU halts, and comes back
+    late: this is alone without that.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Arm:
     quota: Place = Place.NOWHERE
     slice_ns: int = 0
     awake: bool = False
+    confined: bool = False
+    period: Microseconds = PERIOD
 
     def apply(self, tree: KubeletTree, pods: Iterable[QuotaPod], idle_milli: int) -> None:
         """Set the cgroups; ``idle_milli`` is what online pods leave of the node."""
@@ -46,13 +50,19 @@ class Arm:
             tree.file(cgroup, "cpu.idle").write_text("1")
         offered = OversubscriptionSettings().ratio.of(idle_milli)
         for cgroup in places[self.quota]:
-            write_quota(
-                tree.files, cgroup, Microseconds(offered * PERIOD // MILLI // len(places[self.quota]))
-            )
+            quota = offered * self.period // MILLI // len(places[self.quota])
+            if tree.files.version is Version.V1:
+                tree.file(cgroup, "cpu.cfs_period_us").write_text(str(self.period))
+                tree.file(cgroup, "cpu.cfs_quota_us").write_text(str(quota))
+            else:
+                tree.file(cgroup, "cpu.max").write_text(f"{quota} {self.period}")
 
 
 _SHORT_SLICE, _LONG_SLICE = 100_000, 100_000_000
 """Nanoseconds: the shortest and the longest slice that the kernel grants."""
+
+_LONG_PERIOD = Microseconds(1_000_000)
+"""The longest period that the kernel grants."""
 
 ALONE, AGAIN, AWAKE = "alone", "alone again", "alone, awake"
 _ARMS = (
@@ -62,12 +72,16 @@ _ARMS = (
     Arm("weights"),
     Arm("idle", idle=Place.SLICE),
     Arm("idle pods", idle=Place.PODS),
+    Arm("confined", confined=True),
+    Arm("confined, idle pods", confined=True, idle=Place.PODS),
     Arm("short slice", slice_ns=_SHORT_SLICE),
     Arm("long slice", slice_ns=_LONG_SLICE),
     Arm("idle pods, long slice", idle=Place.PODS, slice_ns=_LONG_SLICE),
     Arm("option 1", quota=Place.SLICE),
     Arm("option 1, idle", quota=Place.SLICE, idle=Place.SLICE),
     Arm("option 1, idle pods", quota=Place.SLICE, idle=Place.PODS),
+    Arm("option 1, idle pods, 1 s", quota=Place.SLICE, idle=Place.PODS, period=_LONG_PERIOD),
+    Arm("option 1, 1 s", quota=Place.SLICE, period=_LONG_PERIOD),
     Arm("option 1, short slice", quota=Place.SLICE, slice_ns=_SHORT_SLICE),
     Arm("option 1, long slice", quota=Place.SLICE, slice_ns=_LONG_SLICE),
     Arm("option 1, idle pods, long slice", quota=Place.SLICE, idle=Place.PODS, slice_ns=_LONG_SLICE),

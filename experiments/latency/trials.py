@@ -7,6 +7,7 @@ processes end with it, and its cgroups are removed.
 from __future__ import annotations
 
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -35,7 +36,7 @@ from experiments.latency.programs import (
     write_requests,
     write_start,
 )
-from real_load.kubelet_tree import KubeletTree, offline_pod, online_pod
+from real_load.kubelet_tree import PERIOD, KubeletTree, offline_pod, online_pod
 
 WARM_UP = 0.3
 """Seconds of requests that do not count."""
@@ -45,7 +46,7 @@ MOST_OTHERS = 0.025
 """The part of the CPUs that other work may use during a trial."""
 _MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, with a directory of our own in it
 _LEAD, _READY_WITHIN = 0.05, 20.0
-_NANO = 1e9
+_NANO, _MICRO = 1e9, 1e6
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -69,6 +70,8 @@ class Trial(msgspec.Struct, frozen=True):
     ``online``, ``sending`` and ``offline`` are CPUs used by the service, the generator and offline work while
     requests counted, ``done`` is the offline work in its own unit. ``others``: CPUs used by other
     work; ``stolen``: the part of CPU time that a hypervisor gave to others; ``mhz``: mean of the CPUs.
+    ``waiting``: how many of the service's threads waited for a CPU on average; ``pressure``: the part of time
+    in which one of them did, as the kernel tells of their cgroup (0 on cgroup v1, which does not).
     """
 
     case: Case
@@ -84,6 +87,8 @@ class Trial(msgspec.Struct, frozen=True):
     others: float
     stolen: float
     mhz: float
+    waiting: float = 0.0
+    pressure: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,8 @@ class _Reading:
     ours: float
     busy: float
     stolen: float
+    waited: float
+    pressed: float
 
 
 def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float) -> Trial:
@@ -134,6 +141,7 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
         write_requests(requests, due)
         work.write_bytes(bytes(8 * cpus))
         antagonists = []
+        free = bench.cpus[: max(1, round(cpus * (1 - case.load)))]
         if arm.offline or arm.awake:
             kind = case.antagonist if arm.offline else "spin"
             for index, pod in enumerate(offline):
@@ -141,7 +149,9 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
                 place = tree.container(pod) if arm.offline else tree.beside(f"awake-{index}")
                 if arm.awake:
                     tree.file(place, "cpu.idle").write_text("1")
-                antagonists.append(_start(stack, command, tree, place))
+                antagonists.append(_start(stack, command, tree, place, free if arm.confined else bench.cpus))
+        if arm.offline and arm.period > PERIOD:
+            time.sleep(random.random() * arm.period / _MICRO)  # noqa: S311 - any phase
         rounds = max(1, round(case.size * 1e6 / bench.round_ns[case.work]))
         threads = max(1, case.threads * cpus)
         arguments = [
@@ -154,14 +164,14 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
             *bench.cpus,
         ]
         command = [str(bench.programs.service), "serve", *map(str, arguments)]
-        service = _start(stack, command, tree, tree.container(online))
+        service = _start(stack, command, tree, tree.container(online), bench.cpus)
         generator = _wait_ready(service, requests, threads + cpus)
         began = time.monotonic() + _LEAD
         write_start(requests, round(began * _NANO))
         time.sleep(max(0.0, began + WARM_UP - time.monotonic()))
-        before, done = _read(tree, bench.cpus, online, generator), _done(work)
+        before, done = _read(tree, bench.cpus, online, (service.pid, generator)), _done(work)
         time.sleep(max(0.0, began + WARM_UP + seconds - time.monotonic()))
-        after, done = _read(tree, bench.cpus, online, generator), _done(work) - done
+        after, done = _read(tree, bench.cpus, online, (service.pid, generator)), _done(work) - done
         if any(each.poll() is not None for each in antagonists):
             raise SystemExit("offline work ended before the trial; its message is above")
         if service.wait(timeout=60 + seconds * 10):
@@ -184,6 +194,8 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
         others=round(max(0.0, after.busy - before.busy - (after.ours - before.ours)) / passed, 4),
         stolen=round((after.stolen - before.stolen) / passed / cpus, 4),
         mhz=_megahertz(),
+        waiting=round((after.waited - before.waited) / passed, 4),
+        pressure=round((after.pressed - before.pressed) / passed, 4),
     )
 
 
@@ -224,18 +236,21 @@ def _seed(case: Case, repetition: int) -> int:
     return round(case.size * 1000) * 1_000_000 + round(case.load * 100) * 10_000 + repetition
 
 
-def _start(stack: ExitStack, command: list[str], tree: KubeletTree, cgroup: str) -> subprocess.Popen[bytes]:
-    """Start a program inside a cgroup; it ends with the trial."""
+def _start(
+    stack: ExitStack, command: list[str], tree: KubeletTree, cgroup: str, cpus: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    """Start a program inside a cgroup, on these CPUs; it ends with the trial."""
     files = [directory / "cgroup.procs" for directory in tree.process_directories(cgroup)]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
-    process = subprocess.Popen(command, preexec_fn=partial(_enter, files))  # noqa: PLW1509 - no threads here
+    process = subprocess.Popen(command, preexec_fn=partial(_enter, files, cpus))  # noqa: PLW1509 - no threads here
     stack.callback(process.wait)
     stack.callback(process.kill)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return process
 
 
-def _enter(files: Sequence[Path]) -> None:
+def _enter(files: Sequence[Path], cpus: Sequence[int]) -> None:
+    os.sched_setaffinity(0, cpus)
     for file in files:
         file.write_text(str(os.getpid()))
 
@@ -250,10 +265,13 @@ def _wait_ready(service: subprocess.Popen[bytes], requests: Path, threads: int) 
     return found[1]
 
 
-def _read(tree: KubeletTree, cpus: Sequence[int], online: QuotaPod, generator: int) -> _Reading:
+def _read(tree: KubeletTree, cpus: Sequence[int], online: QuotaPod, processes: tuple[int, int]) -> _Reading:
+    """Read the counters; ``processes``: the service and its generator."""
     usage = partial(_seconds_used, tree)
-    threads = Path(f"/proc/{generator}/task").glob("*/schedstat")
-    sending = sum(int(file.read_text().split()[0]) for file in threads) / _NANO
+    service, generator = (_ran_and_waited(each) for each in processes)
+    sending = generator[0]
+    pressure = tree.file(tree.container(online), "cpu.pressure")
+    pressed = int(pressure.read_text().split("total=")[1].split()[0]) / _MICRO if pressure.exists() else 0.0
     own = resource.getrusage(resource.RUSAGE_SELF)
     at = time.monotonic()
     idle, stolen = _idle_and_stolen(cpus)
@@ -265,7 +283,15 @@ def _read(tree: KubeletTree, cpus: Sequence[int], online: QuotaPod, generator: i
         ours=usage(tree.root) + sending + own.ru_utime + own.ru_stime,
         busy=len(cpus) * at - idle - stolen,
         stolen=stolen,
+        waited=service[1],
+        pressed=pressed,
     )
+
+
+def _ran_and_waited(process: int) -> tuple[float, float]:
+    """Return the seconds that a process's threads ran, and that they waited for a CPU."""
+    read = [file.read_text().split() for file in Path(f"/proc/{process}/task").glob("*/schedstat")]
+    return sum(int(each[0]) for each in read) / _NANO, sum(int(each[1]) for each in read) / _NANO
 
 
 def _seconds_used(tree: KubeletTree, cgroup: str) -> float:
