@@ -131,7 +131,6 @@ class CountingOffline:
             target_milli=target,
             allocatable_milli=milli,
             step=settings.adjust_step if self._gently else ALL,
-            fast=False,
         ).quota
         (self._root / MOUNT / BEST_EFFORT / "cpu.max").write_text(
             f"{self._quota} {PERIOD}\n", encoding="ascii"

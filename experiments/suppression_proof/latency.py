@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -34,7 +33,6 @@ ARMS = {
     WEIGHTS: None,
     "option 1": OPTION_1,
     "option 2": OPTION_2,
-    "option 1, fastSuppress": replace(OPTION_1, fast=True),
 }
 LOADS, SHAPES = (0.2, 0.5, 0.7), ("steady", "square")
 WARM_UP, SECONDS, LEAD = 15, 20, 1.0

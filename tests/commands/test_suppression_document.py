@@ -70,7 +70,6 @@ def adjustments() -> Iterator[tuple[int, int]]:
             target_milli=offered,
             allocatable_milli=ALLOCATABLE.cpu_milli,
             step=settings.adjust_step,
-            fast=settings.fast,
         ).quota
         yield offered, quota * 1000 // PERIOD
 
@@ -90,7 +89,6 @@ DEFAULTS: dict[str, object] = {
     "enabled": QUOTA.enabled,
     "mode": QUOTA.mode,
     "adjustStep": QUOTA.adjust_step,
-    "fastSuppress": QUOTA.fast,
     "highThreshold": QUOTA.high,
     "lowThreshold": QUOTA.low,
     "recoverThreshold": QUOTA.recover,
@@ -120,7 +118,7 @@ def test_the_configuration_on_the_page_is_accepted() -> None:
     assert offer.value
     assert quota.value
     (entry,) = quota.value.node_configs
-    assert entry.strategy.fast
+    assert entry.strategy.adjust_step == Share(2000)
 
 
 def test_reason_codes_on_the_page_match_the_code() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -126,14 +125,6 @@ def test_under_a_steady_load_the_quota_stands_still(tmp_path: Path) -> None:
     run = run_loop(tmp_path, QUIET, suppressed(OPTION_1))
     quotas = [sample.quota or 0 for sample in run.samples[-10:]]
     assert max(quotas) - min(quotas) <= 5, "milli-CPU: the last bit of a counter"
-
-
-def test_fast_suppression_shrinks_immediately_and_grows_by_steps(tmp_path: Path) -> None:
-    run = run_loop(tmp_path, STEP, suppressed(replace(OPTION_1, fast=True)))
-    quotas = [(sample.quota or 0, sample.target) for sample in run.samples]
-    assert all(quota <= target for quota, target in quotas)
-    assert max(after[0] - before[0] for before, after in pairwise(quotas)) <= run.step
-    assert all(phase.settled_in_time for phase in figures(run).phases)
 
 
 @pytest.mark.parametrize(("step", "adjustments"), [(Share(500), 6), (Share(2500), 2), (Share(10_000), 1)])

@@ -134,15 +134,11 @@ def test_quota_steps_to_the_offer_and_stays_there(kept: Kept) -> None:
     assert (report.suppression.reason, report.suppression.quota_milli) == (Reason.SUPPRESSION_AT_TARGET, 3999)
 
 
-@pytest.mark.parametrize(("fast", "halfway", "then"), [(False, 760_000, 600_000), (True, 719_800, 599_700)])
-def test_load_jump_is_answered_halfway_between_samples(
-    kept: Kept, fast: bool, halfway: int, then: int
-) -> None:
-    """Half a step, 80 ms of CPU time a period, unless shrinking is fast; the next tick goes on as ever."""
+def test_load_jump_is_answered_halfway_between_samples(kept: Kept) -> None:
+    """Half a step, 80 ms of CPU time a period; the next tick goes on as ever."""
     for _ in range(9):
         kept.tick(online=2000)
     assert kept.node.quota().quota == 840_000
-    kept.suppression = replace(STEPPED, fast=fast)
     assert kept.halfway(online=2000) == 840_000, "the first reading: a sample needs two"
     kept.tick(5, online=2000)
     assert kept.halfway(online=2000 + 5300) == 840_000, "795 of 800 thousandths that half a step is"
@@ -151,10 +147,10 @@ def test_load_jump_is_answered_halfway_between_samples(
         kept.tick(online=2000)
     kept.halfway(online=2000)
     kept.tick(5, online=2000)
-    assert kept.halfway(online=10_000) == halfway
-    assert kept.node.quota().quota == halfway
+    assert kept.halfway(online=10_000) == 760_000
+    assert kept.node.quota().quota == 760_000
     kept.tick(5, online=10_000)
-    assert kept.node.quota().quota == then
+    assert kept.node.quota().quota == 600_000
 
 
 def test_halfway_check_grows_nothing_and_remembers_nothing(kept: Kept) -> None:
@@ -177,7 +173,7 @@ def test_halfway_check_grows_nothing_and_remembers_nothing(kept: Kept) -> None:
 
 
 def test_busy_node_keeps_the_floor_and_never_max(kept: Kept) -> None:
-    kept.suppression = replace(STEPPED, fast=True)
+    kept.suppression = replace(STEPPED, adjust_step=Share(10_000))
     kept.tick(online=16_000)
     assert kept.node.quota().quota == 1_000
     assert kept.controller.suppressor.at_floor
@@ -540,7 +536,7 @@ def without_slice(folder: Path) -> Kept:
 
 def test_failed_squeeze_is_retried_once_with_newest_state(tmp_path: Path) -> None:
     kept = without_slice(tmp_path)
-    kept.suppression = replace(STEPPED, fast=True)
+    kept.suppression = replace(STEPPED, adjust_step=Share(10_000))
     for _ in range(2):
         assert kept.tick(online=4000).problems["suppression"]
     kept.node.make_slice()
@@ -684,7 +680,7 @@ def test_cpu_shortage_follows_past_quota_and_requested_amounts(
     tmp_path: Path, mode: SuppressionMode, ratio: str, used: int, short: bool
 ) -> None:
     kept = Kept(OfflineNode(tmp_path))
-    kept.suppression, kept.eviction = replace(STEPPED, fast=True, mode=mode), EVICTING
+    kept.suppression, kept.eviction = replace(STEPPED, adjust_step=Share(10_000), mode=mode), EVICTING
     kept.annotations = {NORMALIZATION_RATIO: ratio}
     kept.start(JOB)
     for _ in range(3):

@@ -54,7 +54,6 @@ MODES = (
     OFF,
     SuppressionSettings(),
     SuppressionSettings(adjust_step=Share(10_000)),
-    SuppressionSettings(fast=True),
     PER_POD,
     SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA, quota_step=Share(5000), pods_a_cycle=1),
     None,

@@ -52,7 +52,6 @@ def test_empty_key_suppresses_with_the_design_defaults() -> None:
         isolation=Isolation.IDLE,
         mode=SuppressionMode.BESTEFFORT_QUOTA,
         adjust_step=Share.parse("0.1"),
-        fast=False,
         restore_on_stop=False,
         high=Share.parse("0.8"),
         low=Share.parse("0.6"),
@@ -65,14 +64,13 @@ def test_empty_key_suppresses_with_the_design_defaults() -> None:
 
 def test_every_value_can_be_written() -> None:
     text = """{"enabled": false, "isolation": "weights", "mode": "per-pod-quota", "adjustStep": 0.0001,
-               "fastSuppress": true, "onAgentStop": "restore", "highThreshold": 1, "lowThreshold": 0.725,
+               "onAgentStop": "restore", "highThreshold": 1, "lowThreshold": 0.725,
                "recoverThreshold": 0.1, "adjustQuotaStep": 1.00, "adjustPodNum": 12}"""
     assert suppression(text) == SuppressionSettings(
         enabled=False,
         isolation=Isolation.WEIGHTS,
         mode=SuppressionMode.PER_POD_QUOTA,
         adjust_step=Share(1),
-        fast=True,
         restore_on_stop=True,
         high=Share(10_000),
         low=Share(7250),
@@ -321,9 +319,9 @@ THRESHOLD_PROBLEMS = {
     # values of the mode that no node has
     '{"adjustPodNum": 2}': [f"warning line 1, column 18: adjustPodNum: {UNUSED}"],
     '{"adjustPodNum": 2, "nodeConfigs": [{"nodeSelector": {}, "mode": "per-pod-quota"}]}': [],
-    f'{{{POD}, "nodeConfigs": [{{"nodeSelector": {{}}, "fastSuppress": true}}]}}': [
+    f'{{{POD}, "nodeConfigs": [{{"nodeSelector": {{}}, "adjustStep": 0.2}}]}}': [
         (
-            "warning line 1, column 80: nodeConfigs[0].fastSuppress: has no effect with mode per-pod-quota: "
+            "warning line 1, column 78: nodeConfigs[0].adjustStep: has no effect with mode per-pod-quota: "
             'write "mode": "besteffort-quota", or leave it out'
         )
     ],
@@ -409,7 +407,6 @@ KEYS = [
         "enabled",
         "mode",
         "adjustStep",
-        "fastSuppress",
     ),
     *("onAgentStop", "highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum"),
 ]

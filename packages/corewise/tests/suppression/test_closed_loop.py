@@ -54,9 +54,7 @@ def loop(
         history = history.with_sample(now, compute(usage, OfflineAmounts(CPUS, 0), ratio))
         latest = history.offer(now).latest
         target = latest.cpu_milli if latest and not smoothed else history.offer(now).cpu_milli
-        quota = adjust(
-            quota, quota, PERIOD, target_milli=target, allocatable_milli=CPUS, step=step, fast=False
-        ).quota
+        quota = adjust(quota, quota, PERIOD, target_milli=target, allocatable_milli=CPUS, step=step).quota
         course.append(quota * 1000 // PERIOD)
     return course
 

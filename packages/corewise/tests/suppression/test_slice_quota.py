@@ -35,11 +35,8 @@ def adjusted(
     period: int = PERIOD,
     allocatable: int = 16_000,
     step: Share = TENTH,
-    fast: bool = False,
 ) -> Adjustment:
-    return adjust(
-        present, applied, period, target_milli=target, allocatable_milli=allocatable, step=step, fast=fast
-    )
+    return adjust(present, applied, period, target_milli=target, allocatable_milli=allocatable, step=step)
 
 
 def course(start: int | None, target: int, period: int = PERIOD) -> list[int]:
@@ -113,15 +110,6 @@ def test_one_adjustment(
     assert (found.quota, found.start, found.repaired, found.reason) == (quota, start, repaired, reason)
 
 
-def test_fast_suppression_shrinks_instantly_and_grows_in_steps() -> None:
-    shrunk = adjusted(1_200_000, 2000, applied=1_200_000, fast=True)
-    assert (shrunk.quota, shrunk.reason) == (200_000, Reason.SUPPRESSION_FAST)
-    grown = adjusted(200_000, 9000, applied=200_000, fast=True)
-    assert (grown.quota, grown.reason) == (360_000, Reason.SUPPRESSION_STEPPED_UP)
-    assert adjusted(360_000, 2000, fast=True).reason is Reason.SUPPRESSION_AT_TARGET
-    assert adjusted(None, 0, fast=True).quota == SMALLEST_QUOTA
-
-
 def test_foreign_period_is_kept_and_amounts_follow_it() -> None:
     found = adjusted(400_000, 4000, applied=200_000, period=50_000)
     assert (found.quota, found.target, found.repaired) == (200_000, 200_000, True)
@@ -173,10 +161,6 @@ def test_no_period_is_a_mistake_of_the_caller(period: int) -> None:
             adjusted(1000, 0),
             "quota 1000 us of 100000 us (0.01 CPUs), the smallest: no more than that is offered",
         ),
-        (
-            adjusted(None, 2005, fast=True),
-            "quota 200500 us of 100000 us (2.005 CPUs), down from 16 CPUs at once, as fastSuppress asks",
-        ),
     ],
 )
 def test_an_adjustment_says_why_with_the_numbers(found: Adjustment, why: str) -> None:
@@ -192,7 +176,7 @@ steps = st.integers(1, 10_000).map(Share)
 coarse_steps = st.integers(200, 10_000).map(Share)
 
 
-@given(presents, presents, periods, milli, allocatables, steps, st.booleans())
+@given(presents, presents, periods, milli, allocatables, steps)
 def test_quota_stays_between_the_minimum_and_the_node(
     present: int | None,
     applied: int | None,
@@ -200,18 +184,14 @@ def test_quota_stays_between_the_minimum_and_the_node(
     target: int,
     allocatable: int,
     step: Share,
-    fast: bool,
 ) -> None:
-    found = adjusted(
-        present, target, applied=applied, period=period, allocatable=allocatable, step=step, fast=fast
-    )
+    found = adjusted(present, target, applied=applied, period=period, allocatable=allocatable, step=step)
     top = quota_of(allocatable, period)
     for quota in (found.quota, found.start, found.target):
         assert SMALLEST_QUOTA <= quota <= top
     assert found.repaired is (applied is not None and applied != present)
     moved, largest = found.quota - found.start, largest_step(allocatable, period, step)
-    assert moved <= largest
-    assert fast or moved >= -largest
+    assert abs(moved) <= largest
     assert min(found.start, found.target) <= found.quota <= max(found.start, found.target)
 
 
@@ -230,7 +210,6 @@ def test_constant_target_is_reached_stepwise_and_kept(
             target_milli=target,
             allocatable_milli=allocatable,
             step=step,
-            fast=False,
         )
         present = applied = found.quota
         seen.append(found.quota)

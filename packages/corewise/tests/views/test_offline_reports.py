@@ -77,7 +77,6 @@ def test_ages_are_told_as_kubectl_tells_them(seconds: int | None, text: str) -> 
         (CALM, ""),
         (changed(CALM, suppression=None), ""),
         (changed(CALM, suppression={"reason": Reason.SUPPRESSION_AT_FLOOR}), "suppressing"),
-        (changed(CALM, suppression={"reason": Reason.SUPPRESSION_FAST}), "suppressing"),
         (changed(CALM, suppression={"reason": Reason.SUPPRESSION_STEPPED_UP}), "recovering"),
         (changed(CALM, offline_milli=8_000), "suppressing"),
         (changed(CALM, offline_milli=7_900), ""),

@@ -197,7 +197,6 @@ class Suppressor:
                 target_milli=target_milli,
                 allocatable_milli=step.allocatable_milli,
                 step=settings.adjust_step,
-                fast=settings.fast,
             )
             after = self._write_slice(found, cgroup, before, adjustment, result)
         except KernelError as error:

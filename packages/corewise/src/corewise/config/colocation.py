@@ -7,18 +7,18 @@
 ``cpu-suppression-config``::
 
     {"enabled": true, "isolation": "idle", "mode": "besteffort-quota", "onAgentStop": "hold",
-     "adjustStep": 0.1, "fastSuppress": false, "highThreshold": 0.8, "lowThreshold": 0.6,
-     "recoverThreshold": 0.4, "adjustQuotaStep": 0.1, "adjustPodNum": 5, "nodeConfigs": [...]}
+     "adjustStep": 0.1, "highThreshold": 0.8, "lowThreshold": 0.6, "recoverThreshold": 0.4,
+     "adjustQuotaStep": 0.1, "adjustPodNum": 5, "nodeConfigs": [...]}
 
 Every value is optional; an entry of ``nodeConfigs`` inherits from the cluster, the cluster from the defaults
 above. A key that is absent suppresses nothing; one that is there does, unless ``enabled`` is false. The
 thresholds must rise, 0 <= recover < low < high <= 1, in the cluster's settings and in each entry's.
 
 The values may stand in one member ``cpuSuppression``, as JSON or as the YAML ``cpuSuppression: {...}``.
-There, a missing ``mode`` follows from the values: ``adjustStep`` or ``fastSuppress`` means
-``besteffort-quota``, a threshold, ``adjustQuotaStep`` or ``adjustPodNum`` means ``per-pod-quota``; values of
-both are refused. A warning says what was read. So may Volcano's ``cpuThrottlingConfig``: ``enable`` is
-honored (false if absent, as there), and means one quota for all offline pods.
+There, a missing ``mode`` follows from the values: ``adjustStep`` means ``besteffort-quota``, a threshold,
+``adjustQuotaStep`` or ``adjustPodNum`` means ``per-pod-quota``; values of both are refused. A warning says
+what was read. So may Volcano's ``cpuThrottlingConfig``: ``enable`` is honored (false if absent, as there),
+and means one quota for all offline pods.
 
 Other keys of Koordinator and Volcano, such as ``colocation-config``, may stand beside these. Nothing of them
 is honored, and a warning names what they say.
@@ -101,7 +101,6 @@ class SuppressionSettings:
     isolation: Isolation = Isolation.IDLE
     mode: SuppressionMode = SuppressionMode.BESTEFFORT_QUOTA
     adjust_step: Share = _TEN_PERCENT
-    fast: bool = False
     restore_on_stop: bool = False
     high: Share = _EIGHTY_PERCENT
     low: Share = _SIXTY_PERCENT
@@ -143,7 +142,7 @@ NO_RESOURCE_QOS: ResourceQOSConfig = Configuration(ResctrlSettings())
 
 OVERSUBSCRIPTION_MEMBERS = ("ratio", "intervalSeconds")
 SUPPRESSION_MEMBERS = (
-    *("enabled", "isolation", "mode", "adjustStep", "fastSuppress", "onAgentStop"),
+    *("enabled", "isolation", "mode", "adjustStep", "onAgentStop"),
     *("highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum"),
 )
 RESOURCE_QOS_MEMBERS = ("clusterStrategy", "nodeStrategies")
@@ -155,7 +154,7 @@ _ALL = 100
 _AROUND = "cpuSuppression"
 """The member that may hold all of these, as the documents of cpuSuppression write them."""
 
-_SLICE_MEMBERS = ("adjustStep", "fastSuppress")
+_SLICE_MEMBERS = ("adjustStep",)
 _POD_MEMBERS = ("highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum")
 
 _THRESHOLDS = {"recoverThreshold": "recover", "lowThreshold": "low", "highThreshold": "high"}
@@ -292,7 +291,6 @@ def _suppression(decoder: Decoder, places: Fields, inherited: SuppressionSetting
         isolation=either(decoder.choice(places["isolation"], Isolation), inherited.isolation),
         mode=either(decoder.choice(places["mode"], SuppressionMode), inherited.mode),
         adjust_step=step("adjustStep", inherited.adjust_step),
-        fast=either(decoder.flag(places["fastSuppress"]), inherited.fast),
         restore_on_stop=inherited.restore_on_stop if stop is None else stop is OnAgentStop.RESTORE,
         high=threshold("highThreshold", inherited.high),
         low=threshold("lowThreshold", inherited.low),

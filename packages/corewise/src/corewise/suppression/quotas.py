@@ -8,13 +8,12 @@ Option 1: one quota for all offline pods, moved towards the offer in steps.
     step   = max(1 us, adjustStep x top)
     start  = what was applied last, if somebody changed it (repaired);
              top, if there is no quota or one above top; else what is there
-    quota  = target, if that is at most one step from start, or below it and ``fast``; else start +- step
+    quota  = target, if that is at most one step from start; else start +- step
 
-So floor <= quota <= top always; one adjustment moves by at most one step (but for ``fast`` shrinking and for
-repairs), in both directions; under a constant target the quota is there after ceil(|start - target| / step)
-adjustments, to the microsecond, and stays. What was applied last goes back and is stepped from in one
-tick, so somebody who writes "max" each minute gains nothing. After a restart nothing was applied yet, and the
-file is what to go on from.
+So floor <= quota <= top always; one adjustment moves by at most one step (but for repairs), in both
+directions; under a constant target the quota is there after ceil(|start - target| / step) adjustments, to the
+microsecond, and stays. What was applied last goes back and is stepped from in one tick, so somebody who
+writes "max" each minute gains nothing. After a restart nothing was applied yet: steps start from the file.
 
 A period is only read. If somebody changes it, the amounts follow it, and what was applied last is to be
 stated as what it is worth in the new one.
@@ -88,7 +87,6 @@ def adjust(
     target_milli: int,
     allocatable_milli: int,
     step: Share,
-    fast: bool,
 ) -> Adjustment:
     """Return the next quota of the slice.
 
@@ -106,25 +104,20 @@ def adjust(
     repaired = applied is not None and present != applied
     begin = applied if repaired else present
     start = top if begin is None else min(top, max(SMALLEST_QUOTA, begin))
-    if target < start:
-        quota = target if fast else max(target, start - largest)
-    else:
-        quota = min(target, start + largest)
-    reason, why = _explain(start, quota, target, largest, period)
+    quota = max(start - largest, min(target, start + largest))
+    reason, why = _explain(start, quota, target, period)
     if repaired:
         texts = ("max" if each is None else f"{each} us" for each in (present, applied))
         why = "somebody set it to {} instead of {}, which is restored; {}".format(*texts, why)
     return Adjustment(quota, start, target, repaired, reason, why)
 
 
-def _explain(start: int, quota: int, target: int, largest: int, period: int) -> tuple[Reason, str]:
+def _explain(start: int, quota: int, target: int, period: int) -> tuple[Reason, str]:
     now, before, aim = (_cores(each, period) for each in (quota, start, target))
     if quota < start and quota != target:
         reason, what = Reason.SUPPRESSION_STEPPED_DOWN, f"one step down from {before} CPUs towards {aim} CPUs"
     elif quota != target:
         reason, what = Reason.SUPPRESSION_STEPPED_UP, f"one step up from {before} CPUs towards {aim} CPUs"
-    elif start - quota > largest:
-        reason, what = Reason.SUPPRESSION_FAST, f"down from {before} CPUs at once, as fastSuppress asks"
     elif target == SMALLEST_QUOTA:
         reason, what = Reason.SUPPRESSION_AT_FLOOR, "the smallest: no more than that is offered"
     else:

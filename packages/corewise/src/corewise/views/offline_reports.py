@@ -22,9 +22,7 @@ _NEVER = 1970
 """The year of a sample that there never was."""
 _BITES = 95
 """Percent of their quota that offline pods use where the quota is what holds them."""
-_SQUEEZING = frozenset(
-    {Reason.SUPPRESSION_STEPPED_DOWN, Reason.SUPPRESSION_FAST, Reason.SUPPRESSION_AT_FLOOR}
-)
+_SQUEEZING = frozenset({Reason.SUPPRESSION_STEPPED_DOWN, Reason.SUPPRESSION_AT_FLOOR})
 
 SUPPRESSING, RECOVERING = "suppressing", "recovering"
 

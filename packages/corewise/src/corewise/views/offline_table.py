@@ -207,7 +207,6 @@ _OF_THE_QUOTA: dict[str, str] = {
     Reason.SUPPRESSION_AT_FLOOR: "at the floor: {offer}",
     Reason.SUPPRESSION_STEPPED_DOWN: "going down to {target}: {offer}",
     Reason.SUPPRESSION_STEPPED_UP: "going up to {target}: {offer}",
-    Reason.SUPPRESSION_FAST: "cut to {target}: {offer}",
     Reason.SLICE_MISSING: "nothing: no BestEffort cgroup",
     Reason.SLICE_UNREADABLE: "quota unreadable, as it was",
     Reason.UTILIZATION_HIGH: "utilization high: squeezing pods",

@@ -4,7 +4,7 @@ The agent's report has what was measured and decided; the formula is shown with 
 configured is shown beside what the agent reports to use, since the two may differ for a moment. What comes
 next, if nothing changes:
 
-    adjustments = ceil(|quota - target| / step)        one quota for all; shrinking at once is one
+    adjustments = ceil(|quota - target| / step)        one quota for all
 
 In the record amounts are milli-CPU and bytes, ratios and shares decimal texts.
 """
@@ -183,7 +183,6 @@ def _settings(subject: Subject) -> Part:
             "isolation": quota.isolation if quota else None,
             "mode": quota.mode if quota else None,
             "adjustStep": str(quota.adjust_step) if quota else None,
-            "fastSuppress": quota.fast if quota else None,
             "highThreshold": str(quota.high) if quota else None,
             "lowThreshold": str(quota.low) if quota else None,
             "recoverThreshold": str(quota.recover) if quota else None,
@@ -205,8 +204,7 @@ def _mode(settings: SuppressionSettings) -> str:
     if not settings.enabled:
         return "off"
     if settings.mode is SuppressionMode.BESTEFFORT_QUOTA:
-        fast = ", shrinking at once (fastSuppress)" if settings.fast else ""
-        return f"isolation {settings.isolation}, {settings.mode}, adjustStep {settings.adjust_step}{fast}"
+        return f"isolation {settings.isolation}, {settings.mode}, adjustStep {settings.adjust_step}"
     return (
         f"isolation {settings.isolation}, {settings.mode}, "
         f"thresholds {settings.recover} {settings.low} {settings.high}, "

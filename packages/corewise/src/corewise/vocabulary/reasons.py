@@ -373,10 +373,6 @@ class Reason(StrEnum):
         "SuppressionSteppedUp",
         "The quota of all offline pods is below the amount offered and went up by one step (adjustStep).",
     )
-    SUPPRESSION_FAST = _info(
-        "SuppressionFast",
-        "The quota of all offline pods came down to the amount offered at once, as fastSuppress asks.",
-    )
     SLICE_MISSING = _warning(
         "SliceMissing",
         "The node has no cgroup of BestEffort pods, so there is nothing to hold back.",
