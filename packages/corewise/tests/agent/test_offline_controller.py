@@ -88,12 +88,6 @@ class Kept:
         now = self.node.pass_time(seconds, **load)
         return self.controller.tick(now, now, self.pods)
 
-    def halfway(self, **load: int) -> int | None:
-        """Half an interval after the last tick; return the quota then."""
-        self.state()
-        self.controller.hold_back(self.node.pass_time(5, **load))
-        return self.node.quota().quota
-
     def settle(self) -> Tick:
         self.state()
         return self.controller.settle(0.0, self.pods)
@@ -132,44 +126,6 @@ def test_quota_steps_to_the_offer_and_stays_there(kept: Kept) -> None:
     assert report is not None
     assert report.suppression is not None
     assert (report.suppression.reason, report.suppression.quota_milli) == (Reason.SUPPRESSION_AT_TARGET, 3999)
-
-
-def test_load_jump_is_answered_halfway_between_samples(kept: Kept) -> None:
-    """Half a step, 80 ms of CPU time a period; the next tick goes on as ever."""
-    for _ in range(9):
-        kept.tick(online=2000)
-    assert kept.node.quota().quota == 840_000
-    assert kept.halfway(online=2000) == 840_000, "the first reading: a sample needs two"
-    kept.tick(5, online=2000)
-    assert kept.halfway(online=2000 + 5300) == 840_000, "795 of 800 thousandths that half a step is"
-    kept.tick(5, online=2000)
-    for _ in range(9):
-        kept.tick(online=2000)
-    kept.halfway(online=2000)
-    kept.tick(5, online=2000)
-    assert kept.halfway(online=10_000) == 760_000
-    assert kept.node.quota().quota == 760_000
-    kept.tick(5, online=10_000)
-    assert kept.node.quota().quota == 600_000
-
-
-def test_halfway_check_grows_nothing_and_remembers_nothing(kept: Kept) -> None:
-    for _ in range(8):
-        kept.tick(online=12_000)
-    low = kept.node.quota().quota
-    samples = kept.controller.last.offer
-    for _ in range(2):
-        assert kept.halfway(online=0) == low
-    assert kept.controller.last.offer == samples
-    assert kept.settle().offer is None
-    kept.suppression = PER_POD
-    kept.tick(5, online=0)
-    assert kept.node.quota().quota is None
-    assert kept.halfway(online=16_000) is None, "each pod has a quota of its own"
-    kept.suppression = STEPPED
-    kept.tick(5, online=0)
-    high = kept.node.quota().quota
-    assert kept.halfway(online=16_000) == high, "the earlier reading is forgotten: a sample needs two"
 
 
 def test_busy_node_keeps_the_floor_and_never_max(kept: Kept) -> None:

@@ -7,9 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from corewise.agent.offline_decision import Measurement, NodeColocation, halfway_step, next_step
+from corewise.agent.offline_decision import Measurement, NodeColocation, next_step
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
-from corewise.quantities import Share
 from corewise.suppression.offer import Offer, OfflineAmounts
 from corewise.vocabulary.offline_report import OfferState
 
@@ -53,21 +52,3 @@ def test_settings_and_label_decide_what_is_held(
 @pytest.mark.parametrize("node", [replace(NODE, oversubscription=None), replace(NODE, allocatable=None)])
 def test_nothing_is_sampled_without_settings_or_amounts(node: NodeColocation) -> None:
     assert not node.is_sampled
-
-
-@pytest.mark.parametrize(
-    ("node", "quota_milli", "steps"),
-    [
-        (NODE, 4800, True),  # half a step of 5 % of 16 CPUs above the offer
-        (NODE, 4799, False),
-        (NODE, None, False),
-        (replace(NODE, suppression=PER_POD), 16_000, False),
-        (replace(NODE, on=False), 16_000, False),
-    ],
-)
-def test_halfway_step_only_lowers_one_quota(
-    node: NodeColocation, quota_milli: int | None, steps: bool
-) -> None:
-    step = halfway_step(node, OFFER, quota_milli)
-    assert (step is not None) is steps
-    assert step is None or step.settings.adjust_step == Share(ONE_QUOTA.adjust_step.ten_thousandths // 2)

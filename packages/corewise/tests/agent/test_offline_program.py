@@ -18,7 +18,6 @@ from agent.agent_world import NODE, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
 from agent.offline_node import batch_container, offline_manifest
 from corewise.agent.cgroups import restore
-from corewise.agent.offline_controller import OfflineController
 from corewise.agent.program import run_agent
 from corewise.kube.errors import Forbidden
 from corewise.kube.resources import NODES, PODS, Resource
@@ -108,31 +107,6 @@ async def test_pod_ending_in_shortfall_frees_nothing_until_sampled(
         assert before is not None
         assert after is not None
         assert (before.time, before.samples) == (after.time, after.samples)
-
-
-async def test_slice_quota_holds_offline_pods_back_between_samples(
-    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done: list[str] = []
-
-    def recorded(name: str) -> None:
-        method = getattr(OfflineController, name)
-
-        def call(controller: OfflineController, *given: Any) -> Any:
-            done.append(name)
-            return method(controller, *given)
-
-        monkeypatch.setattr(OfflineController, name, call)
-
-    recorded("tick")
-    recorded("hold_back")
-    await world.configure(oversubscription=QUICK, suppression={"cpuSuppression": {}})
-    async with world.agent():
-        await world.label("true")
-        await until(lambda: done[-5:] == ["hold_back", "tick", "hold_back", "tick", "hold_back"])
-        each = {"mode": "per-pod-quota"}
-        await world.configure(oversubscription=QUICK, suppression={"cpuSuppression": each})
-        await until(lambda: done[-3:] == ["tick"] * 3)
 
 
 async def test_agent_logs_how_it_read_a_suppression_block(

@@ -15,7 +15,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_decision import Measurement, NodeColocation
 from corewise.agent.offline_pods import NodePods, PodTable
 from corewise.agent.sampler import Miss, Missed, Sampler, Samples
-from corewise.suppression.offer import Computed, Offer, OfferHistory, Usage
+from corewise.suppression.offer import Computed, OfferHistory, Usage
 from corewise.vocabulary.offline_report import LONGEST_CURVE
 
 
@@ -43,7 +43,6 @@ class OfflineCache:
     def __init__(self, local: LocalNode, root: Path, samples: Samples | None) -> None:
         self._local = local
         self._samples = samples or Sampler(root, local.cgroups)
-        self._halfway = Sampler(root, local.cgroups)
         self._table = PodTable(local.rules)
         self._offers = OfferHistory()
         self.history = SampleHistory()
@@ -80,20 +79,6 @@ class OfflineCache:
             self.history.add(wall, usage, computed)
         self.utilization = Fraction(usage.node_milli, max(1, self._samples.cpus * 1000))
         return Measurement(self._offers.offer(now), usage, self.utilization)
-
-    def sample_halfway(self, now: float, node: NodeColocation) -> Offer | None:
-        """Return the offer that counts the interval that ends now, half-way between two ticks.
-
-        A jump of load late in an interval hardly shows in its sample. So this one spans an interval too, but
-        begins half-way. It stands for the next tick's sample, and is then forgotten.
-        """
-        usage = self._halfway.sample(now, self.pods.pinned)
-        computed = None if isinstance(usage, Missed) else node.computed(usage)
-        return None if computed is None else self._offers.with_sample(now, computed).offer(now)
-
-    def forget_halfway(self) -> None:
-        """Start the samples taken half-way over."""
-        self._halfway.forget()
 
     def forget_offers(self) -> None:
         """Forget what was sampled for offers."""

@@ -20,13 +20,7 @@ from corewise.agent.eviction import Evictor
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_cache import OfflineCache
-from corewise.agent.offline_decision import (
-    Measurement,
-    NodeColocation,
-    SuppressionStep,
-    halfway_step,
-    next_step,
-)
+from corewise.agent.offline_decision import Measurement, NodeColocation, SuppressionStep, next_step
 from corewise.agent.offline_limits import BatchLimits, native_limit
 from corewise.agent.offline_pods import batch_requests
 from corewise.agent.offline_settings import Switch, read_switch
@@ -59,8 +53,6 @@ class OfflineController:
         self._limits = BatchLimits()
         self._resctrl = ResctrlLimits()
         self._switch = Switch()
-        self._held_milli: int | None = None
-        """The quota of all offline pods as the last tick left it."""
         self.node = NodeColocation()
         self.cache = OfflineCache(local, root, samples)
         self.suppressor = Suppressor(local.name)
@@ -113,9 +105,8 @@ class OfflineController:
         """
         result = self._begin(wall, pods)
         found = self._settle(pods, result)
-        if not self.node.holds_all_back:
-            self.cache.forget_halfway()
         if self.node.is_sampled:
+            before = self.suppressor.report
             measured = self.cache.sample(now, wall, self.node)
             if measured.problem:
                 result.problems["sample"] = measured.problem
@@ -123,27 +114,9 @@ class OfflineController:
             if found is not None and step is not None:
                 self._suppress(found, step, result)
             if self.node.on:
-                self._report(now, measured, result)
-            report = self.suppressor.report
-            self._held_milli = report.quota_milli if report else None
+                self._report(now, measured, before.quota_milli if before else None, result)
         self._log_problems(result)
         self.last = result
-        return result
-
-    def hold_back(self, now: float) -> Cycle:
-        """Half-way between two ticks: lower the quota of all offline pods if online work needs more.
-
-        What fails here fails at the next tick too, which says so.
-        """
-        result = Cycle()
-        found, report = self._local.cgroups.found, self.suppressor.report
-        if found is None or not self.node.holds_all_back:
-            return result
-        offer = self.cache.sample_halfway(now, self.node)
-        if offer is not None and report is not None:
-            step = halfway_step(self.node, offer, report.quota_milli)
-            if step is not None:
-                result.merge(self.suppressor.adjust(found, step))
         return result
 
     def eviction_due(self, now: float) -> EvictionVerdict | None:
@@ -208,10 +181,10 @@ class OfflineController:
             limited += [limit] if limit else []
         result.merge(self.suppressor.adjust(found, step, limited))
 
-    def _report(self, now: float, measured: Measurement, result: Tick) -> None:
-        """Tell the evictor and the Node what an interval came to."""
+    def _report(self, now: float, measured: Measurement, held_milli: int | None, result: Tick) -> None:
+        """Tell the evictor and the Node what an interval came to, with the quota that held in it."""
         pods = self.cache.pods
-        self.evictor.observe(now, measured.usage, self._held_milli, pods.marked, self.node.ratio)
+        self.evictor.observe(now, measured.usage, held_milli, pods.marked, self.node.ratio)
         result.offer = measured.offer
         result.report = report_of(
             self.cache.history,
@@ -228,7 +201,6 @@ class OfflineController:
     def _release(self, found: CgroupSetup, result: Tick) -> None:
         if self.node.on is False:
             self.cache.forget_usage()
-        self._held_milli = None
         result.merge(self.suppressor.release(found))
 
     def _log_problems(self, result: Tick) -> None:

@@ -9,13 +9,12 @@
 
 Offline pods are isolated as configured wherever suppression is enabled, whether the node offers or not.
 
-Otherwise what is unknown begins nothing and gives nothing back. A tick moves bounds by one step. A step
-half-way between two ticks only lowers the quota of all offline pods.
+Otherwise what is unknown begins nothing and gives nothing back. A tick moves bounds by one step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from corewise.config.colocation import (
@@ -25,7 +24,7 @@ from corewise.config.colocation import (
     SuppressionMode,
     SuppressionSettings,
 )
-from corewise.quantities import ONE, Ratio, Share
+from corewise.quantities import ONE, Ratio
 from corewise.suppression.offer import Computed, Offer, OfflineAmounts, Usage, compute
 
 
@@ -65,11 +64,6 @@ class NodeColocation:
         return settings.isolation if settings.enabled else Isolation.WEIGHTS
 
     @property
-    def holds_all_back(self) -> bool:
-        """Whether one quota holds all offline pods back, by what the node offers."""
-        return self.mode is SuppressionMode.BESTEFFORT_QUOTA
-
-    @property
     def gives_back(self) -> bool:
         """Whether the bounds of suppression are removed, if there are any."""
         is_disabled = self.suppression is not None and not self.suppression.enabled
@@ -106,28 +100,11 @@ class SuppressionStep:
     settings: SuppressionSettings
     offer: Offer
     allocatable_milli: int
-    utilization: Fraction | None = None
+    utilization: Fraction | None
 
 
 def next_step(node: NodeColocation, measured: Measurement) -> SuppressionStep | None:
     """Return the step of a tick; None if nothing is suppressed."""
     if node.suppression is None or node.allocatable is None or node.mode is None:
         return None
-    return SuppressionStep(
-        node.suppression, measured.offer, node.allocatable.cpu_milli, utilization=measured.utilization
-    )
-
-
-def halfway_step(node: NodeColocation, offer: Offer, quota_milli: int | None) -> SuppressionStep | None:
-    """Return the step half-way between two ticks; None if what is to be done can wait.
-
-    ``offer`` counts a sample of half an interval, ``quota_milli`` is what all offline pods have now. If the
-    quota is to sink by half a step or more, it does so by half a step.
-    """
-    if node.suppression is None or node.allocatable is None or not node.holds_all_back:
-        return None
-    allocatable = node.allocatable.cpu_milli
-    half = Share(max(1, node.suppression.adjust_step.ten_thousandths // 2))
-    if quota_milli is None or quota_milli < offer.cpu_milli + half.of(allocatable):
-        return None
-    return SuppressionStep(replace(node.suppression, adjust_step=half), offer, allocatable)
+    return SuppressionStep(node.suppression, measured.offer, node.allocatable.cpu_milli, measured.utilization)

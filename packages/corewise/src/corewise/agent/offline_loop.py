@@ -2,7 +2,7 @@
 
 A tick is made each interval, and 1 s after the first look, so that a node offers soon after its label says
 so. A change of the Node, its pods or the ConfigMap is answered at once, but without a sample: a short one is
-noise. Half-way between two ticks offline pods are held back, if online work needs more than it did.
+noise.
 """
 
 from __future__ import annotations
@@ -96,25 +96,18 @@ class OfflineLoop:
         with suppress(TimeoutError):
             async with asyncio.timeout(_CONFIG_WITHIN):
                 await self._watched.config_known.wait()
-        tick_at = halfway_at = self._clock.monotonic()
+        tick_at = self._clock.monotonic()
         while True:
-            was_woken = self._due.is_set()
             self._due.clear()
             now = self._clock.monotonic()
             if now >= tick_at:
                 tick_at = self._next(self.round(now, sample=True), tick_at, now)
-                halfway_at = tick_at - self.controller.node.interval / 2
             else:
-                if now >= halfway_at:
-                    self._executor.wrote(self.controller.hold_back(now).written)
-                    halfway_at = tick_at
-                if was_woken:
-                    self.round(now, sample=False)
+                self.round(now, sample=False)
             heartbeats.beat(NAME, self.controller.node.interval * _LONG_SILENCE)
             await self._clock.sleep(SHORTEST_PAUSE)
-            wake_at = halfway_at if self.controller.node.holds_all_back else tick_at
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, wake_at - self._clock.monotonic())):
+                async with asyncio.timeout(max(0.0, tick_at - self._clock.monotonic())):
                     await self._due.wait()
 
     async def publish(self, heartbeats: Heartbeats) -> None:
