@@ -1,8 +1,9 @@
-"""Draws curves over time as SVG: panels below each other, each with its axes and a legend."""
+"""Draws curves over time or load as SVG: panels below each other, each with its axes and a legend."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -39,12 +40,16 @@ _STYLES = (
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A curve of seconds and amounts; with ``held`` an amount stays until the next one."""
+    """A curve of seconds and amounts; with ``held`` an amount stays until the next one.
+
+    ``bars``: where each is, and the lowest and highest amount that it covers.
+    """
 
     name: str
     style: str
     points: Sequence[tuple[float, float]]
     held: bool = False
+    bars: Sequence[tuple[float, float, float]] = ()
 
     @property
     def drawn(self) -> Iterator[tuple[float, float]]:
@@ -60,7 +65,7 @@ class Curve:
 @dataclass(frozen=True, slots=True)
 class Panel:
     """Curves over one stretch of time, or of what ``across`` says. ``unit`` is that of the amounts, ``top``
-    the largest shown.
+    the largest shown; the scale is logarithmic where ``bottom``, the smallest shown, is above 0.
     """
 
     title: str
@@ -69,6 +74,7 @@ class Panel:
     curves: Sequence[Curve]
     jumps: Sequence[float] = ()
     across: str = "seconds"
+    bottom: float = 0.0
 
     @property
     def span(self) -> tuple[float, float]:
@@ -86,7 +92,7 @@ def chart(panels: Sequence[Panel], *, label: str, made_by: str) -> str:
 
 def _panel(panel: Panel) -> Box:
     start, end = panel.span
-    scale = _Scale(start, end, panel.top)
+    scale = _Scale(start, end, panel.top, panel.bottom)
     parts = [
         svg.text(_LEFT, 16, panel.title, size=13, style="title"),
         svg.text(_LEFT - 6, _ABOVE - 8, panel.unit, size=_SIZE, style="tick"),
@@ -96,6 +102,11 @@ def _panel(panel: Panel) -> Box:
         *_seconds(scale),
         *(_line(scale.x(at), _ABOVE, scale.x(at), _ABOVE + _PLOT, "jump") for at in panel.jumps),
         *(_polyline(curve, scale) for curve in panel.curves),
+        *(
+            _line(scale.x(at), scale.y(low), scale.x(at), scale.y(high), curve.style)
+            for curve in panel.curves
+            for at, low, high in curve.bars
+        ),
         f'<rect x="{_LEFT}" y="{_ABOVE}" width="{scale.width}" height="{_PLOT}" class="frame"/>',
     ]
     return Box(WIDTH, _ABOVE + _PLOT + _BELOW, "".join(parts))
@@ -108,6 +119,7 @@ class _Scale:
     start: float
     end: float
     top: float
+    bottom: float
 
     @property
     def width(self) -> int:
@@ -117,15 +129,30 @@ class _Scale:
         return _LEFT + self.width * (at - self.start) / (self.end - self.start)
 
     def y(self, amount: float) -> float:
-        return _ABOVE + _PLOT * (1 - min(amount, self.top) / self.top)
+        shown = min(amount, self.top)
+        if not self.bottom:
+            return _ABOVE + _PLOT * (1 - shown / self.top)
+        return _ABOVE + _PLOT * math.log(self.top / max(shown, self.bottom)) / math.log(
+            self.top / self.bottom
+        )
 
 
 def _amounts(scale: _Scale) -> Iterator[str]:
-    step = _nice(scale.top / _TICKS)
-    for number in range(int(scale.top / step + 1e-9) + 1):
-        y = scale.y(number * step)
+    for amount in _round_amounts(scale):
+        y = scale.y(amount)
         yield _line(_LEFT, y, _LEFT + scale.width, y, "grid")
-        yield svg.text(_LEFT - 6, y + 4, f"{number * step:g}", size=_SIZE, style="tick")
+        yield svg.text(_LEFT - 6, y + 4, f"{amount:g}", size=_SIZE, style="tick")
+
+
+def _round_amounts(scale: _Scale) -> Iterator[float]:
+    """Yield the amounts that the axis names: on a logarithmic scale 1, 2 and 5 of each power of ten."""
+    if scale.bottom:
+        powers = range(math.floor(math.log10(scale.bottom)), math.ceil(math.log10(scale.top)) + 1)
+        amounts = (digit * 10.0**power for power in powers for digit in _NICE[:-1])
+        yield from (each for each in amounts if scale.bottom * 0.999 < each < scale.top * 1.001)
+        return
+    step = _nice(scale.top / _TICKS)
+    yield from (number * step for number in range(int(scale.top / step + 1e-9) + 1))
 
 
 def _seconds(scale: _Scale) -> Iterator[str]:

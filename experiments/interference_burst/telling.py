@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, median
 
+from experiments.chart import Curve, Panel, chart
 from experiments.interference_burst.burst import AT_ONCE, PODS, SLOW, WAYS, Burst, Run, Way, run
-from experiments.suppression_proof.chart import Curve, Panel, chart
 from tools.bench import table
 
 RUNS = 20

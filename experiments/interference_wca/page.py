@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from experiments.chart import Curve, Panel, chart
 from experiments.interference_wca.experiment import Outcome, Run, arrivals, configuration, machines
-from experiments.suppression_proof.chart import Curve, Panel, chart
 from tools.bench import table
 
 PAGE = "docs/benchmarks/interference-experiments.md"

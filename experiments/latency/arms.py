@@ -90,3 +90,10 @@ _ARMS = (
     Arm("option 2, idle pods, long slice", quota=Place.PODS, idle=Place.PODS, slice_ns=_LONG_SLICE),
 )
 ARMS = {arm.name: arm for arm in _ARMS}
+PUBLISHED = {
+    "weights": "weights",
+    "option 1": "option 1 (100 ms)",
+    "option 1, idle pods, 1 s": "corewise (default)",
+    "idle pods": "no quota",
+}
+"""The arms that the docs compare with the service alone, and their names there."""

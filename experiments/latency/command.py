@@ -1,4 +1,4 @@
-"""The command: ``run`` measures and adds to a file of trials, ``table`` prints what they come to."""
+"""The command: ``run`` adds to a file of trials, ``table`` and ``pictures`` show what they come to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from corewise.kernel.cgroups.layout import Layout, Version
-from experiments.latency import tables
+from experiments.latency import pictures, tables
 from experiments.latency.arms import AGAIN, ALONE, ARMS
 from experiments.latency.figures import quantile, stacked
 from experiments.latency.programs import build, calibrate
@@ -92,9 +92,15 @@ def main() -> None:
     trace.add_argument("--seconds", type=float, default=10.0, metavar="S")
     trace.add_argument("--threads", type=int, default=1)
     trace.add_argument("--pinned", action="store_true")
-    table = commands.add_parser("table", help="print the table of a file of trials")
+    table = commands.add_parser(
+        "table", help="print the tables of a file of trials: p99 of alone and offline work's part, then all"
+    )
     table.set_defaults(act=_table)
     table.add_argument("file", type=Path)
+    draw = commands.add_parser("pictures", help="draw what the docs show of a file of trials")
+    draw.set_defaults(act=_draw)
+    draw.add_argument("file", type=Path)
+    draw.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     given = parser.parse_args()
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
@@ -232,4 +238,10 @@ def _append(path: Path, trial: Trial) -> None:
 
 def _table(given: argparse.Namespace) -> None:
     header, trials = read(given.file)
-    print(f"{header.machine}\n\n{tables.relative(trials)}")
+    print(f"{header.machine}\n\n{tables.summary(trials)}\n\n{tables.relative(trials)}")
+
+
+def _draw(given: argparse.Namespace) -> None:
+    header, trials = read(given.file)
+    for name, text in pictures.drawn(trials, header.machine):
+        (given.out / f"{name}.svg").write_text(text, encoding="utf-8")

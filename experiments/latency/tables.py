@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 
-from experiments.latency.arms import ALONE, ARMS
-from experiments.latency.figures import mean, quantile, ratio, stacked
+from experiments.latency.arms import ALONE, ARMS, PUBLISHED
+from experiments.latency.figures import Interval, mean, quantile, ratio, stacked
 from experiments.latency.trials import Case, Trial
 
 _FEWEST_FOR_P999 = 2000
@@ -18,14 +20,31 @@ _COLUMNS = (
 )
 
 
-def relative(trials: Sequence[Trial]) -> str:
-    """Return a table with a row for each case and arm.
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The trials of an arm in one case, each with that of the service alone under the same arrivals."""
 
-    p50, p99 and p99.9 are relative to the service alone with the same arrivals, the median of the pairs;
-    p99.9 only where each repetition has requests enough. *Of the rest*: the part of the CPU left by online
-    work that offline work got.
-    """
-    lines = [f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
+    case: Case
+    arm: str
+    trials: Sequence[Trial]
+    alone: Sequence[Trial]
+
+    def relative(self, part: float) -> Interval:
+        """Return a quantile of latency relative to the service alone: the median of the pairs."""
+        own, alone = (stacked([each.latencies for each in side]) for side in (self.trials, self.alone))
+        return ratio(own, alone, part)
+
+    def rest(self) -> Interval:
+        """Return the part of the CPU left by online work that offline work got."""
+        return mean([each.offline / (each.cpus - each.online) for each in self.trials])
+
+    def load(self) -> float:
+        """Return the part of the CPUs that the service used."""
+        return fmean(each.online / each.cpus for each in self.trials)
+
+
+def pairs(trials: Sequence[Trial]) -> Iterator[Pairs]:
+    """Yield the pairs of each case and arm, by size, load and antagonist."""
     alone = [each for each in trials if each.arm == ALONE]
     for case in sorted(
         {each.case for each in trials}, key=lambda each: (each.size, each.load, each.antagonist)
@@ -36,27 +55,51 @@ def relative(trials: Sequence[Trial]) -> str:
                 each for each in trials if each.case == case and each.arm == arm and each.repetition in bases
             ]
             if mine:
-                lines.append(_row(mine, [bases[each.repetition] for each in mine]))
+                yield Pairs(case, arm, mine, [bases[each.repetition] for each in mine])
+
+
+def published(trials: Sequence[Trial]) -> list[Pairs]:
+    """Return the pairs that the docs show: offline work that computes, a thread for each CPU."""
+    return [
+        each
+        for each in pairs([each for each in trials if each.arm in (ALONE, *PUBLISHED)])
+        if each.arm != ALONE and each.case == Case(each.case.size, each.case.load, "spin")
+    ]
+
+
+def summary(trials: Sequence[Trial]) -> str:
+    """Return the docs' table: p99 relative to the service alone, and offline work's part of the rest."""
+    lines = [f"| requests | load | {' | '.join(PUBLISHED.values())} |", "|---" * (2 + len(PUBLISHED)) + "|"]
+    for case, group in itertools.groupby(published(trials), key=lambda each: each.case):
+        cells = {each.arm: f"{each.relative(0.99)}, {each.rest().value:.0%}" for each in group}
+        shown = (cells.get(arm, "-") for arm in PUBLISHED)
+        lines.append(f"| {case.size:g} ms | {case.load:.0%} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
-def _row(mine: Sequence[Trial], bases: Sequence[Trial]) -> str:
-    case, arm = mine[0].case, mine[0].arm
-    counts, base = stacked([each.latencies for each in mine]), stacked([each.latencies for each in bases])
-    enough = base.sum(axis=1).min() >= _FEWEST_FOR_P999
-    cells = [str(ratio(counts, base, part)) for part in (0.5, 0.99)]
-    cells.append(str(ratio(counts, base, 0.999)) if enough else "-")
-    load = fmean(each.online / each.cpus for each in mine)
-    rest = mean([each.offline / (each.cpus - each.online) for each in mine])
+def relative(trials: Sequence[Trial]) -> str:
+    """Return a table with a row for each case and arm.
+
+    p50, p99 and p99.9 are relative to the service alone with the same arrivals, the median of the pairs;
+    p99.9 only where each repetition has requests enough. *Of the rest*: the part of the CPU left by online
+    work that offline work got.
+    """
+    return "\n".join([f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|", *map(_row, pairs(trials))])
+
+
+def _row(found: Pairs) -> str:
+    case, offline = found.case, ARMS[found.arm].offline
+    enough = min(sum(each.latencies.values()) for each in found.alone) >= _FEWEST_FOR_P999
     shown = [
         f"{case.size:g} ms",
-        f"{case.load:.0%} ({load:.0%})",
-        case.antagonist if ARMS[arm].offline else "-",
-        arm,
-        str(len(mine)),
-        f"{np.median(quantile(counts, 0.99)):.2f}",
-        *cells,
-        f"{rest.value:.0%}" if ARMS[arm].offline else "-",
+        f"{case.load:.0%} ({found.load():.0%})",
+        case.antagonist if offline else "-",
+        found.arm,
+        str(len(found.trials)),
+        f"{np.median(quantile(stacked([each.latencies for each in found.trials]), 0.99)):.2f}",
+        *(str(found.relative(part)) for part in (0.5, 0.99)),
+        str(found.relative(0.999)) if enough else "-",
+        f"{found.rest().value:.0%}" if offline else "-",
     ]
     return f"| {' | '.join(shown)} |"
 

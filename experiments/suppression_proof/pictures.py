@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from corewise.quantities import MILLI
-from experiments.suppression_proof.chart import Curve, Panel, chart
+from experiments.chart import Curve, Panel, chart
 from experiments.suppression_proof.closed_loop import Sample
 from experiments.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, OPTION_ONE, OPTION_TWO, Run
 
