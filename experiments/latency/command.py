@@ -10,15 +10,17 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from corewise.kernel.cgroups.layout import Layout, Version
-from experiments.latency import pictures, tables
+from experiments.latency import pictures, tables, wave
 from experiments.latency.arms import AGAIN, ALONE, ARMS
 from experiments.latency.figures import quantile, stacked
 from experiments.latency.programs import build, calibrate
@@ -31,6 +33,7 @@ from tools.bench.table import machine
 SIZES, LOADS = (0.1, 1.0, 5.0), (0.1, 0.3, 0.5, 0.7, 0.9)
 KINDS = ("spin", "stream", "fork", "faults", "threads")
 ANTAGONISTS = KINDS[:3]
+_Measured = TypeVar("_Measured", Trial, wave.Run)
 DEFAULT_ARMS = (ALONE, AGAIN, "weights", "idle", "option 1", "option 1, idle", "option 2")
 
 
@@ -97,6 +100,14 @@ def main() -> None:
     )
     table.set_defaults(act=_table)
     table.add_argument("file", type=Path)
+    follow = commands.add_parser(
+        "wave", help="measure p99 over time while the load jumps; needs what run needs"
+    )
+    follow.set_defaults(act=_wave)
+    follow.add_argument("file", type=Path, help="JSON, replaced; TRIALS-wave.json is drawn with TRIALS.jsonl")
+    follow.add_argument("--repetitions", type=int, default=3, metavar="N")
+    follow.add_argument("--seconds", type=float, default=16.0, metavar="S")
+    follow.add_argument("--arms", type=_arms, default=wave.ARMS, metavar="ARM;...")
     draw = commands.add_parser("pictures", help="draw what the docs show of a file of trials")
     draw.set_defaults(act=_draw)
     draw.add_argument("file", type=Path)
@@ -201,7 +212,8 @@ def _measure(given: argparse.Namespace) -> None:
                 say("the time is over; the same command goes on where this one ends")
                 break
             if (case, arm, repetition) not in had:
-                _append(given.file, _quiet_trial(bench, case, arm, repetition, given.seconds))
+                trial = partial(run, bench, case, arm, repetition, given.seconds)
+                _append(given.file, _undisturbed(bench, f"{arm}, {case}", trial))
 
 
 def _plan(given: argparse.Namespace) -> Iterator[tuple[Case, str, int]]:
@@ -223,12 +235,12 @@ def _plan(given: argparse.Namespace) -> Iterator[tuple[Case, str, int]]:
         yield from trials
 
 
-def _quiet_trial(bench: Bench, case: Case, arm: str, repetition: int, seconds: float) -> Trial:
-    """Run a trial until other work has not disturbed it."""
-    while (trial := run(bench, case, arm, repetition, seconds)).others > MOST_OTHERS * len(bench.cpus):
-        say(f"refused: other work used {trial.others:.2f} CPUs during {arm}, {case}")
+def _undisturbed(bench: Bench, name: str, measure: Callable[[], _Measured]) -> _Measured:
+    """Measure until other work has not disturbed it."""
+    while (found := measure()).others > MOST_OTHERS * len(bench.cpus):
+        say(f"refused: other work used {found.others:.2f} CPUs during {name}")
         wait_quiet(bench, say)
-    return trial
+    return found
 
 
 def _append(path: Path, trial: Trial) -> None:
@@ -242,6 +254,27 @@ def _table(given: argparse.Namespace) -> None:
 
 
 def _draw(given: argparse.Namespace) -> None:
-    header, trials = read(given.file)
-    for name, text in pictures.drawn(trials, header.machine):
+    for name, text in drawn(given.file):
         (given.out / f"{name}.svg").write_text(text, encoding="utf-8")
+
+
+def drawn(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each picture of a file of trials, and of the wave beside it, if any."""
+    header, trials = read(path)
+    yield from pictures.drawn(trials, header.machine)
+    beside = path.with_name(f"{path.stem}-wave.json")
+    if beside.exists():
+        yield "offline-cost-wave", pictures.of_wave(msgspec.json.decode(beside.read_bytes(), type=wave.Wave))
+
+
+def _wave(given: argparse.Namespace) -> None:
+    with _bench("compute") as bare:
+        bench = with_request_ms(bare, "compute", 1, (wave.SIZE,))
+        runs: list[wave.Run] = []
+        for repetition in range(given.repetitions):
+            for arm in random.Random(repetition).sample(given.arms, len(given.arms)):  # noqa: S311 - an order
+                say(f"repetition {repetition + 1} of {given.repetitions}: {arm}")
+                once = partial(wave.run, bench, arm, repetition, given.seconds)
+                runs.append(_undisturbed(bench, arm, once))
+        found = wave.Wave(machine(), wave.SIZE, wave.LOADS, wave.TURN, wave.WINDOW, runs)
+        given.file.write_bytes(msgspec.json.encode(found) + b"\n")

@@ -1,14 +1,17 @@
-"""The pictures of a file of trials: what offline work costs the service, and what it gets, by load."""
+"""The pictures of a file of trials by load, and of a wave over time."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from experiments.chart import Curve, Panel, chart
-from experiments.latency.arms import PUBLISHED
+from experiments.latency.arms import ALONE, PUBLISHED
 from experiments.latency.figures import Interval
 from experiments.latency.tables import Pairs, published
 from experiments.latency.trials import Trial
+from experiments.latency.wave import Wave
 
 COMMAND = "python -m experiments.latency pictures"
 GOAL = 0.95
@@ -23,7 +26,6 @@ _PERCENT = 100
 
 def drawn(trials: Sequence[Trial], machine: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each picture."""
-    made_by = f"{COMMAND}; measured on {machine.partition(', Python')[0]}"
     shown = published(trials)
     sizes = sorted({each.case.size for each in shown})
     by_size = [(size, [each for each in shown if each.case.size == size]) for size in sizes]
@@ -32,7 +34,7 @@ def drawn(trials: Sequence[Trial], machine: str) -> Iterator[tuple[str, str]]:
         chart(
             [_latency(size, group) for size, group in by_size],
             label="p99 of an online service beside offline work, relative to the service alone, by load",
-            made_by=made_by,
+            made_by=_made_by(machine),
         ),
     )
     yield (
@@ -40,9 +42,42 @@ def drawn(trials: Sequence[Trial], machine: str) -> Iterator[tuple[str, str]]:
         chart(
             [_work(size, group) for size, group in by_size],
             label="the part of the CPU left by online work that offline work got, by load",
-            made_by=made_by,
+            made_by=_made_by(machine),
         ),
     )
+
+
+def of_wave(found: Wave) -> str:
+    """Return the picture of a wave: for each window the median of the repetitions' p99."""
+    names = {arm: PUBLISHED.get(arm, arm) for arm in dict.fromkeys(each.arm for each in found.runs)}
+    series = {arm: [each.p99 for each in found.runs if each.arm == arm] for arm in names}
+    medians = {arm: list(map(median, zip(*each, strict=True))) for arm, each in series.items()}
+    every = [p99 for each in medians.values() for p99 in each]
+    low, high = found.loads
+    seconds = len(every) // len(medians) * found.window
+    panel = Panel(
+        title=f"p99 of requests of {found.size:g} ms in windows of {found.window:g} s;"
+        f" the load jumps between {low:.0%} and {high:.0%}",
+        unit="ms",
+        top=_rounded(max(every), up=True),
+        curves=[
+            Curve(
+                names[arm],
+                STYLES.get(arm, "idle"),
+                [((number + 0.5) * found.window, p99) for number, p99 in enumerate(medians[arm])],
+            )
+            for arm in (ALONE, *PUBLISHED)
+            if arm in medians
+        ],
+        jumps=[number * found.turn for number in range(1, math.ceil(seconds / found.turn))],
+        bottom=_rounded(min(every), up=False),
+    )
+    label = "p99 of an online service over time while its load jumps"
+    return chart([panel], label=label, made_by=_made_by(found.machine))
+
+
+def _made_by(machine: str) -> str:
+    return f"{COMMAND}; measured on {machine.partition(', Python')[0]}"
 
 
 def _latency(size: float, group: Sequence[Pairs]) -> Panel:

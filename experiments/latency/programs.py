@@ -58,6 +58,24 @@ def arrivals(seed: int, seconds: float, rate: float) -> npt.NDArray[np.uint64]:
     return np.append(due[due < seconds * 1e9], seconds * 1e9).astype(np.uint64)
 
 
+def square_wave(
+    seed: int, seconds: float, rates: tuple[float, float], turn: float, begins: float
+) -> npt.NDArray[np.uint64]:
+    """Return due times as :func:`arrivals` does, at the lower and the higher rate by turns.
+
+    A turn takes ``turn`` seconds; the first is of the lower rate, and ends so long after ``begins``.
+    """
+    low, high = rates
+    due = arrivals(seed, seconds, high)
+    number = np.maximum(0, (due / 1e9 - begins) // turn)
+    kept: npt.NDArray[np.bool_] = (number % 2 == 1) | (
+        np.random.default_rng([seed, 1]).random(len(due)) < low / high
+    )
+    kept[-1] = True
+    shaped: npt.NDArray[np.uint64] = due[kept]
+    return shaped
+
+
 def write_requests(path: Path, due: npt.NDArray[np.uint64]) -> None:
     """Write the shared file: no request has been sent."""
     times = np.zeros(len(due), REQUEST)

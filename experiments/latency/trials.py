@@ -22,6 +22,7 @@ from statistics import fmean
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Layout
@@ -40,7 +41,7 @@ from real_load.kubelet_tree import PERIOD, KubeletTree, offline_pod, online_pod
 
 WARM_UP = 0.3
 """Seconds of requests that do not count."""
-_TAIL = 0.1
+TAIL = 0.1
 """Seconds of requests after those that count: these end under the same load."""
 MOST_OTHERS = 0.025
 """The part of the CPUs that other work may use during a trial."""
@@ -121,15 +122,66 @@ class _Reading:
     pressed: float
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The requests that count, and the counters before and after them.
+
+    ``due``: seconds after the first that could count; ``latencies``: milliseconds from then to the end.
+    """
+
+    due: npt.NDArray[np.float64]
+    latencies: npt.NDArray[np.float64]
+    before: _Reading
+    after: _Reading
+    done: int
+
+    def used(self, counter: str) -> float:
+        """Return what a counter of CPU seconds grew by in a second."""
+        grown: float = getattr(self.after, counter) - getattr(self.before, counter)
+        return round(grown / (self.after.at - self.before.at), 4)
+
+    @property
+    def others(self) -> float:
+        """The CPUs that other work used."""
+        return max(0.0, round(self.used("busy") - self.used("ours"), 4))
+
+
 def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float) -> Trial:
     """Run one trial.
 
     Raises:
         SystemExit: if a program fails, or the service does not begin.
     """
-    arm, cpus = ARMS[arm_name], len(bench.cpus)
+    cpus = len(bench.cpus)
     rate = case.load * cpus * MILLI / bench.request_ms[case.size]
-    due = arrivals(_seed(case, repetition), WARM_UP + seconds + _TAIL, rate)
+    due = arrivals(seed_of(case, repetition), WARM_UP + seconds + TAIL, rate)
+    served = serve(bench, case, arm_name, due, seconds)
+    return Trial(
+        case=case,
+        arm=arm_name,
+        repetition=repetition,
+        seconds=seconds,
+        cpus=cpus,
+        latencies=counts_of(served.latencies),
+        online=served.used("online"),
+        sending=served.used("sending"),
+        offline=served.used("offline"),
+        done=served.done,
+        others=served.others,
+        stolen=round(served.used("stolen") / cpus, 4),
+        mhz=_megahertz(),
+        waiting=served.used("waited"),
+        pressure=served.used("pressed"),
+    )
+
+
+def serve(bench: Bench, case: Case, arm_name: str, due: npt.NDArray[np.uint64], seconds: float) -> Served:
+    """Serve requests at these times; those of ``seconds`` after the warm-up count.
+
+    Raises:
+        SystemExit: if a program fails, or the service does not begin.
+    """
+    arm, cpus = ARMS[arm_name], len(bench.cpus)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY)))
         tree = stack.enter_context(KubeletTree(bench.layout, heavy=True))
@@ -178,25 +230,8 @@ def run(bench: Bench, case: Case, arm_name: str, repetition: int, seconds: float
             raise SystemExit("the service failed; its message is above")
         times = read_requests(requests)
     counted = times[(times["due"] >= WARM_UP * _NANO) & (times["due"] < (WARM_UP + seconds) * _NANO)]
-    due_at = counted["due"] + np.uint64(round(began * _NANO))
-    passed = after.at - before.at
-    return Trial(
-        case=case,
-        arm=arm_name,
-        repetition=repetition,
-        seconds=seconds,
-        cpus=cpus,
-        latencies=counts_of((counted["done"] - due_at) / 1e6),
-        online=round((after.online - before.online) / passed, 4),
-        sending=round((after.sending - before.sending) / passed, 4),
-        offline=round((after.offline - before.offline) / passed, 4),
-        done=done,
-        others=round(max(0.0, after.busy - before.busy - (after.ours - before.ours)) / passed, 4),
-        stolen=round((after.stolen - before.stolen) / passed / cpus, 4),
-        mhz=_megahertz(),
-        waiting=round((after.waited - before.waited) / passed, 4),
-        pressure=round((after.pressed - before.pressed) / passed, 4),
-    )
+    latencies = (counted["done"] - (counted["due"] + np.uint64(round(began * _NANO)))) / 1e6
+    return Served(counted["due"] / _NANO - WARM_UP, latencies, before, after, done)
 
 
 def with_request_ms(bench: Bench, work: str, threads: int, sizes: Sequence[float]) -> Bench:
@@ -231,8 +266,8 @@ def _others(cpus: Sequence[int]) -> float:
     return len(cpus) - (sum(_idle_and_stolen(cpus)) - before) / (time.monotonic() - began)
 
 
-def _seed(case: Case, repetition: int) -> int:
-    """One seed for all arms of a repetition, and for all antagonists: they share the arrivals."""
+def seed_of(case: Case, repetition: int) -> int:
+    """Return one seed for all arms of a repetition, and for all antagonists: they share the arrivals."""
     return round(case.size * 1000) * 1_000_000 + round(case.load * 100) * 10_000 + repetition
 
 

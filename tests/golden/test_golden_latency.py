@@ -1,25 +1,17 @@
-"""The pictures and the table of what offline work costs are what the committed measurements give."""
+"""The pictures of what offline work costs are drawn from the committed measurements."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from experiments.latency import pictures
-from experiments.latency.command import Header, read
-from experiments.latency.trials import Trial
+from experiments.latency.command import drawn
 from golden.test_golden_pictures import DOCS, same
 
 DATA = Path(__file__).parents[2] / "experiments" / "latency" / "data"
 
 
-@pytest.fixture(scope="module")
-def measured() -> tuple[Header, list[Trial]]:
-    return read(DATA / "cgroup-v2-16-cpus.jsonl")
-
-
-def test_pictures_of_latency_are_current(measured: tuple[Header, list[Trial]]) -> None:
-    header, trials = measured
-    for name, drawing in pictures.drawn(trials, header.machine):
+def test_pictures_of_latency_are_current() -> None:
+    pictures = dict(drawn(DATA / "cgroup-v2-16-cpus.jsonl"))
+    for name, drawing in pictures.items():
         same(DOCS / "pictures" / f"{name}.svg", drawing)
+    assert {each.stem for each in (DOCS / "pictures").glob("offline-cost-*.svg")} == {*pictures}

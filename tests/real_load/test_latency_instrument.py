@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -13,10 +14,10 @@ import numpy as np
 import pytest
 
 from corewise.kernel.cgroups.layout import Version
-from experiments.latency import command
+from experiments.latency import command, pictures, wave
 from experiments.latency.arms import AGAIN, ALONE
 from experiments.latency.figures import counts_of, mean, quantile, ratio, stacked
-from experiments.latency.programs import arrivals, build, calibrate
+from experiments.latency.programs import arrivals, build, calibrate, square_wave
 from experiments.latency.tables import relative
 from experiments.latency.trace import waits_of
 from experiments.latency.trials import Bench, Case, Trial, run
@@ -60,6 +61,24 @@ def test_arrivals_are_the_same_for_a_seed() -> None:
     assert len(due) == pytest.approx(5000, rel=0.05)
     assert (np.diff(due.astype(np.int64)) >= 0).all()
     assert due[-1] == 10e9
+
+
+def test_a_wave_has_both_rates_by_turns() -> None:
+    due = square_wave(7, 16.3, (200.0, 700.0), turn=4.0, begins=0.3) / 1e9
+    found = [((due >= begin) & (due < begin + 4)).sum() / 4 for begin in (0.3, 4.3, 8.3, 12.3)]
+    assert found == pytest.approx([200, 700, 200, 700], rel=0.1)
+    assert (due < 0.3).sum() == pytest.approx(60, rel=0.4)
+    assert due[-1] == 16.3
+
+
+def test_picture_of_a_wave_shows_median_and_jumps() -> None:
+    runs = [wave.Run(ALONE, each, [0.1 * each, 3.0], [900, 900], 0.0, 0.0) for each in (1, 2, 9)]
+    text = pictures.of_wave(wave.Wave("a machine", 0.1, (0.2, 0.7), 0.5, 0.5, runs))
+    assert "windows of 0.5 s; the load jumps between 20% and 70%" in text
+    assert text.count('class="jump"') == 1
+    assert '<polyline points="56.0,236.0 864.0,76.2" class="idle"/>' in text, (
+        "0.2 ms is the median and the bottom"
+    )
 
 
 TRACE = """\
@@ -114,6 +133,13 @@ def test_every_request_is_served_and_nothing_left(bench: Bench, arm: str) -> Non
     assert quantile(stacked([trial.latencies]), 0.5)[0] >= CASE.size * 0.99
     assert (trial.offline > 0, trial.done > 0) == (arm != ALONE, arm != ALONE)
     assert not [*bench.layout.cpu.glob(f"corewise-load-{os.getpid()}-*")]
+
+
+def test_a_short_wave_counts_requests_by_window(bench: Bench) -> None:
+    found = wave.run(replace(bench, request_ms={wave.SIZE: wave.SIZE}), "weights", 0, 2 * wave.WINDOW)
+    assert len(found.p99) == len(found.requests) == 2
+    assert min(found.p99) >= wave.SIZE * 0.99
+    assert found.offline > 0
 
 
 def test_trials_without_offline_work_are_refused(bench: Bench) -> None:
