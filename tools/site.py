@@ -44,6 +44,7 @@ RENAMED = {
     "reference": "reference/index.md",
     "suppression": "guides/suppression.md",
     "suppression-comparison": "concepts/suppression.md",
+    "suppression-latency": "concepts/offline-cost.md",
     "suppression-limits": "concepts/suppression.md",
     "suppression-proof": "benchmarks/suppression.md",
     "suppression-proof-kernel": "benchmarks/suppression-figures.md",
@@ -59,8 +60,9 @@ SECTIONS = {
         "formulas-that-count-offline-usage": "benchmarks/suppression.md#formulas-that-count-offline-usage",
     },
     "suppression-latency": {
-        "what-is-run": "benchmarks/suppression.md#latency-of-an-online-service",
-        "what-follows": "benchmarks/suppression.md#latency-of-an-online-service",
+        "what-is-run": "concepts/offline-cost.md#what-was-measured",
+        "figures": "concepts/offline-cost.md#figures",
+        "what-follows": "concepts/offline-cost.md#the-goal-and-why-it-is-missed",
     },
 }
 """Page of the one folder -> anchor -> where that section is now, if it is not on the page's new address."""

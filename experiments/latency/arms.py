@@ -92,8 +92,8 @@ _ARMS = (
 ARMS = {arm.name: arm for arm in _ARMS}
 PUBLISHED = {
     "weights": "weights",
-    "option 1": "option 1 (100 ms)",
-    "option 1, idle pods, 1 s": "corewise (default)",
+    "option 1": "option 1",
+    "option 1, idle pods, 1 s": "corewise",
     "idle pods": "no quota",
 }
 """The arms that the docs compare with the service alone, and their names there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -14,6 +14,7 @@ from experiments.latency.figures import Interval, mean, quantile, ratio, stacked
 from experiments.latency.trials import Case, Trial
 
 _FEWEST_FOR_P999 = 2000
+_COREWISE, _NO_QUOTA = "option 1, idle pods, 1 s", "idle pods"
 _COLUMNS = (
     *("requests", "load (measured)", "beside", "arm", "pairs", "p99 ms"),
     *("p50, of alone", "p99, of alone", "p99.9, of alone", "of the rest"),
@@ -68,13 +69,33 @@ def published(trials: Sequence[Trial]) -> list[Pairs]:
 
 
 def summary(trials: Sequence[Trial]) -> str:
-    """Return the docs' table: p99 relative to the service alone, and offline work's part of the rest."""
-    lines = [f"| requests | load | {' | '.join(PUBLISHED.values())} |", "|---" * (2 + len(PUBLISHED)) + "|"]
+    """Return the docs' table: p99 relative to the service alone, and offline work's part of the rest.
+
+    The last column compares corewise with no quota in the repetitions that have both.
+    """
+    head = ["requests", "load (measured)", *PUBLISHED.values(), f"{PUBLISHED[_COREWISE]} / no quota"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for case, group in itertools.groupby(published(trials), key=lambda each: each.case):
-        cells = {each.arm: f"{each.relative(0.99)}, {each.rest().value:.0%}" for each in group}
-        shown = (cells.get(arm, "-") for arm in PUBLISHED)
-        lines.append(f"| {case.size:g} ms | {case.load:.0%} | {' | '.join(shown)} |")
+        found = {each.arm: each for each in group}
+        load = fmean(each.load() for each in found.values())
+        shown = [
+            f"{found[arm].relative(0.99)}; {found[arm].rest().value:.0%}" if arm in found else "-"
+            for arm in PUBLISHED
+        ]
+        cells = [f"{case.size:g} ms", f"{case.load:.0%} ({load:.0%})", *shown, _between(found)]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _between(found: Mapping[str, Pairs]) -> str:
+    """Return corewise's p99 relative to that without a quota, under the same arrivals."""
+    one, other = (
+        {each.repetition: each.latencies for each in found[arm].trials} if arm in found else {}
+        for arm in (_COREWISE, _NO_QUOTA)
+    )
+    both = sorted(one.keys() & other.keys())
+    own, base = (stacked([side[each] for each in both]) for side in (one, other))
+    return str(ratio(own, base, 0.99)) if both else "-"
 
 
 def relative(trials: Sequence[Trial]) -> str:

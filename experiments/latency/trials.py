@@ -136,7 +136,7 @@ class Served:
     done: int
 
     def used(self, counter: str) -> float:
-        """Return what a counter of CPU seconds grew by in a second."""
+        """Return the growth of a counter of CPU seconds, for each second."""
         grown: float = getattr(self.after, counter) - getattr(self.before, counter)
         return round(grown / (self.after.at - self.before.at), 4)
 

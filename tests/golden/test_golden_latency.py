@@ -1,17 +1,24 @@
-"""The pictures of what offline work costs are drawn from the committed measurements."""
+"""The pictures and the table of what offline work costs are made from the committed measurements."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.latency.command import drawn
+from experiments.latency import tables
+from experiments.latency.command import drawn, read
 from golden.test_golden_pictures import DOCS, same
 
-DATA = Path(__file__).parents[2] / "experiments" / "latency" / "data"
+TRIALS = Path(__file__).parents[2] / "experiments" / "latency" / "data" / "cgroup-v2-16-cpus.jsonl"
 
 
 def test_pictures_of_latency_are_current() -> None:
-    pictures = dict(drawn(DATA / "cgroup-v2-16-cpus.jsonl"))
+    pictures = dict(drawn(TRIALS))
     for name, drawing in pictures.items():
         same(DOCS / "pictures" / f"{name}.svg", drawing)
     assert {each.stem for each in (DOCS / "pictures").glob("offline-cost-*.svg")} == {*pictures}
+
+
+def test_page_has_the_table_of_the_measurements() -> None:
+    _, trials = read(TRIALS)
+    page = (DOCS / "concepts" / "offline-cost.md").read_text()
+    assert f"<!-- offline-cost -->\n{tables.summary(trials)}\n<!-- /offline-cost -->" in page
