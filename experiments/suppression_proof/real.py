@@ -1,8 +1,7 @@
 """Runs on this machine's kernel: real busy processes in kubelet's cgroups, the agent's own code.
 
 Every round of a scenario runs online pods alone, beside offline pods held back in each way, and beside
-offline pods without limits, one after the other; so the loss of online pods is measured over one stretch
-of time. Work done alone is the mean of all rounds.
+offline pods without limits, one after the other. Work done alone is the mean of all rounds.
 """
 
 from __future__ import annotations
@@ -133,7 +132,6 @@ def measure(
             way=way,
             series=series(len(on.node.cpus), scenario, rows, lone, on.step),
             writes=writes,
-            time_lost=1 - sum(row.online for row in rows) / sum(row.online for row in lone),
         )
         for way, rows, writes in beside
     ]
@@ -149,7 +147,5 @@ def _beside(on: Machine, scenario: Scenario, way: str) -> tuple[Rows, int | None
 
 
 def _mean(rows: Sequence[Second]) -> Second:
-    """Return the mean of one second over rounds."""
-    count = len(rows)
-    work, online = (sum(getattr(row, name) for row in rows) / count for name in ("work", "online"))
-    return replace(rows[0], work=work, online=online)
+    """Return one second with the mean of the work over rounds."""
+    return replace(rows[0], work=sum(row.work for row in rows) / len(rows))

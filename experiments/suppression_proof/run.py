@@ -14,15 +14,12 @@ COUNTING, COUNTING_AT_ONCE = "offline usage counted", "counted, set at once"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A scenario run in one way. ``writes`` counts files written, ``time_lost`` is the part of their CPU time
-    that online pods lost against being alone; None if it was not counted.
-    """
+    """A scenario run in one way. ``writes`` counts files written; None if they were not counted."""
 
     scenario: str
     way: str
     series: Series
     writes: int | None = None
-    time_lost: float | None = None
 
     @property
     def figures(self) -> Figures:
@@ -123,11 +120,6 @@ def _late(runs: Sequence[Run]) -> str:
     return f"{_mean(runs, lambda run: run.figures.offline_late):.1f}"
 
 
-def _time_lost(runs: Sequence[Run]) -> str:
-    known = [run.time_lost for run in runs if run.time_lost is not None]
-    return f"{sum(known) / len(known):z.1%}" if known else _NONE
-
-
 _ROWS: dict[str, Callable[[Sequence[Run]], str]] = {
     "settled after": _settling,
     "adjustments, of ceil(change / step)": _adjustments,
@@ -140,7 +132,6 @@ _ROWS: dict[str, Callable[[Sequence[Run]], str]] = {
     "used of what online pods left": _used,
     "idle CPU s wanted, not got": _lost,
     "of that, while the quota moved": _late,
-    "CPU time online pods lost": _time_lost,
 }
 
 

@@ -45,11 +45,10 @@ class Nobody:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """One second of a run: work done per second, CPUs used, and what came of the tick at its end."""
+    """One second of a run: work done in it, CPUs of offline pods, and what came of the tick at its end."""
 
     at: int
     work: float
-    online: float
     offline: float
     held: Held
 
@@ -97,18 +96,17 @@ class Node:
             time.sleep(max(0.0, began + number - time.monotonic()))
             after = self._counters(crew, online)
             held = holder.tick(after[0])
-            work, used, lent = (
+            work, lent = (
                 (now - then) / (after[0] - before[0]) for now, then in zip(after[1:], before[1:], strict=True)
             )
-            rows.append(Second(number, work, used / _NANO, lent / _NANO, held))
+            rows.append(Second(number, work, lent / _NANO, held))
             before = after
         return rows
 
-    def _counters(self, crew: Crew, online: Sequence[Worker]) -> tuple[float, int, int, int]:
-        """Return the time, work done, and CPU time of online and offline pods."""
-        used = self.tree.usage(self.tree.pod(self.online))
+    def _counters(self, crew: Crew, online: Sequence[Worker]) -> tuple[float, int, int]:
+        """Return the time, work done by online pods, and CPU time of offline pods."""
         lent = self.tree.usage(self.tree.best_effort)
-        return time.monotonic(), crew.done(online), used, lent
+        return time.monotonic(), crew.done(online), lent
 
 
 def series(
