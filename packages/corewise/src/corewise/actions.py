@@ -98,7 +98,8 @@ class WriteQuota:
     """Bound the CPU time of a cgroup to ``quota`` per period; None: no bound.
 
     ``cgroup`` is the path below the mount of the cpu controller, as /proc/PID/cgroup has it. ``base`` is
-    kubelet's value, and ``period`` the one that both were computed for: read from the cgroup, never written.
+    kubelet's value, and ``period`` the one that both were computed for, as it was read from the cgroup. With
+    a ``base_period``, kubelet's own, the period is written too, unless somebody else has set a third one.
     """
 
     cgroup: str
@@ -108,6 +109,7 @@ class WriteQuota:
     period: Microseconds
     reason: Reason
     why: str
+    base_period: Microseconds | None = None
 
 
 class Setting(StrEnum):

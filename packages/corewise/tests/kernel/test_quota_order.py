@@ -14,6 +14,7 @@ TREE = ["/", "/k", "/k/a", "/k/b", "/k/a/1", "/k/a/2", "/k/b/1", "/k/b/1/x"]
 
 quotas = st.one_of(st.none(), st.integers(1000, 400_000).map(Microseconds))
 periods = st.sampled_from([Microseconds(100_000), Microseconds(50_000), Microseconds(1_000_000)])
+bandwidths = st.builds(Bandwidth, quotas, periods)
 
 
 def test_cgroup_ancestors_end_at_the_root() -> None:
@@ -25,10 +26,10 @@ def test_cgroup_ancestors_end_at_the_root() -> None:
 def test_what_grows_is_written_before_what_shrinks() -> None:
     small, large = (Bandwidth(Microseconds(quota), Microseconds(100_000)) for quota in (5_000, 9_000))
     steps = [
-        QuotaStep("/k/b/1", large, small.quota),
-        QuotaStep("/k/a/1", small, large.quota),
-        QuotaStep("/k/b", large, small.quota),
-        QuotaStep("/k/a", small, None),
+        QuotaStep("/k/b/1", large, small),
+        QuotaStep("/k/a/1", small, large),
+        QuotaStep("/k/b", large, small),
+        QuotaStep("/k/a", small, Bandwidth(None, small.period)),
     ]
     assert [step.cgroup for step in in_order(steps)] == ["/k/a", "/k/a/1", "/k/b/1", "/k/b"]
 
@@ -41,35 +42,32 @@ def fits(values: dict[str, Bandwidth]) -> bool:
     return True
 
 
-@given(st.lists(quotas, min_size=8, max_size=8), st.lists(quotas, min_size=8, max_size=8), periods)
+@given(
+    st.lists(bandwidths, min_size=8, max_size=8),
+    st.lists(bandwidths, min_size=8, max_size=8),
+)
 def test_the_hierarchy_holds_after_every_single_step(
-    before: list[Microseconds | None], wanted: list[Microseconds | None], period: Microseconds
+    before: list[Bandwidth], wanted: list[Bandwidth]
 ) -> None:
-    anything = {cgroup: Bandwidth(quota, period) for cgroup, quota in zip(TREE, before, strict=True)}
-    start = within_parents(anything, dict(zip(TREE, before, strict=True)))
-    values = {cgroup: Bandwidth(start[cgroup], period) for cgroup in TREE}
+    anything = dict(zip(TREE, before, strict=True))
+    values = within_parents(anything, anything)
     assert fits(values)
     aims = within_parents(values, dict(zip(TREE, wanted, strict=True)))
     for step in in_order([QuotaStep(cgroup, values[cgroup], aims[cgroup]) for cgroup in TREE]):
         values[step.cgroup] = step.after
         assert fits(values), step
-    assert {cgroup: value.quota for cgroup, value in values.items()} == aims
+    assert values == aims
 
 
-@given(st.lists(quotas, min_size=8, max_size=8), st.lists(periods, min_size=8, max_size=8))
-def test_bounded_quotas_fit_parents_and_lose_no_more(
-    wanted: list[Microseconds | None], each_period: list[Microseconds]
-) -> None:
-    present = {cgroup: Bandwidth(None, period) for cgroup, period in zip(TREE, each_period, strict=True)}
+@given(st.lists(bandwidths, min_size=8, max_size=8))
+def test_bounded_quotas_fit_parents_and_lose_no_more(wanted: list[Bandwidth]) -> None:
     asked = dict(zip(TREE, wanted, strict=True))
-    aims = within_parents(present, asked)
-    values = {cgroup: Bandwidth(aims[cgroup], present[cgroup].period) for cgroup in TREE}
-    assert fits(values)
-    for cgroup in TREE:
-        above = next((values[up] for up in ancestors(cgroup) if values[up].quota is not None), None)
-        own = Bandwidth(asked[cgroup], present[cgroup].period)
+    aims = within_parents({cgroup: Bandwidth(None, each.period) for cgroup, each in asked.items()}, asked)
+    assert fits(aims)
+    for cgroup, own in asked.items():
+        above = next((aims[up] for up in ancestors(cgroup) if aims[up].quota is not None), None)
         if above is None or own.quota is None or own.fits_in(above):
-            assert aims[cgroup] == asked[cgroup]
+            assert aims[cgroup] == own
 
 
 def test_unrequested_cgroup_keeps_its_value_and_bounds_descendants() -> None:
@@ -79,4 +77,5 @@ def test_unrequested_cgroup_keeps_its_value_and_bounds_descendants() -> None:
         "/k/a": Bandwidth(None, hundred),
         "/k/a/1": Bandwidth(None, hundred),
     }
-    assert within_parents(present, {"/k/a/1": Microseconds(80_000)}) == {"/k/a/1": 50_000}
+    asked = {"/k/a/1": Bandwidth(Microseconds(80_000), hundred)}
+    assert within_parents(present, asked) == {"/k/a/1": Bandwidth(Microseconds(50_000), hundred)}

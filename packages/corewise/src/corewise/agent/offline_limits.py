@@ -11,8 +11,9 @@ when it starts, the kernel refuses one to an idle cgroup, and then kubelet does 
 container's: the runtime writes a weight to that whenever kubelet moves the container to other CPUs.
 
 What comes back is what kubelet gives everything in its BestEffort class, whatever is found: no quota, the
-least weight, not idle and no memory limit. So the way back is known without a journal, too. The period of a
-cgroup is read when it is seen for the first time; one that is not there has ended, or will start later.
+least weight, not idle, no memory limit and the kernel's usual period. So the way back is known without a
+journal, too. The period of a cgroup is read when it is seen for the first time; one that is not there has
+ended, or will start later.
 
 Source: kubelet's pkg/kubelet/cm/helpers_linux.go (ResourceConfigForPod) for pods,
 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (calculateLinuxResources) for containers.
@@ -21,7 +22,7 @@ pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (calculateLinuxResources)
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -35,7 +36,7 @@ from corewise.kernel.cgroups.resources import IDLE_FILE, Bandwidth, has_idle, re
 from corewise.kernel.errors import KernelError, Missing
 from corewise.quantities import ONE, Microseconds, Ratio
 from corewise.service.logs import fields
-from corewise.suppression.batch_limits import quota, shares, weight
+from corewise.suppression.batch_limits import period_beside, quota, shares, weight
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.offline_report import IsolationReport
 from corewise.vocabulary.reasons import Reason
@@ -67,7 +68,9 @@ class BatchCgroup:
     def quota(self, period: Microseconds, ratio: Ratio) -> Microseconds:
         return Microseconds(quota(self.cpu_limit, period=period, normalization=ratio) or 0)
 
-    def bound(self, period: Microseconds, ratio: Ratio) -> WriteQuota:
+    def bound(self, present: Microseconds, ratio: Ratio, *, idle: bool) -> WriteQuota:
+        """Bound the cgroup, which has the ``present`` period, by its limit."""
+        period, base_period = period_beside(present, idle=idle)
         return WriteQuota(
             cgroup=self.cgroup,
             owner=QuotaOwner.BATCH_LIMIT,
@@ -76,7 +79,14 @@ class BatchCgroup:
             period=period,
             reason=Reason.BATCH_LIMIT_APPLIED,
             why=f"{self.label}: batch-cpu limit {self.cpu_limit} / {ratio}",
+            base_period=base_period,
         )
+
+    def limited(self, seen: Bandwidth, ratio: Ratio, *, idle: bool) -> LimitedPod:
+        """Return the pod whose own cgroup this is, which was first seen so."""
+        period, base_period = period_beside(seen.period, idle=idle)
+        own = LimitedCgroup(self.cgroup, self.quota(period, ratio), period, base_period=base_period)
+        return LimitedPod(self.pod, (own,), seen.quota_over(period))
 
     def settings(self, version: Version, *, idle: bool) -> Iterator[WriteSetting]:
         """Yield the settings that the cgroup is to have, of an idle pod or another."""
@@ -190,9 +200,11 @@ class BatchLimits:
         cgroups = [each for pod in wanted[1] for each in batch_cgroups(pod)]
         limits = {each.cgroup: each for each in cgroups if each.cpu_limit}
         with result.noting_errors():
-            self._write_quotas(found, limits, ratio, result)
+            idle = self._idle_pods(found, cgroups, isolation)
+            self._write_quotas(found, limits, ratio, idle, result)
             is_complete = len(self._seen) == len(limits)
-            settings = list(self._settings(found, cgroups, isolation))
+            version = found.files.version
+            settings = [s for each in cgroups for s in each.settings(version, idle=each.pod in idle)]
             if settings or found.settings.held:
                 report = found.settings.reconcile(SettingOwner.BATCH, settings)
                 is_complete = is_complete and not report.gone
@@ -200,38 +212,44 @@ class BatchLimits:
             if is_complete and not result.problems:
                 self._applied = wanted
             self.limited = tuple(
-                LimitedPod(
-                    limit.pod,
-                    (LimitedCgroup(cgroup, limit.quota(seen.period, ratio), seen.period),),
-                    seen.quota,
-                )
+                limit.limited(seen, ratio, idle=limit.pod in idle)
                 for cgroup, seen in self._seen.items()
                 if not (limit := limits[cgroup]).container
             )
         return result
 
-    def _settings(
+    def _idle_pods(
         self, found: CgroupSetup, cgroups: Iterable[BatchCgroup], isolation: Isolation | None
-    ) -> Iterator[WriteSetting]:
+    ) -> set[str]:
+        """Return the names of the pods that are to be idle."""
         is_wanted = isolation is Isolation.IDLE
-        self.idle = 0
         self.lacks_idle = is_wanted and not has_idle(found.files, found.names.qos(QOSClass.BEST_EFFORT))
-        for each in cgroups:
-            idle = is_wanted and not self.lacks_idle
-            if isolation is None:
-                idle = found.settings.applied(each.cgroup, Setting.CPU_IDLE) == "1"
-            self.idle += idle and not each.container
-            yield from each.settings(found.files.version, idle=idle)
+        pods = {
+            each.pod
+            for each in cgroups
+            if (is_wanted and not self.lacks_idle)
+            or (isolation is None and found.settings.applied(each.cgroup, Setting.CPU_IDLE) == "1")
+        }
+        self.idle = len(pods)
         if (reason := self.isolation.reason if self.isolation else "") != self._said:
             self._said = reason
             log.info("isolation of offline pods: %s", reason or "none is idle", extra=fields(reason=reason))
+        return pods
 
     def _write_quotas(
-        self, found: CgroupSetup, limits: Mapping[str, BatchCgroup], ratio: Ratio, result: Cycle
+        self,
+        found: CgroupSetup,
+        limits: Mapping[str, BatchCgroup],
+        ratio: Ratio,
+        idle: Container[str],
+        result: Cycle,
     ) -> None:
+        def bound(cgroup: str, period: Microseconds) -> WriteQuota:
+            return limits[cgroup].bound(period, ratio, idle=limits[cgroup].pod in idle)
+
         read = ((cgroup, self._read(found, cgroup, result)) for cgroup in limits)
         self._seen = {cgroup: seen for cgroup, seen in read if seen is not None}
-        wanted = [limits[cgroup].bound(seen.period, ratio) for cgroup, seen in self._seen.items()]
+        wanted = [bound(cgroup, seen.period) for cgroup, seen in self._seen.items()]
         if not wanted and not found.concerns(QuotaOwner.BATCH_LIMIT):
             return
         report = found.writer.reconcile(QuotaOwner.BATCH_LIMIT, wanted)
@@ -242,7 +260,7 @@ class BatchLimits:
         if foreign:
             for cgroup, period in foreign.items():
                 self._seen[cgroup] = replace(self._seen[cgroup], period=period)
-            again = [limits[cgroup].bound(period, ratio) for cgroup, period in foreign.items()]
+            again = [bound(cgroup, period) for cgroup, period in foreign.items()]
             result.add(found.writer.apply(again))
 
     def _read(self, found: CgroupSetup, cgroup: str, result: Cycle) -> Bandwidth | None:

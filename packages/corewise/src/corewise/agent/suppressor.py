@@ -31,14 +31,15 @@ from fractions import Fraction
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.agent.cgroups import CgroupSetup, Cycle
 from corewise.agent.offline_decision import SuppressionStep
-from corewise.config.colocation import SuppressionMode, SuppressionSettings
+from corewise.config.colocation import Isolation, SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.layout import QOSClass
-from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth, read_bandwidth
+from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth, has_idle, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.writing.journaled_writer import Written
 from corewise.quantities import MILLI, Microseconds
 from corewise.service.logs import fields
-from corewise.suppression.quotas import Adjustment, PodQuota, PodQuotaPlan, Task, adjust, cycle
+from corewise.suppression.batch_limits import period_beside
+from corewise.suppression.quotas import Adjustment, PodQuota, PodQuotaPlan, Task, adjust, cycle, floor_of
 from corewise.vocabulary.offline_report import SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
@@ -49,13 +50,14 @@ log = logging.getLogger(__name__)
 class LimitedCgroup:
     """A cgroup that bounds an offline pod. ``limit``: its quota without suppression, physical, per period.
 
-    ``base`` is kubelet's quota, None for none.
+    ``base`` is kubelet's quota, None for none, and ``base_period`` kubelet's period, None if it stays.
     """
 
     cgroup: str
     limit: Microseconds
     period: Microseconds
     base: Microseconds | None = None
+    base_period: Microseconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Suppressor:
         """Whether no quota can be lowered further."""
         if self._pods is not None:
             return bool(self._pods) and all(pod.quota <= pod.floor for pod in self._pods)
-        return self._slice is not None and self._slice.quota == SMALLEST_QUOTA
+        return self._slice is not None and self._slice.quota == floor_of(self._slice.period)
 
     def adjust(self, found: CgroupSetup, step: SuppressionStep, pods: Sequence[LimitedPod] = ()) -> Cycle:
         """Take one step of the option configured. What fails is one of the problems of the result."""
@@ -174,6 +176,7 @@ class Suppressor:
             period=of.period,
             reason=reason,
             why=why,
+            base_period=of.base_period,
         )
 
     def _adjust_slice(self, found: CgroupSetup, step: SuppressionStep, result: Cycle) -> None:
@@ -186,19 +189,19 @@ class Suppressor:
         cgroup = found.names.qos(QOSClass.BEST_EFFORT)
         try:
             before = read_bandwidth(found.files, cgroup)
-            if self._slice is None:
-                applied = found.writer.applied(cgroup, before)
-            else:
-                applied = self._slice.quota_over(before.period)
+            idle = settings.isolation is Isolation.IDLE and has_idle(found.files, cgroup)
+            period, base_period = period_beside(before.period, idle=idle)
+            applied = self._slice or Bandwidth(found.writer.applied(cgroup, before), before.period)
             adjustment = adjust(
-                present=before.quota,
-                applied=applied,
-                period=before.period,
+                present=before.quota_over(period),
+                applied=applied.quota_over(period),
+                period=period,
                 target_milli=target_milli,
                 allocatable_milli=step.allocatable_milli,
                 step=settings.adjust_step,
             )
-            after = self._write_slice(found, cgroup, before, adjustment, result)
+            slice_ = LimitedCgroup(cgroup, Microseconds(adjustment.quota), period, base_period=base_period)
+            after = self._write_slice(found, slice_, before, adjustment, result)
         except KernelError as error:
             self.slice_missing = isinstance(error, Missing)
             self.report = SuppressionReport(
@@ -230,14 +233,19 @@ class Suppressor:
         )
 
     def _write_slice(
-        self, found: CgroupSetup, cgroup: str, present: Bandwidth, adjustment: Adjustment, result: Cycle
+        self,
+        found: CgroupSetup,
+        slice_: LimitedCgroup,
+        present: Bandwidth,
+        adjustment: Adjustment,
+        result: Cycle,
     ) -> Bandwidth:
         """Bring the BestEffort cgroup to its quota; return what it has then."""
-        last, period = self._bounds.get(cgroup), present.period
-        slice_ = LimitedCgroup(cgroup, Microseconds(adjustment.quota), period)
+        cgroup = slice_.cgroup
+        last, aim = self._bounds.get(cgroup), Bandwidth(slice_.limit, slice_.period)
         bound = self._bound(slice_, adjustment.quota, adjustment.reason, adjustment.why)
         # The usual tick: nothing to write, and nothing to enter in the journal.
-        if bound is last and present.quota == bound.quota and cgroup in found.writer.held:
+        if bound is last and present == aim and cgroup in found.writer.held:
             return present
         self._bounds = {cgroup: bound}
         report = found.writer.reconcile(QuotaOwner.SUPPRESSION, [bound])

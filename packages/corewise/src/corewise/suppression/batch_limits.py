@@ -16,6 +16,10 @@ sidecars, or what the most demanding init container needs with the sidecars star
 for the requests, absent ones being 0. Since ceil and max keep order, a pod's quota is never below one of
 its containers'.
 
+The quotas of idle pods count over the longest period that the kernel takes. Each time a throttled cgroup
+comes back, the kernel protects it for some milliseconds, even from online work that wakes up: the fewer
+periods, the less often (docs/concepts/offline-cost.md).
+
 Source: kubelet's pkg/kubelet/cm/helpers_linux.go (MilliCPUToShares, MilliCPUToQuota),
 libcontainer's ConvertCPUSharesToCgroupV2Value, and k8s.io/component-helpers/resource (PodRequests,
 PodLimits).
@@ -26,10 +30,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corewise.quantities import MILLI, ONE, Ratio, deamplified_ceil
+from corewise.quantities import MILLI, ONE, Microseconds, Ratio, deamplified_ceil
 
 SMALLEST_QUOTA = 1000
 """Microseconds; the kernel refuses less."""
+
+KUBELET_PERIOD, LONGEST_PERIOD = Microseconds(100_000), Microseconds(1_000_000)
+"""The period that cgroups of offline pods begin with, and the longest that the kernel takes."""
 
 SMALLEST_SHARES, LARGEST_SHARES = 2, 262_144
 SMALLEST_SENSIBLE = 10
@@ -105,6 +112,16 @@ class BatchPod:
             starting = max(starting, sidecars + amount(each))
             sidecars += amount(each) if each.sidecar else 0
         return max(starting, sidecars + sum(amount(each) for each in self.containers))
+
+
+def period_beside(present: Microseconds, *, idle: bool) -> tuple[Microseconds, Microseconds | None]:
+    """Return the period of an offline cgroup's quota, and the one that comes back.
+
+    A period that is neither kubelet's nor the longest is somebody else's and stays: None comes back.
+    """
+    if present not in {KUBELET_PERIOD, LONGEST_PERIOD}:
+        return present, None
+    return (LONGEST_PERIOD if idle else KUBELET_PERIOD), KUBELET_PERIOD
 
 
 def shares(request_milli: int) -> int:

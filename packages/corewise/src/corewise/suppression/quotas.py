@@ -2,7 +2,7 @@
 
 Option 1: one quota for all offline pods, moved towards the offer in steps.
 
-    floor  = 1000 us, what the kernel takes at least
+    floor  = 1 % of a CPU, and 1000 us, what the kernel takes at least
     top    = max(floor, allocatable milli x period // 1000)
     target = clamp(offered milli x period // 1000, floor, top)       0 offered is the floor, never "max"
     step   = max(1 us, adjustStep x top)
@@ -15,8 +15,8 @@ directions; under a constant target the quota is there after ceil(|start - targe
 microsecond, and stays. What was applied last goes back and is stepped from in one tick, so somebody who
 writes "max" each minute gains nothing. After a restart nothing was applied yet: steps start from the file.
 
-A period is only read. If somebody changes it, the amounts follow it, and what was applied last is to be
-stated as what it is worth in the new one.
+If somebody changes the period, the amounts follow it, and what was applied last is to be stated as what it is
+worth in the new one.
 
 Option 2: a quota for each offline pod, adjusted by the utilization of the node.
 
@@ -50,6 +50,7 @@ from corewise.suppression.batch_limits import SMALLEST_QUOTA
 from corewise.vocabulary.reasons import Reason
 
 _SMALLEST_PART = 10
+_PERCENT = 100
 _TENTHS_OF_PERCENT = 1000
 
 
@@ -69,9 +70,14 @@ class Adjustment:
     why: str
 
 
+def floor_of(period: int) -> int:
+    """Return the smallest quota: 1 % of a CPU, and what the kernel takes at least."""
+    return max(SMALLEST_QUOTA, period // _PERCENT)
+
+
 def quota_of(milli: int, period: int) -> int:
     """Return the quota that is worth so many milli-CPU, at least the floor; 0 CPU are the floor too."""
-    return max(SMALLEST_QUOTA, milli * period // MILLI)
+    return max(floor_of(period), milli * period // MILLI)
 
 
 def largest_step(allocatable_milli: int, period: int, step: Share) -> int:
@@ -103,7 +109,7 @@ def adjust(
     largest = largest_step(allocatable_milli, period, step)
     repaired = applied is not None and present != applied
     begin = applied if repaired else present
-    start = top if begin is None else min(top, max(SMALLEST_QUOTA, begin))
+    start = top if begin is None else min(top, max(floor_of(period), begin))
     quota = max(start - largest, min(target, start + largest))
     reason, why = _explain(start, quota, target, period)
     if repaired:
@@ -118,7 +124,7 @@ def _explain(start: int, quota: int, target: int, period: int) -> tuple[Reason, 
         reason, what = Reason.SUPPRESSION_STEPPED_DOWN, f"one step down from {before} CPUs towards {aim} CPUs"
     elif quota != target:
         reason, what = Reason.SUPPRESSION_STEPPED_UP, f"one step up from {before} CPUs towards {aim} CPUs"
-    elif target == SMALLEST_QUOTA:
+    elif target == floor_of(period):
         reason, what = Reason.SUPPRESSION_AT_FLOOR, "the smallest: no more than that is offered"
     else:
         reason, what = Reason.SUPPRESSION_AT_TARGET, "the amount offered"

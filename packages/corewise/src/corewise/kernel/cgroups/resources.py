@@ -19,9 +19,10 @@ An idle cgroup gives way to its siblings, and a CPU that runs nothing else count
 woken. It has no weight of its own: the kernel refuses one, and gives it the default weight when it is
 idle no more.
 
-A period is only ever read. On v2 a quota is written alone, which by the kernel's rule keeps the period, so
-no change of it is lost. Rules the kernel enforces: quota >= 1000 us; burst <= quota; on v1 a quota,
-taken relative to its period, at most the nearest ancestor's.
+A period that is only read may change at any time: on v2 a quota is then written alone, which by the
+kernel's rule keeps the period, so no change of it is lost. Rules the kernel enforces: quota >= 1000 us;
+period from 1 ms to 1 s; burst <= quota; on v1 a quota, taken relative to its period, at most the nearest
+ancestor's.
 
 Memory usage includes the page cache. The working set is usage without the pages of files not used
 lately, which the kernel gives back first: what kubelet and ``kubectl top`` show.
@@ -83,6 +84,17 @@ def _share(quota: int, period: int) -> int:
 def quota_file(version: Version) -> str:
     """Return the file that a quota is written to."""
     return "cpu.max" if version is Version.V2 else "cpu.cfs_quota_us"
+
+
+def period_file(version: Version) -> str:
+    """Return the file that a period is written to."""
+    return "cpu.max" if version is Version.V2 else "cpu.cfs_period_us"
+
+
+def period_in(version: Version, text: str) -> Microseconds | None:
+    """Return the period that a text for its file states; None for one that leaves the period alone."""
+    words = text.split(" ")
+    return Microseconds(int(words[-1])) if version is Version.V1 or len(words) > 1 else None
 
 
 def burst_file(version: Version) -> str:

@@ -4,6 +4,9 @@ A cgroup's wanted quota is the smallest of its bounds, or its base if no owner b
 whoever bounds it. A cgroup that was *found*, because a parent could not shrink below it, has the value it was
 found with as its base.
 
+A bound for another period than the base's sets the period: from the base's to its own, and back when it is
+gone. A period that is neither is somebody else's and stays; quotas are scaled to it.
+
 Burst goes with the quota, base_burst x quota / base, so that what a container may save up stays the same
 share. The first burst seen, and one that somebody else sets later, is taken as set for the quota beside it:
 it stays until the quota changes.
@@ -54,7 +57,7 @@ class QuotaClaim:
     def bound_by(self, action: WriteQuota) -> None:
         if self.causes.get(action.owner) == action:
             return
-        base = Bandwidth(action.base, action.period)
+        base = _base_of(action)
         self.rebased = self.rebased or base != self.base
         self.changed = True
         self.base = base
@@ -64,7 +67,7 @@ class QuotaClaim:
 
     def drifted(self, file: str, text: str) -> bool:
         """Whether somebody else wrote what a file shows: it is not what we last wrote."""
-        return file in self.wrote and text not in self.wrote[file]
+        return file in self.wrote and text not in {each.split(" ")[0] for each in self.wrote[file]}
 
     @property
     def differs_from_base(self) -> bool:
@@ -86,6 +89,12 @@ class QuotaClaim:
         """Take the value found in a cgroup without an owner as its base."""
         self.base = base
         self.changed = True
+
+    def period(self, found: Microseconds, written: Container[Microseconds | None]) -> Microseconds:
+        """Return the period that a cgroup is to have; ``written`` are those that we may have given it."""
+        base = self.base.period
+        wanted = max((each.period for each in self.bounds.values() if each.period != base), default=base)
+        return wanted if found in written or (found == base and self.bounds) else found
 
     def wanted(self, period: Microseconds) -> Microseconds | None:
         """Return the quota for a period: the smallest bound, or the base."""
@@ -126,6 +135,12 @@ class QuotaClaim:
         return Held(time, cgroup, _amount(self.base), self.base_burst, bounds, self.found)
 
 
+def _base_of(action: WriteQuota) -> Bandwidth:
+    """Return what a bound has to be replaced with one day."""
+    base = Bandwidth(action.base, action.period)
+    return Bandwidth(base.quota_over(action.base_period), action.base_period) if action.base_period else base
+
+
 class QuotaClaims(dict[str, QuotaClaim]):
     """All claims, by cgroup: the writer's memory, rebuilt from its journal."""
 
@@ -135,8 +150,7 @@ class QuotaClaims(dict[str, QuotaClaim]):
         return cls({each.cgroup: _claim_of(each) for each in held})
 
     def bound(self, action: WriteQuota) -> None:
-        base = Bandwidth(action.base, action.period)
-        self.setdefault(action.cgroup, QuotaClaim(base)).bound_by(action)
+        self.setdefault(action.cgroup, QuotaClaim(_base_of(action))).bound_by(action)
 
     def release(self, owner: str, *, but: Container[str]) -> None:
         """Drop what an owner wants of all cgroups but these."""
@@ -182,17 +196,13 @@ def _bandwidth(amount: Amount) -> Bandwidth:
 
 @dataclass(frozen=True, slots=True)
 class QuotaStep:
-    """The write to make to one cgroup. A burst of None is left alone."""
+    """The change to make to one cgroup. A burst of None is left alone."""
 
     cgroup: str
     before: Bandwidth
-    quota: Microseconds | None
+    after: Bandwidth
     burst_before: Microseconds | None = None
     burst: Microseconds | None = None
-
-    @property
-    def after(self) -> Bandwidth:
-        return Bandwidth(self.quota, self.before.period)
 
     @property
     def grows(self) -> bool:
@@ -200,30 +210,27 @@ class QuotaStep:
 
     @property
     def changes_quota(self) -> bool:
-        return self.quota != self.before.quota
+        return self.after != self.before
 
     @property
     def changes_burst(self) -> bool:
         return self.burst is not None and self.burst != self.burst_before
 
 
-def within_parents(
-    present: Mapping[str, Bandwidth], wanted: Mapping[str, Microseconds | None]
-) -> dict[str, Microseconds | None]:
+def within_parents(present: Mapping[str, Bandwidth], wanted: Mapping[str, Bandwidth]) -> dict[str, Bandwidth]:
     """Return the wanted quotas, capped at the nearest bounded ancestor.
 
     ``present`` are the wanted cgroups and those above them; what is not wanted keeps its present value.
     """
-    bounded: dict[str, Microseconds | None] = {}
+    bounded: dict[str, Bandwidth] = {}
     limits: dict[str, Bandwidth | None] = {}
     for cgroup in sorted(present, key=depth):
         above = next((limits[each] for each in ancestors(cgroup) if each in limits), None)
-        own = present[cgroup]
+        own = wanted.get(cgroup, present[cgroup])
         if cgroup in wanted:
-            own = Bandwidth(wanted[cgroup], own.period)
             if above is not None and own.quota is not None and not own.fits_in(above):
                 own = Bandwidth(above.quota_over(own.period), own.period)
-            bounded[cgroup] = own.quota
+            bounded[cgroup] = own
         limits[cgroup] = above if own.quota is None else own
     return bounded
 

@@ -39,7 +39,7 @@ runtime asks for divided quotas (NRI), or bound the containers alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import Files, ancestors, is_within
@@ -47,6 +47,8 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import (
     Bandwidth,
     burst_file,
+    period_file,
+    period_in,
     quota_file,
     quota_text,
     read_bandwidth,
@@ -87,6 +89,7 @@ class QuotaWriter:
         self._at = at
         self._claims = QuotaClaims.of(log.entries())
         self._quota_file = quota_file(files.version)
+        self._period_file = period_file(files.version)
         self._burst_file = burst_file(files.version)
         self._bursts = True
         self.totals: Counter[str] = Counter()
@@ -196,15 +199,17 @@ class QuotaWriter:
                     unreadable.add(above)
 
     def _aims(self, present: Mapping[str, Bandwidth], scope: set[str]) -> dict[str, Bandwidth]:
-        wanted: dict[str, Microseconds | None] = {}
+        wanted: dict[str, Bandwidth] = {}
         for cgroup in scope & present.keys() & self._claims.keys():
             claim, found = self._claims[cgroup], present[cgroup]
             if claim.found and claim.drifted(self._quota_file, self._text(found.quota)):
                 claim.adopt(found)
-            wanted[cgroup] = claim.wanted(found.period)
-        if self._files.version is Version.V1:
-            wanted = within_parents(present, wanted)
-        return {cgroup: Bandwidth(quota, present[cgroup].period) for cgroup, quota in wanted.items()}
+            period = claim.period(found.period, self._periods_written(claim))
+            wanted[cgroup] = Bandwidth(claim.wanted(period), period)
+        return within_parents(present, wanted) if self._files.version is Version.V1 else wanted
+
+    def _periods_written(self, claim: QuotaClaim) -> set[Microseconds | None]:
+        return {period_in(self._files.version, text) for text in claim.wrote.get(self._period_file, ())}
 
     def _steps(
         self, present: Mapping[str, Bandwidth], aims: Mapping[str, Bandwidth], report: WriteReport
@@ -212,7 +217,7 @@ class QuotaWriter:
         steps = []
         for cgroup, aim in aims.items():
             claim = self._claims[cgroup]
-            if any(each.period != aim.period for each in (claim.base, *claim.bounds.values())):
+            if any(each.period != aim.period for each in claim.bounds.values() or (claim.base,)):
                 report.foreign_periods[cgroup] = aim.period
             if aim == present[cgroup] and not claim.base_burst:
                 continue
@@ -230,13 +235,13 @@ class QuotaWriter:
         found = read_burst(self._files, cgroup) if self._bursts else None
         if found is None:  # this kernel has no burst at all: do not look for it again in each cgroup
             self._bursts = False
-            return QuotaStep(cgroup, before, aim.quota)
+            return QuotaStep(cgroup, before, aim)
         claim = self._claims[cgroup]
         unwritten = (str(found if claim.unsure and claim.base_burst is not None else claim.base_burst),)
         if str(found) not in claim.wrote.get(self._burst_file, unwritten):
             claim.adopt_burst(found, before)
             claim.wrote[self._burst_file] = str(found), str(found)
-        return QuotaStep(cgroup, before, aim.quota, found, claim.burst_beside(aim))
+        return QuotaStep(cgroup, before, aim, found, claim.burst_beside(aim))
 
     def _write(self, steps: list[QuotaStep], report: WriteReport) -> dict[str, KernelError]:
         """Take the steps; return what the kernel's rules did not allow."""
@@ -256,18 +261,39 @@ class QuotaWriter:
 
     def _take(self, step: QuotaStep, report: WriteReport) -> None:
         claim = self._claims[step.cgroup]
-        old, new = self._text(step.before.quota), self._text(step.quota)
+        old = self._text(step.before.quota)
         drifted = step.changes_quota and not claim.rebased and claim.drifted(self._quota_file, old)
         cause = _cause(claim, step, drifted=drifted)
-        writes = [(self._quota_file, old, new)] if step.changes_quota else []
+        writes = list(self._writings(claim, step)) if step.changes_quota else []
         if step.changes_burst:
-            shrinks = (step.burst or 0) < (step.burst_before or 0)
-            writes.insert(0 if shrinks else 1, (self._burst_file, str(step.burst_before), str(step.burst)))
-        for file, before, after in writes:
-            writing = Writing(file, before, after)
+            burst = Writing(self._burst_file, str(step.burst_before), str(step.burst))
+            writes.insert(0 if (step.burst or 0) < (step.burst_before or 0) else len(writes), burst)
+        for writing in writes:
             report.written.append(self._journaled.write(step.cgroup, claim, writing, cause))
         if drifted:
             report.drifted.append(step.cgroup)
+
+    def _writings(self, claim: QuotaClaim, step: QuotaStep) -> Iterator[Writing]:
+        """Yield the writes of a quota, and of a period where it changes or is not kubelet's.
+
+        On v1 the period has its own file, and is written while there is no quota: at no moment is a child's
+        share above its parent's.
+        """
+        before, after = step.before, step.after
+        old, new = self._text(before.quota), self._text(after.quota)
+        sets_period = before.period != after.period or after.period in self._periods_written(claim)
+        if self._files.version is Version.V2:
+            old, new = (f"{old} {before.period}", f"{new} {after.period}") if sets_period else (old, new)
+            yield Writing(self._quota_file, old, new)
+            return
+        if before.period != after.period:
+            unlimited = self._text(None)
+            if old != unlimited:
+                yield Writing(self._quota_file, old, unlimited)
+            yield Writing(self._period_file, str(before.period), str(after.period))
+            old = unlimited
+        if old != new:
+            yield Writing(self._quota_file, old, new)
 
     def _find_below(self, refused: Iterable[str]) -> set[str]:
         """Find the unnamed bounded cgroups below those that the kernel refused to change (v1)."""
@@ -309,12 +335,13 @@ class QuotaWriter:
 
 
 def _cause(claim: QuotaClaim, step: QuotaStep, *, drifted: bool) -> tuple[Reason, str]:
-    asked = claim.wanted(step.before.period)
-    if step.quota != asked:
+    period = step.after.period
+    asked = claim.wanted(period)
+    if step.after.quota != asked:
         return Reason.QUOTA_BOUNDED_BY_PARENT, f"wanted {asked}, but its parent has only {step.after}"
     if not claim.bounds:
         return Reason.QUOTA_RESTORED, f"restored to its base, {claim.base}"
-    action = claim.cause(step.quota, step.before.period)
+    action = claim.cause(step.after.quota, period)
     why = action.why if action else "wanted since before the restart by " + ", ".join(claim.bounds)
     if drifted or action is None:
         return Reason.QUOTA_DRIFT_REPAIRED, f"found {step.before}; {why}"
