@@ -18,6 +18,7 @@ from corewise.kernel.cgroups.resources import (
     burst_file,
     has_idle,
     limit_file,
+    period_file,
     quota_file,
     read_bandwidth,
     read_memory_usage,
@@ -117,7 +118,8 @@ def whole_pages(limit: str) -> str:
 class KernelRules:
     """The kernel's refusals, in front of files that take everything.
 
-    Quota below 1000 us; a burst above the quota; on v1 a child above its nearest bounded ancestor (EINVAL).
+    Quota below 1000 us; a burst above the quota; on v1 a child above its nearest bounded ancestor, also by a
+    change of the period (EINVAL).
     A v2 weight out of range (ERANGE); any weight of an idle cgroup (EINVAL), which shows a small one, and the
     default when it is idle no more. On v1 a CPU set that is not within the parent's (EACCES), or that does
     not hold the children's (EBUSY). A memory limit below what is in use is refused on v1 (EBUSY); on v2 it
@@ -159,7 +161,7 @@ class KernelRules:
             if has_idle(self._files, cgroup) and self._files.read(cgroup, IDLE_FILE) == "1":
                 return errno.EINVAL
             return 0 if self.version is Version.V1 or 1 <= int(text) <= 10_000 else errno.ERANGE
-        if file in {quota_file(self.version), burst_file(self.version)}:
+        if file in {quota_file(self.version), period_file(self.version), burst_file(self.version)}:
             return 0 if self._allows(cgroup, file, text) else errno.EINVAL
         return 0
 
@@ -177,7 +179,9 @@ class KernelRules:
         burst = int(self._files.read(cgroup, burst_file(self.version)))
         if file == burst_file(self.version):
             return present.quota is None or int(text) <= present.quota
-        if file != quota_file(self.version) or text in {"-1", "max"}:
+        if file != quota_file(self.version):
+            return self._fits(cgroup, Bandwidth(present.quota, Microseconds(int(text))))
+        if text.split(maxsplit=1)[0] in {"-1", "max"}:
             return self._fits(cgroup, Bandwidth(None, present.period))
         quota = Microseconds(int(text.split(maxsplit=1)[0]))
         fits = self._fits(cgroup, Bandwidth(quota, present.period))
@@ -242,12 +246,20 @@ def bound(
     *,
     owner: QuotaOwner = QuotaOwner.NORMALIZATION,
     period: int = PERIOD,
+    base_period: int | None = None,
     why: str = "ratio 1.50",
 ) -> WriteQuota:
     """Return the action that bounds a cgroup."""
-    wanted = None if quota is None else Microseconds(quota)
-    kubelets = None if base is None else Microseconds(base)
-    return WriteQuota(cgroup, owner, wanted, kubelets, Microseconds(period), Reason.RATIO_FROM_MODEL, why)
+    return WriteQuota(
+        cgroup,
+        owner,
+        quota=None if quota is None else Microseconds(quota),
+        base=None if base is None else Microseconds(base),
+        period=Microseconds(period),
+        reason=Reason.RATIO_FROM_MODEL,
+        why=why,
+        base_period=None if base_period is None else Microseconds(base_period),
+    )
 
 
 def setting(

@@ -1,8 +1,9 @@
 """Whatever owners want, others write and faults strike: order holds, the end is right, no write is wasted.
 
-A history is any sequence of: a change of ratio, of suppression and of batch limits; a restart; a write by
-somebody else that the kernel takes; a death of the agent at any point. Afterwards one undisturbed call must
-bring about exactly what is wanted, a second one write nothing, and restore must put back kubelet's values.
+A history is any sequence of: a change of ratio, of suppression, of batch limits and of the period that both
+have; a restart; a write by somebody else that the kernel takes; a death of the agent at any point. Afterwards
+one undisturbed call must bring about exactly what is wanted, a second one write nothing, and restore must put
+back kubelet's values.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from hypothesis import strategies as st
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import ancestors
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.resources import burst_file, quota_file, quota_text, read_bandwidth
+from corewise.kernel.cgroups.resources import burst_file, period_file, quota_file, quota_text, read_bandwidth
 from corewise.kernel.errors import ValueRefused
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.journaled_writer import Point, WriteReport
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
-from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere
+from kernel.cgroup_trees import PERIOD, KernelRules, StoredCgroups, bound, divided, in_order_everywhere
 from tally import fault, step
 
 PODS = ("/kubepods/burstable/poda", "/kubepods/podb", "/kubepods/burstable/podc")
@@ -34,11 +35,14 @@ OFFLINE = (f"{SLICE}/podd", f"{SLICE}/podd/1")
 LIMITS = st.lists(st.integers(1_000, 400_000), min_size=1, max_size=3)
 TREES = st.lists(LIMITS, max_size=len(PODS))
 ANY = st.integers(0, 20)
+LONG = 1_000_000
 
 OPERATIONS = st.one_of(
     st.tuples(st.just("ratio"), st.sampled_from([100, 115, 120, 150, 200, 500])),
     st.tuples(st.just("suppress"), st.one_of(st.none(), st.integers(1_000, 600_000))),
     st.tuples(st.just("limit"), st.one_of(st.none(), st.integers(1_000, 600_000))),
+    st.tuples(st.just("idle"), st.booleans()),
+    st.tuples(st.just("reset"), st.none()),
     st.tuples(st.just("restart"), st.none()),
     st.tuples(st.just("start"), ANY),
     st.tuples(st.just("end"), ANY),
@@ -72,6 +76,7 @@ class History:
         self.ratio = 100
         self.suppressed: int | None = None
         self.limit: int | None = None
+        self.period = PERIOD
         self.points_left: int | None = None
         self.writer = self.restart()
 
@@ -101,11 +106,15 @@ class History:
             QuotaOwner.NORMALIZATION: [
                 bound(cgroup, divided(base, self.ratio), base) for cgroup, base in self.online.items()
             ],
-            QuotaOwner.SUPPRESSION: [bound(SLICE, self.suppressed, owner=QuotaOwner.SUPPRESSION)],
+            QuotaOwner.SUPPRESSION: [self.offline(SLICE, self.suppressed, QuotaOwner.SUPPRESSION)],
             QuotaOwner.BATCH_LIMIT: [
-                bound(cgroup, self.limit, owner=QuotaOwner.BATCH_LIMIT) for cgroup in OFFLINE
+                self.offline(cgroup, self.limit, QuotaOwner.BATCH_LIMIT) for cgroup in OFFLINE
             ],
         }
+
+    def offline(self, cgroup: str, quota: int | None, owner: QuotaOwner) -> WriteQuota:
+        quota = None if quota is None else quota * self.period // PERIOD
+        return bound(cgroup, quota, owner=owner, period=self.period, base_period=PERIOD)
 
     def everything(self) -> list[WriteReport]:
         return [self.writer.reconcile(owner, actions) for owner, actions in self.wants().items()]
@@ -120,12 +129,14 @@ class History:
                 self.suppressed = quota
             case "limit", (int() | None) as quota:
                 self.limit = quota
+            case "idle", bool(idle):
+                self.period = LONG if idle else PERIOD
+            case "reset", _:
+                self.reset()
             case "restart", _:
                 self.restart()
-            case "start", int(pod) if self.online:
-                self.start([each for each in PODS if each in self.online][pod % len(PODS) % self.pods])
-            case "end", int(container):
-                self.end(container)
+            case (("start" | "end"), int(number)):
+                self.change_containers(operation, number)
             case "drift", (int(number), (int() | None) as quota):
                 self.drift(list(self.bases)[number % len(self.bases)], quota)
             case "die", int(points):
@@ -135,9 +146,12 @@ class History:
         if operation != "die":
             self.everything()
 
-    @property
-    def pods(self) -> int:
-        return sum(pod in self.online for pod in PODS)
+    def change_containers(self, operation: str, number: int) -> None:
+        pods = [pod for pod in PODS if pod in self.online]
+        if operation == "end":
+            self.end(number)
+        elif pods:
+            self.start(pods[number % len(pods)])
 
     def start(self, pod: str) -> None:
         """Start a container; on v1 a runtime cannot give it more than its pod has just then."""
@@ -160,8 +174,15 @@ class History:
         except ValueRefused:
             self.rules.refused.clear()
 
+    def reset(self) -> None:
+        """Take away the quota and the period of all offline pods, as systemd does."""
+        self.drift(SLICE, None)
+        file, text = period_file(self.version), f"max {PERIOD}" if self.version is Version.V2 else f"{PERIOD}"
+        self.rules.write(SLICE, file, text)
+
     def die(self, points: int) -> None:
         self.ratio = 250 - self.ratio % 100
+        self.period = PERIOD + LONG - self.period
         self.points_left = points
         with suppress(Killed):
             self.everything()
@@ -183,17 +204,27 @@ class History:
             within[cgroup] = None if own is None else min([own, *chain])
         return within
 
+    def expected_periods(self) -> dict[str, int]:
+        offline = {SLICE, *OFFLINE}
+        return {cgroup: self.period if cgroup in offline else PERIOD for cgroup in self.bases}
+
     def bursts_now(self) -> dict[str, int]:
         file = burst_file(self.version)
         return {cgroup: int(self.stored.read(cgroup, file)) for cgroup in self.bursts}
 
     def quotas(self) -> dict[str, int | None]:
-        return {cgroup: read_bandwidth(self.stored, cgroup).quota for cgroup in self.bases}
+        """Return the quotas for the usual period."""
+        usual = Microseconds(PERIOD)
+        return {cgroup: read_bandwidth(self.stored, cgroup).quota_over(usual) for cgroup in self.bases}
+
+    def periods(self) -> dict[str, int]:
+        return {cgroup: read_bandwidth(self.stored, cgroup).period for cgroup in self.bases}
 
 
 def wasted(report: WriteReport) -> list[object]:
     """Return the writes that changed nothing or were made more than once."""
-    times = Counter((each.cgroup, each.file) for each in report.written)
+    # For a new period the quota is taken away on v1 first.
+    times = Counter((each.cgroup, each.file) for each in report.written if each.new != "-1")
     unchanged = [each for each in report.written if each.old == each.new]
     return [*unchanged, *(place for place, count in times.items() if count > 1)]
 
@@ -211,6 +242,7 @@ def test_any_history_ends_in_what_is_wanted(
         assert not report.failed
         assert not wasted(report)
     assert history.quotas() == history.expected()
+    assert history.periods() == history.expected_periods()
     assert [report.written for report in history.everything()] == [[], [], []]
 
 
@@ -235,6 +267,7 @@ def test_restore_returns_kubelet_values_after_any_deaths(
     report = history.writer.restore()
     assert not report.failed
     assert history.quotas() == history.bases
+    assert set(history.periods().values()) == {PERIOD}
     assert history.bursts_now() == history.bursts
     assert not history.restart().held
 

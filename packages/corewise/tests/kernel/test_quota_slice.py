@@ -47,8 +47,11 @@ CHILDREN = {POD: 400_000, ONE: 300_000, OTHER: 50_000}
 VERSIONS = pytest.mark.parametrize("version", Version, ids=lambda version: version.value)
 
 
-def suppressed(quota: int, period: int = 100_000) -> list[WriteQuota]:
-    return [bound(SLICE, quota, owner=QuotaOwner.SUPPRESSION, period=period, why="offer")]
+def suppressed(quota: int, period: int = 100_000, base_period: int | None = None) -> list[WriteQuota]:
+    wanted = bound(
+        SLICE, quota, owner=QuotaOwner.SUPPRESSION, period=period, base_period=base_period, why="offer"
+    )
+    return [wanted]
 
 
 class Node:
@@ -210,16 +213,21 @@ class Life:
         self.journal = directory / "journal"
 
     def suppress(self, quota: int | None, at: Hook = no_fault) -> None:
+        """Set a quota over a long period, as that of idle pods."""
         with Journal.open(self.journal, boot="b", now=lambda: 0.0) as log:
             writer = QuotaWriter(self.files, log, now=lambda: 0.0, at=at)
-            wanted = [] if quota is None else suppressed(quota)
+            wanted = [] if quota is None else suppressed(quota * 10, 1_000_000, 100_000)
             assert not writer.reconcile(QuotaOwner.SUPPRESSION, wanted).failed
 
     def dies(self, quota: int | None, after: int) -> bool:
         return killed_child(lambda: self.suppress(quota, dying(after))) == signal.SIGKILL
 
     def quotas(self) -> dict[str, int | None]:
-        return {cgroup: read_bandwidth(self.files, cgroup).quota for cgroup in (SLICE, *CHILDREN)}
+        return {cgroup: read_bandwidth(self.files, cgroup).quota for cgroup in CHILDREN}
+
+    @property
+    def slice(self) -> str:
+        return str(read_bandwidth(self.files, SLICE))
 
 
 @VERSIONS
@@ -237,9 +245,11 @@ def test_killed_slice_update_converges_with_its_children(
             cgroup: own if after is None or version is Version.V2 else min(own, after)
             for cgroup, own in CHILDREN.items()
         }
-        assert life.quotas() == {SLICE: after, **narrowed}
+        assert life.quotas() == narrowed
+        assert life.slice == ("max 100000" if after is None else f"{after * 10} 1000000")
         life.suppress(None)
-        assert life.quotas() == {SLICE: None, **CHILDREN}
+        assert life.quotas() == CHILDREN
+        assert life.slice == "max 100000"
         if not killed:
             break
     assert deaths > 3

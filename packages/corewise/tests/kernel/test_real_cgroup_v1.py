@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from corewise.kernel.cgroups.layout import Driver, Layout, QOSClass, Version, fi
 from corewise.kernel.cgroups.resources import read_bandwidth, read_burst, read_usage
 from corewise.kernel.errors import ValueRefused, Vanished
 from corewise.kernel.writing.journal import Journal, MemoryLog
-from corewise.kernel.writing.journaled_writer import Hook, Point
+from corewise.kernel.writing.journaled_writer import Hook, Point, no_fault
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import (
@@ -83,6 +84,9 @@ class Tree:
 
     def quotas(self) -> dict[str, int | None]:
         return {cgroup: read_bandwidth(self.files, cgroup).quota for cgroup in self.bases}
+
+    def bandwidths(self) -> dict[str, str]:
+        return {cgroup: str(read_bandwidth(self.files, cgroup)) for cgroup in self.bases}
 
     def enter(self, cgroup: str, process: int) -> None:
         for mount in {self.layout.mounts["cpu"], self.layout.mounts["cpuacct"]}:
@@ -185,6 +189,40 @@ def test_killed_at_every_point_the_hierarchy_converges(tree: Tree, tmp_path: Pat
         if not killed:
             break
     assert deaths > len(tree.bases) * 2
+
+
+def test_killed_at_every_point_a_long_period_comes_back(tree: Tree, tmp_path: Path) -> None:
+    for deaths in count():
+        journal = tmp_path / f"{deaths}"
+        tree.as_kubelet_made_it()
+        stretch(tree, journal, 150)
+        killed = killed_child(partial(stretch, tree, journal, 120, dying(deaths))) == signal.SIGKILL
+        stretch(tree, journal, 200)
+        assert tree.bandwidths() == {
+            cgroup: f"{divided(base * 10, 200)} 1000000" for cgroup, base in tree.bases.items()
+        }
+        restoring = killed_child(partial(restore, tree, journal, dying(deaths))) == signal.SIGKILL
+        restore(tree, journal)
+        assert tree.bandwidths() == {cgroup: f"{base} 100000" for cgroup, base in tree.bases.items()}
+        if not (killed or restoring):
+            break
+    assert deaths > len(tree.bases) * 3
+
+
+def stretch(tree: Tree, journal: Path, ratio: int, at: Hook = no_fault) -> None:
+    """Bound all cgroups over a long period."""
+    with Journal.open(journal, boot="b", now=time.time) as log:
+        writer = QuotaWriter(tree.files, log, now=time.time, at=at)
+        wanted = [
+            bound(cgroup, divided(base * 10, ratio), base * 10, period=1_000_000, base_period=100_000)
+            for cgroup, base in tree.bases.items()
+        ]
+        assert writer.reconcile(NORMALIZATION, wanted).failed == {}
+
+
+def restore(tree: Tree, journal: Path, at: Hook = no_fault) -> None:
+    with Journal.open(journal, boot="b", now=time.time) as log:
+        assert QuotaWriter(tree.files, log, now=time.time, at=at).restore().failed == {}
 
 
 def update(tree: Tree, journal: Path, ratio: int, at: Hook | None = None) -> None:
