@@ -131,10 +131,8 @@ class History:
                 self.limit = quota
             case "idle", bool(idle):
                 self.period = LONG if idle else PERIOD
-            case "reset", _:
-                self.reset()
-            case "restart", _:
-                self.restart()
+            case (("reset" | "restart"), _):
+                (self.reset if operation == "reset" else self.restart)()
             case (("start" | "end"), int(number)):
                 self.change_containers(operation, number)
             case "drift", (int(number), (int() | None) as quota):
