@@ -68,7 +68,7 @@ def killed_after(seconds: float, work: partial[None]) -> int:
     if not child:
         try:
             work()
-        except BaseException:  # the test's own process must not go on from here
+        except BaseException:  # noqa: BLE001 - whatever it is, this is not the test's own process
             traceback.print_exc()
         finally:
             os._exit(1)
