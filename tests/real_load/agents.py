@@ -104,7 +104,7 @@ class Agent:
     def _pods_together(self) -> int:
         """Return the sum of the quotas of all offline pods, in milli-CPU."""
         cgroups = self._tree.files.children(self._tree.best_effort)
-        return sum((self._tree.quota(cgroup) or 0) // 100 for cgroup in cgroups)
+        return sum(self._tree.milli(cgroup) or 0 for cgroup in cgroups)
 
     @property
     def writes(self) -> int:

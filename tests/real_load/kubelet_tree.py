@@ -128,6 +128,11 @@ class KubeletTree:
         """Return a quota per period in microseconds."""
         return read_bandwidth(self.files, cgroup).quota
 
+    def milli(self, cgroup: str) -> int | None:
+        """Return a quota in milli-CPU, whatever its period."""
+        bandwidth = read_bandwidth(self.files, cgroup)
+        return None if bandwidth.quota is None else bandwidth.quota * 1000 // bandwidth.period
+
     def usage(self, cgroup: str) -> int:
         """Return CPU time in nanoseconds."""
         return read_usage(self.files, cgroup)

@@ -16,14 +16,14 @@ from real_load.kubelet_tree import KubeletTree, offline_pod, online_pod
 from real_load.machine_load import MachineLoad
 
 CPUS = 16
-STEP = 160_000
-"""The largest adjustment at the default of 0.1, in microseconds over 100 ms."""
+STEP = 1_600
+"""The largest adjustment at the default of 0.1, in milli-CPU."""
 
 QUIET, BUSY, FULL = 3_200, 11_200, 16_000
 """Online pods at 20 %, 70 % and 100 %, in milli-CPU."""
 
-ROOMY, TIGHT, FLOOR = 768_000, 288_000, 1_000
-"""What that leaves: (16 - 3.2) x 0.6, (16 - 11.2) x 0.6 and no CPUs, in microseconds over 100 ms."""
+ROOMY, TIGHT, FLOOR = 7_680, 2_880, 10
+"""What that leaves: (16 - 3.2) x 0.6, (16 - 11.2) x 0.6 and no CPUs, in milli-CPU."""
 
 _WRITTEN = {
     Version.V1: ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.shares", "cpu.idle", "memory.limit_in_bytes"),
@@ -64,11 +64,11 @@ class StatedNode:
 
     @property
     def quota(self) -> int | None:
-        """The quota of the best-effort cgroup."""
-        return self.tree.quota(self.tree.best_effort)
+        """The quota of the best-effort cgroup in milli-CPU."""
+        return self.tree.milli(self.tree.best_effort)
 
     def somebody_writes(self, quota: int | None, period: int | None = None) -> None:
-        """Write to the best-effort cgroup as others do; without a period only the quota."""
+        """Write microseconds to the best-effort cgroup as others do; without a period only the quota."""
         if self.tree.layout.version is Version.V2:
             text = "max" if quota is None else str(quota)
             self._write("cpu.max", text if period is None else f"{text} {period}")

@@ -22,7 +22,8 @@ LAYOUT = layout_here(Version.V1)
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup v1 cpu controller")
 NOTHING = {"ratio": 0.0, "intervalSeconds": 1}
 AT_ONCE = {"adjustStep": 1}
-FLOOR = 1_000
+FLOOR = 10
+"""Milli-CPU."""
 PATIENCE = 90.0
 
 
@@ -45,8 +46,8 @@ async def world(api_server: LocalAPIServer, tmp_path: Path, tree: KubeletTree) -
         yield world
 
 
-async def comes_to(tree: KubeletTree, quota: int | None) -> None:
-    await until(lambda: tree.quota(tree.best_effort) == quota, PATIENCE)
+async def comes_to(tree: KubeletTree, milli: int | None) -> None:
+    await until(lambda: tree.milli(tree.best_effort) == milli, PATIENCE)
 
 
 async def test_the_slice_is_bounded_repaired_and_given_back(world: AgentWorld, tree: KubeletTree) -> None:
@@ -63,7 +64,7 @@ async def test_returning_agent_restores_from_what_its_journal_holds(
 ) -> None:
     async with world.agent():
         await comes_to(tree, FLOOR)
-    assert tree.quota(tree.best_effort) == FLOOR
+    assert tree.milli(tree.best_effort) == FLOOR
     await world.configure(suppression={"enabled": False})
     async with world.agent():
         await comes_to(tree, None)

@@ -54,7 +54,7 @@ def test_quota_reaches_its_target_in_the_expected_steps(
         quotas += world.tick(agent, BUSY, 20)
         quotas += world.tick(agent, QUIET, 20)
     assert (quotas[19], quotas[39], quotas[59]) == (ROOMY, TIGHT, ROOMY)
-    series = Series(CPUS, STEP // 100, (20.0, 40.0), tuple(_samples(agent, quotas)))
+    series = Series(CPUS, STEP, (20.0, 40.0), tuple(_samples(agent, quotas)))
     for phase in figures(series).phases:
         assert (phase.expected, phase.adjustments, phase.settling) == (3, 2, 2.0)
         assert (phase.overshoot, phase.reversals, phase.swing) == (0, 0, 0)
@@ -63,7 +63,7 @@ def test_quota_reaches_its_target_in_the_expected_steps(
 def test_no_adjustment_is_larger_than_a_step(world: StatedNode) -> None:
     with world.agent() as agent:
         quotas = [quota or 0 for online in (0, FULL, 5_000, 0) for quota in world.tick(agent, online, 12)]
-    assert quotas[0] == 16 * 100_000 - STEP
+    assert quotas[0] == 16_000 - STEP
     assert max(abs(after - before) for before, after in pairwise(quotas)) == STEP
     assert min(quotas) == FLOOR
 
@@ -72,16 +72,15 @@ def _samples(agent: Agent, quotas: list[int | None]) -> Iterator[Sample]:
     still = Sample(0.0, None, 0, 0.0, 1.0, 1.0, 0.0, 0.0)
     for at, (quota, tick) in enumerate(zip(quotas, agent.ticks[1:], strict=True), 1):
         assert tick.offer is not None
-        milli = None if quota is None else quota // 100
-        yield replace(still, at=float(at), quota=milli, target=tick.offer.cpu_milli)
+        yield replace(still, at=float(at), quota=quota, target=tick.offer.cpu_milli)
 
 
 @pytest.mark.parametrize(
     ("quota", "during"),
     [
         pytest.param(None, "rest", id="as systemd does each minute"),
-        pytest.param(900_000, "rest", id="another quota"),
-        pytest.param(2_000_000, "rest", id="more than the node has"),
+        pytest.param(9_000_000, "rest", id="another quota"),
+        pytest.param(20_000_000, "rest", id="more than the node has"),
         pytest.param(None, "descent", id="in the middle of a descent"),
     ],
 )
@@ -109,11 +108,11 @@ def test_foreign_writes_every_second_never_release_offline_pods(world: StatedNod
             assert agent.controller.suppressor.repaired == repaired
 
 
-def test_foreign_period_is_kept_and_quota_is_scaled(world: StatedNode) -> None:
+def test_foreign_period_is_kept_and_quota_follows(world: StatedNode) -> None:
     with world.agent() as agent:
         world.tick(agent, QUIET, 20)
         world.somebody_writes(None, period=50_000)
-        assert world.tick(agent, QUIET, 2)[-1] == ROOMY // 2
+        assert world.tick(agent, QUIET, 2)[-1] == ROOMY
         assert world.tree.file(world.tree.best_effort, "cpu.cfs_period_us").read_text() == "50000\n"
 
 
@@ -123,11 +122,11 @@ def test_pods_wider_than_slice_are_narrowed_then_widened(
     big = world.tree.pod(world.offline[0])
     with world.agent() as agent:
         world.tick(agent, QUIET, 20)
-        assert world.tree.quota(big) == ROOMY
+        assert world.tree.milli(big) == ROOMY
         world.tick(agent, BUSY, 20)
-        assert world.tree.quota(big) == TIGHT
+        assert world.tree.milli(big) == TIGHT
         world.tick(agent, 0, 20)
-        assert world.tree.quota(big) == 800_000
+        assert world.tree.milli(big) == 8_000
         assert agent.cgroups.find().writer.totals["refused"] == 0
 
 
@@ -185,7 +184,7 @@ def test_every_kind_of_end_restores_the_original_cgroups(
         # Isolation stays, and each pod's own quota is lowered, whether the node offers or not.
         assert (world.as_it_is() != limited) == (way != "disabled")
         goes_on = way == "other option" or (way != "disabled" and option is OPTION_2)
-        assert (quotas(world.as_it_is()) != quotas(limited)) == goes_on
+        assert (shares(world.as_it_is()) != shares(limited)) == goes_on
         agent.set(replace(option, enabled=False))
         world.tick(agent, 14_000)
         assert world.as_it_is() == limited
@@ -205,8 +204,11 @@ def test_journal_alone_restores_everything_after_a_kill(
     assert world.as_it_is() == kubelets
 
 
-def quotas(files: dict[str, str]) -> dict[str, str]:
-    return {path: text for path, text in files.items() if path.endswith("quota_us")}
+def shares(files: dict[str, str]) -> dict[str, float | None]:
+    """Return each cgroup's quota in CPUs, whatever its period."""
+    quotas = {path: int(text) for path, text in files.items() if path.endswith("quota_us")}
+    periods = {path: int(files[path.replace("quota", "period")]) for path in quotas}
+    return {path: None if quota < 0 else quota / periods[path] for path, quota in quotas.items()}
 
 
 def end(agent: Agent, option: SuppressionSettings, way: str) -> None:
@@ -220,7 +222,8 @@ def end(agent: Agent, option: SuppressionSettings, way: str) -> None:
         agent.label("false" if way == "label off" else None)
 
 
-SPELL = 1.5
+SPELL = 3.0
+PERIOD = 1.0
 ENOUGH = 400_000_000
 """Nanoseconds: a hundred turns of the scheduler."""
 
@@ -233,14 +236,14 @@ def test_busy_offline_pods_never_exceed_the_quota(world: StatedNode) -> None:
     with Crew() as crew, world.agent() as agent:
         world.tick(agent, 15_600, 30)
         quota = world.quota
-        assert quota == 24_000
+        assert quota == 240
         for pod in world.offline:
             crew.start(directories(world, pod), ALWAYS, time.monotonic())
         began, before = time.monotonic(), world.tree.usage(world.tree.best_effort)
         time.sleep(SPELL)
         used = world.tree.usage(world.tree.best_effort) - before
-        periods = (time.monotonic() - began) / 0.1 + 2
-    assert used <= periods * quota * 1000
+        seconds = time.monotonic() - began + 2 * PERIOD
+    assert used <= seconds * quota * 1_000_000
 
 
 @pytest.mark.parametrize(("isolation", "low", "high"), [(Isolation.WEIGHTS, 2, 8), (Isolation.IDLE, 0.5, 2)])

@@ -210,8 +210,9 @@ async def _watch(tree: KubeletTree, until: float) -> list[tuple[float, int]]:
     """Return the quotas of the best-effort cgroup, in milli-CPU, with the time each was first seen."""
     seen: list[tuple[float, int]] = []
     while time.monotonic() < until:
-        quota = tree.quota(tree.best_effort)
-        milli = len(cpus_here()) * 1000 if quota is None else quota // 100
+        milli = tree.milli(tree.best_effort)
+        if milli is None:
+            milli = len(cpus_here()) * 1000
         if not seen or seen[-1][1] != milli:
             seen.append((time.monotonic(), milli))
         await asyncio.sleep(_LOOK)

@@ -71,7 +71,7 @@ def _observe_steps(report: Report, layout: Layout) -> None:
 
 def _observe_writers(report: Report, layout: Layout) -> None:
     """Report the fate of writes by somebody else, and the number of them that was counted."""
-    for name, quota, period in (("max", None, None), ("less", 5_000, None), ("a period", None, 50_000)):
+    for name, quota, period in (("max", None, None), ("less", 50_000, None), ("a period", None, 50_000)):
         with _node(layout) as node, node.agent() as agent:
             node.tick(agent, QUIET, SETTLED)
             node.somebody_writes(quota, period)
@@ -121,7 +121,7 @@ def _observe_marked(report: Report, layout: Layout) -> None:
         def follow(name: str, online: int, seconds: int) -> None:
             quotas = []
             for _ in range(seconds):
-                node.tick(agent, online + (tree.quota(cgroups["pod"]) or 0) // 100)
+                node.tick(agent, online + (tree.milli(cgroups["pod"]) or 0))
                 quotas.append(tree.quota(cgroups["pod"]))
             report.add(f"marked/quotas/{name}", quotas)
             tell(name)

@@ -98,3 +98,13 @@ def test_rehearsal_shows_the_result_and_writes_nothing(tmp_path: Path, version: 
     write_quota(rehearsal, cgroup, None)
     assert read_bandwidth(rehearsal, cgroup).quota is None
     assert node.quota(WEB, "a") == 100_000
+
+
+def test_rehearsal_shows_a_period_written_with_its_quota(tmp_path: Path) -> None:
+    node = FakeNode(tmp_path, Version.V2)
+    node.start(WEB)
+    rehearsal, cgroup = Rehearsal(node.files), node.cgroup(WEB, "a")
+    rehearsal.write(cgroup, "cpu.max", "500000 1000000")
+    assert rehearsal.read(cgroup, "cpu.max") == "500000 1000000"
+    write_quota(rehearsal, cgroup, None)
+    assert rehearsal.read(cgroup, "cpu.max") == "max 1000000"

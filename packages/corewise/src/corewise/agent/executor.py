@@ -187,7 +187,7 @@ class Rehearsal:
 
     def write(self, cgroup: str, file: str, text: str) -> None:
         before = self.read(cgroup, file)
-        kept_period = before.partition(" ")[2] if file == "cpu.max" else ""
+        kept_period = before.partition(" ")[2] if file == "cpu.max" and " " not in text else ""
         self._written[cgroup, file] = f"{text} {kept_period}".rstrip()
 
     def exists(self, cgroup: str) -> bool:
