@@ -362,8 +362,8 @@ class Reason(StrEnum):
     )
     SUPPRESSION_AT_FLOOR = _info(
         "SuppressionAtFloor",
-        "Nothing, or next to nothing, is offered: all offline pods together have the smallest quota, 1000 us "
-        "of each period.",
+        "Nothing, or next to nothing, is offered: all offline pods together have the smallest quota, 1 % of "
+        "a CPU.",
     )
     SUPPRESSION_STEPPED_DOWN = _info(
         "SuppressionSteppedDown",

@@ -136,7 +136,7 @@ class QuotaClaim:
 
 
 def _base_of(action: WriteQuota) -> Bandwidth:
-    """Return what a bound has to be replaced with one day."""
+    """Return the bandwidth to restore when a bound ends."""
     base = Bandwidth(action.base, action.period)
     return Bandwidth(base.quota_over(action.base_period), action.base_period) if action.base_period else base
 
