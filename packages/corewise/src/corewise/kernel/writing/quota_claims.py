@@ -4,8 +4,9 @@ A cgroup's wanted quota is the smallest of its bounds, or its base if no owner b
 whoever bounds it. A cgroup that was *found*, because a parent could not shrink below it, has the value it was
 found with as its base.
 
-A bound for another period than the base's sets the period: from the base's to its own, and back when it is
-gone. A period that is neither is somebody else's and stays; quotas are scaled to it.
+An owner that says which period comes back sets the period: from the base's to its own, and back when the
+bound is gone. The longest period counts as set by the agent then, also if the journal is lost. Another one is
+somebody else's and stays; quotas are scaled to it.
 
 Burst goes with the quota, base_burst x quota / base, so that what a container may save up stays the same
 share. The first burst seen, and one that somebody else sets later, is taken as set for the quota beside it:
@@ -28,7 +29,7 @@ from dataclasses import dataclass, field
 
 from corewise.actions import WriteQuota
 from corewise.kernel.cgroups.files import ancestors, depth
-from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth
+from corewise.kernel.cgroups.resources import LONGEST_PERIOD, SMALLEST_QUOTA, Bandwidth
 from corewise.kernel.writing.entries import Amount, Held, JournalLine, still_held
 from corewise.kernel.writing.journaled_writer import Writing
 from corewise.quantities import Microseconds
@@ -40,6 +41,7 @@ class QuotaClaim:
 
     ``wrote``, ``refused``, ``entered`` and ``changed`` are as in :class:`JournaledClaim`, ``unsure`` as in
     :class:`Held`. ``rebased``: kubelet changed its mind, so another value in the file is not drift.
+    ``sets_period``: the last bound says which period comes back.
     """
 
     base: Bandwidth
@@ -53,6 +55,7 @@ class QuotaClaim:
     changed: bool = True
     unsure: bool = False
     rebased: bool = False
+    sets_period: bool = False
 
     def bound_by(self, action: WriteQuota) -> None:
         if self.causes.get(action.owner) == action:
@@ -62,6 +65,7 @@ class QuotaClaim:
         self.changed = True
         self.base = base
         self.found = False
+        self.sets_period = action.base_period is not None
         self.bounds[action.owner] = Bandwidth(action.quota, action.period)
         self.causes[action.owner] = action
 
@@ -94,7 +98,8 @@ class QuotaClaim:
         """Return the period that a cgroup is to have; ``written`` are those that we may have given it."""
         base = self.base.period
         wanted = max((each.period for each in self.bounds.values() if each.period != base), default=base)
-        return wanted if found in written or (found == base and self.bounds) else found
+        is_ours = found in written or (self.sets_period and found in {base, LONGEST_PERIOD})
+        return wanted if is_ours else found
 
     def wanted(self, period: Microseconds) -> Microseconds | None:
         """Return the quota for a period: the smallest bound, or the base."""
@@ -173,15 +178,17 @@ class QuotaClaims(dict[str, QuotaClaim]):
 
 
 def _claim_of(entry: Held) -> QuotaClaim:
+    bounds = {owner: _bandwidth(amount) for owner, amount in entry.bounds.items()}
     return QuotaClaim(
         base=_bandwidth(entry.base),
         base_burst=None if entry.base_burst is None else Microseconds(entry.base_burst),
-        bounds={owner: _bandwidth(amount) for owner, amount in entry.bounds.items()},
+        bounds=bounds,
         found=entry.found,
         wrote=dict(entry.wrote),
         unsure=entry.unsure,
         entered=True,
         changed=False,
+        sets_period=any(bound.period != entry.base.period for bound in bounds.values()),
     )
 
 
