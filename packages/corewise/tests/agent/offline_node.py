@@ -11,7 +11,13 @@ import msgspec
 from agent.fake_node import FakeNode, manifest
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import QOSClass, Version
-from corewise.kernel.cgroups.resources import Bandwidth, read_bandwidth
+from corewise.kernel.cgroups.resources import (
+    Bandwidth,
+    period_file,
+    quota_file,
+    quota_text,
+    read_bandwidth,
+)
 from corewise.quantities import Microseconds
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from kernel.cgroup_trees import plain_tree
@@ -58,6 +64,11 @@ def offline_pod(name: str, *containers: Mapping[str, Any], **more: Any) -> Quota
     return msgspec.convert(offline_manifest(name, *containers, **more), QuotaPod)
 
 
+def milli(bandwidth: Bandwidth) -> int | None:
+    """Return a quota in milli-CPU, rounded down."""
+    return bandwidth.quota_over(Microseconds(1000))
+
+
 class OfflineNode:
     """The machine's files. ``pass_time`` moves its counters on as a load would."""
 
@@ -99,6 +110,20 @@ class OfflineNode:
         """The bandwidth of the BestEffort cgroup."""
         return read_bandwidth(self.machine.files, self.slice)
 
+    def milli(self) -> int | None:
+        """The quota of the BestEffort cgroup in milli-CPU, rounded down."""
+        return milli(self.quota())
+
+    def set_bandwidth(self, quota: int | None, period: int, cgroup: str = "") -> None:
+        """Change a quota and its period as somebody else would."""
+        files, own = self.machine.files, cgroup or self.slice
+        text = quota_text(files.version, None if quota is None else Microseconds(quota))
+        if files.version is Version.V1:
+            files.write(own, period_file(files.version), str(period))
+            files.write(own, quota_file(files.version), text)
+        else:
+            files.write(own, quota_file(files.version), f"{text} {period}")
+
     def write(self, quota: int | None, cgroup: str = "") -> None:
         """Change a quota as somebody else would."""
         wanted = None if quota is None else Microseconds(quota)
@@ -108,13 +133,13 @@ class OfflineNode:
         """Make the cgroups of offline pods: kubelet gives them no quota."""
         self.machine.start(*pods)
 
-    def quotas(self, pods: Iterable[QuotaPod]) -> dict[str, int | None]:
-        """The quotas of everything that suppression may touch, by cgroup."""
+    def bandwidths(self, pods: Iterable[QuotaPod]) -> dict[str, Bandwidth]:
+        """The quotas and periods of everything that suppression may touch, by cgroup."""
         cgroups = [self.slice]
         for pod in pods:
             names = ["", *(status.name for status in pod.status.all_containers)]
             cgroups += [self.machine.cgroup(pod, name) for name in names]
-        return {cgroup: read_bandwidth(self.machine.files, cgroup).quota for cgroup in cgroups}
+        return {cgroup: read_bandwidth(self.machine.files, cgroup) for cgroup in cgroups}
 
     def path(self, controller: str, cgroup: str, file: str) -> Path:
         base = self.root / "sys/fs/cgroup"

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from agent.fake_node import container, pod
-from agent.offline_node import GIB, OfflineNode, batch_container, offline_pod
+from agent.offline_node import GIB, OfflineNode, batch_container, milli, offline_pod
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.eviction import EvictionResult
 from corewise.agent.kubelet import STATE_FILE
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_controller import OfflineController
+from corewise.agent.offline_limits import AGAIN_AFTER
 from corewise.agent.publication import Tick
 from corewise.config.colocation import (
     Isolation,
@@ -28,9 +29,9 @@ from corewise.config.colocation import (
 )
 from corewise.config.eviction import NO_EVICTION, EvictionSettings
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.resources import read_bandwidth, read_weight
+from corewise.kernel.cgroups.resources import Bandwidth, read_bandwidth, read_weight
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
-from corewise.quantities import Seconds, Share
+from corewise.quantities import Microseconds, Seconds, Share
 from corewise.suppression.eviction import Shortage
 from corewise.suppression.offer import OfflineAmounts
 from corewise.vocabulary.names import (
@@ -51,6 +52,13 @@ OFF = SuppressionSettings(enabled=False)
 LEAST_V1 = {"cpu.shares": "2", "memory.limit_in_bytes": "-1"}
 """A file that stands for the kernel's shows what was written: -1, not the number just below 2^63."""
 JOB = offline_pod("job", batch_container("a", limit=4000), batch_container("b", limit=2000))
+
+
+PERIODS = [(Isolation.IDLE, 1_000_000), (Isolation.WEIGHTS, 100_000)]
+"""The periods of offline cgroups, by isolation."""
+KUBELETS = Bandwidth(None, Microseconds(100_000))
+SIX_CPUS = Bandwidth(Microseconds(6_000_000), Microseconds(1_000_000))
+SIX_CPUS_OVER_100_MS = Bandwidth(Microseconds(600_000), Microseconds(100_000))
 
 
 class Kept:
@@ -92,8 +100,11 @@ class Kept:
         self.state()
         return self.controller.settle(0.0, self.pods)
 
-    def quota_of(self, of: QuotaPod, name: str = "") -> int | None:
-        return self.node.machine.quota(of, name)
+    def bandwidth_of(self, of: QuotaPod, name: str = "") -> Bandwidth:
+        return read_bandwidth(self.node.machine.files, self.node.machine.cgroup(of, name))
+
+    def milli_of(self, of: QuotaPod, name: str = "") -> int | None:
+        return milli(self.bandwidth_of(of, name))
 
 
 @pytest.fixture(params=Version)
@@ -104,7 +115,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
 def test_before_the_first_sample_nothing_is_begun(tmp_path: Path) -> None:
     kept = Kept(OfflineNode(tmp_path))
     assert kept.controller.last.report is None
-    assert kept.node.quota().quota is None
+    assert kept.node.milli() is None
 
 
 def test_offer_does_not_shrink_because_it_is_used(kept: Kept) -> None:
@@ -119,8 +130,8 @@ def test_quota_steps_to_the_offer_and_stays_there(kept: Kept) -> None:
     quotas = []
     for _ in range(8):
         kept.tick(online=9334)
-        quotas.append(kept.node.quota().quota)
-    assert quotas == [1_440_000, 1_280_000, 1_120_000, 960_000, 800_000, 640_000, 480_000, 399_900]
+        quotas.append(kept.node.milli())
+    assert quotas == [14_400, 12_800, 11_200, 9600, 8000, 6400, 4800, 3999]
     assert not kept.tick(online=9334).written
     report = kept.controller.last.report
     assert report is not None
@@ -131,17 +142,17 @@ def test_quota_steps_to_the_offer_and_stays_there(kept: Kept) -> None:
 def test_busy_node_keeps_the_floor_and_never_max(kept: Kept) -> None:
     kept.suppression = replace(STEPPED, adjust_step=Share(10_000))
     kept.tick(online=16_000)
-    assert kept.node.quota().quota == 1_000
+    assert kept.node.milli() == 10
     assert kept.controller.suppressor.at_floor
 
 
-@pytest.mark.parametrize("written", [None, 50_000, 1_600_000])
+@pytest.mark.parametrize("written", [None, 50_000, 16_000_000])
 def test_foreign_write_is_repaired_at_the_next_tick(kept: Kept, written: int | None) -> None:
     for _ in range(3):
         kept.tick(online=9334)
     kept.node.write(written)
     tick = kept.tick(online=9334)
-    assert kept.node.quota().quota == 960_000
+    assert kept.node.milli() == 9600
     assert tick.report is not None
     assert tick.report.suppression is not None
     assert tick.report.suppression.repaired == 1
@@ -154,7 +165,7 @@ def test_a_repair_by_another_loop_is_counted_too(kept: Kept) -> None:
     kept.local.cycle(kept.pods)
     kept.node.write(None)
     kept.controller.record_repairs(kept.local.cycle(kept.pods))
-    assert kept.node.quota().quota == 1_440_000
+    assert kept.node.milli() == 14_400
     assert kept.controller.suppressor.repaired == 1
     kept.tick(online=9334)
     assert kept.controller.suppressor.repaired == 1
@@ -163,13 +174,36 @@ def test_a_repair_by_another_loop_is_counted_too(kept: Kept) -> None:
 def test_a_foreign_period_is_kept_and_computed_with(kept: Kept) -> None:
     kept.suppression = replace(STEPPED, adjust_step=Share(10_000))
     kept.tick(online=6000)
-    assert kept.node.quota().quota == 600_000
-    if kept.node.machine.version is Version.V2:
-        kept.node.path("cpu", kept.node.slice, "cpu.max").write_text("600000 50000\n")
-    else:
-        kept.node.path("cpu", kept.node.slice, "cpu.cfs_period_us").write_text("50000\n")
+    ours = kept.node.quota()
+    assert ours == SIX_CPUS
+    kept.node.set_bandwidth(6_000_000, 50_000)
     kept.tick(online=6000)
-    assert (kept.node.quota().quota, kept.node.quota().period) == (300_000, 50_000)
+    assert kept.node.quota() == Bandwidth(Microseconds(300_000), Microseconds(50_000))
+    assert not kept.tick(online=6000).written
+    kept.node.set_bandwidth(300_000, 100_000)
+    kept.tick(online=6000)
+    assert kept.node.quota() == ours
+    kept.suppression = OFF
+    kept.settle()
+    assert kept.node.quota() == KUBELETS
+
+
+@pytest.mark.parametrize("loop", ["own", "quotas"])
+def test_reset_by_systemd_is_repaired_and_counted_once(kept: Kept, loop: str) -> None:
+    kept.suppression = replace(STEPPED, adjust_step=Share(10_000))
+    for _ in range(2):
+        kept.tick(online=6000)
+    kept.node.set_bandwidth(None, 100_000)
+    if loop == "quotas":
+        kept.start(pod("web", container("a", "1")))
+        kept.annotations = {NORMALIZATION_RATIO: "1.50"}
+        kept.state()
+        kept.controller.record_repairs(kept.local.cycle(kept.pods))
+        assert kept.node.quota() == SIX_CPUS
+    for _ in range(2):
+        kept.tick(online=6000)
+        assert kept.node.quota() == SIX_CPUS
+        assert kept.controller.suppressor.repaired == 1
 
 
 def test_a_restarted_agent_goes_on_from_the_file(tmp_path: Path) -> None:
@@ -180,19 +214,19 @@ def test_a_restarted_agent_goes_on_from_the_file(tmp_path: Path) -> None:
             kept.tick(online=9334)
     with Journal.open(tmp_path / "journal", boot="b", now=lambda: 1.0) as log:
         kept = Kept(node, log)
-        assert node.quota().quota == 1_120_000
+        assert node.milli() == 11_200
         kept.tick(online=9334)
-        assert node.quota().quota == 960_000
+        assert node.milli() == 9600
         kept.suppression = OFF
         kept.settle()
-        assert node.quota().quota is None
+        assert node.milli() is None
 
 
 @pytest.mark.parametrize("what", ["label", "disabled"])
 def test_switching_off_gives_everything_back_at_once(kept: Kept, what: str) -> None:
     kept.start(JOB)
-    before = kept.node.quotas([JOB])
-    assert set(before.values()) == {None}
+    before = kept.node.bandwidths([JOB])
+    assert set(before.values()) == {KUBELETS}
     for suppression in (STEPPED, PER_POD):
         kept.suppression = suppression
         kept.labels = {OVERSUBSCRIPTION: "true"}
@@ -203,26 +237,26 @@ def test_switching_off_gives_everything_back_at_once(kept: Kept, what: str) -> N
         else:
             kept.suppression = OFF
         kept.settle()
-        assert kept.node.quota().quota is None
-        assert [kept.quota_of(JOB, name) for name in ("", "a", "b")] == [600_000, 400_000, 200_000]
+        assert kept.node.milli() is None
+        assert [kept.milli_of(JOB, name) for name in ("", "a", "b")] == [6000, 4000, 2000]
     kept.pods.clear()
     kept.settle()
-    assert kept.node.quotas([JOB]) == before
+    assert kept.node.bandwidths([JOB]) == before
 
 
 def test_mode_change_restores_what_the_other_mode_bounded(kept: Kept) -> None:
     kept.start(JOB)
     for _ in range(12):
         kept.tick(online=15_000)
-    assert (kept.node.quota().quota or 0) < 100_000
+    assert (kept.node.milli() or 0) < 1000
     kept.suppression = PER_POD
     kept.tick(online=15_000)
-    assert kept.node.quota().quota is None
-    assert kept.quota_of(JOB) == 540_000
+    assert kept.node.milli() is None
+    assert kept.milli_of(JOB) == 5400
     kept.suppression = STEPPED
     kept.tick(online=15_000)
-    assert kept.node.quota().quota == 1_440_000
-    assert kept.quota_of(JOB) == 600_000
+    assert kept.node.milli() == 14_400
+    assert kept.milli_of(JOB) == 6000
 
 
 def test_per_pod_quotas_move_only_outside_both_thresholds(kept: Kept) -> None:
@@ -231,15 +265,15 @@ def test_per_pod_quotas_move_only_outside_both_thresholds(kept: Kept) -> None:
     seen = []
     for online in (13_000, 11_000, 9_000, 7_000, 6_000, 9_000, 9_800):
         kept.tick(online=online)
-        seen.append((str(kept.controller.suppressor.task), kept.quota_of(JOB)))
+        seen.append((str(kept.controller.suppressor.task), kept.milli_of(JOB)))
     assert seen == [
-        ("suppressing", 540_000),
-        ("suppressing", 480_000),
-        ("", 480_000),
-        ("", 480_000),
-        ("recovering", 540_000),
-        ("recovering", 600_000),
-        ("", 600_000),
+        ("suppressing", 5400),
+        ("suppressing", 4800),
+        ("", 4800),
+        ("", 4800),
+        ("recovering", 5400),
+        ("recovering", 6000),
+        ("", 6000),
     ]
 
 
@@ -261,7 +295,7 @@ HIGH, LOW = 14_720, 3_000
 
 
 def limits(kept: Kept, of: QuotaPod) -> tuple[int | None, ...]:
-    return tuple(kept.quota_of(of, name) for name in ("", *(each.name for each in of.spec.containers)))
+    return tuple(kept.milli_of(of, name) for name in ("", *(each.name for each in of.spec.containers)))
 
 
 def test_kubelet_limited_offline_pods_are_suppressed_without_oversubscription(kept: Kept) -> None:
@@ -271,23 +305,23 @@ def test_kubelet_limited_offline_pods_are_suppressed_without_oversubscription(ke
     kept.start(*pods)
     kept.tick(online=LOW)
     before = {each.name: limits(kept, each) for each in pods}
-    assert before["default/native"] == (400_000, 300_000, 100_000)
+    assert before["default/native"] == (4000, 3000, 1000)
     for _ in range(2):
         tick = kept.tick(online=HIGH)
         assert (tick.on, tick.report, tick.problems) == (False, None, {})
     is_v1 = kept.node.machine.version is Version.V1
-    lowered = (400_000, 240_000, 80_000) if is_v1 else (320_000, 300_000, 100_000)
+    lowered = (4000, 2400, 800) if is_v1 else (3200, 3000, 1000)
     assert limits(kept, NATIVE) == lowered
-    assert limits(kept, UNLIMITED) == (None, 160_000, None)
-    assert kept.quota_of(JOB) == 480_000
+    assert limits(kept, UNLIMITED) == (None, 1600, None)
+    assert kept.milli_of(JOB) == 4800
     assert [limits(kept, each) for each in (ONLINE, OWNER)] == [before[each.name] for each in (ONLINE, OWNER)]
     assert kept.controller.suppressor.suppressed_pods == 3
     kept.restart()
     kept.tick(online=HIGH)
-    assert limits(kept, UNLIMITED) == (None, 140_000, None)
+    assert limits(kept, UNLIMITED) == (None, 1400, None)
     for _ in range(20):
         kept.tick(online=HIGH)
-    assert limits(kept, UNLIMITED) == (None, 20_000, None)
+    assert limits(kept, UNLIMITED) == (None, 200, None)
     for _ in range(11):
         kept.tick(online=LOW)
     assert {each.name: limits(kept, each) for each in pods} == before
@@ -319,16 +353,16 @@ def test_normalization_and_suppression_of_one_quota_interleave_freely(
 
     have(first, on=True)
     have("suppression" if first == "normalization" else "normalization", on=True)
-    container_a = kept.quota_of(NATIVE, "a")
+    container_a = kept.milli_of(NATIVE, "a")
     assert container_a is not None
     steps = 1 if first == "normalization" else 2
     if kept.node.machine.version is Version.V1:
-        assert container_a == 240_000 * (10 - steps) // 10
+        assert container_a == 2400 * (10 - steps) // 10
     else:
-        assert limits(kept, NATIVE) == (320_000 * (10 - steps) // 10, 240_000, 80_000)
+        assert limits(kept, NATIVE) == (3200 * (10 - steps) // 10, 2400, 800)
     have(last, on=False)
     if last == "suppression":
-        assert kept.quota_of(NATIVE, "a") == 240_000
+        assert kept.milli_of(NATIVE, "a") == 2400
     have("suppression" if last == "normalization" else "normalization", on=False)
     assert limits(kept, NATIVE) == before
 
@@ -338,14 +372,14 @@ def test_per_pod_quotas_survive_agent_and_journal_loss(kept: Kept) -> None:
     kept.suppression = PER_POD
     for _ in range(3):
         kept.tick(online=15_000)
-    assert kept.quota_of(JOB) == 420_000
+    assert kept.milli_of(JOB) == 4200
     kept.restart()
     kept.tick(online=15_000)
-    assert kept.quota_of(JOB) == 360_000
+    assert kept.milli_of(JOB) == 3600
     kept.log = MemoryLog()
     kept.restart()
     kept.tick(online=15_000)
-    assert kept.quota_of(JOB) == 300_000
+    assert kept.milli_of(JOB) == 3000
 
 
 def test_offline_pods_get_limits_and_weights_unlabeled_too(kept: Kept) -> None:
@@ -353,7 +387,7 @@ def test_offline_pods_get_limits_and_weights_unlabeled_too(kept: Kept) -> None:
     kept.annotations = {NORMALIZATION_RATIO: "1.50"}
     kept.start(JOB)
     assert not kept.settle().problems
-    assert [kept.quota_of(JOB, name) for name in ("", "a", "b")] == [400_000, 266_667, 133_334]
+    assert [kept.milli_of(JOB, name) for name in ("", "a", "b")] == [4000, 2666, 1333]
     files, machine = kept.node.machine.files, kept.node.machine
     weights = [read_weight(files, machine.cgroup(JOB, name)) for name in ("", "a", "b")]
     assert weights == ([235, 157, 79] if machine.version is Version.V2 else [6144, 4096, 2048])
@@ -409,11 +443,69 @@ def test_pods_are_idle_no_more_once_isolation_ends(kept: Kept, settings: Suppres
     assert read_weight(kept.node.machine.files, kept.node.machine.cgroup(JOB)) == (235 if v2 else 6144)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("mode", SuppressionMode)
+def test_period_follows_isolation_and_nothing_rewrites_it(
+    kept: Kept, mode: SuppressionMode, restarts: bool
+) -> None:
+    kept.start(JOB)
+    online, left = (6000, 6000) if mode is SuppressionMode.BESTEFFORT_QUOTA else (15_000, 600)
+    cgroups = {kept.node.machine.cgroup(JOB), kept.node.machine.cgroup(JOB, "a")}
+    if mode is SuppressionMode.BESTEFFORT_QUOTA:
+        cgroups.add(kept.node.slice)
+    for isolation, period in PERIODS * 2:
+        kept.suppression = replace(
+            STEPPED, mode=mode, isolation=isolation, quota_step=Share(10_000), adjust_step=Share(10_000)
+        )
+        if restarts:
+            kept.restart()
+        for _ in range(2):
+            kept.tick(online=online)
+        found = {cgroup: read_bandwidth(kept.node.machine.files, cgroup) for cgroup in cgroups}
+        assert {each.period for each in found.values()} == {period}
+        assert not kept.tick(online=online).written
+        assert kept.milli_of(JOB) == left
+
+
+@pytest.mark.parametrize("mode", SuppressionMode)
+def test_foreign_period_of_a_pod_is_never_overwritten(kept: Kept, mode: SuppressionMode) -> None:
+    kept.start(JOB)
+    kept.suppression = replace(STEPPED, mode=mode)
+    high, low = (2000, 2000) if mode is SuppressionMode.BESTEFFORT_QUOTA else (15_000, 9000)
+    for _ in range(3):
+        kept.tick(online=high)
+    cgroup, before = kept.node.machine.cgroup(JOB), kept.milli_of(JOB)
+    kept.node.set_bandwidth(300_000, 50_000, cgroup)
+    for _ in range(2 * AGAIN_AFTER):
+        written = kept.tick(online=low).written
+        assert not [each for each in written if each.cgroup == cgroup and each.new.endswith("1000000")]
+    assert (kept.milli_of(JOB), kept.bandwidth_of(JOB).period) == (before, 50_000)
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+def test_usual_period_returns_without_journal(kept: Kept, isolation: Isolation) -> None:
+    kept.start(JOB)
+    before = kept.node.bandwidths([JOB])
+    kept.tick(online=15_000)
+    kept.log = MemoryLog()
+    kept.suppression = replace(STEPPED, isolation=isolation)
+    kept.restart()
+    for _ in range(2):
+        kept.tick(online=15_000)
+    assert {each.period for each in kept.node.bandwidths([JOB]).values()} == {dict(PERIODS)[isolation]}
+    kept.pods.clear()
+    kept.suppression = OFF
+    kept.settle()
+    assert kept.node.bandwidths([JOB]) == before
+
+
 def test_kernel_without_idle_cgroups_is_told(kept: Kept) -> None:
     kept.start(JOB)
     kept.node.path("cpu", kept.node.slice, "cpu.idle").unlink()
-    assert not kept.settle().problems
+    kept.suppression = replace(STEPPED, adjust_step=Share(10_000))
+    assert not kept.tick(online=6000).problems
     assert idle(kept, JOB) == ["0", "0", "0"]
+    assert kept.bandwidth_of(JOB) == kept.node.quota() == SIX_CPUS_OVER_100_MS
     report = kept.controller.isolation
     assert report is not None
     assert report.reason == Reason.ISOLATION_UNSUPPORTED
@@ -453,8 +545,8 @@ def test_batch_cpu_pod_that_kubelet_limits_stays_untouched(kept: Kept) -> None:
     mixed = pod("mixed", {**batch_container("a", limit=1000)}, container("b", "1"))
     kept.start(mixed)
     assert "not BestEffort" in kept.settle().problems["default/mixed"]
-    assert kept.quota_of(mixed, "b") == 100_000
-    assert kept.quota_of(mixed, "a") is None
+    assert kept.milli_of(mixed, "b") == 1000
+    assert kept.milli_of(mixed, "a") is None
 
 
 def test_cpus_that_pods_own_are_not_lent(kept: Kept) -> None:
@@ -499,7 +591,7 @@ def test_failed_squeeze_is_retried_once_with_newest_state(tmp_path: Path) -> Non
     assert not kept.tick(online=4000).problems
     newest = kept.controller.last.offer
     assert newest is not None
-    assert kept.node.quota().quota == newest.cpu_milli * 100
+    assert kept.node.milli() == newest.cpu_milli
     assert not kept.tick(online=4000).written
 
 
@@ -522,7 +614,7 @@ def test_missing_slice_is_bounded_once_it_appears(tmp_path: Path) -> None:
     assert tick.report.suppression.reason == Reason.SLICE_MISSING
     kept.node.make_slice()
     assert not kept.tick(online=4000).problems
-    assert kept.node.quota().quota == 1_440_000
+    assert kept.node.milli() == 14_400
 
 
 @pytest.mark.parametrize("content", ["", "nonsense\n", "max\n", "-5 100000\n", "1000 0\n"])
@@ -550,7 +642,7 @@ def test_missing_samples_freeze_then_withdraw_the_offer(tmp_path: Path) -> None:
         tick = kept.controller.tick(kept.node.now, kept.node.now, ())
         assert tick.report is not None
         states.append(tick.report.state)
-        assert kept.node.quota().quota == (1_000 if tick.report.state is OfferState.WITHDRAWN else 600_000)
+        assert kept.node.milli() == (10 if tick.report.state is OfferState.WITHDRAWN else 6000)
     assert states[:4] == [OfferState.FRESH, OfferState.FRESH, OfferState.FROZEN, OfferState.FROZEN]
     assert states[88:] == [OfferState.FROZEN, OfferState.WITHDRAWN, OfferState.WITHDRAWN]
 
@@ -578,16 +670,14 @@ def test_unknown_settings_begin_nothing_and_give_nothing_back(kept: Kept) -> Non
     assert kept.node.quota() == before
 
 
-@pytest.mark.parametrize(("restores", "after"), [(False, 1_440_000), (True, None)])
-def test_stopping_agent_holds_or_restores_as_configured(
-    kept: Kept, restores: bool, after: int | None
-) -> None:
+@pytest.mark.parametrize("restores", [False, True])
+def test_stopping_agent_holds_or_restores_as_configured(kept: Kept, restores: bool) -> None:
     kept.start(JOB)
-    kept.suppression = replace(STEPPED, restore_on_stop=restores)
-    kept.tick(online=4000)
+    kept.suppression = replace(STEPPED, restore_on_stop=restores, adjust_step=Share(10_000))
+    kept.tick(online=6000)
     kept.controller.stop()
-    assert kept.node.quota().quota == after
-    assert kept.quota_of(JOB) == 600_000
+    assert kept.node.quota() == (KUBELETS if restores else SIX_CPUS)
+    assert kept.bandwidth_of(JOB) == (SIX_CPUS_OVER_100_MS if restores else SIX_CPUS)
     assert idle(kept, JOB)[0] == ("0" if restores else "1")
 
 

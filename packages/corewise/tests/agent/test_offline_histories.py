@@ -1,14 +1,14 @@
 """Whatever happened before: switched off, offline pods have what they ask for; restored, kubelet's own
 values.
 
-A history is any sequence of ticks under any load, changes of mode, label and ratio, pods that come and go,
-writes of others to what is bounded, a best-effort cgroup that is removed and recreated, restarts, and deaths
-of the agent between any two writes, to a cgroup or to the journal.
+A history is any sequence of ticks under any load, changes of mode, isolation, label and ratio, pods that come
+and go, writes of others to what is bounded, the kernel's own values among them, a best-effort cgroup that is
+removed and recreated, restarts, and deaths of the agent between any two writes, to a cgroup or the journal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from agent.fake_node import FakeNode
 from agent.mortal import Fate, Killed, MortalFiles, MortalLog
-from agent.offline_node import GIB, batch_container, offline_pod
+from agent.offline_node import GIB, batch_container, milli, offline_pod
 from corewise.actions import QuotaOwner
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
@@ -27,9 +27,14 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_controller import OfflineController
 from corewise.agent.publication import Tick
 from corewise.agent.sampler import Miss, Missed, PinnedPod
-from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
+from corewise.config.colocation import (
+    Isolation,
+    OversubscriptionSettings,
+    SuppressionMode,
+    SuppressionSettings,
+)
 from corewise.kernel.cgroups.layout import QOSClass, Version
-from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandwidth
+from corewise.kernel.cgroups.resources import Bandwidth, period_file, quota_file, quota_text, read_bandwidth
 from corewise.kernel.errors import KernelError
 from corewise.quantities import Microseconds, Ratio, Share
 from corewise.suppression.batch_limits import quota
@@ -55,16 +60,19 @@ MODES = (
     SuppressionSettings(),
     SuppressionSettings(adjust_step=Share(10_000)),
     PER_POD,
+    SuppressionSettings(isolation=Isolation.WEIGHTS),
+    SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA, isolation=Isolation.WEIGHTS),
     SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA, quota_step=Share(5000), pods_a_cycle=1),
     None,
 )
 MILLI = st.integers(0, CPUS)
-TOO_MUCH = 2_000_000
+TOO_MUCH = 20_000_000
 """A quota above all that the node has."""
 QUOTA = st.one_of(st.none(), st.just(TOO_MUCH), st.integers(1_000, TOO_MUCH))
 FAULTS = {
     "miss": "missed sample",
     "foreign": "write by somebody else",
+    "reset": "write by somebody else",
     "slice": "cgroup removed",
     "restart": "restart",
 }
@@ -78,6 +86,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("ratio"), st.sampled_from([100, 120, 200])),
     st.tuples(st.just("pod"), st.integers(0, len(PODS) - 1)),
     st.tuples(st.just("foreign"), st.tuples(st.just(0) | st.integers(0, 9), QUOTA)),
+    st.tuples(st.just("reset"), st.integers(0, 9)),
     st.tuples(st.just("slice"), st.none()),
     st.tuples(st.just("restart"), st.none()),
     st.tuples(st.just("die"), st.integers(0, 30)),
@@ -194,14 +203,22 @@ class History:
     def on_foreign(self, value: tuple[int, int | None]) -> None:
         """Somebody else changes what is bounded within what the kernel allows."""
         number, wanted = value
+        text = quota_text(self.stored.version, None if wanted is None else Microseconds(wanted))
+        self._write_as_other(number, {quota_file(self.stored.version): text})
+
+    def on_reset(self, number: int) -> None:
+        """Somebody else writes the kernel's own quota and period, as systemd does."""
+        version = self.stored.version
+        files = (quota_file(version), period_file(version))
+        self._write_as_other(number, {file: FRESH[version][file] for file in files})
+
+    def _write_as_other(self, number: int, texts: Mapping[str, str]) -> None:
         found = self.local.cgroups.found
         held = (
             sorted(cgroup for cgroup in found.writer.held if cgroup in self.stored.contents) if found else []
         )
-        if held:
-            text = quota_text(self.stored.version, None if wanted is None else Microseconds(wanted))
-            with suppress(KernelError):
-                file = quota_file(self.stored.version)
+        with suppress(KernelError):
+            for file, text in texts.items() if held else ():
                 KernelRules(self.stored).write(held[number % len(held)], file, text)
 
     def _prepare(self) -> None:
@@ -213,28 +230,30 @@ class History:
         self._prepare()
         self._check_problems(self.controller.tick(self.now, self.now, list(self.pods.values())))
         if self.suppression is not None and self.slice in self.stored.contents:
-            quota = self.quota(self.slice)
-            assert quota is None or 1_000 <= quota <= CPUS * 100, "no one else's quota outlives a tick"
+            quota = milli(self.bandwidth(self.slice))
+            assert quota is None or 10 <= quota <= CPUS, "no one else's quota outlives a tick"
 
     def _check_problems(self, tick: Tick) -> None:
         missing = self.slice not in self.stored.contents
         assert missing or not tick.problems or set(tick.problems) == {"sample"}
 
-    def quota(self, cgroup: str) -> int | None:
-        return read_bandwidth(self.stored, cgroup).quota
+    def bandwidth(self, cgroup: str) -> Bandwidth:
+        return read_bandwidth(self.stored, cgroup)
 
-    def quotas(self) -> dict[str, int | None]:
-        return {
-            cgroup: self.quota(cgroup) for cgroup in self.stored.contents if cgroup.startswith(self.slice)
-        }
+    def bandwidths(self) -> dict[str, Bandwidth]:
+        return {each: self.bandwidth(each) for each in self.stored.contents if each.startswith(self.slice)}
 
-    def asked_for(self) -> dict[str, int | None]:
-        """Return the quotas of cgroups if only the pods' own limits count."""
+    def asked_for(self) -> dict[str, Bandwidth]:
+        """Return the quotas of cgroups if only the pods' own limits count, and none is idle."""
         expected: dict[str, int | None] = {self.slice: None}
         for pod in self.pods.values():
             for cgroup, limit in zip(self.cgroups(pod), LIMITS[pod.metadata.name], strict=True):
                 expected[cgroup] = quota(limit, period=PERIOD, normalization=self.ratio)
-        return {cgroup: each for cgroup, each in expected.items() if cgroup in self.stored.contents}
+        return {
+            cgroup: Bandwidth(None if each is None else Microseconds(each), Microseconds(PERIOD))
+            for cgroup, each in expected.items()
+            if cgroup in self.stored.contents
+        }
 
 
 @pytest.mark.parametrize("version", Version)
@@ -250,7 +269,7 @@ def test_disabled_or_restored_settings_leave_nothing_behind(
     history.run("suppression", OFF)
     history.run("settle", None)
     history.run("quotas", None)
-    assert history.quotas() == history.asked_for()
+    assert history.bandwidths() == history.asked_for()
     found = history.local.cgroups.find()
     assert not found.bounded_by(QuotaOwner.SUPPRESSION)
     found.writer.restore()
@@ -272,11 +291,11 @@ def test_foreign_slice_quota_is_reverted_without_a_sample(
     history = History(version, tmp_path)
     history.run("tick", (1000, 0))
     history.run("pod", 0)
-    applied = history.quota(history.slice)
+    applied = milli(history.bandwidth(history.slice))
     history.run("foreign", (0, TOO_MUCH))
     history.run(*before_the_miss)
     history.run("miss", None)
-    assert history.quota(history.slice) == applied == CPUS * 80
+    assert milli(history.bandwidth(history.slice)) == applied == CPUS * 8 // 10
     assert history.controller.suppressor.repaired == 1
     history.run("miss", None)
     assert history.controller.suppressor.repaired == 1

@@ -37,8 +37,8 @@ from loop_steps import FEW, counted
 QUICK = {"intervalSeconds": 1}
 AT_ONCE = {"adjustStep": 1}
 OFFERED_MEMORY = "20615843020"
-OFFERED = 480_000
-"""Microseconds: 60 % of 8 idle CPUs."""
+OFFERED = 4800
+"""Milli-CPU: 60 % of 8 idle CPUs."""
 ROLES: Resource[dict[str, Any]] = Resource(
     "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", namespaced=True, type=dict[str, Any]
 )
@@ -53,7 +53,7 @@ async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[Age
 
 async def bounded(world: AgentWorld, quota: int | None = OFFERED) -> None:
     """Wait until the BestEffort cgroup has a quota."""
-    await until(lambda: world.offline.quota().quota == quota)
+    await until(lambda: world.offline.milli() == quota)
 
 
 async def test_label_makes_node_offer_idle_cpu_until_removed(world: AgentWorld) -> None:
@@ -159,12 +159,12 @@ async def test_agent_stop_holds_or_restores_and_uninstall_cleans(
     await world.label("true")
     async with world.agent():
         job = await world.start(offline_manifest("job", batch_container("a", limit=2000)))
-        await world.has(job, "a", 200_000)
+        await world.has(job, "a", 2_000_000)
         await bounded(world)
-    assert world.offline.quota().quota == left
-    assert world.machine.quota(job, "a") == 200_000
+    assert world.offline.milli() == left
+    assert world.machine.quota(job, "a") == (2_000_000 if on_stop == "hold" else 200_000)
     assert not restore(world.options.root, world.options.journal).failed
-    assert set(world.offline.quotas([job]).values()) == {None}
+    assert {str(each) for each in world.offline.bandwidths([job]).values()} == {"max 100000"}
 
 
 async def test_bad_configmap_key_changes_nothing_and_is_reported(world: AgentWorld) -> None:
@@ -179,7 +179,7 @@ async def test_bad_configmap_key_changes_nothing_and_is_reported(world: AgentWor
         settings = agent.offline.controller.node.suppression
         assert settings is not None
         assert settings.enabled
-        assert world.offline.quota().quota == OFFERED
+        assert world.offline.milli() == OFFERED
 
 
 async def test_the_largest_configmap_is_a_short_step(world: AgentWorld) -> None:
@@ -211,7 +211,7 @@ async def test_single_run_takes_a_sample_and_acts(world: AgentWorld) -> None:
     await world.configure(suppression=AT_ONCE)
     await world.label("true")
     assert await run_agent(replace(world.options, once=True), world.config)
-    assert world.offline.quota().quota == OFFERED
+    assert world.offline.milli() == OFFERED
     assert (await world.offered())[0] == "4800"
 
 
@@ -221,14 +221,14 @@ async def test_dry_run_prints_quota_and_patch_without_writing(world: AgentWorld)
     job = await world.start(offline_manifest("job", batch_container("a", limit=2000)))
     async with world.agent(dry_run=True, ready=False):
         await until(lambda: any("PatchNodeStatus" in line for line in world.printed))
-        await until(lambda: any("480000" in line for line in world.printed))
+        await until(lambda: any("4800000 1000000" in line for line in world.printed))
     lines = [json.loads(line) for line in world.printed]
     patch = next(line for line in lines if line["action"] == "PatchNodeStatus")
     assert patch["object"] == NODE
     assert patch["body"]["status"]["allocatable"][BATCH_CPU] == "4800"
     files = {line["file"] for line in lines if "cgroup" in line}
     assert files == {"cpu.max", "cpu.weight", "cpu.idle"}
-    assert set(world.offline.quotas([job]).values()) == {None}
+    assert {str(each) for each in world.offline.bandwidths([job]).values()} == {"max 100000"}
     assert await world.offered() == (None,) * 4
 
 
