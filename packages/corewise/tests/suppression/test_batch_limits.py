@@ -9,19 +9,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.quantities import ONE, Ratio
+from corewise.quantities import ONE, Microseconds, Ratio
 from corewise.suppression.batch_limits import (
     LARGEST_SHARES,
     SMALLEST_QUOTA,
     SMALLEST_SHARES,
     BatchContainer,
     BatchPod,
+    period_beside,
     quota,
     shares,
     weight,
 )
 
 PERIOD = 100_000
+
+
+@pytest.mark.parametrize(
+    ("present", "idle", "period", "base_period"),
+    [
+        (100_000, True, 1_000_000, 100_000),
+        (100_000, False, 100_000, 100_000),
+        (1_000_000, True, 1_000_000, 100_000),
+        (1_000_000, False, 100_000, 100_000),
+        (50_000, True, 50_000, None),
+        (50_000, False, 50_000, None),
+    ],
+)
+def test_period_is_long_beside_idle_pods_unless_foreign(
+    present: int, idle: bool, period: int, base_period: int | None
+) -> None:
+    assert period_beside(Microseconds(present), idle=idle) == (period, base_period)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from corewise.quantities import Share
 from corewise.suppression.batch_limits import SMALLEST_QUOTA
-from corewise.suppression.quotas import Adjustment, adjust, largest_step, quota_of
+from corewise.suppression.quotas import Adjustment, adjust, floor_of, largest_step, quota_of
 from corewise.vocabulary.reasons import Reason
 
 PERIOD = 100_000
@@ -125,6 +125,12 @@ def test_node_too_small_for_steps_reaches_its_target() -> None:
     for _ in range(10):
         present = adjusted(present, 0, allocatable=20, step=finest).quota
     assert present == SMALLEST_QUOTA
+
+
+@pytest.mark.parametrize(("period", "floor"), [(50_000, 1000), (100_000, 1000), (1_000_000, 10_000)])
+def test_floor_is_one_percent_or_the_kernels_least(period: int, floor: int) -> None:
+    found = adjusted(floor, 0, period=period)
+    assert (floor_of(period), found.quota, found.reason) == (floor, floor, Reason.SUPPRESSION_AT_FLOOR)
 
 
 def test_a_node_without_cpu_has_the_floor() -> None:
