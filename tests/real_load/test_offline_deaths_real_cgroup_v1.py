@@ -56,7 +56,7 @@ def test_restore_is_exact_after_many_kills(tmp_path: Path) -> None:
 def live(node: StatedNode, settings: SuppressionSettings, seed: int) -> None:
     """Be an agent until killed."""
     draw = random.Random(seed)  # noqa: S311 - loads, not secrets
-    node.load.use(0)  # its counters begin anew in each child
+    node.load.use(0)  # the counters begin again in each child
     agent = node.agent(settings)
     while True:
         node.tick(agent, draw.choice((0, QUIET, BUSY, FULL)))

@@ -191,7 +191,7 @@ def test_killed_at_every_point_the_hierarchy_converges(tree: Tree, tmp_path: Pat
     assert deaths > len(tree.bases) * 2
 
 
-def test_killed_at_every_point_a_long_period_comes_back(tree: Tree, tmp_path: Path) -> None:
+def test_long_period_comes_back_after_any_kill(tree: Tree, tmp_path: Path) -> None:
     for deaths in count():
         journal = tmp_path / f"{deaths}"
         tree.as_kubelet_made_it()
