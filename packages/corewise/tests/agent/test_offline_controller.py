@@ -69,6 +69,7 @@ class Kept:
         self.pods: list[QuotaPod] = []
         self.log = log or MemoryLog()
         self.suppression: SuppressionSettings | None = STEPPED
+        self.interval = Seconds(10)
         self.eviction = NO_EVICTION
         self.labels: Mapping[str, str] = {OVERSUBSCRIPTION: "true"}
         self.annotations: Mapping[str, str] = {}
@@ -87,7 +88,7 @@ class Kept:
 
     def state(self) -> None:
         self.local.see(self.annotations)
-        oversubscription = OversubscriptionSettings(interval=Seconds(10))
+        oversubscription = OversubscriptionSettings(interval=self.interval)
         self.controller.configure(oversubscription, self.suppression, eviction=self.eviction)
         self.controller.observe(self.labels, ALLOCATABLE, self.local.ratio)
 
@@ -124,6 +125,14 @@ def test_offer_does_not_shrink_because_it_is_used(kept: Kept) -> None:
         assert tick.report is not None
         assert (tick.report.raw_offer_milli, tick.report.online_milli) == (7200, 4000)
         assert tick.report.memory.offered == Share(6000).of(50 * GIB)
+
+
+def test_quota_that_changes_often_keeps_the_usual_period(kept: Kept) -> None:
+    """Each change starts a new period, with all of the quota."""
+    for interval, period in ((10, 1_000_000), (9, 100_000), (10, 1_000_000)):
+        kept.interval = Seconds(interval)
+        kept.tick(interval, online=4000)
+        assert kept.node.quota().period == period
 
 
 def test_quota_steps_to_the_offer_and_stays_there(kept: Kept) -> None:

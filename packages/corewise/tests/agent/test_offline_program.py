@@ -221,7 +221,7 @@ async def test_dry_run_prints_quota_and_patch_without_writing(world: AgentWorld)
     job = await world.start(offline_manifest("job", batch_container("a", limit=2000)))
     async with world.agent(dry_run=True, ready=False):
         await until(lambda: any("PatchNodeStatus" in line for line in world.printed))
-        await until(lambda: any("4800000 1000000" in line for line in world.printed))
+        await until(lambda: any('"480000"' in line for line in world.printed))
     lines = [json.loads(line) for line in world.printed]
     patch = next(line for line in lines if line["action"] == "PatchNodeStatus")
     assert patch["object"] == NODE

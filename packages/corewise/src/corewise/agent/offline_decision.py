@@ -95,11 +95,15 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class SuppressionStep:
-    """One step of the option that ``settings`` chooses: towards ``offer``, or by ``utilization``."""
+    """One step of the option that ``settings`` chooses: towards ``offer``, or by ``utilization``.
+
+    ``interval``: seconds until the next one.
+    """
 
     settings: SuppressionSettings
     offer: Offer
     allocatable_milli: int
+    interval: float
     utilization: Fraction | None
 
 
@@ -107,4 +111,10 @@ def next_step(node: NodeColocation, measured: Measurement) -> SuppressionStep | 
     """Return the step of a tick; None if nothing is suppressed."""
     if node.suppression is None or node.allocatable is None or node.mode is None:
         return None
-    return SuppressionStep(node.suppression, measured.offer, node.allocatable.cpu_milli, measured.utilization)
+    return SuppressionStep(
+        node.suppression,
+        measured.offer,
+        node.allocatable.cpu_milli,
+        node.interval,
+        measured.utilization,
+    )

@@ -45,6 +45,12 @@ from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 
+_STEADY = 10.0
+"""The shortest interval, in seconds, at which the quota of all offline pods counts over the longest period.
+
+Each change of a quota starts a new period, with all of the quota: that adds a tenth of it at most.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class LimitedCgroup:
@@ -189,7 +195,8 @@ class Suppressor:
         cgroup = found.names.qos(QOSClass.BEST_EFFORT)
         try:
             before = read_bandwidth(found.files, cgroup)
-            idle = settings.isolation is Isolation.IDLE and has_idle(found.files, cgroup)
+            is_steady = step.interval >= _STEADY and settings.isolation is Isolation.IDLE
+            idle = is_steady and has_idle(found.files, cgroup)
             period, base_period = period_beside(before.period, idle=idle)
             applied = self._slice or Bandwidth(found.writer.applied(cgroup, before), before.period)
             adjustment = adjust(

@@ -338,7 +338,10 @@ def _cause(claim: QuotaClaim, step: QuotaStep, *, drifted: bool) -> tuple[Reason
     period = step.after.period
     asked = claim.wanted(period)
     if step.after.quota != asked:
-        return Reason.QUOTA_BOUNDED_BY_PARENT, f"wanted {asked}, but its parent has only {step.after}"
+        return (
+            Reason.QUOTA_BOUNDED_BY_PARENT,
+            f"wanted {asked} us of {period} us, but its parent leaves {step.after.quota} us",
+        )
     if not claim.bounds:
         return Reason.QUOTA_RESTORED, f"restored to its base, {claim.base}"
     action = claim.cause(step.after.quota, period)
