@@ -21,7 +21,7 @@ import msgspec
 
 from corewise.kernel.cgroups.layout import Layout, Version
 from experiments.latency import pictures, tables, wave
-from experiments.latency.arms import AGAIN, ALONE, ARMS
+from experiments.latency.arms import AGAIN, ALONE, ARMS, AWAKE
 from experiments.latency.figures import quantile, stacked
 from experiments.latency.programs import build, calibrate
 from experiments.latency.trace import recording, waits_of
@@ -34,7 +34,7 @@ SIZES, LOADS = (0.1, 1.0, 5.0), (0.1, 0.3, 0.5, 0.7, 0.9)
 KINDS = ("spin", "stream", "fork", "faults", "threads")
 ANTAGONISTS = KINDS[:3]
 _Measured = TypeVar("_Measured", Trial, wave.Run)
-DEFAULT_ARMS = (ALONE, AGAIN, "weights", "idle", "option 1", "option 1, idle", "option 2")
+DEFAULT_ARMS = (ALONE, AGAIN, AWAKE, "weights", "idle pods", "option 1", "option 1, idle pods, 1 s")
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -104,13 +104,14 @@ def main() -> None:
         "wave", help="measure p99 over time while the load jumps; needs what run needs"
     )
     follow.set_defaults(act=_wave)
-    follow.add_argument("file", type=Path, help="JSON, replaced; TRIALS-wave.json is drawn with TRIALS.jsonl")
+    follow.add_argument("file", type=Path, help="JSON, replaced")
     follow.add_argument("--repetitions", type=int, default=3, metavar="N")
     follow.add_argument("--seconds", type=float, default=16.0, metavar="S")
     follow.add_argument("--arms", type=_arms, default=wave.ARMS, metavar="ARM;...")
-    draw = commands.add_parser("pictures", help="draw what the docs show of a file of trials")
+    draw = commands.add_parser("pictures", help="draw what the docs show")
     draw.set_defaults(act=_draw)
-    draw.add_argument("file", type=Path)
+    draw.add_argument("file", type=Path, help="trials")
+    draw.add_argument("wave", type=Path, help="what the command wave wrote")
     draw.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     given = parser.parse_args()
     signal.signal(
@@ -254,17 +255,15 @@ def _table(given: argparse.Namespace) -> None:
 
 
 def _draw(given: argparse.Namespace) -> None:
-    for name, text in drawn(given.file):
+    for name, text in drawn(given.file, given.wave):
         (given.out / f"{name}.svg").write_text(text, encoding="utf-8")
 
 
-def drawn(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each picture of a file of trials, and of the wave beside it, if any."""
-    header, trials = read(path)
-    yield from pictures.drawn(trials, header.machine)
-    beside = path.with_name(f"{path.stem}-wave.json")
-    if beside.exists():
-        yield "offline-cost-wave", pictures.of_wave(msgspec.json.decode(beside.read_bytes(), type=wave.Wave))
+def drawn(trials: Path, waved: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each picture of a file of trials, and of a wave."""
+    header, found = read(trials)
+    yield from pictures.drawn(found, header.machine)
+    yield "offline-cost-wave", pictures.of_wave(msgspec.json.decode(waved.read_bytes(), type=wave.Wave))
 
 
 def _wave(given: argparse.Namespace) -> None:

@@ -8,11 +8,12 @@ from experiments.latency import tables
 from experiments.latency.command import drawn, read
 from golden.test_golden_pictures import DOCS, same
 
-TRIALS = Path(__file__).parents[2] / "experiments" / "latency" / "data" / "cgroup-v2-16-cpus.jsonl"
+DATA = Path(__file__).parents[2] / "experiments" / "latency" / "data"
+TRIALS = DATA / "cgroup-v2-16-cpus.jsonl"
 
 
 def test_pictures_of_latency_are_current() -> None:
-    pictures = dict(drawn(TRIALS))
+    pictures = dict(drawn(TRIALS, DATA / "cgroup-v1-2-cpus-wave.json"))
     for name, drawing in pictures.items():
         same(DOCS / "pictures" / f"{name}.svg", drawing)
     assert {each.stem for each in (DOCS / "pictures").glob("offline-cost-*.svg")} == {*pictures}
