@@ -188,8 +188,7 @@ def _trace(given: argparse.Namespace) -> None:
 
 def _measure(given: argparse.Namespace) -> None:
     until = time.monotonic() + given.minutes * 60 if given.minutes else float("inf")
-    if not given.file.absolute().parent.is_dir():
-        raise SystemExit(f"{given.file} cannot be written: there is no such folder")
+    _check_folder(given.file)
     with _bench(given.work) as bare:
         if not given.file.exists():
             alone = with_request_ms(bare, given.work, given.threads, given.sizes)
@@ -254,7 +253,14 @@ def _table(given: argparse.Namespace) -> None:
     print(f"{header.machine}\n\n{tables.summary(trials)}\n\n{tables.relative(trials)}")
 
 
+def _check_folder(path: Path) -> None:
+    """Refuse a file whose folder is missing, before anything is measured."""
+    if not path.absolute().parent.is_dir():
+        raise SystemExit(f"{path} cannot be written: there is no such folder")
+
+
 def _draw(given: argparse.Namespace) -> None:
+    _check_folder(given.out / "picture")
     for name, text in drawn(given.file, given.wave):
         (given.out / f"{name}.svg").write_text(text, encoding="utf-8")
 
@@ -263,10 +269,14 @@ def drawn(trials: Path, waved: Path) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each picture of a file of trials, and of a wave."""
     header, found = read(trials)
     yield from pictures.drawn(found, header.machine)
-    yield "offline-cost-wave", pictures.of_wave(msgspec.json.decode(waved.read_bytes(), type=wave.Wave))
+    try:
+        yield "offline-cost-wave", pictures.of_wave(msgspec.json.decode(waved.read_bytes(), type=wave.Wave))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{waved} cannot be read as what the command wave wrote: {error}") from error
 
 
 def _wave(given: argparse.Namespace) -> None:
+    _check_folder(given.file)
     with _bench("compute") as bare:
         bench = with_request_ms(bare, "compute", 1, (wave.SIZE,))
         runs: list[wave.Run] = []

@@ -152,6 +152,9 @@ def test_trials_without_offline_work_are_refused(bench: Bench) -> None:
     [
         (["table", "missing"], "cannot be read as a file of trials"),
         (["run", "missing/new"], "there is no such folder"),
+        (["wave", "missing/new"], "there is no such folder"),
+        (["pictures", "trials", "wave", "--out", "missing"], "there is no such folder"),
+        (["pictures", "trials", "wave", "--out", "."], "cannot be read as a file of trials"),
         (["run", "new", "--sizes", "abc"], "not a list of numbers"),
         (["run", "new", "--loads", "0"], "not above 0"),
         (["run", "new", "--antagonists", "unknown"], "no offline work named 'unknown'"),

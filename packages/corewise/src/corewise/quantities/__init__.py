@@ -8,6 +8,7 @@ anywhere.
 from corewise.quantities.quantity import (
     LARGEST_AMOUNT,
     LARGEST_MILLI,
+    LONGEST_PERIOD,
     MILLI,
     AmplifiedMilli,
     Bytes,
@@ -39,6 +40,7 @@ from corewise.quantities.ratio import (
 __all__ = [
     "LARGEST_AMOUNT",
     "LARGEST_MILLI",
+    "LONGEST_PERIOD",
     "MILLI",
     "NOTHING",
     "ONE",

@@ -38,6 +38,9 @@ Bytes = NewType("Bytes", int)
 Microseconds = NewType("Microseconds", int)
 Seconds = NewType("Seconds", float)
 
+LONGEST_PERIOD: Final = Microseconds(1_000_000)
+"""The longest period of a CFS quota that the kernel takes."""
+
 MILLI: Final = 1000
 """Milli-CPU in a CPU."""
 

@@ -30,13 +30,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corewise.quantities import MILLI, ONE, Microseconds, Ratio, deamplified_ceil
+from corewise.quantities import LONGEST_PERIOD, MILLI, ONE, Microseconds, Ratio, deamplified_ceil
 
 SMALLEST_QUOTA = 1000
 """Microseconds; the kernel refuses less."""
 
-KUBELET_PERIOD, LONGEST_PERIOD = Microseconds(100_000), Microseconds(1_000_000)
-"""The period that cgroups of offline pods begin with, and the longest that the kernel takes."""
+KUBELET_PERIOD = Microseconds(100_000)
+"""The period that cgroups of offline pods begin with."""
 
 SMALLEST_SHARES, LARGEST_SHARES = 2, 262_144
 SMALLEST_SENSIBLE = 10

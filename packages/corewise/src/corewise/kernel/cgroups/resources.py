@@ -46,9 +46,6 @@ from corewise.topology import CPUSet, CPUSetError
 SMALLEST_QUOTA = Microseconds(1000)
 """The kernel refuses less."""
 
-LONGEST_PERIOD = Microseconds(1_000_000)
-"""The kernel refuses more."""
-
 IDLE_FILE = "cpu.idle"
 """In both versions."""
 

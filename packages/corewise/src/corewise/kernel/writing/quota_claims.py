@@ -29,10 +29,10 @@ from dataclasses import dataclass, field
 
 from corewise.actions import WriteQuota
 from corewise.kernel.cgroups.files import ancestors, depth
-from corewise.kernel.cgroups.resources import LONGEST_PERIOD, SMALLEST_QUOTA, Bandwidth
+from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth
 from corewise.kernel.writing.entries import Amount, Held, JournalLine, still_held
 from corewise.kernel.writing.journaled_writer import Writing
-from corewise.quantities import Microseconds
+from corewise.quantities import LONGEST_PERIOD, Microseconds
 
 
 @dataclass(slots=True)
