@@ -46,7 +46,7 @@ def test_successor_of_a_killed_agent_continues_from_there(seen: Observations) ->
 
 @pytest.mark.parametrize(
     ("name", "written", "repaired"),
-    [("max", None, ROOMY), ("less", 50, ROOMY), ("a period", None, ROOMY)],
+    [("max", None, ROOMY), ("less", 500, ROOMY), ("a period", None, ROOMY)],
 )
 def test_foreign_writes_are_repaired_next_tick_and_counted(
     seen: Observations, name: str, written: int | None, repaired: int

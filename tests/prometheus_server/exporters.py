@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -171,10 +171,11 @@ def serve(machines: Machines) -> Iterator[Machines]:
         def do_GET(self) -> None:
             page = machines.pages.get(self.path)
             text = page() if page else None
-            self.send_response(503 if text is None else 200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write((text or "").encode())
+            with suppress(ConnectionError):  # whoever scraped has given up
+                self.send_response(503 if text is None else 200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write((text or "").encode())
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class names it
             """Say nothing."""
