@@ -45,7 +45,7 @@ from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import Pod
 from corewise_lab import control_plane
 from corewise_lab.control_plane import MANAGER, SCHEDULER, Child, ClusterError, Folder, LocalProgram
-from corewise_lab.extender_calls import ExtenderCalls, ExtenderError
+from corewise_lab.extender_calls import Entry, ExtenderCalls, ExtenderError
 from experiments.scale import filling
 from experiments.scale.filling import NAMESPACE, RigPod
 from tools.bench import processes
@@ -407,10 +407,10 @@ class Rig:
         self.decisions.append(time.perf_counter() - begin)
         return max(passed, key=lambda name: scores.get(name, 0))
 
-    def _connected(self) -> ExtenderCalls:
+    def _connected(self) -> Entry:
         if self.extender is None:
             raise RuntimeError("connect() first")
-        return self.extender
+        return Entry(self.extender)
 
     async def schedule(self, created: dict[str, Any]) -> str:
         """Find a node for a pod that owns CPUs, and have it bound there.

@@ -53,8 +53,9 @@ def stream(name: str) -> dict[str, Any]:
 world = pytest.fixture(scheduler_world, name="world")
 
 
-async def test_extender_of_all_pods_separates_those_arriving_together(
-    world: SchedulerWorld, tmp_path: Path
+@pytest.mark.parametrize("asked", [Pods.PROFILED, Pods.ALL])
+async def test_extender_separates_pods_that_arrive_together(
+    world: SchedulerWorld, tmp_path: Path, asked: Pods
 ) -> None:
     for name in NODES:
         await world.add_node(name, 8)
@@ -69,7 +70,7 @@ async def test_extender_of_all_pods_separates_those_arriving_together(
             "configuration_file": str(file),
             "prometheus": url,
         }
-        async with extended(world, Pods.ALL, **options) as scheduler:
+        async with extended(world, asked, **options) as scheduler:
             (real,) = world.running
             await until(lambda: has_metrics(real))
             for number in range(PODS):

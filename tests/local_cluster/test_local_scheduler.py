@@ -13,6 +13,7 @@ from corewise.kube.errors import api_error
 from corewise.kube.resources import EVENTS, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.kube.transport import HTTPTransport, Request
 from corewise.scheduler.installation import Pods
+from corewise.scheduler.marking import NAME as INTERFERENCE
 from corewise.scheduler.policy import NAME as OWNED_CPUS
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.workload.pods import WORKLOAD_PODS
@@ -39,7 +40,7 @@ async def scheduling(world: SchedulerWorld) -> AsyncIterator[LocalScheduler]:
 async def extended(
     world: SchedulerWorld, pods: Pods = Pods.OWNED, *, away: bool = False, **options: Any
 ) -> AsyncIterator[LocalScheduler]:
-    """The local scheduler with the real one as its extender, once new pods get their owned CPUs counted.
+    """The local scheduler with the real one as its extender, once new pods are marked for it.
 
     ``away``: the real one cannot be reached; ``options`` are its options.
     """
@@ -47,10 +48,12 @@ async def extended(
         url = "https://127.0.0.1:1" if away else f"https://{real.service.address}"
         scheduler.extender = await ExtenderCalls.connect(world.client, [url], pods)
 
+        marks = {OWNED_CPUS, *([INTERFERENCE] if pods is Pods.PROFILED else [])}
+
         async def installed() -> bool:
             webhooks = await world.client.list(MUTATING_WEBHOOKS)
             bindings = await world.client.list(MUTATING_POLICY_BINDINGS)
-            return any(each.metadata.name == OWNED_CPUS for each in (*webhooks, *bindings))
+            return marks <= {each.metadata.name for each in (*webhooks, *bindings)}
 
         await eventually(installed, WITHIN)
         yield scheduler

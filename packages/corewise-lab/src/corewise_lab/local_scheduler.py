@@ -8,7 +8,8 @@ bindings are under way, ``_CONCURRENCY`` at most.
 - What is decided here knows nothing of corewise: resources fit, taints, affinity, and their scores, with the
   scoring of resources that ``corewise scheduler config`` prints.
 - ``extender`` is how ``corewise scheduler`` is reached. For the pods that are its business, it filters the
-  nodes that are left, its scores count beside those from here, and it binds. None: it is not installed.
+  nodes that are left, its scores count beside those from here, and it binds those that own CPUs, or all.
+  None: it is not installed.
 - A pod that fits nowhere gets the condition PodScheduled False, with the reason Unschedulable and a text that
   counts nodes by cause, and an Event FailedScheduling. So does one whose binding is refused.
 
@@ -37,7 +38,7 @@ from corewise.kube.resources import PODS
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.vocabulary.qos import ANY_NAMESPACE
 from corewise.workload.pods import Pod
-from corewise_lab.extender_calls import ExtenderCalls, ExtenderError
+from corewise_lab.extender_calls import Entry, ExtenderCalls, ExtenderError
 from corewise_lab.scheduling_queue import SchedulingQueue
 from corewise_lab.waiting import Failures
 
@@ -182,7 +183,7 @@ class LocalScheduler:
         """Choose a node and count the pod there; then carry it out in a slot, beside others."""
         facts = pod_facts(pod, self.state.counted.rules)
         decision = self._engine.decide(facts, self.state.counted.cluster.snapshot())
-        extender = self.extender if self.extender is not None and self.extender.is_for(pod) else None
+        extender = self.extender.entry(pod) if self.extender is not None else None
         try:
             node, why = await self._choose(pod, decision, extender)
         except NotFound:
@@ -202,7 +203,7 @@ class LocalScheduler:
                 self._queue.refused(pod.metadata.uid)
                 group.create_task(self._refuse(pod, why))
 
-    async def _choose(self, pod: Pod, decision: Decision, extender: ExtenderCalls | None) -> tuple[str, str]:
+    async def _choose(self, pod: Pod, decision: Decision, extender: Entry | None) -> tuple[str, str]:
         """Return the best node, or "" and the reason why there is none.
 
         Raises:
@@ -224,10 +225,10 @@ class LocalScheduler:
         scores = await extender.prioritize(document, left)
         return max(left, key=lambda name: own[name] + scores.get(name, 0)), ""
 
-    async def _bind(self, pod: Pod, node: str, extender: ExtenderCalls | None) -> None:
+    async def _bind(self, pod: Pod, node: str, extender: Entry | None) -> None:
         uid = pod.metadata.uid
         try:
-            await (self._post(pod, node) if extender is None else extender.bind(pod, node))
+            await (extender.bind(pod, node) if extender and extender.binds else self._post(pod, node))
             self.state.assumed.keep(uid)
             self.answered += 1
         except (ExtenderError, KubeError) as error:

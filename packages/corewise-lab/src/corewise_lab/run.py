@@ -19,6 +19,7 @@ from typing import Protocol
 from corewise.amplification.policy import NAME as AMPLIFICATION
 from corewise.kube.errors import KubeError
 from corewise.scheduler.installation import Pods
+from corewise.scheduler.marking import NAME as INTERFERENCE
 from corewise.scheduler.policy import NAME as OWNED_CPUS
 from corewise.vocabulary.errors import first_error
 from corewise_lab import control_plane
@@ -38,9 +39,9 @@ _SHORTEST_REST = 0.5
 _LONGEST_REST_OFF = 12.0
 _SHARE_OF_REST_OFF = 0.25
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_ALL_PODS = (
-    "with corewise on, all pods were placed with corewise scheduler (corewise scheduler config --pods all), "
-    "since interference concerns all"
+_PROFILED = (
+    "with corewise on, kube-scheduler asked corewise about pods whose interference profile has something at "
+    "stake (corewise scheduler config --config FILE)"
 )
 _FIRST_ROUND = 1.1
 """Of a status period: by then every kubelet has had its turn."""
@@ -195,7 +196,7 @@ class _Run:
         resident = {name: child.memory() for name, child in cluster.children.items()}
         return RunReport(
             source=options.plan.source,
-            notes=(*options.plan.notes, *([_ALL_PODS] if cluster.interference else [])),
+            notes=(*options.plan.notes, *([_PROFILED] if cluster.interference else [])),
             off=off,
             on=Measurement(
                 measured if changed else last,
@@ -283,8 +284,9 @@ class _Run:
     async def _reach_scheduler(self) -> None:
         """Have the stand-in of kube-scheduler call the scheduler, for the pods that the plan needs."""
         cluster, url = self.cluster, self.programs[control_plane.SCHEDULER].url
-        await cluster.installed(OWNED_CPUS, url)
-        pods = Pods.ALL if cluster.interference else Pods.OWNED
+        for policy in (OWNED_CPUS, *([INTERFERENCE] if cluster.interference else [])):
+            await cluster.installed(policy, url)
+        pods = Pods.PROFILED if cluster.interference else Pods.OWNED
         cluster.scheduler.extender = await cluster.waits.ending(
             "the scheduler's client certificate", ExtenderCalls.connect(cluster.client, [url], pods)
         )

@@ -98,14 +98,16 @@ class Cluster:
             base=lambda: self.hooks.url,
             bundle=lambda: authority if self.has_certificate else None,
             configurations=lambda config: [(VALIDATING_WEBHOOKS, configuration(config, "checker"))],
-            alternative=Alternative(
-                POLICIES,
-                lambda config: [(MUTATING_WEBHOOKS, configuration(config, "doubler"))],
-                forced,
-                works,
-                self.paths.append,
-                lambda: self.stopped,
-            ),
+            alternatives=[
+                Alternative(
+                    lambda: POLICIES,
+                    lambda config: [(MUTATING_WEBHOOKS, configuration(config, "doubler"))],
+                    forced,
+                    works,
+                    self.paths.append,
+                    lambda: self.stopped,
+                )
+            ],
             field_manager="test",
             clock=self.clock,
             installed=asyncio.Event(),

@@ -30,12 +30,14 @@ from corewise.cli.options import (
     run_program,
 )
 from corewise.cli.output import print_manifests
+from corewise.config.interference.model import WhileAway
 from corewise.kube.certificates import made_at, not_after
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import SECRETS
 from corewise.prometheus.client import ServerURLError, checked_url
+from corewise.scheduler import marking
 from corewise.scheduler.configuration import (
     DEFAULTS,
     SchedulerConfiguration,
@@ -48,8 +50,9 @@ from corewise.scheduler.installation import (
     CERTIFICATES,
     CLIENT_SECRET_NAME,
     KEY_FILE,
+    PROFILED_WEIGHT,
     SERVICE_URL,
-    WEIGHT,
+    WEIGHTS,
     Pods,
     scheduler_configuration,
 )
@@ -121,7 +124,7 @@ def command(called: click.Context, /, **options: Any) -> None:
     epilog=examples(
         "corewise scheduler config > extender.yaml",
         "corewise scheduler config --write-certificates /etc/kubernetes/corewise",
-        note=f"weight: {WEIGHT}",
+        note=f"weight: {WEIGHTS}",
     ),
 )
 @click.option(
@@ -130,11 +133,26 @@ def command(called: click.Context, /, **options: Any) -> None:
 @click.option(
     "--pods",
     type=Choice([each.value for each in Pods]),
-    default=Pods.OWNED.value,
-    show_default=True,
+    show_default="owned; owned,profiled if --config configures interference",
     help="owned: kube-scheduler calls corewise for pods that own CPUs; while it is away, these wait. "
-    "all: for every pod, which interference and other pods' NUMA policies need; while it is away, no pod is "
-    "scheduled.",
+    "owned,profiled: also for pods whose interference profile has something at stake; what becomes of these "
+    "while it is away, interference.whileAway says. "
+    "all: for every pod, which other pods' NUMA policies need; while it is away, no pod is scheduled.",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=TEXT_FILE,
+    metavar="FILE",
+    help="The scheduler's file: whether interference is configured, and its whileAway.",
+)
+@click.option(
+    "--weight",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    show_default=f"{PROFILED_WEIGHT} for interference, 1 for everything",
+    help="How much the score counts beside kube-scheduler's own: of interference with --pods owned,profiled, "
+    "of everything with --pods all.",
 )
 @click.option(
     "--write-certificates",
@@ -168,7 +186,9 @@ def command(called: click.Context, /, **options: Any) -> None:
 def config_command(
     *,
     url: str,
-    pods: str,
+    pods: str | None,
+    config_file: str | None,
+    weight: int | None,
     folder: Path | None,
     ca_file: str,
     cert_file: str,
@@ -184,6 +204,10 @@ def config_command(
     check_https(url, "--url", "the extender demands a client certificate", path=False)
     if bool(cert_file) != bool(key_file):
         raise click.UsageError("--cert-file and --key-file go together")
+    interference = _configuration(config_file).interference
+    asked = Pods(pods) if pods else Pods.PROFILED if interference else Pods.OWNED
+    if weight and asked is Pods.OWNED:
+        raise click.UsageError("--weight is for --pods owned,profiled and all")
     where = str(folder.absolute()) if folder else CERTIFICATES
     if folder:
         _write_certificates(folder, **cluster)
@@ -193,23 +217,39 @@ def config_command(
         "keyFile": key_file or f"{where}/{KEY_FILE}",
         "serverName": server_name,
     }
-    click.echo(scheduler_configuration(url, tls, Pods(pods)), nl=False)
+    while_away = interference.while_away if interference else WhileAway.SCHEDULE
+    click.echo(scheduler_configuration(url, tls, asked, weight=weight, while_away=while_away), nl=False)
 
 
 @command.command(
     "policy",
-    short_help="Print the policy that marks new pods that own CPUs.",
-    epilog=examples("corewise scheduler policy | kubectl apply -f -"),
+    short_help="Print the policies that mark the new pods that kube-scheduler asks about.",
+    epilog=examples(
+        "corewise scheduler policy | kubectl apply -f -",
+        "corewise scheduler policy --config scheduler.yaml | kubectl apply -f -",
+    ),
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=TEXT_FILE,
+    metavar="FILE",
+    help="The scheduler's file: which interference profiles have something at stake.",
 )
 @QOS_NAMESPACES
-def policy_command(restricted_qos_namespace: tuple[str, ...]) -> None:
-    """Print the policy that adds corewise.io/owned-cpus to new pods that own CPUs.
+def policy_command(config_file: str | None, restricted_qos_namespace: tuple[str, ...]) -> None:
+    """Print the policy that adds corewise.io/owned-cpus to new pods that own CPUs, and with --config the one
+    that adds corewise.io/interference to new pods whose interference profile has something at stake.
 
-    With --manage-webhooks the scheduler installs it. It needs Kubernetes 1.36; before that, the scheduler
-    installs a webhook instead.
+    With --manage-webhooks the scheduler installs both, and has the second follow its file. They need
+    Kubernetes 1.36; before that, the scheduler installs webhooks instead.
     """
     rules = QoSRules(frozenset(restricted_qos_namespace))
-    print_manifests(mutating_policy(), policy_binding(rules))
+    manifests = [mutating_policy(), policy_binding(rules)]
+    interference = _configuration(config_file).interference
+    if interference and interference.at_stake:
+        manifests += [marking.mutating_policy(interference), marking.policy_binding()]
+    print_manifests(*manifests)
 
 
 def _write_certificates(folder: Path, *, kubeconfig: str | None, context: str | None, namespace: str) -> None:

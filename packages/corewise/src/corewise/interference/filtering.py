@@ -66,12 +66,7 @@ def select_profile(
     labels: Mapping[str, str], requests: PodRequests, config: InterferenceConfiguration
 ) -> Selected | ProfileConflict:
     """Return the profile of a pod with these labels and requests."""
-    kind = labels.get(config.type_label)
-    matching = [
-        each
-        for each in config.profiles.values()
-        if each.name == kind or (each.selector is not None and each.selector.matches(labels))
-    ]
+    matching = [each for each in config.profiles.values() if each.matches(labels, config.type_label)]
     if not matching:
         return Selected(DEFAULT, _default_profile(config.default, requests), config.default.affinity)
     if len(matching) > 1:

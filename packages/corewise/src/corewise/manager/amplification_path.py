@@ -41,7 +41,7 @@ def alternative(
 ) -> Alternative:
     """Return the policy and the webhook, and how to choose between them."""
     return Alternative(
-        policies=policies(options),
+        policies=partial(policies, options),
         webhooks=lambda config: [
             (
                 MUTATING_WEBHOOKS,

@@ -212,7 +212,7 @@ class Manager:
                 (MUTATING_WEBHOOKS, self._pods_configuration(config)),
                 (VALIDATING_WEBHOOKS, validating_configuration(config, self.options.config_namespace)),
             ],
-            alternative=alternative(self._client, self.options, self.snapshot, self.metrics),
+            alternatives=[alternative(self._client, self.options, self.snapshot, self.metrics)],
             changing=lambda config: [(MUTATING_WEBHOOKS, self._pods_configuration(config))],
             field_manager=MANAGER_COMPONENT,
             secret=(self.options.namespace, SECRET_NAME),

@@ -62,6 +62,8 @@ class ActiveConfig:
         self.observer: Observer | None = None
         self.configuration = configuration
         self.engine = assemble()
+        self.profiled = Engine.of()
+        """It decides about interference alone, for pods with a stake: the rest is kube-scheduler's."""
         self._activate(configuration)
 
     def apply(self, configuration: SchedulerConfiguration) -> None:
@@ -74,6 +76,7 @@ class ActiveConfig:
         settings = configuration.interference
         plugin = Interference(settings, self.now) if settings else None
         self.engine = self._assemble(configuration.scoring, interference=plugin)
+        self.profiled = Engine.of(plugin) if plugin else Engine.of()
         self._cluster.estimate(plugin.estimates() if plugin else Estimates())
         self._unplaceable = frozenset()
         self.observe_by(self.observer)
@@ -149,12 +152,15 @@ class ConfigReloader:
         exposition: Exposition,
         heartbeats: Heartbeats,
         clock: Clock,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
+        """``on_change`` is called when another configuration has become active."""
         self._state = state
         self._decisions = decisions
         self._metrics = exposition
         self._heartbeats = heartbeats
         self._clock = clock
+        self._on_change = on_change
         self.active = ActiveConfig(
             state.counted.cluster, clock, options.configuration, partial(assemble, plugins=load_plugins())
         )
@@ -211,6 +217,7 @@ class ConfigReloader:
     def _apply(self, configuration: SchedulerConfiguration) -> None:
         self._decisions.keep(configuration.remembered_decisions)
         self.active.apply(configuration)
+        self._on_change()
 
     async def _vet(self, configuration: SchedulerConfiguration) -> list[str]:
         """Ask what a configuration would have asked, and say what is wrong with its queries."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corewise.engine import Placement, PodFacts
 from corewise.engine.reading import holds_resources
@@ -54,13 +54,21 @@ class AssumedPods:
         self._assumed[facts.uid] = _Assumed(facts, placement)
         self._counted.cluster.put_pod(facts, placement)
 
-    def keep(self, uid: str) -> None:
+    def guess(self, facts: PodFacts, node: str, seconds: float) -> None:
+        """Count a pod's profile, and nothing else of it, where it will probably be bound, for a while."""
+        if facts.uid not in self._assumed and self._counted.has(facts.key, facts.uid):
+            return  # it is bound
+        placed = Placement(node, since=self._clock.now().timestamp())
+        self.put(replace(facts, requests={}, owned_if_static=0), placed)
+        self.keep(facts.uid, seconds)
+
+    def keep(self, uid: str, seconds: float = STALE_AFTER) -> None:
         """Count an assumed pod, whose Binding was answered, until the watch shows it bound.
 
         A watch that restarts may never show it, if it is gone by then: so it expires.
         """
         if uid in self._assumed:
-            self._assumed[uid].until = self._clock.monotonic() + STALE_AFTER
+            self._assumed[uid].until = self._clock.monotonic() + seconds
 
     def seen(self, uid: str) -> None:
         """Assume nothing of a pod any more: the watch has shown where it is."""

@@ -26,7 +26,7 @@ answered is 503. Each fails the call, and with ``ignorable`` kube-scheduler goes
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import TypeVar
@@ -43,7 +43,7 @@ from corewise.kube.objects import PartialObject
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.binding import Binder, Wanted
 from corewise.scheduler.decisions import Asked, Decisions, encode
-from corewise.scheduler.installation import BIND, EXPLAIN, FILTER, PREEMPT, PRIORITIZE
+from corewise.scheduler.installation import BIND, EXPLAIN, FILTER, INTERFERENCE, PREEMPT, PRIORITIZE
 from corewise.scheduler.node_names import KnownNames, SentNames
 from corewise.scheduler.preemption import (
     PreemptionArguments,
@@ -230,7 +230,7 @@ class Extender:
     def filter(self, arguments: Arguments) -> Filtered:
         """Say which nodes suit the pod."""
         self.state.assumed.remember(arguments.pod)
-        decision, rows = self._decide(arguments)
+        decision, rows = self.decide(arguments)
         suits: BoolColumn = np.append(decision.feasible, np.False_)[rows]
         left = arguments.names.only(suits)
         self.known.keep(left, rows[suits])
@@ -250,12 +250,12 @@ class Extender:
 
         It is the decision that ``filter`` has made and remembered, made again for fewer nodes.
         """
-        decision, rows = self._decide(arguments)
+        decision, rows = self.decide(arguments)
         suits: BoolColumn = np.append(decision.feasible, np.False_)[rows]
         totals: IntColumn = np.append(decision.total, 0)[rows]
         return spread(totals, suits, self.known.checksums(key_of(arguments.pod), rows))
 
-    def _decide(self, arguments: Arguments) -> tuple[Decision, IntColumn]:
+    def decide(self, arguments: Arguments) -> tuple[Decision, IntColumn]:
         """Decide among the nodes in question; the rows are those of the nodes as they were sent."""
         facts = pod_facts(arguments.pod, self.state.counted.rules)
         with self.state.assumed.without(arguments.pod):
@@ -312,12 +312,15 @@ def _refusals(
 class ExtenderRoutes:
     """Passes calls on to the extender. ``problems`` says why it cannot answer, if it cannot.
 
-    ``caller`` checks who calls the extender, ``reader`` who reads the decisions.
+    ``profiled`` is for pods with a stake in interference (profiled.py). ``caller`` checks who calls the
+    extender, ``reader`` who reads the decisions.
     """
 
     extender: Extender
     binder: Binder
     preemptor: Preemptor
+    profiled: Extender
+    profiled_preemptor: Preemptor
     decisions: Decisions
     problems: Callable[[], Iterable[str]]
     metrics: Exposition
@@ -327,12 +330,28 @@ class ExtenderRoutes:
     def routes(self) -> list[Route]:
         """Return the routes."""
         return [
-            self._route(FILTER, decode_arguments, self._filter, encode_error, unavailable=200),
-            self._route(PRIORITIZE, decode_arguments, self._prioritize, encode_error, unavailable=503),
-            self._route(PREEMPT, decode_preemption, self._preempt, encode_error, unavailable=503),
+            *self._decisions("", self.extender, self.preemptor),
+            *self._decisions(f"{INTERFERENCE}/", self.profiled, self.profiled_preemptor),
             self._route(BIND, decode_binding, self._bind, encode_bound, unavailable=200),
             Route("GET", f"/{EXPLAIN}", self._explain, self.reader),
         ]
+
+    def _decisions(self, below: str, extender: Extender, preemptor: Preemptor) -> Iterator[Route]:
+        """Yield the routes of an extender and its preemptor below a path."""
+
+        async def filtered(sent: Arguments) -> tuple[str, bytes]:
+            return "answered", encode_filtered(sent, extender.filter(sent))
+
+        async def scored(sent: Arguments) -> tuple[str, bytes]:
+            return "answered", sent.names.scored(extender.prioritize(sent))
+
+        async def preempted(asked: PreemptionArguments) -> tuple[str, bytes]:
+            return "answered", encode_preempted(await preemptor.preempt(asked))
+
+        verbs = f"{below}{FILTER}", f"{below}{PRIORITIZE}", f"{below}{PREEMPT}"
+        yield self._route(verbs[0], decode_arguments, filtered, encode_error, unavailable=200)
+        yield self._route(verbs[1], decode_arguments, scored, encode_error, unavailable=503)
+        yield self._route(verbs[2], decode_preemption, preempted, encode_error, unavailable=503)
 
     def _route(
         self,
@@ -368,15 +387,6 @@ class ExtenderRoutes:
             return web.Response(status=status, body=said, content_type=_JSON)
 
         return Route("POST", f"/{verb}", handle, self.caller)
-
-    async def _filter(self, sent: Arguments) -> tuple[str, bytes]:
-        return "answered", encode_filtered(sent, self.extender.filter(sent))
-
-    async def _prioritize(self, sent: Arguments) -> tuple[str, bytes]:
-        return "answered", sent.names.scored(self.extender.prioritize(sent))
-
-    async def _preempt(self, asked: PreemptionArguments) -> tuple[str, bytes]:
-        return "answered", encode_preempted(await self.preemptor.preempt(asked))
 
     async def _bind(self, wanted: Wanted) -> tuple[str, bytes]:
         refused = await self.binder.bind(wanted)

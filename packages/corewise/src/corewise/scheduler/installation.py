@@ -1,4 +1,12 @@
-"""kube-scheduler's configuration file: it calls the extender, and counts batch resources."""
+"""kube-scheduler's configuration file: it calls the extender, and counts batch resources.
+
+| --pods           | extenders                                                              |
+|------------------|------------------------------------------------------------------------|
+| `owned`          | one, for pods that own CPUs; it binds them                             |
+| `owned,profiled` | that one; and one for pods with a stake in interference, which filters |
+|                  | and scores them, and which kube-scheduler may do without               |
+| `all`            | one, for every pod; it binds them                                      |
+"""
 
 from __future__ import annotations
 
@@ -6,25 +14,33 @@ from collections.abc import Mapping
 from enum import StrEnum
 from itertools import chain
 from textwrap import wrap
+from typing import Any
 
 import yaml
 
+from corewise.config.interference.model import WhileAway
 from corewise.engine.kube_plugins import FIT_WEIGHTS
-from corewise.vocabulary.names import BATCH_CPU, OWNED_CPUS_RESOURCE, SYSTEM_NAMESPACE
+from corewise.vocabulary.names import BATCH_CPU, INTERFERENCE_RESOURCE, OWNED_CPUS_RESOURCE, SYSTEM_NAMESPACE
 
 FORMER_GATE = "corewise-binding-gate"
 """The webhook configuration of older versions, which checked bindings at a gate; the leader removes it."""
 SECRET_NAME = "corewise-scheduler-certificates"  # noqa: S105 - the name of a Secret is none
 CLIENT_SECRET_NAME = "corewise-scheduler-client"  # noqa: S105
 FILTER, PRIORITIZE, PREEMPT, BIND, EXPLAIN = "filter", "prioritize", "preempt", "bind", "explain"
+INTERFERENCE = "interference"
+"""The path below which pods with a stake in interference are decided about."""
 HTTP_TIMEOUT = 2.0
 """Seconds that kube-scheduler waits for an answer, and schedules nothing else meanwhile, except for bind."""
 SERVICE_URL = f"https://corewise-scheduler.{SYSTEM_NAMESPACE}.svc:443"
-EXTENDER_WEIGHT = 1
+PROFILED_TIMEOUT_MS = 500
+"""The same for pods with a stake: for the sake of a preference, a host that is gone must hold up nothing."""
+WEIGHT = 1
+"""Of the extender that decides about pods that own CPUs, or about all: its best node leads by 100."""
+PROFILED_WEIGHT = 4
 CERTIFICATES = "/etc/kubernetes/corewise"
 """Where kube-scheduler finds its certificate, unless somebody says otherwise."""
 CA_FILE, CERT_FILE, KEY_FILE = "ca.crt", "client.crt", "client.key"
-WEIGHT = (
+WEIGHTS = (
     "an extender's score of 0 to 10 counts as 0 to 100 x weight, as a plugin's does; kube-scheduler's own "
     "plugins have weights of 1 to 3, together 12."
 )
@@ -50,18 +66,35 @@ class Pods(StrEnum):
     """For which pods kube-scheduler calls the extender."""
 
     OWNED = "owned"
+    PROFILED = "owned,profiled"
     ALL = "all"
 
-    @property
-    def consequence(self) -> str:
-        """The consequence for pods, in a sentence or two."""
-        return _CONSEQUENCES[self]
+    def consequence(self, while_away: WhileAway) -> str:
+        """Return the consequence for pods, in a sentence or two."""
+        return f"{_CONSEQUENCES[self]}{_AWAY[while_away] if self is Pods.PROFILED else ''}"
 
 
+_AWAY = {
+    WhileAway.SCHEDULE: (
+        " are scheduled without it (whileAway: schedule). All others never wait for corewise."
+    ),
+    WhileAway.WAIT: " too (whileAway: wait). All others never wait for corewise.",
+}
+_PROFILED_WEIGHT = (
+    " The score for interference is not stretched over the nodes: one with a third of the best possible "
+    "points has 3. For a pod without preferences of its own, kube-scheduler tells nodes apart by resources, "
+    "images and spreading, together 5; so with 4 a third of the scale outweighs the usual differences of "
+    "those, and not a preferred affinity."
+)
 _CONSEQUENCES = {
     Pods.OWNED: (
         f"corewise is called only for pods that request {OWNED_CPUS_RESOURCE}, which its policy adds to pods "
         "that own CPUs. While no replica of corewise answers, these pods wait; others are scheduled as ever."
+    ),
+    Pods.PROFILED: (
+        f"corewise is called only for pods that request {OWNED_CPUS_RESOURCE} or {INTERFERENCE_RESOURCE}, "
+        "which its policies add to pods that own CPUs, and to pods whose interference profile has something "
+        "at stake. While no replica of corewise answers, the former wait, and the latter"
     ),
     Pods.ALL: (
         "corewise is called for every pod: kube-scheduler then schedules less than half as many pods a "
@@ -72,46 +105,78 @@ _CONSEQUENCES = {
 
 
 def scheduler_configuration(
-    url: str = SERVICE_URL, tls: Mapping[str, str] | None = None, pods: Pods = Pods.OWNED
+    url: str = SERVICE_URL,
+    tls: Mapping[str, str] | None = None,
+    pods: Pods = Pods.OWNED,
+    *,
+    weight: int | None = None,
+    while_away: WhileAway = WhileAway.SCHEDULE,
 ) -> str:
-    """Return the KubeSchedulerConfiguration: NodeResourcesFit's scoring, and the extender, as YAML.
+    """Return the KubeSchedulerConfiguration: NodeResourcesFit's scoring, and the extenders, as YAML.
 
-    ``tls`` is the extender's ``tlsConfig``, by field, over the defaults: ``caFile`` is where kube-scheduler
+    ``tls`` is the extenders' ``tlsConfig``, by field, over the defaults: ``caFile`` is where kube-scheduler
     finds the authority to trust, ``certFile`` and ``keyFile`` what it shows to the extender, ``serverName``
-    the name to verify, if that is not the host of ``url``. Empty texts are left out.
+    the name to verify, if that is not the host of ``url``. Empty texts are left out. ``weight`` and
+    ``while_away`` are for pods with a stake in interference; with ``Pods.ALL`` the weight is that of all.
     """
     files = {"caFile": CA_FILE, "certFile": CERT_FILE, "keyFile": KEY_FILE}
     stated = {**{field: f"{CERTIFICATES}/{name}" for field, name in files.items()}, **(tls or {})}
-    managed = [{"name": OWNED_CPUS_RESOURCE, "ignoredByScheduler": True}]
-    extender = {
+    reached = {
+        "nodeCacheCapable": True,
+        "enableHTTPS": True,
+        "tlsConfig": {field: value for field, value in stated.items() if value},
+    }
+    binding = {
         "urlPrefix": url.rstrip("/"),
         "filterVerb": FILTER,
         "prioritizeVerb": PRIORITIZE,
         "preemptVerb": PREEMPT,
         "bindVerb": BIND,
-        "weight": EXTENDER_WEIGHT,
-        "nodeCacheCapable": True,
+        "weight": weight or WEIGHT if pods is Pods.ALL else WEIGHT,
         "ignorable": False,
         "httpTimeout": f"{HTTP_TIMEOUT:.0f}s",
-        "enableHTTPS": True,
-        "tlsConfig": {field: value for field, value in stated.items() if value},
-        **({"managedResources": managed} if pods is Pods.OWNED else {}),
+        **reached,
+        **({} if pods is Pods.ALL else {"managedResources": _managed(OWNED_CPUS_RESOURCE)}),
+    }
+    profiled = {
+        "urlPrefix": f"{url.rstrip('/')}/{INTERFERENCE}",
+        "filterVerb": FILTER,
+        "prioritizeVerb": PRIORITIZE,
+        "preemptVerb": PREEMPT,
+        "weight": weight or PROFILED_WEIGHT,
+        "ignorable": while_away is WhileAway.SCHEDULE,
+        "httpTimeout": f"{PROFILED_TIMEOUT_MS}ms",
+        **reached,
+        "managedResources": _managed(INTERFERENCE_RESOURCE),
     }
     resources = [{"name": name, "weight": weight} for name, weight in FIT_WEIGHTS.items()]
-    scoring = {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}}
+    fit: dict[str, Any] = {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}}
+    if pods is Pods.ALL:  # else the extender's managedResources say so
+        fit["ignoredResources"] = [OWNED_CPUS_RESOURCE]
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": scoring}]}],
-        "extenders": [extender],
+        "profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": fit}]}],
+        "extenders": [binding, profiled] if pods is Pods.PROFILED else [binding],
     }
     remarks = [
         _HEAD,
-        pods.consequence,
-        f"weight: {WEIGHT}",
+        pods.consequence(while_away),
+        f"weight: {WEIGHTS}{_PROFILED_WEIGHT if pods is Pods.PROFILED else ''}",
         _FIT,
         _CERTIFICATE,
         *([_SERVICE] if ".svc" in url else []),
     ]
     lines = chain.from_iterable(wrap(each, _WIDTH - 2, break_on_hyphens=False) for each in remarks)
-    return "".join(f"# {line}\n" for line in lines) + yaml.safe_dump(document, sort_keys=False)
+    return "".join(f"# {line}\n" for line in lines) + yaml.dump(document, Dumper=_Plain, sort_keys=False)
+
+
+def _managed(resource: str) -> list[dict[str, Any]]:
+    return [{"name": resource, "ignoredByScheduler": True}]
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes what occurs twice twice."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True

@@ -39,20 +39,21 @@ from corewise.service.installation import Alternative, ClientConfig, Path
 from corewise.service.webhooks import Answer, allowed, rule, webhook
 from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS
 from corewise.vocabulary.qos import OWNERS_OF_CPUS, QoSRules
-from corewise.workload.pods import WORKLOAD_PODS, Container, Pod
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 NAME = "corewise-owned-cpus"
 """Of the policy, its binding, and the webhook configuration."""
 WEBHOOK_PATH = "/add-owned-cpus"
+NEW_PODS = rule("pods", "CREATE", scope="Namespaced")
 _LISTS = ("requests", "limits")
 
 _CPU = """int(quantity({0}.?resources.?requests[?"cpu"].orValue("0")).asApproximateFloat() * 1000.0 + 0.5)"""
 _STATES_IT = """{0}.?resources.?requests[?"{1}"].hasValue() || {0}.?resources.?limits[?"{1}"].hasValue()"""
 
 
-def match_conditions() -> list[dict[str, str]]:
-    """Return which of the labeled pods are concerned, as policies and webhooks have it."""
-    states = _STATES_IT.format("c", OWNED_CPUS_RESOURCE)
+def unmarked(resource: str) -> list[dict[str, str]]:
+    """Return the conditions of policies and webhooks that a pod has no node and no such request."""
+    states = _STATES_IT.format("c", resource)
     conditions = {
         "not-bound": "!has(object.spec.nodeName)",
         "not-stated-by-a-container": f"!object.spec.containers.exists(c,\n{states})",
@@ -63,7 +64,8 @@ def match_conditions() -> list[dict[str, str]]:
 
 def mutating_policy() -> dict[str, Any]:
     """Return the MutatingAdmissionPolicy."""
-    mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": _patch()}}
+    patch = "variables.cpus == 0 ? [] :\n" + request_patch(OWNED_CPUS_RESOURCE, "string(variables.cpus)")
+    mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingAdmissionPolicy",
@@ -71,8 +73,8 @@ def mutating_policy() -> dict[str, Any]:
         "spec": {
             "failurePolicy": "Fail",
             "reinvocationPolicy": "IfNeeded",
-            "matchConstraints": {"objectSelector": _selector(), "resourceRules": [_rule()]},
-            "matchConditions": match_conditions(),
+            "matchConstraints": {"objectSelector": _selector(), "resourceRules": [NEW_PODS]},
+            "matchConditions": unmarked(OWNED_CPUS_RESOURCE),
             "variables": [{"name": name, "expression": text} for name, text in _variables().items()],
             "mutations": [mutation],
         },
@@ -108,19 +110,22 @@ def _variables() -> dict[str, str]:
     }
 
 
-def _patch() -> str:
-    """Return the expression of the JSON patch: parents that are missing, then both entries."""
+def request_patch(resource: str, amount: str) -> str:
+    """Return the expression of the JSON patch that has the first container request an amount, and limits it.
+
+    Parents that are missing come first, then both entries.
+    """
     here, there = "/spec/containers/0/resources", "object.spec.containers[0]"
     steps = [(f"has({there}.resources)", here)]
     steps += [(f"{there}.?resources.?{each}.hasValue()", f"{here}/{each}") for each in _LISTS]
     parents = [f'({has} ? [] : [JSONPatch{{op: "add", path: "{path}", value: {{}}}}])' for has, path in steps]
     entries = [
-        f'JSONPatch{{op: "add", path: "{here}/{each}/" + jsonpatch.escapeKey("{OWNED_CPUS_RESOURCE}"),\n'
-        "value: string(variables.cpus)}"
+        f'JSONPatch{{op: "add", path: "{here}/{each}/" + jsonpatch.escapeKey("{resource}"),\n'
+        f"value: {amount}}}"
         for each in _LISTS
     ]
     both = ",\n".join(entries)
-    return "variables.cpus == 0 ? [] :\n" + " +\n".join([*parents, f"[{both}]"])
+    return " +\n".join([*parents, f"[{both}]"])
 
 
 def policy_binding(rules: QoSRules) -> dict[str, Any]:
@@ -136,9 +141,9 @@ def policy_binding(rules: QoSRules) -> dict[str, Any]:
 def webhook_configuration(config: ClientConfig, rules: QoSRules) -> dict[str, Any]:
     """Return the MutatingWebhookConfiguration that does the same before Kubernetes 1.36."""
     asked = {
-        **webhook("owned-cpus.corewise.io", config(WEBHOOK_PATH), _rule(), failure_policy="Fail"),
+        **webhook("owned-cpus.corewise.io", config(WEBHOOK_PATH), NEW_PODS, failure_policy="Fail"),
         "objectSelector": _selector(),
-        "matchConditions": match_conditions(),
+        "matchConditions": unmarked(OWNED_CPUS_RESOURCE),
         "reinvocationPolicy": "IfNeeded",
     }
     return {"metadata": {"name": NAME, "annotations": rules.annotations}, "webhooks": [asked]}
@@ -158,25 +163,25 @@ def alternative(rules: QoSRules, report: Callable[[frozenset[Path]], None]) -> A
     has that in a namespace can act as every service account there.
     """
     return Alternative(
-        policies=[(MUTATING_POLICIES, mutating_policy()), (MUTATING_POLICY_BINDINGS, policy_binding(rules))],
+        policies=lambda: [
+            (MUTATING_POLICIES, mutating_policy()),
+            (MUTATING_POLICY_BINDINGS, policy_binding(rules)),
+        ],
         webhooks=lambda config: [(MUTATING_WEBHOOKS, webhook_configuration(config, rules))],
         forced=None,
-        works=_works,
+        works=taken_to_work,
         report=report,
     )
 
 
-async def _works() -> bool:
+async def taken_to_work() -> bool:
+    """Say that a policy works: where it is served, it depends on nothing else."""
     return True
 
 
 def _selector() -> dict[str, Any]:
     owners = {"key": QOS_CLASS, "operator": "In", "values": sorted(OWNERS_OF_CPUS)}
     return {"matchExpressions": [owners]}
-
-
-def _rule() -> dict[str, Any]:
-    return rule("pods", "CREATE", scope="Namespaced")
 
 
 async def add_owned_cpus(request: AdmissionRequest) -> Answer:
@@ -191,20 +196,26 @@ async def add_owned_cpus(request: AdmissionRequest) -> Answer:
 
 def added(pod: Pod, document: msgspec.Raw) -> list[Operation]:
     """Return the operations that give a new pod the resource; none where it is not to have it."""
-    containers = pod.spec.containers
-    if pod.metadata.labels.get(QOS_CLASS) not in OWNERS_OF_CPUS:
-        return []
-    if pod.spec.node_name or any(map(_states_it, (*containers, *pod.spec.init_containers))):
+    if pod.metadata.labels.get(QOS_CLASS) not in OWNERS_OF_CPUS or not is_unmarked(pod, OWNED_CPUS_RESOURCE):
         return []
     cpus = -(-pod_facts(pod).requests.get(CPU, 0) // MILLI)
-    if not cpus:
-        return []
+    return request_operations(document, OWNED_CPUS_RESOURCE, str(cpus)) if cpus else []
+
+
+def is_unmarked(pod: Pod, resource: str) -> bool:
+    """Whether a pod has no node and no such request."""
+    return not pod.spec.node_name and not requests_it(pod, resource)
+
+
+def requests_it(pod: Pod, resource: str) -> bool:
+    """Whether a pod has a request or a limit of a resource, be it 0."""
+    every = (each.resources for each in (*pod.spec.containers, *pod.spec.init_containers))
+    return any(resource in each.requests or resource in each.limits for each in every)
+
+
+def request_operations(document: msgspec.Raw, resource: str, amount: str) -> list[Operation]:
+    """Return the operations that have a pod's first container request an amount, and limit it."""
     first = msgspec.json.decode(document)["spec"]["containers"][0]
-    both = {OWNED_CPUS_RESOURCE: str(cpus)}
+    both = {resource: amount}
     operations = merge_operations(first, {"resources": {"requests": both, "limits": both}})
     return [msgspec.structs.replace(each, path=f"/spec/containers/0{each.path}") for each in operations]
-
-
-def _states_it(container: Container) -> bool:
-    resources = container.resources
-    return OWNED_CPUS_RESOURCE in resources.requests or OWNED_CPUS_RESOURCE in resources.limits

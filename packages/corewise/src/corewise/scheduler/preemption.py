@@ -35,7 +35,7 @@ from corewise.engine.reading import amount_of, pod_facts, scheduled_at
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.quantities import offered_amounts
-from corewise.scheduler.installation import HTTP_TIMEOUT
+from corewise.scheduler.installation import HTTP_TIMEOUT, PROFILED_TIMEOUT_MS
 from corewise.scheduler.state import ClusterState
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.workload.nodes import Node
@@ -43,6 +43,7 @@ from corewise.workload.pods import Pod
 
 BUDGET = 0.6 * HTTP_TIMEOUT
 """Seconds that nodes are looked at, those with the fewest victims first; nodes not reached are left out."""
+PROFILED_BUDGET = 0.6 * PROFILED_TIMEOUT_MS / 1000
 
 
 class PreemptionArgumentsError(ValueError):
@@ -127,6 +128,7 @@ class Preemptor:
     state: ClusterState
     engine: Callable[[], Engine]
     clock: Clock
+    budget: float = BUDGET
 
     async def preempt(self, asked: PreemptionArguments) -> dict[str, Preempted]:
         """Return the victims on the nodes where evicting them makes room for the pod.
@@ -134,7 +136,7 @@ class Preemptor:
         Raises:
             KubeError: if the PodDisruptionBudgets cannot be read.
         """
-        until = self.clock.monotonic() + BUDGET
+        until = self.clock.monotonic() + self.budget
         budgets = list(await self.client.list(DISRUPTION_BUDGETS))
         found: dict[str, Preempted] = {}
         for name in sorted(asked.proposed, key=lambda name: (len(asked.proposed[name]), name)):

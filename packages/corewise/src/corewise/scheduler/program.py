@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import Engine
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock, sleep_unless
@@ -23,6 +24,7 @@ from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.kube.resources import MUTATING_WEBHOOKS
+from corewise.scheduler import marking, policy
 from corewise.scheduler.active_config import ConfigReloader
 from corewise.scheduler.binding import Binder
 from corewise.scheduler.collector import LedgerCollector
@@ -31,8 +33,8 @@ from corewise.scheduler.executor import LedgerExecutor
 from corewise.scheduler.extender import Extender, ExtenderRoutes
 from corewise.scheduler.installation import CLIENT_SECRET_NAME, EXPLAIN, FORMER_GATE, SECRET_NAME
 from corewise.scheduler.options import SchedulerOptions
-from corewise.scheduler.policy import NAME, WEBHOOK_PATH, add_owned_cpus, alternative
-from corewise.scheduler.preemption import Preemptor
+from corewise.scheduler.preemption import PROFILED_BUDGET, Preemptor
+from corewise.scheduler.profiled import ProfiledExtender
 from corewise.scheduler.state import ClusterState
 from corewise.service.certificates import Lifetimes
 from corewise.service.health import TokenAccess
@@ -42,7 +44,7 @@ from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
 from corewise.service.webhooks import Webhook, WebhookService
 from corewise.vocabulary import metrics
-from corewise.vocabulary.metrics import EVENTS, SCHEDULER
+from corewise.vocabulary.metrics import EVENTS, SCHEDULER, ExportedMetric
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import Pod
 
@@ -110,7 +112,9 @@ class Scheduler:
         self._clock = clock
         self._terms = terms
         self._synced = synced
-        self.state = ClusterState(client, clock, rules=options.rules)
+        self._is_following = False
+        """Whether a pod that the watch shows first was bound just now."""
+        self.state = ClusterState(client, clock, on_pod=self._count_missed, rules=options.rules)
         self.decisions = Decisions(options.configuration.remembered_decisions, clock)
         self.reloader = ConfigReloader(
             options,
@@ -119,6 +123,7 @@ class Scheduler:
             exposition=self.metrics,
             heartbeats=self.program.heartbeats,
             clock=clock,
+            on_change=self._follow,
         )
         self.events = EventRecorder(client, component=COMPONENT, instance=options.identity, clock=clock)
         executor = LedgerExecutor(client, self.state)
@@ -165,6 +170,7 @@ class Scheduler:
 
     async def _lead_or_follow(self) -> None:
         await self.state.caches.listed(self._clock)
+        self._is_following = True
         self._synced()
         await self.program.elect(self._lead, self.client, self.options, lease=COMPONENT, terms=self._terms)
 
@@ -212,13 +218,22 @@ class Scheduler:
     def _engine(self) -> Engine:
         return self.reloader.active.engine
 
+    def _profiled_engine(self) -> Engine:
+        return self.reloader.active.profiled
+
+    def _interference(self) -> InterferenceConfiguration | None:
+        return self.reloader.active.configuration.interference
+
     def _service(self, lifetimes: Lifetimes | None) -> WebhookService:
         engine = self._engine
-        extender = Extender(self.state, engine, self.decisions, self._on_unschedulable)
+        shared = self.decisions, self._on_unschedulable
+        profiled = self._profiled_engine
         routes = ExtenderRoutes(
-            extender,
+            Extender(self.state, engine, *shared),
             self.binder,
             Preemptor(self.client, self.state, engine, self._clock),
+            ProfiledExtender(self.state, profiled, *shared),
+            Preemptor(self.client, self.state, profiled, self._clock, PROFILED_BUDGET),
             self.decisions,
             self.problems,
             self.metrics,
@@ -230,9 +245,15 @@ class Scheduler:
             EXTENDER.with_body(self.options.max_extender_body),
             self.options.listen,
             self.options,
-            [Webhook(NAME, WEBHOOK_PATH, add_owned_cpus)],
+            [
+                Webhook(policy.NAME, policy.WEBHOOK_PATH, policy.add_owned_cpus),
+                Webhook(marking.NAME, marking.WEBHOOK_PATH, marking.marker(self._interference)),
+            ],
             configurations=lambda _: [],
-            alternative=alternative(self.options.rules, self._report_path),
+            alternatives=[
+                policy.alternative(self.options.rules, self._reporter(metrics.OWNED_CPUS_PATH)),
+                marking.alternative(self._interference, self._reporter(metrics.INTERFERENCE_PATH)),
+            ],
             field_manager=COMPONENT,
             secret=(self.options.namespace, SECRET_NAME),
             installed_bundle=lambda: self.service.bundle,
@@ -242,8 +263,23 @@ class Scheduler:
             client_secret=CLIENT_SECRET_NAME,
         )
 
-    def _report_path(self, paths: frozenset[Path]) -> None:
-        self.metrics.replace(metrics.OWNED_CPUS_PATH, {(path.value,): 1.0 for path in paths})
+    def _reporter(self, metric: ExportedMetric) -> Callable[[frozenset[Path]], None]:
+        return lambda paths: self.metrics.replace(metric, {(path.value,): 1.0 for path in paths})
+
+    def _follow(self) -> None:
+        """Have the policies follow the configuration at once."""
+        if self.service.installer:
+            self.service.installer.outdated.set()
+
+    def _count_missed(self, old: Pod | None, new: Pod | None) -> None:
+        """Count a pod with a stake that kube-scheduler did not ask about, when it is seen bound."""
+        if (
+            old is None
+            and new is not None
+            and self._is_following
+            and marking.is_missed(new, self._interference())
+        ):
+            self.metrics.count(metrics.INTERFERENCE_MISSED)
 
     def _callers(self) -> Certified:
         """Return the access rule of the extender: callers show a client certificate that TLS has verified."""

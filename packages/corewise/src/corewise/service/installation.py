@@ -78,7 +78,7 @@ class Alternative:
     it says so there must be no policy, and one that is there goes at once: a webhook can keep still.
     """
 
-    policies: Objects
+    policies: Callable[[], Objects]
     webhooks: Configurations
     forced: Path | None
     works: Callable[[], Awaitable[bool]]
@@ -91,7 +91,7 @@ class Installer:
 
     ``base`` and ``bundle`` are None while they are not known yet: until then, only policies are installed.
     An empty bundle leaves ``caBundle`` to somebody else, such as cert-manager's injector. ``configurations``
-    are applied in their order, after the ``alternative``: whoever finds a new authority trusted in the last
+    are applied in their order, after the ``alternatives``: whoever finds a new authority trusted in the last
     one may rely on all. ``installed`` is set once a policy, or every webhook, is installed.
     """
 
@@ -102,7 +102,7 @@ class Installer:
         base: Callable[[], str | ServiceAddress | None],
         bundle: Callable[[], str | None],
         configurations: Configurations,
-        alternative: Alternative | None,
+        alternatives: Sequence[Alternative],
         field_manager: str,
         clock: Clock,
         installed: asyncio.Event,
@@ -111,11 +111,12 @@ class Installer:
         self._base = base
         self._bundle = bundle
         self._configurations = configurations
-        self._alternative = alternative
+        self._alternatives = alternatives
         self._field_manager = field_manager
         self._clock = clock
         self._installed = installed
-        self._steady: tuple[Path, float] | None = None
+        self._steady: dict[int, tuple[Path, float]] = {}
+        """Of each alternative, what is wanted, and since when nothing of it has changed."""
         self.outdated = asyncio.Event()
         """Set by whoever knows that what is to be installed has changed: the next look is at once."""
         self._ownership: dict[str, Any] = {}
@@ -135,15 +136,15 @@ class Installer:
         ``config`` is None while the certificate is not known.
         """
         by_policy = False
-        if config is None and self._alternative is None:
+        if config is None and not self._alternatives:
             return
         try:
             owners = await self._client.owners(CLUSTER_ROLES, self._field_manager)
             self._ownership = (
                 {"ownerReferences": [msgspec.to_builtins(each) for each in owners]} if owners else {}
             )
-            if self._alternative:
-                by_policy = await self._choose(self._alternative, config)
+            for number in range(len(self._alternatives)):
+                by_policy |= await self._choose(number, config)
             if config is not None:
                 await self._ensure(self._configurations(config))
         except KubeError as error:
@@ -152,23 +153,25 @@ class Installer:
             if by_policy or config is not None:
                 self._installed.set()
 
-    async def _choose(self, alternative: Alternative, config: ClientConfig | None) -> bool:
+    async def _choose(self, number: int, config: ClientConfig | None) -> bool:
         """Install the policy or the webhook, and remove the other when it is superfluous.
 
         Returns whether the policy is the one that is wanted. Without ``config`` a webhook is neither
         installed nor changed, and a policy goes only if it has to stop.
         """
+        alternative = self._alternatives[number]
         served = await self._client.serves(MUTATING_POLICIES)
         if alternative.forced is Path.POLICY and not served:
             log.error("the API server serves no MutatingAdmissionPolicies: the webhook is installed instead")
         stopped = alternative.stopped()
-        by_policy = served and not stopped and bool(alternative.policies)
+        policies = alternative.policies() if served else ()
+        by_policy = served and not stopped and bool(policies)
         by_policy = by_policy and alternative.forced is not Path.WEBHOOK
         if config is None and not by_policy and not stopped:
             return False
         wanted, other = (Path.POLICY, Path.WEBHOOK) if by_policy else (Path.WEBHOOK, Path.POLICY)
         objects = {
-            Path.POLICY: alternative.policies if served else (),
+            Path.POLICY: policies,
             Path.WEBHOOK: alternative.webhooks(config or client_config("", "")),
         }
         installable = {Path.POLICY} if config is None else {Path.POLICY, Path.WEBHOOK}
@@ -176,9 +179,9 @@ class Installer:
         superfluous = await self._present(objects[other])
         changed = (other in installable and await self._ensure(superfluous)) or changed
         now = self._clock.monotonic()
-        if changed or self._steady is None or self._steady[0] is not wanted:
-            self._steady = (wanted, now)
-        settled = stopped or now - self._steady[1] >= GRACE
+        if changed or number not in self._steady or self._steady[number][0] is not wanted:
+            self._steady[number] = (wanted, now)
+        settled = stopped or now - self._steady[number][1] >= GRACE
         if superfluous and settled and (not by_policy or await alternative.works()):
             for resource, obj in reversed(superfluous):
                 await self._remove(resource, obj["metadata"]["name"])

@@ -452,11 +452,24 @@ OWNED_CPUS_PATH = gauge(
     "during a switch-over.",
     "path",
 )
+INTERFERENCE_PATH = gauge(
+    SCHEDULER,
+    "corewise_interference_path",
+    "1 for what adds corewise.io/interference to pods: the policy in the API server, or the webhook; both "
+    "during a switch-over, none while no profile has anything at stake.",
+    "path",
+)
+INTERFERENCE_MISSED = counter(
+    SCHEDULER,
+    "corewise_interference_missed_pods_total",
+    "Pods that were placed as plain ones although their profile has something at stake: created before the "
+    "policy followed the configuration, or by hand. Each replica counts those that it sees bound.",
+)
 EXTENDER_REQUESTS = counter(
     SCHEDULER,
     "corewise_extender_requests_total",
-    "Calls of kube-scheduler, by verb (filter, prioritize, preempt, bind) and outcome (answered, refused, "
-    "error, malformed).",
+    "Calls of kube-scheduler, by verb (filter, prioritize, preempt, bind; for pods with a stake in "
+    "interference: interference/filter and so on) and outcome (answered, refused, error, malformed).",
     "verb",
     "outcome",
 )

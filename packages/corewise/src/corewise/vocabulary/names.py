@@ -75,6 +75,7 @@ RESOURCE_THRESHOLD_KEY = "resource-threshold-config"
 BATCH_CPU = "kubernetes.io/batch-cpu"
 BATCH_MEMORY = "kubernetes.io/batch-memory"
 OWNED_CPUS_RESOURCE = "corewise.io/owned-cpus"
+INTERFERENCE_RESOURCE = "corewise.io/interference"
 
 
 def recorded_raw(field: str, resource: str) -> str:
@@ -555,6 +556,15 @@ TABLE: tuple[Name, ...] = (
         "whole number of CPUs",
         "policy; webhook",
         "How many CPUs a pod is to own. kube-scheduler calls the extender for pods that request it alone.",
+    ),
+    Name(
+        INTERFERENCE_RESOURCE,
+        NameKind.RESOURCE,
+        "Pod",
+        "0",
+        "policy; webhook",
+        "Marks a pod whose profile has something at stake: kube-scheduler asks about interference for these "
+        "alone. The amount is 0, so that every scheduler and kubelet has room for it.",
     ),
     Name(
         BATCH_MEMORY,

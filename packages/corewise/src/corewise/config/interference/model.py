@@ -46,6 +46,13 @@ class LatencyModel(StrEnum):
     CURVE = "curve"
 
 
+class WhileAway(StrEnum):
+    """What becomes of pods that kube-scheduler asks about while no replica answers."""
+
+    SCHEDULE = "schedule"
+    WAIT = "wait"
+
+
 AffinityPoints: TypeAlias = Mapping[Metric, int]
 """How heavily each metric weighs on a type of workload; every metric has its value."""
 
@@ -75,6 +82,11 @@ class WorkloadProfile:
     selector: LabelSelector | None = None
     line: int = 0
     column: int = 0
+
+    def matches(self, labels: Mapping[str, str], type_label: str) -> bool:
+        """Whether a pod with these labels is of this type."""
+        named = labels.get(type_label) == self.name
+        return named or (self.selector is not None and self.selector.matches(labels))
 
 
 BANDWIDTH_PER_CORE = 500_000_000
@@ -156,7 +168,8 @@ class MetricsSettings:
 class InterferenceConfiguration:
     """The whole section. ``points`` are those of the first positions; None is linear.
 
-    ``missing_passes``: a node passes the filter where a value is missing.
+    ``missing_passes``: a node passes the filter where a value is missing. ``ask_above``: a type without
+    affinities is at stake if one of its pods moves more bytes/s than this.
     """
 
     overprovisioning: Fraction = Fraction(2)
@@ -171,6 +184,17 @@ class InterferenceConfiguration:
     profiles: Mapping[str, WorkloadProfile] = field(default_factory=dict)
     relative: bool = False
     latency_model: LatencyModel = LatencyModel.MEASURED
+    ask_above: int = 1_000_000_000
+    while_away: WhileAway = WhileAway.SCHEDULE
+
+    @property
+    def at_stake(self) -> tuple[WorkloadProfile, ...]:
+        """The types of pods that kube-scheduler asks about: contention slows them, or they cause it."""
+        return tuple(
+            each
+            for each in self.profiles.values()
+            if any(each.affinity.values()) or each.profile.memory_bandwidth > self.ask_above
+        )
 
     @property
     def predicted(self) -> frozenset[Metric]:

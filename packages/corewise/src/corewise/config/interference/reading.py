@@ -55,6 +55,7 @@ from corewise.config.interference.model import (
     MetricsSettings,
     Profile,
     SeriesSettings,
+    WhileAway,
     WorkloadProfile,
     equal_affinity,
 )
@@ -214,7 +215,7 @@ _BESIDE = ("scoring", "rememberedDecisions")
 
 _KEYS = (
     *("overprovisioning", "points", "window", "counterweight", "missing", "typeLabel", "metrics"),
-    *("capacity", "profiles", "relative", "latencyModel"),
+    *("capacity", "profiles", "relative", "latencyModel", "askAbove", "whileAway"),
 )
 _DEFAULTS = InterferenceConfiguration()
 _WINDOW = duration(10, 24 * 3600, "10s..24h")
@@ -269,6 +270,8 @@ def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfigurati
         profiles=profiles,
         relative=bool(relative),
         latency_model=either(decoder.choice(fields["latencyModel"], LatencyModel), _DEFAULTS.latency_model),
+        ask_above=either(whole_amount(decoder, fields["askAbove"], BANDWIDTH), _DEFAULTS.ask_above),
+        while_away=either(decoder.choice(fields["whileAway"], WhileAway), _DEFAULTS.while_away),
     )
     _warn_unplaceable(decoder, fields["profiles"], config)
     _warn_unread(decoder, fields["metrics"], config)

@@ -1,0 +1,198 @@
+"""The mark that has kube-scheduler ask about interference: a request of corewise.io/interference: 0.
+
+kube-scheduler calls an extender with ``managedResources`` only for pods that name one of them, whatever the
+amount. So a pod is marked when it is created, and everybody else's pods never pass through corewise:
+
+- it matches a profile, by its type label or by the profile's selector, that has an affinity above 0 or moves
+  more bytes/s than ``askAbove``;
+- it is not bound yet, and names the resource in no container;
+- it owns no CPUs by its class: about such pods the extender is asked anyway;
+- it belongs to no DaemonSet: such a pod goes to the node that it was made for.
+
+The amount is 0. kube-scheduler's own check of resources passes over amounts of 0, and so do other schedulers
+and kubelet: a marked pod is scheduled also where kube-scheduler was not told of the extender.
+
+From Kubernetes 1.36 on a MutatingAdmissionPolicy marks pods in the API server. Before, a webhook of the
+scheduler does, by the same conditions. Both follow the configuration: who is at stake stands in their
+conditions. Their failurePolicy is Ignore, but Fail with ``whileAway: wait``. A pod that is created before
+they have followed, or while they fail, is placed as a plain one; the scheduler counts it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from corewise.config.interference.model import InterferenceConfiguration, WhileAway
+from corewise.kube.admission import AdmissionRequest
+from corewise.kube.decoding import decode_object
+from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
+from corewise.scheduler.policy import (
+    NEW_PODS,
+    is_unmarked,
+    request_operations,
+    request_patch,
+    requests_it,
+    taken_to_work,
+    unmarked,
+)
+from corewise.service.installation import Alternative, ClientConfig, Objects, Path
+from corewise.service.webhooks import Answer, allowed, webhook
+from corewise.vocabulary.names import INTERFERENCE_RESOURCE, QOS_CLASS
+from corewise.vocabulary.qos import OWNERS_OF_CPUS
+from corewise.vocabulary.selectors import LabelSelector, Operator, Requirement
+from corewise.workload.pods import WORKLOAD_PODS, Pod
+
+NAME = "corewise-interference"
+"""Of the policy, its binding, and the webhook configuration."""
+WEBHOOK_PATH = "/mark-interference"
+_DAEMON_SET = "DaemonSet"
+
+Settings = Callable[[], InterferenceConfiguration | None]
+"""What is in force now; None while interference is not configured."""
+
+
+def has_stake(pod: Pod, settings: InterferenceConfiguration | None) -> bool:
+    """Whether kube-scheduler is to ask about a pod's interference, if it is not bound."""
+    if settings is None or pod.metadata.labels.get(QOS_CLASS) in OWNERS_OF_CPUS:
+        return False
+    if any(each.kind == _DAEMON_SET for each in pod.metadata.owner_references):
+        return False
+    labels = pod.metadata.labels
+    return any(each.matches(labels, settings.type_label) for each in settings.at_stake)
+
+
+def is_missed(pod: Pod, settings: InterferenceConfiguration | None) -> bool:
+    """Whether a bound pod was placed as a plain one although it has a stake."""
+    return has_stake(pod, settings) and not requests_it(pod, INTERFERENCE_RESOURCE)
+
+
+def match_conditions(settings: InterferenceConfiguration) -> list[dict[str, str]]:
+    """Return which new pods are marked, as policies and webhooks have it."""
+    owners = json.dumps(sorted(OWNERS_OF_CPUS))
+    conditions = {
+        "has-a-stake": _matches_any(settings),
+        "owns-no-cpus": f'!({_label(QOS_CLASS)}.orValue("") in {owners})',
+        "of-no-daemon-set": (
+            f'!object.metadata.?ownerReferences.orValue([]).exists(r, r.kind == "{_DAEMON_SET}")'
+        ),
+    }
+    own = [{"name": name, "expression": text} for name, text in conditions.items()]
+    return [*own, *unmarked(INTERFERENCE_RESOURCE)]
+
+
+def _label(key: str) -> str:
+    return f"object.metadata.?labels[?{json.dumps(key)}]"
+
+
+def _matches_any(settings: InterferenceConfiguration) -> str:
+    """Return the expression for :meth:`WorkloadProfile.matches` of any type at stake."""
+    names = json.dumps(sorted(each.name for each in settings.at_stake))
+    named = f'{_label(settings.type_label)}.orValue("") in {names}'
+    selected = [_selects(each.selector) for each in settings.at_stake if each.selector]
+    return " ||\n".join([named, *selected])
+
+
+def _selects(selector: LabelSelector) -> str:
+    if selector.selects_nothing:
+        return "false"
+    return "(" + " && ".join(map(_holds, selector.requirements)) + ")" if selector.requirements else "true"
+
+
+def _holds(requirement: Requirement) -> str:
+    """Return the expression for :meth:`Requirement.holds`."""
+    label = _label(requirement.key)
+    among = f'{label}.orValue("") in {json.dumps(sorted(requirement.values))}'
+    match requirement.operator:
+        case Operator.IN:
+            return f"({label}.hasValue() && {among})"
+        case Operator.NOT_IN:
+            return f"!({label}.hasValue() && {among})"
+        case Operator.EXISTS:
+            return f"{label}.hasValue()"
+        case Operator.DOES_NOT_EXIST:
+            return f"!{label}.hasValue()"
+
+
+def _failure_policy(settings: InterferenceConfiguration) -> str:
+    return "Fail" if settings.while_away is WhileAway.WAIT else "Ignore"
+
+
+def mutating_policy(settings: InterferenceConfiguration) -> dict[str, Any]:
+    """Return the MutatingAdmissionPolicy. Some profile must be at stake."""
+    patch = request_patch(INTERFERENCE_RESOURCE, '"0"')
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": NAME},
+        "spec": {
+            "failurePolicy": _failure_policy(settings),
+            "reinvocationPolicy": "IfNeeded",
+            "matchConstraints": {"resourceRules": [NEW_PODS]},
+            "matchConditions": match_conditions(settings),
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
+        },
+    }
+
+
+def policy_binding() -> dict[str, Any]:
+    """Return the MutatingAdmissionPolicyBinding: for the whole cluster."""
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": NAME},
+        "spec": {"policyName": NAME},
+    }
+
+
+def webhook_configuration(config: ClientConfig, settings: InterferenceConfiguration | None) -> dict[str, Any]:
+    """Return the MutatingWebhookConfiguration that does the same before Kubernetes 1.36.
+
+    It has no webhooks, so it is to be removed, if nobody is at stake.
+    """
+    webhooks: list[dict[str, Any]] = []
+    if settings is not None and settings.at_stake:
+        policy, called = _failure_policy(settings), config(WEBHOOK_PATH)
+        asked = {
+            **webhook("interference.corewise.io", called, NEW_PODS, failure_policy=policy),
+            "matchConditions": match_conditions(settings),
+            "reinvocationPolicy": "IfNeeded",
+        }
+        webhooks = [asked]
+    return {"metadata": {"name": NAME}, "webhooks": webhooks}
+
+
+def alternative(settings: Settings, report: Callable[[frozenset[Path]], None]) -> Alternative:
+    """Return the policy and the webhook, as they are to be now; neither where nobody is at stake."""
+
+    def policies() -> Objects:
+        now = settings()
+        # What is there and is to go is found by its name; until then it says what it said.
+        policy = mutating_policy(now) if now and now.at_stake else {"metadata": {"name": NAME}}
+        return [(MUTATING_POLICIES, policy), (MUTATING_POLICY_BINDINGS, policy_binding())]
+
+    def is_stopped() -> bool:
+        now = settings()
+        return now is None or not now.at_stake
+
+    return Alternative(
+        policies=policies,
+        webhooks=lambda config: [(MUTATING_WEBHOOKS, webhook_configuration(config, settings()))],
+        forced=None,
+        works=taken_to_work,
+        report=lambda paths: report(frozenset() if is_stopped() else paths),
+        stopped=is_stopped,
+    )
+
+
+def marker(settings: Settings) -> Callable[[AdmissionRequest], Any]:
+    """Return what answers a review of a new pod, as the policy changes it."""
+
+    async def mark(request: AdmissionRequest) -> Answer:
+        pod = decode_object(WORKLOAD_PODS, request.object, "object")
+        if not (has_stake(pod, settings()) and is_unmarked(pod, INTERFERENCE_RESOURCE)):
+            return allowed(request, patch=[])
+        return allowed(request, patch=request_operations(request.object, INTERFERENCE_RESOURCE, "0"))
+
+    return mark
