@@ -17,7 +17,7 @@ from corewise.scheduler.configuration import (
     SchedulerConfigurationError,
     parse_configuration,
 )
-from corewise.scheduler.installation import scheduler_configuration
+from corewise.scheduler.installation import PROFILED_WEIGHT, scheduler_configuration
 from kubedouble import LocalAPIServer
 
 
@@ -86,11 +86,78 @@ def test_certificate_is_checked_by_name_without_service_dns() -> None:
 
 def test_all_pods_option_keeps_verbs_and_states_cost() -> None:
     texts = {pods: invoke("config", "--pods", pods).stdout for pods in ("owned", "all")}
-    (owned,), (every,) = (yaml.safe_load(texts[pods])["extenders"] for pods in ("owned", "all"))
+    documents = {pods: yaml.safe_load(text) for pods, text in texts.items()}
+    (owned,), (every,) = (documents[pods]["extenders"] for pods in ("owned", "all"))
     assert owned.pop("managedResources")
     assert owned == every
+    (fit,) = documents["all"]["profiles"][0]["pluginConfig"]
+    assert fit["args"]["ignoredResources"] == ["corewise.io/owned-cpus"], "else no node offers it"
     assert "these pods wait; others are scheduled as ever" in " ".join(texts["owned"].split("\n# "))
     assert "NO POD IS SCHEDULED" in " ".join(texts["all"].split("\n# "))
+
+
+@pytest.fixture
+def scheduler_file(tmp_path: Path) -> Path:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text("interference: {}\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("away", "ignorable", "said"),
+    [
+        ("", True, "are scheduled without it (whileAway: schedule)"),
+        ("  whileAway: schedule\n", True, "are scheduled without it (whileAway: schedule)"),
+        ("  whileAway: wait\n", False, "the former wait, and the latter too (whileAway: wait)"),
+    ],
+)
+def test_interference_adds_an_extender_for_pods_with_a_stake(
+    scheduler_file: Path, away: str, ignorable: bool, said: str
+) -> None:
+    scheduler_file.write_text(f"interference:\n  relative: true\n{away}")
+    answer = invoke("config", "--config", str(scheduler_file))
+    (owned, profiled) = yaml.safe_load(answer.stdout)["extenders"]
+    assert owned["managedResources"][0]["name"] == "corewise.io/owned-cpus"
+    assert owned["weight"] == 1
+    assert {key: profiled[key] for key in profiled if key not in {"tlsConfig", "enableHTTPS"}} == {
+        "urlPrefix": f"{owned['urlPrefix']}/interference",
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "preemptVerb": "preempt",
+        "weight": PROFILED_WEIGHT,
+        "ignorable": ignorable,
+        "httpTimeout": "500ms",
+        "nodeCacheCapable": True,
+        "managedResources": [{"name": "corewise.io/interference", "ignoredByScheduler": True}],
+    }
+    assert profiled["tlsConfig"] == owned["tlsConfig"]
+    assert said in " ".join(answer.stdout.split("\n# "))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "weights"),
+    [
+        (["--pods", "owned,profiled", "--weight", "7"], [1, 7]),
+        (["--pods", "all", "--weight", "7"], [7]),
+        (["--pods", "all"], [1]),
+        (["--pods", "owned"], [1]),
+    ],
+)
+def test_weight_is_that_of_interference_or_of_all(
+    scheduler_file: Path, arguments: list[str], weights: list[int]
+) -> None:
+    answer = invoke("config", "--config", str(scheduler_file), *arguments)
+    assert [each["weight"] for each in yaml.safe_load(answer.stdout)["extenders"]] == weights
+
+
+def test_policy_command_prints_the_mark_for_profiles_at_stake(scheduler_file: Path) -> None:
+    def names() -> list[str]:
+        answer = invoke("policy", "--config", str(scheduler_file))
+        return [each["metadata"]["name"] for each in yaml.safe_load_all(answer.stdout)]
+
+    assert names() == ["corewise-owned-cpus"] * 2
+    scheduler_file.write_text("interference: {profiles: {a: {profile: {memoryBandwidth: 5GB/s}}}}\n")
+    assert names() == ["corewise-owned-cpus"] * 2 + ["corewise-interference"] * 2
 
 
 def test_weight_is_explained_in_the_stanza_and_help() -> None:
@@ -108,6 +175,8 @@ def test_weight_is_explained_in_the_stanza_and_help() -> None:
         (["--listen", ":0", "--webhook-url", "http://x"], "must begin with https://"),
         (["--listen", ":0", "--webhook-service", "x"], "is not a Service"),
         (["config", "--url", "corewise:443"], "must begin with https://"),
+        (["config", "--weight", "3"], "--weight is for --pods owned,profiled and all"),
+        (["config", "--pods", "all", "--weight", "0"], "0 is not in the range 1<=x<=100"),
         (["config", "--url", "http://corewise"], "the extender demands a client certificate"),
         (["config", "--url", "https://"], "'https://' is not https://HOST"),
         (["config", "--url", "https://:443"], "is not https://HOST"),

@@ -24,8 +24,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from corewise.config.interference.model import InterferenceConfiguration, WhileAway
-from corewise.kube.admission import AdmissionRequest
+from corewise.kube.admission import AdmissionRequest, Operation
 from corewise.kube.decoding import decode_object
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.scheduler.policy import (
@@ -38,7 +40,7 @@ from corewise.scheduler.policy import (
     unmarked,
 )
 from corewise.service.installation import Alternative, ClientConfig, Objects, Path
-from corewise.service.webhooks import Answer, allowed, webhook
+from corewise.service.webhooks import Answer, Review, allowed, webhook
 from corewise.vocabulary.names import INTERFERENCE_RESOURCE, QOS_CLASS
 from corewise.vocabulary.qos import OWNERS_OF_CPUS
 from corewise.vocabulary.selectors import LabelSelector, Operator, Requirement
@@ -186,13 +188,18 @@ def alternative(settings: Settings, report: Callable[[frozenset[Path]], None]) -
     )
 
 
-def marker(settings: Settings) -> Callable[[AdmissionRequest], Any]:
+def marker(settings: Settings) -> Review:
     """Return what answers a review of a new pod, as the policy changes it."""
 
     async def mark(request: AdmissionRequest) -> Answer:
         pod = decode_object(WORKLOAD_PODS, request.object, "object")
-        if not (has_stake(pod, settings()) and is_unmarked(pod, INTERFERENCE_RESOURCE)):
-            return allowed(request, patch=[])
-        return allowed(request, patch=request_operations(request.object, INTERFERENCE_RESOURCE, "0"))
+        return allowed(request, patch=marked(pod, request.object, settings()))
 
     return mark
+
+
+def marked(pod: Pod, document: msgspec.Raw, settings: InterferenceConfiguration | None) -> list[Operation]:
+    """Return the operations that mark a new pod; none where it is not to be marked."""
+    if not (has_stake(pod, settings) and is_unmarked(pod, INTERFERENCE_RESOURCE)):
+        return []
+    return request_operations(document, INTERFERENCE_RESOURCE, "0")
