@@ -105,7 +105,7 @@ class ExtenderCalls:
     def __init__(
         self, urls: Sequence[str], context: ssl.SSLContext, pods: Pods, *, ignorable: bool = True
     ) -> None:
-        """``ignorable``: pods with a stake in interference are placed also while nobody answers."""
+        """``ignorable``: pods with a stake in interference are placed also while no replica answers."""
         self._urls = urls
         self._context = context
         self._pods = pods

@@ -111,7 +111,7 @@ def scheduler_file(tmp_path: Path) -> Path:
         ("  whileAway: wait\n", False, "the former wait, and the latter too (whileAway: wait)"),
     ],
 )
-def test_interference_adds_an_extender_for_pods_with_a_stake(
+def test_interference_adds_extender_for_pods_with_a_stake(
     scheduler_file: Path, away: str, ignorable: bool, said: str
 ) -> None:
     scheduler_file.write_text(f"interference:\n  relative: true\n{away}")
@@ -150,7 +150,7 @@ def test_weight_is_that_of_interference_or_of_all(
     assert [each["weight"] for each in yaml.safe_load(answer.stdout)["extenders"]] == weights
 
 
-def test_policy_command_prints_the_mark_for_profiles_at_stake(scheduler_file: Path) -> None:
+def test_policy_command_prints_mark_for_profiles_at_stake(scheduler_file: Path) -> None:
     def names() -> list[str]:
         answer = invoke("policy", "--config", str(scheduler_file))
         return [each["metadata"]["name"] for each in yaml.safe_load_all(answer.stdout)]

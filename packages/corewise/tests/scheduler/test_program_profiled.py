@@ -32,7 +32,7 @@ from scheduler.test_program_interference import FILE, Known, a_stream, quick, sc
 _quick = quick
 NODES = ("n1", "n2", "n3")
 BARE = FILE.replace("memorybandwidth: 60", "memorybandwidth: 0").replace("5GB/s", "0.5GB/s")
-"""Nobody has anything at stake."""
+"""No type has anything at stake."""
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def test_score_is_tenths_of_the_best_possible(
         assert {each["Host"]: each["Score"] for each in scores} == {"n1": 10, "n2": 4}
 
 
-async def test_a_pod_asked_about_weighs_where_it_will_go(
+async def test_pod_asked_about_weighs_where_it_will_go(
     world: SchedulerWorld, known: Known, tmp_path: Path
 ) -> None:
     async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:

@@ -151,7 +151,7 @@ def policy_binding() -> dict[str, Any]:
 def webhook_configuration(config: ClientConfig, settings: InterferenceConfiguration | None) -> dict[str, Any]:
     """Return the MutatingWebhookConfiguration that does the same before Kubernetes 1.36.
 
-    It has no webhooks, so it is to be removed, if nobody is at stake.
+    Without a type at stake it has no webhooks: it is to be removed.
     """
     webhooks: list[dict[str, Any]] = []
     if settings is not None and settings.at_stake:
@@ -166,7 +166,7 @@ def webhook_configuration(config: ClientConfig, settings: InterferenceConfigurat
 
 
 def alternative(settings: Settings, report: Callable[[frozenset[Path]], None]) -> Alternative:
-    """Return the policy and the webhook, as they are to be now; neither where nobody is at stake."""
+    """Return the policy and the webhook, as they are to be now; neither without a type at stake."""
 
     def policies() -> Objects:
         now = settings()
@@ -189,7 +189,7 @@ def alternative(settings: Settings, report: Callable[[frozenset[Path]], None]) -
 
 
 def marker(settings: Settings) -> Review:
-    """Return what answers a review of a new pod, as the policy changes it."""
+    """Return the review of a new pod, which changes it as the policy does."""
 
     async def mark(request: AdmissionRequest) -> Answer:
         pod = decode_object(WORKLOAD_PODS, request.object, "object")

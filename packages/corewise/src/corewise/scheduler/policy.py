@@ -208,7 +208,7 @@ def is_unmarked(pod: Pod, resource: str) -> bool:
 
 
 def requests_it(pod: Pod, resource: str) -> bool:
-    """Whether a pod has a request or a limit of a resource, be it 0."""
+    """Whether a pod names a resource in its requests or limits, with any amount."""
     every = (each.resources for each in (*pod.spec.containers, *pod.spec.init_containers))
     return any(resource in each.requests or resource in each.limits for each in every)
 
