@@ -113,7 +113,9 @@ class ExtenderCalls:
         self._session: aiohttp.ClientSession | None = None
 
     @classmethod
-    async def connect(cls, client: Client, urls: Sequence[str], pods: Pods) -> ExtenderCalls:
+    async def connect(
+        cls, client: Client, urls: Sequence[str], pods: Pods, *, ignorable: bool = True
+    ) -> ExtenderCalls:
         """Wait for the client certificate that ``corewise scheduler`` makes, and return who shows it."""
         data: Mapping[str, bytes] = {}
         while not {CERTIFICATE, KEY, AUTHORITIES} <= data.keys():
@@ -126,7 +128,7 @@ class ExtenderCalls:
             pair.touch(mode=0o600)
             pair.write_bytes(data[CERTIFICATE] + data[KEY])
             context.load_cert_chain(pair)
-        return cls(urls, context, pods)
+        return cls(urls, context, pods, ignorable=ignorable)
 
     def entry(self, pod: Pod) -> Entry | None:
         """Return the extender that kube-scheduler calls for a pod; None if it calls none."""
