@@ -86,6 +86,9 @@ def tools() -> Tools:
     kernels = sorted((tree / "boot").glob("vmlinuz-*"))
     if not kernels:
         raise Unavailable(f"no kernel among {', '.join(PACKAGES)} here; is linux-image-amd64 installed?")
+    # A guest cannot keep what it compiles, and compiles slowly.
+    sources = (*_ROOT.glob("packages/*/src"), *_ROOT.glob("packages/*/tests"), _ROOT / "tests")
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *map(str, sources)], check=True)
     return Tools(virtme_run, kernels[-1], _commands(tree))
 
 
