@@ -69,11 +69,30 @@ def test_the_cloud_of_openstack_fits_a_real_terminal(tmp_path: Path) -> None:
     pytest.importorskip("libvirt", reason="one of its hosts needs the extra libvirt: make libvirt")
     arguments = ["up", "--scenario", "openstack", "--for", "0.1s"]
     seen = {}
-    for width in WIDTHS:
-        shown = on_terminal(arguments, width)
+    shown_at = on_terminal(AT_EVERY_WIDTH, *arguments).split(BETWEEN)
+    for width, shown in zip(WIDTHS, shown_at, strict=True):
         assert max(map(len, shown.splitlines())) <= width
         seen[width] = f"$ corewise {' '.join(arguments)}\n{shown}"
     compare_screens("up-openstack", seen)
+
+
+BETWEEN = "--- next width\n"
+AT_EVERY_WIDTH = f"""
+import os, sys
+from corewise.cli import main
+from corewise_lab.cli import openstack
+
+def at_every_width(*report, rendered=openstack._rendered):
+    screens = []
+    for width in {WIDTHS}:
+        os.environ["COLUMNS"] = str(width)
+        screens.append(rendered(*report))
+    return {BETWEEN!r}.join(screens)
+
+openstack._rendered = at_every_width
+main(sys.argv[1:])
+"""
+"""Runs a command whose report is rendered once for each width."""
 
 
 def test_local_cluster_output_fits_a_terminal(
@@ -137,11 +156,11 @@ def test_every_command_has_a_screen_or_an_exemption() -> None:
     assert set(every) - found == WITHOUT_A_SCREEN.keys()
 
 
-def on_terminal(arguments: list[str], width: int) -> str:
-    """Return the output of a process on the pseudo-terminal that is its stdout."""
+def on_terminal(program: str, *arguments: str) -> str:
+    """Return the output of a Python program on the pseudo-terminal that is its stdout."""
     ours, its = pty.openpty()
-    environment = {**os.environ, **ENVIRONMENT, "COLUMNS": str(width), "TERM": "dumb"}
-    command = [sys.executable, "-m", "corewise", *arguments]
+    environment = {**os.environ, **ENVIRONMENT, "TERM": "dumb"}
+    command = [sys.executable, "-c", program, *arguments]
     shown = b""
     with subprocess.Popen(command, stdout=its, stderr=subprocess.DEVNULL, env=environment) as process:
         os.close(its)
