@@ -10,7 +10,7 @@ MINUTES ?= 10
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack libvirt test explore check generate web man golden bench scale docs docs-serve size test-kube test-node image dist chart install-demo lock clean
+.PHONY: help up openstack libvirt test explore check types lint generate web man golden bench scale docs docs-serve size test-kube test-node image dist chart install-demo lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,10 +71,14 @@ test: $(VENV)/dev.stamp ## Run the tests on all CPUs (T="-k webhook" narrows the
 explore: $(VENV)/dev.stamp ## Run all tests that draw inputs again and again with fresh seeds (MINUTES=10)
 	$(BIN)/python -m tools.explore --minutes $(MINUTES)
 
-check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files and the web page current, links and length of the docs
+check: types lint ## Check all but the tests: types and lint (-j2 does both at once)
+
+types: $(VENV)/dev.stamp ## Check the types
+	$(BIN)/mypy
+
+lint: $(VENV)/dev.stamp ## Lint, layer rules, generated files and the web page current, links and length of the docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.prose
 	$(BIN)/python tools/generate.py --check
