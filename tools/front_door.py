@@ -65,7 +65,7 @@ STEPS = (
     Step(f"{_COREWISE} up --scenario colocation --for 5s", ("offline pods",)),
     Step(f"{_COREWISE} up --scenario interference --for 5s", ("memory bandwidth",)),
     Step(f"{_COREWISE} up --scenario unknown-model --for 5s", ("UnknownCPUModel",)),
-    Step(f"{_COREWISE} up --scenario outage --for 30s", ("all killed", "all run again")),
+    Step(f"{_COREWISE} up --scenario outage --for 10s", ("all killed", "all run again")),
     Step(f"{_COREWISE} up --nodes 50 --for 5s", (_STORY, "50 nodes")),
     Step(f"{_COREWISE} up --state {{work}}/state --for 5s", (_STORY,)),
     Step(f"{_COREWISE} up --state {{work}}/state --for 5s", ("corewise was on from the start",)),
