@@ -69,10 +69,10 @@ def test_hung_or_crashed_boot_is_retried_showing_console(
     assert ("some BIOS" in stalls[0]) is ("BIOS" in first)
 
 
-@pytest.mark.usefixtures("impatient")
 def test_machine_that_never_finishes_is_unavailable(
     monkeypatch: pytest.MonkeyPatch, stalls: list[str], tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(virtual_machines, "BOOT_SILENT_FOR", 0.5)
     boots(monkeypatch, HANG)
     with pytest.raises(Unavailable):
         observed(MACHINES[0], TOOLS, tmp_path)
