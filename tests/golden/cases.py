@@ -92,6 +92,7 @@ CASES = [
         """
         scheduler config
         scheduler config --pods all
+        scheduler config --pods owned,profiled --weight 6
         scheduler config --url https://10.0.0.1:443 --ca-file /etc/ca.pem --server-name corewise-scheduler
         scheduler config --url nowhere
         """,
