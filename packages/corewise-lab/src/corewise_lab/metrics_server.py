@@ -60,9 +60,13 @@ class MetricsHistory:
 
 @asynccontextmanager
 async def metrics_server(
-    settings: InterferenceConfiguration, states: Callable[[], Mapping[str, MemoryState]]
+    settings: InterferenceConfiguration,
+    states: Callable[[], Mapping[str, MemoryState]],
+    *,
+    every: float = EVERY,
+    port: int = 0,
 ) -> AsyncIterator[str]:
-    """Serve beside the block; yields the URL for ``--prometheus``."""
+    """Serve on loopback beside the block; yields the URL for ``--prometheus``."""
     history = MetricsHistory(settings.window, states, time.time)
     asked = sources(settings)
     values = {each.query: each for each in asked}
@@ -70,7 +74,7 @@ async def metrics_server(
 
     async def look() -> None:
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(every)
             history.look()
 
     async def answer(request: web.Request) -> web.Response:
@@ -98,7 +102,7 @@ async def metrics_server(
     runner = web.AppRunner(application)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
         async with running(look):
             yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
