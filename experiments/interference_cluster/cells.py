@@ -12,8 +12,8 @@ stand-in of Prometheus answers what corewise asks about the memory of nodes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -30,6 +30,7 @@ from corewise_lab.control_plane import running
 from corewise_lab.metrics_server import metrics_server
 from experiments.interference_cluster.mixes import ALL, MIXES, Arrival, arrivals, configuration, machines
 from experiments.interference_cluster.nodes import Ended, Node
+from experiments.interference_wca.experiment import Machine
 
 STOCK = "stock"
 NAMESPACE = "default"
@@ -41,6 +42,7 @@ _RENEW_EVERY = 15.0
 _LOOK_EVERY = 1.0
 _SETTLED = 5.0
 _READY_WITHIN = 120.0
+_REMOVED_WITHIN = 300.0
 _LONGEST_DRAIN = 1200.0
 _NOT_READY = "node.kubernetes.io/not-ready"
 _SERVICES: Resource[dict[str, Any]] = Resource("", "v1", "services", "Service", namespaced=True, type=dict)
@@ -134,13 +136,23 @@ class Run:
             every=_LOOK_EVERY,
             port=prometheus_port,
         )
-        beside = running(cache.run, self._renew_leases)
-        async with self._objects(), serving, beside, asyncio.TaskGroup() as self._tasks:
+        nodes = {cell.name: [node.machine for node in cell.nodes.values()] for cell in self._cells}
+        beside = simulated_nodes(self._client, nodes), serving, running(cache.run)
+        async with AsyncExitStack() as stack:
+            for each in beside:
+                await stack.enter_async_context(each)
+            self._tasks = await stack.enter_async_context(asyncio.TaskGroup())
+            await self._create_services()
             await asyncio.sleep(_SETTLED)
             await self._arrive()
             async with asyncio.timeout(_LONGEST_DRAIN):
                 await self._all_ended.wait()
         return [cell.outcome() for cell in self._cells]
+
+    async def _create_services(self) -> None:
+        for cell in self._cells:
+            for each in filter(lambda name: ALL[name].is_service, MIXES[cell.mix]):
+                await self._client.create(_SERVICES, _service(cell, each), NAMESPACE)
 
     async def _arrive(self) -> None:
         begin = asyncio.get_running_loop().time()
@@ -154,9 +166,11 @@ class Run:
         for at, name, cell, arrival in sorted(every, key=lambda each: each[:2]):
             await asyncio.sleep(begin + at - asyncio.get_running_loop().time())
             self._pods[name] = _Awaited(cell, arrival, created=begin + at)
-            self._tasks.create_task(self._create(_pod(name, cell, arrival)))
+            self._tasks.create_task(self._create(name, cell, arrival.workload.name))
 
-    async def _create(self, pod: dict[str, Any]) -> None:
+    async def _create(self, name: str, cell: Cell, kind: str) -> None:
+        labels = {} if cell.arm == STOCK else {"app": kind}
+        pod = simulated_pod(name, cell.name, cell.scheduler, kind, **labels)
         await self._client.create(PODS, pod, NAMESPACE)
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -198,74 +212,83 @@ class Run:
     async def _write(self, name: str, status: dict[str, Any]) -> None:
         await self._client.patch(PODS, name, {"status": status}, namespace=NAMESPACE, subresource="status")
 
-    @asynccontextmanager
-    async def _objects(self) -> AsyncIterator[None]:
-        """Have the nodes, and the Services of each cell, beside the block; nothing is left afterwards."""
-        await remove_all(self._client)
-        try:
-            for cell in self._cells:
-                for each in filter(lambda name: ALL[name].is_service, MIXES[cell.mix]):
-                    await self._client.create(_SERVICES, _service(cell, each), NAMESPACE)
-                for node in cell.nodes.values():
-                    await self._client.create(_PLAIN_NODES, _node(cell, node))
-            async with asyncio.timeout(_READY_WITHIN):
-                while not await self._ready():
-                    await asyncio.sleep(1)
-            yield
-        finally:
-            await remove_all(self._client)
 
-    async def _ready(self) -> bool:
-        """Whether the cluster counts the nodes as ready."""
-        nodes = await self._client.list(_PLAIN_NODES, label_selector=MARK)
-        taints = [taint["key"] for node in nodes for taint in node["spec"].get("taints", ())]
-        return _NOT_READY not in taints
+@asynccontextmanager
+async def simulated_nodes(client: Client, cells: Mapping[str, Sequence[Machine]]) -> AsyncIterator[None]:
+    """Have the nodes of these cells, their leases renewed, beside the block; nothing is left afterwards."""
+    names = [machine.name for machines in cells.values() for machine in machines]
 
-    async def _renew_leases(self) -> None:
-        leases = LEASES.typed(dict[str, Any])
+    async def renew() -> None:
         while True:
-            for name in self._nodes:
-                spec = {
-                    "holderIdentity": name,
-                    "leaseDurationSeconds": 40,
-                    "renewTime": rfc3339_micro(SYSTEM_CLOCK.now()),
-                }
-                body = {"metadata": {"name": name, "labels": {MARK: "node"}}, "spec": spec}
-                await self._client.patch(
-                    leases,
-                    name,
-                    body,
-                    type=PatchType.APPLY,
-                    namespace=_LEASES,
-                    field_manager=MARK,
-                    force=True,
-                )
+            for name in names:
+                await _renew_lease(client, name)
             await asyncio.sleep(_RENEW_EVERY)
+
+    await remove_all(client)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for cell, machines in cells.items():
+                for machine in machines:
+                    tasks.create_task(client.create(_PLAIN_NODES, _node(cell, machine)))
+        async with asyncio.timeout(_READY_WITHIN), running(renew):
+            while not await _ready(client):
+                await asyncio.sleep(1)
+        async with running(renew):
+            yield
+    finally:
+        await remove_all(client)
+
+
+async def _ready(client: Client) -> bool:
+    """Whether the cluster counts the nodes as ready."""
+    nodes = await client.list(_PLAIN_NODES, label_selector=MARK)
+    taints = [taint["key"] for node in nodes.items for taint in node["spec"].get("taints", ())]
+    return _NOT_READY not in taints
+
+
+async def _renew_lease(client: Client, name: str) -> None:
+    spec = {
+        "holderIdentity": name,
+        "leaseDurationSeconds": 40,
+        "renewTime": rfc3339_micro(SYSTEM_CLOCK.now()),
+    }
+    await client.patch(
+        LEASES.typed(dict[str, Any]),
+        name,
+        {"metadata": {"name": name, "labels": {MARK: "node"}}, "spec": spec},
+        type=PatchType.APPLY,
+        namespace=_LEASES,
+        field_manager=MARK,
+        force=True,
+    )
+
+
+async def remove_pods(client: Client) -> None:
+    """Delete all pods that carry the label."""
+    await _remove(client, PODS.path(namespace=NAMESPACE))
 
 
 async def remove_all(client: Client) -> None:
     """Delete everything that carries the label."""
-    for path in (
-        PODS.path(namespace=NAMESPACE),
-        _SERVICES.path(namespace=NAMESPACE),
-        NODES.path(),
-        LEASES.path(namespace=_LEASES),
-    ):
-        await client.request("DELETE", path, params={"labelSelector": MARK}, body={"gracePeriodSeconds": 0})
+    await remove_pods(client)
+    for path in (_SERVICES.path(namespace=NAMESPACE), NODES.path(), LEASES.path(namespace=_LEASES)):
+        await _remove(client, path)
 
 
-def _pod(name: str, cell: Cell, arrival: Arrival) -> dict[str, Any]:
-    workload = arrival.workload
-    labels = {MARK: cell.name, _TYPE: workload.name}
+async def _remove(client: Client, path: str) -> None:
+    body = {"gracePeriodSeconds": 0}
+    await client.request("DELETE", path, params={"labelSelector": MARK}, body=body, timeout=_REMOVED_WITHIN)
+
+
+def simulated_pod(name: str, cell: str, scheduler: str, kind: str, **labels: str) -> dict[str, Any]:
+    """Return a pod of a type of workload that may run on the nodes of a cell alone."""
+    workload = ALL[kind]
     amounts = {"cpu": str(workload.cpus), "memory": f"{workload.memory}G"}
     return {
-        "metadata": {
-            "name": name,
-            "labels": labels if cell.arm == STOCK else labels | {"app": workload.name},
-        },
+        "metadata": {"name": name, "labels": {MARK: cell, _TYPE: kind, **labels}},
         "spec": {
-            "schedulerName": cell.scheduler,
-            "nodeSelector": {MARK: cell.name},
+            "schedulerName": scheduler,
+            "nodeSelector": {MARK: cell},
             "tolerations": [{"key": MARK, "operator": "Exists"}],
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
@@ -275,16 +298,16 @@ def _pod(name: str, cell: Cell, arrival: Arrival) -> dict[str, Any]:
     }
 
 
-def _node(cell: Cell, node: Node) -> dict[str, Any]:
-    machine, now = node.machine, rfc3339(SYSTEM_CLOCK.now())
+def _node(cell: str, machine: Machine) -> dict[str, Any]:
+    now = rfc3339(SYSTEM_CLOCK.now())
     amounts = {"cpu": str(machine.cpus), "memory": str(machine.memory), "pods": "110"}
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
     return {
         "metadata": {
             "name": machine.name,
-            "labels": {MARK: cell.name, "kubernetes.io/hostname": machine.name},
+            "labels": {MARK: cell, "kubernetes.io/hostname": machine.name},
         },
-        "spec": {"taints": [{"key": MARK, "value": cell.name, "effect": "NoSchedule"}]},
+        "spec": {"taints": [{"key": MARK, "value": cell, "effect": "NoSchedule"}]},
         "status": {
             "capacity": amounts,
             "allocatable": amounts,

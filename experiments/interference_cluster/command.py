@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from experiments.interference_cluster.cells import STOCK, Run, cells
-from experiments.interference_cluster.mixes import MIXES, configuration_text
+from experiments.interference_cluster import rate, tables
+from experiments.interference_cluster.cells import STOCK, Outcome, Run, cells
+from experiments.interference_cluster.mixes import MIXES, WINDOW, configuration_text
 
 _SCHEDULER = "default-scheduler"
+T = TypeVar("T")
 
 
 def main() -> None:
@@ -23,7 +28,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.interference_cluster", description=__doc__)
     commands = parser.add_subparsers(required=True)
     config = commands.add_parser("config", help="print the file for corewise scheduler --config")
-    config.set_defaults(act=lambda _: print(configuration_text(), end=""))
+    config.set_defaults(act=lambda given: print(configuration_text(given.window), end=""))
+    config.add_argument("--window", type=int, default=WINDOW, metavar="SECONDS", help=f"rate: {rate.WINDOW}")
     run = commands.add_parser("run", help="run cells of simulated nodes on a cluster, all at once")
     run.set_defaults(act=_run)
     run.add_argument("file", type=Path, help="results are added to it, a line for each cell")
@@ -38,8 +44,28 @@ def main() -> None:
         metavar="NAME[=SCHEDULER]",
         help=f"and the schedulerName of its pods (default: {_SCHEDULER}); corewise is not asked in {STOCK}",
     )
-    run.add_argument("--minutes", type=float, default=4.0, help="in which pods arrive")
+    run.add_argument("--minutes", type=float, default=3.5, help="in which pods arrive")
     run.add_argument("--prometheus-port", type=int, default=0, help="of 127.0.0.1, for corewise scheduler")
+    fast = commands.add_parser("rate", help="measure pods per second and CPU time, alone and with corewise")
+    fast.set_defaults(act=_rate)
+    fast.add_argument("file", type=Path, help="runs are added to it, a line for each")
+    fast.add_argument("--kubeconfig", required=True)
+    for name in (rate.ALONE, rate.COREWISE):
+        fast.add_argument(
+            f"--{name}", type=_scheduler, required=True, metavar="SCHEDULER=PID", help="its kube-scheduler"
+        )
+    fast.add_argument("--nodes", type=int, default=1000)
+    fast.add_argument("--pods", type=int, default=2000)
+    fast.add_argument("--profiled", type=int, default=200, help="of the pods")
+    fast.add_argument("--pairs", type=int, default=5)
+    fast.add_argument("--prometheus-port", type=int, required=True, help="of 127.0.0.1")
+    fast.add_argument("command", nargs="+", help="-- corewise scheduler --metrics-listen ADDRESS ...")
+    table = commands.add_parser("table", help="print the tables of files of results")
+    table.set_defaults(act=_table)
+    table.add_argument("files", type=Path, nargs="+")
+    rated = commands.add_parser("rates", help="print the table of a file that rate wrote")
+    rated.set_defaults(act=lambda given: print(rate.rates(read_rates(given.file))))
+    rated.add_argument("file", type=Path)
     given = parser.parse_args()
     given.act(given)
 
@@ -65,6 +91,44 @@ def _arm(text: str) -> tuple[str, str]:
     return name, scheduler or _SCHEDULER
 
 
+def run_until_ended(what: Coroutine[Any, Any, None]) -> None:
+    """Run to the end, or until SIGTERM or Ctrl-C, and leave nothing behind."""
+
+    async def ended_by_signal() -> None:
+        task = asyncio.create_task(what)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        await task
+
+    asyncio.run(ended_by_signal())
+
+
+def read(*paths: Path) -> list[Outcome]:
+    """Return the results of cells in files."""
+    return [each for path in paths for each in _lines(path, Outcome)]
+
+
+def read_rates(path: Path) -> list[rate.Rate]:
+    """Return the runs in a file."""
+    return _lines(path, rate.Rate)
+
+
+def _lines(path: Path, kind: type[T]) -> list[T]:
+    """Return what a file has, a line each.
+
+    Raises:
+        SystemExit: if it cannot be read.
+    """
+    try:
+        return [msgspec.json.decode(line, type=kind) for line in path.read_bytes().splitlines()]
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{path} cannot be read as results: {error}") from error
+
+
+def _table(given: argparse.Namespace) -> None:
+    outcomes = read(*given.files)
+    print(tables.slowdowns(outcomes), tables.prices(outcomes), tables.arms(outcomes), sep="\n\n")
+
+
 def _run(given: argparse.Namespace) -> None:
     chosen = cells(given.mixes, given.seeds, given.arms or [(STOCK, _SCHEDULER)], given.minutes * 60, 1.0)
     pods, nodes = sum(len(cell.to_come) for cell in chosen), sum(len(cell.nodes) for cell in chosen)
@@ -74,8 +138,37 @@ def _run(given: argparse.Namespace) -> None:
         async with Client(load_config(given.kubeconfig, None)) as client:
             begin = time.monotonic()
             outcomes = await Run(client, chosen).take(given.prometheus_port)
-            print(f"# {pods / (time.monotonic() - begin):.1f} pods/s", file=sys.stderr, flush=True)
+            said = (
+                f"# {pods / (time.monotonic() - begin):.1f} pods/s, {time.process_time():.0f} s of CPU time"
+            )
+            print(said, file=sys.stderr, flush=True)
         with given.file.open("ab") as file:
             file.writelines(msgspec.json.encode(each) + b"\n" for each in outcomes)
 
-    asyncio.run(take())
+    run_until_ended(take())
+
+
+def _scheduler(text: str) -> tuple[str, int]:
+    name, _, process = text.partition("=")
+    if not name or not process.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a schedulerName and a process: SCHEDULER=PID")
+    return name, int(process)
+
+
+def _rate(given: argparse.Namespace) -> None:
+    alone = rate.Arm(rate.ALONE, *given.alone)
+    arms = [alone, rate.Arm(rate.COREWISE, *given.corewise, given.command)]
+
+    async def take() -> None:
+        sizes = given.nodes, given.pods, given.profiled
+        async with (
+            Client(load_config(given.kubeconfig, None)) as client,
+            rate.rig(client, *sizes, given.prometheus_port) as rig,
+        ):
+            for pair in range(given.pairs):
+                async for run in rig.pair(pair, arms[:: 1 if pair % 2 else -1]):
+                    print(f"# {run.arm}: {run.per_second:.0f} pods/s", file=sys.stderr, flush=True)
+                    with given.file.open("ab") as file:
+                        file.write(msgspec.json.encode(run) + b"\n")
+
+    run_until_ended(take())

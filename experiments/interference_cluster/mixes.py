@@ -18,14 +18,14 @@ from corewise_lab.scenario import load_scenario
 from experiments.interference_wca.experiment import SHAPES, Machine
 from experiments.interference_wca.workloads import WORKLOADS
 
-WINDOW, EXPIRY = 10, 12
-"""Seconds of the metrics' window and of counterweights: 30 times shorter than by default."""
-WORK = (30.0, 120.0)
-"""Seconds that a pod's work takes undisturbed, drawn evenly: in the window's scale, 15 to 60 minutes."""
+WINDOW = 10
+"""Seconds of the metrics' window, the shortest there is: 30 times shorter than by default."""
+WORK = (60.0, 150.0)
+"""Seconds that a pod's work takes undisturbed, drawn evenly: in the window's scale, 30 to 75 minutes."""
 LOAD = 0.7
 """Of a cell's CPUs are requested once arrivals and ends balance, if nothing slows down."""
 BURST = 20
-_COPIES = 4
+COPIES = 4
 _STEEP = 1.6
 _MOST_LLC = 16 << 20
 _GIGA, _MEBI = 10**9, 1 << 20
@@ -105,21 +105,21 @@ class Arrival:
     work: float
 
 
-def machines(cell: str) -> tuple[Machine, ...]:
+def machines(cell: str, copies: int = COPIES) -> list[Machine]:
     """Return the machines of a cell: a few of each shape."""
-    return tuple(
+    return [
         Machine(
             f"{cell}-{shape.name}-{number}",
             shape.cpus,
             shape.memory * _GIGA,
             Memory(float(shape.bandwidth * _GIGA), float(shape.llc * _MEBI)),
         )
+        for number in range(copies)
         for shape in SHAPES
-        for number in range(_COPIES)
-    )
+    ]
 
 
-CPUS = _COPIES * sum(shape.cpus for shape in SHAPES)
+CPUS = COPIES * sum(shape.cpus for shape in SHAPES)
 
 
 def arrivals(mix: str, seed: int, seconds: float, scale: float = 1.0) -> list[Arrival]:
@@ -139,14 +139,14 @@ def arrivals(mix: str, seed: int, seconds: float, scale: float = 1.0) -> list[Ar
         found += (Arrival(at * scale, ALL[name], draw.uniform(*WORK) * scale) for name in chosen)
 
 
-def configuration_text() -> str:
+def configuration_text(window: int = WINDOW) -> str:
     """Return the scheduler's file as an operator writes it: profiles and affinities as measured.
 
     An affinity is the extra time of the work, in hundredths: to bandwidth and latency at 95 % of the
     bandwidth, to the cache with nothing left of it.
     """
     memory = Memory(bandwidth=1.0, llc=0.0, latency=IDLE_LATENCY)
-    return _HEADING.format(window=WINDOW, expiry=EXPIRY) + "".join(
+    return _HEADING.format(window=window, expiry=window * 6 // 5) + "".join(
         _ENTRY.format(
             name=each.name,
             bandwidth=round(each.cpus * each.use.bandwidth / 1e6),
@@ -160,9 +160,9 @@ def configuration_text() -> str:
     )
 
 
-def configuration() -> InterferenceConfiguration:
+def configuration(window: int = WINDOW) -> InterferenceConfiguration:
     """Return what the scheduler reads from that file."""
-    parsed = parse_interference(configuration_text())
+    parsed = parse_interference(configuration_text(window))
     if parsed.value is None:
         raise ValueError("; ".join(map(str, parsed.errors)))
     return parsed.value
