@@ -156,8 +156,11 @@ def _scheduler(text: str) -> tuple[str, int]:
 
 
 def _rate(given: argparse.Namespace) -> None:
-    alone = rate.Arm(rate.ALONE, *given.alone)
-    arms = [alone, rate.Arm(rate.COREWISE, *given.corewise, given.command)]
+    (alone, process), (extended, other) = given.alone, given.corewise
+    arms = [
+        rate.Arm(rate.ALONE, alone, process),
+        rate.Arm(rate.COREWISE, extended, other, given.command),
+    ]
 
     async def take() -> None:
         sizes = given.nodes, given.pods, given.profiled

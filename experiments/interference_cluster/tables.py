@@ -57,7 +57,7 @@ def difference(of_pairs: Sequence[float]) -> Difference:
 
 
 def _student(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t, to 0.1 % from 4 degrees of freedom on (Cornish-Fisher)."""
+    """Return the 97.5 % quantile of Student's t, to 0.3 % from 4 degrees of freedom on (Cornish-Fisher)."""
     z = NormalDist().inv_cdf(0.975)
     terms = (
         (z**3 + z) / 4,

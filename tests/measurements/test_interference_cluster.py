@@ -1,0 +1,115 @@
+"""The experiment on a cluster: simulated nodes, arrivals, tables; and a short run on the local API server."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.config import load_config
+from corewise.kube.resources import NODES, PODS
+from corewise_lab.control_plane import running
+from corewise_lab.local_scheduler import NAME, LocalScheduler
+from experiments.interference_cluster import cells
+from experiments.interference_cluster.cells import MARK, STOCK, Cell, Outcome, Run
+from experiments.interference_cluster.mixes import (
+    ALL,
+    CPUS,
+    LOAD,
+    MIXES,
+    WORK,
+    arrivals,
+    configuration,
+    machines,
+)
+from experiments.interference_cluster.nodes import Node
+from experiments.interference_cluster.tables import Difference, difference, slowdowns
+from kubedouble import LocalAPIServer
+
+HOG = ALL["sysbench-memory-big"]
+
+
+def node() -> Node:
+    return Node(machines("cell")[0])
+
+
+def test_pod_alone_ends_when_work_is_done() -> None:
+    one = node()
+    one.start("a", ALL["pricing"], 10.0, now=100.0)
+    assert one.next_end() == pytest.approx(110.0)
+    (ended,) = one.end(now=110.0)
+    assert (ended.pod, ended.slowdown) == ("a", pytest.approx(0.0, abs=1e-9))
+    assert one.next_end() is None
+    assert one.busy == pytest.approx(10.0)
+
+
+def test_neighbors_slow_each_other_while_both_run() -> None:
+    one = node()
+    for each in range(3):
+        one.start(f"hog-{each}", HOG, 10.0, now=0.0)
+    stretched = one.next_end()
+    assert stretched is not None
+    assert stretched > 12.0
+    assert one.state().utilization > 0.9
+    assert [each.slowdown for each in one.end(stretched)] == pytest.approx([1 - 10 / stretched] * 3)
+
+
+def test_work_done_before_a_neighbor_came_counts() -> None:
+    one = node()
+    one.start("a", HOG, 10.0, now=0.0)
+    alone = one.next_end()
+    assert alone is not None
+    for each in range(3):
+        one.start(f"late-{each}", HOG, 10.0, now=alone - 0.1)
+    end = one.next_end()
+    assert end is not None
+    assert alone < end < alone + 0.2
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_arrivals_request_the_stated_load(mix: str) -> None:
+    found = arrivals(mix, seed=1, seconds=50_000)
+    assert found == arrivals(mix, seed=1, seconds=50_000)
+    used = math.fsum(each.workload.cpus * each.work for each in found)
+    assert used / (50_000 * CPUS) == pytest.approx(LOAD, rel=0.03)
+    assert {each.workload.name for each in found} == set(MIXES[mix])
+
+
+def test_every_workload_is_at_stake() -> None:
+    assert {each.name for each in configuration().at_stake} == set(ALL)
+
+
+def test_interval_is_student_s() -> None:
+    assert difference([1.0, 2.0, 3.0, 4.0, 5.0]).half == pytest.approx(2.7764 * math.sqrt(2.5 / 5), rel=3e-3)
+    assert str(Difference(-1.25, 0.5)) == "-1.2 (-1.8 to -0.8)"
+
+
+def test_table_pairs_cells_by_seed() -> None:
+    def cell(arm: str, seed: int, slowdown: float) -> Outcome:
+        return Outcome("even", seed, arm, 10, slowdown, 2 * slowdown, 100.0, 9.0, 0.1, 1.0)
+
+    outcomes = [cell(STOCK, 0, 0.1), cell(STOCK, 1, 0.2), cell("corewise", 1, 0.1), cell("corewise", 0, 0.0)]
+    row = "| even | 2 | 15.0 | 5.0 | -10.0 (-10.0 to -10.0) | 30.0 | 10.0 | -20.0 (-20.0 to -20.0) |"
+    assert slowdowns(outcomes).splitlines()[-1] == row
+
+
+async def test_run_places_and_ends_every_pod(
+    api_server: LocalAPIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cells, "_SETTLED", 0.5)
+    to_come = arrivals("analytics", 0, seconds=20, scale=0.02)
+    one = Cell("analytics", 0, STOCK, NAME, to_come)
+    api_server.write_kubeconfig(tmp_path / "kubeconfig")
+    async with Client(load_config(str(tmp_path / "kubeconfig"), None)) as client:
+        scheduler = LocalScheduler(client, clock=SYSTEM_CLOCK)
+        async with running(scheduler.run):
+            (outcome,) = await Run(client, [one]).take()
+        assert not (await client.list(PODS, label_selector=MARK)).items
+        assert not (await client.list(NODES, label_selector=MARK)).items
+    assert outcome.pods == len(to_come) > 5
+    assert 0 <= outcome.slowdown <= outcome.p99 < 1
+    assert outcome.makespan > WORK[0] * 0.02
+    assert 0 < outcome.nodes <= len(one.nodes)
