@@ -191,11 +191,12 @@ class Run:
             self._timers.pop(name).cancel()
         due = self._nodes[name][1].next_end()
         if due is not None:
-            self._timers[name] = asyncio.get_running_loop().call_at(due, self._end, name)
+            self._timers[name] = asyncio.get_running_loop().call_at(due, self._end, name, due)
 
-    def _end(self, name: str) -> None:
+    def _end(self, name: str, due: float) -> None:
+        """End the pods whose work is done: when it was due, even if this loop is late."""
         cell, node = self._nodes[name]
-        for ended in node.end(asyncio.get_running_loop().time()):
+        for ended in node.end(due):
             cell.ended.append(ended)
             self._pods[ended.pod].done.set()
         self._set_timer(name)

@@ -54,7 +54,8 @@ class Node:
         self._settle()
 
     def end(self, now: float) -> Iterable[Ended]:
-        """Remove and return the pods whose work is done."""
+        """Remove and return the pods whose work is done; ``now`` may be a little in the past."""
+        now = max(now, self._at)
         self._advance(now)
         done = [pod for pod, each in self._running.items() if each.left <= _DONE]
         gone = [(pod, self._running.pop(pod)) for pod in done]

@@ -12,7 +12,7 @@ import os
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -21,7 +21,9 @@ import msgspec
 
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
-from corewise.kube.resources import PODS
+from corewise.kube.errors import NotFound
+from corewise.kube.resources import MUTATING_POLICY_BINDINGS, PODS
+from corewise.scheduler import marking
 from corewise.workload.pods import WORKLOAD_PODS
 from corewise_lab.control_plane import running
 from corewise_lab.metrics_server import metrics_server
@@ -87,6 +89,8 @@ class Rig:
     async def pair(self, number: int, arms: Sequence[Arm]) -> AsyncIterator[Rate]:
         """Yield a run of each arm."""
         for arm in arms:
+            with suppress(NotFound):  # corewise installs it again
+                await self.client.delete(MUTATING_POLICY_BINDINGS, marking.NAME)
             async with _corewise(arm.corewise) as process:
                 rest = 0.0
                 if process:
