@@ -60,7 +60,7 @@ def main() -> None:
     fast.add_argument("--pairs", type=int, default=5)
     fast.add_argument("--prometheus-port", type=int, required=True, help="of 127.0.0.1")
     fast.add_argument("command", nargs="+", help="-- corewise scheduler --metrics-listen ADDRESS ...")
-    table = commands.add_parser("table", help="print the tables of files of results")
+    table = commands.add_parser("table", help="print the tables of files: one arm beside stock, or several")
     table.set_defaults(act=_table)
     table.add_argument("files", type=Path, nargs="+")
     rated = commands.add_parser("rates", help="print the table of a file that rate wrote")
@@ -126,7 +126,9 @@ def _lines(path: Path, kind: type[T]) -> list[T]:
 
 def _table(given: argparse.Namespace) -> None:
     outcomes = read(*given.files)
-    print(tables.slowdowns(outcomes), tables.prices(outcomes), tables.arms(outcomes), sep="\n\n")
+    several = len({each.arm for each in outcomes}) > 2
+    shown = [tables.arms(outcomes)] if several else [tables.slowdowns(outcomes), tables.prices(outcomes)]
+    print("\n\n".join(shown))
 
 
 def _run(given: argparse.Namespace) -> None:

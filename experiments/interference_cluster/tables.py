@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
 
@@ -38,9 +38,9 @@ class Pairs:
     cells: Sequence[Outcome]
     alone: Sequence[Outcome]
 
-    def difference(self, of: Of) -> Difference:
-        """Return how much more the arm has than kube-scheduler alone."""
-        return difference([of(one) - of(other) for one, other in zip(self.cells, self.alone, strict=True)])
+    def differences(self, of: Of) -> list[float]:
+        """Return how much more the arm has than kube-scheduler alone, by pair."""
+        return [of(one) - of(other) for one, other in zip(self.cells, self.alone, strict=True)]
 
     def both(self, of: Of, form: str) -> tuple[str, str]:
         """Return the means of kube-scheduler alone and of the arm as texts."""
@@ -88,9 +88,9 @@ def slowdowns(outcomes: Sequence[Outcome]) -> str:
                 each.mix,
                 str(len(each.cells)),
                 *each.both(_slowdown, ".1f"),
-                str(each.difference(_slowdown)),
+                str(difference(each.differences(_slowdown))),
                 *each.both(_p99, ".1f"),
-                str(each.difference(_p99)),
+                str(difference(each.differences(_p99))),
             )
             for each in pairs(outcomes)
         ],
@@ -116,12 +116,37 @@ def prices(outcomes: Sequence[Outcome]) -> str:
 
 
 def arms(outcomes: Sequence[Outcome]) -> str:
-    """Return a table of several arms: the differences from kube-scheduler alone in mean and p99 slowdown."""
+    """Return a table of several arms, over the seeds that all of them have in a mix.
+
+    A cell has the differences from kube-scheduler alone: in mean slowdown, then in p99.
+    """
     found = list(pairs(outcomes))
-    names = list(dict.fromkeys(each.arm for each in found))
-    cells = {(each.mix, each.arm): f"{each.difference(_slowdown)}; {each.difference(_p99)}" for each in found}
-    mixes = list(dict.fromkeys(each.mix for each in found))
-    return table(("mix", *names), [(mix, *(cells.get((mix, arm), "-") for arm in names)) for mix in mixes])
+    names = sorted({each.arm for each in found})
+    seeds = {
+        mix: set.intersection(
+            *({each.seed for each in outcomes if (each.mix, each.arm) == (mix, arm)} for arm in names)
+        )
+        for mix in MIXES
+    }
+    common = list(pairs([each for each in outcomes if each.seed in seeds[each.mix]]))
+    rows = [
+        (
+            mix,
+            str(len(seeds[mix])),
+            *(_both(each for each in common if each.mix == mix and each.arm == arm) for arm in names),
+        )
+        for mix in MIXES
+        if seeds[mix]
+    ]
+    every = [_both(each for each in common if each.arm == arm) for arm in names]
+    return table(("mix", "pairs", *names), [*rows, ("all", str(sum(map(len, seeds.values()))), *every)])
+
+
+def _both(some: Iterable[Pairs]) -> str:
+    every = list(some)
+    return "; ".join(
+        str(difference([each for one in every for each in one.differences(of)])) for of in (_slowdown, _p99)
+    )
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
