@@ -55,8 +55,8 @@ def main() -> None:
             f"--{name}", type=_scheduler, required=True, metavar="SCHEDULER=PID", help="its kube-scheduler"
         )
     fast.add_argument("--nodes", type=int, default=1000)
-    fast.add_argument("--pods", type=int, default=2000)
-    fast.add_argument("--profiled", type=int, default=200, help="of the pods")
+    fast.add_argument("--pods", type=int, default=1000)
+    fast.add_argument("--profiled", type=int, default=100, help="of the pods")
     fast.add_argument("--pairs", type=int, default=5)
     fast.add_argument("--prometheus-port", type=int, required=True, help="of 127.0.0.1")
     fast.add_argument("command", nargs="+", help="-- corewise scheduler --metrics-listen ADDRESS ...")

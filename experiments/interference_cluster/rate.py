@@ -41,7 +41,7 @@ from experiments.interference_cluster.tables import difference, table
 ALONE, COREWISE = "alone", "corewise"
 WINDOW = 300
 _CELL, _KIND = "rate", "redis-memtier-small"
-_AT_REST, _SETTLED = 20.0, 10.0
+_AT_REST, _SETTLED = 10.0, 5.0
 _WITHIN = 600.0
 _POLL = 0.1
 _COLUMNS = (
