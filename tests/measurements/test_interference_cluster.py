@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from corewise.kube.config import load_config
 from corewise.kube.resources import NODES, PODS
 from corewise_lab.control_plane import running
 from corewise_lab.local_scheduler import NAME, LocalScheduler
-from experiments.interference_cluster import cells
+from experiments.interference_cluster import cells, rate
 from experiments.interference_cluster.cells import MARK, STOCK, Cell, Outcome, Run
 from experiments.interference_cluster.mixes import (
     ALL,
@@ -98,20 +100,48 @@ def test_table_pairs_cells_by_seed() -> None:
     assert slowdowns(outcomes).splitlines()[-1] == row
 
 
-async def test_run_places_and_ends_every_pod(
+@pytest.fixture
+async def client(
     api_server: LocalAPIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cells, "_SETTLED", 0.5)
-    to_come = arrivals("analytics", 0, seconds=20, scale=0.02)
-    one = Cell("analytics", 0, STOCK, NAME, to_come)
+) -> AsyncIterator[Client]:
+    """The client of a cluster in which the stand-in of kube-scheduler runs."""
+    for module in (cells, rate):
+        monkeypatch.setattr(module, "_SETTLED", 0.5)
     api_server.write_kubeconfig(tmp_path / "kubeconfig")
     async with Client(load_config(str(tmp_path / "kubeconfig"), None)) as client:
-        scheduler = LocalScheduler(client, clock=SYSTEM_CLOCK)
-        async with running(scheduler.run):
-            (outcome,) = await Run(client, [one]).take()
+        async with running(LocalScheduler(client, clock=SYSTEM_CLOCK).run):
+            yield client
         assert not (await client.list(PODS, label_selector=MARK)).items
         assert not (await client.list(NODES, label_selector=MARK)).items
+
+
+async def test_run_places_and_ends_every_pod(client: Client) -> None:
+    to_come = arrivals("analytics", 0, seconds=20, scale=0.02)
+    one = Cell("analytics", 0, STOCK, NAME, to_come)
+    (outcome,) = await Run(client, [one]).take()
     assert outcome.pods == len(to_come) > 5
     assert 0 <= outcome.slowdown <= outcome.p99 < 1
     assert outcome.makespan > WORK[0] * 0.02
     assert 0 < outcome.nodes <= len(one.nodes)
+
+
+async def test_rate_counts_until_all_are_bound(client: Client) -> None:
+    async with rate.rig(client, nodes=3, pods=10, profiled=0, port=0) as rig:
+        arm = rate.Arm(rate.ALONE, NAME, os.getpid())
+        (run,) = [each async for each in rig.pair(0, [arm])]
+    assert (run.arm, run.pods, run.corewise_ms) == (rate.ALONE, 10, 0.0)
+    assert run.seconds > 0
+
+
+def test_rates_are_compared_by_pair() -> None:
+    def run(pair: int, arm: str, seconds: float) -> rate.Rate:
+        return rate.Rate(pair, arm, 10, 100, 10, seconds, 200.0, 0.0 if arm == rate.ALONE else 5.0)
+
+    runs = [
+        run(0, rate.ALONE, 1.0),
+        run(0, rate.COREWISE, 2.0),
+        run(1, rate.COREWISE, 4.0),
+        run(1, rate.ALONE, 2.0),
+    ]
+    row = "| 100, 10 | 2 | 75 | 38 | -50.0 (-50.0 to -50.0) % | 2.00 ms | 2.00 ms | 0.050 ms |"
+    assert rate.rates(runs).splitlines()[-1] == row
