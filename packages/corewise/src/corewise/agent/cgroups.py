@@ -20,7 +20,7 @@ from pathlib import Path
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
-from corewise.kernel.cgroups.layout import PodCgroups, QOSClass, Version, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.layout import Layout, PodCgroups, QOSClass, Version, find_layout, find_pod_cgroups
 from corewise.kernel.errors import KernelError, UnsafeName
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal, Log, damage_text
@@ -142,6 +142,7 @@ class NodeCgroups:
         self._wrap = wrap
         self._groups = groups
         self._kernel_files: CgroupFiles | None = None
+        self.unified: CgroupFiles | None = None
         self._found: CgroupSetup | None = None
 
     def find(self) -> CgroupSetup:
@@ -152,7 +153,12 @@ class NodeCgroups:
         """
         if self._found is None:
             if self._kernel_files is None:
-                self._kernel_files = CgroupFiles(find_layout(self._root))
+                layout = find_layout(self._root)
+                self._kernel_files = CgroupFiles(layout)
+                if layout.hybrid and layout.unified is not None:
+                    self.unified = CgroupFiles(Layout(Version.V2, {"cpu": layout.unified}))
+                elif layout.version is Version.V2:
+                    self.unified = self._kernel_files
             names = find_pod_cgroups(self._kernel_files, self._cgroup_root)
             files = self._wrap(self._kernel_files)
             quotas = QuotaWriter(files, self._log, now=self._now)

@@ -92,6 +92,14 @@ class Reason(StrEnum):
         "Correct the ratio. The slowest CPU model of the cluster is the baseline, with ratio 1.00.",
     )
 
+    # interference on a node, while it happens
+    CPU_WAIT_UNKNOWN = _info(
+        "CPUWaitUnknown",
+        "The kernel does not tell how long this pod waits for a CPU.",
+        "Boot with psi=1 on Linux 5.13 or later with cgroup v2; or set the sysctl kernel.sched_schedstats to 1 "
+        "(cgroup v1), or let the agent see the node's process IDs.",
+    )
+
     # configuration
     CONFIG_INVALID = _warning(
         "ConfigInvalid",

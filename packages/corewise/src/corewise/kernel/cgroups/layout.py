@@ -58,15 +58,20 @@ class Version(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The mount of each controller. ``hybrid``: v1 for the CPU with a unified hierarchy beside it."""
+    """The mount of each controller, and of the unified hierarchy, which alone has the pressure of cgroups."""
 
     version: Version
     mounts: Mapping[str, Path]
-    hybrid: bool = False
+    unified: Path | None = None
 
     @property
     def cpu(self) -> Path:
         return self.mounts["cpu"]
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether v1 serves the CPU with a unified hierarchy beside it."""
+        return self.version is Version.V1 and self.unified is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ def find_layout(root: Path = Path("/")) -> Layout:
 def _layout(mounts: list[_Mount]) -> Layout | None:
     unified = next((mount for mount in mounts if mount.unified), None)
     if unified is not None and "cpu" in unified.controllers:
-        return Layout(Version.V2, dict.fromkeys(CONTROLLERS, unified.directory))
+        return Layout(Version.V2, dict.fromkeys(CONTROLLERS, unified.directory), unified.directory)
     # Reversed, so that of several mounts with a controller the first one counts.
     found = {
         controller: mount.directory
@@ -103,7 +108,8 @@ def _layout(mounts: list[_Mount]) -> Layout | None:
         for mount in reversed(mounts)
         if not mount.unified and controller in mount.controllers
     }
-    return Layout(Version.V1, found, hybrid=unified is not None) if "cpu" in found else None
+    beside = None if unified is None else unified.directory
+    return Layout(Version.V1, found, beside) if "cpu" in found else None
 
 
 def _listed(root: Path) -> Iterator[list[_Mount]]:

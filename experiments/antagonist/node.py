@@ -1,0 +1,204 @@
+"""One run on real cgroups: a node of one or two CPUs, its pods, and the readings that the agent takes of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from corewise.agent.cgroups import NodeCgroups
+from corewise.agent.interference.neighbors import NeighborSampler
+from corewise.agent.objects import QuotaPod
+from corewise.agent.quotas import targets_of
+from corewise.interference.antagonist import Interval
+from corewise.kernel.cgroups.files import CgroupFiles
+from corewise.kernel.cgroups.layout import Layout, QOSClass, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.waits import WaitSource
+from corewise.kernel.host_files import HostFiles
+from corewise.kernel.usage import BusyTime, read_cpu_times
+from corewise.kernel.writing.journal import MemoryLog
+from corewise.quantities import ONE, Microseconds
+from corewise.topology import CPUSet
+from experiments.antagonist.scenarios import ANTAGONIST, Load, Scenario
+
+PARENT = "corewise-antagonist"
+LENGTH = 30
+"""Seconds from the beginning of the antagonist until the run is over."""
+SOURCES = (WaitSource.PRESSURE, WaitSource.TASKS)
+_HEAVY = "65536"
+_PERIOD = Microseconds(100_000)
+_TICK = 10_000_000
+
+
+class Programs(msgspec.Struct, frozen=True):
+    """The compiled programs."""
+
+    load: Path
+    antagonist: Path
+
+
+def _pod(name: str, request: int, limit: int = 0) -> QuotaPod:
+    short = name.partition("/")[2]
+    resources = {"requests": {"cpu": f"{request}m"}, "limits": {"cpu": f"{limit}m"} if limit else {}}
+    running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    body: dict[str, Any] = {
+        "metadata": {"name": short, "namespace": "default", "uid": f"uid-{short}"},
+        "spec": {"containers": [{"name": "main", "resources": resources}]},
+        "status": {
+            "phase": "Running",
+            "qosClass": QOSClass.BURSTABLE.value,
+            "containerStatuses": [{"name": "main", "containerID": f"containerd://{short}", "state": running}],
+        },
+    }
+    return msgspec.convert(body, QuotaPod)
+
+
+class Node:
+    """The cgroups and processes of one run; leaving it ends and removes them."""
+
+    def __init__(self, scenario: Scenario, cpus: CPUSet, programs: Programs, directory: Path) -> None:
+        self.layout: Layout = find_layout()
+        self._programs = programs
+        self._cpus = cpus
+        self._counters = directory / "done"
+        self._counters.write_bytes(bytes(64))
+        self.root = f"/{PARENT}/node-{'-'.join(map(str, sorted(cpus)))}"
+        self._mounts = [self.layout.mounts[each] for each in ("cpu", "cpuacct", "cpuset")]
+        if self.layout.unified is not None:
+            self._mounts.append(self.layout.unified)
+        self._made: list[Path] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.pods: dict[str, QuotaPod] = {}
+        self.scenario = scenario
+
+    def __enter__(self) -> Node:
+        burstable = f"{self.root}/kubepods/burstable"
+        for cgroup in (f"/{PARENT}", self.root, f"{self.root}/kubepods", burstable):
+            self._make(cgroup)
+        for cgroup in (f"/{PARENT}", self.root):
+            (self.layout.cpu / cgroup[1:] / "cpu.shares").write_text(_HEAVY)
+        self._names = find_pod_cgroups(CgroupFiles(self.layout), self.root)
+        shares = 0
+        scenario = self.scenario
+        for load in (scenario.victim, *scenario.neighbors):
+            shares += self._start(load.name, load.request, load.limit, self._load_command(load))
+        if scenario.antagonist:
+            command = [str(self._programs.antagonist), scenario.kind, str(self._counters), "0"]
+            shares += self._start(ANTAGONIST, scenario.request, 0, command, copies=scenario.cpus, stopped=True)
+        else:
+            shares += self._start(ANTAGONIST, scenario.request, 0, ["sleep", "1000"])
+        (self.layout.cpu / burstable[1:] / "cpu.shares").write_text(str(shares))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for directory in reversed(self._made):
+            for _ in range(200):
+                try:
+                    directory.rmdir()
+                except FileNotFoundError:
+                    break
+                except OSError:
+                    if directory.name == PARENT:  # another node is in it
+                        break
+                    time.sleep(0.02)
+                else:
+                    break
+
+    def intervals(self) -> Iterator[tuple[float, Mapping[WaitSource, Interval]]]:
+        """Yield the seconds since the antagonist began, and what the agent reads, each second."""
+        cgroups = NodeCgroups(Path("/"), self.root, MemoryLog(), now=time.time)
+        samplers = {
+            source: NeighborSampler(Path("/"), cgroups, busy=self._busy, only=source) for source in SOURCES
+        }
+        began = time.monotonic()
+        due = 0.0
+        with ExitStack() as stack:
+            stack.callback(cgroups.close)
+            while due < self.scenario.begins + LENGTH:
+                self._signal(began)
+                now = time.monotonic()
+                found = {each: sampler.sample(now, self.pods.values()) for each, sampler in samplers.items()}
+                known = {each: interval for each, interval in found.items() if interval is not None}
+                if known:
+                    yield now - began - self.scenario.begins, known
+                due += 1.0
+                while (left := began + due - time.monotonic()) > 0:
+                    time.sleep(min(left, 0.1))
+                    self._signal(began)
+
+    def _signal(self, began: float) -> None:
+        """Let the antagonist run or pause, as the scenario has it."""
+        if not self.scenario.antagonist:
+            return
+        on, off = self.scenario.pauses or (1.0, 0.0)
+        since = time.monotonic() - began - self.scenario.begins
+        runs = since >= 0 and since % (on + off) < on
+        for process in self._antagonists:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGCONT if runs else signal.SIGSTOP)
+
+    def _busy(self) -> BusyTime | None:
+        times = read_cpu_times(HostFiles("/"))
+        if times is None:
+            return None
+        return BusyTime(sum((times[cpu].busy - times[cpu].stolen) * _TICK for cpu in self._cpus), len(self._cpus))
+
+    def _load_command(self, load: Load) -> list[str]:
+        arguments = (load.threads, load.part, load.period, self.scenario.seed * 100 + len(self.pods))
+        return [str(self._programs.load), *map(str, arguments)]
+
+    def _start(
+        self, name: str, request: int, limit: int, command: list[str], *, copies: int = 1, stopped: bool = False
+    ) -> int:
+        """Make the cgroups of a pod with kubelet's quotas and weights, and start its processes."""
+        pod = self.pods[name] = _pod(name, request, limit)
+        shares = max(2, request * 1024 // 1000)
+        container = ""
+        for target in targets_of(pod, pod.spec, self._names):
+            self._make(target.cgroup)
+            directory = self.layout.cpu / target.cgroup[1:]
+            quota = target.quota(_PERIOD, ONE)
+            if quota is not None:
+                (directory / "cpu.cfs_quota_us").write_text(str(quota))
+            (directory / "cpu.shares").write_text(str(shares))
+            container = target.cgroup if target.container else container
+        self._antagonists = []
+        for _ in range(copies):
+            files = [mount / container[1:] / "cgroup.procs" for mount in self._mounts]
+            process = subprocess.Popen(  # noqa: PLW1509 - no threads here
+                command, preexec_fn=partial(_enter, files), stdout=subprocess.DEVNULL
+            )
+            self._processes.append(process)
+            self._antagonists.append(process)
+            if stopped:
+                os.killpg(process.pid, signal.SIGSTOP)
+        return shares
+
+    def _make(self, cgroup: str) -> None:
+        for mount in self._mounts:
+            directory = mount / cgroup[1:]
+            with suppress(FileExistsError):
+                directory.mkdir()
+            self._made.append(directory)
+            if mount == self.layout.mounts["cpuset"]:
+                (directory / "cpuset.mems").write_text((mount / "cpuset.mems").read_text())
+                text = str(self._cpus) if cgroup != f"/{PARENT}" else (mount / "cpuset.cpus").read_text()
+                (directory / "cpuset.cpus").write_text(text)
+
+
+def _enter(files: list[Path]) -> None:
+    os.setpgid(0, 0)
+    for file in files:
+        file.write_text(str(os.getpid()))

@@ -1,0 +1,153 @@
+"""What each pod of a node used and waited between two readings of the kernel's counters.
+
+A reading takes two small files a pod, and one more for each cgroup whose quota can throttle the pod; with
+``schedstat`` as the source one a task. A pod that cannot be read is left out: it has just ended, or will
+start later. An interval whose counters ran backwards, or whose clock stood still, is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from corewise.agent.cgroups import CgroupSetup, NodeCgroups
+from corewise.agent.objects import QuotaPod
+from corewise.agent.quotas import container_cgroups
+from corewise.amplification.amounts import CPU
+from corewise.interference.antagonist import OUTSIDE, Interval, Wait, wait_for_others
+from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
+from corewise.kernel.cgroups.resources import read_usage
+from corewise.kernel.cgroups.waits import WaitCounters, WaitReader, WaitSource, read_throttled
+from corewise.kernel.errors import KernelError, UnsafeName
+from corewise.kernel.host_files import HostFiles
+from corewise.kernel.usage import BusyTime, read_busy_time
+from corewise.vocabulary.findings import Finding
+
+_NANO = 1_000_000_000
+Busy = Callable[[], BusyTime | None]
+
+
+@dataclass(frozen=True, slots=True)
+class NeighborCgroups:
+    """A pod's own cgroup, and those whose quota can throttle it."""
+
+    pod: str
+    throttling: tuple[str, ...]
+
+
+def cgroups_of(pod: QuotaPod, names: PodCgroups) -> NeighborCgroups | None:
+    """Return the cgroups of a running pod; None for one that does not run, or has no plain name."""
+    if pod.status.phase != "Running" or not pod.status.qos_class:
+        return None
+    try:
+        qos = QOSClass(pod.status.qos_class)
+        own = names.pod(pod.uid, qos)
+    except (UnsafeName, ValueError):
+        return None
+    throttling: list[str] = []
+    if any(CPU in each.resources.limits for each in pod.spec.all_containers):
+        throttling += [own, *(cgroup for _, cgroup in container_cgroups(pod, names))]
+    if qos is QOSClass.BEST_EFFORT:  # suppression bounds all of them together, or each of them
+        throttling = [names.qos(qos), own]
+    return NeighborCgroups(own, tuple(throttling))
+
+
+@dataclass(frozen=True, slots=True)
+class _PodCounters:
+    used: int
+    throttled: int
+    wait: WaitCounters | Finding
+
+
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    at: float
+    busy: BusyTime
+    pods: Mapping[str, _PodCounters] = field(default_factory=dict)
+
+
+class NeighborSampler:
+    """The counters of one node's pods. ``busy`` reads the node's CPU time, ``only`` restricts the source."""
+
+    def __init__(
+        self, root: Path, cgroups: NodeCgroups, *, busy: Busy | None = None, only: WaitSource | None = None
+    ) -> None:
+        self._host = HostFiles(root)
+        self._cgroups = cgroups
+        self._only = only
+        self._busy = busy or (lambda: read_busy_time(self._host))
+        self._reader: WaitReader | None = None
+        self._before: _Counters | None = None
+        self.unknown: dict[str, Finding] = {}
+
+    def sample(self, now: float, pods: Iterable[QuotaPod]) -> Interval | None:
+        """Return the interval since the last reading; None after the first, or if it cannot be believed.
+
+        ``now`` is monotonic, in seconds.
+
+        Raises:
+            KernelError: if the node's cgroups are not there.
+        """
+        found = self._cgroups.find()
+        if self._reader is None:
+            self._reader = WaitReader(found.files, self._cgroups.unified, self._host, self._only)
+        busy = self._busy()
+        if busy is None:
+            self._before = None
+            return None
+        read = dict(self._pods(found, self._reader, pods))
+        before, self._before = self._before, _Counters(now, busy, read)
+        self.unknown = {name: each.wait for name, each in read.items() if isinstance(each.wait, Finding)}
+        return None if before is None else _interval(before, self._before)
+
+    def _pods(
+        self, found: CgroupSetup, reader: WaitReader, pods: Iterable[QuotaPod]
+    ) -> Iterator[tuple[str, _PodCounters]]:
+        there = set()
+        for pod in pods:
+            cgroups = cgroups_of(pod, found.names)
+            if cgroups is None:
+                continue
+            there.add(cgroups.pod)
+            with suppress(KernelError):
+                throttled = sum(read_throttled(found.files, each) for each in cgroups.throttling)
+                used = read_usage(found.files, cgroups.pod)
+                yield pod.name, _PodCounters(used, throttled, reader.read(cgroups.pod))
+        reader.keep(frozenset(there))
+
+
+def _interval(before: _Counters, after: _Counters) -> Interval | None:
+    elapsed = after.at - before.at
+    if elapsed <= 0:
+        return None
+    span = elapsed * _NANO
+    both = {name: (before.pods[name], each) for name, each in after.pods.items() if name in before.pods}
+    used = {name: max(0, last.used - first.used) / span for name, (first, last) in both.items()}
+    node = max(0, after.busy.busy - before.busy.busy) / span
+    used[OUTSIDE] = max(0.0, node - sum(used.values()))
+    waits = {
+        name: wait
+        for name, (first, last) in both.items()
+        if (wait := _wait(first, last, span, used[name], max(node, sum(used.values())))) is not None
+    }
+    return Interval(elapsed, after.busy.cpus, used, waits)
+
+
+def _wait(first: _PodCounters, last: _PodCounters, span: float, used: float, node: float) -> Wait | None:
+    """Return the wait of one pod; None if it is not known, or was counted by two sources."""
+    was, now = first.wait, last.wait
+    if isinstance(was, Finding) or isinstance(now, Finding) or was.source is not now.source:
+        return None
+    throttled = max(0, last.throttled - first.throttled) / span
+    if now.source is WaitSource.TASKS:
+        grown = {
+            task: ((ran - was.tasks[task][0]) / span, (waited - was.tasks[task][1]) / span)
+            for task, (ran, waited) in now.tasks.items()
+            if task in was.tasks
+        }
+        return Wait(wait_for_others(grown.values(), used, node - used, throttled), throttled)
+    waited = max(0, now.waited - was.waited) / span
+    inside = throttled if now.source is WaitSource.PRESSURE else 0.0
+    return Wait(max(0.0, waited - inside), throttled)
