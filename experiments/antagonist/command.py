@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import msgspec
 
+from corewise.kernel.cgroups.layout import find_layout
 from corewise.topology import CPUSet
 from experiments.antagonist.node import Node, Programs
 from experiments.antagonist.scenarios import drawn
+from experiments.latency.command import before_all_others
 
 _SOURCES = Path(__file__).parent
 
@@ -33,7 +36,12 @@ def main() -> None:
     parser.add_argument("--step", type=int, default=1)
     parser.add_argument("--cpus", type=CPUSet.parse, required=True)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as name, given.file.open("ab") as out:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as name,
+        given.file.open("ab") as out,
+        before_all_others(find_layout()),
+    ):
         programs = build(Path(name))
         for seed in range(given.first, given.first + given.runs * given.step, given.step):
             scenario = drawn(seed, len(given.cpus))

@@ -33,7 +33,8 @@ PARENT = "corewise-antagonist"
 LENGTH = 30
 """Seconds from the beginning of the antagonist until the run is over."""
 SOURCES = (WaitSource.PRESSURE, WaitSource.TASKS)
-_HEAVY = "65536"
+_WEIGHT = "65536"
+"""Of the parent: other work on the machine takes little from the node, and is then its processes outside pods."""
 _PERIOD = Microseconds(100_000)
 _TICK = 10_000_000
 
@@ -83,8 +84,7 @@ class Node:
         burstable = f"{self.root}/kubepods/burstable"
         for cgroup in (f"/{PARENT}", self.root, f"{self.root}/kubepods", burstable):
             self._make(cgroup)
-        for cgroup in (f"/{PARENT}", self.root):
-            (self.layout.cpu / cgroup[1:] / "cpu.shares").write_text(_HEAVY)
+        (self.layout.cpu / PARENT / "cpu.shares").write_text(_WEIGHT)
         self._names = find_pod_cgroups(CgroupFiles(self.layout), self.root)
         shares = 0
         scenario = self.scenario
@@ -133,7 +133,7 @@ class Node:
                 known = {each: interval for each, interval in found.items() if interval is not None}
                 if known:
                     yield now - began - self.scenario.begins, known
-                due += 1.0
+                due = max(due + 1.0, time.monotonic() - began)
                 while (left := began + due - time.monotonic()) > 0:
                     time.sleep(min(left, 0.1))
                     self._signal(began)

@@ -47,11 +47,16 @@ class Scenario(msgspec.Struct, frozen=True):
         return ANTAGONIST if self.kind in ANTAGONISTS else ""
 
 
+def _request(part: float) -> int:
+    """Return what a well-behaved pod requests, in milli-CPU: half more than it uses on average."""
+    return round(part * 1500)
+
+
 def drawn(seed: int, cpus: int) -> Scenario:
     """Return the run of a seed on a node of so many CPUs."""
     draw = random.Random(seed)  # noqa: S311 - a draw, not a secret
     kind = _TURNS[seed % len(_TURNS)]
-    request = draw.choice((250, 500)) * cpus
+    request = draw.choice((250, 400)) * cpus
     part, threads, limit = draw.uniform(0.15, 0.4), cpus, 0
     if kind == "own threads":
         threads, part = cpus * draw.randint(3, 6), draw.uniform(0.4, 1.0)
@@ -63,8 +68,8 @@ def drawn(seed: int, cpus: int) -> Scenario:
     total = draw.uniform(0.05, 0.45) * cpus
     weights = [draw.uniform(0.5, 1.5) for _ in range(number)]
     neighbors = tuple(
-        Load(f"default/neighbor-{index}", 1, total * weight / sum(weights), draw.uniform(5, 50), 100)
-        for index, weight in enumerate(weights)
+        Load(f"default/neighbor-{index}", 1, part, draw.uniform(5, 50), _request(part))
+        for index, part in enumerate(total * weight / sum(weights) for weight in weights)
     )
     return Scenario(
         seed,
@@ -72,7 +77,7 @@ def drawn(seed: int, cpus: int) -> Scenario:
         cpus,
         victim,
         neighbors,
-        request=draw.choice((100, 250, 500)) * cpus,
+        request=draw.choice((100, 200, 300)) * cpus,
         begins=draw.uniform(0, 6),
         pauses=(draw.uniform(3, 8), draw.uniform(1, 4)) if draw.random() < 0.5 else None,
     )

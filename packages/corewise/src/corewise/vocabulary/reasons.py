@@ -93,11 +93,47 @@ class Reason(StrEnum):
     )
 
     # interference on a node, while it happens
+    ANTAGONIST_NAMED = _warning(
+        "AntagonistNamed",
+        "The pod waits for CPUs, and one neighbor on its node explains most of that: it wants much more than it "
+        "requests.",
+        "Limit the neighbor's CPU, raise the pod's request (its weight), or move one of them: "
+        "docs/operate/slow-pod.md.",
+    )
+    ANTAGONIST_OUTSIDE_PODS = _warning(
+        "AntagonistOutsidePods",
+        "The pod waits for CPUs, and processes outside pods (daemons, kernel threads) explain most of that.",
+        "Find the process on the node (top), and limit it or reserve CPUs for it: kubelet's systemReserved.",
+    )
+    NO_SINGLE_ANTAGONIST = _info(
+        "NoSingleAntagonist",
+        "The pod waits for CPUs, and no neighbor explains enough of that, or the likely one stays within its "
+        "request: the node is full.",
+        "Move pods off the node, or raise their requests to what they use.",
+    )
+    OWN_QUOTA_THROTTLES = _info(
+        "OwnQuotaThrottles",
+        "The pod's own CPU limit, or the quota of offline pods, keeps it from running; no neighbor does.",
+        "Raise or remove the CPU limit; of an offline pod see corewise explain suppression NODE.",
+    )
+    OWN_THREADS_WAIT = _info(
+        "OwnThreadsWait",
+        "The pod's threads wait for one another: it has more that want to run than CPUs; no neighbor does it.",
+        "Run fewer threads, or give the pod more CPUs.",
+    )
+    WAITS_LITTLE = _info(
+        "WaitsLittle",
+        "The pod gets a CPU nearly whenever it wants one.",
+    )
+    TOO_FEW_SAMPLES = _info(
+        "TooFewSamples",
+        "The agent has watched the pod for too short a time to say anything.",
+    )
     CPU_WAIT_UNKNOWN = _info(
         "CPUWaitUnknown",
         "The kernel does not tell how long this pod waits for a CPU.",
-        "Boot with psi=1 on Linux 5.13 or later with cgroup v2; or set the sysctl kernel.sched_schedstats to 1 "
-        "(cgroup v1), or let the agent see the node's process IDs.",
+        "With cgroup v2 boot Linux 5.13 or later with psi=1. With v1 set the sysctl kernel.sched_schedstats to "
+        "1, or let the agent see the node's process IDs (hostPID).",
     )
 
     # configuration

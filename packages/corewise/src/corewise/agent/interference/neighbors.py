@@ -142,12 +142,15 @@ def _wait(first: _PodCounters, last: _PodCounters, span: float, used: float, nod
         return None
     throttled = max(0, last.throttled - first.throttled) / span
     if now.source is WaitSource.TASKS:
-        grown = {
-            task: ((ran - was.tasks[task][0]) / span, (waited - was.tasks[task][1]) / span)
+        grown = [
+            (max(0, ran - was.tasks[task][0]) / span, max(0, waited - was.tasks[task][1]) / span)
             for task, (ran, waited) in now.tasks.items()
             if task in was.tasks
-        }
-        return Wait(wait_for_others(grown.values(), used, node - used, throttled), throttled)
+        ]
+        waited = sum(max(0.0, each - throttled) for _, each in grown)
+        for_others = wait_for_others(grown, used, node - used, throttled)
+        return Wait(for_others, waited - for_others, throttled)
     waited = max(0, now.waited - was.waited) / span
+    among = max(0.0, (now.any_waited - was.any_waited) / span - waited)
     inside = throttled if now.source is WaitSource.PRESSURE else 0.0
-    return Wait(max(0.0, waited - inside), throttled)
+    return Wait(max(0.0, waited - inside), among, throttled)

@@ -13,7 +13,8 @@ schedstat       of each task: the time it ran and waited. It has throttled time 
                 waited after the last reading is lost
 ==============  ============================================================================================
 
-``some`` of cpu.pressure is no source: it counts a cgroup's own tasks waiting for one another.
+``some`` of cpu.pressure also counts the time in which a cgroup's own tasks waited for one another; the
+difference is that time. ``wait_sum`` knows nothing of it.
 
 Source: Linux Documentation/accounting/psi.rst, kernel/sched/psi.c (PSI_CPU_FULL),
 Documentation/scheduler/sched-stats.rst.
@@ -36,7 +37,7 @@ from corewise.vocabulary.reasons import Reason
 MOST_TASKS = 256
 """Tasks of one cgroup whose schedstat is read; the time of a cgroup with more is not known."""
 _NANO_PER_MICRO = 1000
-_FULL = re.compile(r"^full .*\btotal=([0-9]{1,20})$", re.MULTILINE)
+_PRESSURE = re.compile(r"some .*\btotal=([0-9]{1,20})\nfull .*\btotal=([0-9]{1,20})")
 _POPULATED = re.compile(r"^populated 1$", re.MULTILINE)
 _RUN_AND_WAITED = re.compile(r"([0-9]{1,20}) ([0-9]{1,20}) [0-9]+")
 
@@ -51,10 +52,14 @@ class WaitSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WaitCounters:
-    """Nanoseconds that a cgroup waited; of the source ``TASKS`` the time that each task ran and waited."""
+    """Nanoseconds that a cgroup waited for others, and for its own tasks or others.
+
+    Of the source ``TASKS``, only the time that each task ran and waited.
+    """
 
     source: WaitSource
     waited: int = 0
+    any_waited: int = 0
     tasks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -105,7 +110,7 @@ class WaitReader:
                 return self._read_pressure(cgroup)
             case WaitSource.GROUP:
                 waited = _stat_field(self._files, cgroup, "wait_sum")
-                return None if waited is None else WaitCounters(source, waited)
+                return None if waited is None else WaitCounters(source, waited, waited)
             case WaitSource.TASKS:
                 return self._read_tasks(cgroup)
 
@@ -122,12 +127,15 @@ class WaitReader:
         if self._pressure is None:
             return None
         try:
-            match = _FULL.search(self._pressure.read(cgroup, "cpu.pressure"))
+            match = _PRESSURE.fullmatch(self._pressure.read(cgroup, "cpu.pressure"))
         except Vanished:
             raise
         except KernelError:  # psi=0 on the kernel's command line, or cgroup.pressure is 0
             return None
-        return WaitCounters(WaitSource.PRESSURE, int(match[1]) * _NANO_PER_MICRO) if match else None
+        if match is None:
+            return None
+        any_waited, waited = (int(each) * _NANO_PER_MICRO for each in match.groups())
+        return WaitCounters(WaitSource.PRESSURE, waited, any_waited)
 
     def _read_tasks(self, cgroup: str) -> WaitCounters | None:
         tasks = list(self._tasks(cgroup))
