@@ -6,7 +6,7 @@ The agent hands an executor what they have written, so that a dry run can print 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.eviction import EvictionResult, EvictPod, evict
 from corewise.agent.publication import Publication
 from corewise.agent.runtime import RuntimeHook, serve_runtime
-from corewise.agent.topology_report import FIELD_MANAGER, TopologyChange, write_change
+from corewise.agent.topology_report import FIELD_MANAGER, TOPOLOGIES, TopologyChange, write_change
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journaled_writer import Written
@@ -59,6 +59,13 @@ class Executor(Protocol):
             KubeError: if the API server did not take it.
         """
 
+    async def annotate(self, node: str, annotations: Mapping[str, str]) -> None:
+        """Write annotations of the NodeResourceTopology.
+
+        Raises:
+            KubeError: if the API server did not take it; NotFound if there is no such object.
+        """
+
     async def evict(self, eviction: EvictPod) -> tuple[EvictionResult, str]:
         """Evict a pod; return the result, and the API server's answer if the pod is not evicted."""
 
@@ -95,6 +102,10 @@ class APIExecutor:
         if change is not None:
             await write_change(self._client, node, change)
         return change is not None
+
+    async def annotate(self, node: str, annotations: Mapping[str, str]) -> None:
+        body = {"metadata": {"annotations": dict(annotations)}}
+        await self._client.patch(TOPOLOGIES, node, body, field_manager=FIELD_MANAGER)
 
     async def evict(self, eviction: EvictPod) -> tuple[EvictionResult, str]:
         if eviction.dry_run:
@@ -157,6 +168,10 @@ class PrintingExecutor:
             self._print({"action": action, "object": node, "why": change.why, "body": change.body})
         self._reported = change
         return False
+
+    async def annotate(self, node: str, annotations: Mapping[str, str]) -> None:
+        body = {"metadata": {"annotations": dict(annotations)}}
+        self._print({"action": "AnnotateNodeResourceTopology", "object": node, "body": body})
 
     async def evict(self, eviction: EvictPod) -> tuple[EvictionResult, str]:
         pod, reason, why = eviction.pod.label, eviction.reason, eviction.why

@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 import corewise
 from corewise.agent.cgroups import Cycle, NodeCgroups
 from corewise.agent.executor import APIExecutor, Executor, PrintingExecutor, Rehearsal, Write
+from corewise.agent.interference.neighbors import NeighborSampler
+from corewise.agent.interference.publication import WaitLoop
 from corewise.agent.interference.watch import InterferenceWatch
 from corewise.agent.local_node import LocalNode
 from corewise.agent.metrics import publish_offline, publish_pinning, publish_quotas
@@ -141,6 +143,14 @@ class Agent:
             metrics=self.metrics,
             clock=clock,
         )
+        self.waits = WaitLoop(
+            self.local,
+            self.watched,
+            executor,
+            NeighborSampler(options.root, executor.cgroups),
+            metrics=self.metrics,
+            clock=clock,
+        )
         self._quotas_due, self._topology_due = asyncio.Event(), asyncio.Event()
         self._owners = NOBODY
         self.cycles = 0
@@ -175,6 +185,7 @@ class Agent:
         publish_offline(self.offline, self.metrics)
         publish_pinning(self.local, self.metrics)
         self.interference.publish()
+        self.waits.publish()
 
     def wake(self) -> None:
         """Have a cycle run as soon as may be."""
@@ -188,6 +199,8 @@ class Agent:
         yield "offers", lambda: self.offline.publish(self.program.heartbeats)
         yield "eviction", lambda: self.offline.evict(self.program.heartbeats)
         yield "interference", lambda: self.interference.run(self.program.heartbeats)
+        yield "waiting", lambda: self.waits.run(self.program.heartbeats)
+        yield "waiting-report", lambda: self.waits.report(self.program.heartbeats)
         yield from self.executor.loops(self.hook)
 
     async def _once(self) -> bool:

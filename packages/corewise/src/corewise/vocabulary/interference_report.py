@@ -17,12 +17,14 @@ MOST_PODS = 8
 class SuspectReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """A neighbor, and what speaks for and against it as the antagonist.
 
-    ``share``: the part of the pod's wait that its usage explains. ``used`` and ``wanted`` are CPUs, ``request``
+    ``share``: the part of the pod's wait that its usage explains; ``slowdown``: the part of the time in which
+    the pod wants to run that it waits for this neighbor. ``used`` and ``wanted`` are CPUs, ``request``
     too; it is None for processes outside pods. ``correlation``: -1 to 1, None where its usage hardly varies.
     """
 
     name: str
     share: float
+    slowdown: float
     used: float
     wanted: float
     request: float | None = None
@@ -46,7 +48,6 @@ class WaitingReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     throttled: float = 0.0
     samples: int = 0
     seconds: float = 0.0
-    source: str = ""
     since: str = ""
     suspects: list[SuspectReport] = msgspec.field(default_factory=list)
 
@@ -54,12 +55,13 @@ class WaitingReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 class InterferenceReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """All pods of a node that wait. ``time`` is RFC 3339, of the last look; ``watched`` counts pods.
 
-    ``unknown`` counts the pods whose wait the kernel does not tell, ``left_out`` those that wait and did not
+    ``sources`` are the counts of the kernel that waits are read from. ``unknown`` counts the pods whose wait the kernel does not tell, ``left_out`` those that wait and did not
     find room in the report.
     """
 
     time: str
     watched: int
+    sources: list[str] = msgspec.field(default_factory=list)
     unknown: int = 0
     left_out: int = 0
     pods: list[WaitingReport] = msgspec.field(default_factory=list)

@@ -573,6 +573,18 @@ NODE_METRIC_SUPPORTED = gauge(
     "metric",
     "reason",
 )
+WAITING_PODS = gauge(
+    AGENT,
+    "corewise_waiting_pods",
+    "Pods of the node that wait for CPUs, by the reason code of the verdict: AntagonistNamed, "
+    "AntagonistOutsidePods, NoSingleAntagonist, OwnThreadsWait or OwnQuotaThrottles.",
+    "reason",
+)
+WAIT_UNKNOWN_PODS = gauge(
+    AGENT,
+    "corewise_pods_with_unknown_wait",
+    "Pods of the node whose wait for CPUs the kernel does not tell.",
+)
 INTERFERENCE_CONFIG_VALID = gauge(
     SCHEDULER,
     "corewise_interference_config_valid",

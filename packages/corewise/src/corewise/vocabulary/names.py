@@ -38,6 +38,7 @@ MACHINE_RAW_CAPACITY = "node.corewise.io/raw-capacity"
 MACHINE_RAW_ALLOCATABLE = "node.corewise.io/raw-allocatable"
 CPU_RATIO_APPLIED = "node.koordinator.sh/cpu-amplification-ratio-applied"
 CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
+INTERFERENCE_REPORT = "node.corewise.io/interference"
 POD_CPUS = "node.koordinator.sh/pod-cpu-allocs"
 CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
 
@@ -359,6 +360,15 @@ TABLE: tuple[Name, ...] = (
         "agent",
         "The CPU manager policy of the node's kubelet. With `static`, Guaranteed pods own their whole CPUs. "
         "`reservedCPUs` (`reservedSystemCPUs` of kubelet's configuration file) are never given to a pod.",
+    ),
+    Name(
+        INTERFERENCE_REPORT,
+        NameKind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `{"time":"...","watched":12,"pods":[{"pod":"ns/name","reason":"AntagonistNamed",...}]}`',
+        "agent",
+        "Pods of the node that wait for CPUs, and the neighbor that is the likely cause, if one is. For "
+        "`corewise explain interference`; no decision depends on it.",
     ),
     Name(
         POD_CPUS,

@@ -81,6 +81,7 @@ class NeighborSampler:
         self._reader: WaitReader | None = None
         self._before: _Counters | None = None
         self.unknown: dict[str, Finding] = {}
+        self.sources: dict[str, WaitSource] = {}
 
     def sample(self, now: float, pods: Iterable[QuotaPod]) -> Interval | None:
         """Return the interval since the last reading; None after the first, or if it cannot be believed.
@@ -93,13 +94,16 @@ class NeighborSampler:
         found = self._cgroups.find()
         if self._reader is None:
             self._reader = WaitReader(found.files, self._cgroups.unified, self._host, self._only)
+        self._host.problems.clear()
         busy = self._busy()
         if busy is None:
             self._before = None
             return None
         read = dict(self._pods(found, self._reader, pods))
         before, self._before = self._before, _Counters(now, busy, read)
-        self.unknown = {name: each.wait for name, each in read.items() if isinstance(each.wait, Finding)}
+        waits = {name: each.wait for name, each in read.items()}
+        self.unknown = {name: each for name, each in waits.items() if isinstance(each, Finding)}
+        self.sources = {name: each.source for name, each in waits.items() if isinstance(each, WaitCounters)}
         return None if before is None else _interval(before, self._before)
 
     def _pods(

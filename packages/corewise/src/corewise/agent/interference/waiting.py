@@ -1,0 +1,118 @@
+"""Watches which pods of a node wait for CPUs, and keeps the verdict on each.
+
+At rest all pods are read every 5 s. While one of them waits, and half a minute longer, they are read every
+second, and each that waits is judged every second time. A neighbor is named once two judgments in a row name
+it. A verdict stands until its pod has waited little for a minute.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from corewise.agent.interference.neighbors import NeighborSampler
+from corewise.agent.objects import QuotaPod
+from corewise.interference.antagonist import LONGEST, Interval, Judgment, is_waiting, judge
+from corewise.quantities import MILLI, ONE, Ratio
+from corewise.vocabulary.reasons import Reason
+
+REST, ALERT = 5.0, 1.0
+"""Seconds between two readings: at rest, and while a pod waits."""
+_ALERT_FOR = 30.0
+_STANDS_FOR = 60.0
+_JUDGED_EVERY = 2
+MOST_JUDGED = 16
+"""Pods judged at a time: those that wait the largest part of their time."""
+_TO_CONFIRM = frozenset({Reason.ANTAGONIST_NAMED, Reason.ANTAGONIST_OUTSIDE_PODS})
+_CALM = frozenset({Reason.WAITS_LITTLE, Reason.TOO_FEW_SAMPLES})
+_HUNDREDTHS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgment on a pod that counts; ``since`` and ``waited_at`` are times of the caller's clocks."""
+
+    judgment: Judgment
+    since: float
+    waited_at: float
+
+
+class WaitWatch:
+    """The pods of one node that wait, by name."""
+
+    def __init__(self, sampler: NeighborSampler) -> None:
+        self.sampler = sampler
+        self.verdicts: dict[str, Verdict] = {}
+        self.watched = 0
+        self._intervals: deque[Interval] = deque()
+        self._suspected: dict[str, str] = {}
+        self._alert_until = 0.0
+        self._looks = 0
+
+    def look(self, now: float, wall: float, pods: Collection[QuotaPod], ratio: Ratio = ONE) -> float:
+        """Read all pods, judge those that wait, and return the seconds until the next look.
+
+        ``now`` is monotonic, ``wall`` in seconds since 1970. ``ratio`` is what the node divides CPUs by: a
+        request is in normalized ones.
+
+        Raises:
+            KernelError: if the node's cgroups are not there.
+        """
+        interval = self.sampler.sample(now, pods)
+        if interval is not None:
+            self._keep(interval)
+            if any(self._waiting(interval)):
+                self._alert_until = now + _ALERT_FOR
+            if self._looks % _JUDGED_EVERY == 0:
+                self._judge_all(now, wall, _requests(pods, ratio))
+            self._looks += 1
+        self._forget(now)
+        return ALERT if now < self._alert_until else REST
+
+    def _keep(self, interval: Interval) -> None:
+        self.watched = len(interval.used) - 1
+        self._intervals.append(interval)
+        total = sum(each.seconds for each in self._intervals)
+        while total > LONGEST:
+            total -= self._intervals.popleft().seconds
+
+    def _waiting(self, interval: Interval) -> Iterator[str]:
+        return (pod for pod in interval.waits if is_waiting(pod, interval))
+
+    def _judge_all(self, now: float, wall: float, requests: Mapping[str, float]) -> None:
+        last = self._intervals[-1]
+        waiting = set(self._waiting(last)) | (self.verdicts.keys() & last.waits.keys())
+        for pod in sorted(waiting, key=lambda each: -last.part_waited(each))[:MOST_JUDGED]:
+            self._take(judge(pod, self._intervals, requests), now, wall)
+
+    def _take(self, judgment: Judgment, now: float, wall: float) -> None:
+        """Let a judgment count, once it is confirmed if it names somebody."""
+        pod, before = judgment.pod, self.verdicts.get(judgment.pod)
+        suspected = self._suspected.pop(pod, "")
+        if judgment.antagonist:
+            self._suspected[pod] = judgment.antagonist
+        if judgment.reason in _CALM:
+            return
+        if judgment.reason in _TO_CONFIRM and suspected != judgment.antagonist:
+            if before is not None:
+                self.verdicts[pod] = replace(before, waited_at=now)
+            return
+        same = before is not None and (before.judgment.reason, before.judgment.antagonist) == (
+            judgment.reason,
+            judgment.antagonist,
+        )
+        since = before.since if before is not None and same else wall
+        self.verdicts[pod] = Verdict(judgment, since, now)
+
+    def _forget(self, now: float) -> None:
+        """Drop verdicts on pods that have waited little for a while."""
+        self.verdicts = {
+            pod: each for pod, each in self.verdicts.items() if now - each.waited_at <= _STANDS_FOR
+        }
+
+
+def _requests(pods: Collection[QuotaPod], ratio: Ratio) -> dict[str, float]:
+    """Return the CPUs that pods request, as the kernel counts CPUs."""
+    divisor = MILLI * ratio.hundredths / _HUNDREDTHS
+    return {pod.name: pod.cpu_request / divisor for pod in pods if pod.cpu_request}
