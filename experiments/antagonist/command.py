@@ -1,4 +1,7 @@
-"""``python -m experiments.antagonist``."""
+"""Let the agent's own code watch pods on real cgroups of this machine, beside real antagonists.
+
+``run`` adds runs to a file, one a line; ``table`` prints precision and recall. Seeds below 1000 were for tuning.
+"""
 
 from __future__ import annotations
 
@@ -13,40 +16,105 @@ import msgspec
 
 from corewise.kernel.cgroups.layout import find_layout
 from corewise.topology import CPUSet
-from experiments.antagonist.node import Node, Programs
+from experiments.antagonist.node import Node, Outcome, Programs
 from experiments.antagonist.scenarios import drawn
+from experiments.antagonist.tables import table
 from experiments.latency.command import before_all_others
+from tools.bench.table import machine
 
 _SOURCES = Path(__file__).parent
+_FIRST = 1000
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The first line of a file of runs."""
+
+    machine: str
 
 
 def build(directory: Path) -> Programs:
-    """Compile both programs."""
+    """Compile both programs.
+
+    Raises:
+        SystemExit: without a C compiler, or if it refuses the sources.
+    """
     places = {"load": _SOURCES / "load.c", "antagonist": _SOURCES.parent / "latency" / "antagonist.c"}
     for name, source in places.items():
-        subprocess.run(["cc", "-O2", "-pthread", "-o", str(directory / name), str(source)], check=True)
+        command = ["cc", "-O2", "-pthread", "-o", str(directory / name), str(source)]
+        try:
+            subprocess.run(command, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise SystemExit(f"{source.name} cannot be compiled: {error}") from error
     return Programs(directory / "load", directory / "antagonist")
 
 
+def read(path: Path) -> tuple[Header, list[Outcome]]:
+    """Return a file's header and runs, in the order of their seeds.
+
+    Raises:
+        SystemExit: if there is no such file, or it is not a file of runs.
+    """
+    try:
+        first, *rest = path.read_bytes().splitlines()
+        outcomes = [msgspec.json.decode(line, type=Outcome) for line in rest]
+        return msgspec.json.decode(first, type=Header), sorted(outcomes, key=lambda each: each.scenario.seed)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{path} cannot be read as a file of runs: {error}") from error
+
+
 def main() -> None:
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m experiments.antagonist", description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--step", type=int, default=1)
-    parser.add_argument("--cpus", type=CPUSet.parse, required=True)
+    commands = parser.add_subparsers(required=True)
+    measure = commands.add_parser("run", help="measure; needs root, cgroup v1 and a C compiler")
+    measure.set_defaults(act=_measure)
+    measure.add_argument("file", type=Path, help="runs are added to it; seeds that it has are left out")
+    measure.add_argument("--runs", type=int, default=200, metavar="N")
+    measure.add_argument("--first", type=int, default=_FIRST, metavar="SEED")
+    measure.add_argument("--backwards", action="store_true", help="begin with the last seed")
+    measure.add_argument("--cpus", type=_cpus, default=CPUSet.parse("0"), metavar="LIST", help="of the node")
+    show = commands.add_parser("table", help="print precision, recall and the time to the naming")
+    show.set_defaults(act=_show)
+    show.add_argument("file", type=Path)
     given = parser.parse_args()
+    given.act(given)
+
+
+def _cpus(text: str) -> CPUSet:
+    try:
+        return CPUSet.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _measure(given: argparse.Namespace) -> None:
+    # SIGTERM ends a run as Ctrl-C does: its cgroups are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with (
-        tempfile.TemporaryDirectory(dir="/dev/shm") as name,
-        given.file.open("ab") as out,
-        before_all_others(find_layout()),
-    ):
+    seeds = range(given.first, given.first + given.runs)
+    if not given.file.exists():
+        given.file.write_bytes(msgspec.json.encode(Header(machine())) + b"\n")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name, before_all_others(find_layout()):
         programs = build(Path(name))
-        for seed in range(given.first, given.first + given.runs * given.step, given.step):
-            scenario = drawn(seed, len(given.cpus))
-            with Node(scenario, given.cpus, programs, Path(name)) as node:
-                trace = [(round(at, 3), found) for at, found in node.intervals()]
-            out.write(msgspec.json.encode({"scenario": scenario, "trace": trace}) + b"\n")
-            out.flush()
-            print(f"# {seed} {scenario.kind}", file=sys.stderr)
+        for seed in reversed(seeds) if given.backwards else seeds:
+            # Another process may add runs to the file at the same time.
+            if any(each.scenario.seed == seed for each in read(given.file)[1]):
+                continue
+            with Node(drawn(seed, len(given.cpus)), given.cpus, programs, Path(name)) as node:
+                outcome = node.watch()
+            with given.file.open("ab") as file:
+                file.write(msgspec.json.encode(outcome) + b"\n")
+            print(f"# {seed} {_text(outcome)}", file=sys.stderr, flush=True)
+
+
+def _text(outcome: Outcome) -> str:
+    seen = (
+        f"{source}: {', '.join(f'{pod} by {each.name} after {each.after}' for pod, each in found.named.items())}"
+        f" ({found.reason})"
+        for source, found in outcome.seen.items()
+    )
+    return f"{outcome.scenario.kind}, outside {outcome.outside}; {'; '.join(seen)}"
+
+
+def _show(given: argparse.Namespace) -> None:
+    header, outcomes = read(given.file)
+    print(f"{header.machine}; {len(outcomes)} runs\n\n{table(outcomes)}")

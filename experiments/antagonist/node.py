@@ -6,19 +6,19 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.interference.neighbors import NeighborSampler
+from corewise.agent.interference.waiting import Verdict, WaitWatch
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
-from corewise.interference.antagonist import Interval
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, QOSClass, find_layout, find_pod_cgroups
 from corewise.kernel.cgroups.waits import WaitSource
@@ -27,7 +27,7 @@ from corewise.kernel.usage import BusyTime, read_cpu_times
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import ONE, Microseconds
 from corewise.topology import CPUSet
-from experiments.antagonist.scenarios import ANTAGONIST, Load, Scenario
+from experiments.antagonist.scenarios import ANTAGONIST, VICTIM, Load, Scenario
 
 PARENT = "corewise-antagonist"
 LENGTH = 30
@@ -36,7 +36,42 @@ SOURCES = (WaitSource.PRESSURE, WaitSource.TASKS)
 _WEIGHT = "65536"
 """Of the parent: other work on the machine takes little from the node, and is then its processes outside pods."""
 _PERIOD = Microseconds(100_000)
-_TICK = 10_000_000
+_TICK, _NANO = 10_000_000, 1_000_000_000
+_STEP = 0.05
+
+
+class Named(msgspec.Struct, frozen=True):
+    """An antagonist that was named, and how many seconds after it began; less than 0: before it did."""
+
+    name: str
+    after: float
+    share: float
+    slowdown: float
+
+
+class Seen(msgspec.Struct):
+    """The first neighbor named for each pod, and the last reason of the victim's verdict."""
+
+    named: dict[str, Named] = msgspec.field(default_factory=dict)
+    reason: str = ""
+
+    def note(self, verdicts: Mapping[str, Verdict], after: float) -> None:
+        for pod, each in verdicts.items():
+            judgment = each.judgment
+            if judgment.antagonist and pod not in self.named:
+                suspect = judgment.suspects[0]
+                share, slowdown = round(suspect.share, 3), round(suspect.slowdown, 3)
+                self.named[pod] = Named(judgment.antagonist, after, share, slowdown)
+            if pod == VICTIM:
+                self.reason = str(judgment.reason)
+
+
+class Outcome(msgspec.Struct):
+    """A run: what the agent saw by each source of waits. ``outside``: CPUs used by processes outside pods."""
+
+    scenario: Scenario
+    seen: dict[str, Seen]
+    outside: float = 0.0
 
 
 class Programs(msgspec.Struct, frozen=True):
@@ -77,10 +112,12 @@ class Node:
             self._mounts.append(self.layout.unified)
         self._made: list[Path] = []
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._antagonists: list[subprocess.Popen[bytes]] = []
+        self._runs = False
         self.pods: dict[str, QuotaPod] = {}
         self.scenario = scenario
 
-    def __enter__(self) -> Node:
+    def __enter__(self) -> Self:
         burstable = f"{self.root}/kubepods/burstable"
         for cgroup in (f"/{PARENT}", self.root, f"{self.root}/kubepods", burstable):
             self._make(cgroup)
@@ -92,13 +129,15 @@ class Node:
             shares += self._start(load.name, load.request, load.limit, self._load_command(load))
         if scenario.antagonist:
             command = [str(self._programs.antagonist), scenario.kind, str(self._counters), "0"]
-            shares += self._start(ANTAGONIST, scenario.request, 0, command, copies=scenario.cpus, stopped=True)
+            shares += self._start(
+                ANTAGONIST, scenario.request, 0, command, copies=scenario.cpus, stopped=True
+            )
         else:
             shares += self._start(ANTAGONIST, scenario.request, 0, ["sleep", "1000"])
         (self.layout.cpu / burstable[1:] / "cpu.shares").write_text(str(shares))
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_exception: object) -> None:
         for process in self._processes:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -116,51 +155,68 @@ class Node:
                 else:
                     break
 
-    def intervals(self) -> Iterator[tuple[float, Mapping[WaitSource, Interval]]]:
-        """Yield the seconds since the antagonist began, and what the agent reads, each second."""
-        cgroups = NodeCgroups(Path("/"), self.root, MemoryLog(), now=time.time)
-        samplers = {
-            source: NeighborSampler(Path("/"), cgroups, busy=self._busy, only=source) for source in SOURCES
-        }
-        began = time.monotonic()
-        due = 0.0
+    def watch(self) -> Outcome:
+        """Let the agent watch the pods until it has named somebody by every source, or the time is over."""
+        began, before = time.monotonic(), self._used_outside()
+        outcome = Outcome(self.scenario, {source: Seen() for source in SOURCES})
         with ExitStack() as stack:
-            stack.callback(cgroups.close)
-            while due < self.scenario.begins + LENGTH:
-                self._signal(began)
-                now = time.monotonic()
-                found = {each: sampler.sample(now, self.pods.values()) for each, sampler in samplers.items()}
-                known = {each: interval for each, interval in found.items() if interval is not None}
-                if known:
-                    yield now - began - self.scenario.begins, known
-                due = max(due + 1.0, time.monotonic() - began)
-                while (left := began + due - time.monotonic()) > 0:
-                    time.sleep(min(left, 0.1))
-                    self._signal(began)
+            watches = {source: self._watch_of(source, stack) for source in SOURCES}
+            due = dict.fromkeys(SOURCES, began)
+            while (now := time.monotonic()) < began + self.scenario.begins + LENGTH:
+                self._signal(now - began)
+                for source in (each for each in SOURCES if now >= due[each]):
+                    due[source] = now + watches[source].look(now, time.time(), self.pods.values())
+                    since = time.monotonic() - began - self.scenario.begins
+                    outcome.seen[source].note(watches[source].verdicts, round(since, 1))
+                if all(VICTIM in each.named for each in outcome.seen.values()):
+                    break
+                time.sleep(_STEP)
+        outcome.outside = round((self._used_outside() - before) / (time.monotonic() - began), 3)
+        return outcome
 
-    def _signal(self, began: float) -> None:
+    def _watch_of(self, source: WaitSource, stack: ExitStack) -> WaitWatch:
+        cgroups = NodeCgroups(Path("/"), self.root, MemoryLog(), now=time.time)
+        stack.callback(cgroups.close)
+        return WaitWatch(NeighborSampler(Path("/"), cgroups, busy=self._busy, only=source))
+
+    def _used_outside(self) -> float:
+        """Return the CPU seconds of processes outside the pods on the node's CPUs, since any time."""
+        busy = self._busy()
+        used = int((self.layout.mounts["cpuacct"] / self.root[1:] / "cpuacct.usage").read_text())
+        return 0.0 if busy is None else (busy.busy - used) / _NANO
+
+    def _signal(self, at: float) -> None:
         """Let the antagonist run or pause, as the scenario has it."""
-        if not self.scenario.antagonist:
-            return
         on, off = self.scenario.pauses or (1.0, 0.0)
-        since = time.monotonic() - began - self.scenario.begins
+        since = at - self.scenario.begins
         runs = since >= 0 and since % (on + off) < on
-        for process in self._antagonists:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGCONT if runs else signal.SIGSTOP)
+        if runs is not self._runs:
+            self._runs = runs
+            for process in self._antagonists:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGCONT if runs else signal.SIGSTOP)
 
     def _busy(self) -> BusyTime | None:
         times = read_cpu_times(HostFiles("/"))
         if times is None:
             return None
-        return BusyTime(sum((times[cpu].busy - times[cpu].stolen) * _TICK for cpu in self._cpus), len(self._cpus))
+        return BusyTime(
+            sum((times[cpu].busy - times[cpu].stolen) * _TICK for cpu in self._cpus), len(self._cpus)
+        )
 
     def _load_command(self, load: Load) -> list[str]:
         arguments = (load.threads, load.part, load.period, self.scenario.seed * 100 + len(self.pods))
         return [str(self._programs.load), *map(str, arguments)]
 
     def _start(
-        self, name: str, request: int, limit: int, command: list[str], *, copies: int = 1, stopped: bool = False
+        self,
+        name: str,
+        request: int,
+        limit: int,
+        command: list[str],
+        *,
+        copies: int = 1,
+        stopped: bool = False,
     ) -> int:
         """Make the cgroups of a pod with kubelet's quotas and weights, and start its processes."""
         pod = self.pods[name] = _pod(name, request, limit)
@@ -174,15 +230,12 @@ class Node:
                 (directory / "cpu.cfs_quota_us").write_text(str(quota))
             (directory / "cpu.shares").write_text(str(shares))
             container = target.cgroup if target.container else container
-        self._antagonists = []
+        files = [mount / container[1:] / "cgroup.procs" for mount in self._mounts]
         for _ in range(copies):
-            files = [mount / container[1:] / "cgroup.procs" for mount in self._mounts]
-            process = subprocess.Popen(  # noqa: PLW1509 - no threads here
-                command, preexec_fn=partial(_enter, files), stdout=subprocess.DEVNULL
-            )
+            process = subprocess.Popen(command, preexec_fn=partial(_enter, files))  # noqa: PLW1509 - no threads
             self._processes.append(process)
-            self._antagonists.append(process)
             if stopped:
+                self._antagonists.append(process)
                 os.killpg(process.pid, signal.SIGSTOP)
         return shares
 

@@ -14,7 +14,18 @@ import msgspec
 
 KINDS = ("spin", "stream", "fork", "innocent", "own threads", "own quota")
 ANTAGONISTS = KINDS[:3]
-_TURNS = ("spin", "stream", "fork", "spin", "stream", "fork", "innocent", "innocent", "own threads", "own quota")
+_TURNS = (
+    "spin",
+    "stream",
+    "fork",
+    "spin",
+    "stream",
+    "fork",
+    "innocent",
+    "innocent",
+    "own threads",
+    "own quota",
+)
 VICTIM, ANTAGONIST = "default/web", "default/batch"
 
 

@@ -20,7 +20,14 @@ from pathlib import Path
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
-from corewise.kernel.cgroups.layout import Layout, PodCgroups, QOSClass, Version, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.layout import (
+    Layout,
+    PodCgroups,
+    QOSClass,
+    Version,
+    find_layout,
+    find_pod_cgroups,
+)
 from corewise.kernel.errors import KernelError, UnsafeName
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal, Log, damage_text

@@ -242,7 +242,9 @@ def _correlation(pace: Sequence[float], wanted: Sequence[float]) -> float | None
     """Return Pearson's correlation; None where one of the two hardly varies."""
     count = len(pace)
     means = sum(pace) / count, sum(wanted) / count
-    squares = [sum((each - mean) ** 2 for each in row) for row, mean in zip((pace, wanted), means, strict=True)]
+    squares = [
+        sum((each - mean) ** 2 for each in row) for row, mean in zip((pace, wanted), means, strict=True)
+    ]
     if any(
         square <= 0 or math.sqrt(square / count) < _VARIES * mean
         for square, mean in zip(squares, means, strict=True)
