@@ -169,7 +169,8 @@ def judge(pod: str, intervals: Sequence[Interval], requests: Mapping[str, float]
         return Judgment(pod, reason, used, wait, len(window), seconds)
     suspects = _suspects(pod, window, _newest(known, LONGEST), requests)
     reason = Reason.NO_SINGLE_ANTAGONIST
-    if suspects and _is_antagonist(suspects):
+    greed = _greed(used, requests.get(pod, 0.0))
+    if suspects and _is_antagonist(suspects, greed):
         is_outside = suspects[0].name == OUTSIDE
         reason = Reason.ANTAGONIST_OUTSIDE_PODS if is_outside else Reason.ANTAGONIST_NAMED
     return Judgment(pod, reason, used, wait, len(window), seconds, tuple(suspects[:2]))
@@ -227,15 +228,22 @@ def _suspects(
     return sorted(suspects, key=lambda each: (-each.share, each.name))
 
 
-def _is_antagonist(suspects: Sequence[Suspect]) -> bool:
+def _is_antagonist(suspects: Sequence[Suspect], greed: float) -> bool:
+    """Whether the first of the suspects is to be named; ``greed`` is that of the pod that waits."""
     first = suspects[0]
     others = [each.share for each in suspects[1:]]
-    return (
-        first.share >= max([_SHARE, *(_AHEAD * each for each in others)])
-        and first.slowdown >= (_OUTSIDE_SLOWDOWN if first.name == OUTSIDE else _SLOWDOWN)
-        and (first.request is None or first.used >= _GREEDY * first.request)
-        and (first.correlation is None or first.correlation > _AGAINST)
-    )
+    if first.share < max([_SHARE, *(_AHEAD * each for each in others)]):
+        return False
+    if first.correlation is not None and first.correlation <= _AGAINST:
+        return False
+    if first.request is None:
+        return first.slowdown >= _OUTSIDE_SLOWDOWN
+    return first.slowdown >= _SLOWDOWN and _greed(first.used, first.request) >= max(_GREEDY, greed)
+
+
+def _greed(used: float, request: float) -> float:
+    """Return how many times its request a pod uses."""
+    return used / request if request > 0 else math.inf
 
 
 def _correlation(pace: Sequence[float], wanted: Sequence[float]) -> float | None:
