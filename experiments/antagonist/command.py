@@ -1,6 +1,7 @@
 """Let the agent's own code watch pods on real cgroups of this machine, beside real antagonists.
 
-``run`` adds runs to a file, one a line; ``table`` prints precision and recall. Seeds below 1000 were for tuning.
+``run`` adds runs to a file, one a line; ``table`` prints precision and recall. Seeds below 1000 were for
+tuning.
 """
 
 from __future__ import annotations
@@ -107,11 +108,10 @@ def _measure(given: argparse.Namespace) -> None:
 
 
 def _text(outcome: Outcome) -> str:
-    seen = (
-        f"{source}: {', '.join(f'{pod} by {each.name} after {each.after}' for pod, each in found.named.items())}"
-        f" ({found.reason})"
-        for source, found in outcome.seen.items()
-    )
+    seen = []
+    for source, found in outcome.seen.items():
+        named = [f"{pod} by {each.name} after {each.after}" for pod, each in found.named.items()]
+        seen.append(f"{source}: {', '.join(named)} ({found.reason})")
     return f"{outcome.scenario.kind}, outside {outcome.outside}; {'; '.join(seen)}"
 
 

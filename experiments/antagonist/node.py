@@ -1,4 +1,4 @@
-"""One run on real cgroups: a node of one or two CPUs, its pods, and the readings that the agent takes of them."""
+"""One run on real cgroups: a node of one or two CPUs, its pods, and the agent's watch over them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LENGTH = 30
 """Seconds from the beginning of the antagonist until the run is over."""
 SOURCES = (WaitSource.PRESSURE, WaitSource.TASKS)
 _WEIGHT = "65536"
-"""Of the parent: other work on the machine takes little from the node, and is then its processes outside pods."""
+"""Of the parent. Other work takes little from the node's CPUs, and counts as processes outside pods."""
 _PERIOD = Microseconds(100_000)
 _TICK, _NANO = 10_000_000, 1_000_000_000
 _STEP = 0.05

@@ -1,9 +1,9 @@
 """The runs: who is on the node, what each does, and whether one of them is an antagonist. From a seed alone.
 
-Of ten runs six have an antagonist: it spins, streams memory or forks, in as many threads as the node has CPUs.
-It begins some seconds after the first look, and in half of the runs it pauses now and then. Of the four without
-one, two have innocent neighbors alone, in one the victim's own threads wait for one another, in one the victim's
-own quota throttles it.
+Of ten runs six have an antagonist: it spins, streams memory or forks, in as many threads as the node has
+CPUs. It begins some seconds after the first look, and in half of the runs it pauses now and then. Of the
+four without one, two have innocent neighbors alone, in one the victim's own threads wait for one another,
+in one the victim's own quota throttles it.
 """
 
 from __future__ import annotations

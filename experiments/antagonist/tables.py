@@ -46,14 +46,12 @@ def _table(source: str, outcomes: Sequence[Outcome]) -> str:
     hits = sum(_named(each, source) == each.scenario.antagonist for each in guilty)
     named = sum(bool(_named(each, source)) for each in outcomes)
     beside = list(_beside(source, outcomes))
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"precision {wilson(hits, named)}, recall {wilson(hits, len(guilty))}; of the other pods' verdicts "
-            f"{sum(beside)} of {len(beside)} named the antagonist",
-        ]
-    )
+    lines += [
+        "",
+        f"precision {wilson(hits, named)}, recall {wilson(hits, len(guilty))}",
+        f"other pods: {sum(beside)} of {len(beside)} verdicts named the antagonist",
+    ]
+    return "\n".join(lines)
 
 
 def _named(outcome: Outcome, source: str) -> str:

@@ -1,49 +1,78 @@
-"""``corewise explain interference``: the whole decision about a pod, offline, from three files."""
+"""``corewise explain interference``: what slows a running pod down, or which nodes a profile fits."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import click
 
 from corewise.cli import output
+from corewise.cli.completers import pod_names
+from corewise.cli.dump_client import client_of, from_option
 from corewise.cli.errors import Failure
 from corewise.cli.files import FILE, text_of
 from corewise.cli.interference_inputs import parse_nodes, parse_pod, read_interference
-from corewise.cli.options import examples
-from corewise.cli.output import Form
+from corewise.cli.options import connection_options, examples, named
+from corewise.cli.output import Form, show_explanation
 from corewise.config.interference.reading import unplaceable_message
 from corewise.config.json_text import path_text
 from corewise.interference.filtering import ProfileConflict, unplaceable
 from corewise.views.interference_explanation import columns_of, decide, heading_of, record_of
+from corewise.views.waiting_explanation import read_waiting
 
 
 @click.command(
     "interference",
-    short_help="Show how well a pod's profile fits each node.",
-    epilog=examples("corewise explain interference --config C.yaml --metrics M.json --pod P.yaml"),
+    short_help="Explain which neighbor slows a pod down, or how its profile fits nodes.",
+    epilog=examples(
+        "corewise explain interference default/web",
+        "corewise explain interference --config C.yaml --metrics M.json --pod P.yaml",
+    ),
 )
+@connection_options
+@from_option
+@click.argument("name", metavar="[NAMESPACE/POD]", required=False, callback=named, shell_complete=pod_names)
+@click.option("--config", "config_file", type=FILE, help="The scheduler's file, with interference in it.")
 @click.option(
-    "--config", "config_file", type=FILE, required=True, help="The scheduler's file, with interference in it."
+    "--metrics", "metrics_file", type=FILE, help="Measurements: JSON, node -> values in base units."
 )
-@click.option(
-    "--metrics",
-    "metrics_file",
-    type=FILE,
-    required=True,
-    help="Measurements: JSON, node -> values in base units.",
-)
-@click.option("--pod", "pod_file", type=FILE, required=True, help="The Pod to be placed, YAML or JSON.")
+@click.option("--pod", "pod_file", type=FILE, help="The Pod to be placed, YAML or JSON.")
 @output.option((Form.TABLE, Form.WIDE, Form.JSON, Form.YAML))
-def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, form: Form) -> None:
-    """Show for every node whether a pod's profile fits it, and how it scores: both sides of the filter,
-    positions, points, raw and normalized score.
+def interference_command(
+    kubeconfig: str | None,
+    context: str | None,
+    dump: Path | None,
+    name: str | None,
+    config_file: Path | None,
+    metrics_file: Path | None,
+    pod_file: Path | None,
+    form: Form,
+) -> None:
+    """Explain why a running pod waits for CPUs: the likely antagonist on its node, with the figures that
+    speak for and against it, or why none is named. Its node's agent watches; nothing is configured.
 
-    Reads three files and nothing else. Values are in base units: bytes/s, bytes, seconds, ratios.
+    With three files instead of a pod: show for every node whether a pod's profile fits it, and how it scores:
+    both sides of the filter, positions, points, raw and normalized score. Reads the files and nothing else.
+    Values are in base units: bytes/s, bytes, seconds, ratios.
 
-    Exit codes: 0 decided (also where no node passes), 2 wrong call, 5 a file cannot be used, or two
-    profiles match the pod.
+    Exit codes: 0 explained or decided (also where no node passes), 2 wrong call, 4 no such pod, 5 a file
+    cannot be used, or two profiles match the pod.
     """
+    if name is not None:
+        if config_file or metrics_file or pod_file:
+            raise click.UsageError("name a pod, or give three files: not both")
+        client = client_of(dump, kubeconfig, context)
+        explained, missing = asyncio.run(read_waiting(client, name))
+        show_explanation(explained, Form.TABLE if form is Form.WIDE else form, missing)
+    elif config_file is None or metrics_file is None or pod_file is None:
+        raise click.UsageError("name a pod, NAMESPACE/POD, or give --config, --metrics and --pod")
+    else:
+        _show_fit(config_file, metrics_file, pod_file, form)
+
+
+def _show_fit(config_file: Path, metrics_file: Path, pod_file: Path, form: Form) -> None:
+    """Print how well a pod's profile fits each node."""
     config = read_interference(config_file)
     parsed = parse_nodes(text_of(metrics_file), config)
     if parsed.value is None:

@@ -6,22 +6,26 @@ pod, over the intervals t of a window:
     share(n)      = sum over t of waited(t) * used(n, t) / used by all others(t), divided by sum of waited(t)
     slowdown(n)   = waited * share(n) / (used + waited * share(n) + waited among itself)
 
-``share`` divides the pod's wait among those who ran meanwhile, in proportion to what they ran: a neighbor that
-always runs explains much of it, although its usage never varies and so correlates with nothing. ``slowdown`` is
-the part of the time in which the pod wants to run that it waits for this neighbor alone. A third figure tells
-a neighbor that is greedy from one that works off what it has to do: what it *wants*, the CPU time that it used
-and waited for itself, beside what it requests. A neighbor that uses up what others leave uses less while the pod
-itself is busy, so that usage and wait alone correlate falsely; what it wants does not.
+``share`` divides the pod's wait among those who ran meanwhile, in proportion to what they ran: a neighbor
+that always runs explains much of it, although its usage never varies and so correlates with nothing.
+``slowdown`` is the part of the time in which the pod wants to run that it waits for this neighbor alone.
 
-The correlation, after Google's CPI2 (Zhang et al., EuroSys 2013), is of the neighbor's wanted CPUs with the part of
-its wanted time that the pod waits, which takes the place of cycles per instruction: both do not depend on how
-busy the pod is. It speaks against a neighbor whose wants vary while the wait does not follow. It names
-nobody: while CPUs are short, all pods wait, and all wants rise together.
+Who requests what it uses has a claim to it: the weights of cgroups follow requests. So a third figure,
+*greed*, is what a neighbor uses while the pod waits, divided by its request. An antagonist is greedier than
+its victim.
 
-A neighbor is named if it meets every condition of :func:`_is_antagonist`. Wrongly accused pods cost more than
-unnamed ones: where two neighbors are much alike, or a pod is waited for that stays within its request, none is
-named. None is named either where the pod waits little, where its own quota throttles it, or where its own
-threads wait for one another.
+What a neighbor *wants* is the CPU time that it used and waited for. One that takes what others leave uses
+less while the pod is busy, so usage and wait correlate falsely; what it wants does not.
+
+The correlation, after Google's CPI2 (Zhang et al., EuroSys 2013), is of the neighbor's wanted CPUs with the
+part of its wanted time that the pod waits, which takes the place of cycles per instruction: both do not
+depend on how busy the pod is. It speaks against a neighbor whose wants vary while the wait does not follow.
+It names nobody: while CPUs are short, all pods wait, and all wants rise together.
+
+A neighbor is named if it meets every condition of :func:`_is_antagonist`. Wrongly accused pods cost more
+than unnamed ones: where two neighbors are much alike, or a pod is waited for that stays within its request,
+none is named. None is named either where the pod waits little, where its own quota throttles it, or where
+its own threads wait for one another.
 """
 
 from __future__ import annotations
@@ -90,8 +94,8 @@ class Interval:
 class Suspect:
     """A neighbor: the part of the wait that it explains, and what else speaks for and against it.
 
-    ``used`` and ``wanted`` are CPUs; ``request`` too, None for processes outside pods. ``correlation`` is None
-    where what it wants hardly varies.
+    ``used`` and ``wanted`` are CPUs; ``request`` too, None for processes outside pods. ``correlation`` is
+    None where what it wants hardly varies.
     """
 
     name: str
@@ -105,7 +109,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """The verdict on one pod; all but ``reason`` are means over the window. Suspects: the most likely first."""
+    """The verdict on one pod. Amounts are means over the window; the most likely suspect comes first."""
 
     pod: str
     reason: Reason
@@ -127,8 +131,8 @@ def wait_for_others(
 ) -> float:
     """Return the part of its tasks' wait in which others ran, of a cgroup that used ``own`` CPUs.
 
-    ``tasks``: what each ran and waited. It waits for the other tasks of the cgroup and for ``others``, for each
-    in proportion to what they ran.
+    ``tasks``: what each ran and waited. It waits for the other tasks of the cgroup and for ``others``, for
+    each in proportion to what they ran.
     """
     total = 0.0
     for ran, waited in tasks:

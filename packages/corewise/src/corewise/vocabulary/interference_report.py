@@ -55,8 +55,8 @@ class WaitingReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 class InterferenceReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """All pods of a node that wait. ``time`` is RFC 3339, of the last look; ``watched`` counts pods.
 
-    ``sources`` are the counts of the kernel that waits are read from. ``unknown`` counts the pods whose wait the kernel does not tell, ``left_out`` those that wait and did not
-    find room in the report.
+    ``sources`` are the counts of the kernel that waits are read from. ``unknown`` counts the pods whose
+    wait the kernel does not tell, ``left_out`` those that wait and did not find room in the report.
     """
 
     time: str

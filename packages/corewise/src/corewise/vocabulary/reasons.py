@@ -95,7 +95,7 @@ class Reason(StrEnum):
     # interference on a node, while it happens
     ANTAGONIST_NAMED = _warning(
         "AntagonistNamed",
-        "The pod waits for CPUs, and one neighbor on its node explains most of that: it wants much more than it "
+        "The pod waits for CPUs, and one neighbor on its node explains most of that: it uses more than it "
         "requests.",
         "Limit the neighbor's CPU, raise the pod's request (its weight), or move one of them: "
         "docs/operate/slow-pod.md.",
@@ -118,7 +118,7 @@ class Reason(StrEnum):
     )
     OWN_THREADS_WAIT = _info(
         "OwnThreadsWait",
-        "The pod's threads wait for one another: it has more that want to run than CPUs; no neighbor does it.",
+        "The pod's threads wait for one another: more of them want to run than it has CPUs.",
         "Run fewer threads, or give the pod more CPUs.",
     )
     WAITS_LITTLE = _info(
@@ -132,8 +132,8 @@ class Reason(StrEnum):
     CPU_WAIT_UNKNOWN = _info(
         "CPUWaitUnknown",
         "The kernel does not tell how long this pod waits for a CPU.",
-        "With cgroup v2 boot Linux 5.13 or later with psi=1. With v1 set the sysctl kernel.sched_schedstats to "
-        "1, or let the agent see the node's process IDs (hostPID).",
+        "With cgroup v2 boot Linux 5.13 or later with psi=1. With v1 set the sysctl "
+        "kernel.sched_schedstats to 1, or let the agent see the node's process IDs (hostPID).",
     )
 
     # configuration
