@@ -98,6 +98,7 @@ class WaitLoop:
         self._executor = executor
         self._metrics = metrics
         self._clock = clock
+        self._has_looked = False
         self._written: tuple[float, frozenset[tuple[str, str, str]]] | None = None
         self.watch = WaitWatch(sampler)
 
@@ -123,6 +124,7 @@ class WaitLoop:
         except KernelError as error:
             self._local.problem_log.update("waits of pods", {error.path: str(error)})
             return REST
+        self._has_looked = True
         self._local.problem_log.update("waits of pods", {})
         self._metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - now, NAME)
         return pause
@@ -158,10 +160,8 @@ class WaitLoop:
         self._local.problem_log.update("report of waits", problems)
 
     def _is_due(self, said: frozenset[tuple[str, str, str]], now: float) -> bool:
-        if not self.watch.watched:
-            return False
         if self._written is None:
-            return True
+            return self._has_looked
         at, before = self._written
         longest = _WITH_VERDICTS if said else _WITHOUT
         return now - at >= (_SOONEST if said != before else longest)

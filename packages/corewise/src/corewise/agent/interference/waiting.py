@@ -44,11 +44,15 @@ class WaitWatch:
     def __init__(self, sampler: NeighborSampler) -> None:
         self.sampler = sampler
         self.verdicts: dict[str, Verdict] = {}
-        self.watched = 0
         self._intervals: deque[Interval] = deque()
         self._suspected: dict[str, str] = {}
         self._alert_until = 0.0
         self._looks = 0
+
+    @property
+    def watched(self) -> int:
+        """The number of pods that were read at the last look."""
+        return len(self.sampler.sources) + len(self.sampler.unknown)
 
     def look(self, now: float, wall: float, pods: Collection[QuotaPod], ratio: Ratio = ONE) -> float:
         """Read all pods, judge those that wait, and return the seconds until the next look.
@@ -71,7 +75,6 @@ class WaitWatch:
         return ALERT if now < self._alert_until else REST
 
     def _keep(self, interval: Interval) -> None:
-        self.watched = len(interval.used) - 1
         self._intervals.append(interval)
         total = sum(each.seconds for each in self._intervals)
         while total > LONGEST:

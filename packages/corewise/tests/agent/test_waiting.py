@@ -1,0 +1,237 @@
+"""The agent's watch over pods that wait: what it reads, how often, whom it names, and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent.agent_world import NODE, AgentWorld, agent_world, eventually
+from agent.fake_node import container, manifest
+from agent.offline_node import stat_text
+from corewise.agent.cgroups import NodeCgroups
+from corewise.agent.interference.neighbors import NeighborSampler, cgroups_of
+from corewise.agent.interference.publication import report_of
+from corewise.agent.interference.waiting import ALERT, REST, Verdict, WaitWatch
+from corewise.agent.objects import QuotaPod
+from corewise.interference.antagonist import OUTSIDE, Interval, Wait
+from corewise.kernel.cgroups.layout import Driver, PodCgroups
+from corewise.kernel.cgroups.waits import WaitSource
+from corewise.kernel.writing.journal import MemoryLog
+from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
+from corewise.quantities import Ratio
+from corewise.vocabulary import metrics
+from corewise.vocabulary.interference_report import MOST_PODS, InterferenceReport, decode
+from corewise.vocabulary.names import INTERFERENCE_REPORT
+from corewise.vocabulary.reasons import Reason
+from kubedouble import LocalAPIServer
+
+WEB, BATCH = "default/web", "default/batch"
+
+
+def pod(name: str, request: str = "100m", limit: str = "", *, phase: str = "Running") -> QuotaPod:
+    status = {"name": "a", "containerID": f"containerd://{name}", "state": {"running": {}}}
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "a",
+                        "resources": {
+                            "requests": {"cpu": request},
+                            "limits": {"cpu": limit} if limit else {},
+                        },
+                    }
+                ]
+            },
+            "status": {"phase": phase, "qosClass": "Burstable", "containerStatuses": [status]},
+        },
+        QuotaPod,
+    )
+
+
+PODS = [pod("web", "500m"), pod("batch", "100m")]
+
+
+def interval(waited: float, batch: float = 0.6, seconds: float = 1.0) -> Interval:
+    used = {WEB: 0.3, BATCH: batch, OUTSIDE: 0.02}
+    return Interval(seconds, 1, used, {WEB: Wait(waited), BATCH: Wait(0.0)})
+
+
+class StatedSampler(NeighborSampler):
+    """Returns the intervals it is given."""
+
+    def __init__(self, intervals: Iterable[Interval | None]) -> None:
+        super().__init__(Path("/nowhere"), NodeCgroups(Path("/nowhere"), "/", MemoryLog(), now=lambda: 0.0))
+        self._intervals = iter(intervals)
+
+    def sample(self, now: float, pods: Iterable[QuotaPod]) -> Interval | None:
+        return next(self._intervals)
+
+
+def watched(intervals: Iterable[Interval | None]) -> tuple[WaitWatch, list[float]]:
+    """Look once for each interval, each at its time; return the watch and the pauses it asked for."""
+    stated = list(intervals)
+    watch, now, pauses = WaitWatch(StatedSampler(stated)), 0.0, []
+    for each in stated:
+        now += each.seconds if each else 1.0
+        pauses.append(watch.look(now, 1e9 + now, PODS))
+    return watch, pauses
+
+
+def test_a_quiet_node_is_read_every_five_seconds() -> None:
+    watch, pauses = watched([None, *[interval(0.0)] * 5])
+    assert set(pauses) == {REST}
+    assert not watch.verdicts
+
+
+def test_a_wait_is_followed_every_second_and_half_a_minute_longer() -> None:
+    _, pauses = watched([interval(0.3), *[interval(0.0)] * 35])
+    assert pauses == [ALERT] * 30 + [REST] * 6
+
+
+def test_an_antagonist_is_named_within_a_dozen_looks() -> None:
+    watch, _ = watched([interval(0.0, seconds=5.0), *[interval(0.3)] * 12])
+    assert watch.verdicts[WEB].judgment.antagonist == BATCH
+    assert watch.verdicts[WEB].since < 1e9 + 5 + 12
+    assert set(watch.verdicts) == {WEB}
+
+
+def test_one_judgment_alone_names_nobody() -> None:
+    watch, _ = watched([interval(0.3)] * 9)
+    assert not watch.verdicts
+    watch, _ = watched([interval(0.3)] * 11)
+    assert watch.verdicts[WEB].judgment.antagonist == BATCH
+
+
+def test_a_verdict_goes_a_minute_after_the_wait() -> None:
+    named = [interval(0.3)] * 12
+    assert watched([*named, *[interval(0.0)] * 60])[0].verdicts
+    assert not watched([*named, *[interval(0.0)] * 95])[0].verdicts
+
+
+def test_requests_count_as_the_kernel_counts_cpus() -> None:
+    watch = WaitWatch(StatedSampler([interval(0.3, batch=0.6)] * 12))
+    for now in range(12):
+        watch.look(float(now), 0.0, [pod("web", "500m"), pod("batch", "1")], Ratio.parse("2.00"))
+    suspect = watch.verdicts[WEB].judgment.suspects[0]
+    assert (suspect.request, watch.verdicts[WEB].judgment.reason) == (0.5, Reason.ANTAGONIST_NAMED)
+
+
+def test_the_report_is_bounded_and_keeps_those_that_wait_most() -> None:
+    watch, _ = watched([interval(0.3)] * 12)
+    verdict = watch.verdicts[WEB]
+    judgment = verdict.judgment
+    watch.verdicts = {
+        f"default/p{index}": Verdict(
+            replace(judgment, pod=f"default/p{index}", wait=Wait(index / 100)), verdict.since, 0.0
+        )
+        for index in range(30)
+    }
+    report = report_of(watch, {}, 1e9)
+    assert [each.pod for each in report.pods] == [f"default/p{index}" for index in range(29, 21, -1)]
+    assert (len(report.pods), report.left_out) == (MOST_PODS, 22)
+    assert len(report.encode()) < 8192
+    assert decode(report.encode()) == report
+
+
+class Machine:
+    """Files of a node with cgroup v2, cgroupfs and one CPU."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.kubepods = root / "sys/fs/cgroup/kubepods"
+        self.names = PodCgroups(Driver.CGROUPFS, "/kubepods")
+        (root / "proc").mkdir()
+        self.kubepods.mkdir(parents=True)
+        (root / "sys/fs/cgroup/cgroup.controllers").write_text("cpu memory")
+        self.busy(0)
+
+    def busy(self, ticks: int) -> None:
+        (self.root / "proc/stat").write_text(stat_text(1, ticks))
+
+    def counts(self, name: str, used: int, waited: int, throttled: int = 0, among: int = 0) -> None:
+        """Write microseconds of CPU time used, waited for others, throttled, and waited among itself."""
+        directory = self.kubepods / f"burstable/poduid-{name}"
+        (directory / name).mkdir(parents=True, exist_ok=True)
+        total = waited + throttled
+        (directory / "cpu.stat").write_text(f"usage_usec {used}\nthrottled_usec 0\n")
+        (directory / name / "cpu.stat").write_text(f"usage_usec {used}\nthrottled_usec {throttled}\n")
+        (directory / "cpu.pressure").write_text(
+            f"some avg10=0.00 avg60=0.00 avg300=0.00 total={total + among}\n"
+            f"full avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n"
+        )
+
+    def sampler(self) -> NeighborSampler:
+        return NeighborSampler(self.root, NodeCgroups(self.root, "/", MemoryLog(), now=lambda: 0.0))
+
+
+def test_a_sample_divides_the_node_among_pods_and_others(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    pods = [pod("web", limit="1"), pod("batch"), pod("gone"), pod("new", phase="Pending")]
+    machine.counts("web", 1000, 2000, 500)
+    machine.counts("batch", 0, 0)
+    sampler = machine.sampler()
+    assert sampler.sample(10.0, pods) is None
+    machine.counts("web", 601_000, 402_000, 200_500, among=50_000)
+    machine.counts("batch", 1_000_000, 0)
+    machine.busy(180)
+    found = sampler.sample(12.0, pods)
+    assert found is not None
+    assert found.used == pytest.approx({WEB: 0.3, BATCH: 0.5, OUTSIDE: 0.1})
+    web = found.waits[WEB]
+    assert (web.for_others, web.among_itself, web.throttled) == pytest.approx((0.2, 0.025, 0.1))
+    assert sampler.sources == {WEB: WaitSource.PRESSURE, BATCH: WaitSource.PRESSURE}
+    assert not sampler.unknown
+
+
+def test_counters_that_run_backwards_are_no_negative_use(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.counts("web", 500_000, 500_000)
+    sampler = machine.sampler()
+    sampler.sample(10.0, PODS)
+    machine.counts("web", 0, 0)
+    found = sampler.sample(11.0, PODS)
+    assert found is not None
+    assert (found.used[WEB], found.waits[WEB].for_others) == (0.0, 0.0)
+    assert sampler.sample(11.0, PODS) is None
+
+
+def test_a_pod_without_limit_has_no_quota_to_read(tmp_path: Path) -> None:
+    names = Machine(tmp_path).names
+    own = "/kubepods/burstable/poduid-web"
+    found = cgroups_of(pod("web"), names)
+    assert found is not None
+    assert (found.pod, found.throttling) == (own, ())
+    limited = cgroups_of(pod("web", limit="1"), names)
+    assert limited is not None
+    assert limited.throttling == (own, f"{own}/web")
+    assert cgroups_of(pod("web", phase="Pending"), names) is None
+
+
+@pytest.fixture
+async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[AgentWorld]:
+    async with agent_world(api_server, tmp_path) as world:
+        yield world
+
+
+async def shown(world: AgentWorld) -> InterferenceReport | None:
+    topology = await world.client.get(NODE_RESOURCE_TOPOLOGIES, NODE)
+    return decode(topology.metadata.annotations.get(INTERFERENCE_REPORT, ""))
+
+
+async def test_the_agent_shows_what_it_watches(world: AgentWorld) -> None:
+    await world.start(manifest("web", container("a", "1")))
+    async with world.agent() as agent:
+        await eventually(lambda: shown(world))
+        report = await shown(world)
+        assert report is not None
+        assert (report.watched, report.pods) == (0, [])
+        watch, _ = watched([interval(0.3)] * 12)
+        agent.waits.watch.verdicts = watch.verdicts
+        agent.program.metrics_text()
+        assert agent.metrics.value(metrics.WAITING_PODS, "AntagonistNamed") == 1
