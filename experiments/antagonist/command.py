@@ -18,13 +18,15 @@ import msgspec
 from corewise.kernel.cgroups.layout import find_layout
 from corewise.topology import CPUSet
 from experiments.antagonist.node import Node, Outcome, Programs
-from experiments.antagonist.scenarios import drawn
+from experiments.antagonist.scenarios import VICTIM, Load, Scenario, drawn
 from experiments.antagonist.tables import table
 from experiments.latency.command import before_all_others
 from tools.bench.table import machine
 
 _SOURCES = Path(__file__).parent
 _FIRST = 1000
+_LOOKS = 30
+_MICRO = 1e6
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -67,7 +69,9 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m experiments.antagonist", description=__doc__)
     commands = parser.add_subparsers(required=True)
-    measure = commands.add_parser("run", help="measure; needs root, cgroup v1 and a C compiler")
+    measure = commands.add_parser(
+        "run", help="measure; needs root, a C compiler, cgroup v1 and a unified hierarchy"
+    )
     measure.set_defaults(act=_measure)
     measure.add_argument("file", type=Path, help="runs are added to it; seeds that it has are left out")
     measure.add_argument("--runs", type=int, default=200, metavar="N")
@@ -77,6 +81,10 @@ def main() -> None:
     show = commands.add_parser("table", help="print precision, recall and the time to the naming")
     show.set_defaults(act=_show)
     show.add_argument("file", type=Path)
+    cost = commands.add_parser("cost", help="measure the CPU time of a look; needs what run needs")
+    cost.set_defaults(act=_cost)
+    cost.add_argument("--pods", type=int, default=110, metavar="N")
+    cost.add_argument("--cpus", type=_cpus, default=CPUSet.parse("0"), metavar="LIST", help="of the node")
     given = parser.parse_args()
     given.act(given)
 
@@ -105,6 +113,20 @@ def _measure(given: argparse.Namespace) -> None:
             with given.file.open("ab") as file:
                 file.write(msgspec.json.encode(outcome) + b"\n")
             print(f"# {seed} {_text(outcome)}", file=sys.stderr, flush=True)
+
+
+def _cost(given: argparse.Namespace) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    quiet = tuple(Load(f"default/quiet-{index}", 1, 0.0005, 100.0, 10) for index in range(given.pods - 2))
+    scenario = Scenario(0, "innocent", len(given.cpus), Load(VICTIM, 1, 0.1, 20.0, 100), quiet)
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as name,
+        Node(scenario, given.cpus, build(Path(name)), Path(name)) as node,
+    ):
+        costs = node.cost(_LOOKS)
+    for source, (reading, judging) in costs.items():
+        each = reading / given.pods * _MICRO
+        print(f"{source}: {each:.0f} us a pod and look; judging one pod {judging * _MICRO:.0f} us")
 
 
 def _text(outcome: Outcome) -> str:

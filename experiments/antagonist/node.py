@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +20,7 @@ from corewise.agent.interference.neighbors import NeighborSampler
 from corewise.agent.interference.waiting import Verdict, WaitWatch
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
+from corewise.interference.antagonist import Wait, judge
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, QOSClass, find_layout, find_pod_cgroups
 from corewise.kernel.cgroups.waits import WaitSource
@@ -173,6 +175,27 @@ class Node:
                 time.sleep(_STEP)
         outcome.outside = round((self._used_outside() - before) / (time.monotonic() - began), 3)
         return outcome
+
+    def cost(self, looks: int) -> dict[str, tuple[float, float]]:
+        """Return the CPU seconds of one look at all pods, and of judging one of them, by source."""
+        costs = {}
+        requests = dict.fromkeys(self.pods, 0.1)
+        for source in SOURCES:
+            with ExitStack() as stack:
+                sampler = self._watch_of(source, stack).sampler
+                sampler.sample(time.monotonic(), self.pods.values())
+                began, found = time.process_time(), []
+                for _ in range(looks):
+                    time.sleep(_STEP)
+                    found.append(sampler.sample(time.monotonic(), self.pods.values()))
+                reading = (time.process_time() - began) / looks
+                waits = [replace(each, seconds=1.0) for each in found if each is not None]
+                waits = [replace(each, waits={**each.waits, VICTIM: Wait(1.0)}) for each in waits]
+                began = time.process_time()
+                for _ in range(looks):
+                    judge(VICTIM, waits, requests)
+                costs[str(source)] = reading, (time.process_time() - began) / looks
+        return costs
 
     def _watch_of(self, source: WaitSource, stack: ExitStack) -> WaitWatch:
         cgroups = NodeCgroups(Path("/"), self.root, MemoryLog(), now=time.time)

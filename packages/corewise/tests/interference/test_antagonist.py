@@ -43,7 +43,10 @@ def interval(
     waited: float, web: float = 0.3, *, among: float = 0.0, throttled: float = 0.0, **used: float
 ) -> Interval:
     neighbors = {f"default/{name}" if name != "outside" else OUTSIDE: each for name, each in used.items()}
-    waits = {WEB: Wait(waited, among, throttled), **{name: Wait(0.1) for name in neighbors if name != OUTSIDE}}
+    waits = {
+        WEB: Wait(waited, among, throttled),
+        **{name: Wait(0.1) for name in neighbors if name != OUTSIDE},
+    }
     return Interval(1.0, 1, {WEB: web, **SMALL, **neighbors}, waits)
 
 

@@ -84,9 +84,7 @@ def test_pressure_without_full_is_no_source(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(("populated", "source"), [(1, WaitSource.PRESSURE), (0, WaitSource.GROUP)])
-def test_hybrid_has_pressure_where_processes_are(
-    tmp_path: Path, populated: int, source: WaitSource
-) -> None:
+def test_hybrid_has_pressure_where_processes_are(tmp_path: Path, populated: int, source: WaitSource) -> None:
     tree = Tree(tmp_path, Version.V1, hybrid=True)
     tree.write(tree.beside, "cgroup.events", f"populated {populated}\nfrozen 0\n")
     tree.write(tree.beside, "cpu.pressure", PRESSURE)

@@ -135,7 +135,7 @@ def _not_waiting(
     if report.unknown:
         lines.append(Line("but", f"of {count(report.unknown, 'pod')} there the kernel tells no wait"))
     if report.left_out:
-        text = f"{count(report.left_out, 'pod')} more wait there, and are left out of the report"
+        text = f"left out of the report: {count(report.left_out, 'more pod')} that wait"
         lines.append(Line("but", text))
     lines.append(Line("next", "the CPUs are not the cause: look at memory, disk, network, and what it calls"))
     return _explanation(subject, "waits little for CPUs", {**record, "reason": reason}, lines)
