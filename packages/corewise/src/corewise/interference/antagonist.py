@@ -56,6 +56,7 @@ _AHEAD = 1.5
 """Times the share of the next suspect."""
 _GREEDY = 1.1
 """Times its request that an antagonist uses."""
+_SUSPECTS = 2
 _AGAINST = -0.5
 _VARIES = 0.2
 """Standard deviation relative to the mean, from which on a correlation says something."""
@@ -177,7 +178,7 @@ def judge(pod: str, intervals: Sequence[Interval], requests: Mapping[str, float]
     if suspects and _is_antagonist(suspects, greed):
         is_outside = suspects[0].name == OUTSIDE
         reason = Reason.ANTAGONIST_OUTSIDE_PODS if is_outside else Reason.ANTAGONIST_NAMED
-    return Judgment(pod, reason, used, wait, len(window), seconds, tuple(suspects[:2]))
+    return Judgment(pod, reason, used, wait, len(window), seconds, tuple(suspects))
 
 
 def _newest(intervals: Sequence[Interval], seconds: float) -> Sequence[Interval]:
@@ -204,7 +205,7 @@ def _own_reason(used: float, wait: Wait, samples: int) -> Reason | None:
 def _suspects(
     pod: str, window: Sequence[Interval], history: Sequence[Interval], requests: Mapping[str, float]
 ) -> list[Suspect]:
-    """Return all neighbors, the most likely first; alike ones in the order of their names."""
+    """Return the most likely neighbors, the likeliest first; alike ones in the order of their names."""
     names = {name for each in window for name in each.used} - {pod}
     else_wanted = sum((each.wanted(pod) - each.waits[pod].for_others) * each.seconds for each in window)
     seconds = sum(each.seconds for each in window)
@@ -216,9 +217,11 @@ def _suspects(
         for name, used in each.used.items():
             if name != pod and others > 0:
                 explained[name] += each.waits[pod].for_others * each.seconds * used / others
+    order = sorted(explained, key=lambda name: (-explained[name], name))
     pace = [each.part_waited(pod) for each in history]
-    suspects = [
-        Suspect(
+
+    def suspect(name: str) -> Suspect:
+        return Suspect(
             name,
             share=explained[name] / waited,
             slowdown=explained[name] / (else_wanted + explained[name]) if explained[name] else 0.0,
@@ -227,9 +230,8 @@ def _suspects(
             request=None if name == OUTSIDE else requests.get(name, 0.0),
             correlation=_correlation(pace, [each.wanted(name) for each in history]),
         )
-        for name in names
-    ]
-    return sorted(suspects, key=lambda each: (-each.share, each.name))
+
+    return [suspect(name) for name in order[:_SUSPECTS]]
 
 
 def _is_antagonist(suspects: Sequence[Suspect], greed: float) -> bool:

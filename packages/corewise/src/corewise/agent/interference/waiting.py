@@ -22,7 +22,7 @@ REST, ALERT = 5.0, 1.0
 _ALERT_FOR = 30.0
 _STANDS_FOR = 60.0
 _JUDGED_EVERY = 2
-MOST_JUDGED = 16
+MOST_JUDGED = 8
 """Pods judged at a time: those that wait the largest part of their time."""
 _TO_CONFIRM = frozenset({Reason.ANTAGONIST_NAMED, Reason.ANTAGONIST_OUTSIDE_PODS})
 _CALM = frozenset({Reason.WAITS_LITTLE, Reason.TOO_FEW_SAMPLES})
