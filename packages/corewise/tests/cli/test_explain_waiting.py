@@ -99,7 +99,7 @@ def explain(tmp_path: Path, items: list[Any], *arguments: str) -> str:
     return result.stdout
 
 
-def test_an_antagonist_is_named_with_figures_for_and_against(tmp_path: Path) -> None:
+def test_an_antagonist_is_named_with_its_figures(tmp_path: Path) -> None:
     text = explain(tmp_path, objects(report(waiting(Reason.ANTAGONIST_NAMED, BATCH, NEXT))))
     assert text.startswith("default/web: waits for CPUs on node n1\n")
     for line in (

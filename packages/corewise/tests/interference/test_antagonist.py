@@ -64,7 +64,7 @@ def test_a_neighbor_that_always_runs_is_named() -> None:
     assert first.correlation is None
 
 
-def test_a_neighbor_that_pauses_is_named_by_its_turns() -> None:
+def test_a_neighbor_that_pauses_is_named() -> None:
     on, off = interval(0.3, batch=0.6), interval(0.02, batch=0.0)
     found = verdict(*[on, on, off] * 6)
     assert found.antagonist == BATCH
@@ -95,7 +95,7 @@ def test_a_neighbor_within_its_request_is_not_named(request_of_batch: float, nam
     assert bool(verdict(*[interval(0.3, batch=0.5)] * 10, batch=request_of_batch).antagonist) is named
 
 
-def test_a_pod_greedier_than_its_neighbor_is_no_victim() -> None:
+def test_a_greedier_pod_is_no_victim() -> None:
     intervals = [interval(0.3, batch=0.5)] * 10
     assert verdict(*intervals, web=0.05).reason is Reason.NO_SINGLE_ANTAGONIST
     assert verdict(*intervals, web=0.0).antagonist == ""
@@ -141,7 +141,7 @@ def test_wait_of_tasks_is_divided_by_who_ran(
     assert wait_for_others(tasks, own, others, 0.0) == pytest.approx(waited)
 
 
-def test_a_closer_look_is_worth_a_tenth_of_wait() -> None:
+def test_a_tenth_of_wait_deserves_a_look() -> None:
     assert is_waiting(WEB, interval(0.05))
     assert not is_waiting(WEB, interval(0.01))
     assert not is_waiting(WEB, interval(0.03, web=0.9))
@@ -178,7 +178,7 @@ def test_the_order_of_neighbors_does_not_matter(intervals: list[Interval], seed:
 
 
 @given(INTERVALS)
-def test_shares_of_all_neighbors_explain_at_most_the_wait(intervals: list[Interval]) -> None:
+def test_shares_explain_at_most_the_wait(intervals: list[Interval]) -> None:
     suspects = judge(WEB, intervals, REQUESTS).suspects
     assert all(0 <= each.share <= 1.000001 and 0 <= each.slowdown <= 1 for each in suspects)
     assert sum(each.share for each in suspects) <= 1.000001

@@ -20,7 +20,7 @@ less while the pod is busy, so usage and wait correlate falsely; what it wants d
 The correlation, after Google's CPI2 (Zhang et al., EuroSys 2013), is of the neighbor's wanted CPUs with the
 part of its wanted time that the pod waits, which takes the place of cycles per instruction: both do not
 depend on how busy the pod is. It speaks against a neighbor whose wants vary while the wait does not follow.
-It names nobody: while CPUs are short, all pods wait, and all wants rise together.
+It cannot name one: while CPUs are short, all pods wait, and all wants rise together.
 
 A neighbor is named if it meets every condition of :func:`_is_antagonist`. Wrongly accused pods cost more
 than unnamed ones: where two neighbors are much alike, or a pod is waited for that stays within its request,
@@ -150,7 +150,7 @@ def is_waiting(pod: str, interval: Interval) -> bool:
 
 
 def judge(pod: str, intervals: Sequence[Interval], requests: Mapping[str, float]) -> Judgment:
-    """Say what makes a pod wait: a neighbor, itself, or nothing worth naming.
+    """Decide which neighbor makes a pod wait, if one does.
 
     ``intervals``: the newest last. ``requests``: CPUs that pods request, without those that request none.
     """
@@ -248,7 +248,7 @@ def _is_antagonist(suspects: Sequence[Suspect], greed: float) -> bool:
 
 
 def _greed(used: float, request: float) -> float:
-    """Return how many times its request a pod uses."""
+    """Return the usage of a pod as a multiple of its request."""
     return used / request if request > 0 else math.inf
 
 

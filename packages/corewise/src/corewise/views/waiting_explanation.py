@@ -97,7 +97,7 @@ def explain_waiting(subject: WaitSubject, now: datetime) -> Explanation:
 
 
 def _unknown(subject: WaitSubject, node: str, phase: str) -> list[Line] | None:
-    """Return why nothing is known; None if there is a report."""
+    """Return the lines about a pod without a report; None if there is one."""
     if not node:
         return [
             Line("pod", "it is on no node yet"),

@@ -365,10 +365,9 @@ TABLE: tuple[Name, ...] = (
         INTERFERENCE_REPORT,
         NameKind.ANNOTATION,
         _TOPOLOGY,
-        'JSON, `{"time":"...","watched":12,"pods":[{"pod":"ns/name","reason":"AntagonistNamed",...}]}`',
+        'JSON, `{"time":"...","watched":12,"pods":[...]}`',
         "agent",
-        "Pods of the node that wait for CPUs, and the neighbor that is the likely cause, if one is. For "
-        "`corewise explain interference`; no decision depends on it.",
+        "Pods that wait for CPUs, and who makes them wait: `corewise explain interference`.",
     ),
     Name(
         POD_CPUS,

@@ -80,7 +80,7 @@ class WaitReader:
         self._chosen: dict[str, WaitSource] = {}
 
     def read(self, cgroup: str) -> WaitCounters | Finding:
-        """Return what a cgroup has waited since it was made, or why that is not known.
+        """Return the wait of a cgroup since it was made, or why it is not known.
 
         Raises:
             KernelError: if there is no such cgroup, or it cannot be read.
