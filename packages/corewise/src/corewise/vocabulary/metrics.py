@@ -576,14 +576,13 @@ NODE_METRIC_SUPPORTED = gauge(
 WAITING_PODS = gauge(
     AGENT,
     "corewise_waiting_pods",
-    "Pods of the node that wait for CPUs, by the reason code of the verdict: AntagonistNamed, "
-    "AntagonistOutsidePods, NoSingleAntagonist, OwnThreadsWait or OwnQuotaThrottles.",
+    "Pods that wait for CPUs, by the verdict's reason code.",
     "reason",
 )
 WAIT_UNKNOWN_PODS = gauge(
     AGENT,
     "corewise_pods_with_unknown_wait",
-    "Pods of the node whose wait for CPUs the kernel does not tell.",
+    "Pods whose wait for CPUs is unknown.",
 )
 INTERFERENCE_CONFIG_VALID = gauge(
     SCHEDULER,
