@@ -59,7 +59,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 def _request(part: float) -> int:
-    """Return what a well-behaved pod requests, in milli-CPU: half more than it uses on average."""
+    """Return the request of a well-behaved pod in milli-CPU: half more than it uses on average."""
     return round(part * 1500)
 
 
