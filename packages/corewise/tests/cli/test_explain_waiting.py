@@ -23,6 +23,7 @@ from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS
 from corewise.vocabulary.interference_report import InterferenceReport, SuspectReport, WaitingReport
 from corewise.vocabulary.names import INTERFERENCE_REPORT
 from corewise.vocabulary.reasons import Reason
+from manager.world import CRD, eventually
 
 BATCH = SuspectReport(
     name="batch/etl-0",
@@ -191,7 +192,13 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             )
             named = waiting(Reason.ANTAGONIST_NAMED, BATCH, uid=created["metadata"]["uid"])
             topology["metadata"]["annotations"] = {INTERFERENCE_REPORT: report(named).encode()}
-            await client.create(NODE_RESOURCE_TOPOLOGIES.typed(dict), topology)
+            definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+            await client.request("POST", definitions, body=CRD)
+
+            async def served() -> bool:
+                return bool(await client.create(NODE_RESOURCE_TOPOLOGIES.typed(dict), topology))
+
+            await eventually(served)
 
     with local_api_server(tmp_path_factory.mktemp("cluster")) as path:
         asyncio.run(fill(path))
