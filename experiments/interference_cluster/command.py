@@ -20,6 +20,8 @@ from experiments.interference_cluster.cells import STOCK, Outcome, Run, cells
 from experiments.interference_cluster.mixes import MIXES, WINDOW, configuration_text
 
 _SCHEDULER = "default-scheduler"
+_PATIENCE = 120.0
+"""Seconds that a request may take: a crowded control plane is slow, and a run should outlast that."""
 T = TypeVar("T")
 
 
@@ -137,7 +139,7 @@ def _run(given: argparse.Namespace) -> None:
     print(f"# {len(chosen)} cells, {nodes} nodes, {pods} pods", file=sys.stderr, flush=True)
 
     async def take() -> None:
-        async with Client(load_config(given.kubeconfig, None)) as client:
+        async with Client(load_config(given.kubeconfig, None), timeout=_PATIENCE) as client:
             begin = time.monotonic()
             outcomes = await Run(client, chosen).take(given.prometheus_port)
             said = (
@@ -167,7 +169,7 @@ def _rate(given: argparse.Namespace) -> None:
     async def take() -> None:
         sizes = given.nodes, given.pods, given.profiled
         async with (
-            Client(load_config(given.kubeconfig, None)) as client,
+            Client(load_config(given.kubeconfig, None), timeout=_PATIENCE) as client,
             rate.rig(client, *sizes, given.prometheus_port) as rig,
         ):
             for pair in range(given.pairs):

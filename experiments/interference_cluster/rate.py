@@ -41,11 +41,11 @@ from experiments.interference_cluster.tables import difference, table
 ALONE, COREWISE = "alone", "corewise"
 WINDOW = 300
 _CELL, _KIND = "rate", "redis-memtier-small"
-_AT_REST, _SETTLED = 10.0, 5.0
+_AT_REST, _SETTLED = 30.0, 5.0
 _WITHIN = 600.0
 _POLL = 0.1
 _COLUMNS = (
-    *("pods, of them profiled", "pairs", "pods/s alone", "with corewise", "difference"),
+    *("nodes, pods, of them profiled", "pairs", "pods/s alone", "with corewise", "difference"),
     *("kube-scheduler's CPU time a pod, alone", "with corewise", "corewise's CPU time a pod"),
 )
 
@@ -61,6 +61,10 @@ class Rate(msgspec.Struct, frozen=True):
     seconds: float
     scheduler_ms: float
     corewise_ms: float
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        return self.nodes, self.pods, self.profiled
 
     @property
     def per_second(self) -> float:
@@ -168,11 +172,11 @@ def cpu_ms(process: int) -> float:
 
 
 def rates(runs: Sequence[Rate]) -> str:
-    """Return the table of rates, a row for each number of profiled pods; means over the pairs."""
+    """Return the table of rates, a row for each size; means over the pairs."""
     rows = []
-    for profiled in dict.fromkeys(each.profiled for each in runs):
+    for size in dict.fromkeys(each.size for each in runs):
         alone, corewise = (
-            {each.pair: each for each in runs if (each.profiled, each.arm) == (profiled, arm)}
+            {each.pair: each for each in runs if (each.size, each.arm) == (size, arm)}
             for arm in (ALONE, COREWISE)
         )
         both = sorted(alone.keys() & corewise.keys())
@@ -180,7 +184,7 @@ def rates(runs: Sequence[Rate]) -> str:
         one, other = [alone[n] for n in both], [corewise[n] for n in both]
         rows.append(
             (
-                f"{one[0].pods}, {profiled}",
+                ", ".join(map(str, size)),
                 str(len(both)),
                 *(f"{fmean(each.per_second for each in side):.0f}" for side in (one, other)),
                 f"{change} %",

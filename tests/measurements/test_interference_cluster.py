@@ -143,5 +143,5 @@ def test_rates_are_compared_by_pair() -> None:
         run(1, rate.COREWISE, 4.0),
         run(1, rate.ALONE, 2.0),
     ]
-    row = "| 100, 10 | 2 | 75 | 38 | -50.0 (-50.0 to -50.0) % | 2.00 ms | 2.00 ms | 0.050 ms |"
+    row = "| 10, 100, 10 | 2 | 75 | 38 | -50.0 (-50.0 to -50.0) % | 2.00 ms | 2.00 ms | 0.050 ms |"
     assert rate.rates(runs).splitlines()[-1] == row
