@@ -26,7 +26,7 @@ class Difference:
     half: float
 
     def __str__(self) -> str:
-        return f"{self.mean:+.1f} ({self.mean - self.half:+.1f} to {self.mean + self.half:+.1f})"
+        return f"{self.mean:+.2f} ({self.mean - self.half:+.2f} to {self.mean + self.half:+.2f})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def slowdowns(outcomes: Sequence[Outcome]) -> str:
             (
                 each.mix,
                 str(len(each.cells)),
-                *each.both(_slowdown, ".1f"),
+                *each.both(_slowdown, ".2f"),
                 str(difference(each.differences(_slowdown))),
                 *each.both(_p99, ".1f"),
                 str(difference(each.differences(_p99))),

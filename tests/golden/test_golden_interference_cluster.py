@@ -20,6 +20,6 @@ def test_page_has_the_tables_of_the_results() -> None:
         "weights": tables.arms(weights),
         "rates": rates(read_rates(DATA / "rate.jsonl")),
     }
-    page = (ROOT / "docs" / "benchmarks" / "interference-experiments.md").read_text()
+    page = (ROOT / "docs" / "benchmarks" / "interference-cluster.md").read_text()
     for name, table in expected.items():
         assert f"<!-- cluster-{name} -->\n{table}\n<!-- /cluster-{name} -->" in page

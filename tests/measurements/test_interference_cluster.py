@@ -88,7 +88,7 @@ def test_every_workload_is_at_stake() -> None:
 
 def test_interval_is_student_s() -> None:
     assert difference([1.0, 2.0, 3.0, 4.0, 5.0]).half == pytest.approx(2.7764 * math.sqrt(2.5 / 5), rel=3e-3)
-    assert str(Difference(-1.25, 0.5)) == "-1.2 (-1.8 to -0.8)"
+    assert str(Difference(-1.25, 0.5)) == "-1.25 (-1.75 to -0.75)"
 
 
 def test_table_pairs_cells_by_seed() -> None:
@@ -96,7 +96,7 @@ def test_table_pairs_cells_by_seed() -> None:
         return Outcome("even", seed, arm, 10, slowdown, 2 * slowdown, 100.0, 9.0, 0.1, 1.0)
 
     outcomes = [cell(STOCK, 0, 0.1), cell(STOCK, 1, 0.2), cell("corewise", 1, 0.1), cell("corewise", 0, 0.0)]
-    row = "| even | 2 | 15.0 | 5.0 | -10.0 (-10.0 to -10.0) | 30.0 | 10.0 | -20.0 (-20.0 to -20.0) |"
+    row = "| even | 2 | 15.00 | 5.00 | -10.00 (-10.00 to -10.00) | 30.0 | 10.0 | -20.00 (-20.00 to -20.00) |"
     assert slowdowns(outcomes).splitlines()[-1] == row
 
 
@@ -143,5 +143,5 @@ def test_rates_are_compared_by_pair() -> None:
         run(1, rate.COREWISE, 4.0),
         run(1, rate.ALONE, 2.0),
     ]
-    row = "| 10, 100, 10 | 2 | 75 | 38 | -50.0 (-50.0 to -50.0) % | 2.00 ms | 2.00 ms | 0.050 ms |"
+    row = "| 10, 100, 10 | 2 | 75 | 38 | -50.00 (-50.00 to -50.00) % | 2.00 ms | 2.00 ms | 0.050 ms |"
     assert rate.rates(runs).splitlines()[-1] == row
