@@ -115,7 +115,7 @@ def read_rates(path: Path) -> list[rate.Rate]:
 
 
 def _lines(path: Path, kind: type[T]) -> list[T]:
-    """Return what a file has, a line each.
+    """Return the records of a file, one a line.
 
     Raises:
         SystemExit: if it cannot be read.

@@ -161,7 +161,7 @@ def configuration_text(window: int = WINDOW) -> str:
 
 
 def configuration(window: int = WINDOW) -> InterferenceConfiguration:
-    """Return what the scheduler reads from that file."""
+    """Return the configuration that the scheduler reads from that file."""
     parsed = parse_interference(configuration_text(window))
     if parsed.value is None:
         raise ValueError("; ".join(map(str, parsed.errors)))

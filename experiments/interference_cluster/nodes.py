@@ -84,7 +84,7 @@ class Node:
         )
 
     def state(self) -> MemoryState:
-        """Return what the node's agent would measure now."""
+        """Return the values that the node's agent would measure now."""
         pods = [each.workload for each in self._running.values()]
         now, cpus = self._contention, sum(workload.cpus for workload in pods)
         done = sum(workload.cpus / now.stretch[user] for user, workload in enumerate(pods))

@@ -39,7 +39,7 @@ class Pairs:
     alone: Sequence[Outcome]
 
     def differences(self, of: Of) -> list[float]:
-        """Return how much more the arm has than kube-scheduler alone, by pair."""
+        """Return the differences of the arm from kube-scheduler alone, by pair."""
         return [of(one) - of(other) for one, other in zip(self.cells, self.alone, strict=True)]
 
     def both(self, of: Of, form: str) -> tuple[str, str]:
