@@ -183,6 +183,7 @@ FILES = [
         "FILE|DUMP|DIR", f"{parameter.metavar}{parameter.make_metavar(context)}{parameter.name}".upper()
     )
     and parameter.name != "scenario"  # names or files
+    and not isinstance(parameter.type, click.Choice)
 ]
 
 

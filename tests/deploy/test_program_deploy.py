@@ -13,12 +13,14 @@ import yaml
 
 from corewise.cli.scheduler import command
 from corewise.kube.resources import MUTATING_WEBHOOKS
+from corewise.scheduler.configuration import DEFAULTS, parse_configuration
 from corewise.scheduler.installation import CLIENT_SECRET_NAME, FORMER_GATE, SECRET_NAME, SERVICE_URL
+from corewise.scheduler.marking import NAME as MARKS
 from corewise.scheduler.policy import NAME as POLICY
 from corewise.scheduler.policy import webhook_configuration
 from corewise.scheduler.program import COMPONENT
 from corewise.service.certificates import Lifetimes
-from corewise.vocabulary.metrics import LEDGER_LATE, OWNED_CPUS_PATH
+from corewise.vocabulary.metrics import INTERFERENCE_PATH, LEDGER_LATE, OWNED_CPUS_PATH
 from corewise.vocabulary.qos import DEFAULT_RULES
 from corewise.vocabulary.reasons import Reason
 from deploy.test_deploy import Recorder, apply
@@ -30,6 +32,7 @@ from scheduler.program_world import NotBoundError, SchedulerWorld, caller, sched
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "scheduler"
 world = pytest.fixture(scheduler_world, name="world")
+AT_STAKE = parse_configuration("interference: {profiles: {a: {profile: {memoryBandwidth: 5GB/s}}}}")
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -92,7 +95,7 @@ def test_roles_name_objects_and_bind_only_schedulers_account() -> None:
         for rule in document.get("rules", ())
         for name in rule.get("resourceNames", ())
     }
-    assert named == {COMPONENT, SECRET_NAME, CLIENT_SECRET_NAME, FORMER_GATE, POLICY}
+    assert named == {COMPONENT, SECRET_NAME, CLIENT_SECRET_NAME, FORMER_GATE, POLICY, MARKS}
     account = {"kind": "ServiceAccount", "name": COMPONENT, "namespace": "corewise-system"}
     bindings = [each for each in documents("rbac.yaml") if each["kind"].endswith("Binding")]
     assert [each["subjects"] for each in bindings] == [[account], [account]]
@@ -152,8 +155,9 @@ async def live(world: SchedulerWorld, *recorders: Recorder) -> None:
     await world.client.create(MUTATING_WEBHOOKS.typed(dict), left)
     await world.add_pod("late", cpu="2", qos="LSR")
     big = await world.add_pod("big", cpu="64")
+    short = Lifetimes(serving=timedelta(days=1))
     async with (
-        world.scheduler(leader_elect=True, lifetimes=Lifetimes(serving=timedelta(days=1))) as scheduler,
+        world.scheduler(leader_elect=True, lifetimes=short, configuration=AT_STAKE) as scheduler,
         caller(scheduler) as call,
     ):
         await world.add_pod("p", cpu="2", qos="LSR")
@@ -174,6 +178,9 @@ async def live(world: SchedulerWorld, *recorders: Recorder) -> None:
             return scheduler.events.written == 3
 
         await eventually(told_again)
+        await until(lambda: scheduler.metrics.value(INTERFERENCE_PATH, "policy") == 1)
+        scheduler.reloader.active.apply(DEFAULTS)
+        world.clock.skip(20)
         with suppress(AssertionError):
             await until(lambda: not unused(*recorders))
 

@@ -58,6 +58,6 @@ def test_what_the_page_says_shows_it_is_there() -> None:
     tests = re.findall(r"(?:packages/[\w-]+/)?tests/[a-z_/]+(?:\.py)?", table)
     tools = re.findall(r"python -m ([a-z_.]+)", table)
     assert len(tests) > 15
-    assert len(tools) == 3
+    assert len(tools) == 4
     assert not [name for name in tests if not (ROOT / name).exists()]
     assert not [name for name in tools if find_spec(name) is None]
