@@ -1,4 +1,4 @@
-"""The agent's watch over pods that wait: what it reads, how often, whom it names, and what it writes."""
+"""The agent's watch over pods that wait: its readings, its pace, its verdicts, and its report."""
 
 from __future__ import annotations
 

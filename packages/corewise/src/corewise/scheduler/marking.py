@@ -6,7 +6,7 @@ amount. So a pod is marked when it is created, and everybody else's pods never p
 - it matches a profile, by its type label or by the profile's selector, that has an affinity above 0 or moves
   more bytes/s than ``askAbove``;
 - it is not bound yet, and names the resource in no container;
-- it owns no CPUs by its class: about such pods the extender is asked anyway;
+- it owns no CPUs by its class: kube-scheduler asks about such pods anyway;
 - it belongs to no DaemonSet: such a pod goes to the node that it was made for.
 
 The amount is 0. kube-scheduler's own check of resources passes over amounts of 0, and so do other schedulers
