@@ -71,7 +71,14 @@ CONFIGURATION = {
     SUPPRESSION_KEY: json.dumps({"adjustStep": 1}),
     RESOURCE_THRESHOLD_KEY: json.dumps({"clusterStrategy": EVICTION}),
 }
-INTERFERENCE = "interference:\n  window: 10s\n  metrics: {preset: corewise}\n"
+INTERFERENCE = """\
+interference:
+  window: 10s
+  metrics: {preset: corewise}
+  profiles:
+    stream:
+      profile: {memoryBandwidth: 5GB/s}
+"""
 FAILURES: Mapping[ExportedMetric, tuple[str, ...]] = {
     metrics.NODE_PROBLEM: ("n9", "UnsafeDecreaseHeldBack"),
     metrics.NRI_REQUESTS: ("CreateContainer", "late"),
@@ -84,9 +91,11 @@ FAILURES: Mapping[ExportedMetric, tuple[str, ...]] = {
     metrics.WRITES: ("PatchNode", "error"),
     metrics.OVERSUBSCRIPTION_WRITES: ("error",),
     metrics.UNTRANSLATED_PODS: ("jobs",),
+    metrics.WAITING_PODS: ("AntagonistNamed",),
 }
 """Of what these programs have no series: a warning that takes pods which no longer fit; a runtime that asks;
-samples that fail; the other mode of suppression; what does not answer: API server, Prometheus, manager."""
+samples that fail; the other mode of suppression; what does not answer: API server, Prometheus, manager; a pod
+that waits for CPUs."""
 
 
 @dataclass

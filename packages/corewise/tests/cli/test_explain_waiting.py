@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -148,25 +148,25 @@ def test_without_an_antagonist_the_reason_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("items", "said"),
+    ("made", "said"),
     [
-        (objects(report()), "waits little for CPUs on node n1"),
-        (objects(report(unknown=12)), "CPUWaitUnknown"),
-        (objects(report(unknown=2)), "of 2 pods there the kernel tells no wait"),
-        (objects(report(left_out=3)), "left out of the report: 3 more pods that wait"),
-        (objects(report(waiting(Reason.ANTAGONIST_NAMED, BATCH, uid="older"))), "waits little"),
-        (objects(report(waiting(Reason.ANTAGONIST_NAMED, BATCH), age=200)), "agent does not run"),
-        (objects(report(age=1900)), "agent does not run"),
-        (objects(report(age=900)), "waits little"),
-        (objects("not JSON"), "cannot be read"),
-        (objects(None), "no agent has reported on pods of node n1"),
-        (objects(None)[:1], "its NodeResourceTopology cannot be read"),
-        (objects(report(), node=""), "corewise explain pod default/web"),
-        (objects(report(), phase="Succeeded"), "its phase is Succeeded"),
+        (lambda: objects(report()), "waits little for CPUs on node n1"),
+        (lambda: objects(report(unknown=12)), "CPUWaitUnknown"),
+        (lambda: objects(report(unknown=2)), "of 2 pods there the kernel tells no wait"),
+        (lambda: objects(report(left_out=3)), "left out of the report: 3 more pods that wait"),
+        (lambda: objects(report(waiting(Reason.ANTAGONIST_NAMED, BATCH, uid="older"))), "waits little"),
+        (lambda: objects(report(waiting(Reason.ANTAGONIST_NAMED, BATCH), age=200)), "agent does not run"),
+        (lambda: objects(report(age=1900)), "agent does not run"),
+        (lambda: objects(report(age=900)), "waits little"),
+        (lambda: objects("not JSON"), "cannot be read"),
+        (lambda: objects(None), "no agent has reported on pods of node n1"),
+        (lambda: objects(None)[:1], "its NodeResourceTopology cannot be read"),
+        (lambda: objects(report(), node=""), "corewise explain pod default/web"),
+        (lambda: objects(report(), phase="Succeeded"), "its phase is Succeeded"),
     ],
 )
-def test_what_is_not_known_says_why(tmp_path: Path, items: list[Any], said: str) -> None:
-    text = " ".join(explain(tmp_path, items).split())
+def test_what_is_not_known_says_why(tmp_path: Path, made: Callable[[], list[Any]], said: str) -> None:
+    text = " ".join(explain(tmp_path, made()).split())
     assert " ".join(said.split()) in text
     assert "antagonist" not in text
 
