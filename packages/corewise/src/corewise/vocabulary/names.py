@@ -39,6 +39,7 @@ MACHINE_RAW_ALLOCATABLE = "node.corewise.io/raw-allocatable"
 CPU_RATIO_APPLIED = "node.koordinator.sh/cpu-amplification-ratio-applied"
 CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
 INTERFERENCE_REPORT = "node.corewise.io/interference"
+CPU_EVALUATION = "node.corewise.io/cpu-evaluation"
 POD_CPUS = "node.koordinator.sh/pod-cpu-allocs"
 CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
 
@@ -368,6 +369,14 @@ TABLE: tuple[Name, ...] = (
         'JSON, `{"time":"...","watched":12,"pods":[...]}`',
         "agent",
         "Pods that wait for CPUs, and who makes them wait: `corewise explain interference`.",
+    ),
+    Name(
+        CPU_EVALUATION,
+        NameKind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `{"cpuModel":"...","score":184233,"runs":30,...}`',
+        "agent",
+        "How fast the node's CPUs are, measured by the agent: `corewise config suggest`.",
     ),
     Name(
         POD_CPUS,
