@@ -225,7 +225,10 @@ def test_scenarios_reasons_and_forms_are_completed() -> None:
     ("words", "printed"),
     [
         (["compute", "inv"], "inventory\tShow which VCPU and PCPU a host offers, and why not more.\n:4\n"),
-        (["top", "--sort", "of"], "offline\noffered\noffered-mem-gib\noffline-lately\n:4\n"),
+        (
+            ["top", "--sort", "of"],
+            "offline-offered\noffline\noffered\noffered-mem-gib\noffline-lately\n:4\n",
+        ),
         (["up", "--scenario", "none.y"], ":0\n"),
     ],
 )

@@ -134,10 +134,15 @@ def top_row(record: Row) -> TopRow:
 
 
 TABLES: Mapping[str, tuple[str, Sequence[Column[Any]], Callable[[Row], Any]]] = {
-    "/": ("nodes --all", node_table.COLUMNS, node_row),
+    # What nodes use changes while the page is read, and the page of a node draws it.
+    "/": (
+        "nodes --all",
+        [each for each in node_table.COLUMNS if each.title not in {"USED", "LATELY"}],
+        node_row,
+    ),
     "/pods": ("top pods", pod_table.COLUMNS, pod_row),
     # The page of a node draws what sparklines show.
-    "/offline": ("top", [each for each in columns(PLAIN) if "LATELY" not in each.title], top_row),
+    "/offline": ("top offline", [each for each in columns(PLAIN) if "LATELY" not in each.title], top_row),
 }
 TOTALS: Mapping[str, Mapping[str, Callable[[Row], str]]] = {
     "/": {

@@ -23,7 +23,6 @@ from click.testing import CliRunner
 from api_process import local_api_server
 from cli.offline_world import NOW, REPORT, aged, changed, labeled
 from corewise.cli import corewise
-from corewise.cli.config_file import NOTHING_CONFIGURED
 from corewise.config.key_texts import KEYS
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
@@ -38,7 +37,7 @@ from corewise.kube.resources import (
     PODS,
 )
 from corewise.planner.inputs import arrangement
-from corewise.ratios.cluster import ClusterContext
+from corewise.ratios.cluster import NOTHING_CONFIGURED, ClusterContext
 from corewise.scheduler.policy import policy_binding
 from corewise.views import offline_table
 from corewise.views.offline_reports import node_report
@@ -224,7 +223,7 @@ def plain(value: Any) -> Any:
     [
         ("tables/nodes", "nodes --all"),
         ("tables/pods", "top pods"),
-        ("tables/offline", "top"),
+        ("tables/offline", "top offline"),
         *((f"nodes/{name}:explanation", f"explain node {name}") for name in NODES_SHOWN),
         *((f"nodes/{name}:suppression", f"explain suppression {name}") for name in NODES_SHOWN),
         *(

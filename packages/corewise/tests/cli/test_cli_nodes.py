@@ -93,19 +93,19 @@ def test_table_shows_every_cpu_unit_and_a_total(kubeconfig: Path) -> None:
     result = call(kubeconfig, "nodes")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert [line[:85].rstrip() for line in lines] == [
-        "NODE  MODEL     RAW CPU  NORM  NORMALIZED   AMP  SCHEDULABLE  REQUESTED  FREE  OFFLIN",
+    assert [line[:77].rstrip() for line in lines] == [
+        "NODE  MODEL     RAW CPU  NORM  NORMALIZED   AMP  SCHEDULABLE  REQUESTED  FREE",
         "fast  Fast CPU        8  2.00          16  2.00           16    4 (25%)    12",
         "odd   Odd CPU         8     -           8  1.00            8     0 (0%)     8",
         "slow  Slow CPU        7  1.00           7  1.00            7     0 (0%)     7",
         "*     3 models       23                31                 31    4 (12%)    27",
     ]
-    assert [line[79:] for line in lines] == [
-        "OFFLINE OFFERED  STATE",
-        "           2.50  suppressing",
-        "              -  UnknownCPUModel",
-        "              -",
-        "           2.50",
+    assert [" ".join(line[77:].split()) for line in lines] == [
+        "USED LATELY OFFLINE OFFERED STATE",
+        "13.0 (162%) █████ 2.50 suppressing",
+        "- - UnknownCPUModel",
+        "- -",
+        "13.0 (162%) █████ 2.50",
     ]
 
 

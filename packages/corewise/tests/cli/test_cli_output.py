@@ -17,7 +17,7 @@ from corewise.cli import output
 from corewise.cli.errors import ExitCode
 from corewise.cli.output import Form, Screen
 from corewise.views.tables import CellSeverity, Column, Listing
-from corewise.views.text import count, cpus, gibibytes, percent
+from corewise.views.text import count, cpus, gibibytes, percent, short_model
 
 
 @dataclass(frozen=True)
@@ -210,3 +210,37 @@ def test_full_disk_on_stdout_prints_one_line_only(arguments: list[str]) -> None:
         )
     assert done.stderr == "corewise: stdout cannot be written: No space left on device\n"
     assert done.returncode == ExitCode.OUTPUT
+
+
+INTEL = "Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"
+
+
+@pytest.mark.parametrize(
+    ("model", "short"),
+    [
+        (INTEL, "Xeon 8369B"),
+        ("Intel(R) Xeon(R) CPU E5-2682 v4 @ 2.50GHz", "Xeon E5-2682 v4"),
+        ("AMD EPYC 9654 96-Core Processor", "EPYC 9654"),
+        ("Neoverse-N1", "Neoverse-N1"),
+        ("CPU", "CPU"),
+        ("", ""),
+    ],
+)
+def test_a_model_keeps_what_tells_it_apart(model: str, short: str) -> None:
+    assert short_model(model) == short
+
+
+def test_narrow_table_shortens_models_before_it_drops_columns() -> None:
+    columns: list[Column[Row]] = [
+        Column("NAME", lambda r: r.name),
+        Column("MODEL", lambda _: INTEL, priority=2, shrink=6, shorter=short_model),
+        Column("CPU", lambda r: str(r.cpu), right=True),
+    ]
+
+    def shown(width: int | None) -> list[str]:
+        return output.table(columns, [Row("n1", 48000)], screen=Screen(width)).splitlines()
+
+    assert shown(None)[1] == f"n1    {INTEL}  48000"
+    assert shown(30) == ["NAME  MODEL         CPU", "n1    Xeon 8369B  48000"]
+    assert shown(20)[:2] == ["NAME  MODEL      CPU", "n1    Xeon 8…  48000"]
+    assert shown(16)[:2] == ["NAME    CPU", "n1    48000"]

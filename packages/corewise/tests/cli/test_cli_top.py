@@ -78,7 +78,7 @@ def call(kubeconfig: Path, *arguments: str) -> Result:
 
 
 def test_table_splits_node_cpu_and_names_the_limit(kubeconfig: Path) -> None:
-    result = call(kubeconfig)
+    result = call(kubeconfig, "offline")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert [line[:65] for line in lines] == [
@@ -102,7 +102,7 @@ def test_table_splits_node_cpu_and_names_the_limit(kubeconfig: Path) -> None:
 
 
 def test_omitted_or_unreliable_data_is_reported_on_stderr(kubeconfig: Path) -> None:
-    old, no_samples, strange, silent, free, off = call(kubeconfig).stderr.splitlines()
+    old, no_samples, strange, silent, free, off = call(kubeconfig, "offline").stderr.splitlines()
     assert old.startswith("1 node has old data, up to 10h: n4 (is corewise agent running there?")
     assert no_samples == "1 node has no samples: n5 (corewise explain suppression n5)"
     assert strange.startswith("1 node has a report that cannot be read: strange")
@@ -118,7 +118,7 @@ def test_omitted_or_unreliable_data_is_reported_on_stderr(kubeconfig: Path) -> N
 
 
 def test_machine_forms_name_units_and_hold_the_same(kubeconfig: Path) -> None:
-    document = json.loads(call(kubeconfig, "-o", "json").stdout)
+    document = json.loads(call(kubeconfig, "offline", "-o", "json").stdout)
     assert [item["name"] for item in document["items"]] == ["n1", "n2", "n3", "n4", "n5"]
     first = document["items"][0]
     assert first["onlineCPUMilli"] + first["offlineCPUMilli"] + first["idleCPUMilli"] == 16_000
@@ -129,11 +129,11 @@ def test_machine_forms_name_units_and_hold_the_same(kubeconfig: Path) -> None:
     assert first["onlineHistoryCPUMilli"] == [4_000] * 6 + [10_000] * 4
     for key, value in document["total"].items():
         assert value == sum(item[key] or 0 for item in document["items"])
-    as_yaml = yaml.safe_load(call(kubeconfig, "-o", "yaml").stdout)
+    as_yaml = yaml.safe_load(call(kubeconfig, "offline", "-o", "yaml").stdout)
     for each in (*document["items"], *as_yaml["items"]):
         each.pop("ageSeconds")
     assert as_yaml == document
-    rows = list(csv.DictReader(io.StringIO(call(kubeconfig, "-o", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(call(kubeconfig, "offline", "-o", "csv").stdout)))
     assert rows[0]["offeredCPUMilli"] == "2500"
 
 
@@ -150,12 +150,12 @@ def test_machine_forms_name_units_and_hold_the_same(kubeconfig: Path) -> None:
     ],
 )
 def test_nodes_are_sorted_as_asked_the_largest_first(kubeconfig: Path, order: str, names: str) -> None:
-    printed = call(kubeconfig, "--sort", order, "-o", "name").stdout.split()
+    printed = call(kubeconfig, "offline", "--sort", order, "-o", "name").stdout.split()
     assert [line.removeprefix("node/") for line in printed] == names.split()
 
 
 def test_wide_adds_pods_target_mode_and_state(kubeconfig: Path) -> None:
-    heading, first, *_ = call(kubeconfig, "-o", "wide").stdout.splitlines()
+    heading, first, *_ = call(kubeconfig, "offline", "-o", "wide").stdout.splitlines()
     for column in ("TARGET", "PODS", "NATIVE BE", "OFFERED MEM GiB", "REPAIRED", "MODE", "STATE"):
         assert column in heading
     assert "besteffort-quota  suppressing" in first
@@ -164,7 +164,7 @@ def test_wide_adds_pods_target_mode_and_state(kubeconfig: Path) -> None:
 
 
 def test_selector_that_matches_no_node_does_not_crash(kubeconfig: Path) -> None:
-    result = call(kubeconfig, "-l", "pool=none")
+    result = call(kubeconfig, "offline", "-l", "pool=none")
     assert result.exit_code == 0
     assert [line.split() for line in result.stdout.splitlines()][1][:2] == ["*", "0"]
     assert result.stderr == ""
@@ -181,6 +181,17 @@ def test_a_sort_by_no_column_names_the_columns(kubeconfig: Path, table: str) -> 
 def test_table_of_nodes_matches_that_of_corewise_nodes(kubeconfig: Path) -> None:
     nodes = CliRunner().invoke(corewise, ["nodes", "--all", "-o", "json", "--kubeconfig", str(kubeconfig)])
     assert call(kubeconfig, "nodes", "-o", "json").stdout == nodes.stdout
+
+
+def test_printed_and_interactive_table_are_the_same(kubeconfig: Path) -> None:
+    assert call(kubeconfig, "--once", "-o", "name").stdout == call(kubeconfig, "nodes", "-o", "name").stdout
+    screen = Screen("top", "--kubeconfig", str(kubeconfig))
+    try:
+        screen.until(b"nodes, by NODE")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.ended() == 0
+    finally:
+        screen.close()
 
 
 class Screen:
@@ -284,7 +295,7 @@ def test_terminal_table_follows_nodes_and_leaves_it_clean(
 
 
 def test_on_a_terminal_once_prints_and_ends(kubeconfig: Path, live_node: None) -> None:
-    screen = Screen("top", "--once", "-l", "live=yes", "--kubeconfig", str(kubeconfig))
+    screen = Screen("top", "offline", "--once", "-l", "live=yes", "--kubeconfig", str(kubeconfig))
     try:
         assert screen.ended() == 0
         assert b"2.00 (12%)" in screen.seen

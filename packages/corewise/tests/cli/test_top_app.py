@@ -73,14 +73,14 @@ async def test_keys_and_a_click_change_the_table() -> None:
 
 async def test_figures_sort_largest_first_and_r_reverses() -> None:
     app = HandmadeData(THREE).app()
-    async with app.run_test(size=SMALL) as pilot:
-        await pilot.press(">")
+    async with app.run_test(size=(120, 24)) as pilot:
+        await pilot.press(">", ">")
         assert names(app) == ["b", "c", "a"]
         assert "by RAW CPU" in text_of(app)
         await pilot.press("r")
         assert names(app) == ["a", "c", "b"]
         assert "in reverse by RAW CPU" in text_of(app)
-        await pilot.press("<", "r")
+        await pilot.press("<", "<", "r")
         assert names(app) == ["c", "b", "a"]
 
 
@@ -106,7 +106,7 @@ async def test_filter_applies_while_typed_and_sums_shown_rows() -> None:
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("/", "A", "l")
         assert names(app) == ["alpha", "alpine"]
-        assert lines_of(app)[2].split()[:2] == ["*", "12"]
+        assert lines_of(app)[2].split()[:4] == ["*", "0", "models", "12"]
         await pilot.press("q", "1")
         assert names(app) == []
         await pilot.press("backspace", "backspace", "enter")
@@ -137,8 +137,8 @@ async def test_cursor_stays_on_its_row_while_data_change() -> None:
 async def test_row_leaving_a_sorted_table_takes_cursor_along() -> None:
     data = HandmadeData(THREE)
     app = data.app()
-    async with app.run_test(size=SMALL) as pilot:
-        await pilot.press(">", "home", "down")
+    async with app.run_test(size=(120, 24)) as pilot:
+        await pilot.press(">", ">", "home", "down")
         assert (names(app), chosen(app)) == (["b", "c", "a"], "c")
         data.put(node("c", 64))
         app.take()
@@ -148,7 +148,7 @@ async def test_row_leaving_a_sorted_table_takes_cursor_along() -> None:
 async def test_wider_terminal_shows_more_columns_and_nothing_wraps() -> None:
     app = HandmadeData(THREE).app()
     async with app.run_test(size=SMALL) as pilot:
-        assert "MODEL" not in text_of(app)
+        assert "NORMALIZED" not in text_of(app)
         assert "columns left out (Enter shows all)" in text_of(app)
         await pilot.resize_terminal(*WIDE)
         await pilot.pause()
@@ -156,8 +156,35 @@ async def test_wider_terminal_shows_more_columns_and_nothing_wraps() -> None:
         assert "left out" not in text_of(app)
         await pilot.resize_terminal(*SMALL)
         await pilot.pause()
-        assert "MODEL" not in text_of(app)
+        assert "NORMALIZED" not in text_of(app)
         assert max(map(len, lines_of(app))) <= 80
+
+
+async def test_model_is_shortened_not_dropped_at_120_columns() -> None:
+    model = "Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"
+    data = HandmadeData([node("ip-10-0-23-114", 96, **labeled(REPORT))])
+    data.put_facts("ip-10-0-23-114", model)
+    app = data.app()
+    async with app.run_test(size=(120, 24)) as pilot:
+        head, _, row = lines_of(app)[1:4]
+        assert "Xeon 8369B" in row
+        assert "13.0 (13%)" in row
+        assert {"MODEL", "USED", "LATELY"} <= set(head.split())
+        await pilot.resize_terminal(300, 24)
+        await pilot.pause()
+        assert model in text_of(app)
+
+
+async def test_usage_changes_a_row_without_assessing_its_node() -> None:
+    data = HandmadeData(THREE)
+    app = data.app()
+    async with app.run_test(size=(120, 24)) as pilot:
+        built = data.built
+        data.usages.take({"a": 3_000, "b": 4_000})
+        app.take()
+        await pilot.pause()
+        assert "3.00 (75%)" in text_of(app)
+        assert data.built == built
 
 
 async def test_cursor_stays_visible_after_the_screen_shrinks() -> None:

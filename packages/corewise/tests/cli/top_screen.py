@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from rich.console import Console
@@ -16,8 +17,10 @@ from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SystemClock
 from corewise.kube.config import ClusterConfig
+from corewise.manager.snapshot import AnnotatedTopology
 from corewise.views.offline_table import PLAIN
 from corewise.views.top_data import TopData
+from corewise.vocabulary.names import CPU_BASIC_INFO
 from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 
@@ -79,6 +82,12 @@ class HandmadeData(TopData):
             self._pods._put(key, msgspec.convert(each, Pod))
             if each["spec"]["nodeName"]:
                 self.snapshot.pods._put(key, msgspec.convert(each, Pod))
+
+    def put_facts(self, name: str, model: str) -> None:
+        info = json.dumps({"cpuModel": model, "hyperThreadEnabled": True, "turboEnabled": False})
+        topology = {"metadata": {"name": name, "annotations": {CPU_BASIC_INFO: info}}}
+        topologies = cast("Cache[AnnotatedTopology]", self.snapshot.topologies)
+        topologies._put(name, msgspec.convert(topology, AnnotatedTopology))
 
     def remove(self, name: str) -> None:
         self.snapshot.nodes._remove(name, Node())

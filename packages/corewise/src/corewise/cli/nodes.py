@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Mapping
 
 import click
 
@@ -33,23 +35,33 @@ def command(
     CPU is in CPUs, memory in GiB, both allocatable (what is left for pods). -o wide adds hyper-threading (HT)
     and turbo, NATIVE BE, memory, and the CPU capacity of the whole machine; machine forms name the unit of
     each amount. NORM is the normalization ratio annotated on the node, AMP the amplification ratio of cpu:
-    RAW CPU x AMP is SCHEDULABLE. OFFLINE OFFERED is the raw CPU that offline pods may use; NATIVE BE counts
-    BestEffort pods that are no offline pods, and are squeezed along with them.
+    RAW CPU x AMP is SCHEDULABLE, of which pods request a part. USED is the raw CPU that runs, as the agent or
+    metrics.k8s.io measures it, in percent of RAW CPU; LATELY shows the last minutes, where an agent reports.
+    OFFLINE OFFERED is the raw CPU that offline pods may use; NATIVE BE counts BestEffort pods that are no
+    offline pods, and are squeezed along with them. A narrow terminal shortens MODEL: Xeon 8269CY.
     """
     # What decides about nodes needs numpy and an HTTP client; --help is quick without them.
     from corewise.kube.client import Client  # noqa: PLC0415
+    from corewise.manager.busy_nodes import cpu_usages  # noqa: PLC0415
     from corewise.views import node_table  # noqa: PLC0415
     from corewise.views.node_listing import ListedCluster, list_cluster  # noqa: PLC0415
+    from corewise.views.offline_table import ramp  # noqa: PLC0415
 
-    async def read() -> ListedCluster:
+    async def read() -> tuple[ListedCluster, Mapping[str, int]]:
         async with Client(load_config(kubeconfig, context)) as client:
-            return await list_cluster(client, config_namespace, label_selector=selector)
+            return await asyncio.gather(
+                list_cluster(client, config_namespace, label_selector=selector), cpu_usages(client)
+            )
 
-    listed = asyncio.run(read())
+    listed, usages = asyncio.run(read())
     complete = show_all or form not in {Form.TABLE, Form.WIDE}
     shown = [each for each in listed.nodes if complete or not node_table.hidden(each)]
     now = SYSTEM_CLOCK.now()
-    rows = [node_table.row_of(each, now, pods_known=listed.pods_known) for each in shown]
-    click.echo(output.render(node_table.listing_of(rows), form), nl=False)
+    rows = [
+        node_table.row_of(each, now, pods_known=listed.pods_known, usage=[used] if used is not None else [])
+        for each in shown
+        for used in [usages.get(each.node.metadata.name)]
+    ]
+    click.echo(output.render(node_table.listing_of(rows, ramp(sys.stdout.encoding)), form), nl=False)
     for line in node_table.remarks(listed, rows):
         output.say(line)

@@ -115,7 +115,15 @@ def table(
     columns = [column for column in columns if wide or not column.wide]
     cells = [[column.title, *map(column.text, rows)] for column in columns]
     widths = [max(map(len, texts)) for texts in cells]
-    fitted = dict(enumerate(widths)) if wide or screen.width is None else fit(columns, widths, screen.width)
+    fitted = dict(enumerate(widths))
+    if not wide and screen.width is not None:
+        if total_width(widths) > screen.width:
+            cells = [
+                [title, *(shorter(column, text) for text in texts)]
+                for column, (title, *texts) in zip(columns, cells, strict=True)
+            ]
+            widths = [max(map(len, texts)) for texts in cells]
+        fitted = fit(columns, widths, screen.width)
     shown = [columns[place] for place in fitted]
     lines = []
     for index, row in enumerate([None, *rows]):
@@ -129,12 +137,12 @@ def table(
     if rows and (missing or shortened):
         parts = [f"columns left out: {', '.join(missing)}"] if missing else []
         parts += [f"texts cut: {', '.join(shortened)}"] if shortened else []
-        needed = f"a terminal {_total(widths)} columns wide"
+        needed = f"a terminal {total_width(widths)} columns wide"
         lines += screen.wrapped(f"{'; '.join(parts)} ({complete}, or {needed}, shows all)").splitlines()
     return "".join(f"{line}\n" for line in lines)
 
 
-def _total(widths: Collection[int]) -> int:
+def total_width(widths: Collection[int]) -> int:
     """Return the width of a table, including the blanks between columns."""
     return sum(widths) + len(_BETWEEN) * (len(widths) - 1)
 
@@ -145,11 +153,16 @@ def fit(columns: Sequence[Column[T]], widths: Sequence[int], width: int) -> dict
         place: min(natural, column.shrink or natural)
         for place, (column, natural) in enumerate(zip(columns, widths, strict=True))
     }
-    while _total(fitted.values()) > width and (last := max(columns[place].priority for place in fitted)):
+    while total_width(fitted.values()) > width and (last := max(columns[place].priority for place in fitted)):
         fitted = {place: least for place, least in fitted.items() if columns[place].priority != last}
     for place, least in fitted.items():
-        fitted[place] = min(widths[place], least + max(0, width - _total(fitted.values())))
+        fitted[place] = min(widths[place], least + max(0, width - total_width(fitted.values())))
     return fitted
+
+
+def shorter(column: Column[T], text: str) -> str:
+    """Return the form of a text for a table that is too wide for its screen."""
+    return column.shorter(text) if column.shorter else text
 
 
 def shortened_to(text: str, width: int) -> str:

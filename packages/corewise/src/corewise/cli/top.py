@@ -16,15 +16,18 @@ from corewise.cli.choice import Choice
 from corewise.cli.options import cluster_options, duration, examples
 from corewise.cli.output import Form
 from corewise.kube.config import ClusterConfig, load_config
-from corewise.views.offline_table import columns, ramp
+from corewise.views.offline_table import ramp
 from corewise.views.tables import Column
 
 
 def _sortable(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Complete a column of the table that is printed if none is named."""
-    names = ["name", *_named(columns(""))]
+    """Complete a column of any table: which one is printed is not known yet."""
+    from corewise.views import node_table, offline_table, pod_table  # noqa: PLC0415 - slow
+
+    known = (node_table.COLUMNS, pod_table.COLUMNS, offline_table.columns(""))
+    names = dict.fromkeys(["name", *(name for columns in known for name in _named(columns))])
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
@@ -32,7 +35,7 @@ def _named(known: Sequence[Column[Any]]) -> dict[str, Column[Any]]:
     return {column.title.lower().replace(" ", "-"): column for column in known}
 
 
-@click.command(epilog=examples("corewise top", "corewise top nodes --once -l pool=batch"))
+@click.command(epilog=examples("corewise top", "corewise top offline --once -l pool=batch"))
 @cluster_options
 @click.argument("table", type=Choice(["nodes", "pods", "offline"]), required=False)
 @click.option("-l", "--selector", default="", help="Label selector of nodes, such as pool=fast,zone!=a.")
@@ -60,13 +63,15 @@ def command(
 ) -> None:
     """Show the CPU of nodes and pods, and the part that offline pods have of it, as it changes.
 
-    On a terminal this is an application with three tables: nodes, pods and offline pods. Press ? to see its
-    keys. With -o or --once, or into a pipe, it prints one TABLE: nodes, pods or offline (the default).
+    On a terminal this is an application with three tables: nodes, pods and offline. Press ? to see its keys.
+    With -o or --once, or into a pipe, it prints one TABLE. Either way it begins with nodes unless you name
+    another.
 
-    The table offline has a row for each node that offers idle CPU to offline pods, as its agent measured it.
-    CPU is raw: ONLINE + OFFLINE + IDLE = CPU allocatable. OFFERED is what offline pods may have, QUOTA what
-    their cgroup has now, LIMITED BY why it is not more. AGE is that of the last sample; STALE is older than
-    three intervals and a minute. The formula with a node's numbers in it: corewise explain suppression NODE.
+    The table nodes is that of corewise nodes --all. The table offline has a row for each node that offers
+    idle CPU to offline pods, as its agent measured it. CPU is raw: ONLINE + OFFLINE + IDLE = CPU allocatable.
+    OFFERED is what offline pods may have, QUOTA what their cgroup has now, LIMITED BY why it is not more. AGE
+    is that of the last sample; STALE is older than three intervals and a minute. The formula with a node's
+    numbers in it: corewise explain suppression NODE.
     """
     cluster = load_config(kubeconfig, context)
     settings: dict[str, Any] = {
@@ -75,7 +80,7 @@ def command(
         "bars": ramp(sys.stdout.encoding),
     }
     if once or form not in {Form.TABLE, Form.WIDE} or not _is_terminal():
-        asyncio.run(_print(cluster, table or "offline", sort, form, settings))
+        asyncio.run(_print(cluster, table or "nodes", sort, form, settings))
     else:
         asyncio.run(_show(cluster, table or "nodes", interval, settings))
 

@@ -55,7 +55,7 @@ HELP = Explanation(
                 Line("m", "Messages: problems, and what you may not read."),
                 Line("q", "Back, or quit. Ctrl-C quits."),
                 Line("", ""),
-                Line("nodes", "RAW CPU x AMP = SCHEDULABLE, which pods request."),
+                Line("nodes", "RAW CPU x AMP = SCHEDULABLE, which pods request; USED is raw CPU."),
                 Line("offline pods", "ONLINE + OFFLINE + IDLE = CPU, in raw CPUs."),
                 Line("*", "The sum of the rows that the filter shows."),
                 Line("columns", "A wider terminal shows more of them, Enter all."),

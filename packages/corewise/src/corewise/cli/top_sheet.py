@@ -30,6 +30,8 @@ class Sheet(Generic[R]):
         self._rows: list[R] = []
         self._texts: dict[str, tuple[R, list[str]]] = {}
         self._natural: list[int] = []
+        self._shorter: list[int] = []
+        """The widths of all rows' texts, as they are and in their shorter form."""
         self.shown: list[R] = []
         self.total: R | None = None
         self.sorted_by = self.columns[0]
@@ -52,13 +54,16 @@ class Sheet(Generic[R]):
         """Take the rows as they are now; the cursor stays on the row of the same name."""
         self._rows = rows
         self._texts = {row.name: (row, self.texts(row)) for row in rows}
-        columns = zip(*(texts for _, texts in self._texts.values()), strict=True)
-        longest = [max(map(len, texts)) for texts in columns] or [0] * len(self.columns)
         total = self._made(self._total(rows)) if rows else []
-        titles = [column.title for column in self.columns]
-        self._natural = [
-            max(width, len(title), len(of_all))
-            for width, title, of_all in zip(longest, titles, total or titles, strict=True)
+        every = [*(texts for _, texts in self._texts.values()), *([total] if total else [])]
+        columns = zip([column.title for column in self.columns], *every, strict=True)
+        texts_of = list(zip(self.columns, columns, strict=True))
+        self._natural = [max(map(len, texts)) for _, texts in texts_of]
+        self._shorter = [
+            max(len(title), *(len(output.shorter(column, each)) for each in texts))
+            if column.shorter and texts
+            else width
+            for width, (column, (title, *texts)) in zip(self._natural, texts_of, strict=True)
         ]
         self._choose()
 
@@ -104,15 +109,20 @@ class Sheet(Generic[R]):
 
     def layout(self, width: int) -> dict[int, int]:
         """Return the places of the columns that fit, and their widths."""
-        return output.fit(self.columns, self._natural, width) if self._natural else {}
+        if not self._natural:
+            return {}
+        fits = output.total_width(self._natural) <= width
+        return output.fit(self.columns, self._natural if fits else self._shorter, width)
 
     def cells(self, row: R, layout: dict[int, int]) -> list[tuple[str, CellSeverity | None]]:
         """Return a row's cells, cut and padded to their widths, with their severity."""
-        texts = self.texts(row)
-        return [
-            (_padded(self.columns[place], texts[place], width), self.columns[place].severity(row))
-            for place, width in layout.items()
-        ]
+        cells, texts = [], self.texts(row)
+        for place, width in layout.items():
+            column, text = self.columns[place], texts[place]
+            if width < self._natural[place]:
+                text = output.shorter(column, text)
+            cells.append((_padded(column, text, width), column.severity(row)))
+        return cells
 
     def titles(self, layout: dict[int, int]) -> list[str]:
         """Return the titles of the columns, cut and padded to their widths."""

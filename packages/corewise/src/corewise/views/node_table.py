@@ -4,14 +4,14 @@ Amounts are of allocatable, what is left for pods, so that a reader can multiply
 raw x NORM = normalized, raw x AMP = schedulable, schedulable - requested = free. CPUs that pods own take
 their ratio: what that is beyond their requests is folded into schedulable where the node's ledger has them,
 and counts in free alone elsewhere. Capacity, the whole machine, is named so wherever it is shown. What
-is offered to offline pods is raw, and beside all that.
+runs (used) and what is offered to offline pods is raw, and beside all that.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -28,9 +28,10 @@ from corewise.views.node_listing import (
     offline_state_of,
     state_of,
 )
-from corewise.views.offline_reports import node_report
+from corewise.views.offline_reports import NodeReport, node_report
+from corewise.views.offline_table import BARS, added, condensed, sparkline
 from corewise.views.tables import CellSeverity, Column, Listing, amount
-from corewise.views.text import count, cpus, gibibytes, measured, number, percent, some
+from corewise.views.text import count, cpus, gibibytes, measured, number, percent, short_model, some
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 from corewise.vocabulary.reasons import Reason
@@ -38,6 +39,7 @@ from corewise.vocabulary.reasons import Reason
 _CONDITION_TAINTS = "node.kubernetes.io/"
 _EXPLAINED: dict[str, str] = dict.fromkeys((Reason.OFFER_FROZEN, Reason.OFFER_WITHDRAWN), "suppression")
 """What explains a problem, where it is not ``corewise explain node``."""
+_BARS_WIDE = 8
 _KEEPS_PODS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -104,6 +106,7 @@ class SummedAmounts(msgspec.Struct, frozen=True, kw_only=True):
     schedulable: int | None = msgspec.field(name="schedulableCPUMilli")
     requested: int | None = msgspec.field(name="requestedCPUMilli")
     free: int | None = msgspec.field(name="freeCPUMilli")
+    used: int | None = msgspec.field(default=None, name="usedCPUMilli")
     raw_memory: int | None = msgspec.field(name="rawAllocatableMemoryBytes")
     schedulable_memory: int | None = msgspec.field(name="schedulableMemoryBytes")
     requested_memory: int | None = msgspec.field(name="requestedMemoryBytes")
@@ -115,7 +118,8 @@ class SummedAmounts(msgspec.Struct, frozen=True, kw_only=True):
 class NodeRow:
     """One row: a node, or the sum of all. ``model`` is what the column shows.
 
-    ``problems`` are the warnings of the node's assessment, of which ``state`` names the first.
+    ``problems`` are the warnings of the node's assessment, of which ``state`` names the first. ``lately``:
+    the raw CPU used in the last minutes, oldest first; ``used_of``: the raw CPU of the nodes it counts.
     """
 
     name: str
@@ -124,6 +128,8 @@ class NodeRow:
     amounts: SummedAmounts
     state: NodeState
     problems: tuple[Finding, ...] = ()
+    lately: tuple[int, ...] = ()
+    used_of: int = 0
 
     @property
     def record(self) -> dict[str, Any]:
@@ -143,8 +149,13 @@ class NodeRow:
         return sums
 
 
-def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> NodeRow:
-    """Return a node's row. ``now`` tells how old the report on its offline pods is."""
+def row_of(
+    listed: ListedNode, now: datetime, *, pods_known: bool = True, usage: Sequence[int] = ()
+) -> NodeRow:
+    """Return a node's row. ``now`` tells how old the report on its offline pods is.
+
+    ``usage``: samples of the raw CPU it uses, which count where no agent reports.
+    """
     assessment = listed.assessment
     node, raw = assessment.node, assessment.status.raw
     offline = node_report(node.name, node.labels, node.annotations, now)
@@ -154,7 +165,7 @@ def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Nod
     raw_cpu, schedulable = _milli(raw.allocatable), _milli(node.amounts.allocatable)
     requested = requests.get("cpu", 0) if pods_known else None
     states = (state_of(assessment), offline_state_of(offline))
-    return NodeRow(
+    row = NodeRow(
         name=node.name,
         model=facts.model if facts else "-",
         facts=Facts(
@@ -181,6 +192,23 @@ def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Nod
         state=next((each for each in states if each.problem), states[0] if states[0].text else states[1]),
         problems=assessment.problems,
     )
+    return with_usage(row, _used_lately(offline) or usage)
+
+
+def with_usage(row: NodeRow, samples: Sequence[int]) -> NodeRow:
+    """Return a node's row with these samples of the raw CPU that it uses, the last one last."""
+    amounts = msgspec.structs.replace(row.amounts, used=samples[-1] if samples else None)
+    used_of = (row.amounts.raw or 0) if samples else 0
+    return replace(row, amounts=amounts, lately=tuple(samples), used_of=used_of)
+
+
+def _used_lately(node: NodeReport) -> tuple[int, ...]:
+    """Return an agent's samples, oldest first; nothing if its report is old."""
+    report = node.report
+    if report is None or node.stale:
+        return ()
+    before = added([report.online, report.offline])[:-1]
+    return (*before, report.online_milli + report.offline_milli)
 
 
 def total_of(rows: list[NodeRow]) -> NodeRow:
@@ -192,7 +220,15 @@ def total_of(rows: list[NodeRow]) -> NodeRow:
 
     amounts = {name: add(name) for name in SummedAmounts.__struct_fields__}
     models = count(len({row.facts.cpu_model for row in rows} - {None}), "model")
-    return NodeRow(TOTAL, models, Facts(), SummedAmounts(**amounts), NodeState(""))
+    return NodeRow(
+        TOTAL,
+        models,
+        Facts(),
+        SummedAmounts(**amounts),
+        NodeState(""),
+        lately=tuple(added(row.lately for row in rows)),
+        used_of=sum(row.used_of for row in rows),
+    )
 
 
 def _milli(amounts: ResourceList) -> int | None:
@@ -210,11 +246,11 @@ def _annotated(text: str | None) -> Ratio | None:
         return None
 
 
-def listing_of(rows: list[NodeRow]) -> Listing[NodeRow]:
-    """Return the rows in every form, led by their sum."""
+def listing_of(rows: list[NodeRow], bars: str = BARS) -> Listing[NodeRow]:
+    """Return the rows in every form, led by their sum; ``bars`` are the characters of sparklines."""
     total, records = total_of(rows), [row.record for row in rows]
     return Listing(
-        COLUMNS, rows, records, lambda row: f"node/{row.name}", total.totals, [total] if rows else []
+        columns(bars), rows, records, lambda row: f"node/{row.name}", total.totals, [total] if rows else []
     )
 
 
@@ -239,29 +275,45 @@ def _requested(row: NodeRow) -> str:
     return cpus(amounts.requested) + percent(amounts.requested or 0, amounts.schedulable or 0)
 
 
-COLUMNS: list[Column[NodeRow]] = [
-    Column("NODE", lambda row: row.name),
-    Column("MODEL", lambda row: row.model, priority=6, shrink=16),
-    Column("HT", _flag(lambda facts: facts.hyper_threading), wide=True),
-    Column("TURBO", _flag(lambda facts: facts.turbo), wide=True),
-    amount("RAW CPU", lambda row: row.amounts.raw, cpus, priority=3),
-    _ratio("NORM", lambda facts: facts.normalization_ratio, priority=2),
-    amount("NORMALIZED", lambda row: row.amounts.normalized, cpus, priority=5),
-    _ratio("AMP", lambda facts: facts.amplification_ratio, priority=1),
-    amount("SCHEDULABLE", lambda row: row.amounts.schedulable, cpus),
-    Column("REQUESTED", _requested, right=True, figure=lambda row: row.amounts.requested),
-    amount("FREE", lambda row: row.amounts.free, cpus),
-    amount("OFFLINE OFFERED", lambda row: row.amounts.offline_offered, measured, priority=4),
-    amount("NATIVE BE", lambda row: row.amounts.native_best_effort, number, wide=True),
-    amount("RAW CAPACITY", lambda row: row.amounts.raw_capacity, cpus, wide=True),
-    amount("CAPACITY", lambda row: row.amounts.capacity, cpus, wide=True),
-    amount("RAW MEM GiB", lambda row: row.amounts.raw_memory, gibibytes, wide=True),
-    amount("SCHEDULABLE MEM GiB", lambda row: row.amounts.schedulable_memory, gibibytes, wide=True),
-    amount("REQUESTED MEM GiB", lambda row: row.amounts.requested_memory, gibibytes, wide=True),
-    Column(
-        "STATE",
-        lambda row: row.state.text,
-        severity=lambda row: CellSeverity.ERROR if row.state.problem else None,
-        shrink=16,
-    ),
-]
+def _used(row: NodeRow) -> str:
+    used = row.amounts.used
+    return "-" if used is None else measured(used) + percent(used, row.used_of)
+
+
+def columns(bars: str = BARS) -> list[Column[NodeRow]]:
+    """Return the columns; ``bars`` are the characters of sparklines."""
+
+    def lately(row: NodeRow) -> str:
+        return sparkline(condensed(row.lately, _BARS_WIDE), row.used_of, _BARS_WIDE, bars)
+
+    return [
+        Column("NODE", lambda row: row.name),
+        Column("MODEL", lambda row: row.model, priority=3, shrink=12, shorter=short_model),
+        Column("HT", _flag(lambda facts: facts.hyper_threading), wide=True),
+        Column("TURBO", _flag(lambda facts: facts.turbo), wide=True),
+        amount("RAW CPU", lambda row: row.amounts.raw, cpus, priority=5),
+        _ratio("NORM", lambda facts: facts.normalization_ratio, priority=4),
+        amount("NORMALIZED", lambda row: row.amounts.normalized, cpus, priority=8),
+        _ratio("AMP", lambda facts: facts.amplification_ratio, priority=2),
+        amount("SCHEDULABLE", lambda row: row.amounts.schedulable, cpus),
+        Column("REQUESTED", _requested, right=True, figure=lambda row: row.amounts.requested),
+        amount("FREE", lambda row: row.amounts.free, cpus),
+        Column("USED", _used, right=True, priority=1, figure=lambda row: row.amounts.used),
+        Column("LATELY", lately, priority=6),
+        amount("OFFLINE OFFERED", lambda row: row.amounts.offline_offered, measured, priority=7),
+        amount("NATIVE BE", lambda row: row.amounts.native_best_effort, number, wide=True),
+        amount("RAW CAPACITY", lambda row: row.amounts.raw_capacity, cpus, wide=True),
+        amount("CAPACITY", lambda row: row.amounts.capacity, cpus, wide=True),
+        amount("RAW MEM GiB", lambda row: row.amounts.raw_memory, gibibytes, wide=True),
+        amount("SCHEDULABLE MEM GiB", lambda row: row.amounts.schedulable_memory, gibibytes, wide=True),
+        amount("REQUESTED MEM GiB", lambda row: row.amounts.requested_memory, gibibytes, wide=True),
+        Column(
+            "STATE",
+            lambda row: row.state.text,
+            severity=lambda row: CellSeverity.ERROR if row.state.problem else None,
+            shrink=16,
+        ),
+    ]
+
+
+COLUMNS = columns()

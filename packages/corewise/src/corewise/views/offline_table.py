@@ -133,13 +133,13 @@ def total_of(rows: Sequence[TopRow]) -> TopRow:
     details = Details(
         age_seconds=max((age for row in rows if (age := row.details.age_seconds) is not None), default=None),
         stale=any(row.details.stale for row in rows),
-        online_history=_added(row.details.online_history for row in rows),
-        offline_history=_added(row.details.offline_history for row in rows),
+        online_history=added(row.details.online_history for row in rows),
+        offline_history=added(row.details.offline_history for row in rows),
     )
     return TopRow(TOTAL, Sums(**amounts), details)
 
 
-def _added(histories: Iterable[Sequence[int]]) -> list[int]:
+def added(histories: Iterable[Sequence[int]]) -> list[int]:
     """Add up histories, the newest samples to each other."""
     newest_first = (reversed(history) for history in histories)
     return [sum(samples) for samples in zip_longest(*newest_first, fillvalue=0)][::-1]
@@ -288,6 +288,13 @@ def ramp(encoding: str | None) -> str:
     except (LookupError, UnicodeEncodeError):
         return PLAIN
     return BARS
+
+
+def condensed(values: Sequence[int], width: int) -> list[int]:
+    """Return at most ``width`` values, each the mean of as many neighbors as that takes."""
+    together = max(1, -(-len(values) // width))
+    parts = [values[max(0, end - together) : end] for end in range(len(values), 0, -together)]
+    return [sum(part) // len(part) for part in reversed(parts)]
 
 
 def sparkline(values: Sequence[int], full: int, width: int, bars: str = BARS) -> str:

@@ -22,9 +22,10 @@ class CellSeverity(StrEnum):
 class Column(Generic[T]):
     """One column of a table for people: title, text of a row, and where it is shown.
 
-    A table too wide for its screen first cuts texts, but never below ``shrink`` characters (0: never cut).
-    Then it leaves out columns: those of the highest ``priority`` first, all of one priority together, and
-    those of priority 0 never. ``figure`` is the number that ``text`` shows, where it shows one.
+    A table too wide for its screen first takes the ``shorter`` form of texts, then cuts them, but never below
+    ``shrink`` characters (0: never cut). Then it leaves out columns: those of the highest ``priority`` first,
+    all of one priority together, and those of priority 0 never. ``figure`` is the number that ``text`` shows,
+    where it shows one.
     """
 
     title: str
@@ -35,6 +36,7 @@ class Column(Generic[T]):
     shrink: int = 0
     severity: Callable[[T], CellSeverity | None] = lambda _: None
     figure: Callable[[T], int | None] | None = None
+    shorter: Callable[[str], str] | None = None
 
     def in_order(self, rows: Iterable[T], *, reverse: bool = False) -> list[T]:
         """Return rows sorted by this column: figures from the largest, texts from A; unknown ones last."""

@@ -30,6 +30,7 @@ from corewise.views.explanation import Explanation
 from corewise.views.node_explanation import read_node
 from corewise.views.node_listing import ListedNode, unread
 from corewise.views.node_table import NodeRow
+from corewise.views.node_usage import NodeUsages
 from corewise.views.offline_reports import NodeReport, node_report
 from corewise.views.offline_table import TopRow
 from corewise.views.pod_explanation import explain_pod, read_pod
@@ -136,6 +137,8 @@ class TopData:
         self._pods_in_order: list[PodRow] | None = None
         self._loops: dict[Cache[Any], asyncio.Task[None]] = {}
         self.published = PublishedRules()
+        self.usages = NodeUsages(client, clock, self._usage_changed)
+        self._measuring: asyncio.Task[None] | None = None
         self.built = 0
         """How many rows of nodes and pods have been made."""
         known = self.snapshot
@@ -143,11 +146,11 @@ class TopData:
             "nodes": TopTable(
                 "Nodes",
                 "node",
-                node_table.COLUMNS,
+                node_table.columns(bars),
                 [known.nodes, known.topologies, known.pods, known.config_maps, known.webhooks],
                 self._rows_of_nodes,
                 node_table.total_of,
-                node_table.listing_of,
+                lambda rows: node_table.listing_of(rows, bars),
                 self._remarks_on_nodes,
                 "corewise explain node",
                 self._explain_node,
@@ -195,6 +198,8 @@ class TopData:
 
         if self._pods in table.caches:
             await self.read_rules()
+        if table is self.tables["nodes"]:
+            await self.usages.read()
         await asyncio.gather(*map(read, table.caches))
 
     async def read_rules(self) -> bool:
@@ -215,11 +220,14 @@ class TopData:
         for cache in table.caches:
             if cache not in self._loops:
                 self._loops[cache] = group.create_task(cache.run(), name=f"cache {cache.plural}")
+        if table is self.tables["nodes"] and self._measuring is None:
+            self._measuring = group.create_task(self.usages.run(), name="usage of nodes")
 
     def stop(self) -> None:
         """Stop following everything."""
-        for loop in self._loops.values():
-            loop.cancel()
+        for loop in (*self._loops.values(), self._measuring):
+            if loop is not None:
+                loop.cancel()
 
     async def listed(self, table: TopTable[Any]) -> None:
         """Wait until everything that a table is made from has been listed, or has failed to be.
@@ -258,6 +266,12 @@ class TopData:
     def _outdate(self, name: str) -> None:
         self._node_rows.pop(name, None)
         self._on_change(name)
+
+    def _usage_changed(self, name: str) -> None:
+        """Put the new usage into a node's row, unless its agent reports that."""
+        row, report = self._node_rows.get(name), self._reports.get(name)
+        if row is not None and (report is None or report.report is None or report.stale):
+            self._node_rows[name] = node_table.with_usage(row, self.usages.of(name))
 
     def _outdate_all(self) -> None:
         self._node_rows.clear()
@@ -312,7 +326,8 @@ class TopData:
         self.built += 1
         snapshot, node = self.snapshot, self.snapshot.nodes.items[name]
         listed = ListedNode(node, assess(snapshot.view_of(node), snapshot.context))
-        return node_table.row_of(listed, now, pods_known=self._pods_known)
+        usage = self.usages.of(name)
+        return node_table.row_of(listed, now, pods_known=self._pods_known, usage=usage)
 
     def _rows_of_pods(self, _now: datetime) -> list[PodRow]:
         """Return the rows; the same list, not to be changed, until a pod has changed."""

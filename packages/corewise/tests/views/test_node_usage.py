@@ -1,0 +1,116 @@
+"""The CPU that a node uses: as its agent reports it, else as metrics.k8s.io does, and its last minutes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from cli.offline_world import CALM, NOW, REPORT, aged, labeled
+from cli.top_screen import HandmadeData, StoppedClock, node
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.resources import Resource
+from corewise.views.node_table import NodeRow, columns, total_of
+from corewise.views.node_usage import NodeUsages
+from corewise.views.offline_table import PLAIN, condensed
+from kubedouble.server import serve
+
+METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False, type=dict)
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "nodes.metrics.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved"}},
+    "spec": {
+        "group": "metrics.k8s.io",
+        "names": {"plural": "nodes", "kind": "NodeMetrics", "listKind": "NodeMetricsList"},
+        "scope": "Cluster",
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+            }
+        ],
+    },
+}
+
+
+def shown(row: NodeRow) -> tuple[str, str]:
+    texts = {column.title: column.text(row) for column in columns(PLAIN)}
+    return texts["USED"], texts["LATELY"]
+
+
+def rows(*nodes: dict[str, Any], used: dict[str, list[int]] | None = None) -> dict[str, NodeRow]:
+    data = HandmadeData(nodes)
+    for name, samples in (used or {}).items():
+        for each in samples:
+            data.usages.take({name: each})
+    return {row.name: row for row in data.tables["nodes"].rows(NOW)}
+
+
+def test_an_agents_report_is_what_a_node_uses() -> None:
+    (row,) = rows(node("n1", 16, **labeled(REPORT)), used={"n1": [1]}).values()
+    assert (row.amounts.used, row.used_of) == (13_000, 16_000)
+    assert row.lately == (10_000,) * 6 + (13_000,) * 4
+    assert shown(row) == ("13.0 (81%)", "***%%")
+
+
+def test_a_node_without_a_report_shows_measured_samples() -> None:
+    found = rows(node("n1", 8), node("n2", 8), used={"n1": [1_000, 2_000, 8_000]})
+    assert shown(found["n1"]) == ("8.00 (100%)", ".-#")
+    assert shown(found["n2"]) == ("-", "")
+
+
+def test_an_old_report_shows_no_usage() -> None:
+    (row,) = rows(node("n1", 16, **labeled(aged(CALM, 3600)))).values()
+    assert shown(row) == ("-", "")
+
+
+def test_the_sum_counts_only_nodes_that_are_measured() -> None:
+    found = rows(node("n1", 8), node("n2", 8), used={"n1": [4_000]})
+    assert shown(total_of([*found.values()])) == ("4.00 (50%)", "+")
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "means"),
+    [
+        ([], 8, []),
+        ([1, 2, 3], 8, [1, 2, 3]),
+        ([1, 3, 5, 7], 2, [2, 6]),
+        ([9, 1, 3, 5, 7], 2, [5, 5]),
+        (list(range(30)), 8, [0, 3, 7, 11, 15, 19, 23, 27]),
+    ],
+)
+def test_many_samples_become_few_means_the_newest_whole(
+    values: list[int], width: int, means: list[int]
+) -> None:
+    assert condensed(values, width) == means
+
+
+@pytest.fixture
+async def client(tmp_path: Any) -> AsyncIterator[Client]:
+    async with serve(listen="127.0.0.1:0", name="c") as server:
+        server.write_kubeconfig(str(tmp_path / "kubeconfig"))
+        async with Client(load_config(str(tmp_path / "kubeconfig"))) as made:
+            yield made
+
+
+async def test_usages_are_read_from_metrics_and_forgotten(client: Client) -> None:
+    changed: list[str] = []
+    usages = NodeUsages(client, StoppedClock(), changed.append)
+    await usages.read()
+    assert changed == []
+    await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=DEFINITION)
+    await client.create(METRICS, {"metadata": {"name": "n1"}, "usage": {"cpu": "1500m", "memory": "1Gi"}})
+    await usages.read()
+    await client.patch(METRICS, "n1", {"usage": {"cpu": "2500000000n"}})
+    await usages.read()
+    assert (usages.of("n1"), changed) == ((1_500, 2_500), ["n1", "n1"])
+    await client.delete(METRICS, "n1")
+    await usages.read()
+    assert (usages.of("n1"), changed) == ((), ["n1"] * 3)
