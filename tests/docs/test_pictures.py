@@ -16,7 +16,13 @@ import pytest
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 NUMBER = re.compile(r"\d[\d.]*")
-OF_THE_COMPUTER = ("time: ", "resident memory: ", "loaded, ", "at rest, ")
+OF_THE_COMPUTER = (
+    "time: ",
+    "resident memory: ",
+    "loaded, ",
+    "with corewise off, while ",
+    "with corewise on, while ",
+)
 
 
 def shown(picture: Path) -> list[str]:

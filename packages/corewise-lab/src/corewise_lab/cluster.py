@@ -315,6 +315,7 @@ class LocalCluster:
         deadline, asked = now() + timeout, now()
         pending, amplified = list(self.machines), 0
         stall = Stall(self.waits, "the manager to amplify the nodes", lambda: amplified)
+        self.waits.show(stall.text)
         while pending and now() < deadline:
             await asyncio.sleep(_POLL)
             stall.check(fatal=not amplified)
@@ -324,6 +325,8 @@ class LocalCluster:
             amplified += sum(AMPLIFICATION_RATIO in node.metadata.annotations for node in settled)
             if pending and now() - asked >= _VERDICT_POLL:
                 asked = now()
+                stall.what = f"the manager to amplify the nodes, {len(pending)} of {len(self.machines)} left"
+                self.waits.show(stall.text)
                 verdicts = await self._verdicts()
                 pending = [name for name in pending if name not in verdicts]
         return pending

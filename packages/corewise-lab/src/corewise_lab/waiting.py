@@ -22,6 +22,7 @@ T = TypeVar("T")
 STUCK = 8.0
 GIVE_UP = 60.0
 _POLL = 0.1
+_SHOWN_AFTER = 1.0
 _COMPLAINT = re.compile(r"^\S+Z (?:warning|error|critical) +(.*)$", re.MULTILINE)
 """A line of :mod:`corewise.service.logs`, in its text form."""
 _NUMBER = re.compile(r"\d+")
@@ -44,12 +45,13 @@ class Waits:
     """Makes waits.
 
     ``failures``: of requests that the simulation itself makes. ``logs``: the log of each program that runs,
-    by name. ``tell`` gets lines of progress.
+    by name. ``tell`` gets lines that stay, about waits without progress; ``show`` what is waited for now.
     """
 
     failures: tuple[Failures, ...]
     logs: Callable[[], Mapping[str, Path]]
     tell: Callable[[str], None] = lambda _: None
+    show: Callable[[str], None] = lambda _: None
 
     async def until(
         self, what: str, done: Callable[[], bool], *, progress: Callable[[], object] = lambda: None
@@ -77,7 +79,8 @@ class Waits:
         task = asyncio.ensure_future(work)
         stall = Stall(self, what, progress)
         try:
-            while not (await asyncio.wait({task}, timeout=1.0))[0]:
+            while not (await asyncio.wait({task}, timeout=_SHOWN_AFTER))[0]:
+                self.show(stall.text)
                 stall.check()
             return await task
         finally:
@@ -93,13 +96,21 @@ class Stall:
     progress: Callable[[], object]
     _at: object = field(init=False)
     _since: float = field(init=False)
+    _started: float = field(init=False)
     _told: float = field(init=False)
     _failures: tuple[int, ...] = field(init=False)
     _sizes: dict[Path, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._begin()
+        self._started = self._since
         self._sizes = {}  # until there is progress, all that was logged may be the reason
+
+    @property
+    def text(self) -> str:
+        """The object of the wait, and how long it has lasted."""
+        seconds = asyncio.get_running_loop().time() - self._started
+        return f"waiting for {self.what} ({seconds:.0f} s)"
 
     def _begin(self) -> None:
         """Record the state of the wait: what went wrong before this progress is not the reason."""

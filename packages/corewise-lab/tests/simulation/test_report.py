@@ -252,8 +252,10 @@ def test_cluster_drained_while_measured_is_not_at_rest(
     assert before.pods_by_node != after.pods_by_node
     print_report(RunReport("a test", (), None, Measurement(before), changed=True), Form.TABLE)
     told = capsys.readouterr().out
-    assert "pods came or went since corewise on was measured: the tables show the nodes before that" in told
-    assert "at rest, corewise on" not in told
+    assert (
+        "pods changed after the measurement with corewise on: the tables show the nodes before that" in told
+    )
+    assert "with corewise on, while nothing changed" not in told
 
 
 def test_run_with_unsettled_nodes_is_not_sound() -> None:

@@ -113,3 +113,10 @@ def test_a_wait_returns_what_its_work_returns(world: World) -> None:
 
     assert run_virtual(world.waits.ending("work", work())) == "done"
     assert len(world.said) == 1
+
+
+def test_a_wait_shows_its_object_and_how_long(world: World) -> None:
+    shown = list[str]()
+    world.waits.show = shown.append
+    run_virtual(world.waits.ending("the scheduler to see the nodes", asyncio.sleep(2.5)))
+    assert shown == [f"waiting for the scheduler to see the nodes ({seconds} s)" for seconds in (1, 2)]

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import click
 
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.output import Form, Screen, document_text, say, table, tell
+from corewise.cli.output import Form, Screen, document_text, say, shortened_to, table, tell
 from corewise.views.tables import CellSeverity, Column
 from corewise.views.text import count, cpus, percent
 from corewise_lab.agents import SPEED_UP, WINDOW
@@ -132,7 +132,7 @@ def _colocation_notes(report: RunReport) -> Iterator[str]:
     if report.on.colocation:
         yield f"offline pods: averages over {int(WINDOW)} simulated seconds on each node that has any"
         yield "idle CPUs: what online pods leave idle when there are no offline pods"
-        yield "online slowdown: throughput lost against online pods alone, mean (worst) of their containers"
+        yield "online slowdown: throughput that online containers lose beside offline pods, mean (worst)"
     if report.nodes_not_simulated:
         yield f"{count(report.nodes_not_simulated, 'more node')} with offline pods not simulated"
 
@@ -166,7 +166,7 @@ def memory_notes(report: RunReport) -> Iterator[str]:
     """Yield notes that explain the table of memory."""
     if not report.on.memory:
         return
-    yield "slowdown by memory: throughput that busy containers lose to idle memory and all their cache, mean"
+    yield "slowdown by memory: mean throughput that busy containers lose to others on that memory and cache"
     off = summary(report.off.memory.values()) if report.off else None
     on = summary(report.on.memory.values())
     for kind, lost in on.slowdowns.items():
@@ -188,8 +188,10 @@ class Teller:
         """Whether enough has been measured for a report."""
 
     def progress(self, text: str) -> None:
+        """Show a text in place of the last one, cut to the terminal: a line that wraps cannot be wiped."""
         if self._live:
-            print(f"\r\033[K{text} …", end="", file=sys.stderr, flush=True)
+            shown = shortened_to(f"{text} …", shutil.get_terminal_size().columns - 1)
+            print(f"\r\033[K{shown}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Wipe the progress line."""
@@ -248,7 +250,7 @@ class Teller:
             if self._colocated:
                 say(f"  corewise top        (time on the nodes runs {SPEED_UP:g} times as fast as here)")
         else:
-            self.progress("at rest; counting node writes")
+            self.progress("all nodes have their ratios: counting writes of nodes while nothing changes")
 
     def _line(self, text: str) -> None:
         self.clear()
@@ -263,8 +265,8 @@ def _headline(snapshot: ClusterMeasurement, off: ClusterMeasurement | None, *, o
     theirs = "its ratio" if others == 1 else "their ratios"
     return (
         f"corewise {'on ' if on else 'off'}  {_range(snapshot)}; "
-        f"schedulable {cpus(snapshot.schedulable)} CPUs{more}, "
-        f"requested {cpus(snapshot.requested)}{percent(snapshot.requested, snapshot.schedulable)}"
+        f"nodes offer {cpus(snapshot.schedulable)} CPUs{more}, "
+        f"pods request {cpus(snapshot.requested)}{percent(snapshot.requested, snapshot.schedulable)}"
         + (f"; {count(snapshot.rejected, 'pod')} more do not fit" if snapshot.rejected else "")
         + (f"; {count(others, 'node')} not at {theirs}" if others else "")
     )
@@ -273,8 +275,8 @@ def _headline(snapshot: ClusterMeasurement, off: ClusterMeasurement | None, *, o
 def _range(snapshot: ClusterMeasurement) -> str:
     values = snapshot.per_requested
     if not values or snapshot.spread is None:
-        return "compute per requested CPU not measurable (no CPUShare pod with a limit ran into it)"
-    return f"compute per requested CPU {min(values):.2f} to {max(values):.2f}, spread {snapshot.spread:.2f}"
+        return "the worth of a requested CPU is not known: no pod reached its CPU limit"
+    return f"one requested CPU is worth {min(values):.2f} to {max(values):.2f} baseline CPUs"
 
 
 def print_report(report: RunReport, form: Form) -> None:
@@ -313,17 +315,21 @@ def _print_table(
 
 
 def _closing_lines(report: RunReport) -> list[str]:
-    lines = ["compute per requested CPU is in baseline CPUs: 1 thread of a Xeon E5-2682 v4, HT on, turbo off"]
+    lines = [
+        "compute/CPU: baseline CPUs for one requested CPU (1 thread of a Xeon E5-2682 v4, HT on, turbo off)"
+    ]
     lines += [*_colocation_notes(report), *memory_notes(report)]
     rests = {"off": report.off.rest if report.off else None, "on": report.on.rest}
-    lines += [f"at rest, corewise {name}: {_rest(rest)}" for name, rest in rests.items() if rest]
+    lines += [
+        f"with corewise {name}, while nothing changed: {_rest(rest)}" for name, rest in rests.items() if rest
+    ]
     if report.changed:
         lines.append(
-            "pods came or went since corewise on was measured: the tables show the nodes before that"
+            "pods changed after the measurement with corewise on: the tables show the nodes before that"
         )
     if report.unsettled:
         shown = ", ".join(report.unsettled[:5]) + (" …" if len(report.unsettled) > 5 else "")
-        lines.append(f"NOT SETTLED: {count(len(report.unsettled), 'node')}: {shown}")
+        lines.append(f"WITHOUT THEIR RATIOS: {count(len(report.unsettled), 'node')}: {shown}")
     if report.on.pods_pending:
         why = "kubectl get events -A --field-selector reason=FailedScheduling"
         lines.append(f"{count(report.on.pods_pending, 'pod')} without a node; while the cluster is up: {why}")
@@ -349,17 +355,16 @@ def _settled(report: RunReport) -> str:
 
 def _rest(rest: Rest) -> str:
     sent = f"{rest.status_patches} status patch{'' if rest.status_patches == 1 else 'es'}"
-    told = f", {rest.publications} of them offers to offline pods" if rest.publications else ""
-    return (
-        f"in {rest.seconds:.0f} s kubelets sent {sent}, {count(rest.node_writes, 'node write')} stored{told}"
-    )
+    told = f", {rest.publications} of them by agents (offers to offline pods)" if rest.publications else ""
+    stored = f"the API server stored {count(rest.node_writes, 'write')} of nodes{told}"
+    return f"kubelets sent {sent} in {rest.seconds:.0f} s, and {stored}"
 
 
 def refuse_unsound(report: RunReport) -> None:
     """Raise a Failure for a run that did not do what it set out to do."""
     if not report.sound:
         raise Failure(
-            f"{count(len(report.unsettled), 'node')} did not come to their ratios: "
+            f"{count(len(report.unsettled), 'node')} did not get their ratios: "
             f"{', '.join(report.unsettled[:5])}",
             hint="the manager's messages are in manager.log: keep it with --state DIR",
             exit_code=ExitCode.VERDICT,

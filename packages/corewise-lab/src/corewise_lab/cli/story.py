@@ -1,23 +1,23 @@
 """The end of ``corewise up``: a picture of a requested CPU's worth, and the run in a few lines.
 
 The picture has a pair of bars for each kind of machine: a CPU model, with Hyper-Threading and turbo where
-they tell two kinds of one model apart. The lines end with what a CPU is worth now. They say "everywhere" only
-if every node was measured, has its ratio, and no two nodes differ by more than a tenth. Otherwise they name
-the nodes that differ, and the command that says what to do. Nodes whose ratios are all 1.00 are not
-normalized: then the lines end with what offline pods get.
+they tell two kinds of one model apart. A color stands for a model. The lines end with
+what a CPU is worth now. They say "everywhere" only if every node was measured, has its ratio, and no two
+nodes differ by more than a tenth. Otherwise they name the nodes that differ, and the command that says what
+to do. Nodes whose ratios are all 1.00 are not normalized: then the lines end with what offline pods get.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 
 import click
 
 from corewise.cli.output import Screen
+from corewise.views.machine_kinds import Kind, kind_names
 from corewise.views.tables import CellSeverity
 from corewise.views.text import count, cpus, some
 from corewise_lab.measurement import ClusterMeasurement, NodeMeasurement, spread, total
@@ -27,18 +27,25 @@ from corewise_lab.report import RunReport
 _WIDTH = 80
 _MOST_BARS = 12
 _TOLERANCE = 0.1
-"""How far from 1.00 a CPU may be worth before its bar is colored, and how far nodes count as alike."""
+"""How far from 1.00 a CPU may be worth before its number is yellow, and how far nodes count as alike."""
 _MOST_REASONS = 3
-_NOISE = re.compile(r"\((?:R|TM)\)|\bIntel\b|\bAMD\b|\bCPU\b|\bProcessor\b|\b\d+-Core\b|@.*")
-_LONGEST_NAME = 30
+_COLORS = ("cyan", "green", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta", "bright_blue")
+"""Of the bars of CPU models, in turn. Yellow and red mean severity."""
+
+
+def worths(report: RunReport) -> tuple[dict[str, float] | None, dict[str, float], Mapping[Kind, str]]:
+    """Return the worth of a requested CPU off (None: not measured) and on by kind, and the kinds' names."""
+    off = report.off.snapshot if report.off else None
+    every = [*(off.nodes if off else ()), *report.on.snapshot.nodes]
+    names = kind_names({kind for node in every if (kind := _kind(node))})
+    return _worth(off, names) if off else None, _worth(report.on.snapshot, names), names
 
 
 def picture(report: RunReport, screen: Screen) -> list[str]:
     """Return a line for each kind of machine: what a CPU in a request is worth there, off and on."""
-    off = report.off.snapshot if report.off else None
-    names = _kinds([*(off.nodes if off else ()), *report.on.snapshot.nodes])
-    panes = [("corewise off", _worth(off, names))] if off else []
-    panes.append(("corewise on", _worth(report.on.snapshot, names)))
+    off, on, names = worths(report)
+    panes = [("corewise off", off)] if off is not None else []
+    panes.append(("corewise on", on))
     kinds = sorted(
         {name for _, worth in panes for name in worth}, key=lambda name: panes[0][1].get(name, 0.0)
     )
@@ -50,22 +57,34 @@ def picture(report: RunReport, screen: Screen) -> list[str]:
     block = "█" if _prints("█") else "#"
     lines = ["What one CPU in a request is worth, in baseline CPUs:"]
     lines.append(f"{' ' * label}{''.join(f'  {title:<{room}}' for title, _ in panes)}".rstrip())
+    colors = _colors(names, kinds) if screen.color else {}
     for kind in kinds[:_MOST_BARS]:
-        bars = [_bar(worth.get(kind), most, room, block, screen) for _, worth in panes]
+        bars = [_bar(worth.get(kind), most, room, block, colors.get(kind)) for _, worth in panes]
         lines.append(f"{kind:<{label}}{''.join(bars)}".rstrip())
     if len(kinds) > _MOST_BARS:
         lines.append(f"{count(len(kinds) - _MOST_BARS, 'more kind')} of machine: -o json shows all nodes")
     return lines
 
 
-def _bar(value: float | None, most: float, room: int, block: str, screen: Screen) -> str:
+def _colors(names: Mapping[Kind, str], kinds: Iterable[str]) -> Mapping[str, str]:
+    """Return a color for each kind of machine; kinds of one CPU model have the same."""
+    models = {name: kind[0] for kind, name in names.items()}
+    in_order = list(dict.fromkeys(models[kind] for kind in kinds))
+    return {name: _COLORS[in_order.index(models[name]) % len(_COLORS)] for name in kinds}
+
+
+def _bar(value: float | None, most: float, room: int, block: str, color: str | None) -> str:
+    """Return a bar in its color, and the number, yellow where a CPU is worth more or less than 1.00."""
     if value is None:
         return f"  {'-':<{room}}"
     number = f" {value:.2f}"
-    text = f"{block * max(1, round(value / most * (room - len(number))))}{number}"
-    fair = abs(value - 1) <= _TOLERANCE
-    shown = text if fair or not screen.color else click.style(text, fg=CellSeverity.WARNING.value)
-    return f"  {shown}{' ' * (room - len(text))}"
+    bar = block * max(1, round(value / most * (room - len(number))))
+    blanks = " " * (room - len(bar) - len(number))
+    if color is not None:
+        bar = click.style(bar, fg=color)
+        fair = abs(value - 1) <= _TOLERANCE
+        number = number if fair else click.style(number, fg=CellSeverity.WARNING.value)
+    return f"  {bar}{number}{blanks}"
 
 
 def _prints(text: str) -> bool:
@@ -76,27 +95,14 @@ def _prints(text: str) -> bool:
     return True
 
 
-def _kinds(nodes: list[NodeMeasurement]) -> Mapping[tuple[str, bool, bool], str]:
-    """Return a short name for each kind of machine."""
-    found = {kind for node in nodes if (kind := _kind(node))}
-    short = {kind: " ".join(_NOISE.sub(" ", kind[0]).split())[:_LONGEST_NAME] or kind[0] for kind in found}
-    alike = Counter(short.values())
-
-    told = {
-        kind: f"{name}{'' if kind[1] else ', HT off'}{'' if kind[2] else ', turbo off'}"
-        for kind, name in short.items()
-    }
-    return {kind: told[kind] if alike[name] > 1 else name for kind, name in short.items()}
-
-
-def _kind(node: NodeMeasurement) -> tuple[str, bool, bool] | None:
+def _kind(node: NodeMeasurement) -> Kind | None:
     facts = node.facts or {}
     if not facts.get("cpuModel"):
         return None
     return str(facts["cpuModel"]), bool(facts.get("hyperThreadEnabled")), bool(facts.get("turboEnabled"))
 
 
-def _worth(measurement: ClusterMeasurement, names: Mapping[tuple[str, bool, bool], str]) -> dict[str, float]:
+def _worth(measurement: ClusterMeasurement, names: Mapping[Kind, str]) -> dict[str, float]:
     """Return the worth of a requested CPU on each kind of machine, the mean of its nodes."""
     values: dict[str, list[float]] = defaultdict(list)
     for node in measurement.nodes:
