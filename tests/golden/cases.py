@@ -70,6 +70,9 @@ CASES = [
         manager --largest-amplification 0.5
         scheduler --kubeconfig none
         scheduler --listen nowhere
+        report
+        report --cluster --from dump.json
+        report --from none.json
         up --for soon
         up --for 0s
         up --nodes 0
@@ -79,6 +82,8 @@ CASES = [
         up --from-openb none.csv none.csv
         up --scenario none.yaml
         up --kubeconfig-out none/kubeconfig
+        up --report none/report.html
+        up --scenario outage --report report.html
         compute request
         compute pin --flavor none.json
         compute inventory --placement-url http://x --os-cloud y
@@ -426,12 +431,15 @@ CASES = [
         nodes -l pool=nosuch
         nodes -l pool=
         top
-        top -o wide
-        top -o json
-        top -o yaml
-        top -o csv
-        top -o name
-        top --sort idle --once
+        top --sort used --once
+        top offline
+        top offline -o wide
+        top offline -o json
+        top offline -o yaml
+        top offline -o csv
+        top offline -o name
+        top offline --sort idle --once
+        report --cluster -o md
         explain node fast
         explain node fast -o json
         explain node fast -o yaml
@@ -459,7 +467,7 @@ CASES = [
         uninstall --check
         uninstall
         """,
-        (AGE,),
+        (AGE, (r"(?<=nodes, )20[\dT:-]+Z", "TIME")),
         "looked-at",
     ),
     Case(

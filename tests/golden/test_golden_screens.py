@@ -129,6 +129,7 @@ WITHOUT_A_SCREEN = {
     "config starter": "prints a file",
     "manager": "its output is a log",
     "manager policy": "prints manifests",
+    "report": "prints a page",
     "scheduler": "its output is a log",
     "scheduler config": "prints files",
     "scheduler policy": "prints manifests",

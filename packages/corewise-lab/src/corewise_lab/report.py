@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from corewise.quantities import Bytes
+from corewise.views.cluster_report import ClusterReport
 from corewise_lab.agents import WINDOW
 from corewise_lab.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
 from corewise_lab.node_memory import MemoryState, mean, summary
@@ -64,6 +65,8 @@ class RunReport:
     memory: Mapping[str, Bytes | None] = field(default_factory=dict)
     failed_requests: int = 0
     last_failure: str = ""
+    cluster: ClusterReport | None = None
+    """The cluster at the end, if that was asked for."""
 
     @property
     def sound(self) -> bool:

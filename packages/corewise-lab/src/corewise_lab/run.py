@@ -17,11 +17,15 @@ from pathlib import Path
 from typing import Protocol
 
 from corewise.amplification.policy import NAME as AMPLIFICATION
+from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import KubeError
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.marking import NAME as INTERFERENCE
 from corewise.scheduler.policy import NAME as OWNED_CPUS
+from corewise.views.cluster_reading import read_report
+from corewise.views.cluster_report import ClusterReport
 from corewise.vocabulary.errors import first_error
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 from corewise_lab import control_plane
 from corewise_lab.cluster import LocalCluster, local_cluster
 from corewise_lab.control_plane import ClusterError, LocalProgram, resident_memory, running
@@ -40,8 +44,8 @@ _LONGEST_REST_OFF = 12.0
 _SHARE_OF_REST_OFF = 0.25
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _PROFILED = (
-    "with corewise on, kube-scheduler asked corewise about pods whose interference profile has something at "
-    "stake (corewise scheduler config --config FILE)"
+    "with corewise on, kube-scheduler asks corewise about pods that memory contention slows down or that "
+    "cause it (set up by: corewise scheduler config --config FILE)"
 )
 _FIRST_ROUND = 1.1
 """Of a status period: by then every kubelet has had its turn."""
@@ -86,6 +90,8 @@ class RunOptions:
     settle_seconds: float = _SETTLE_SECONDS
     kubeconfig_out: Path | None = None
     """Where to write a copy of the administrator's kubeconfig."""
+    with_cluster: bool = False
+    """Whether the report has the cluster as ``corewise report`` reads it at the end."""
 
 
 @dataclass
@@ -140,12 +146,12 @@ def _no_room(folder: Path, error: BaseException) -> ClusterError:
 async def _run(options: RunOptions, listener: RunListener, stop: asyncio.Event) -> RunReport:
     clock = _Clock()
     listener.started(options.plan)
-    listener.progress("starting the API server, then nodes and pods")
+    listener.progress("starting the API server")
     async with (
         local_cluster(options.plan, options.folder, periods=options.periods) as cluster,
         AsyncExitStack() as stack,
     ):
-        cluster.waits.tell = listener.waiting
+        cluster.waits.tell, cluster.waits.show = listener.waiting, listener.progress
         return await _Run(options, listener, stop, clock, cluster, stack).report()
 
 
@@ -178,7 +184,9 @@ class _Run:
             off = await self._measure_off()
             await cluster.turn_on()
             if cluster.interference:
-                listener.progress("pods are placed again, now with what the scheduler knows about memory")
+                listener.progress(
+                    "placing the pods again: the scheduler now knows how much memory bandwidth they use"
+                )
                 await cluster.rearrange()
             await self._start_programs()
         unsettled = await self._bring_to_ratios()
@@ -190,6 +198,7 @@ class _Run:
         async with running(cluster.simulations.run, cluster.metrics.run):
             rest = await self._rest_on()
         last = await cluster.snapshot()
+        read = await self._read_cluster() if options.with_cluster else None
         changed = last.pods_by_node != measured.pods_by_node
         clock.marks["total"] = clock()
         counters = cluster.kubelets.counters
@@ -212,7 +221,13 @@ class _Run:
             memory={**resident, "simulation": resident_memory(os.getpid())},
             failed_requests=counters.failures,
             last_failure=counters.last_failure,
+            cluster=read,
         )
+
+    async def _read_cluster(self) -> ClusterReport:
+        source = f"local cluster, {self.options.plan.source}"
+        self.listener.progress("counting the machines saved: all pods are placed again, twice")
+        return await read_report(self.cluster.client, CONFIG_NAMESPACE, source, SYSTEM_CLOCK.now())
 
     async def _load(self) -> None:
         """Put nodes and pods in; the manager is there before, if this cluster was on when it was left."""
@@ -294,7 +309,7 @@ class _Run:
     async def _bring_to_ratios(self) -> list[str]:
         """Wait for the manager, then let pods take what nodes offer now; return the nodes left over."""
         options, cluster = self.options, self.cluster
-        self.listener.progress("corewise is on; the manager brings the nodes to their ratios")
+        self.listener.progress("corewise is on: the manager writes the ratios of the nodes")
         async with self.clock.timed("settle"):
             unsettled = await cluster.settle(timeout=options.settle_seconds)
         async with self.clock.timed("fill"):

@@ -35,6 +35,8 @@ def teller(monkeypatch: pytest.MonkeyPatch) -> list[Teller]:
         ("--kubeconfig-out", "/dev/full", "cannot write /dev/full: it is not a regular file"),
         ("--kubeconfig-out", "pipe", "cannot write pipe: it is not a regular file"),
         ("--kubeconfig-out", "x" * 300, "File name too long"),
+        ("--report", "none/report.html", "cannot write none/report.html: there is no directory none"),
+        ("--report", "pipe", "cannot write pipe: it is not a regular file"),
         ("--state", "file/state", "file/state cannot be made: Not a directory"),
         ("--state", "/proc", "/proc cannot be written: No such file"),
         ("--state", "x" * 300, "File name too long"),
@@ -79,3 +81,13 @@ def test_cloud_folder_is_named_by_its_absolute_path(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     with openstack._folder(Path("state")) as folder:
         assert folder == tmp_path / "state"
+
+
+@pytest.mark.parametrize("scenario", ["openstack", "outage"])
+def test_scenarios_of_their_own_write_no_page(
+    scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["up", "--scenario", scenario, "--report", str(tmp_path / "report.html")])
+    assert end.value.code == 2
+    assert f"--scenario {scenario} goes with" in capsys.readouterr().err

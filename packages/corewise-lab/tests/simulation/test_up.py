@@ -407,3 +407,18 @@ def test_kubeconfig_is_never_written_into_a_foreign_file(
     with pytest.raises(ClusterError, match=r"cannot write .*target: File exists"):
         copy_private(source, target)
     assert theirs.read_text() == ""
+
+
+def test_page_of_a_run_has_measured_worths(tmp_path: Path) -> None:
+    page = tmp_path / "report.md"
+    done = up("--nodes", "3", *SHORT, "--report", str(page), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert f"wrote {page}" in done.stderr
+    text, document = page.read_text(), json.loads(done.stdout)
+    off = [node["computePerRequestedCPU"]["off"] for node in document["nodes"]]
+    assert (
+        f"As measured, one CPU in a request is worth {min(off):.2f} to {max(off):.2f} baseline CPUs" in text
+    )
+    offered = document["schedulableCPUMilli"]["on"] / 1000
+    assert f"Nodes offer {offered:g} schedulable CPUs" in text
+    assert "Offline pods use" in text

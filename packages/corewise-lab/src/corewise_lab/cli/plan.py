@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from corewise.cli.choice import Choice
 from corewise.cli.completers import file_names, of_names
-from corewise.cli.config_file import NOTHING_CONFIGURED, configuration_of, read_policy
+from corewise.cli.config_file import configuration_of, read_policy
 from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE, TEXT_FILE
 from corewise.cli.interference_inputs import read_interference
@@ -21,7 +21,7 @@ from corewise.engine import Allocation
 from corewise.planner.inputs import PlanInput
 from corewise.planner.planner import Comparison, PlanOutcome, compare, plan
 from corewise.planner.records import Planned, percent_of, record_of
-from corewise.ratios.cluster import ClusterConfiguration
+from corewise.ratios.cluster import NOTHING_CONFIGURED, ClusterConfiguration
 from corewise.scheduler.plugins import load_plugins
 from corewise.views.tables import Column
 from corewise.views.text import count, cpus, percent

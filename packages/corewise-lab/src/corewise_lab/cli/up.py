@@ -21,9 +21,12 @@ from corewise.cli.extensions import not_installed
 from corewise.cli.files import FILE, FOLDER, make_folder
 from corewise.cli.options import duration, examples
 from corewise.cli.output import Form, option, say
+from corewise.cli.report import HTML, MARKDOWN, rendered
 from corewise.kube.errors import KubeError
 from corewise.service.program import on_stop_signals
+from corewise.views.cluster_report import ClusterReport
 from corewise_lab.cli.report import Teller, print_report, refuse_unsound
+from corewise_lab.cli.story import worths
 from corewise_lab.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
 from corewise_lab.dump import load_dump
 from corewise_lab.openb import load_openb
@@ -56,6 +59,7 @@ def scenario_names(
         "corewise up --for 30s",
         "corewise up --nodes 50 --kubeconfig-out kubeconfig",
         "corewise up --from dump.json --for 60s",
+        "corewise up --for 30s --report report.html",
     )
 )
 @click.option(
@@ -86,6 +90,12 @@ def scenario_names(
     type=FOLDER,
     help="Keep the cluster's objects, kubeconfig and logs in this directory, and go on from what is there.",
 )
+@click.option(
+    "--report",
+    "page",
+    type=FILE,
+    help="Write the page of corewise report to this file at the end; Markdown if its name ends in .md.",
+)
 @option((Form.TABLE, Form.JSON))
 def command(
     nodes: int | None,
@@ -95,6 +105,7 @@ def command(
     duration: float | None,
     kubeconfig_out: Path | None,
     state: Path | None,
+    page: Path | None,
     form: Form,
 ) -> None:
     """Run simulated machines with corewise off, then on, and report what CPUs deliver to which pods.
@@ -104,7 +115,7 @@ def command(
     The scenario outage kills every corewise program for a while, under load, and shows what keeps working.
     """
     if scenario == OPENSTACK:
-        if nodes or dump or openb or kubeconfig_out:
+        if nodes or dump or openb or kubeconfig_out or page:
             raise click.UsageError(f"--scenario {OPENSTACK} goes with --for, --state and -o only")
         if find_spec("corewise_openstack") is None:
             raise not_installed("the scenario openstack", "corewise-openstack")
@@ -113,15 +124,15 @@ def command(
         run_scenario(state, duration, form)
         return
     if scenario == OUTAGE:
-        if dump or openb or kubeconfig_out or state:
+        if dump or openb or kubeconfig_out or state or page:
             raise click.UsageError(f"--scenario {OUTAGE} goes with --nodes, --for and -o only")
         from corewise_lab.cli.outage import run_scenario as run_outage  # noqa: PLC0415 - few want it
 
         with _folder(None) as folder:
             run_outage(folder, nodes, duration, form)
         return
-    if kubeconfig_out:
-        _check_writable(kubeconfig_out)
+    for file in filter(None, (kubeconfig_out, page)):
+        _check_writable(file)
     plan = make_plan(nodes, scenario, dump, openb)
     check_config(plan)
     if not has_policies():
@@ -131,8 +142,13 @@ def command(
     with _folder(state) as folder:
         kubeconfig = kubeconfig_out or folder.path / "kubeconfig"
         teller = Teller(form, kubeconfig, open_ended=duration is None)
-        report = _run(RunOptions(plan, folder, duration, kubeconfig_out=kubeconfig_out), teller)
+        options = RunOptions(
+            plan, folder, duration, kubeconfig_out=kubeconfig_out, with_cluster=page is not None
+        )
+        report = _run(options, teller)
         print_report(report, form)
+    if page is not None and report.cluster is not None:
+        _write_page(page, report, report.cluster)
     refuse_unsound(report)
 
 
@@ -206,6 +222,17 @@ def _check_writable(file: Path) -> None:
         tempfile.TemporaryFile(dir=file.parent).close()
     except OSError as error:
         raise Failure(f"cannot write {file}: {error.strerror}") from error
+
+
+def _write_page(file: Path, report: RunReport, read: ClusterReport) -> None:
+    """Write the page of a run: the worths are those that it has measured."""
+    off, on, _ = worths(report)
+    form = MARKDOWN if file.suffix == ".md" else HTML
+    try:
+        file.write_text(rendered(read.with_measured(off or {}, on), form), encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"cannot write {file}: {error.strerror}") from error
+    say(f"wrote {file}")
 
 
 def _run(options: RunOptions, teller: Teller) -> RunReport:

@@ -33,6 +33,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "corewise.cli.explain",
         "Explain a node's ratios, the CPU of its offline pods, or a pod's node and CPUs.",
     ),
+    "report": (
+        "corewise.cli.report",
+        "Print a page for those who decide: what CPUs are worth, what is gained, and problems.",
+    ),
     "manager": ("corewise.cli.manager", "Keep every node at its ratios, and serve the webhooks."),
     "scheduler": ("corewise.cli.scheduler", "Answer kube-scheduler, and check every binding."),
     "agent": (

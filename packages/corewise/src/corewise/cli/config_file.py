@@ -6,18 +6,11 @@ from collections.abc import Mapping
 
 from corewise.cli.errors import Failure
 from corewise.cli.files import text_of
-from corewise.config.configuration import (
-    NO_AMPLIFICATION,
-    NO_NORMALIZATION,
-    parse_amplification,
-    parse_normalization,
-)
+from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.config.decoding import Severity
 from corewise.config.key_texts import UndecidedKeyError, read_contents
 from corewise.ratios.cluster import ClusterConfiguration
 from corewise.vocabulary.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
-
-NOTHING_CONFIGURED = ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION)
 
 
 def read_policy(file: str) -> ClusterConfiguration:

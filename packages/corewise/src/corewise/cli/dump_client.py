@@ -26,6 +26,9 @@ _HOW_TO: Final = (
     "  or, for CPUs too: kubectl get nodes,pods,configmaps,events,noderesourcetopologies -A -o json"
 )
 _ALWAYS: Final = frozenset({"nodes", "pods", "events"})
+_NODE_METRICS: Final = ("metrics.k8s.io", "nodes")
+_METRICS: Final = "nodemetricses"
+"""The plural that NodeMetrics would have: they are served as nodes, of another group."""
 
 from_option = click.option(
     "--from",
@@ -66,18 +69,19 @@ class DumpTransport:
         if request.method != "GET" or request.params.get("labelSelector"):
             raise AssertionError(f"a dump does not answer {request.label}")
         parts = [unquote(part) for part in request.path.strip("/").split("/")]
-        parts = parts[2:] if parts[0] == "api" else parts[3:]
+        group, parts = (parts[1], parts[3:]) if parts[0] == "apis" else ("", parts[2:])
         namespace = ""
         if parts[0] == "namespaces" and len(parts) > 2:
             namespace, parts = parts[1], parts[2:]
-        kind = [(head, raw) for head, raw in self._objects if _plural(head.kind) == parts[0]]
+        plural = _METRICS if (group, parts[0]) == _NODE_METRICS else parts[0]
+        kind = [(head, raw) for head, raw in self._objects if _plural(head.kind) == plural]
         found = [(head, raw) for head, raw in kind if namespace in {"", head.metadata.namespace}]
         if len(parts) > 1:
             named = next((raw for head, raw in found if head.metadata.name == parts[1]), None)
             if named is None:
                 raise self._missing(f"{parts[0]} {parts[1]}", request)
             return bytes(named)
-        if not kind and parts[0] not in _ALWAYS:
+        if not kind and plural not in _ALWAYS:
             raise self._missing(parts[0], request)
         selector = request.params.get("fieldSelector", "")
         raws = [raw for _, raw in found if not selector or _selected(selector, msgspec.json.decode(raw))]

@@ -109,6 +109,8 @@ class ConfigurationReading:
 
 
 UNKNOWN = ClusterConfiguration()
+NOTHING_CONFIGURED = ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION)
+"""Nodes get the ratios that users state on them, and no others."""
 
 
 def read_configuration(

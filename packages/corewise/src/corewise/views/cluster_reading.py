@@ -1,0 +1,121 @@
+"""The cluster read once for its report, or a dump of it: nodes, pods, configuration, and what they yield."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+from corewise.engine.objects import TOPOLOGIES
+from corewise.kube.client import Client
+from corewise.kube.clock import rfc3339
+from corewise.kube.errors import Forbidden, NotFound
+from corewise.kube.resources import CONFIG_MAPS, Resource
+from corewise.manager.busy_nodes import cpu_usages
+from corewise.planner.inputs import plan_from_objects
+from corewise.planner.savings import Savings, savings
+from corewise.scheduler.listing import read_rules
+from corewise.scheduler.plugins import load_plugins
+from corewise.scheduler.state import UNFINISHED
+from corewise.views import node_table, offline_table, pod_table
+from corewise.views.cluster_report import ClusterReport, grouped, machine_kinds
+from corewise.views.node_listing import ListedCluster, list_cluster
+from corewise.views.offline_reports import node_report
+from corewise.views.page.problems import KnownProblem, of_nodes, of_pods, of_report
+from corewise.views.suppression_subject import subject_of
+from corewise.vocabulary.names import CONFIG_NAME
+from corewise.vocabulary.qos import QoSRules
+from corewise.vocabulary.reasons import Reason
+from corewise.workload.pods import WORKLOAD_PODS, Pod
+
+T = TypeVar("T")
+
+
+async def read_report(client: Client, config_namespace: str, source: str, now: datetime) -> ClusterReport:
+    """Return the report on a cluster as it is now.
+
+    Raises:
+        KubeError: if the nodes cannot be read.
+    """
+
+    async def optional(resource: Resource[T], field_selector: str = "") -> tuple[T, ...] | None:
+        try:
+            return tuple(await client.list(resource, field_selector=field_selector))
+        except (Forbidden, NotFound):
+            return None  # list_cluster names it
+
+    async def configured() -> Mapping[str, str]:
+        try:
+            return (await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)).data
+        except (Forbidden, NotFound):
+            return {}
+
+    listed, pods, topologies, rules, usages, config = await asyncio.gather(
+        list_cluster(client, config_namespace),
+        optional(WORKLOAD_PODS, UNFINISHED),
+        optional(TOPOLOGIES),
+        read_rules(client),
+        cpu_usages(client),
+        configured(),
+    )
+    rows = [
+        node_table.row_of(each, now, pods_known=listed.pods_known, usage=[used] if used is not None else [])
+        for each in listed.nodes
+        for used in [usages.get(each.node.metadata.name)]
+    ]
+    saved: Savings | None = None
+    if pods is not None:
+        known = None if rules.unknown else rules.rules
+        given = plan_from_objects(
+            source, [each.node for each in listed.nodes], topologies or (), pods, config, rules=known
+        )
+        plugins = load_plugins()
+        saved = await asyncio.to_thread(savings, given, listed.reading.configuration, plugins)
+    reports = (
+        node_report(meta.name, meta.labels, meta.annotations, now)
+        for each in listed.nodes
+        for meta in [each.node.metadata]
+    )
+    offline = tuple(row for each in reports if (row := offline_table.row_of(each)) is not None)
+    problems = [
+        *_of_keys(listed, config_namespace),
+        *of_nodes(rows),
+        *_of_pods(listed, pods or (), config, rules.rules),
+    ]
+    kinds = machine_kinds(listed.nodes, rows)
+    return ClusterReport(
+        source=source,
+        time=rfc3339(now),
+        kinds=kinds,
+        unknown=sum(row.facts.cpu_model is None for row in rows),
+        total=node_table.total_of(rows),
+        nodes=len(rows),
+        savings=saved,
+        offline=offline,
+        offline_total=offline_table.total_of(offline) if offline else None,
+        problems=grouped(problems),
+        missing=listed.missing,
+    )
+
+
+def _of_keys(listed: ListedCluster, config_namespace: str) -> Iterator[KnownProblem]:
+    for key in listed.reading.bad_keys:
+        name = f"{config_namespace}/{CONFIG_NAME}"
+        yield KnownProblem("ConfigMap", name, Reason.CONFIG_INVALID, f"the key {key} has errors")
+
+
+def _of_pods(
+    listed: ListedCluster, pods: Iterable[Pod], config: Mapping[str, str], rules: QoSRules
+) -> Iterator[KnownProblem]:
+    """Yield the problems of pods, and what agents report about the offline ones."""
+    by_key = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
+    yield from of_pods([pod_table.row_of(pod, rules) for pod in by_key.values()], by_key, rules)
+    on_node: dict[str, list[Pod]] = defaultdict(list)
+    for pod in by_key.values():
+        on_node[pod.spec.node_name].append(pod)
+    for each in listed.nodes:
+        subject = subject_of(each.node, config, on_node[each.node.metadata.name])
+        if subject.node.labeled or subject.node.report is not None or subject.node.unreadable:
+            yield from of_report(subject)
