@@ -52,8 +52,8 @@ def command(
     contains its pictures, needs no network and no scripts, and can be printed. Markdown has them as text.
     Nothing is written to the cluster.
 
-    Machines saved are counted by placing all online pods from scratch twice, as corewise plan does: a second
-    for every 10,000 pods, or more.
+    Machines saved are counted by placing all online pods from scratch, twice or more, as corewise plan does:
+    thousands of nodes take a while.
     """
     if live == (dump is not None):
         raise click.UsageError("name what to report on: either --cluster or --from FILE")
