@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from corewise.amplification.policy import amplification_policy, static_policy
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
-from corewise.manager.options import MUTATING_NAME, AmplifyBy
+from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION, MUTATING_NAME, AmplifyBy
 from corewise.manager.program import Manager
 from corewise.service.installation import GRACE
 from corewise.service.webhooks import rule
@@ -22,12 +23,14 @@ from corewise.vocabulary.metrics import AMPLIFICATION_PATH
 from kubedouble.server import NEW_IN_1_36, serve
 from manager.world import World, eventually, normalization, small_cluster, until
 
-POLICY, WEBHOOK = AmplifyBy.POLICY, AmplifyBy.WEBHOOK
+POLICY, WEBHOOK, FILE = AmplifyBy.POLICY, AmplifyBy.WEBHOOK, "file"
 
 
 def paths(manager: Manager) -> set[str]:
     """The paths that the metric shows."""
-    return {each.value for each in (POLICY, WEBHOOK) if manager.metrics.value(AMPLIFICATION_PATH, each)}
+    return {
+        str(each) for each in (POLICY, WEBHOOK, FILE) if manager.metrics.value(AMPLIFICATION_PATH, str(each))
+    }
 
 
 async def shows(manager: Manager, *wanted: str) -> None:
@@ -163,3 +166,66 @@ async def test_policy_yields_at_once_to_koordinators_webhook(world: World) -> No
             return not await world.client.list(MUTATING_POLICY_BINDINGS)
 
         await eventually(gone)
+
+
+def load_file(world: World, **options: Any) -> None:
+    """Have the API server read the policy from a file, as `corewise manager policy --static` prints it."""
+    options = {"maximum": LARGEST_AMPLIFICATION, "kubelet_users": (KUBELET_USER,), **options}
+    world.server.cluster.admission.load_static(static_policy(amplification_policy(**options)))
+
+
+async def policy_names(world: World) -> set[str]:
+    return {each.metadata.name for each in await world.client.list(MUTATING_POLICY_BINDINGS)}
+
+
+async def test_policy_in_a_file_amplifies_without_anything_installed(world: World) -> None:
+    load_file(world)
+    await amplified(world)
+    async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
+        await shows(manager, FILE)
+        await world.shows_cpu("fast", "16")
+        assert not await policy_names(world)
+    status = (await world.kubelet_writes("fast", cpu="7"))["status"]
+    assert status["allocatable"]["cpu"] == "14"
+
+
+async def test_policy_gives_way_to_a_file_after_a_grace(world: World) -> None:
+    await amplified(world)
+    async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
+        await shows(manager, POLICY)
+        await world.shows_cpu("fast", "16")
+        async with a_kubelet_that_writes_raw_all_the_time(world) as stored:
+            load_file(world)
+            world.clock.skip(10)
+            await shows(manager, POLICY, FILE)
+            await until(partial(has_grown, stored, len(stored) + 20))
+            world.clock.skip(GRACE)
+            await shows(manager, FILE)
+            await until(partial(has_grown, stored, len(stored) + 20))
+        assert not await policy_names(world)
+
+
+async def test_forced_policy_takes_over_before_the_file_goes(world: World) -> None:
+    load_file(world)
+    await amplified(world)
+    async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
+        await shows(manager, FILE)
+        await world.shows_cpu("fast", "16")
+    async with (
+        a_kubelet_that_writes_raw_all_the_time(world) as stored,
+        world.manager(amplify_by=AmplifyBy.POLICY) as manager,
+    ):
+        await shows(manager, POLICY)
+        world.server.cluster.admission.load_static([])
+        await until(partial(has_grown, stored, len(stored) + 20))
+
+
+async def test_file_with_other_options_counts_as_absent(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    load_file(world, quiet_heartbeats=False)
+    await amplified(world)
+    async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
+        await shows(manager, POLICY)
+        await world.shows_cpu("fast", "16")
+    assert "corewise manager policy --static" in caplog.text

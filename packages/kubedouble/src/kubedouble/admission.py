@@ -90,6 +90,11 @@ class Admission:
         self._validating_policies = ValidatingPolicies(reader)
         self._dispatcher = Dispatcher(normalize, services)
 
+    def load_static(self, documents: Iterable[Object]) -> None:
+        """Take mutating policies and bindings as from staticManifestsDir: the API does not show them."""
+        if self._mutating_policies:
+            self._mutating_policies.load_static(documents)
+
     async def show(self, certificate: str) -> None:
         """Show webhooks a client certificate from now on: a file with it and its key, as PEM; "" is none."""
         await self._dispatcher.show(certificate)

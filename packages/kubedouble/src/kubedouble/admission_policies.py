@@ -14,7 +14,7 @@ plugin/webhook/matchconditions/matcher.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -89,7 +89,10 @@ class Policy(Generic[Program]):
 
 
 class Policies(Generic[Program]):
-    """All policies of one kind, recompiled when one of them or of their bindings changes."""
+    """All policies of one kind, recompiled when one of them or of their bindings changes.
+
+    Those read from files (``static``) come first, and are not stored.
+    """
 
     def __init__(
         self, reader: Reader, policies: str, bindings: str, compiling: Callable[[Mapping[str, Any]], Program]
@@ -98,8 +101,16 @@ class Policies(Generic[Program]):
         self._reader = reader
         self._kinds = (policies, bindings)
         self._compile = compiling
+        self._static: tuple[Policy[Program], ...] = ()
         self._policies: tuple[Policy[Program], ...] = ()
         self._compiled_from: tuple[tuple[str, ...], ...] = ((), ())
+
+    def load_static(self, documents: Iterable[Object]) -> None:
+        """Take the policies and bindings of files in place of those loaded before."""
+        policies, bindings = [], []
+        for document in documents:
+            (bindings if document["kind"].endswith("Binding") else policies).append(document)
+        self._static = self._bound(policies, bindings)
 
     def concerned(
         self, attributes: Attributes, obj: Object | None, old: Object | None
@@ -108,7 +119,7 @@ class Policies(Generic[Program]):
 
         One that cannot be evaluated is yielded once, without a binding.
         """
-        for policy in self._all():
+        for policy in (*self._static, *self._stored()):
             if not policy.matching.concerns(attributes, obj, old, self._reader):
                 continue
             if isinstance(policy.program, str):
@@ -118,15 +129,19 @@ class Policies(Generic[Program]):
                 if binding.matching.concerns(attributes, obj, old, self._reader):
                     yield policy, binding
 
-    def _all(self) -> tuple[Policy[Program], ...]:
+    def _stored(self) -> tuple[Policy[Program], ...]:
         stored = [tuple(self._reader.list(ADMISSION_GROUP, plural)) for plural in self._kinds]
         state = tuple(resource_versions(each) for each in stored)
         if state != self._compiled_from:
-            policies, bindings = (sorted(each, key=_name) for each in stored)
-            found = [self._policy(policy, _bindings(policy, bindings)) for policy in policies]
-            self._policies = tuple(policy for policy in found if policy.bindings)
+            self._policies = self._bound(*stored)
             self._compiled_from = state
         return self._policies
+
+    def _bound(self, policies: Iterable[Object], bindings: Iterable[Object]) -> tuple[Policy[Program], ...]:
+        """Compile the policies that have a binding, in the order of their names."""
+        policies, bindings = (sorted(each, key=_name) for each in (policies, bindings))
+        found = [self._policy(policy, _bindings(policy, bindings)) for policy in policies]
+        return tuple(policy for policy in found if policy.bindings)
 
     def _policy(self, policy: Object, bindings: tuple[Binding, ...]) -> Policy[Program]:
         spec = policy["spec"]

@@ -1,7 +1,7 @@
 """Mutating admission policies: what one makes of a write that concerns it.
 
-Policies are invoked in the order of their names, each once for every binding that matches the write as it
-came. A policy's mutations are evaluated one after the other, each on what the one before has left. A JSON
+Policies read from files come first (KEP-5793), then those stored, both in the order of their names, each once
+for every binding that matches the write as it came. A policy's mutations are evaluated one after the other, each on what the one before has left. A JSON
 patch whose ``test`` fails changes nothing. A mutation whose expression or patch fails is left out, and
 refuses the write by the failurePolicy at the end. What a patch makes of an object must decode strictly; else
 the write always fails.
@@ -17,7 +17,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/{dispatcher,patch/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +81,10 @@ class MutatingPolicies:
         self._reader = reader
         self._normalize = normalize
         self._policies = Policies(reader, POLICIES, BINDINGS, _Program.of)
+
+    def load_static(self, documents: Iterable[Object]) -> None:
+        """Take the policies and bindings of files, in place of those loaded before."""
+        self._policies.load_static(documents)
 
     def concerned(self, attributes: Attributes, obj: Object | None, old: Object | None) -> Invocations | None:
         """Return the policies to invoke for a write as it came; None if there are none."""

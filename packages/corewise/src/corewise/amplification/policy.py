@@ -21,7 +21,9 @@ kubelet that starts then fails running pods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, FIELDS, MEMORY, UNCOUNTED
@@ -44,6 +46,12 @@ from corewise.vocabulary import names
 
 NAME: Final = "corewise-node-amplification"
 """Of the policy and of its binding."""
+
+STATIC_SUFFIX: Final = ".static.k8s.io"
+"""The end of the names of policies that an API server reads from files, and that no others may have."""
+
+ASKED: Final = "file"
+"""The value of the probe annotation that the policy in a file answers with its fingerprint."""
 
 ABSENT: Final = -1
 UNDECIDED: Final = -2
@@ -81,17 +89,56 @@ def amplification_policy(
         "variables": [{"name": name, "expression": text} for name, text in variables.items()],
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
     }
-    kinds = {
-        "MutatingAdmissionPolicy": spec,
-        "MutatingAdmissionPolicyBinding": {"policyName": NAME},
+    return _bound(NAME, spec)
+
+
+def static_policy(policy: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a policy and its binding as a file for API servers, with a second policy that answers a probe.
+
+    The API shows nothing of a policy in a file. So in a dry run whose probe annotation is :data:`ASKED`, the
+    second policy replaces that value with the :func:`fingerprint` of the first.
+    """
+    probe = _annotation(names.AMPLIFICATION_PROBE).replace(
+        "variables.annotations", "object.metadata.annotations"
+    )
+    asked = f"request.dryRun && has(object.metadata.annotations) &&\n{probe} == '{ASKED}'"
+    answer = {
+        **{
+            key: policy[0]["spec"][key] for key in ("failurePolicy", "reinvocationPolicy", "matchConstraints")
+        },
+        "matchConditions": [{"name": "asked", "expression": asked}],
+        "mutations": [
+            {
+                "patchType": "JSONPatch",
+                "jsonPatch": {
+                    "expression": f"[{_write(names.AMPLIFICATION_PROBE, _text(fingerprint(policy)))}]"
+                },
+            }
+        ],
     }
     return [
-        {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": {"name": NAME}, "spec": each}
-        for kind, each in kinds.items()
+        *_bound(f"{NAME}{STATIC_SUFFIX}", policy[0]["spec"]),
+        *_bound(f"{NAME}-probe{STATIC_SUFFIX}", answer),
     ]
 
 
+def fingerprint(policy: Sequence[Mapping[str, Any]]) -> str:
+    """Return a text that two policies share only if they do the same: a digest of the spec."""
+    text = json.dumps(policy[0]["spec"], sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+_DIGITS: Final = 16
 _GROUP: Final = "admissionregistration.k8s.io"
+
+
+def _bound(name: str, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a policy, and a binding of the same name."""
+    kinds = {"MutatingAdmissionPolicy": spec, "MutatingAdmissionPolicyBinding": {"policyName": name}}
+    return [
+        {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": {"name": name}, "spec": each}
+        for kind, each in kinds.items()
+    ]
 
 
 def _text(text: str) -> str:

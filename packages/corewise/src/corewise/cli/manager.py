@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from corewise.amplification.policy import amplification_policy
+from corewise.amplification.policy import amplification_policy, static_policy
 from corewise.cli.choice import Choice
 from corewise.cli.options import (
     ADDRESS,
@@ -136,23 +136,34 @@ def command(called: click.Context, /, **options: Any) -> None:
         _run(**options)
 
 
-@command.command("policy", epilog=examples("corewise manager policy | kubectl apply -f -"))
+@command.command(
+    "policy",
+    epilog=examples(
+        "corewise manager policy | kubectl apply -f -", "corewise manager policy --static > corewise.yaml"
+    ),
+)
 @KUBELET_USERS
 @LARGEST
 @QUIET_HEARTBEATS
+@click.option(
+    "--static", is_flag=True, help="Print it as a file for the staticManifestsDir of every kube-apiserver."
+)
 def policy_command(
-    kubelet_users: tuple[str, ...], largest_amplification: Ratio, *, quiet_heartbeats: bool
+    kubelet_users: tuple[str, ...], largest_amplification: Ratio, *, quiet_heartbeats: bool, static: bool
 ) -> None:
     """Print the policy that amplifies nodes in the API server.
 
     With --manage-webhooks the manager installs it. It needs Kubernetes 1.36; before that, the manager
     installs a webhook instead.
+
+    With --static it is a file that a kube-apiserver reads before its first request, and that nobody can
+    delete through the API (feature gate ManifestBasedAdmissionControlConfig). The manager finds that it
+    is there, and installs no policy of its own; the options must be those of the manager.
     """
-    print_manifests(
-        *amplification_policy(
-            maximum=largest_amplification, kubelet_users=kubelet_users, quiet_heartbeats=quiet_heartbeats
-        )
+    policy = amplification_policy(
+        maximum=largest_amplification, kubelet_users=kubelet_users, quiet_heartbeats=quiet_heartbeats
     )
+    print_manifests(*(static_policy(policy) if static else policy))
 
 
 def _run(

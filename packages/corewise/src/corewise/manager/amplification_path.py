@@ -5,6 +5,10 @@ policy works shows in a dry run: on a node whose allocatable amount is amplified
 recorded raw amount. The rule undoes that, since the manager is not a kubelet; without the rule the raw amount
 would be stored. The webhook leaves this dry run alone, by its matchConditions.
 
+A policy in a file of the API server shows in another dry run, on any node: a second policy in that file
+answers with the fingerprint of the first. A file of another version or of other options counts as absent, so
+the manager's own policy stays beside it; both together amplify once.
+
 Where Koordinator's own webhook amplifies, nothing of ours may: our webhook then allows every write as it is,
 and the policy is removed.
 """
@@ -15,9 +19,10 @@ import logging
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from corewise.amplification.amounts import AMPLIFIABLE
-from corewise.amplification.policy import amplification_policy
+from corewise.amplification.policy import ASKED, amplification_policy, fingerprint
 from corewise.kube.client import Client
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.manager.options import AmplifyBy, ManagerOptions
@@ -26,6 +31,7 @@ from corewise.manager.webhooks import mutating_configuration
 from corewise.prometheus.exposition import Exposition
 from corewise.ratios.nodes import quantities
 from corewise.service.installation import Alternative, Objects, Path
+from corewise.service.logs import fields
 from corewise.vocabulary.metrics import AMPLIFICATION_PATH
 from corewise.vocabulary.names import AMPLIFICATION_PROBE, recorded_applied, recorded_raw
 from corewise.workload.nodes import WORKLOAD_NODES, Node
@@ -55,6 +61,7 @@ def alternative(
         forced=_FORCED[options.amplify_by],
         works=partial(policy_works, client, snapshot),
         stopped=lambda: bool(snapshot.koordinator),
+        in_file=partial(policy_in_file, client, options, snapshot),
         report=lambda paths: metrics.replace(AMPLIFICATION_PATH, {(path.value,): 1.0 for path in paths}),
     )
 
@@ -62,12 +69,41 @@ def alternative(
 def policies(options: ManagerOptions) -> Objects:
     """Return the policy and its binding, as the manager installs them."""
     resources = {each.kind: each for each in (MUTATING_POLICIES, MUTATING_POLICY_BINDINGS)}
-    documents = amplification_policy(
+    return [(resources[each["kind"]], each) for each in _documents(options)]
+
+
+def _documents(options: ManagerOptions) -> list[dict[str, Any]]:
+    return amplification_policy(
         maximum=options.largest_amplification,
         kubelet_users=options.kubelet_users,
         quiet_heartbeats=options.quiet_heartbeats,
     )
-    return [(resources[each["kind"]], each) for each in documents]
+
+
+async def policy_in_file(client: Client, options: ManagerOptions, snapshot: Snapshot) -> bool:
+    """Say whether the API server that answers has this manager's policy in a file; False without a node.
+
+    Raises:
+        KubeError: if the API server cannot be asked.
+    """
+    node = next(iter(snapshot.nodes.items.values()), None)
+    if node is None:
+        return False
+    body = {"metadata": {"annotations": {AMPLIFICATION_PROBE: ASKED}}}
+    found = await client.patch(WORKLOAD_NODES, node.metadata.name, body, subresource="status", dry_run=True)
+    answer, own = found.metadata.annotations.get(AMPLIFICATION_PROBE, ASKED), fingerprint(_documents(options))
+    if answer not in {ASKED, own}:
+        log.warning(
+            "the policy in the API server's file is another one, so the manager installs its own too; "
+            "print the file again with the manager's options: corewise manager policy --static",
+            extra=fields(found=answer, own=own),
+        )
+    if answer == own and snapshot.koordinator:
+        log.error(
+            "Koordinator's webhook amplifies nodes, and so does the policy in the API server's file: "
+            "remove one of them"
+        )
+    return answer == own
 
 
 async def policy_works(client: Client, snapshot: Snapshot) -> bool:

@@ -12,6 +12,10 @@ moments after it was stored, so both stay for :data:`GRACE` after the last chang
 when a policy was seen to work. The two must therefore do no harm together. What is to go is kept up to date
 until it goes.
 
+**A policy in a file** of the API server (KEP-5793) does what the stored policy does, and cannot be read
+through the API. Where it answers, neither policy nor webhook is installed; those installed go after the grace.
+Every API server needs the file: one probe reaches one of them.
+
 **Without a certificate** no webhook can be installed, since its configuration states the address and the
 authority of the server. A policy needs neither: it is installed at once.
 """
@@ -31,7 +35,7 @@ import msgspec
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import Clock, sleep_unless
 from corewise.kube.errors import KubeError, NotFound
-from corewise.kube.resources import CLUSTER_ROLES, MUTATING_POLICIES, Resource
+from corewise.kube.resources import CLUSTER_ROLES, MUTATING_POLICIES, MUTATING_WEBHOOKS, Resource
 from corewise.service.logs import fields
 from corewise.service.options import ServiceAddress
 
@@ -62,10 +66,15 @@ def client_config(base: str | ServiceAddress, bundle: str) -> ClientConfig:
 
 
 class Path(StrEnum):
-    """The mechanism that changes objects: a policy in the API server, or a webhook that it calls."""
+    """What changes objects: a policy in the API server, one in a file of it, or a webhook that it calls."""
 
     POLICY = "policy"
+    FILE = "file"
     WEBHOOK = "webhook"
+
+
+async def _not_in_file() -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +83,9 @@ class Alternative:
 
     ``policies``: each policy before its binding. ``forced``: the path that an option names; None is by what
     the API server serves. ``works``: whether a policy that is installed was seen to work, also while the
-    webhook is there. ``report`` is told, after every look, which of the two are installed. ``stopped``: while
+    webhook is there. ``report`` is told, after every look, which of them are there. ``stopped``: while
     it says so there must be no policy, and one that is there goes at once: a webhook can keep still.
+    ``in_file``: whether the API server has the policy in a file.
     """
 
     policies: Callable[[], Objects]
@@ -84,6 +94,7 @@ class Alternative:
     works: Callable[[], Awaitable[bool]]
     report: Callable[[frozenset[Path]], None]
     stopped: Callable[[], bool] = lambda: False
+    in_file: Callable[[], Awaitable[bool]] = _not_in_file
 
 
 class Installer:
@@ -165,6 +176,9 @@ class Installer:
             log.error("the API server serves no MutatingAdmissionPolicies: the webhook is installed instead")
         stopped = alternative.stopped()
         policies = alternative.policies() if served else ()
+        if served and alternative.forced is None and await alternative.in_file():
+            await self._yield_to_file(number, [*policies, *alternative.webhooks(client_config("", ""))])
+            return True
         by_policy = served and not stopped and bool(policies)
         by_policy = by_policy and alternative.forced is not Path.WEBHOOK
         if config is None and not by_policy and not stopped:
@@ -189,6 +203,21 @@ class Installer:
             superfluous = []
         alternative.report(frozenset({wanted} & installable) | ({other} if superfluous else set()))
         return by_policy
+
+    async def _yield_to_file(self, number: int, objects: Objects) -> None:
+        """Remove what the policy in the API server's file makes superfluous, once the grace is over."""
+        superfluous, now = await self._present(objects), self._clock.monotonic()
+        if number not in self._steady or self._steady[number][0] is not Path.FILE:
+            self._steady[number] = (Path.FILE, now)
+        if superfluous and now - self._steady[number][1] >= GRACE:
+            for resource, obj in reversed(superfluous):
+                await self._remove(resource, obj["metadata"]["name"])
+            log.info("switched over", extra=fields(now_by=Path.FILE.value))
+            superfluous = []
+        webhooks = any(resource.kind == MUTATING_WEBHOOKS.kind for resource, _ in superfluous)
+        policies = any(resource.kind != MUTATING_WEBHOOKS.kind for resource, _ in superfluous)
+        there = {Path.POLICY: policies, Path.WEBHOOK: webhooks, Path.FILE: True}
+        self._alternatives[number].report(frozenset(path for path, is_there in there.items() if is_there))
 
     async def _present(self, objects: Objects) -> list[tuple[Resource[Any], dict[str, Any]]]:
         """Return those of the objects that exist."""

@@ -81,7 +81,8 @@ NODES_HELD_BACK = gauge(
 AMPLIFICATION_PATH = gauge(
     MANAGER,
     "corewise_amplification_path",
-    "1 for what amplifies: the policy in the API server, or the webhook; both during a switch-over.",
+    "1 for what amplifies: the policy in the API server, the policy in a file of the API server (file), or "
+    "the webhook; several during a switch-over.",
     "path",
 )
 NODE_NORMALIZATION_RATIO = gauge(

@@ -215,7 +215,8 @@ TABLE: tuple[Name, ...] = (
         _NODE,
         "any text",
         "manager",
-        "Only in dry runs that show the manager whether the policy works: the webhook leaves them alone.",
+        "Only in dry runs that show the manager whether the policy works, or is in a file of the API server: "
+        "the webhook leaves them alone.",
     ),
     Name(
         AMPLIFY_CAPACITY,
