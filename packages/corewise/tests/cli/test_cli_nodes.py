@@ -115,8 +115,8 @@ def test_facts_left_out_of_the_table_reach_stderr(kubeconfig: Path) -> None:
         "1 node hidden by taint or cordon (--all shows it).",
         "1 node has a problem: odd UnknownCPUModel (corewise explain node odd)",
         (
-            "Nodes are amplified by nothing: no policy and no webhook is installed "
-            "(corewise manager --manage-webhooks)."
+            "Nodes are amplified by nothing that the API shows: no policy and no webhook is installed "
+            "(corewise manager --manage-webhooks), unless a policy is in a file of the API server."
         ),
     ]
     shown = call(kubeconfig, "nodes", "--all")

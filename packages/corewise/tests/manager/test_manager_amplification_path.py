@@ -189,7 +189,7 @@ async def test_policy_in_a_file_amplifies_without_anything_installed(world: Worl
     assert status["allocatable"]["cpu"] == "14"
 
 
-async def test_policy_gives_way_to_a_file_after_a_grace(world: World) -> None:
+async def test_policy_gives_way_to_a_file(world: World) -> None:
     await amplified(world)
     async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
         await shows(manager, POLICY)

@@ -1,10 +1,10 @@
 """Mutating admission policies: what one makes of a write that concerns it.
 
-Policies read from files come first (KEP-5793), then those stored, both in the order of their names, each once
-for every binding that matches the write as it came. A policy's mutations are evaluated one after the other, each on what the one before has left. A JSON
-patch whose ``test`` fails changes nothing. A mutation whose expression or patch fails is left out, and
-refuses the write by the failurePolicy at the end. What a patch makes of an object must decode strictly; else
-the write always fails.
+Policies read from files come first (KEP-5793), then those stored, both in the order of their names, each
+once for every binding that matches the write as it came. A policy's mutations are evaluated one after the
+other, each on what the one before has left. A JSON patch whose ``test`` fails changes nothing. A mutation
+whose expression or patch fails is left out, and refuses the write by the failurePolicy at the end. What a
+patch makes of an object must decode strictly; else the write always fails.
 
 When a webhook or a policy has changed the object, policies with ``reinvocationPolicy: IfNeeded`` are invoked
 once more.

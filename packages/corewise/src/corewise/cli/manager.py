@@ -156,8 +156,8 @@ def policy_command(
     With --manage-webhooks the manager installs it. It needs Kubernetes 1.36; before that, the manager
     installs a webhook instead.
 
-    With --static it is a file that a kube-apiserver reads before its first request, and that nobody can
-    delete through the API (feature gate ManifestBasedAdmissionControlConfig). The manager finds that it
+    With --static it is a file that kube-apiserver reads before its first request, and that cannot be
+    deleted through the API (feature gate ManifestBasedAdmissionControlConfig). The manager finds that it
     is there, and installs no policy of its own; the options must be those of the manager.
     """
     policy = amplification_policy(

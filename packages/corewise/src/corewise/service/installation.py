@@ -13,7 +13,7 @@ when a policy was seen to work. The two must therefore do no harm together. What
 until it goes.
 
 **A policy in a file** of the API server (KEP-5793) does what the stored policy does, and cannot be read
-through the API. Where it answers, neither policy nor webhook is installed; those installed go after the grace.
+through the API. Where it answers, neither policy nor webhook is installed; those that are go after the grace.
 Every API server needs the file: one probe reaches one of them.
 
 **Without a certificate** no webhook can be installed, since its configuration states the address and the

@@ -141,8 +141,12 @@ def amplified_by(paths: frozenset[Path]) -> str:
     return {
         frozenset({Path.POLICY}): f"the policy {POLICY_NAME} in the API server",
         frozenset({Path.WEBHOOK}): f"the manager's webhook {MUTATING_NAME}",
-        frozenset(Path): "policy and webhook, while the manager switches over",
-    }.get(paths, "nothing: no policy and no webhook is installed (corewise manager --manage-webhooks)")
+        frozenset({Path.POLICY, Path.WEBHOOK}): "policy and webhook, while the manager switches over",
+    }.get(
+        paths,
+        "nothing that the API shows: no policy and no webhook is installed "
+        "(corewise manager --manage-webhooks), unless a policy is in a file of the API server",
+    )
 
 
 def unread(what: str, error: APIError) -> str:
