@@ -107,10 +107,10 @@ class Policies(Generic[Program]):
 
     def load_static(self, documents: Iterable[Object]) -> None:
         """Take the policies and bindings of files in place of those loaded before."""
-        policies, bindings = [], []
+        kinds: dict[bool, list[Object]] = {False: [], True: []}
         for document in documents:
-            (bindings if document["kind"].endswith("Binding") else policies).append(document)
-        self._static = self._bound(policies, bindings)
+            kinds[document["kind"].endswith("Binding")].append(document)
+        self._static = self._bound(kinds[False], kinds[True])
 
     def concerned(
         self, attributes: Attributes, obj: Object | None, old: Object | None
