@@ -11,6 +11,7 @@ import click
 from corewise.cli import output
 from corewise.cli.choice import Choice
 from corewise.cli.config_nodes import HOW_TO, node_options
+from corewise.cli.config_suggest import command as suggest
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import TEXT_FILE, text_of
 from corewise.cli.options import CONFIG_NAMESPACE_OPTION, examples, read
@@ -259,3 +260,6 @@ def _print(file: str, checked: CheckedConfig, form: Form, foreign: FoundNames | 
         output.say(line)
     if foreign is not None and (foreign.found or foreign.unread):
         _print_names(foreign, form)
+
+
+command.add_command(suggest, "suggest")

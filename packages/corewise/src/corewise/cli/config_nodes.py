@@ -8,34 +8,37 @@ from functools import partial, wraps
 from typing import Any
 
 import click
-import msgspec
 from click.core import ParameterSource
 
 from corewise.cli.files import TEXT_FILE, decoded
 from corewise.cli.options import connection_options, together
-from corewise.views.compared_nodes import ComparedNodes, NodeDump, nodes_of_cluster
+from corewise.views.compared_nodes import ComparedNodes, nodes_of_cluster, nodes_of_dump
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 HOW_TO = "kubectl get nodes,noderesourcetopologies -o json"
+HOW_TO_WITH_PODS = "kubectl get nodes,pods,noderesourcetopologies,configmaps -A -o json"
 
 
-def node_options(*, names: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def node_options(
+    *, names: bool = False, pods: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options that name nodes; the command gets them as ``nodes``, None if no option is given.
 
-    ``names``: with a cluster, the names of other projects on its objects are looked for too. A command that
-    has CONFIG_NAMESPACE_OPTION says where the cluster's ConfigMap is.
+    ``names``: with a cluster, the names of other projects on its objects are looked for too. ``pods``: the pods
+    that run on the nodes are read, too. A command that has CONFIG_NAMESPACE_OPTION says where the cluster's
+    ConfigMap is.
     """
-    return partial(_with_nodes, names=names)
+    return partial(_with_nodes, names=names, pods=pods)
 
 
-def _with_nodes(command: Callable[..., None], *, names: bool) -> Callable[..., None]:
+def _with_nodes(command: Callable[..., None], *, names: bool, pods: bool) -> Callable[..., None]:
     @together(
         click.option(
             "--nodes",
             "dump",
             type=TEXT_FILE,
             metavar="DUMP",
-            help=f"Compare with these nodes: {HOW_TO}; - is stdin.",
+            help=f"Compare with these nodes: {HOW_TO_WITH_PODS if pods else HOW_TO}; - is stdin.",
         ),
         click.option("--cluster", is_flag=True, help="Compare with the nodes of the cluster, read now."),
         connection_options,
@@ -59,21 +62,21 @@ def _with_nodes(command: Callable[..., None], *, names: bool) -> Callable[..., N
             raise click.UsageError("--config-namespace is a namespace of the cluster: add --cluster")
         if dump == "-" and others.get("file") == "-":
             raise click.UsageError("only one of FILE and --nodes can be stdin")
-        nodes = None if dump is None else _of_dump(dump)
+        nodes = None if dump is None else _of_dump(dump, pods=pods)
         if cluster:
-            nodes = _of_cluster(kubeconfig, context, config_namespace, names=names)
+            nodes = _of_cluster(kubeconfig, context, config_namespace, names=names, pods=pods)
         command(nodes=nodes, **others)
 
     return with_nodes
 
 
-def _of_dump(file: str) -> ComparedNodes:
-    decode = msgspec.json.Decoder(NodeDump).decode
-    return decoded(file, decode, "a list of nodes", f"make it with: {HOW_TO}").compared
+def _of_dump(file: str, *, pods: bool) -> ComparedNodes:
+    how_to = HOW_TO_WITH_PODS if pods else HOW_TO
+    return decoded(file, partial(nodes_of_dump, pods=pods), "a list of nodes", f"make it with: {how_to}")
 
 
 def _of_cluster(
-    kubeconfig: str | None, context: str | None, config_namespace: str, *, names: bool
+    kubeconfig: str | None, context: str | None, config_namespace: str, *, names: bool, pods: bool
 ) -> ComparedNodes:
     # The HTTP client is slow to import, and a file needs none.
     from corewise.kube.client import Client  # noqa: PLC0415
@@ -81,6 +84,6 @@ def _of_cluster(
 
     async def read() -> ComparedNodes:
         async with Client(load_config(kubeconfig, context)) as client:
-            return await nodes_of_cluster(client, config_namespace, names=names)
+            return await nodes_of_cluster(client, config_namespace, names=names, pods=pods)
 
     return asyncio.run(read())

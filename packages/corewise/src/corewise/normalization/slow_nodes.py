@@ -11,17 +11,18 @@ nodes in the last :data:`REMEMBERED` scores, which slow nodes hardly change, and
 is divided by 1 - 3 x 1.17 / sqrt(m): it is then too small in one of 700 cases. It is at least 1 %, and for
 each score at least the standard error that the node's own runs show: 0.93 x spread / sqrt(runs).
 
-**Slow**: over its last k scores, for any k, a node is slower by more than 5 % on average, and by more than
-sqrt(30) = 5.5 standard errors of that average:
+**Slow**: over its last k scores, for any k >= 2, a node is slower by more than 5 % on average and in most of
+them, and by more than sqrt(30) = 5.5 standard errors of that average:
 
     sum > k x 5 %    and    sum^2 > 30 x (sigma_1^2 + ... + sigma_k^2)
 
-So precise scores tell at once, and noisy ones after some days. A healthy node exceeds 5.5 standard errors
-once in 5 x 10^7 trials; with all k, at most once in 10^6 node-days.
+So precise scores tell on the second day, noisy ones later, and one bad day tells nothing. Of normal noise, a
+healthy node exceeds 5.5 standard errors once in 4.6 x 10^7 trials: with all 29 windows, at most once in
+1.5 x 10^6 node-days.
 
 **No longer slow**: over its last k >= 2 scores, it is less than 5 % slower by more than 3 standard errors.
 Earlier scores are then forgotten. In between a node stays what it is; so does one that was slow when the
-manager started, until there is evidence. A node without a recent score, or with too few peers, is not judged.
+manager started. A node without a recent score, or with too few peers, is not judged.
 
 Sources: P. J. Rousseeuw, C. Croux, Alternatives to the Median Absolute Deviation, JASA 88 (1993), for the
 estimate of sigma and its efficiency of 37 %; T. L. Lai, Sequential changepoint detection in quality control
@@ -52,7 +53,7 @@ _LIMIT = int(LIMIT * _WHOLE)
 _LEAST_SIGMA = 100
 _SLOW_SQUARED = 30
 _OVER_SQUARED = 9
-_LEAST_SCORES_OVER = 2
+_LEAST_SCORES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,9 @@ class SlowNode:
     @property
     def message(self) -> str:
         """One sentence with the numbers."""
-        over = "in its last score" if self.scores == 1 else f"over its last {self.scores} scores"
         return (
             f"{self.slower / 100:.1f} % slower than the median of {self.peers} other nodes with "
-            f'"{self.model}" {over}'
+            f'"{self.model}", over its last {self.scores} scores'
         )
 
 
@@ -220,13 +220,14 @@ def _sigma(absolute: list[int]) -> int | None:
 
 def _slow(name: str, history: _History, sigma: int) -> SlowNode | None:
     """Return the strongest evidence that a node is slow, if there is any."""
-    total = variance = best = best_variance = 0
-    scores = 0
+    total = variance = below = best = best_variance = scores = 0
     for count, each in enumerate(history.deviations, 1):
         total += each.slower
         variance += max(sigma, each.error) ** 2
-        is_slow = total > count * _LIMIT and total * total > _SLOW_SQUARED * variance
-        if is_slow and (not scores or total**2 * best_variance > best**2 * variance):
+        below += each.slower > _LIMIT
+        is_slow = count >= _LEAST_SCORES and total > count * _LIMIT and 2 * below > count
+        is_certain = total * total > _SLOW_SQUARED * variance
+        if is_slow and is_certain and (not scores or total**2 * best_variance > best**2 * variance):
             best, best_variance, scores = total, variance, count
     if not scores:
         return None
@@ -239,6 +240,6 @@ def _over(deviations: Iterable[Deviation], sigma: int) -> int:
     for count, each in enumerate(deviations, 1):
         missing += _LIMIT - each.slower
         variance += max(sigma, each.error) ** 2
-        if count >= _LEAST_SCORES_OVER and missing > 0 and missing**2 > _OVER_SQUARED * variance:
+        if count >= _LEAST_SCORES and missing > 0 and missing**2 > _OVER_SQUARED * variance:
             return count
     return 0

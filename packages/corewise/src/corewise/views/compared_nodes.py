@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,15 +19,19 @@ from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURC
 from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
 from corewise.quantities import Ratio
 from corewise.ratios.cluster import ClusterContext, interfering_webhook, read_configuration
-from corewise.ratios.nodes import NodeView, quantities, view_of
+from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, quantities, view_of
 from corewise.views.tables import Column
 from corewise.views.text import count, some
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.workload.nodes import WORKLOAD_NODES, Node, NodeStatus
+from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 if TYPE_CHECKING:
     from corewise.kube.client import Client
     from corewise.views.foreign_names import FoundNames
+
+
+_FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 class _Metadata(msgspec.Struct):
@@ -33,11 +40,16 @@ class _Metadata(msgspec.Struct):
     annotations: dict[str, str] | None = None
 
 
-class _Object(msgspec.Struct):
+class _Kind(msgspec.Struct):
+    """An object of any kind."""
+
+    kind: str = "Node"
+
+
+class _Object(_Kind, kw_only=True):
     """A Node, a NodeResourceTopology, a NodeMetrics or a ConfigMap."""
 
     metadata: _Metadata
-    kind: str = "Node"
     status: NodeStatus | None = None
     usage: dict[str, str] | None = None
     data: dict[str, str] | None = None
@@ -57,7 +69,8 @@ class ComparedNodes:
 
     ``used``: the milli-CPU that nodes really use, where it is known. ``stored``: the texts of the cluster's
     ConfigMap. ``koordinator``: its webhook that amplifies nodes, if there is one. ``names``: those of other
-    projects on the cluster's objects; None if they were not asked for.
+    projects on the cluster's objects; None if they were not asked for. ``pods_known``: whether views have the pods
+    that run on their nodes.
     """
 
     views: tuple[NodeView, ...]
@@ -66,6 +79,7 @@ class ComparedNodes:
     stored: Mapping[str, str]
     koordinator: str = ""
     names: FoundNames | None = None
+    pods_known: bool = False
 
     @classmethod
     def of(
@@ -75,10 +89,21 @@ class ComparedNodes:
         used: Mapping[str, int],
         stored: Mapping[str, str],
         koordinator: str = "",
+        pods: Iterable[Pod] | None = None,
     ) -> ComparedNodes:
-        """Join nodes and the annotations of NodeResourceTopologies, which have their nodes' names."""
-        views = tuple(view_of(node, topologies.get(node.metadata.name), tuple) for node in nodes)
-        return cls(views, bool(topologies), used, stored, koordinator)
+        """Join nodes and the annotations of NodeResourceTopologies, which have their nodes' names.
+
+        ``pods``: all that are known; None if they were not asked for, or may not be read.
+        """
+        running: dict[str, list[Pod]] = defaultdict(list)
+        for pod in pods or ():
+            if pod.status.phase not in _FINISHED:
+                running[pod.spec.node_name].append(pod)
+        views = tuple(
+            view_of(node, topologies.get(node.metadata.name), partial(running.get, node.metadata.name, ()))
+            for node in nodes
+        )
+        return cls(views, bool(topologies), used, stored, koordinator, pods_known=pods is not None)
 
     @property
     def nodes(self) -> tuple[CheckedNode, ...]:
@@ -101,38 +126,65 @@ class ComparedNodes:
         return asyncio.run(raised_on_busy_nodes(self.views, context, used))
 
 
-class NodeDump(msgspec.Struct):
-    """Nodes as kubectl prints them, with what else was asked for."""
+class _Dump(msgspec.Struct):
+    """Objects as kubectl prints them."""
 
-    items: list[_Object]
-
-    @property
-    def compared(self) -> ComparedNodes:
-        return ComparedNodes.of(
-            (each.node for each in self.items if each.kind == "Node"),
-            {
-                each.metadata.name: each.metadata.annotations or {}
-                for each in self.items
-                if each.kind == "NodeResourceTopology"
-            },
-            {
-                each.metadata.name: amount.milli
-                for each in self.items
-                if each.kind == "NodeMetrics" and (amount := quantities(each.usage or {}).get(CPU))
-            },
-            next(
-                (
-                    each.data
-                    for each in self.items
-                    if each.kind == "ConfigMap" and each.metadata.name == CONFIG_NAME and each.data
-                ),
-                {},
-            ),
-        )
+    items: list[msgspec.Raw]
 
 
-async def nodes_of_cluster(client: Client, config_namespace: str, *, names: bool) -> ComparedNodes:
-    """Read the nodes from a cluster; with ``names`` also those of other projects on its objects."""
+_DUMP, _KIND = msgspec.json.Decoder(_Dump), msgspec.json.Decoder(_Kind)
+_OBJECT, _POD = msgspec.json.Decoder(_Object), msgspec.json.Decoder(Pod)
+_READ = frozenset({"Node", "NodeResourceTopology", "NodeMetrics", "ConfigMap"})
+
+
+def nodes_of_dump(content: bytes, *, pods: bool = False) -> ComparedNodes:
+    """Read nodes as kubectl prints them, with what else was asked for; with ``pods`` those that run on them.
+
+    Objects of other kinds are skipped.
+
+    Raises:
+        UNREADABLE: if an object does not have the form of its kind.
+    """
+    objects, running = [], []
+    for index, item in enumerate(_DUMP.decode(content).items):
+        try:
+            kind = _KIND.decode(item).kind
+            if kind in _READ:
+                objects.append(_OBJECT.decode(item))
+            elif kind == "Pod" and pods:
+                running.append(_POD.decode(item))
+        except msgspec.ValidationError as error:
+            raise msgspec.ValidationError(f"items[{index}]: {error}") from None
+    return _joined(objects, running)
+
+
+def _joined(objects: Iterable[_Object], pods: Sequence[Pod]) -> ComparedNodes:
+    of_kind: dict[str, list[_Object]] = defaultdict(list)
+    for each in objects:
+        of_kind[each.kind].append(each)
+    return ComparedNodes.of(
+        (each.node for each in of_kind["Node"]),
+        {each.metadata.name: each.metadata.annotations or {} for each in of_kind["NodeResourceTopology"]},
+        {
+            each.metadata.name: amount.milli
+            for each in of_kind["NodeMetrics"]
+            if (amount := quantities(each.usage or {}).get(CPU))
+        },
+        next(
+            (each.data for each in of_kind["ConfigMap"] if each.metadata.name == CONFIG_NAME and each.data),
+            {},
+        ),
+        pods=pods or None,
+    )
+
+
+async def nodes_of_cluster(
+    client: Client, config_namespace: str, *, names: bool = False, pods: bool = False
+) -> ComparedNodes:
+    """Read the nodes from a cluster.
+
+    With ``names`` also those of other projects on its objects, with ``pods`` the pods that run on them.
+    """
     # The HTTP client is slow to import, and a file needs none.
     from corewise.kube.errors import Forbidden, NotFound  # noqa: PLC0415
     from corewise.manager.busy_nodes import cpu_usages  # noqa: PLC0415
@@ -151,12 +203,17 @@ async def nodes_of_cluster(client: Client, config_namespace: str, *, names: bool
         koordinator = interfering_webhook(await client.list(MUTATING_WEBHOOKS))
     except (Forbidden, NotFound):
         koordinator = ""
+    running = None
+    if pods:
+        with suppress(Forbidden):
+            running = await client.list(WORKLOAD_PODS, field_selector=RUNNING_ON_A_NODE)
     compared = ComparedNodes.of(
         nodes,
         {each.metadata.name: each.metadata.annotations for each in topologies},
         await cpu_usages(client),
         stored,
         koordinator,
+        running,
     )
     if not names:
         return compared

@@ -1,0 +1,325 @@
+"""The ratioModel that a cluster's scores give, against its configuration, and what a change would do. Pure.
+
+The suggestion is the cluster's key with the measured ratios in place of the old ones. What it says of models
+and settings that were not measured, and everything else, stays as it is. What a change does to nodes is what
+the manager would decide: the same assessment, with the key changed, so a decrease that it would hold back is
+named before anybody makes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
+
+from corewise.config.configuration import NO_NORMALIZATION, ModelRatios, RatioField
+from corewise.config.facts import CPUFacts
+from corewise.kube.objects import ConfigMap
+from corewise.normalization.calibration import ModelSetting, ratio_model_json
+from corewise.normalization.decision import decide
+from corewise.normalization.fleet import (
+    LEAST_NODES,
+    Fleet,
+    MeasuredRatio,
+    RatioOff,
+    measured_ratios,
+    ratios_off,
+    scale_of,
+    scored_node,
+    suggested_model,
+)
+from corewise.quantities import ONE, Ratio, RatioError
+from corewise.ratios.cluster import ClusterConfiguration, ClusterContext, read_configuration
+from corewise.ratios.decision import assess
+from corewise.ratios.nodes import NodeView
+from corewise.views.compared_nodes import ComparedNodes
+from corewise.views.tables import CellSeverity, Column
+from corewise.views.text import count, some
+from corewise.vocabulary.names import CPU_EVALUATION, NORMALIZATION_KEY, NORMALIZATION_RATIO
+
+_HUNDRED = 100
+_RATIO_MODEL = "ratioModel"
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedRatio:
+    """A measured ratio beside the configured one.
+
+    ``raised`` and ``lowered`` count the nodes whose normalization ratio the change would raise or lower;
+    ``held_back`` names those whose decrease the manager would hold back, since their pods would not fit.
+    """
+
+    measured: MeasuredRatio
+    configured: Ratio | None
+    off: RatioOff | None
+    raised: int = 0
+    lowered: int = 0
+    held_back: tuple[str, ...] = ()
+
+    @property
+    def percent(self) -> Fraction | None:
+        """The difference to the configured ratio."""
+        if self.configured is None or not self.configured.hundredths:
+            return None
+        return Fraction(self.measured.ratio.hundredths, self.configured.hundredths) * _HUNDRED - _HUNDRED
+
+
+@dataclass(frozen=True, slots=True)
+class RatioSuggestion:
+    """The suggestion for a cluster. ``model`` is the ratioModel to configure.
+
+    ``scale``: the configured ratio of the slowest model. ``unsafe``: why decreases would be held back, by
+    node. ``problem`` says what is wrong with the key that the cluster has.
+    """
+
+    rows: tuple[SuggestedRatio, ...]
+    fleet: Fleet
+    model: Mapping[str, ModelRatios]
+    scale: Ratio
+    is_enabled: bool
+    pods_known: bool
+    unsafe: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether a model has no ratio, or one that is off."""
+        return any(each.configured is None or each.off for each in self.rows)
+
+
+def fleet_of(views: Iterable[NodeView]) -> Fleet:
+    """Return the scores of nodes."""
+    return Fleet.of(
+        (each.name, scored_node(each.name, (each.topology or {}).get(CPU_EVALUATION), each.facts))
+        for each in views
+    )
+
+
+def suggest(nodes: ComparedNodes) -> RatioSuggestion:
+    """Return the ratios that the nodes measured, and what they would change."""
+    present = read_configuration(ConfigMap(data=dict(nodes.stored))).configuration
+    config = present.normalization or NO_NORMALIZATION
+    configured = config.cluster.ratio_model
+    fleet = fleet_of(nodes.views)
+    measured = measured_ratios(fleet)
+    model = suggested_model(measured, configured)
+    off = {each.setting: each for each in ratios_off(measured, configured)}
+    changed = replace(config, cluster=replace(config.cluster, ratio_model=model))
+    effects = _Effects()
+    if present.normalization is not None:
+        after = replace(present, normalization=changed)
+        effects.compute(nodes, after)
+    rows = tuple(
+        SuggestedRatio(
+            each,
+            configured.get(each.model, {}).get(each.field),
+            off.get(each.setting),
+            effects.raised[each.setting],
+            effects.lowered[each.setting],
+            tuple(effects.held_back[each.setting]),
+        )
+        for each in measured
+    )
+    unreadable = f"the key {NORMALIZATION_KEY} of the cluster has errors: corewise config check names them"
+    return RatioSuggestion(
+        rows=rows,
+        fleet=fleet,
+        model=model,
+        scale=Ratio(round(scale_of(measured, configured) * _HUNDRED)),
+        is_enabled=config.cluster.enable is True,
+        pods_known=nodes.pods_known,
+        unsafe=effects.unsafe,
+        problem="" if present.normalization is not None else unreadable,
+    )
+
+
+class _Effects:
+    """What a changed configuration does to nodes, by their CPU model and settings."""
+
+    def __init__(self) -> None:
+        self.raised: Counter[ModelSetting] = Counter()
+        self.lowered: Counter[ModelSetting] = Counter()
+        self.held_back: dict[ModelSetting, list[str]] = defaultdict(list)
+        self.unsafe: dict[str, str] = {}
+
+    def compute(self, nodes: ComparedNodes, after: ClusterConfiguration) -> None:
+        """Look at each node; only those whose ratio falls are assessed in full, which takes longest."""
+        context = ClusterContext(after, nodes.koordinator)
+        assert after.normalization is not None  # noqa: S101 - the caller has changed it
+        for view in nodes.views:
+            if not isinstance(view.facts, CPUFacts):
+                continue
+            facts = view.facts
+            setting = facts.model, RatioField.of(hyper_threading=facts.hyper_threading, turbo=facts.turbo)
+            ratio, now = decide(view, after.normalization).ratio, _annotated(view)
+            if ratio is None or ratio == now:
+                continue
+            if ratio > now:
+                self.raised[setting] += 1
+                continue
+            self.lowered[setting] += 1
+            if held := assess(view, context).held_back:
+                self.held_back[setting].append(view.name)
+                self.unsafe[view.name] = "; ".join(each.message for each in held)
+
+
+def _annotated(view: NodeView) -> Ratio:
+    try:
+        return Ratio.parse(view.annotations.get(NORMALIZATION_RATIO, str(ONE)))
+    except RatioError:
+        return ONE
+
+
+def key_text(stored: str | None, model: Mapping[str, ModelRatios]) -> str:
+    """Return the key's JSON with this ratioModel; every ratio has its two decimals."""
+    try:
+        members = json.loads(stored or "{}")
+    except (ValueError, RecursionError):
+        members = {}
+    if not isinstance(members, dict):
+        members = {}
+    members.setdefault(_RATIO_MODEL, None)
+    lines = []
+    for name, value in members.items():
+        text = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
+        shown = ratio_model_json(model) if name == _RATIO_MODEL else text
+        lines.append(f"  {json.dumps(name, ensure_ascii=False)}: {shown}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _outward(interval: tuple[Fraction, Fraction]) -> tuple[Ratio, Ratio]:
+    return Ratio(floor(interval[0] * _HUNDRED)), Ratio(ceil(interval[1] * _HUNDRED))
+
+
+def _interval(row: SuggestedRatio) -> str:
+    if row.measured.interval is None:
+        return "baseline" if row.measured.exact == 1 else "-"
+    low, high = _outward(row.measured.interval)
+    return f"{low}-{high}"
+
+
+def _range(row: SuggestedRatio) -> str:
+    low, high = _outward(row.measured.extremes)
+    return f"{low}-{high}" if len(row.measured.nodes) > 1 else "-"
+
+
+def _change(row: SuggestedRatio) -> str:
+    if row.configured is None:
+        return "new"
+    percent = row.percent
+    return "" if not percent else f"{float(percent):+.1f}%"
+
+
+def _effect(row: SuggestedRatio) -> str:
+    parts = [f"{row.raised} up"] * bool(row.raised) + [f"{row.lowered} down"] * bool(row.lowered)
+    parts += [f"{len(row.held_back)} held back"] * bool(row.held_back)
+    return ", ".join(parts) or "-"
+
+
+def _switch(*, on: bool) -> str:
+    return "on" if on else "off"
+
+
+_WITH_HT = frozenset({RatioField.HYPER_THREADING, RatioField.HYPER_THREADING_TURBO})
+_WITH_TURBO = frozenset({RatioField.TURBO, RatioField.HYPER_THREADING_TURBO})
+
+COLUMNS: Sequence[Column[SuggestedRatio]] = (
+    Column("NODES", lambda row: str(len(row.measured.nodes)), right=True),
+    Column("RATIO", lambda row: str(row.measured.ratio), right=True),
+    Column("95% INTERVAL", _interval, right=True),
+    Column("ALL NODES", _range, right=True, priority=2),
+    Column("NOW", lambda row: str(row.configured or "-"), right=True),
+    Column(
+        "CHANGE",
+        _change,
+        right=True,
+        severity=lambda row: CellSeverity.WARNING if row.off or row.configured is None else None,
+    ),
+    Column(
+        "EFFECT ON NODES", _effect, severity=lambda row: CellSeverity.ERROR if row.held_back else None, priority=1
+    ),
+    Column("HT", lambda row: _switch(on=row.measured.field in _WITH_HT)),
+    Column("TURBO", lambda row: _switch(on=row.measured.field in _WITH_TURBO)),
+    Column("MODEL", lambda row: row.measured.model, shrink=16),
+)
+
+
+def remarks(suggestion: RatioSuggestion) -> Iterator[str]:
+    """Yield remarks on the ratios, on nodes that do not count, and on what a change would do."""
+    for why, names in suggestion.fleet.left_out.items():
+        yield f"{count(len(names), 'node')} left out, {why}: {some(names)}"
+    rows = suggestion.rows
+    if len(rows) == 1:
+        yield "one model says nothing about others: its ratio is 1.00"
+    elif any(each.measured.interval is None and each.measured.exact != 1 for each in rows):
+        yield "no interval: it takes 7 nodes of the model and 7 of the slowest"
+    if any(len(each.measured.nodes) < LEAST_NODES for each in rows):
+        yield f"fewer than {LEAST_NODES} nodes of a model: a slow node would not be noticed in its ratio"
+    for each in rows:
+        if not each.measured.is_allowed:
+            ratio = each.measured.ratio
+            yield f'"{each.measured.model}" measured {ratio}, above the largest ratio 5.00: it is not suggested'
+    if suggestion.scale != ONE:
+        yield (
+            f"the slowest model is configured with {suggestion.scale}, and the suggestion gives it 1.00: divide "
+            f"the ratios of models that were not measured by {suggestion.scale}, too"
+        )
+    if suggestion.problem:
+        yield suggestion.problem
+    elif not suggestion.is_enabled:
+        yield 'normalization is off for the cluster ("enable" is not true): ratios change no node that no label enables'
+    for node, message in list(suggestion.unsafe.items())[:_SHOWN]:
+        yield f"unsafe decrease, which the manager would hold back: node {node}: {message}"
+    if len(suggestion.unsafe) > _SHOWN:
+        yield f"and {len(suggestion.unsafe) - _SHOWN} more unsafe decreases (-o json has all)"
+    if not suggestion.pods_known:
+        yield "no pods came with the nodes: whether they fit after a decrease is not checked"
+
+
+_SHOWN = 5
+
+
+def suggestion_record(suggestion: RatioSuggestion) -> dict[str, Any]:
+    """Return the suggestion for programs. Ratios are decimal texts."""
+    return {
+        "differs": suggestion.differs,
+        "models": [_record(each) for each in suggestion.rows],
+        "ratioModel": {
+            model: {field.value: str(ratio) for field, ratio in ratios.items()}
+            for model, ratios in suggestion.model.items()
+        },
+        "configuredRatioOfSlowest": str(suggestion.scale),
+        "enabled": suggestion.is_enabled,
+        "leftOut": [
+            {"reason": why.name, "message": str(why), "nodes": list(names)}
+            for why, names in suggestion.fleet.left_out.items()
+        ],
+        "podsKnown": suggestion.pods_known,
+        "unsafeDecreases": [
+            {"node": node, "message": message} for node, message in suggestion.unsafe.items()
+        ],
+    }
+
+
+def _record(row: SuggestedRatio) -> Mapping[str, Any]:
+    measured = row.measured
+    interval = None if measured.interval is None else [str(each) for each in _outward(measured.interval)]
+    return {
+        "model": measured.model,
+        "hyperThreading": measured.field in _WITH_HT,
+        "turbo": measured.field in _WITH_TURBO,
+        "ratioField": measured.field.value,
+        "nodes": list(measured.nodes),
+        "measuredRatio": str(measured.ratio),
+        "interval95": interval,
+        "allNodes": [str(each) for each in _outward(measured.extremes)],
+        "configuredRatio": None if row.configured is None else str(row.configured),
+        "isOff": row.off is not None,
+        "nodesRaised": row.raised,
+        "nodesLowered": row.lowered,
+        "nodesHeldBack": list(row.held_back),
+    }
