@@ -3,7 +3,7 @@
 A capability or program decides and returns actions; one executor carries them out, and dry run swaps that
 executor.
 
-- **Nodes**: one patch of nodes/status each. A node that has changed since is a conflict.
+- **Nodes**: one patch of nodes/status each. A node that has changed since is a conflict, but for conditions.
 - **CPU quotas of cgroups**: several owners may bound one cgroup, and the writer applies the smallest bound.
   ``base`` is what kubelet computes from the pod's spec; it comes back when the owner releases the cgroup.
 - **Other cgroup settings** (weight, CPU set, memory limit): one owner at a time. ``base`` is written back
@@ -66,6 +66,22 @@ class RepairNodeStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class SetNodeCondition:
+    """Set a condition of a node to True, or remove it if ``message`` is empty. ``at`` is RFC 3339.
+
+    ``since``: when it became True. No other condition is touched, so the node's version does not matter.
+    """
+
+    name: str
+    condition: str
+    message: str
+    since: str
+    at: str
+    reason: Reason
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent:
     """An Event about an object. ``namespace`` is empty for cluster-scoped objects, such as Nodes."""
 
@@ -82,7 +98,7 @@ class EmitEvent:
         return self.message
 
 
-NodeAction: TypeAlias = PatchNode | TouchNodeStatus | RepairNodeStatus | EmitEvent
+NodeAction: TypeAlias = PatchNode | TouchNodeStatus | RepairNodeStatus | SetNodeCondition | EmitEvent
 
 
 class QuotaOwner(StrEnum):

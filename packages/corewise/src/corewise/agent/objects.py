@@ -18,7 +18,7 @@ from corewise.kube.resources import NODES, PODS, Resource
 from corewise.quantities import Quantity
 from corewise.vocabulary.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
 from corewise.vocabulary.reasons import Reason
-from corewise.workload.nodes import Node, NodeStatus
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Container, GrantedContainer, Pod, PodSpec, PodStatus
 from corewise.workload.requests import pod_demand
 
@@ -26,24 +26,8 @@ _STATIC_UID = re.compile(r"[0-9a-f]{32}")
 _STATIC_SOURCES = frozenset({"file", "http"})
 
 
-class TimedCondition(Struct, frozen=True):
-    """A condition, without reasons. ``since`` is when the status was last another."""
-
-    type: str
-    status: str
-    since: str | None = msgspec.field(name="lastTransitionTime", default=None)
-
-
-class AgentNodeStatus(NodeStatus, frozen=True):
-    """core/v1 NodeStatus; its amounts of cpu and memory are amplified."""
-
-    conditions: tuple[TimedCondition, ...] = ()
-
-
 class AgentNode(Node, frozen=True):
-    """core/v1 Node with its conditions."""
-
-    status: AgentNodeStatus = AgentNodeStatus()
+    """core/v1 Node; its amounts of cpu and memory are amplified."""
 
 
 class PodMeta(ObjectMeta, frozen=True):

@@ -25,7 +25,7 @@ import msgspec
 
 from corewise.actions import EmitEvent
 from corewise.agent.cgroups import Cycle
-from corewise.agent.objects import AgentNode, TimedCondition
+from corewise.agent.objects import AgentNode
 from corewise.agent.offline_cache import SampleHistory
 from corewise.agent.offline_decision import NodeColocation
 from corewise.kube.clock import rfc3339
@@ -50,6 +50,7 @@ from corewise.vocabulary.offline_report import (
     SuppressionReport,
 )
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import NodeCondition
 
 _SEEN_WITHIN = 5.0
 """Seconds within which the own write comes back through the watch."""
@@ -249,7 +250,7 @@ def _states(report: OfflineReport | None) -> tuple[str, ...]:
     return (report.state, *held_back, *reasons, *evicted)
 
 
-def _condition(node: AgentNode) -> TimedCondition | None:
+def _condition(node: AgentNode) -> NodeCondition | None:
     return next((each for each in node.status.conditions if each.type == OFFLINE_SHORTFALL), None)
 
 

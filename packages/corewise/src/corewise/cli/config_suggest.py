@@ -13,7 +13,6 @@ from corewise.views.compared_nodes import ComparedNodes
 from corewise.views.ratio_suggestion import (
     COLUMNS,
     RatioSuggestion,
-    key_text,
     remarks,
     suggest,
     suggestion_record,
@@ -72,7 +71,6 @@ def command(nodes: ComparedNodes | None, form: Form | str) -> None:
 
 
 def _print(suggestion: RatioSuggestion, nodes: ComparedNodes, form: Form | str) -> None:
-    text = key_text(nodes.stored.get(NORMALIZATION_KEY), suggestion.model)
     if form == CONFIG_MAP_FORM:
         namespace = click.get_current_context().params["config_namespace"]
         output.print_manifests(
@@ -80,12 +78,12 @@ def _print(suggestion: RatioSuggestion, nodes: ComparedNodes, form: Form | str) 
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
                 "metadata": {"name": CONFIG_NAME, "namespace": namespace},
-                "data": {**nodes.stored, NORMALIZATION_KEY: text},
+                "data": {**nodes.stored, NORMALIZATION_KEY: suggestion.key},
             }
         )
     elif form is Form.TABLE:
         click.echo(output.table(COLUMNS, suggestion.rows))
-        click.echo(text, nl=False)
+        click.echo(suggestion.key, nl=False)
         output.say(
             f"This is the key {NORMALIZATION_KEY} of ConfigMap {CONFIG_NAME} with the measured ratios. Next:\n"
             "  corewise config suggest --cluster -o configmap > new.yaml\n"

@@ -13,8 +13,15 @@ from typing import Any, Protocol
 
 import msgspec
 
-from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
-from corewise.kube.client import Client
+from corewise.actions import (
+    EmitEvent,
+    NodeAction,
+    PatchNode,
+    RepairNodeStatus,
+    SetNodeCondition,
+    TouchNodeStatus,
+)
+from corewise.kube.client import Client, PatchType
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
@@ -65,6 +72,7 @@ class APIExecutor:
                 WORKLOAD_NODES,
                 action.name,
                 body_of(action),
+                type=PatchType.STRATEGIC if isinstance(action, SetNodeCondition) else PatchType.MERGE,
                 subresource=STATUS,
                 field_manager=MANAGER_COMPONENT,
             )
@@ -93,8 +101,10 @@ class PrintingExecutor:
         return None
 
 
-def body_of(action: PatchNode | TouchNodeStatus | RepairNodeStatus) -> Mapping[str, object]:
-    """Return the merge patch of nodes/status that carries out an action."""
+def body_of(
+    action: PatchNode | TouchNodeStatus | RepairNodeStatus | SetNodeCondition,
+) -> Mapping[str, object]:
+    """Return the patch of nodes/status that carries out an action: strategic for conditions, else a merge."""
     match action:
         case PatchNode():
             metadata = {"resourceVersion": action.resource_version, "annotations": dict(action.annotations)}
@@ -108,6 +118,22 @@ def body_of(action: PatchNode | TouchNodeStatus | RepairNodeStatus) -> Mapping[s
             }
             amounts = {"capacity": _texts(action.capacity), "allocatable": _texts(action.allocatable)}
             return {"metadata": metadata, "status": amounts}
+        case SetNodeCondition():
+            return {"status": {"conditions": [_condition(action)]}}
+
+
+def _condition(action: SetNodeCondition) -> Mapping[str, str]:
+    """Return the condition; with a time of heartbeat, without which those of kubelets are never dropped."""
+    if not action.message:
+        return {"$patch": "delete", "type": action.condition}
+    return {
+        "type": action.condition,
+        "status": "True",
+        "reason": action.reason,
+        "message": action.message,
+        "lastHeartbeatTime": action.at,
+        "lastTransitionTime": action.since,
+    }
 
 
 def _texts(amounts: Mapping[str, Quantity]) -> dict[str, str]:

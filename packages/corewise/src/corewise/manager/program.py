@@ -26,6 +26,7 @@ from corewise.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from corewise.manager import reporting as gauges
 from corewise.manager.amplification_path import alternative
 from corewise.manager.executor import APIExecutor, Executor, PrintingExecutor
+from corewise.manager.node_speed import NodeSpeedWatch
 from corewise.manager.options import VALIDATING_NAME, ManagerOptions, OfflinePods
 from corewise.manager.pod_webhooks import pods_configuration
 from corewise.manager.profiles import Profiles
@@ -130,6 +131,7 @@ class Manager:
         self.reconciler = Reconciler(
             self.snapshot, executor, self.queue, heartbeats=self.program.heartbeats, clock=clock
         )
+        self.node_speed = NodeSpeedWatch(self.snapshot, executor, clock)
         self.webhooks = self._webhook_service(lifetimes)
         self.program.expose(
             options.metrics_listen,
@@ -162,6 +164,7 @@ class Manager:
 
     def _publish(self) -> None:
         gauges.publish(self.reconciler.reports, self.metrics)
+        self.node_speed.publish(self.metrics)
         self.metrics.set(QUEUE, len(self.queue))
         self.metrics.replace(metrics.UNTRANSLATED_PODS, self.untranslated.count())
         self.metrics.replace(metrics.CONFIG_VALID, validity(self.snapshot.reading))
@@ -182,7 +185,7 @@ class Manager:
 
     async def _lead(self) -> None:
         """Do what only the leader does, until canceled."""
-        loops: list[Loop] = [("reconciler", self._reconcile)]
+        loops: list[Loop] = [("reconciler", self._reconcile), ("node speed", self.node_speed.run)]
         if self.options.offline_pods is not OfflinePods.LEAVE and not self.options.dry_run:
             loops.append(("untranslated pods", self.untranslated.run))
         if self.webhooks and self.webhooks.installer:

@@ -155,6 +155,7 @@ def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_
             if each.reason is not Reason.NORMALIZATION_UNDECIDED and each.reason.warning
         ),
         *([status.finding] if status.finding and status.finding.reason.warning else []),
+        *([Finding(Reason.NODE_SLOWER_THAN_PEERS, node.slow)] if node.slow else []),
     )
     actions: tuple[NodeAction, ...] = ()
     recheck = None

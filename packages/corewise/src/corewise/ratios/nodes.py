@@ -38,6 +38,7 @@ from corewise.vocabulary.names import (
     MACHINE_RAW_ALLOCATABLE,
     MACHINE_RAW_CAPACITY,
     RESOURCE_STATUS,
+    SLOW_CPU,
 )
 from corewise.vocabulary.owned_cpus import CPUOwner, read_owned_cpus, whole_cpus
 from corewise.vocabulary.qos import ANY_NAMESPACE
@@ -75,7 +76,7 @@ class NodeView:
     """A node, the annotations of its NodeResourceTopology (None without one), and what its pods request.
 
     ``demand`` is called only when it matters: on a node of many pods it is the most costly part. It is made
-    once.
+    once. ``slow`` is the message of the condition SlowCPU, "" if the node has none.
     """
 
     name: str
@@ -87,12 +88,12 @@ class NodeView:
     boot_id: str
     topology: Annotations | None
     demand: Callable[[], NodeDemand]
+    slow: str = ""
 
     @property
     def facts(self) -> CPUFacts | Finding | None:
         """The node's CPU facts; None if none are stated."""
-        text = (self.topology or {}).get(CPU_BASIC_INFO)
-        return None if text is None else _read_facts(text)
+        return facts_of(self.topology or {})
 
     def free_cpu(self) -> int | None:
         """Return the amplified CPU that is left, in milli-CPU, as the scheduler counts it."""
@@ -131,6 +132,7 @@ def view_of(node: Node, topology: Annotations | None, pods: Callable[[], Iterabl
     """Return the view of a node; ``pods`` are those bound to it."""
     meta = node.metadata
     amounts = NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable))
+    slow = node.status.condition(SLOW_CPU)
     return NodeView(
         name=meta.name,
         uid=meta.uid,
@@ -141,6 +143,7 @@ def view_of(node: Node, topology: Annotations | None, pods: Callable[[], Iterabl
         boot_id=node.status.node_info.boot_id,
         topology=topology,
         demand=cache(lambda: demand_of_node(pods(), topology, meta.annotations, amounts.capacity.get(CPU))),
+        slow=slow.message if slow else "",
     )
 
 
@@ -152,6 +155,12 @@ def _facts_bytes(_facts: CPUFacts | Finding, text: str) -> int:
 def _read_facts(text: str) -> CPUFacts | Finding:
     """Nodes of a kind share the text of their CPU facts."""
     return parse_cpu_basic_info(text)
+
+
+def facts_of(topology: Annotations) -> CPUFacts | Finding | None:
+    """Return the CPU facts that annotations of a NodeResourceTopology state; None if they state none."""
+    text = topology.get(CPU_BASIC_INFO)
+    return None if text is None else _read_facts(text)
 
 
 def quantities(texts: Mapping[str, str]) -> ResourceList:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
-from corewise.config.configuration import NO_NORMALIZATION, ModelRatios, RatioField
+from corewise.config.configuration import NO_NORMALIZATION, ModelRatios, NormalizationConfig, RatioField
 from corewise.config.facts import CPUFacts
 from corewise.kube.objects import ConfigMap
 from corewise.normalization.calibration import ModelSetting, ratio_model_json
@@ -33,7 +33,7 @@ from corewise.normalization.fleet import (
     suggested_model,
 )
 from corewise.quantities import ONE, Ratio, RatioError
-from corewise.ratios.cluster import ClusterConfiguration, ClusterContext, read_configuration
+from corewise.ratios.cluster import ClusterContext, read_configuration
 from corewise.ratios.decision import assess
 from corewise.ratios.nodes import NodeView
 from corewise.views.compared_nodes import ComparedNodes
@@ -70,7 +70,8 @@ class SuggestedRatio:
 
 @dataclass(frozen=True, slots=True)
 class RatioSuggestion:
-    """The suggestion for a cluster. ``model`` is the ratioModel to configure.
+    """The suggestion for a cluster. ``model`` is the ratioModel to configure, ``key`` the JSON of the
+    key with it.
 
     ``scale``: the configured ratio of the slowest model. ``unsafe``: why decreases would be held back, by
     node. ``problem`` says what is wrong with the key that the cluster has.
@@ -79,6 +80,7 @@ class RatioSuggestion:
     rows: tuple[SuggestedRatio, ...]
     fleet: Fleet
     model: Mapping[str, ModelRatios]
+    key: str
     scale: Ratio
     is_enabled: bool
     pods_known: bool
@@ -108,11 +110,11 @@ def suggest(nodes: ComparedNodes) -> RatioSuggestion:
     measured = measured_ratios(fleet)
     model = suggested_model(measured, configured)
     off = {each.setting: each for each in ratios_off(measured, configured)}
-    changed = replace(config, cluster=replace(config.cluster, ratio_model=model))
+    text = key_text(nodes.stored.get(NORMALIZATION_KEY), model)
+    after = read_configuration(ConfigMap(data={**nodes.stored, NORMALIZATION_KEY: text})).configuration
     effects = _Effects()
-    if present.normalization is not None:
-        after = replace(present, normalization=changed)
-        effects.compute(nodes, after)
+    if present.normalization is not None and after.normalization is not None:
+        effects.compute(nodes.views, after.normalization, ClusterContext(after, nodes.koordinator))
     rows = tuple(
         SuggestedRatio(
             each,
@@ -129,6 +131,7 @@ def suggest(nodes: ComparedNodes) -> RatioSuggestion:
         rows=rows,
         fleet=fleet,
         model=model,
+        key=text,
         scale=Ratio(round(scale_of(measured, configured) * _HUNDRED)),
         is_enabled=config.cluster.enable is True,
         pods_known=nodes.pods_known,
@@ -146,16 +149,16 @@ class _Effects:
         self.held_back: dict[ModelSetting, list[str]] = defaultdict(list)
         self.unsafe: dict[str, str] = {}
 
-    def compute(self, nodes: ComparedNodes, after: ClusterConfiguration) -> None:
+    def compute(
+        self, views: Iterable[NodeView], config: NormalizationConfig, context: ClusterContext
+    ) -> None:
         """Look at each node; only those whose ratio falls are assessed in full, which takes longest."""
-        context = ClusterContext(after, nodes.koordinator)
-        assert after.normalization is not None  # noqa: S101 - the caller has changed it
-        for view in nodes.views:
+        for view in views:
             if not isinstance(view.facts, CPUFacts):
                 continue
             facts = view.facts
             setting = facts.model, RatioField.of(hyper_threading=facts.hyper_threading, turbo=facts.turbo)
-            ratio, now = decide(view, after.normalization).ratio, _annotated(view)
+            ratio, now = decide(view, config).ratio, _annotated(view)
             if ratio is None or ratio == now:
                 continue
             if ratio > now:

@@ -78,6 +78,21 @@ NODES_HELD_BACK = gauge(
     "corewise_nodes_amplification_held_back",
     "Nodes on which an unsafe decrease of the amplification ratio is due and not carried out yet.",
 )
+NODE_SPEED = gauge(
+    MANAGER,
+    "corewise_node_cpu_speed_ratio",
+    "Score of the node over the median of other nodes with its CPU model and settings; no series for a node "
+    "that cannot be compared.",
+    "node",
+)
+MODEL_RATIO_OFF = gauge(
+    MANAGER,
+    "corewise_cpu_model_off_ratio",
+    "Measured over configured normalization ratio of a CPU model, where it is off by more than 5 %; else no "
+    "series.",
+    "model",
+    "field",
+)
 AMPLIFICATION_PATH = gauge(
     MANAGER,
     "corewise_amplification_path",

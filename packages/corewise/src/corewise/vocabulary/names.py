@@ -27,6 +27,7 @@ ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
 OVERSUBSCRIPTION = "volcano.sh/oversubscription"
 OFFLINE_REPORT = "node.corewise.io/oversubscription"
 OFFLINE_SHORTFALL = "OfflineShortfall"
+SLOW_CPU = "SlowCPU"
 NUMA_POLICY = "node.koordinator.sh/numa-topology-policy"
 CPU_BIND_POLICY = "node.koordinator.sh/cpu-bind-policy"
 RESERVATION = "node.koordinator.sh/reservation"
@@ -276,6 +277,15 @@ TABLE: tuple[Name, ...] = (
         "`True`; absent if there is none",
         "agent",
         "Less is offered than the offline pods on the node request; both amounts are in its message.",
+    ),
+    Name(
+        SLOW_CPU,
+        NameKind.CONDITION,
+        _NODE,
+        "`True`; absent if it is not",
+        "manager",
+        "The node is more than 5 % slower than other nodes with its CPU model and settings, by the scores that "
+        "agents measure.",
     ),
     Name(
         NUMA_POLICY,
@@ -599,3 +609,6 @@ POD_ANNOTATIONS = frozenset(row.name for row in TABLE if row.on == _POD and row.
 """All that corewise reads of a pod's annotations."""
 NODE_NAMES = frozenset(row.name for row in TABLE if row.on == _NODE)
 """Labels and annotations of nodes that mean something."""
+NODE_CONDITIONS = frozenset(
+    row.name for row in TABLE if row.on == _NODE and row.kind is NameKind.CONDITION
+)
