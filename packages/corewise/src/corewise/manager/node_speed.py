@@ -11,7 +11,7 @@ A ratio that is off is an Event on the ConfigMap, and a metric. Nothing is corre
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -24,24 +24,23 @@ from corewise.kube.objects import ObjectMeta
 from corewise.manager.executor import Executor
 from corewise.manager.reporting import Series
 from corewise.manager.snapshot import Snapshot
+from corewise.normalization.calibration import ModelSetting
 from corewise.normalization.fleet import (
     Fleet,
-    LeftOut,
     RatioOff,
     ScoredNode,
     measured_ratios,
     ratios_off,
-    scored_node,
 )
 from corewise.normalization.slow_nodes import ScoreHistory, SlowNodes
 from corewise.prometheus.exposition import Exposition
-from corewise.ratios.nodes import Annotations, facts_of
+from corewise.ratios.nodes import Annotations, read_scores
 from corewise.service.logs import fields
 from corewise.service.reader import in_reader
 from corewise.vocabulary import metrics
-from corewise.vocabulary.names import CPU_EVALUATION, NORMALIZATION_KEY, SLOW_CPU
+from corewise.vocabulary.names import NORMALIZATION_KEY, SLOW_CPU
 from corewise.vocabulary.reasons import Reason
-from corewise.workload.nodes import Node, NodeCondition
+from corewise.workload.nodes import NodeCondition
 
 log = logging.getLogger(__name__)
 
@@ -79,13 +78,13 @@ class NodeSpeedWatch:
     async def look(self) -> None:
         """Judge all nodes by the scores they have now, and write what has changed."""
         snapshot = self._snapshot
-        nodes = [(node, _annotations(snapshot, node)) for node in snapshot.nodes.items.values()]
+        nodes = snapshot.nodes.items.values()
         shown = {
             node.metadata.name: condition
-            for node, _ in nodes
+            for node in nodes
             if (condition := node.status.condition(SLOW_CPU)) is not None
         }
-        scores = [(node.metadata.name, annotations) for node, annotations in nodes]
+        scores = [(node.metadata.name, snapshot.stated_of(node.metadata.name)) for node in nodes]
         config, now = snapshot.reading.configuration.normalization, self._clock.now()
         found = await in_reader(partial(self._judged, scores, frozenset(shown), config, now))
         self._speeds = found.speeds
@@ -110,15 +109,9 @@ class NodeSpeedWatch:
         config: NormalizationConfig | None,
         now: datetime,
     ) -> _Look:
-        read: list[tuple[str, ScoredNode | LeftOut]] = [
-            (name, scored_node(name, annotations.get(CPU_EVALUATION), facts_of(annotations)))
-            for name, annotations in scores
-        ]
+        read = read_scores(scores)
         self._history.take([each for _, each in read if isinstance(each, ScoredNode)], now)
-        off: tuple[RatioOff, ...] = ()
-        if config is not None and config.cluster.enable:
-            before = [each.setting for each in self._off]
-            off = ratios_off(measured_ratios(Fleet.of(read)), config.cluster.ratio_model, before)
+        off = configured_off(Fleet.of(read), config, [each.setting for each in self._off])
         return _Look(self._history.judge(slow), self._history.relative_speeds(), off)
 
     async def _write(self, action: SetNodeCondition) -> None:
@@ -139,11 +132,6 @@ class NodeSpeedWatch:
             await self._executor.carry_out(event_about_ratios(config_map.metadata, off))
 
 
-def _annotations(snapshot: Snapshot, node: Node) -> Annotations:
-    topology = snapshot.topologies.get(node.metadata.name)
-    return topology.metadata.annotations if topology else {}
-
-
 def conditions_to_write(
     found: SlowNodes, shown: Mapping[str, NodeCondition], now: str
 ) -> Iterable[SetNodeCondition]:
@@ -159,10 +147,24 @@ def conditions_to_write(
         yield SetNodeCondition(name, SLOW_CPU, "", now, now, reason, why)
 
 
-def event_about_ratios(meta: ObjectMeta, off: Iterable[RatioOff]) -> EmitEvent:
-    """Return the Event on the ConfigMap about ratios that are off."""
+def configured_off(
+    fleet: Fleet, config: NormalizationConfig | None, before: Collection[ModelSetting] = ()
+) -> tuple[RatioOff, ...]:
+    """Return the ratios that are off, while normalization is on; ``before``: those that were."""
+    if config is None or not config.cluster.enable:
+        return ()
+    return ratios_off(measured_ratios(fleet), config.cluster.ratio_model, before)
+
+
+def off_message(off: Iterable[RatioOff]) -> str:
+    """Say in one line which ratios are off: the first ones, and how many more there are."""
     messages = [each.message for each in off]
     more = f"; and {len(messages) - _SHOWN} more" if len(messages) > _SHOWN else ""
+    return f"{NORMALIZATION_KEY}: {'; '.join(messages[:_SHOWN])}{more}"
+
+
+def event_about_ratios(meta: ObjectMeta, off: Iterable[RatioOff]) -> EmitEvent:
+    """Return the Event on the ConfigMap about ratios that are off."""
     reason = Reason.MODEL_RATIO_OFF
-    text = f"{NORMALIZATION_KEY}: {'; '.join(messages[:_SHOWN])}{more}. {reason.fix}"
+    text = f"{off_message(off)}. {reason.fix}"
     return EmitEvent("ConfigMap", meta.namespace, meta.name, meta.uid, reason, text, reason.warning)

@@ -31,7 +31,14 @@ from corewise.ratios.cluster import (
     interfering_webhook,
     read_configuration,
 )
-from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, demand_of_node, running_on, view_of
+from corewise.ratios.nodes import (
+    RUNNING_ON_A_NODE,
+    Annotations,
+    NodeView,
+    demand_of_node,
+    running_on,
+    view_of,
+)
 from corewise.service.reader import in_reader
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
@@ -158,6 +165,11 @@ class Snapshot:
         topology = self.topologies.get(name)
         annotations = topology.metadata.annotations if topology else None
         return view_of(node, annotations, lambda: self._pods_of.get(name, {}).values())
+
+    def stated_of(self, name: str) -> Annotations:
+        """Return the annotations of a node's NodeResourceTopology; none if there is none."""
+        topology = self.topologies.get(name)
+        return topology.metadata.annotations if topology else {}
 
     def pods_on(self, node: str) -> Iterable[Pod]:
         """Return the pods that take something of a node."""

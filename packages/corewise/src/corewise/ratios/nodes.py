@@ -28,12 +28,14 @@ from corewise.amplification.amounts import AMPLIFIABLE, CPU, ResourceList
 from corewise.amplification.annotations import read_node
 from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.kube.objects import EMPTY
+from corewise.normalization.fleet import LeftOut, ScoredNode, scored_node
 from corewise.quantities import MILLI, ONE, Quantity, offered_amounts
 from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
+    CPU_EVALUATION,
     CPU_MANAGER_POLICY,
     MACHINE_RAW_ALLOCATABLE,
     MACHINE_RAW_CAPACITY,
@@ -161,6 +163,16 @@ def facts_of(topology: Annotations) -> CPUFacts | Finding | None:
     """Return the CPU facts that annotations of a NodeResourceTopology state; None if they state none."""
     text = topology.get(CPU_BASIC_INFO)
     return None if text is None else _read_facts(text)
+
+
+def read_scores(
+    topologies: Iterable[tuple[str, Annotations]],
+) -> list[tuple[str, ScoredNode | LeftOut]]:
+    """Read the scores of nodes, by name, from the annotations of their NodeResourceTopologies."""
+    return [
+        (name, scored_node(name, annotations.get(CPU_EVALUATION), facts_of(annotations)))
+        for name, annotations in topologies
+    ]
 
 
 def quantities(texts: Mapping[str, str]) -> ResourceList:

@@ -29,17 +29,16 @@ from corewise.normalization.fleet import (
     measured_ratios,
     ratios_off,
     scale_of,
-    scored_node,
     suggested_model,
 )
 from corewise.quantities import ONE, Ratio, RatioError
 from corewise.ratios.cluster import ClusterContext, read_configuration
 from corewise.ratios.decision import assess
-from corewise.ratios.nodes import NodeView
+from corewise.ratios.nodes import NodeView, read_scores
 from corewise.views.compared_nodes import ComparedNodes
 from corewise.views.tables import CellSeverity, Column
 from corewise.views.text import count, some
-from corewise.vocabulary.names import CPU_EVALUATION, NORMALIZATION_KEY, NORMALIZATION_RATIO
+from corewise.vocabulary.names import NORMALIZATION_KEY, NORMALIZATION_RATIO
 
 _HUNDRED = 100
 _RATIO_MODEL = "ratioModel"
@@ -95,10 +94,7 @@ class RatioSuggestion:
 
 def fleet_of(views: Iterable[NodeView]) -> Fleet:
     """Return the scores of nodes."""
-    return Fleet.of(
-        (each.name, scored_node(each.name, (each.topology or {}).get(CPU_EVALUATION), each.facts))
-        for each in views
-    )
+    return Fleet.of(read_scores((each.name, each.topology or {}) for each in views))
 
 
 def suggest(nodes: ComparedNodes) -> RatioSuggestion:

@@ -1,15 +1,16 @@
 """Every problem that is known of a cluster: one row for each reason on each object.
 
-They come from the configuration, the assessment of each node, what the scheduler reads of nodes and pods,
-claims to CPUs, the agents' reports, objects that cannot be decoded, and Events of corewise. An Event about
-what is still so gives its age; one about a problem that is over is a row of its own until it expires.
+They come from the configuration, the scores of nodes, the assessment of each node, what the scheduler reads of
+nodes and pods, claims to CPUs, the agents' reports, objects that cannot be decoded, and Events of corewise. An
+Event about what is still so gives its age; one about a problem that is over is a row of its own until it
+expires.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from corewise.engine import Cluster
@@ -17,8 +18,11 @@ from corewise.engine.reading import placement, pod_facts
 from corewise.kube.cache import Cache
 from corewise.kube.clock import rfc3339
 from corewise.kube.objects import Event
+from corewise.manager.node_speed import configured_off, off_message
 from corewise.manager.reporting import event_about_koordinator, events_about
 from corewise.manager.snapshot import Snapshot
+from corewise.normalization.fleet import Fleet
+from corewise.ratios.nodes import read_scores
 from corewise.views.node_table import NodeRow
 from corewise.views.page.followed import FollowedCluster
 from corewise.views.pod_table import PodRow
@@ -31,6 +35,7 @@ from corewise.workload.pods import Pod
 _REASONS = {each.value: each for each in Reason}
 _ON_ONE_OBJECT = frozenset({Reason.CONFIG_INVALID, Reason.KOORDINATOR_WEBHOOK_PRESENT})
 """What each node's assessment says again of the one object at fault."""
+_SCORES_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class KnownProblem:
                 return f"corewise explain node {self.name}"
             case "Pod":
                 return f"corewise explain pod {self.name}"
+            case "ConfigMap" if self.reason == Reason.MODEL_RATIO_OFF:
+                return "corewise config suggest --cluster"
             case "ConfigMap":
                 namespace, _, name = self.name.partition("/")
                 read = f"kubectl -n {namespace} get configmap {name} -o yaml"
@@ -116,6 +123,7 @@ class ProblemTable:
         self._cluster, self._history = cluster, ProblemHistory()
         self._rows: dict[str, dict[str, Any]] = {}
         self._reported: dict[str, tuple[NodeRow, tuple[KnownProblem, ...]]] = {}
+        self._scores: tuple[datetime, tuple[KnownProblem, ...]] | None = None
 
     def rows(self, now: datetime) -> list[dict[str, Any]]:
         """Return the rows as they are now."""
@@ -124,6 +132,7 @@ class ProblemTable:
         nodes = tables["nodes"].rows(now)
         found = (
             *of_configuration(cluster.known),
+            *self._of_scores(now),
             *of_nodes(nodes),
             *of_pods(tables["pods"].rows(now), state.pods.items, state.counted.rules),
             *of_scheduler(state.counted.findings, state.counted.cluster),
@@ -133,6 +142,12 @@ class ProblemTable:
         rows = self._history.rows(found, cluster.events, now)
         self._rows = {row["name"]: old if (old := before.get(row["name"])) == row else row for row in rows}
         return list(self._rows.values())
+
+    def _of_scores(self, now: datetime) -> tuple[KnownProblem, ...]:
+        """Return the problems with configured ratios; scores change about once a day, so not at each change."""
+        if self._scores is None or now - self._scores[0] >= _SCORES_EVERY:
+            self._scores = now, tuple(of_scores(self._cluster.known))
+        return self._scores[1]
 
     def _of_reports(self, nodes: Iterable[NodeRow], now: datetime) -> Iterator[KnownProblem]:
         """Yield the problems that agents report; a node's are recomputed only when its row has changed."""
@@ -155,6 +170,17 @@ def of_configuration(known: Snapshot) -> Iterator[KnownProblem]:
     hook = known.webhooks.get(known.koordinator.partition("/")[0]) if known.koordinator else None
     for each in event_about_koordinator(known.koordinator, hook.metadata if hook else None):
         yield KnownProblem(each.regarding_kind, each.name, each.reason, each.message)
+
+
+def of_scores(known: Snapshot) -> Iterator[KnownProblem]:
+    """Yield the problem that configured ratios are not those that the nodes measured."""
+    names = map(str, known.nodes.items)
+    fleet = Fleet.of(read_scores((name, known.stated_of(name)) for name in names))
+    off = configured_off(fleet, known.reading.configuration.normalization)
+    if off and known.config_map is not None:
+        meta = known.config_map.metadata
+        name = f"{meta.namespace}/{meta.name}"
+        yield KnownProblem("ConfigMap", name, Reason.MODEL_RATIO_OFF, off_message(off))
 
 
 def of_nodes(rows: Iterable[NodeRow]) -> Iterator[KnownProblem]:
