@@ -1,0 +1,247 @@
+"""``corewise config suggest``: ratios from scores in a dump, against its ConfigMap, and what they would do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from corewise.cli import corewise
+from corewise.cli.errors import ExitCode
+from corewise.config.configuration import parse_normalization
+from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
+    AMPLIFICATION_RATIO,
+    CONFIG_NAME,
+    CPU_BASIC_INFO,
+    CPU_EVALUATION,
+    NORMALIZATION_KEY,
+    NORMALIZATION_RATIO,
+    RAW_ALLOCATABLE,
+    RAW_CAPACITY,
+)
+from normalization.fleets import FAST, SLOW, report
+
+Suggest = Callable[..., Result]
+FIELD = "hyperThreadTurboEnabledRatio"
+
+
+def node(name: str, *, cpu: str = "8", ratio: str = "") -> dict[str, Any]:
+    """Return a Node of 8 raw CPUs, amplified by its ratio if it has one."""
+    annotations = {}
+    if ratio:
+        raw = '{"cpu":"8","memory":"16Gi"}'
+        annotations = {
+            NORMALIZATION_RATIO: ratio,
+            AMPLIFICATION_RATIO: f'{{"cpu":{ratio}}}',
+            RAW_CAPACITY: raw,
+            RAW_ALLOCATABLE: raw,
+        }
+    amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "annotations": annotations},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def topology(name: str, model: str, score: int | None, **changes: object) -> dict[str, Any]:
+    """Return what a node's agent reports; without a score it has not measured."""
+    info = {"cpuModel": model, "hyperThreadEnabled": True, "turboEnabled": True}
+    annotations = {CPU_BASIC_INFO: json.dumps(info)}
+    if score is not None:
+        annotations[CPU_EVALUATION] = report(score, model, **changes).encode()
+    return {"kind": "NodeResourceTopology", "metadata": {"name": name, "annotations": annotations}}
+
+
+def pod(name: str, on: str, cpu: str) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "apps", "uid": name},
+        "spec": {"nodeName": on, "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+
+
+def config_map(**models: float) -> dict[str, Any]:
+    """Return the ConfigMap, normalization on, with ratios of the models FAST and SLOW."""
+    names = {"fast": FAST, "slow": SLOW}
+    ratios = {names[model]: {FIELD: ratio} for model, ratio in models.items()}
+    key = {"enable": True, "ratioModel": ratios, "defaultRatio": 1.1}
+    data = {NORMALIZATION_KEY: json.dumps(key), AMPLIFICATION_KEY: '{"enable": true}'}
+    return {"kind": "ConfigMap", "metadata": {"name": CONFIG_NAME}, "data": data}
+
+
+def fleet(fast: int = 8, slow: int = 8) -> list[dict[str, Any]]:
+    """Return nodes of two models, of which FAST measured 1.50 times the score of SLOW."""
+    items = []
+    for model, score, size in ((FAST, 1500, fast), (SLOW, 1000, slow)):
+        for at in range(size):
+            name = f"{'fast' if model == FAST else 'slow'}-{at}"
+            items += [node(name), topology(name, model, score)]
+    return items
+
+
+@pytest.fixture
+def suggest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Suggest:
+    """Return a function that writes objects as a dump and asks for ratios."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(items: list[dict[str, Any]], *options: str) -> Result:
+        (tmp_path / "dump.json").write_text(json.dumps({"kind": "List", "items": items}))
+        return CliRunner().invoke(corewise, ["config", "suggest", "--nodes", "dump.json", *options])
+
+    return run
+
+
+def record(result: Result) -> Mapping[str, Any]:
+    document: Mapping[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_table_shows_ratio_interval_and_difference(suggest: Suggest) -> None:
+    result = suggest([*fleet(), config_map(fast=1.6, slow=1)])
+    table, _, key = result.stdout.partition("\n\n")
+    lines = [line.split() for line in table.splitlines()]
+    assert lines[1][:5] == ["8", "1.00", "baseline", "1.00-1.00", "1.00"]
+    assert lines[2][:6] == ["8", "1.50", "1.50-1.50", "1.50-1.50", "1.60", "-6.2%"]
+    assert lines[2][-9:] == ["on", "on", *FAST.split()]
+    assert json.loads(key)["ratioModel"][FAST] == {FIELD: 1.5}
+    assert f'{{"{FIELD}": 1.50}}' in key
+    assert "corewise config check new.yaml --cluster" in result.stderr
+    assert "corewise plan --from dump.json" in result.stderr
+    assert result.exit_code == ExitCode.VERDICT
+
+
+def test_ratios_within_five_percent_succeed(suggest: Suggest) -> None:
+    result = suggest([*fleet(), config_map(fast=1.55, slow=1)], "-o", "json")
+    assert result.exit_code == 0
+    assert [each["isOff"] for each in record(result)["models"]] == [False, False]
+
+
+def test_missing_ratio_is_a_difference(suggest: Suggest) -> None:
+    result = suggest([*fleet(), config_map(slow=1)], "-o", "json")
+    assert result.exit_code == ExitCode.VERDICT
+    assert [each["configuredRatio"] for each in record(result)["models"]] == ["1.00", None]
+    assert record(result)["ratioModel"] == {SLOW: {FIELD: "1.00"}, FAST: {FIELD: "1.50"}}
+
+
+def test_key_keeps_everything_but_measured_ratios(suggest: Suggest) -> None:
+    entry = {"name": "own", "nodeSelector": {"matchLabels": {"pool": "own"}}, "enable": False}
+    stored = {
+        "defaultRatio": 1.1,
+        "ratioModel": {"Other": {"baseRatio": 1.3}, SLOW: {"baseRatio": 1.2}},
+        "enable": True,
+        "nodeConfigs": [entry],
+    }
+    items = [*fleet(), config_map()]
+    items[-1]["data"][NORMALIZATION_KEY] = json.dumps(stored)
+    result = suggest(items)
+    key = result.stdout.partition("\n\n")[2]
+    assert json.loads(key) == stored | {
+        "ratioModel": {
+            "Other": {"baseRatio": 1.3},
+            SLOW: {"baseRatio": 1.2, FIELD: 1.0},
+            FAST: {FIELD: 1.5},
+        }
+    }
+    assert not parse_normalization(key).errors
+
+
+def test_config_map_is_whole_and_can_be_checked(suggest: Suggest) -> None:
+    result = suggest([*fleet(), config_map(fast=1.6, slow=1)], "-o", "configmap")
+    document = yaml.safe_load(result.stdout)
+    assert document["metadata"]["name"] == CONFIG_NAME
+    assert document["data"].keys() == {NORMALIZATION_KEY, AMPLIFICATION_KEY}
+    Path("new.yaml").write_text(result.stdout)
+    checked = CliRunner().invoke(corewise, ["config", "check", "new.yaml", "--nodes", "dump.json"])
+    assert checked.exit_code == 0
+    again = suggest([*fleet(), document])
+    assert again.exit_code == 0
+
+
+def test_unsafe_decreases_are_named(suggest: Suggest) -> None:
+    items = fleet()
+    for at in (0, 2):
+        items[at] = node(f"fast-{at // 2}", cpu="16", ratio="2.00")
+    items += [config_map(fast=2, slow=1), pod("big", "fast-0", "14"), pod("small", "fast-1", "2")]
+    result = suggest(items, "-o", "json")
+    fast = record(result)["models"][1]
+    assert (fast["nodesLowered"], fast["nodesRaised"]) == (2, 6)
+    assert fast["nodesHeldBack"] == ["fast-0"]
+    assert [each["node"] for each in record(result)["unsafeDecreases"]] == ["fast-0"]
+    assert "unsafe decrease, which the manager would hold back: node fast-0: cpu:" in result.stderr
+    assert "6 up, 2 down, 1 held back" in suggest(items).stdout
+
+
+def test_without_pods_it_says_what_is_unchecked(suggest: Suggest) -> None:
+    result = suggest([*fleet(), config_map(fast=1.6, slow=1)])
+    assert "whether they fit after a decrease is not checked" in result.stderr
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_few_nodes_have_no_interval(suggest: Suggest, size: int) -> None:
+    result = suggest([*fleet(fast=size), config_map(fast=1.5, slow=1)], "-o", "json")
+    assert record(result)["models"][1]["interval95"] is None
+    assert "no interval" in result.stderr
+    assert ("a slow node would not be noticed" in result.stderr) == (size < 3)
+
+
+def test_scores_left_out_are_counted_with_reasons(suggest: Suggest) -> None:
+    items = [
+        *fleet(),
+        *[topology("fast-0", FAST, None), node("x"), topology("x", FAST, 1500, runs=2)],
+        *[node("y"), topology("y", FAST, 1500, python="3.13.0")],
+    ]
+    del items[1]
+    result = suggest(items)
+    assert "1 node left out, without a score: their agents do not measure yet" in result.stderr
+    assert "1 node left out, with fewer than 5 runs so far: x" in result.stderr
+    assert "1 node left out, measured with another mix, Python or zlib than most: y" in result.stderr
+
+
+def test_slowest_model_with_another_ratio_is_remarked(suggest: Suggest) -> None:
+    result = suggest([*fleet(), config_map(fast=1.8, slow=1.2)])
+    assert "the slowest model is configured with 1.20, and the suggestion gives it 1.00" in result.stderr
+    assert result.exit_code == 0
+
+
+def test_configuration_with_errors_is_remarked(suggest: Suggest) -> None:
+    items = [*fleet(), config_map()]
+    items[-1]["data"][NORMALIZATION_KEY] = "{"
+    result = suggest(items)
+    assert f"the key {NORMALIZATION_KEY} of the cluster has errors" in result.stderr
+    assert result.exit_code == ExitCode.VERDICT
+
+
+def test_nodes_without_scores_are_not_found(suggest: Suggest) -> None:
+    result = suggest([node("a"), topology("a", FAST, None)])
+    assert result.exit_code == ExitCode.NOT_FOUND
+    assert "corewise agent --evaluate" in result.output
+
+
+def test_result_of_calibrate_is_no_dump(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"format": "corewise.io/calibration/v1", "cpuModel": "X"}')
+    result = CliRunner().invoke(corewise, ["config", "suggest", "--nodes", str(file)])
+    assert result.exit_code == ExitCode.BAD_INPUT
+
+
+def test_nodes_must_be_named() -> None:
+    result = CliRunner().invoke(corewise, ["config", "suggest"])
+    assert result.exit_code == ExitCode.USAGE
+    assert "--cluster, or --nodes DUMP" in result.output
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "configmap"])
+def test_five_thousand_nodes_give_every_form(suggest: Suggest, form: str) -> None:
+    items = [*fleet(2500, 2500), config_map(fast=1.6, slow=1)]
+    result = suggest(items, "-o", form)
+    assert result.exit_code == ExitCode.VERDICT
+    assert FAST in result.stdout

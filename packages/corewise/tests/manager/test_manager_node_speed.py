@@ -1,0 +1,119 @@
+"""Slow nodes are marked by a condition, and ratios that are off reported, through the local API server.
+
+| what agents report | the manager |
+|---|---|
+| a node far below its peers, on one day | does nothing |
+| the same on the next day | sets the condition SlowCPU; Event, metric and problem follow |
+| as fast as its peers again, two days | removes the condition |
+| a model whose configured ratio is off | Event on the ConfigMap, and a metric |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from corewise.kube.client import PatchType
+from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
+from corewise.manager.program import Manager
+from corewise.vocabulary import metrics
+from corewise.vocabulary.names import CPU_EVALUATION, SLOW_CPU
+from manager.world import FAST, PLAIN_NODES, SLOW, World, eventually, normalization, until
+from normalization.fleets import report
+
+DAY = 86_400.0
+SIZE = 35
+PLAIN: Mapping[str, Any] = {"webhook_listen": None, "manage_webhooks": False}
+
+
+async def measured(world: World, scores: Mapping[str, int], model: str = FAST) -> None:
+    """Report scores as agents do, a day after the last ones."""
+    at = world.clock.now().isoformat(timespec="seconds")
+    for name, score in scores.items():
+        of_node = {"hyper_thread_enabled": False, "turbo_enabled": False}
+        text = report(score, model, time=at, measured=at, **of_node).encode()
+        body = {"metadata": {"annotations": {CPU_EVALUATION: text}}}
+        await world.client.patch(NODE_RESOURCE_TOPOLOGIES, name, body, type=PatchType.MERGE)
+
+
+async def add_fleet(world: World, size: int = SIZE, model: str = FAST) -> list[str]:
+    names = [f"{model.split()[0].lower()}-{at}" for at in range(size)]
+    for name in names:
+        await world.client.create(PLAIN_NODES, {"metadata": {"name": name}})
+        await world.report(name, model=model)
+    return names
+
+
+async def condition(world: World, name: str) -> dict[str, Any] | None:
+    conditions = (await world.node(name)).get("status", {}).get("conditions", [])
+    return next((each for each in conditions if each["type"] == SLOW_CPU), None)
+
+
+async def slow_node(world: World, manager: Manager) -> dict[str, int]:
+    """Let a fleet be measured on two days, one node of it at 80 %; return the scores."""
+    names = await add_fleet(world)
+    scores = dict.fromkeys(names, 1000) | {"fast-3": 800}
+    await measured(world, scores)
+    await until(lambda: manager.metrics.value(metrics.NODE_SPEED, "fast-3") == 0.8)
+    assert await condition(world, "fast-3") is None
+    world.clock.skip(DAY)
+    await measured(world, scores)
+    return scores
+
+
+async def test_slow_node_gets_condition_event_and_metric(world: World) -> None:
+    async with world.manager(**PLAIN) as manager:
+        await slow_node(world, manager)
+
+        async def marked() -> bool:
+            return await condition(world, "fast-3") is not None
+
+        await eventually(marked)
+        found = await condition(world, "fast-3")
+        assert found is not None
+        assert (found["status"], found["reason"]) == ("True", "NodeSlowerThanPeers")
+        assert found["message"] == (
+            f'20.0 % slower than the median of {SIZE - 1} other nodes with "{FAST}", over its last 2 scores'
+        )
+        assert found["lastHeartbeatTime"] and found["lastTransitionTime"]
+        await world.told("NodeSlowerThanPeers")
+        await until(lambda: manager.metrics.value(metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
+        assert manager.metrics.value(metrics.NODE_PROBLEM, "fast-4", "NodeSlowerThanPeers") == 0
+
+
+async def test_repaired_node_loses_the_condition(world: World) -> None:
+    async with world.manager(**PLAIN) as manager:
+        scores = await slow_node(world, manager)
+        await until(lambda: manager.metrics.value(metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
+        for _ in range(2):
+            world.clock.skip(DAY)
+            await measured(world, scores | {"fast-3": 1000})
+            await until(lambda: manager.metrics.value(metrics.NODE_SPEED, "fast-3") == 1)
+
+        async def clear() -> bool:
+            return await condition(world, "fast-3") is None
+
+        await eventually(clear)
+        await until(lambda: manager.metrics.value(metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 0)
+
+
+async def test_restarted_manager_keeps_the_condition(world: World) -> None:
+    async with world.manager(**PLAIN) as manager:
+        await slow_node(world, manager)
+        await until(lambda: manager.metrics.value(metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
+    async with world.manager(**PLAIN) as manager:
+        await until(lambda: manager.metrics.value(metrics.NODE_SPEED, "fast-3") == 0.8)
+        await manager.node_speed.look()
+        assert await condition(world, "fast-3") is not None
+
+
+async def test_ratio_that_is_off_is_reported(world: World) -> None:
+    fast, slow = await add_fleet(world, 7), await add_fleet(world, 7, SLOW)
+    await world.configure(normalization=normalization())
+    await measured(world, dict.fromkeys(fast, 1500))
+    await measured(world, dict.fromkeys(slow, 1000), SLOW)
+    async with world.manager(**PLAIN) as manager:
+        await world.told("ModelRatioOff", "ConfigMap")
+        await until(lambda: manager.metrics.value(metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
+        await world.configure(normalization=normalization(models={FAST: {"baseRatio": 1.5}, SLOW: {"baseRatio": 1}}))
+        await until(lambda: manager.metrics.value(metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0)
