@@ -12,10 +12,16 @@ import yaml
 from click.testing import CliRunner, Result
 
 from corewise.cli import corewise
-from corewise.cli.errors import ExitCode
+from corewise.cli.errors import ExitCode, Failure
 from corewise.config.configuration import parse_normalization
+from corewise.ratios import decision
+from corewise.ratios.cluster import ClusterContext
+from corewise.ratios.decision import NodeAssessment
+from corewise.ratios.nodes import NodeView
+from corewise.views import ratio_suggestion
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
+    AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
     CONFIG_NAME,
     CPU_BASIC_INFO,
@@ -38,6 +44,7 @@ def node(name: str, *, cpu: str = "8", ratio: str = "") -> dict[str, Any]:
         raw = '{"cpu":"8","memory":"16Gi"}'
         annotations = {
             NORMALIZATION_RATIO: ratio,
+            AMPLIFICATION_ORIGINAL: "{}",
             AMPLIFICATION_RATIO: f'{{"cpu":{ratio}}}',
             RAW_CAPACITY: raw,
             RAW_ALLOCATABLE: raw,
@@ -222,15 +229,17 @@ def test_configuration_with_errors_is_remarked(suggest: Suggest) -> None:
 
 def test_nodes_without_scores_are_not_found(suggest: Suggest) -> None:
     result = suggest([node("a"), topology("a", FAST, None)])
-    assert result.exit_code == ExitCode.NOT_FOUND
-    assert "corewise agent --evaluate" in result.output
+    assert isinstance(result.exception, Failure)
+    assert result.exception.exit_code == ExitCode.NOT_FOUND
+    assert "corewise agent --evaluate" in str(result.exception)
 
 
 def test_result_of_calibrate_is_no_dump(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"format": "corewise.io/calibration/v1", "cpuModel": "X"}')
     result = CliRunner().invoke(corewise, ["config", "suggest", "--nodes", str(file)])
-    assert result.exit_code == ExitCode.BAD_INPUT
+    assert isinstance(result.exception, Failure)
+    assert result.exception.exit_code == ExitCode.BAD_INPUT
 
 
 def test_nodes_must_be_named() -> None:
@@ -240,8 +249,22 @@ def test_nodes_must_be_named() -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "configmap"])
-def test_five_thousand_nodes_give_every_form(suggest: Suggest, form: str) -> None:
-    items = [*fleet(2500, 2500), config_map(fast=1.6, slow=1)]
-    result = suggest(items, "-o", form)
+def test_every_form_names_the_models(suggest: Suggest, form: str) -> None:
+    result = suggest([*fleet(), config_map(fast=1.6, slow=1)], "-o", form)
     assert result.exit_code == ExitCode.VERDICT
     assert FAST in result.stdout
+
+
+def test_only_nodes_that_fall_are_assessed(suggest: Suggest, monkeypatch: pytest.MonkeyPatch) -> None:
+    assessed: list[str] = []
+
+    def assess(view: NodeView, context: ClusterContext) -> NodeAssessment:
+        assessed.append(view.name)
+        return decision.assess(view, context)
+
+    monkeypatch.setattr(ratio_suggestion, "assess", assess)
+    items = fleet(2500, 2500)
+    items[0] = node("fast-0", cpu="16", ratio="2.00")
+    result = suggest([*items, config_map(fast=2, slow=1)])
+    assert result.stdout.splitlines()[2].split()[0] == "2500"
+    assert assessed == ["fast-0"]

@@ -17,6 +17,7 @@ from corewise.kube.client import PatchType
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from corewise.manager.program import Manager
 from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import ExportedMetric
 from corewise.vocabulary.names import CPU_EVALUATION, SLOW_CPU
 from manager.world import FAST, PLAIN_NODES, SLOW, World, eventually, normalization, until
 from normalization.fleets import report
@@ -34,6 +35,12 @@ async def measured(world: World, scores: Mapping[str, int], model: str = FAST) -
         text = report(score, model, time=at, measured=at, **of_node).encode()
         body = {"metadata": {"annotations": {CPU_EVALUATION: text}}}
         await world.client.patch(NODE_RESOURCE_TOPOLOGIES, name, body, type=PatchType.MERGE)
+
+
+def gauge(manager: Manager, metric: ExportedMetric, *labels: str) -> float:
+    """Return a series as a scrape gets it."""
+    manager.program.metrics_text()
+    return manager.metrics.value(metric, *labels)
 
 
 async def add_fleet(world: World, size: int = SIZE, model: str = FAST) -> list[str]:
@@ -54,7 +61,7 @@ async def slow_node(world: World, manager: Manager) -> dict[str, int]:
     names = await add_fleet(world)
     scores = dict.fromkeys(names, 1000) | {"fast-3": 800}
     await measured(world, scores)
-    await until(lambda: manager.metrics.value(metrics.NODE_SPEED, "fast-3") == 0.8)
+    await until(lambda: gauge(manager, metrics.NODE_SPEED, "fast-3") == 0.8)
     assert await condition(world, "fast-3") is None
     world.clock.skip(DAY)
     await measured(world, scores)
@@ -77,32 +84,32 @@ async def test_slow_node_gets_condition_event_and_metric(world: World) -> None:
         )
         assert found["lastHeartbeatTime"] and found["lastTransitionTime"]
         await world.told("NodeSlowerThanPeers")
-        await until(lambda: manager.metrics.value(metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
-        assert manager.metrics.value(metrics.NODE_PROBLEM, "fast-4", "NodeSlowerThanPeers") == 0
+        await until(lambda: gauge(manager, metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
+        assert gauge(manager, metrics.NODE_PROBLEM, "fast-4", "NodeSlowerThanPeers") == 0
 
 
 async def test_repaired_node_loses_the_condition(world: World) -> None:
     async with world.manager(**PLAIN) as manager:
         scores = await slow_node(world, manager)
-        await until(lambda: manager.metrics.value(metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
+        await until(lambda: gauge(manager, metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
         for _ in range(2):
             world.clock.skip(DAY)
             await measured(world, scores | {"fast-3": 1000})
-            await until(lambda: manager.metrics.value(metrics.NODE_SPEED, "fast-3") == 1)
+            await until(lambda: gauge(manager, metrics.NODE_SPEED, "fast-3") == 1)
 
         async def clear() -> bool:
             return await condition(world, "fast-3") is None
 
         await eventually(clear)
-        await until(lambda: manager.metrics.value(metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 0)
+        await until(lambda: gauge(manager, metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 0)
 
 
 async def test_restarted_manager_keeps_the_condition(world: World) -> None:
     async with world.manager(**PLAIN) as manager:
         await slow_node(world, manager)
-        await until(lambda: manager.metrics.value(metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
+        await until(lambda: gauge(manager, metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
     async with world.manager(**PLAIN) as manager:
-        await until(lambda: manager.metrics.value(metrics.NODE_SPEED, "fast-3") == 0.8)
+        await until(lambda: gauge(manager, metrics.NODE_SPEED, "fast-3") == 0.8)
         await manager.node_speed.look()
         assert await condition(world, "fast-3") is not None
 
@@ -114,6 +121,6 @@ async def test_ratio_that_is_off_is_reported(world: World) -> None:
     await measured(world, dict.fromkeys(slow, 1000), SLOW)
     async with world.manager(**PLAIN) as manager:
         await world.told("ModelRatioOff", "ConfigMap")
-        await until(lambda: manager.metrics.value(metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
+        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
         await world.configure(normalization=normalization(models={FAST: {"baseRatio": 1.5}, SLOW: {"baseRatio": 1}}))
-        await until(lambda: manager.metrics.value(metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0)
+        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0)

@@ -129,7 +129,7 @@ def test_ratio_of_a_model_lies_in_its_interval(scores: list[int], factor: int) -
 
 @pytest.mark.parametrize(
     ("ratio", "off"),
-    [(150, False), (143, False), (142, True), (158, False), (159, True), (100, True)],
+    [(150, False), (143, False), (142, True), (157, False), (158, True), (100, True)],
 )
 def test_configured_ratio_beyond_five_percent_is_off(ratio: int, off: bool) -> None:
     measured = measured_ratios(fleet([150] * 7, [100] * 7))

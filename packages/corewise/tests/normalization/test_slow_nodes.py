@@ -4,7 +4,7 @@
 |---|---|---|
 | 0.5 % | 8 % | with the second score |
 | 3 % | 8 % to 30 % | in a fleet of 100 nodes within the 100 days of the test |
-| 3 % | 0 % | never in 10,000 node-days, in each of ten fleets |
+| 3 % | 0 % | never in 10,000 node-days, in each of three fleets |
 | any | 40 % on one day | never |
 
 The days of a fleet are simulated: scores are those of its model, less what a node lacks, times normal noise.
@@ -66,14 +66,14 @@ class Simulation:
                 self.found.setdefault(name, number)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_noisy_fleet_has_no_false_slow_node(seed: int) -> None:
     fleet = Simulation(seed, noise=0.03)
     fleet.run(range(100))
     assert fleet.found == {}
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_noisy_fleet_names_exactly_its_slow_nodes(seed: int) -> None:
     fleet = Simulation(seed, noise=0.03)
     slow = fleet.random.sample(fleet.names, 2)
@@ -81,20 +81,6 @@ def test_noisy_fleet_names_exactly_its_slow_nodes(seed: int) -> None:
         fleet.slower[name] = (fleet.random.uniform(0.08, 0.30), fleet.random.randrange(60))
     fleet.run(range(100))
     assert fleet.found.keys() == set(slow) == set(fleet.marked)
-
-
-def test_days_until_a_slow_node_is_found(record_property: pytest.RecordProperty) -> None:
-    """Print how long it takes with 3 % of noise; only that it is found is asserted."""
-    for lacks in (0.07, 0.08, 0.10, 0.15, 0.30):
-        took = []
-        for seed in range(10):
-            fleet = Simulation(seed, noise=0.03)
-            fleet.slower = {"n0": (lacks, 40)}
-            fleet.run(range(120))
-            assert fleet.found.keys() == {"n0"}
-            took.append(fleet.found["n0"] - 40 + 1)
-        print(f"{lacks:.0%} slower: {sorted(took)} scores")
-        record_property(f"slower by {lacks:.0%}", sorted(took))
 
 
 def test_precise_scores_tell_with_the_second_one() -> None:
