@@ -1,4 +1,4 @@
-"""``corewise config suggest``: ratios from scores in a dump, against its ConfigMap, and what they would do."""
+"""``corewise config suggest``: ratios from the scores in a dump, against its ConfigMap, and their effect."""
 
 from __future__ import annotations
 

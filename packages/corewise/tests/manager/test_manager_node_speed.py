@@ -44,7 +44,7 @@ def gauge(manager: Manager, metric: ExportedMetric, *labels: str) -> float:
 
 
 async def add_fleet(world: World, size: int = SIZE, model: str = FAST) -> list[str]:
-    names = [f"{model.split()[0].lower()}-{at}" for at in range(size)]
+    names = [f"{model.split(maxsplit=1)[0].lower()}-{at}" for at in range(size)]
     for name in names:
         await world.client.create(PLAIN_NODES, {"metadata": {"name": name}})
         await world.report(name, model=model)
@@ -82,7 +82,8 @@ async def test_slow_node_gets_condition_event_and_metric(world: World) -> None:
         assert found["message"] == (
             f'20.0 % slower than the median of {SIZE - 1} other nodes with "{FAST}", over its last 2 scores'
         )
-        assert found["lastHeartbeatTime"] and found["lastTransitionTime"]
+        assert found["lastHeartbeatTime"]
+        assert found["lastTransitionTime"]
         await world.told("NodeSlowerThanPeers")
         await until(lambda: gauge(manager, metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
         assert gauge(manager, metrics.NODE_PROBLEM, "fast-4", "NodeSlowerThanPeers") == 0
@@ -122,5 +123,7 @@ async def test_ratio_that_is_off_is_reported(world: World) -> None:
     async with world.manager(**PLAIN) as manager:
         await world.told("ModelRatioOff", "ConfigMap")
         await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
-        await world.configure(normalization=normalization(models={FAST: {"baseRatio": 1.5}, SLOW: {"baseRatio": 1}}))
+        await world.configure(
+            normalization=normalization(models={FAST: {"baseRatio": 1.5}, SLOW: {"baseRatio": 1}})
+        )
         await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0)

@@ -1,4 +1,4 @@
-"""Ratios from a fleet's scores: which scores count, the ratio, how sure it is, and which configured one is off.
+"""Ratios from a fleet's scores: which scores count, how sure a ratio is, and which configured one is off.
 
 | nodes of the two models | interval | by what a configured ratio is judged |
 |---|---|---|

@@ -30,8 +30,8 @@ def day(number: int) -> datetime:
     return START + timedelta(days=number)
 
 
-def node(name: str, score: int, number: int, **changes: object) -> ScoredNode:
-    return scored(name, score, measured=day(number).isoformat(), **changes)
+def node(name: str, score: int, number: int, model: str = FAST, **changes: object) -> ScoredNode:
+    return scored(name, score, model, measured=day(number).isoformat(), **changes)
 
 
 class Simulation:
@@ -154,7 +154,7 @@ def test_node_needs_four_peers(nodes: int, compared: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"model": SLOW}, {"turbo_enabled": False}, {"mix": 2}, {"python": "3.13"}, {"zlib": "1.2"}]
+    "other", [{"cpu_model": SLOW}, {"turbo_enabled": False}, {"mix": 2}, {"python": "3.13"}, {"zlib": "1.2"}]
 )
 def test_peers_share_model_settings_and_toolchain(other: dict[str, object]) -> None:
     peers = [node(f"n{at}", SCORE, 0) for at in range(5)]

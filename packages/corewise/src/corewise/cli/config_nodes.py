@@ -24,9 +24,9 @@ def node_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options that name nodes; the command gets them as ``nodes``, None if no option is given.
 
-    ``names``: with a cluster, the names of other projects on its objects are looked for too. ``pods``: the pods
-    that run on the nodes are read, too. A command that has CONFIG_NAMESPACE_OPTION says where the cluster's
-    ConfigMap is.
+    ``names``: with a cluster, the names of other projects on its objects are looked for too. ``pods``: the
+    pods that run on the nodes are read, too. A command that has CONFIG_NAMESPACE_OPTION says where the
+    cluster's ConfigMap is.
     """
     return partial(_with_nodes, names=names, pods=pods)
 

@@ -85,7 +85,7 @@ def _print(suggestion: RatioSuggestion, nodes: ComparedNodes, form: Form | str) 
         click.echo(output.table(COLUMNS, suggestion.rows))
         click.echo(suggestion.key, nl=False)
         output.say(
-            f"This is the key {NORMALIZATION_KEY} of ConfigMap {CONFIG_NAME} with the measured ratios. Next:\n"
+            f"The key {NORMALIZATION_KEY} of ConfigMap {CONFIG_NAME}, with the measured ratios. Next:\n"
             "  corewise config suggest --cluster -o configmap > new.yaml\n"
             "  corewise config check new.yaml --cluster\n"
             "  corewise plan --from dump.json --policy new.yaml --against FILE  # FILE: the present ConfigMap"

@@ -1,4 +1,4 @@
-"""Watches how fast nodes are: marks slow ones with a condition, and reports ratios that are off. On the leader.
+"""Watches how fast nodes are: marks slow ones, and reports configured ratios that are off. On the leader.
 
 The scores stand on NodeResourceTopologies, where agents write them. The leader looks at all of them every ten
 minutes; what a day's scores are worth is decided in :mod:`corewise.normalization.slow_nodes`, off the event

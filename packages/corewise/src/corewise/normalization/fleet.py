@@ -92,15 +92,18 @@ class ScoredNode:
         return self.report.mix, self.report.python, self.report.zlib
 
 
-def scored_node(
-    name: str, text: str | None, facts: CPUFacts | Finding | None = None
-) -> ScoredNode | LeftOut:
+def scored_node(name: str, text: str | None, facts: CPUFacts | Finding | None = None) -> ScoredNode | LeftOut:
     """Read the annotation with a node's score; ``facts`` are those that the node reports."""
     if text is None:
         return LeftOut.NO_REPORT
     report = decode(text)
     if report is None:
         return LeftOut.UNREADABLE
+    return _why_not(report, facts) or ScoredNode(name, report)
+
+
+def _why_not(report: EvaluationReport, facts: CPUFacts | Finding | None) -> LeftOut | None:
+    """Return why a report does not count, if it does not."""
     if report.score <= 0:
         return LeftOut.NOT_MEASURED
     if report.runs < LEAST_RUNS:
@@ -110,7 +113,7 @@ def scored_node(
     measured = report.cpu_model, report.hyper_thread_enabled, report.turbo_enabled
     if isinstance(facts, CPUFacts) and measured != (facts.model, facts.hyper_threading, facts.turbo):
         return LeftOut.OTHER_SETTINGS
-    return ScoredNode(name, report)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +214,7 @@ def _interval(scores: Sequence[int]) -> tuple[int, int] | None:
     return (scores[rank - 1], scores[-rank]) if rank else None
 
 
-def _quotient(
-    one: tuple[int, int] | None, other: tuple[int, int] | None
-) -> tuple[Fraction, Fraction] | None:
+def _quotient(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[Fraction, Fraction] | None:
     if one is None or other is None:
         return None
     return Fraction(one[0], other[1]), Fraction(one[1], other[0])

@@ -135,7 +135,7 @@ def _doubled_median_without(scores: Sequence[int], place: int) -> int:
 
 
 def _own_error(node: ScoredNode) -> int:
-    """Return the standard error of a median of runs: 1.2533 sigma / sqrt(n), sigma = quartiles' width / 1.349."""
+    """Return the standard error of a median of runs: 1.25 sigma / sqrt(n), sigma = quartile width / 1.35."""
     return 93 * node.report.spread // (10 * isqrt(100 * node.report.runs))
 
 

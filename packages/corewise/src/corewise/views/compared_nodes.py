@@ -69,8 +69,8 @@ class ComparedNodes:
 
     ``used``: the milli-CPU that nodes really use, where it is known. ``stored``: the texts of the cluster's
     ConfigMap. ``koordinator``: its webhook that amplifies nodes, if there is one. ``names``: those of other
-    projects on the cluster's objects; None if they were not asked for. ``pods_known``: whether views have the pods
-    that run on their nodes.
+    projects on the cluster's objects; None if they were not asked for. ``pods_known``: whether views have the
+    pods that run on their nodes.
     """
 
     views: tuple[NodeView, ...]
@@ -89,6 +89,7 @@ class ComparedNodes:
         used: Mapping[str, int],
         stored: Mapping[str, str],
         koordinator: str = "",
+        *,
         pods: Iterable[Pod] | None = None,
     ) -> ComparedNodes:
         """Join nodes and the annotations of NodeResourceTopologies, which have their nodes' names.
@@ -100,7 +101,9 @@ class ComparedNodes:
             if pod.status.phase not in _FINISHED:
                 running[pod.spec.node_name].append(pod)
         views = tuple(
-            view_of(node, topologies.get(node.metadata.name), partial(running.get, node.metadata.name, ()))
+            view_of(
+                node, topologies.get(node.metadata.name), partial(running.__getitem__, node.metadata.name)
+            )
             for node in nodes
         )
         return cls(views, bool(topologies), used, stored, koordinator, pods_known=pods is not None)
@@ -213,7 +216,7 @@ async def nodes_of_cluster(
         await cpu_usages(client),
         stored,
         koordinator,
-        running,
+        pods=running,
     )
     if not names:
         return compared

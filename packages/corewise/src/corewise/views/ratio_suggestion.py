@@ -42,6 +42,7 @@ from corewise.vocabulary.names import NORMALIZATION_KEY, NORMALIZATION_RATIO
 
 _HUNDRED = 100
 _RATIO_MODEL = "ratioModel"
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class SuggestedRatio:
     raised: int = 0
     lowered: int = 0
     held_back: tuple[str, ...] = ()
+
+    is_baseline: bool = False
 
     @property
     def percent(self) -> Fraction | None:
@@ -119,6 +122,7 @@ def suggest(nodes: ComparedNodes) -> RatioSuggestion:
             effects.raised[each.setting],
             effects.lowered[each.setting],
             tuple(effects.held_back[each.setting]),
+            is_baseline=each is measured[0],
         )
         for each in measured
     )
@@ -196,7 +200,7 @@ def _outward(interval: tuple[Fraction, Fraction]) -> tuple[Ratio, Ratio]:
 
 def _interval(row: SuggestedRatio) -> str:
     if row.measured.interval is None:
-        return "baseline" if row.measured.exact == 1 else "-"
+        return "baseline" if row.is_baseline else "-"
     low, high = _outward(row.measured.interval)
     return f"{low}-{high}"
 
@@ -239,7 +243,10 @@ COLUMNS: Sequence[Column[SuggestedRatio]] = (
         severity=lambda row: CellSeverity.WARNING if row.off or row.configured is None else None,
     ),
     Column(
-        "EFFECT ON NODES", _effect, severity=lambda row: CellSeverity.ERROR if row.held_back else None, priority=1
+        "EFFECT ON NODES",
+        _effect,
+        severity=lambda row: CellSeverity.ERROR if row.held_back else None,
+        priority=1,
     ),
     Column("HT", lambda row: _switch(on=row.measured.field in _WITH_HT)),
     Column("TURBO", lambda row: _switch(on=row.measured.field in _WITH_TURBO)),
@@ -248,38 +255,48 @@ COLUMNS: Sequence[Column[SuggestedRatio]] = (
 
 
 def remarks(suggestion: RatioSuggestion) -> Iterator[str]:
-    """Yield remarks on the ratios, on nodes that do not count, and on what a change would do."""
+    """Yield remarks on nodes that do not count, on the ratios, and on what a change would do."""
     for why, names in suggestion.fleet.left_out.items():
         yield f"{count(len(names), 'node')} left out, {why}: {some(names)}"
-    rows = suggestion.rows
+    if suggestion.rows:
+        yield from _on_samples(suggestion.rows)
+        yield from _on_configuration(suggestion)
+        yield from _on_pods(suggestion)
+
+
+def _on_samples(rows: Sequence[SuggestedRatio]) -> Iterator[str]:
     if len(rows) == 1:
         yield "one model says nothing about others: its ratio is 1.00"
-    elif any(each.measured.interval is None and each.measured.exact != 1 for each in rows):
+    elif any(each.measured.interval is None for each in rows[1:]):
         yield "no interval: it takes 7 nodes of the model and 7 of the slowest"
     if any(len(each.measured.nodes) < LEAST_NODES for each in rows):
         yield f"fewer than {LEAST_NODES} nodes of a model: a slow node would not be noticed in its ratio"
     for each in rows:
         if not each.measured.is_allowed:
-            ratio = each.measured.ratio
-            yield f'"{each.measured.model}" measured {ratio}, above the largest ratio 5.00: it is not suggested'
+            name, ratio = each.measured.model, each.measured.ratio
+            yield f'"{name}" measured {ratio}, above the largest ratio 5.00: it is not suggested'
+
+
+def _on_configuration(suggestion: RatioSuggestion) -> Iterator[str]:
     if suggestion.scale != ONE:
+        scale = suggestion.scale
         yield (
-            f"the slowest model is configured with {suggestion.scale}, and the suggestion gives it 1.00: divide "
-            f"the ratios of models that were not measured by {suggestion.scale}, too"
+            f"the slowest model is configured with {scale}, and the suggestion gives it 1.00: "
+            f"divide the ratios of models that were not measured by {scale}, too"
         )
     if suggestion.problem:
         yield suggestion.problem
     elif not suggestion.is_enabled:
-        yield 'normalization is off for the cluster ("enable" is not true): ratios change no node that no label enables'
+        yield 'normalization is off for the cluster ("enable" is not true): only labels enable it on nodes'
+
+
+def _on_pods(suggestion: RatioSuggestion) -> Iterator[str]:
     for node, message in list(suggestion.unsafe.items())[:_SHOWN]:
         yield f"unsafe decrease, which the manager would hold back: node {node}: {message}"
     if len(suggestion.unsafe) > _SHOWN:
         yield f"and {len(suggestion.unsafe) - _SHOWN} more unsafe decreases (-o json has all)"
     if not suggestion.pods_known:
         yield "no pods came with the nodes: whether they fit after a decrease is not checked"
-
-
-_SHOWN = 5
 
 
 def suggestion_record(suggestion: RatioSuggestion) -> dict[str, Any]:

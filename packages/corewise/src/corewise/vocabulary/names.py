@@ -284,8 +284,8 @@ TABLE: tuple[Name, ...] = (
         _NODE,
         "`True`; absent if it is not",
         "manager",
-        "The node is more than 5 % slower than other nodes with its CPU model and settings, by the scores that "
-        "agents measure.",
+        "The node is more than 5 % slower than other nodes with its CPU model and settings, by the scores "
+        "that agents measure.",
     ),
     Name(
         NUMA_POLICY,
@@ -609,6 +609,4 @@ POD_ANNOTATIONS = frozenset(row.name for row in TABLE if row.on == _POD and row.
 """All that corewise reads of a pod's annotations."""
 NODE_NAMES = frozenset(row.name for row in TABLE if row.on == _NODE)
 """Labels and annotations of nodes that mean something."""
-NODE_CONDITIONS = frozenset(
-    row.name for row in TABLE if row.on == _NODE and row.kind is NameKind.CONDITION
-)
+NODE_CONDITIONS = frozenset(row.name for row in TABLE if row.on == _NODE and row.kind is NameKind.CONDITION)

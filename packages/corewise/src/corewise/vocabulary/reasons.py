@@ -93,15 +93,15 @@ class Reason(StrEnum):
     )
     NODE_SLOWER_THAN_PEERS = _warning(
         "NodeSlowerThanPeers",
-        "The node is more than 5 % slower than other nodes with its CPU model and settings, by its last scores. "
-        "Its pods get less compute than they request.",
+        "The node is more than 5 % slower than other nodes with its CPU model and settings, by its last "
+        "scores. Its pods get less compute than they request.",
         "Look for heat (thermal throttling), a power limit, a frequency governor, or a busy host below the "
         "virtual machine: docs/operate/runbooks.md. The condition SlowCPU ends by itself.",
     )
     MODEL_RATIO_OFF = _warning(
         "ModelRatioOff",
-        "The normalization ratio configured for a CPU model differs by more than 5 % from the one that its nodes "
-        "measured. Nothing is changed.",
+        "The normalization ratio configured for a CPU model differs by more than 5 % from the one that its "
+        "nodes measured. Nothing is changed.",
         "Compare them with: corewise config suggest --cluster. Then correct ratioModel (key "
         "cpu-normalization-config of the ConfigMap slo-controller-config), or keep your own ratio.",
     )

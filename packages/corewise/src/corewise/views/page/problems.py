@@ -1,8 +1,8 @@
 """Every problem that is known of a cluster: one row for each reason on each object.
 
-They come from the configuration, the scores of nodes, the assessment of each node, what the scheduler reads of
-nodes and pods, claims to CPUs, the agents' reports, objects that cannot be decoded, and Events of corewise. An
-Event about what is still so gives its age; one about a problem that is over is a row of its own until it
+They come from the configuration, the scores and the assessment of each node, what the scheduler reads of
+nodes and pods, claims to CPUs, the agents' reports, objects that cannot be decoded, and Events of corewise.
+An Event about what is still so gives its age; one about a problem that is over is a row of its own until it
 expires.
 """
 
@@ -144,7 +144,7 @@ class ProblemTable:
         return list(self._rows.values())
 
     def _of_scores(self, now: datetime) -> tuple[KnownProblem, ...]:
-        """Return the problems with configured ratios; scores change about once a day, so not at each change."""
+        """Return the problems with configured ratios, once a minute: scores change about once a day."""
         if self._scores is None or now - self._scores[0] >= _SCORES_EVERY:
             self._scores = now, tuple(of_scores(self._cluster.known))
         return self._scores[1]
