@@ -268,3 +268,12 @@ def test_only_nodes_that_fall_are_assessed(suggest: Suggest, monkeypatch: pytest
     result = suggest([*items, config_map(fast=2, slow=1)])
     assert result.stdout.splitlines()[2].split()[0] == "2500"
     assert assessed == ["fast-0"]
+
+
+@pytest.mark.parametrize("spec", [{"nodeName": 3}, {"nodeName": "fast-0", "containers": 3}])
+def test_broken_pod_ends_with_its_fault(suggest: Suggest, spec: object) -> None:
+    items = fleet()
+    items[0] = node("fast-0", cpu="16", ratio="2.00")
+    result = suggest([*items, config_map(fast=2, slow=1), pod("big", "fast-0", "1") | {"spec": spec}])
+    assert isinstance(result.exception, Failure)
+    assert result.exception.exit_code == ExitCode.BAD_INPUT

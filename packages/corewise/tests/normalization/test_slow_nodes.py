@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def day(number: int) -> datetime:
     return START + timedelta(days=number)
 
 
-def node(name: str, score: int, number: int, model: str = FAST, **changes: object) -> ScoredNode:
+def node(name: str, score: int, number: int, model: str = FAST, **changes: Any) -> ScoredNode:
     return scored(name, score, model, measured=day(number).isoformat(), **changes)
 
 
@@ -156,7 +157,7 @@ def test_node_needs_four_peers(nodes: int, compared: int) -> None:
 @pytest.mark.parametrize(
     "other", [{"cpu_model": SLOW}, {"turbo_enabled": False}, {"mix": 2}, {"python": "3.13"}, {"zlib": "1.2"}]
 )
-def test_peers_share_model_settings_and_toolchain(other: dict[str, object]) -> None:
+def test_peers_share_model_settings_and_toolchain(other: dict[str, Any]) -> None:
     peers = [node(f"n{at}", SCORE, 0) for at in range(5)]
     apart = [node(f"other{at}", SCORE // 2, 0, **other) for at in range(5)]
     found = deviations([*peers, *apart], day(0))

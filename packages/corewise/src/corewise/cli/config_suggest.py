@@ -17,6 +17,7 @@ from corewise.views.ratio_suggestion import (
     suggest,
     suggestion_record,
 )
+from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 from corewise.vocabulary.names import CONFIG_NAME, NORMALIZATION_KEY
 
 CONFIG_MAP_FORM = "configmap"
@@ -54,7 +55,10 @@ def command(nodes: ComparedNodes | None, form: Form | str) -> None:
     """
     if nodes is None:
         raise click.UsageError("name the nodes: --cluster, or --nodes DUMP")
-    suggestion = suggest(nodes)
+    try:
+        suggestion = suggest(nodes)
+    except UNREADABLE as error:  # pods of a dump are read when they matter
+        raise Failure(f"a Pod of the dump cannot be read: {unreadable_text(error)}") from None
     if not suggestion.rows:
         for line in remarks(suggestion):
             output.say(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
+PodsOf = Callable[[str], Iterable[Pod]]
+
+
+def _no_pods(_node: str) -> Iterable[Pod]:
+    return ()
 
 
 class _Metadata(msgspec.Struct):
@@ -90,20 +95,15 @@ class ComparedNodes:
         stored: Mapping[str, str],
         koordinator: str = "",
         *,
-        pods: Iterable[Pod] | None = None,
+        pods: PodsOf | None = None,
     ) -> ComparedNodes:
         """Join nodes and the annotations of NodeResourceTopologies, which have their nodes' names.
 
-        ``pods``: all that are known; None if they were not asked for, or may not be read.
+        ``pods`` returns those that run on a node; None if they were not asked for, or may not be read.
         """
-        running: dict[str, list[Pod]] = defaultdict(list)
-        for pod in pods or ():
-            if pod.status.phase not in _FINISHED:
-                running[pod.spec.node_name].append(pod)
+        running = pods or _no_pods
         views = tuple(
-            view_of(
-                node, topologies.get(node.metadata.name), partial(running.__getitem__, node.metadata.name)
-            )
+            view_of(node, topologies.get(node.metadata.name), partial(running, node.metadata.name))
             for node in nodes
         )
         return cls(views, bool(topologies), used, stored, koordinator, pods_known=pods is not None)
@@ -129,6 +129,25 @@ class ComparedNodes:
         return asyncio.run(raised_on_busy_nodes(self.views, context, used))
 
 
+class _PlaceOfPod(msgspec.Struct, rename="camel"):
+    """The part of a Pod's spec."""
+
+    node_name: str = ""
+
+
+class _PhaseOfPod(msgspec.Struct):
+    """The part of a Pod's status."""
+
+    phase: str = ""
+
+
+class _PodOfDump(msgspec.Struct):
+    """The part of a Pod that says whether it runs, and where."""
+
+    spec: _PlaceOfPod
+    status: _PhaseOfPod = msgspec.field(default_factory=_PhaseOfPod)
+
+
 class _Dump(msgspec.Struct):
     """Objects as kubectl prints them."""
 
@@ -136,35 +155,34 @@ class _Dump(msgspec.Struct):
 
 
 _DUMP, _KIND = msgspec.json.Decoder(_Dump), msgspec.json.Decoder(_Kind)
-_OBJECT, _POD = msgspec.json.Decoder(_Object), msgspec.json.Decoder(Pod)
+_OBJECT = msgspec.json.Decoder(_Object)
+_POD, _WHOLE_POD = msgspec.json.Decoder(_PodOfDump), msgspec.json.Decoder(Pod)
 _READ = frozenset({"Node", "NodeResourceTopology", "NodeMetrics", "ConfigMap"})
 
 
 def nodes_of_dump(content: bytes, *, pods: bool = False) -> ComparedNodes:
     """Read nodes as kubectl prints them, with what else was asked for; with ``pods`` those that run on them.
 
-    Objects of other kinds are skipped.
+    Objects of other kinds are skipped. Pods of a node are read when they matter: the most of a dump are pods.
 
     Raises:
         UNREADABLE: if an object does not have the form of its kind.
     """
-    objects, running = [], []
+    objects: dict[str, list[_Object]] = defaultdict(list)
+    running: dict[str, list[msgspec.Raw]] = defaultdict(list)
     for index, item in enumerate(_DUMP.decode(content).items):
         try:
             kind = _KIND.decode(item).kind
             if kind in _READ:
-                objects.append(_OBJECT.decode(item))
-            elif kind == "Pod" and pods:
-                running.append(_POD.decode(item))
+                objects[kind].append(_OBJECT.decode(item))
+            elif kind == "Pod" and pods and (pod := _POD.decode(item)).status.phase not in _FINISHED:
+                running[pod.spec.node_name].append(item)
         except msgspec.ValidationError as error:
             raise msgspec.ValidationError(f"items[{index}]: {error}") from None
-    return _joined(objects, running)
+    return _joined(objects, (lambda name: map(_WHOLE_POD.decode, running[name])) if running else None)
 
 
-def _joined(objects: Iterable[_Object], pods: Sequence[Pod]) -> ComparedNodes:
-    of_kind: dict[str, list[_Object]] = defaultdict(list)
-    for each in objects:
-        of_kind[each.kind].append(each)
+def _joined(of_kind: Mapping[str, Sequence[_Object]], pods: PodsOf | None) -> ComparedNodes:
     return ComparedNodes.of(
         (each.node for each in of_kind["Node"]),
         {each.metadata.name: each.metadata.annotations or {} for each in of_kind["NodeResourceTopology"]},
@@ -177,7 +195,7 @@ def _joined(objects: Iterable[_Object], pods: Sequence[Pod]) -> ComparedNodes:
             (each.data for each in of_kind["ConfigMap"] if each.metadata.name == CONFIG_NAME and each.data),
             {},
         ),
-        pods=pods or None,
+        pods=pods,
     )
 
 
@@ -206,17 +224,20 @@ async def nodes_of_cluster(
         koordinator = interfering_webhook(await client.list(MUTATING_WEBHOOKS))
     except (Forbidden, NotFound):
         koordinator = ""
-    running = None
+    running: dict[str, list[Pod]] | None = None
     if pods:
         with suppress(Forbidden):
-            running = await client.list(WORKLOAD_PODS, field_selector=RUNNING_ON_A_NODE)
+            listed = await client.list(WORKLOAD_PODS, field_selector=RUNNING_ON_A_NODE)
+            running = defaultdict(list)
+            for pod in listed:
+                running[pod.spec.node_name].append(pod)
     compared = ComparedNodes.of(
         nodes,
         {each.metadata.name: each.metadata.annotations for each in topologies},
         await cpu_usages(client),
         stored,
         koordinator,
-        pods=running,
+        pods=None if running is None else running.__getitem__,
     )
     if not names:
         return compared
