@@ -58,7 +58,7 @@ def node(name: str, *, cpu: str = "8", ratio: str = "") -> dict[str, Any]:
 
 
 def topology(name: str, model: str, score: int | None, **changes: object) -> dict[str, Any]:
-    """Return what a node's agent reports; without a score it has not measured."""
+    """Return a node's NodeResourceTopology; without a score its agent has not measured."""
     info = {"cpuModel": model, "hyperThreadEnabled": True, "turboEnabled": True}
     annotations = {CPU_BASIC_INFO: json.dumps(info)}
     if score is not None:

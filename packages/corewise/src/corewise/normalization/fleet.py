@@ -103,7 +103,7 @@ def scored_node(name: str, text: str | None, facts: CPUFacts | Finding | None = 
 
 
 def _why_not(report: EvaluationReport, facts: CPUFacts | Finding | None) -> LeftOut | None:
-    """Return why a report does not count, if it does not."""
+    """Return the reason for leaving a report out; None if it counts."""
     if report.score <= 0:
         return LeftOut.NOT_MEASURED
     if report.runs < LEAST_RUNS:

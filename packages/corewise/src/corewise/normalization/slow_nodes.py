@@ -174,7 +174,7 @@ class ScoreHistory:
         self._nodes = kept
 
     def relative_speeds(self) -> Mapping[str, float]:
-        """Return how fast each node is, by its last score, where 1 is the median of its peers."""
+        """Return the speed of each node by its last score, where 1 is the median of its peers."""
         return {
             name: 1 - each.deviations[0].slower / _WHOLE
             for name, each in self._nodes.items()
