@@ -183,6 +183,16 @@ CASES = [
         """,
     ),
     Case(
+        "config-suggest",
+        "suggest",
+        """
+        config suggest
+        config suggest --nodes dump.json
+        config suggest --nodes dump.json -o json
+        config suggest --nodes dump.json -o configmap
+        """,
+    ),
+    Case(
         "plan",
         "plan",
         """

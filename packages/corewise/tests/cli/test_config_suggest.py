@@ -121,7 +121,7 @@ def test_table_shows_ratio_interval_and_difference(suggest: Suggest) -> None:
     assert lines[2][-9:] == ["on", "on", *FAST.split()]
     assert json.loads(key)["ratioModel"][FAST] == {FIELD: 1.5}
     assert f'{{"{FIELD}": 1.50}}' in key
-    assert "corewise config check new.yaml --cluster" in result.stderr
+    assert "corewise config check new.yaml --nodes dump.json" in result.stderr
     assert "corewise plan --from dump.json" in result.stderr
     assert result.exit_code == ExitCode.VERDICT
 
@@ -197,7 +197,7 @@ def test_few_nodes_have_no_interval(suggest: Suggest, size: int) -> None:
     result = suggest([*fleet(fast=size), config_map(fast=1.5, slow=1)], "-o", "json")
     assert record(result)["models"][1]["interval95"] is None
     assert "no interval" in result.stderr
-    assert ("a slow node would not be noticed" in result.stderr) == (size < 3)
+    assert ("so a slow one would not be noticed" in result.stderr) == (size < 3)
 
 
 def test_scores_left_out_are_counted_with_reasons(suggest: Suggest) -> None:

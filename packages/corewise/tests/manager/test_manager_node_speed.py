@@ -16,6 +16,7 @@ from typing import Any
 from corewise.kube.client import PatchType
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from corewise.manager.program import Manager
+from corewise.views.page.problems import of_scores
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import ExportedMetric
 from corewise.vocabulary.names import CPU_EVALUATION, SLOW_CPU
@@ -123,6 +124,10 @@ async def test_ratio_that_is_off_is_reported(world: World) -> None:
     async with world.manager(**PLAIN) as manager:
         await world.told("ModelRatioOff", "ConfigMap")
         await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
+        [problem] = of_scores(manager.snapshot)
+        assert (problem.kind, problem.reason) == ("ConfigMap", "ModelRatioOff")
+        assert problem.command == "corewise config suggest --cluster"
+        assert problem.message.endswith(f'baseRatio of "{FAST}" is 2.00, and 7 nodes of it measured 1.50')
         await world.configure(
             normalization=normalization(models={FAST: {"baseRatio": 1.5}, SLOW: {"baseRatio": 1}})
         )

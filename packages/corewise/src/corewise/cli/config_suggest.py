@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from corewise.cli import output
@@ -88,10 +90,12 @@ def _print(suggestion: RatioSuggestion, nodes: ComparedNodes, form: Form | str) 
     elif form is Form.TABLE:
         click.echo(output.table(COLUMNS, suggestion.rows))
         click.echo(suggestion.key, nl=False)
+        dump = click.get_current_context().params["dump"]
+        source = "--cluster" if dump is None else f"--nodes {shlex.quote(dump)}"
         output.say(
             f"The key {NORMALIZATION_KEY} of ConfigMap {CONFIG_NAME}, with the measured ratios. Next:\n"
-            "  corewise config suggest --cluster -o configmap > new.yaml\n"
-            "  corewise config check new.yaml --cluster\n"
+            f"  corewise config suggest {source} -o configmap > new.yaml\n"
+            f"  corewise config check new.yaml {source}\n"
             "  corewise plan --from dump.json --policy new.yaml --against FILE  # FILE: the present ConfigMap"
         )
     else:

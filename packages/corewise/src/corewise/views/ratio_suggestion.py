@@ -267,10 +267,10 @@ def remarks(suggestion: RatioSuggestion) -> Iterator[str]:
 def _on_samples(rows: Sequence[SuggestedRatio]) -> Iterator[str]:
     if len(rows) == 1:
         yield "one model says nothing about others: its ratio is 1.00"
-    elif any(each.measured.interval is None for each in rows[1:]):
-        yield "no interval: it takes 7 nodes of the model and 7 of the slowest"
-    if any(len(each.measured.nodes) < LEAST_NODES for each in rows):
-        yield f"fewer than {LEAST_NODES} nodes of a model: a slow node would not be noticed in its ratio"
+    elif unsure := [each.measured.model for each in rows[1:] if each.measured.interval is None]:
+        yield f"no interval, which takes 7 nodes of a model and 7 of the slowest: {some(unsure)}"
+    if few := [each.measured.model for each in rows if len(each.measured.nodes) < LEAST_NODES]:
+        yield f"fewer than {LEAST_NODES} nodes, so a slow one would not be noticed in the ratio: {some(few)}"
     for each in rows:
         if not each.measured.is_allowed:
             name, ratio = each.measured.model, each.measured.ratio
