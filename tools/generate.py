@@ -191,8 +191,8 @@ def exit_codes() -> str:
 def reference() -> dict[str, str]:
     """Return the pages of all names, and the page that lists them."""
     pages = {
-        "labels": f"# Labels\n\n{names({NameKind.LABEL})}",
-        "annotations": f"# Annotations and conditions\n\n{names({NameKind.ANNOTATION, NameKind.CONDITION})}",
+        "labels": f"# Labels and conditions\n\n{names({NameKind.LABEL, NameKind.CONDITION})}",
+        "annotations": f"# Annotations\n\n{names({NameKind.ANNOTATION})}",
         "configuration": f"# ConfigMap keys and resources\n\n## Configuration\n\n"
         f"{names({NameKind.CONFIG_KEY})}\n\n## Resources\n\n{names({NameKind.RESOURCE})}",
         **reasons(),

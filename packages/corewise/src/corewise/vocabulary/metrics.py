@@ -81,15 +81,13 @@ NODES_HELD_BACK = gauge(
 NODE_SPEED = gauge(
     MANAGER,
     "corewise_node_cpu_speed_ratio",
-    "Score of the node over the median of other nodes with its CPU model and settings; no series for a node "
-    "that cannot be compared.",
+    "Score of the node over the median of its peers'; none without peers.",
     "node",
 )
 MODEL_RATIO_OFF = gauge(
     MANAGER,
     "corewise_cpu_model_off_ratio",
-    "Measured over configured normalization ratio of a CPU model, where it is off by more than 5 %; else no "
-    "series.",
+    "Measured over configured normalization ratio, where they differ by more than 5 %.",
     "model",
     "field",
 )
