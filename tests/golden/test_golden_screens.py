@@ -39,7 +39,7 @@ from golden.transcripts import (
     transcript,
 )
 
-NO_SCREENS = {"calls", "config-starter", "scheduler-config"}
+NO_SCREENS = {"calls", "config-starter", "config-suggest", "scheduler-config"}
 """Cases of calls that are refused, and of files, which are no wider and no narrower than they are."""
 SCREENS = [case for case in CASES if case.name not in NO_SCREENS]
 
@@ -127,6 +127,7 @@ WITHOUT_A_SCREEN = {
     "completion": "prints a script for a shell",
     "compute run": "its output is a log",
     "config starter": "prints a file",
+    "config suggest": "prints a table, and below it a file",
     "manager": "its output is a log",
     "manager policy": "prints manifests",
     "report": "prints a page",
