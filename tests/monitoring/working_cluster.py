@@ -80,7 +80,6 @@ interference:
       profile: {memoryBandwidth: 5GB/s}
 """
 FAILURES: Mapping[ExportedMetric, tuple[str, ...]] = {
-    metrics.NODE_PROBLEM: ("n9", "UnsafeDecreaseHeldBack"),
     metrics.NRI_REQUESTS: ("CreateContainer", "late"),
     metrics.NRI_DIVIDED: ("CreateContainer",),
     metrics.OVERSUBSCRIPTION_SAMPLES_MISSED: ("unreadable",),
@@ -95,9 +94,11 @@ FAILURES: Mapping[ExportedMetric, tuple[str, ...]] = {
     metrics.NODE_SPEED: ("n9",),
     metrics.MODEL_RATIO_OFF: ("Fast CPU", "baseRatio"),
 }
-"""Of what these programs have no series: a warning that takes pods which no longer fit; a runtime that asks;
+"""Of what these programs have no series: a runtime that asks;
 samples that fail; the other mode of suppression; what does not answer: API server, Prometheus, manager; a pod
 that waits for CPUs; five nodes of a model that agents have measured."""
+NODE_PROBLEMS = ("UnsafeDecreaseHeldBack", "NodeSlowerThanPeers")
+"""Warnings that take pods which no longer fit, and days of scores."""
 
 
 @dataclass
@@ -202,6 +203,8 @@ async def _set_up(agents: AgentWorld) -> None:
 
 def _failures() -> str:
     exposition = Exposition(METRICS, node="n9")
+    for reason in NODE_PROBLEMS:
+        exposition.set(metrics.NODE_PROBLEM, 1, "n9", reason)
     for metric, labels in FAILURES.items():
         if metric.type is MetricType.GAUGE:
             exposition.set(metric, 1, *labels)
@@ -210,7 +213,7 @@ def _failures() -> str:
         else:
             exposition.count(metric, *labels)
     lines = exposition.text().decode().splitlines()
-    kept = tuple(metric.name for metric in FAILURES)
+    kept = tuple(metric.name for metric in (metrics.NODE_PROBLEM, *FAILURES))
     return "".join(f"{line}\n" for line in lines if line.startswith(kept))
 
 

@@ -94,8 +94,7 @@ MODEL_RATIO_OFF = gauge(
 AMPLIFICATION_PATH = gauge(
     MANAGER,
     "corewise_amplification_path",
-    "1 for what amplifies: the policy in the API server, the policy in a file of the API server (file), or "
-    "the webhook; several during a switch-over.",
+    "1 for each path that amplifies: the policy, its file, or the webhook.",
     "path",
 )
 NODE_NORMALIZATION_RATIO = gauge(
