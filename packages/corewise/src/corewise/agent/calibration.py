@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from statistics import median_high
 
-from corewise.agent.calibration_worker import READY, Command
+from corewise.agent.calibration_worker import IDLE, READY, Command
 from corewise.kernel.machine import MachineReading
 from corewise.normalization.calibration import Calibration, CalibrationScore, rate, scored
 from corewise.normalization.mix import KERNELS, MEMORY_PER_WORKER, Done
@@ -211,10 +211,16 @@ class WorkerError(Exception):
 
 
 class Crew:
-    """Workers that run. Commands go to some of them; the others sleep."""
+    """Workers that run. Commands go to some of them; the others sleep.
 
-    def __init__(self, workers: Mapping[int, subprocess.Popen[str]]) -> None:
+    ``patience``: the seconds within which a worker has to answer after its work is done.
+    """
+
+    def __init__(
+        self, workers: Mapping[int, subprocess.Popen[str]], patience: float = _ANSWERING_SECONDS
+    ) -> None:
         self._workers = workers
+        self._patience = patience
 
     def run(self, kernel: str, cpus: CPUSet, duration: int) -> Mapping[int, Done]:
         """Have one kernel run on these CPUs at the same time, for ``duration`` nanoseconds."""
@@ -222,12 +228,12 @@ class Crew:
         command = Command(kernel, start, duration)
         for cpu in cpus:
             self._tell(cpu, str(command))
-        return {cpu: Done.parse(self._answer(cpu, _ANSWERING_SECONDS + duration / _NANO)) for cpu in cpus}
+        return {cpu: Done.parse(self._answer(cpu, self._patience + duration / _NANO)) for cpu in cpus}
 
-    def await_ready(self) -> None:
+    def await_ready(self, within: float = _STARTING_SECONDS) -> None:
         """Wait until every worker is pinned and has its data."""
         for cpu in self._workers:
-            if self._answer(cpu, _STARTING_SECONDS) != READY:
+            if self._answer(cpu, within) != READY:
                 raise WorkerError(f"the worker of CPU {cpu} did not start")
 
     def _tell(self, cpu: int, line: str) -> None:
@@ -267,8 +273,27 @@ def crew(cpus: CPUSet) -> Iterator[Crew]:
         _end(workers.values())
 
 
-def _start(cpu: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "corewise.agent.calibration_worker", str(cpu)]
+@contextmanager
+def idle_worker(cpu: int, started: Callable[[int], object], patience: float) -> Iterator[Crew]:
+    """Start one worker that gives way to all other work, and end it.
+
+    ``started`` is called with its process ID at once; within ``patience`` seconds it has to be ready.
+
+    Raises:
+        WorkerError: if it cannot be started.
+    """
+    worker = _start(cpu, IDLE)
+    try:
+        started(worker.pid)
+        one = Crew({cpu: worker}, patience)
+        one.await_ready(patience)
+        yield one
+    finally:
+        _end([worker])
+
+
+def _start(cpu: int, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "corewise.agent.calibration_worker", str(cpu), *options]
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -584,6 +584,18 @@ WAIT_UNKNOWN_PODS = gauge(
     "corewise_pods_with_unknown_wait",
     "Pods whose wait for CPUs is unknown.",
 )
+EVALUATION_RUNS = counter(
+    AGENT,
+    "corewise_evaluation_runs_total",
+    "Slots in which the node could measure its own CPUs, by outcome: measured, or the reason code.",
+    "outcome",
+)
+EVALUATION_SCORE = gauge(
+    AGENT,
+    "corewise_evaluation_score",
+    "Score of one CPU of the node: the median of its newest runs. Only its ratio to another node's means "
+    "anything.",
+)
 INTERFERENCE_CONFIG_VALID = gauge(
     SCHEDULER,
     "corewise_interference_config_valid",
