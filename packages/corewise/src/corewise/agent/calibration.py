@@ -210,6 +210,10 @@ class WorkerError(Exception):
     """A worker could not be started, or stopped answering; the message says which."""
 
 
+class WorkerSilentError(WorkerError):
+    """A worker did not answer in time: it got no CPU time, or is stuck."""
+
+
 class Crew:
     """Workers that run. Commands go to some of them; the others sleep.
 
@@ -247,7 +251,9 @@ class Crew:
         stdout = self._workers[cpu].stdout
         poll = select.poll()
         poll.register(stdout or 1, select.POLLIN)
-        line = stdout.readline().strip() if stdout and poll.poll(seconds * 1000) else ""
+        if not poll.poll(seconds * 1000):
+            raise WorkerSilentError(f"the worker of CPU {cpu} has not answered for {seconds:.0f} s")
+        line = stdout.readline().strip() if stdout else ""
         if not line:
             raise WorkerError(
                 f"the worker of CPU {cpu} does not answer: it may not be pinned there, or was killed"

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from corewise.agent.calibration import WorkerError, idle_worker
+from corewise.agent.calibration import WorkerError, WorkerSilentError, idle_worker
 from corewise.agent.calibration_worker import lost_too_much
 from corewise.kernel.cgroups.idle import IdleCgroup
 from corewise.kernel.cgroups.layout import find_layout
@@ -35,7 +35,7 @@ from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 
-_PATIENCE = 5.0
+PATIENCE = 5.0
 """Seconds: a child that gets no CPU time for so long is not waited for."""
 
 _TEN_THOUSAND = 10_000
@@ -58,9 +58,12 @@ class Bench(Protocol):
 class KernelBench:
     """Measures CPUs of the running kernel, whose files are below ``root``."""
 
-    def __init__(self, root: Path, duration: int = KERNEL_NANOSECONDS) -> None:
+    def __init__(
+        self, root: Path, duration: int = KERNEL_NANOSECONDS, patience: float = PATIENCE
+    ) -> None:
         self._root = root
         self._duration = duration
+        self._patience = patience
 
     def allowed(self) -> CPUSet:
         return CPUSet.of(os.sched_getaffinity(0))
@@ -84,7 +87,7 @@ class KernelBench:
                 _log.info("the evaluation runs in the agent's own cgroup: %s", error)
 
         try:
-            with idle_worker(cpu, isolate, _PATIENCE) as worker:
+            with idle_worker(cpu, isolate, self._patience) as worker:
                 watch = _Watch(self._root, topology, cpu)
                 for kernel in KERNELS:
                     if stop.is_set():
@@ -93,9 +96,10 @@ class KernelBench:
                     found = disturbance(watch.look(done[kernel]), cpu)
                     if found is not None:
                         return found
+        except WorkerSilentError as error:
+            return Finding(Reason.EVALUATION_INTERRUPTED, f"other work wanted CPU {cpu}: {error}")
         except WorkerError as error:
-            reason = Reason.EVALUATION_INTERRUPTED if done else Reason.EVALUATION_FAILED
-            return Finding(reason, str(error))
+            return Finding(Reason.EVALUATION_FAILED, str(error))
         finally:
             if place is not None:
                 place.remove()
