@@ -55,15 +55,35 @@ class Bench(Protocol):
         """Run every kernel of the mix on a CPU; return what was done, or why the run does not count."""
 
 
+class Place(Protocol):
+    """A cgroup for the child."""
+
+    def take(self, process: int) -> None:
+        """Move a process into the cgroup.
+
+        Raises:
+            KernelError: if the kernel refuses; the process stays where it is.
+        """
+
+    def remove(self) -> None:
+        """Remove what was made for the process, which has ended."""
+
+
 class KernelBench:
-    """Measures CPUs of the running kernel, whose files are below ``root``."""
+    """Measures CPUs of the running kernel, whose files are below ``root``; by default in an idle cgroup."""
 
     def __init__(
-        self, root: Path, duration: int = KERNEL_NANOSECONDS, patience: float = PATIENCE
+        self,
+        root: Path,
+        *,
+        duration: int = KERNEL_NANOSECONDS,
+        patience: float = PATIENCE,
+        place: Place | None = None,
     ) -> None:
         self._root = root
         self._duration = duration
         self._patience = patience
+        self._place = place or _idle_cgroup(root)
 
     def allowed(self) -> CPUSet:
         return CPUSet.of(os.sched_getaffinity(0))
@@ -76,7 +96,7 @@ class KernelBench:
             own.close()
 
     def measure(self, topology: Topology, cpu: int, stop: Event) -> Mapping[str, Done] | Finding:
-        place, done = self._place(), dict[str, Done]()
+        place, done = self._place, dict[str, Done]()
 
         def isolate(process: int) -> None:
             if place is None:
@@ -105,10 +125,12 @@ class KernelBench:
                 place.remove()
         return done
 
-    def _place(self) -> IdleCgroup | None:
-        with suppress(KernelError):
-            return IdleCgroup(find_layout(self._root))
-        return None
+
+def _idle_cgroup(root: Path) -> IdleCgroup | None:
+    """Return the idle cgroup of a machine; None if it has no cgroups."""
+    with suppress(KernelError):
+        return IdleCgroup(find_layout(root))
+    return None
 
 
 class _Watch:
