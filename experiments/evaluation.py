@@ -14,8 +14,8 @@ from threading import Event
 
 from corewise.agent.evaluation_run import KernelBench
 from corewise.kernel.machine import read_machine
-from corewise.normalization.calibration import scored
-from corewise.normalization.evaluation import Rates, percent, rates_of
+from corewise.normalization.calibration import percent, scored
+from corewise.normalization.evaluation import Rates, rates_of
 from corewise.vocabulary.findings import Finding
 from tools.bench.table import machine
 

@@ -92,10 +92,12 @@ FAILURES: Mapping[ExportedMetric, tuple[str, ...]] = {
     metrics.OVERSUBSCRIPTION_WRITES: ("error",),
     metrics.UNTRANSLATED_PODS: ("jobs",),
     metrics.WAITING_PODS: ("AntagonistNamed",),
+    metrics.EVALUATION_RUNS: ("measured",),
+    metrics.EVALUATION_SCORE: (),
 }
 """Of what these programs have no series: a warning that takes pods which no longer fit; a runtime that asks;
 samples that fail; the other mode of suppression; what does not answer: API server, Prometheus, manager; a pod
-that waits for CPUs."""
+that waits for CPUs; a node that measures itself."""
 
 
 @dataclass

@@ -28,7 +28,7 @@ from statistics import median_high
 
 from corewise.agent.calibration_worker import IDLE, READY, Command
 from corewise.kernel.machine import MachineReading
-from corewise.normalization.calibration import Calibration, CalibrationScore, rate, scored
+from corewise.normalization.calibration import Calibration, CalibrationScore, percent, rate, scored
 from corewise.normalization.mix import KERNELS, MEMORY_PER_WORKER, Done
 from corewise.topology import CPUSet, Topology
 
@@ -179,11 +179,6 @@ def _calibration(
         zlib=zlib.ZLIB_RUNTIME_VERSION,
         architecture=platform.machine(),
     )
-
-
-def percent(basis_points: int) -> str:
-    """Return basis points as a percentage: "4.2 %"."""
-    return f"{basis_points // 100}.{basis_points % 100 // 10} %"
 
 
 def _too_much_lost(lost: Sequence[int]) -> Unmeasurable:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from corewise.normalization.calibration import UNKNOWN_MODEL, rate, scored
+from corewise.normalization.calibration import UNKNOWN_MODEL, percent, rate, scored
 from corewise.normalization.mix import MEMORY_PER_WORKER, Done
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.evaluation_report import EvaluationReport
@@ -66,7 +66,6 @@ ENOUGH_RUNS = 5
 """Runs of this agent, from which on the score of the agent before is not needed."""
 
 _MINUTES_A_DAY = 24 * 60
-_HUNDREDTHS = 100
 
 
 def slot_of(node: str, cycle: int) -> int:
@@ -196,11 +195,6 @@ def disturbance(seen: Meanwhile, cpu: int) -> Finding | None:
         if share > most:
             return Finding(Reason.EVALUATION_INTERRUPTED, message)
     return None
-
-
-def percent(basis_points: int) -> str:
-    """Return basis points as a percentage: "4.2 %"."""
-    return f"{basis_points // _HUNDREDTHS}.{basis_points % _HUNDREDTHS // 10} %"
 
 
 Rates = Mapping[str, int]
