@@ -149,13 +149,15 @@ def choose_cpu(topology: Topology, busy: Mapping[int, int], allowed: CPUSet, own
     }
     idle = {number: used for number, used in candidates.items() if used <= MOST_BUSY_CORE}
     if not idle:
-        others = f"of {len(candidates)} cores that the agent may use and no pod owns" if candidates else ""
-        return Finding(Reason.EVALUATION_NO_IDLE_CORE, f"no core was idle in the last minute {others}".strip())
+        usable = f"the {len(candidates)} cores that the agent may use and no pod owns"
+        message = f"none of {usable} was idle in the last minute" if candidates else _NO_CORE
+        return Finding(Reason.EVALUATION_NO_IDLE_CORE, message)
     chosen = min(idle, key=lambda number: (idle[number], -number))
     return max(topology.cores[chosen] & allowed)
 
 
 _UNKNOWN = 10_000
+_NO_CORE = "beside that of CPU 0 there is no core that the agent may use and no pod owns"
 
 
 @dataclass(frozen=True, slots=True)
