@@ -101,7 +101,9 @@ def test_a_busy_cpu_interrupts_the_run() -> None:
     burn = f"import os; os.sched_setaffinity(0, {{{CPU}}})\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-c", burn]) as busy:
         try:
-            found = KernelBench(Path("/"), duration=10_000 * MILLI, patience=2.0).measure(topology, CPU, Event())
+            found = KernelBench(Path("/"), duration=10_000 * MILLI, patience=2.0).measure(
+                topology, CPU, Event()
+            )
         finally:
             busy.kill()
     assert isinstance(found, Finding)
@@ -112,7 +114,9 @@ def test_a_busy_cpu_interrupts_the_run() -> None:
 def test_a_stopping_agent_ends_the_run() -> None:
     stop = Event()
     stop.set()
-    found = KernelBench(Path("/"), duration=SHORT, patience=60.0).measure(read_machine().host.topology, CPU, stop)
+    found = KernelBench(Path("/"), duration=SHORT, patience=60.0).measure(
+        read_machine().host.topology, CPU, stop
+    )
     assert isinstance(found, Finding)
     assert found.reason is Reason.EVALUATION_INTERRUPTED
 

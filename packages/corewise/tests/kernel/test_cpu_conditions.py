@@ -59,9 +59,9 @@ def test_a_process_finds_its_own_cgroup(tmp_path: Path, version: Version) -> Non
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text(f"{line}\n")
     layout = find_layout(tmp_path)
-    limit, used = (
-        ("memory.max", "memory.current") if version is Version.V2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
-    )
+    limit, used = ("memory.max", "memory.current")
+    if version is Version.V1:
+        limit, used = ("memory.limit_in_bytes", "memory.usage_in_bytes")
     throttled = "throttled_usec 7" if version is Version.V2 else "throttled_time 7000"
     for mount, file, text in (
         ("memory", limit, "1000"),

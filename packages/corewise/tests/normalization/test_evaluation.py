@@ -18,15 +18,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import machine_trees
-from corewise.kernel.machine import read_machine
 from corewise.normalization.evaluation import (
     CYCLE,
     ENOUGH_RUNS,
@@ -50,7 +47,7 @@ from corewise.normalization.evaluation import (
     slot_of,
 )
 from corewise.normalization.mix import KERNELS, MEMORY_PER_WORKER, Done
-from corewise.topology import CPUSet, Topology
+from corewise.topology import CPUSet, Thread, Topology
 from corewise.vocabulary.evaluation_report import EvaluationReport, decode
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
@@ -63,8 +60,8 @@ MACHINE = EvaluationReport(time="", cpu_model=MODEL, kernel="6.1.0", mix=1)
 RATES = dict.fromkeys(KERNELS, 1000)
 
 
-def intel(path: Path) -> Topology:
-    return read_machine(machine_trees.intel(path).root).host.topology
+TOPOLOGY = Topology(tuple(Thread(cpu, cpu % 8, 0, 0, 0) for cpu in range(16)))
+"""Core n has the CPUs n and n + 8."""
 
 
 @given(st.text(max_size=20), st.floats(0, 4e9))
@@ -78,9 +75,7 @@ def test_each_node_has_one_slot_a_cycle(node: str, after: float) -> None:
 
 def test_few_nodes_of_a_fleet_share_a_slot() -> None:
     nodes = [f"node-{number}" for number in range(1000)]
-    most = [
-        max(Counter(slot_of(node, cycle) for node in nodes).values()) for cycle in range(1000, 1072)
-    ]
+    most = [max(Counter(slot_of(node, cycle) for node in nodes).values()) for cycle in range(1000, 1072)]
     assert max(most) <= len(nodes) * 2 // 100
 
 
@@ -107,7 +102,11 @@ def test_runs_of_a_day_stay_within_the_minutes(seconds: float, minutes: float) -
         (replace(QUIET, heated=2), Reason.EVALUATION_THERMAL_THROTTLING, "2 times"),
         (replace(QUIET, memory=50 << 20), Reason.EVALUATION_MEMORY_MISSING, "50 MiB are available"),
         (replace(QUIET, busy=MOST_BUSY + 110), Reason.EVALUATION_NODE_BUSY, "used 21.1 %"),
-        (replace(QUIET, pressure=MOST_PRESSURE + 10), Reason.EVALUATION_NODE_BUSY, "waited for a CPU in 5.1 %"),
+        (
+            replace(QUIET, pressure=MOST_PRESSURE + 10),
+            Reason.EVALUATION_NODE_BUSY,
+            "waited for a CPU in 5.1 %",
+        ),
         (replace(QUIET, starting="default/web"), Reason.EVALUATION_POD_STARTING, "default/web"),
         (replace(QUIET, busy=9000, stolen=900), Reason.EVALUATION_STEAL_TIME, "9.0 %"),
     ],
@@ -126,12 +125,11 @@ def test_a_node_at_every_bound_measures() -> None:
     assert refusal(replace(QUIET, pressure=None, memory=None)) is None
 
 
-def test_the_idlest_free_core_is_measured(tmp_path: Path) -> None:
-    topology = intel(tmp_path)  # core n has the CPUs n and n + 8
-    busy = {cpu: 100 for cpu in topology.cpus} | {3: 20, 11: 30, 5: 10, 13: 4000}
-    assert choose_cpu(topology, busy, topology.cpus, CPUSet()) == 11
-    assert choose_cpu(topology, busy, topology.cpus, CPUSet.of([3])) == 15
-    assert choose_cpu(topology, busy, CPUSet.parse("0-3"), CPUSet()) == 3
+def test_the_idlest_free_core_is_measured() -> None:
+    busy = dict.fromkeys(TOPOLOGY.cpus, 100) | {3: 20, 11: 30, 5: 10, 13: 4000}
+    assert choose_cpu(TOPOLOGY, busy, TOPOLOGY.cpus, CPUSet()) == 11
+    assert choose_cpu(TOPOLOGY, busy, TOPOLOGY.cpus, CPUSet.of([3])) == 15
+    assert choose_cpu(TOPOLOGY, busy, CPUSet.parse("0-3"), CPUSet()) == 3
 
 
 @pytest.mark.parametrize(
@@ -144,22 +142,18 @@ def test_the_idlest_free_core_is_measured(tmp_path: Path) -> None:
     ],
     ids=["CPU 0's core", "owned", "owned siblings", "busy"],
 )
-def test_no_core_is_measured_that_others_need(tmp_path: Path, allowed: str, owned: str, busy: int) -> None:
-    topology = intel(tmp_path)
-    used = dict.fromkeys(topology.cpus, busy)
-    found = choose_cpu(topology, used, CPUSet.parse(allowed), CPUSet.parse(owned))
+def test_no_core_is_measured_that_others_need(allowed: str, owned: str, busy: int) -> None:
+    used = dict.fromkeys(TOPOLOGY.cpus, busy)
+    found = choose_cpu(TOPOLOGY, used, CPUSet.parse(allowed), CPUSet.parse(owned))
     assert isinstance(found, Finding)
     assert found.reason is Reason.EVALUATION_NO_IDLE_CORE
 
 
 @given(st.dictionaries(st.integers(0, 15), st.integers(0, 10_000)), st.sets(st.integers(0, 15)))
-def test_a_chosen_core_is_idle_and_free(
-    tmp_path_factory: pytest.TempPathFactory, busy: dict[int, int], owned: set[int]
-) -> None:
-    topology = intel(tmp_path_factory.getbasetemp() / "intel")
-    found = choose_cpu(topology, busy, topology.cpus, CPUSet.of(owned))
+def test_a_chosen_core_is_idle_and_free(busy: dict[int, int], owned: set[int]) -> None:
+    found = choose_cpu(TOPOLOGY, busy, TOPOLOGY.cpus, CPUSet.of(owned))
     if isinstance(found, int):
-        core = topology.siblings(found)
+        core = TOPOLOGY.siblings(found)
         assert 0 not in core
         assert core.isdisjoint(CPUSet.of(owned))
         assert all(busy.get(cpu, 10_000) <= MOST_BUSY_CORE for cpu in core)

@@ -18,8 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
-import msgspec
-
 from corewise.agent.evaluation_run import Bench, pressure_share
 from corewise.agent.executor import Executor
 from corewise.agent.local_node import LocalNode
@@ -229,7 +227,10 @@ _A_RUN = 4.0
 
 def machine_report(reading: MachineReading, root: Path) -> EvaluationReport:
     """Return the report of a machine without scores: what they depend on."""
-    facts, identity = reading.cpu.facts, read_identity(HostFiles(root), min(reading.host.topology.cpus, default=0))
+    facts, identity = (
+        reading.cpu.facts,
+        read_identity(HostFiles(root), min(reading.host.topology.cpus, default=0)),
+    )
     return EvaluationReport(
         time="",
         cpu_model=facts.model,

@@ -173,7 +173,9 @@ def pressure_share(before: CPUConditions, after: CPUConditions, cpus: CPUSet) ->
 
     0 where the kernel does not tell. ``cpus`` are CPUs online, whose ticks say how much time has passed.
     """
-    both = [(before.times[cpu], after.times[cpu]) for cpu in cpus if cpu in before.times and cpu in after.times]
+    both = [
+        (before.times[cpu], after.times[cpu]) for cpu in cpus if cpu in before.times and cpu in after.times
+    ]
     ticks = max((last.total - first.total for first, last in both), default=0)
     if before.pressure is None or after.pressure is None or ticks <= 0:
         return 0

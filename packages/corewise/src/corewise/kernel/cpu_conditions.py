@@ -72,7 +72,11 @@ def waited(pressure: str) -> int:
 
 def read_heated(files: HostFiles) -> int:
     """Return how often all CPUs together were slowed down because of temperature since boot."""
-    places = (f"{CPUS}/cpu{cpu}/thermal_throttle/{count}" for cpu in files.numbered(CPUS, "cpu") for count in _COUNTS)
+    places = (
+        f"{CPUS}/cpu{cpu}/thermal_throttle/{count}"
+        for cpu in files.numbered(CPUS, "cpu")
+        for count in _COUNTS
+    )
     return sum(files.number(place) or 0 for place in places)
 
 

@@ -192,7 +192,11 @@ def disturbance(seen: Meanwhile, cpu: int) -> Finding | None:
         (10_000 * seen.gave_way, 0, f"other work wanted CPU {cpu}"),
         (seen.siblings, MOST_BUSY_SIBLING, f"other work ran on the core of CPU {cpu}"),
         (seen.others, MOST_BUSY_MEANWHILE, f"the other cores became busy ({percent(seen.others)})"),
-        (seen.pressure, MOST_PRESSURE_MEANWHILE, f"tasks waited for a CPU {percent(seen.pressure)} of the time"),
+        (
+            seen.pressure,
+            MOST_PRESSURE_MEANWHILE,
+            f"tasks waited for a CPU {percent(seen.pressure)} of the time",
+        ),
     ):
         if share > most:
             return Finding(Reason.EVALUATION_INTERRUPTED, message)
