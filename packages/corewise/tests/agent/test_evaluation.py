@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from threading import Event
 
@@ -103,8 +104,8 @@ async def evaluating(
         agent.watched,
         agent.executor,
         world.client,
-        world.options.root,
-        bench,
+        root=world.options.root,
+        bench=bench,
         minutes=2,
         metrics=agent.metrics,
         clock=clock,
@@ -156,7 +157,7 @@ async def test_runs_keep_to_their_slots_and_pauses(world: AgentWorld) -> None:
         await until(lambda: len(bench.runs) >= 6)
     times = [time for time, _ in bench.runs]
     assert all(next_slot(NODE, time) == time for time in times)
-    assert all(later - sooner >= pause_after(RUN, 2) for sooner, later in zip(times, times[1:], strict=False))
+    assert all(later - sooner >= pause_after(RUN, 2) for sooner, later in pairwise(times))
 
 
 async def test_a_busy_node_says_so_and_rests(world: AgentWorld) -> None:

@@ -1,4 +1,4 @@
-"""One worker: ``python -m corewise.agent.calibration_worker CPU [idle]`` pins itself and does passes on command.
+"""One worker: ``python -m corewise.agent.calibration_worker CPU [idle]`` pins itself, and does passes.
 
 It says ``ready`` on stdout, then answers each line ``KERNEL START DURATION`` (nanoseconds of the monotonic
 clock, which all processes of a machine share) with ``PASSES ELAPSED CPU``: passes done, time they took, CPU
@@ -23,7 +23,7 @@ from corewise.normalization.mix import KERNELS, Done, Pass
 READY, IDLE = "ready", "idle"
 _NANO = 10**9
 _LOOK = 1_000_000
-"""Nanoseconds between two looks at the CPU time: asking the kernel after each pass would slow down short ones."""
+"""Nanoseconds between two looks at the CPU time: one after each pass would slow down the short ones."""
 
 _TOLERATED = 500_000
 _INTERRUPTS = 50

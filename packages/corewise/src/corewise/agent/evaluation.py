@@ -1,9 +1,9 @@
 """Measures this node's CPUs now and then, and shows the result on its NodeResourceTopology.
 
-A minute before the node's slot (:mod:`corewise.normalization.evaluation`) the counters are read, at the slot they
-are read again: if the node was nearly idle in between, a run follows (:mod:`corewise.agent.evaluation_run`).
-The annotation is written after each run, and when a slot passes without one for another reason than the
-last. After a restart it also tells when the last run was, so that restarts do not add runs.
+The counters are read a minute before the node's slot (:mod:`corewise.normalization.evaluation`), and again at
+the slot. If the node was nearly idle in between, a run follows (:mod:`corewise.agent.evaluation_run`). The
+annotation is written after each run, and when a slot passes without one for another reason than the last.
+After a restart it also tells when the last run was, so that restarts do not add runs.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class EvaluationLoop:
         watched: Watched,
         executor: Executor,
         client: Client,
+        *,
         root: Path,
         bench: Bench | None,
-        *,
         minutes: float,
         metrics: Exposition,
         clock: Clock,

@@ -167,7 +167,7 @@ class Agent:
         )
 
     def _evaluation(self, client: Client) -> EvaluationLoop | None:
-        """Return the loop that measures the node's CPUs, if that is switched on; a dry run does not measure."""
+        """Return the loop that measures the node's CPUs; None if that is off, and in a dry run."""
         options = self.options
         if options.evaluate_minutes is None or options.dry_run:
             return None
@@ -176,8 +176,8 @@ class Agent:
             self.watched,
             self.executor,
             client,
-            options.root,
-            KernelBench(options.root) if is_own_kernel(options.root) else None,
+            root=options.root,
+            bench=KernelBench(options.root) if is_own_kernel(options.root) else None,
             minutes=options.evaluate_minutes,
             metrics=self.metrics,
             clock=self._clock,

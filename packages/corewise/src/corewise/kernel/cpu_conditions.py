@@ -1,4 +1,4 @@
-"""The conditions under which a CPU is measured: how busy, hot and short of time the machine is, and what it is.
+"""The conditions under which a CPU is measured: how busy and how hot the machine is, and what it is.
 
 ====================  ==============================================================================
 times                 /proc/stat: see :mod:`corewise.kernel.usage`

@@ -1,8 +1,8 @@
 """Decides when a node measures its own CPUs, on which CPU, and whether a run counts. Pure.
 
-*When.* Time is divided into slots of 5 s, 240 of them a cycle of 20 minutes. In each cycle a node has one slot,
-chosen by a hash of its name and the cycle's number. So no node has to know the others, 1 of 240 nodes measures
-at a time on average, and two nodes that share a slot in one cycle do not share it in the next. A run begins
+*When.* Time is divided into slots of 5 s, 240 of them a cycle of 20 minutes. In each cycle a node has one
+slot, found by a hash of its name and the cycle's number. So no node has to know the others, 1 of 240 nodes
+measures at a time on average, and two that share a slot in one cycle hardly share it in the next. A run begins
 only if the node was nearly idle in the minute before (:func:`refusal`), and only so often that all runs of a
 day together take no longer than allowed (:func:`pause_after`).
 
@@ -11,8 +11,8 @@ CPU 0, which serves interrupts, and not one that a pod owns. The other threads o
 score is that of a whole core with one thread, at the turbo that the processor grants to few busy cores.
 
 *What counts.* A run in which the worker lost CPU time, the core's other threads worked, or the node became
-busy is thrown away (:func:`disturbance`). So is one in which a hypervisor took time, the processor got too hot, or
-a CPU quota held the worker back: those are no property of the CPU model.
+busy is thrown away (:func:`disturbance`). So is one in which a hypervisor took time, the processor got too
+hot, or a CPU quota held the worker back: those are no property of the CPU model.
 
 Rates are passes per CPU time of the worker, not per elapsed time: what interrupts take does not count.
 """
@@ -51,9 +51,9 @@ MOST_BUSY_MEANWHILE = 4000
 MOST_PRESSURE_MEANWHILE = 1000
 MOST_BUSY_SIBLING = 500
 MOST_STOLEN_MEANWHILE = 500
-"""Basis points, while one kernel runs: usage of the other cores; time in which a task waited for a CPU; usage of
-the measured core's other threads; time that a hypervisor gave to others. The kernel counts in ticks: one of the
-33 of that time is 300."""
+"""Basis points, while one kernel runs: usage of the other cores; time in which a task waited for a CPU; usage
+of the measured core's other threads; time that a hypervisor gave to others. The kernel counts in ticks: one of
+the 33 of that time is 300."""
 
 DEFAULT_MINUTES = 2
 KERNEL_NANOSECONDS = 333_000_000
@@ -75,7 +75,7 @@ def slot_of(node: str, cycle: int) -> int:
 
 
 def next_slot(node: str, after: float) -> float:
-    """Return the time at which the node's first slot begins that is not before ``after``: since 1970, in s."""
+    """Return when the node's first slot begins that is not before ``after``: seconds since 1970."""
     cycle = int(after // CYCLE)
     while (start := cycle * CYCLE + slot_of(node, cycle) * SLOT) < after:
         cycle += 1
@@ -139,8 +139,8 @@ def _busyness(minute: NodeMinute) -> Finding | None:
 def choose_cpu(topology: Topology, busy: Mapping[int, int], allowed: CPUSet, owned: CPUSet) -> int | Finding:
     """Return the CPU to measure on: the last thread of the core that was idlest in the minute before.
 
-    ``busy`` is the usage of each CPU in basis points, ``allowed`` are the CPUs that the agent may use, ``owned``
-    those of pods.
+    ``busy`` is the usage of each CPU in basis points, ``allowed`` are the CPUs that the agent may use,
+    ``owned`` those of pods.
     """
     candidates = {
         number: max(busy.get(cpu, _UNKNOWN) for cpu in cpus)

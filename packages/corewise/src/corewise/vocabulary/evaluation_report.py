@@ -1,8 +1,8 @@
 """The agent's measurement of its node's CPUs: the annotation ``node.corewise.io/cpu-evaluation``.
 
-It stands on the NodeResourceTopology. Scores are of one CPU while the rest of the node is nearly idle, so only
-the ratio to another report of the same mix means anything, and none to ``corewise calibrate``'s scores of all
-CPUs. Keys that this version does not know are ignored, and absent ones have their defaults.
+It stands on the NodeResourceTopology. Scores are of one CPU while the rest of the node is nearly idle, so
+only the ratio to another report of the same mix means anything, and none to ``corewise calibrate``'s scores of
+all CPUs. Keys that this version does not know are ignored, and absent ones have their defaults.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ class EvaluationReport(msgspec.Struct, frozen=True, rename="camel", omit_default
     """The score of one node, and what it was measured on.
 
     ``score``, ``integer``, ``float`` and ``memory`` are medians of ``runs`` runs, in the unit of
-    :class:`corewise.normalization.calibration.CalibrationScore`; 0 while there is none. ``spread`` is the width
-    of the middle half of the runs over their median, in basis points. ``measured`` (RFC 3339) is the time of the
-    newest run. ``reason`` is the reason code if the node cannot be measured at ``time``, ``message`` says why.
-    ``frequency`` is the largest frequency of the CPU in kHz, 0 if unknown.
+    :class:`corewise.normalization.calibration.CalibrationScore`; 0 while there is none. ``spread`` is the
+    width of the middle half of the runs over their median, in basis points. ``measured`` (RFC 3339) is the
+    time of the newest run. ``reason`` is the reason code if the node cannot be measured at ``time``,
+    ``message`` says why. ``frequency`` is the largest frequency of the CPU in kHz, 0 if unknown.
     """
 
     time: str

@@ -111,14 +111,14 @@ class Reason(StrEnum):
     )
     EVALUATION_INTERRUPTED = _info(
         "EvaluationInterrupted",
-        "Other work wanted the CPU while it was measured, or the node became busy: the run ended at once and "
-        "does not count.",
+        "Other work wanted the CPU while it was measured, or the node became busy: the run ended at once "
+        "and does not count.",
     )
     EVALUATION_STEAL_TIME = _info(
         "EvaluationStealTime",
         "The node is a virtual machine, and its hypervisor gives CPU time to others: a score would be that of "
         "the neighbors.",
-        "Use dedicated hosts or instances, or measure on a machine of the same kind that is alone on its host.",
+        "Use dedicated hosts or instances, or measure a machine of the same kind that is alone on its host.",
     )
     EVALUATION_THERMAL_THROTTLING = _info(
         "EvaluationThermalThrottling",

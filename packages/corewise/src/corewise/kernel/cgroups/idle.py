@@ -1,4 +1,4 @@
-"""A cgroup for work that gives way to everything else on the machine: ``/corewise-evaluation``, ``cpu.idle`` = 1.
+"""A cgroup for work that gives way to all other work: ``/corewise-evaluation`` with ``cpu.idle`` = 1.
 
 The kernel compares siblings. A task of policy SCHED_IDLE gives way to the tasks of its own cgroup; against
 another pod's tasks the cgroups' weights count, and the running cgroup keeps the CPU for a slice (about 3 ms).
@@ -6,8 +6,8 @@ An idle cgroup at the top of the hierarchy is a sibling of kubelet's and of the 
 way to every task of them at once (Linux 5.15).
 
 It is made for one process, and removed when that has ended: nothing of kubelet's is touched, and nothing has
-to be restored. On cgroup v2 the kernel refuses the move where the hierarchy is mounted with ``nsdelegate``, as
-systemd does, and the caller is in a cgroup namespace of its own, as containers are.
+to be restored. On cgroup v2 the kernel refuses the move (ENOENT) where the hierarchy is mounted with
+``nsdelegate``, as systemd does, and the caller is in a cgroup namespace of its own, as containers are.
 
 Source: kernel/sched/fair.c (check_preempt_wakeup_fair, sched_group_set_idle), kernel/cgroup/cgroup.c
 (cgroup_procs_write_permission), Documentation/admin-guide/cgroup-v2.rst.

@@ -30,7 +30,7 @@ class OwnCgroup:
 
     def throttled(self) -> int | None:
         """Return the time that a CPU quota kept the cgroup from running, in nanoseconds."""
-        return self._read("cpu", lambda files, cgroup: read_throttled(files, cgroup))
+        return self._read("cpu", read_throttled)
 
     def memory_left(self) -> int | None:
         """Return the bytes up to the cgroup's memory limit."""
