@@ -141,8 +141,10 @@ class EvaluationLoop:
         reading = await asyncio.to_thread(read_machine, self._root)
         cpu = self._cpu_or_finding(began, reading)
         machine = machine_report(reading, self._root)
-        if self._bench is None or isinstance(cpu, Finding):
-            return _Slot(_OTHER_KERNEL if self._bench is None else cpu, machine)
+        if isinstance(cpu, Finding):
+            return _Slot(cpu, machine)
+        if self._bench is None:
+            return _Slot(_OTHER_KERNEL, machine)
         stop, start = Event(), self._clock.monotonic()
         try:
             outcome = await asyncio.to_thread(self._bench.measure, reading.host.topology, cpu, stop)

@@ -2,7 +2,7 @@
 
 *When.* Time is divided into slots of 5 s, 240 of them a cycle of 20 minutes. In each cycle a node has one
 slot, found by a hash of its name and the cycle's number. So no node has to know the others, 1 of 240 nodes
-measures at a time on average, and two that share a slot in one cycle hardly share it in the next. A run begins
+measures at a time on average, and two that share a slot in one cycle hardly share the next. A run begins
 only if the node was nearly idle in the minute before (:func:`refusal`), and only so often that all runs of a
 day together take no longer than allowed (:func:`pause_after`).
 
@@ -52,8 +52,8 @@ MOST_PRESSURE_MEANWHILE = 1000
 MOST_BUSY_SIBLING = 500
 MOST_STOLEN_MEANWHILE = 500
 """Basis points, while one kernel runs: usage of the other cores; time in which a task waited for a CPU; usage
-of the measured core's other threads; time that a hypervisor gave to others. The kernel counts in ticks: one of
-the 33 of that time is 300."""
+of the measured core's other threads; time that a hypervisor gave to others. The kernel counts in ticks: one
+of the 33 of that time is 300."""
 
 DEFAULT_MINUTES = 2
 KERNEL_NANOSECONDS = 333_000_000

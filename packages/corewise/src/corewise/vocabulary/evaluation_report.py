@@ -1,8 +1,8 @@
 """The agent's measurement of its node's CPUs: the annotation ``node.corewise.io/cpu-evaluation``.
 
 It stands on the NodeResourceTopology. Scores are of one CPU while the rest of the node is nearly idle, so
-only the ratio to another report of the same mix means anything, and none to ``corewise calibrate``'s scores of
-all CPUs. Keys that this version does not know are ignored, and absent ones have their defaults.
+only the ratio to another report of the same mix means anything, and none to ``corewise calibrate``'s scores
+of all CPUs. Keys that this version does not know are ignored, and absent ones have their defaults.
 """
 
 from __future__ import annotations

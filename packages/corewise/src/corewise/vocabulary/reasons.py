@@ -116,8 +116,8 @@ class Reason(StrEnum):
     )
     EVALUATION_STEAL_TIME = _info(
         "EvaluationStealTime",
-        "The node is a virtual machine, and its hypervisor gives CPU time to others: a score would be that of "
-        "the neighbors.",
+        "The node is a virtual machine, and its hypervisor gives CPU time to others: a score would be that "
+        "of the neighbors.",
         "Use dedicated hosts or instances, or measure a machine of the same kind that is alone on its host.",
     )
     EVALUATION_THERMAL_THROTTLING = _info(
