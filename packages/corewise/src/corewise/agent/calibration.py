@@ -194,6 +194,7 @@ def _too_much_lost(lost: Sequence[int]) -> Unmeasurable:
 _STARTING_SECONDS = 120.0
 _ANSWERING_SECONDS = 60.0
 _ENDING_SECONDS = 5.0
+_GIVING_UP_SECONDS = 0.5
 _LEAD = 20_000_000
 _LEAD_PER_WORKER = 100_000
 """Nanoseconds between the command and the start: time to reach every worker, and to warm up."""
@@ -290,7 +291,7 @@ def idle_worker(cpu: int, started: Callable[[int], object], patience: float) -> 
         one.await_ready(patience)
         yield one
     finally:
-        _end([worker])
+        _end([worker], within=_GIVING_UP_SECONDS)
 
 
 def _start(cpu: int, *options: str) -> subprocess.Popen[str]:
@@ -303,7 +304,7 @@ def _start(cpu: int, *options: str) -> subprocess.Popen[str]:
         raise WorkerError(f"the worker of CPU {cpu} cannot be started: {error.strerror}") from error
 
 
-def _end(workers: Iterable[subprocess.Popen[str]]) -> None:
+def _end(workers: Iterable[subprocess.Popen[str]], within: float = _ENDING_SECONDS) -> None:
     ending = list(workers)
     for worker in ending:
         with suppress(OSError):
@@ -311,7 +312,7 @@ def _end(workers: Iterable[subprocess.Popen[str]]) -> None:
                 worker.stdin.close()
     for worker in ending:
         try:
-            worker.wait(_ENDING_SECONDS)
+            worker.wait(within)
         except subprocess.TimeoutExpired:
             worker.kill()
             worker.wait()

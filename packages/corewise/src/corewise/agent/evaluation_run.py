@@ -146,7 +146,7 @@ class _Watch:
         self._before = self._read()
 
     def look(self, done: Done) -> Meanwhile:
-        """Return what has happened since the last look, in which the worker did this."""
+        """Return the disturbances since the last look, in which the worker did this."""
         before, after = self._before, self._read()
         throttled, self._throttled = self._throttled, self._cgroup.throttled()
         self._before = after

@@ -71,7 +71,7 @@ def waited(pressure: str) -> int:
 
 
 def read_heated(files: HostFiles) -> int:
-    """Return how often all CPUs together were slowed down because of temperature since boot."""
+    """Return the number of times since boot that CPUs were slowed down because of their temperature."""
     places = (
         f"{CPUS}/cpu{cpu}/thermal_throttle/{count}"
         for cpu in files.numbered(CPUS, "cpu")
@@ -81,7 +81,7 @@ def read_heated(files: HostFiles) -> int:
 
 
 def read_identity(files: HostFiles, cpu: int) -> CPUIdentity:
-    """Return what scores of a CPU depend on."""
+    """Return the facts that scores of a CPU depend on."""
     microcode = _MICROCODE.search(files.text(CPUINFO, longest=_FIRST_CPU) or "")
     return CPUIdentity(
         frequency=files.number(f"{CPUS}/cpu{cpu}/cpufreq/cpuinfo_max_freq") or 0,

@@ -107,7 +107,7 @@ class NodeMinute:
 
 
 def refusal(minute: NodeMinute) -> Finding | None:
-    """Return why the node does not measure in its slot; None if it does."""
+    """Return the reason that the node does not measure in its slot; None if it does."""
     if minute.model.strip() in {"", UNKNOWN_MODEL}:
         return Finding(Reason.EVALUATION_MODEL_UNKNOWN, "the kernel does not name the CPU model")
     if not minute.cores_alike:
@@ -178,7 +178,7 @@ class Meanwhile:
 
 
 def disturbance(seen: Meanwhile, cpu: int) -> Finding | None:
-    """Return why a run does not count and ends; None if it goes on."""
+    """Return the reason that a run ends and does not count; None if it goes on."""
     if seen.throttled:
         return Finding(Reason.EVALUATION_CGROUP_THROTTLED, "the agent's CPU limit held the worker back")
     if seen.stolen > MOST_STOLEN_MEANWHILE:
@@ -225,11 +225,11 @@ class Evaluation:
     before: EvaluationReport | None = field(default=None)
 
     def on(self, machine: EvaluationReport) -> Evaluation:
-        """Return what still holds if the machine is this one: nothing, if anything of it has changed."""
+        """Return the runs that are of this machine: none, if anything of it has changed."""
         return self if machine == self.machine else Evaluation(machine, before=self.before)
 
     def with_run(self, run: Rates, measured: str) -> Evaluation:
-        """Return what is known after a run that counts."""
+        """Return this with one more run that counts."""
         return replace(self, runs=[*self.runs, run][-MOST_RUNS:], measured=measured)
 
     def report(self, time: str, finding: Finding | None = None) -> EvaluationReport:
