@@ -198,7 +198,7 @@ class EvaluationLoop:
         self._metrics.count(metrics.EVALUATION_RUNS, MEASURED if finding is None else str(finding.reason))
         report = self._known.report(rfc3339(now), finding)
         if report.score:
-            self._metrics.set(metrics.EVALUATION_SCORE, report.score)
+            self._metrics.replace(metrics.EVALUATION_SCORE, {(report.cpu_model,): float(report.score)})
         log.info(
             "evaluation: %s",
             f"score {report.score}, {report.runs} runs" if finding is None else finding.message,

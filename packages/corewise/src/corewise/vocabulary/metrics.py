@@ -593,8 +593,9 @@ EVALUATION_RUNS = counter(
 EVALUATION_SCORE = gauge(
     AGENT,
     "corewise_evaluation_score",
-    "Score of one CPU of the node: the median of its newest runs. Only its ratio to another node's means "
-    "anything.",
+    "Score of one CPU of the node, with its model: the median of the newest runs. Only its ratio to another "
+    "node's means anything. No series before the first run.",
+    "model",
 )
 INTERFERENCE_CONFIG_VALID = gauge(
     SCHEDULER,
