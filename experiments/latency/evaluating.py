@@ -1,6 +1,7 @@
 """The agent's measurement of a CPU beside the service: once in a trial, at any load.
 
 The agent itself would not begin on a busy node. Here it begins all the same: that is the worst it can do.
+The cgroups of the child are within the tree, so that other work on the machine takes little from it.
 """
 
 from __future__ import annotations
@@ -19,16 +20,21 @@ _PATIENCE = 1.5
 _REQUEST = "20m"
 
 
-class _PodPlace:
-    """The cgroup of a pod of the tree."""
+class _TreePlace:
+    """A cgroup of the tree, for the child."""
 
-    def __init__(self, tree: KubeletTree) -> None:
+    def __init__(self, tree: KubeletTree, place: ChildPlace) -> None:
         self._tree = tree
-        self._pod = small_pod("agent", _REQUEST)
-        tree.start(self._pod)
+        if place is ChildPlace.AGENT:
+            pod = small_pod("agent", _REQUEST)
+            tree.start(pod)
+            self._cgroup = tree.container(pod)
+        else:
+            self._cgroup = tree.beside("evaluation")
+            tree.file(self._cgroup, "cpu.idle").write_text("1")
 
     def take(self, process: int) -> None:
-        for directory in self._tree.process_directories(self._tree.container(self._pod)):
+        for directory in self._tree.process_directories(self._cgroup):
             (directory / "cgroup.procs").write_text(str(process))
 
     def remove(self) -> None:
@@ -37,9 +43,7 @@ class _PodPlace:
 
 def started_evaluation(place: ChildPlace, tree: KubeletTree) -> Thread:
     """Start a measurement of the last CPU in a thread, and return that."""
-    bench = KernelBench(
-        Path("/"), patience=_PATIENCE, place=_PodPlace(tree) if place is ChildPlace.AGENT else None
-    )
+    bench = KernelBench(Path("/"), patience=_PATIENCE, place=_TreePlace(tree, place))
 
     def measure() -> None:
         found = bench.measure(read_machine().host.topology, max(bench.allowed()), Event())

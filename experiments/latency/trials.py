@@ -226,7 +226,7 @@ def serve(bench: Bench, case: Case, arm_name: str, due: npt.NDArray[np.uint64], 
         evaluation = started_evaluation(arm.evaluates, tree) if arm.evaluates else None
         time.sleep(max(0.0, began + WARM_UP + seconds - time.monotonic()))
         if evaluation is not None:
-            evaluation.join()  # its CPU time counts as ours once it has ended
+            evaluation.join()
         after, done = _read(tree, bench.cpus, online, (service.pid, generator)), _done(work) - done
         if any(each.poll() is not None for each in antagonists):
             raise SystemExit("offline work ended before the trial; its message is above")
@@ -311,7 +311,7 @@ def _read(tree: KubeletTree, cpus: Sequence[int], online: QuotaPod, processes: t
     sending = generator[0]
     pressure = tree.file(tree.container(online), "cpu.pressure")
     pressed = int(pressure.read_text().split("total=")[1].split()[0]) / _MICRO if pressure.exists() else 0.0
-    own = [resource.getrusage(each) for each in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own = resource.getrusage(resource.RUSAGE_SELF)
     at = time.monotonic()
     idle, stolen = _idle_and_stolen(cpus)
     return _Reading(
@@ -319,7 +319,7 @@ def _read(tree: KubeletTree, cpus: Sequence[int], online: QuotaPod, processes: t
         online=usage(tree.container(online)),
         sending=sending,
         offline=usage(tree.best_effort),
-        ours=usage(tree.root) + sending + sum(each.ru_utime + each.ru_stime for each in own),
+        ours=usage(tree.root) + sending + own.ru_utime + own.ru_stime,
         busy=len(cpus) * at - idle - stolen,
         stolen=stolen,
         waited=service[1],

@@ -20,6 +20,7 @@ from corewise.agent.evaluation import EvaluationLoop, starting_pod
 from corewise.agent.evaluation_run import Bench
 from corewise.agent.objects import QuotaPod
 from corewise.agent.program import Agent
+from corewise.cli.agent import _options
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from corewise.normalization.evaluation import LOOKED_BACK, next_slot, pause_after
 from corewise.normalization.mix import KERNELS, VERSION, Done
@@ -208,6 +209,13 @@ async def test_the_option_alone_starts_the_loop(world: AgentWorld) -> None:
     async with world.agent(evaluate_minutes=2.0) as agent:
         assert agent.evaluation is not None
         assert "evaluation" in {name for name, _ in agent._loops()}
+
+
+@pytest.mark.parametrize(("evaluate", "minutes"), [(True, 5.0), (False, None)])
+def test_minutes_count_only_with_evaluation(evaluate: bool, minutes: float | None) -> None:
+    given = {"nri_socket": None, "no_nri": True, "no_latency_probe": False, "restricted_qos_namespace": ()}
+    options = _options(node_name="n1", root=Path("/"), evaluate=evaluate, evaluate_minutes=5.0, **given)
+    assert options.evaluate_minutes == minutes
 
 
 def pod(name: str, *, bound: float, started: float, ready: bool = True, phase: str = "Running") -> QuotaPod:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import machine_trees
+from corewise.agent.cgroups import restore
 from corewise.kernel.cgroups.idle import NAME, IdleCgroup
 from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.cgroups.own import OwnCgroup
@@ -107,3 +108,11 @@ def test_a_real_process_is_moved_and_leaves_nothing() -> None:
         process.wait()
         cgroup.remove()
         assert not place.exists()
+
+
+@pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup hierarchy with cpu")
+def test_restore_removes_what_a_killed_agent_left(tmp_path: Path) -> None:
+    assert LAYOUT is not None
+    (LAYOUT.cpu / NAME).mkdir()
+    restore(Path("/"), tmp_path)
+    assert not (LAYOUT.cpu / NAME).exists()
