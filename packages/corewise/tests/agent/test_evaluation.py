@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import msgspec
 import pytest
@@ -213,7 +214,12 @@ async def test_the_option_alone_starts_the_loop(world: AgentWorld) -> None:
 
 @pytest.mark.parametrize(("evaluate", "minutes"), [(True, 5.0), (False, None)])
 def test_minutes_count_only_with_evaluation(evaluate: bool, minutes: float | None) -> None:
-    given = {"nri_socket": None, "no_nri": True, "no_latency_probe": False, "restricted_qos_namespace": ()}
+    given: dict[str, Any] = {
+        "nri_socket": None,
+        "no_nri": True,
+        "no_latency_probe": False,
+        "restricted_qos_namespace": (),
+    }
     options = _options(node_name="n1", root=Path("/"), evaluate=evaluate, evaluate_minutes=5.0, **given)
     assert options.evaluate_minutes == minutes
 
