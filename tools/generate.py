@@ -192,9 +192,10 @@ def reference() -> dict[str, str]:
     """Return the pages of all names, and the page that lists them."""
     pages = {
         "labels": f"# Labels\n\n{names({NameKind.LABEL})}",
-        "annotations": f"# Annotations and conditions\n\n{names({NameKind.ANNOTATION, NameKind.CONDITION})}",
-        "configuration": f"# ConfigMap keys and resources\n\n## Configuration\n\n"
-        f"{names({NameKind.CONFIG_KEY})}\n\n## Resources\n\n{names({NameKind.RESOURCE})}",
+        "annotations": f"# Annotations\n\n{names({NameKind.ANNOTATION})}",
+        "configuration": f"# ConfigMap keys, resources and conditions\n\n## Configuration\n\n"
+        f"{names({NameKind.CONFIG_KEY})}\n\n## Resources\n\n{names({NameKind.RESOURCE})}\n\n"
+        f"## Conditions\n\n{names({NameKind.CONDITION})}",
         **reasons(),
         "metrics-agent": f"# Metrics of the agent\n\n{metrics(of_the_agent=True)}",
         "metrics": f"# Metrics of all other programs\n\n{metrics(of_the_agent=False)}",

@@ -17,7 +17,7 @@ from corewise.agent.evaluation_run import KernelBench, pressure_share
 from corewise.kernel.cgroups.idle import NAME
 from corewise.kernel.cgroups.layout import find_layout
 from corewise.kernel.cpu_conditions import CPUConditions
-from corewise.kernel.errors import KernelError
+from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.machine import read_machine
 from corewise.kernel.usage import CPUTime
 from corewise.normalization.mix import KERNELS
@@ -93,6 +93,30 @@ def test_a_cpu_of_this_machine_is_measured() -> None:
     except KernelError:
         return
     assert not place.exists()
+
+
+class RefusingPlace:
+    """A cgroup that the kernel moves nothing into, as from within a cgroup namespace."""
+
+    def __init__(self) -> None:
+        self.refused: list[int] = []
+        self.removed = 0
+
+    def take(self, process: int) -> None:
+        self.refused.append(process)
+        raise Missing("/corewise-evaluation/cgroup.procs", "cannot write: ENOENT", code=2)
+
+    def remove(self) -> None:
+        self.removed += 1
+
+
+@needs_linux
+def test_a_refused_cgroup_does_not_end_the_run() -> None:
+    place = RefusingPlace()
+    bench = KernelBench(Path("/"), duration=SHORT, patience=60.0, place=place)
+    found = bench.measure(read_machine().host.topology, CPU, Event())
+    assert (len(place.refused), place.removed) == (1, 1)
+    assert not isinstance(found, Finding) or found.reason in DISTURBED
 
 
 @needs_linux
