@@ -140,8 +140,15 @@ def extra_specs() -> str:
     )
 
 
-def metrics(*, of_the_agent: bool) -> str:
-    """Return the table of the metrics that only the agent exports, or of all others."""
+MEASURED = ("corewise_node_", "corewise_waiting_", "corewise_pods_with_unknown_wait", "corewise_evaluation_")
+"""Beginnings of the names of the agent's metrics that are measurements of its node."""
+
+
+def metrics(*, of_the_agent: bool, measured: bool = False) -> str:
+    """Return the table of the metrics that only the agent exports, or of all others.
+
+    ``measured``: those of the agent that are measurements of its node, else the rest of them.
+    """
     rows = [
         (
             f"`{metric.name}`",
@@ -152,6 +159,7 @@ def metrics(*, of_the_agent: bool) -> str:
         )
         for metric in METRICS
         if (metric.exported_by == AGENT) is of_the_agent
+        and (of_the_agent and metric.name.startswith(MEASURED)) is measured
     ]
     return table(("metric", "type", "labels", "exported by", "meaning"), rows)
 
@@ -198,6 +206,8 @@ def reference() -> dict[str, str]:
         f"## Conditions\n\n{names({NameKind.CONDITION})}",
         **reasons(),
         "metrics-agent": f"# Metrics of the agent\n\n{metrics(of_the_agent=True)}",
+        "metrics-node": "# Metrics of the agent: measurements of the node\n\n"
+        + metrics(of_the_agent=True, measured=True),
         "metrics": f"# Metrics of all other programs\n\n{metrics(of_the_agent=False)}",
         "http-servers": f"# HTTP servers\n\n{http_servers()}",
         "extra-specs": f"# Extra specs and image properties\n\n{extra_specs()}",
