@@ -76,6 +76,7 @@ def names(kinds: set[NameKind]) -> str:
 
 REASON_PAGES = {
     "ratios": ("Reason codes: ratios and node status", ("normalization", "configuration", "amplification")),
+    "evaluation": ("Reason codes: a node's own measurement", ("evaluation",)),
     "agent": (
         "Reason codes: what the agent writes",
         ("whose a cgroup is", "quotas", "weights", "pinning"),

@@ -92,7 +92,7 @@ class Reason(StrEnum):
         "Correct the ratio. The slowest CPU model of the cluster is the baseline, with ratio 1.00.",
     )
 
-    # normalization: a node measures its own CPUs
+    # evaluation: a node measures its own CPUs
     EVALUATION_NODE_BUSY = _info(
         "EvaluationNodeBusy",
         "The node was too busy to measure its CPUs: too much of them was in use in the last minute, or tasks "
