@@ -3,8 +3,8 @@
 The child (:mod:`corewise.agent.calibration_worker`) has the policy SCHED_IDLE and runs in a cgroup of its own
 that is idle (:mod:`corewise.kernel.cgroups.idle`): there it gives way to every other task at once. Where the
 kernel refuses that cgroup (cgroup v2, in a container without the host's cgroup namespace; Linux before 5.15)
-the child stays in the agent's. There the weight of the agent's pod counts, the smallest of the node, and on
-recent kernels a task that wakes up on that CPU may wait for one slice, about 3 ms. That happens at most
+the child stays in the agent's. There the weight of the agent's pod counts, one of the smallest of the
+node, and a task that wakes up on that CPU may wait for one slice, about 3 ms. That happens hardly more than
 once a run: the child stops once others have had the CPU for half a millisecond.
 
 The agent looks at the node after each kernel of the mix. All of this blocks: it runs in a thread.
