@@ -7,6 +7,7 @@ A container may see its own cgroup as the root of the hierarchy (a cgroup namesp
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from corewise.kernel.cgroups.files import CgroupFiles
@@ -23,10 +24,9 @@ class OwnCgroup:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        try:
+        self._files: CgroupFiles | None = None
+        with suppress(KernelError):
             self._files = CgroupFiles(find_layout(root))
-        except KernelError:
-            self._files = None
 
     def throttled(self) -> int | None:
         """Return the time that a CPU quota kept the cgroup from running, in nanoseconds."""
