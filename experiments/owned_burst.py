@@ -1,4 +1,4 @@
-"""Put a burst of pods that own CPUs on a cluster, kill replicas of the scheduler meanwhile, and check everything.
+"""Put a burst of pods that own CPUs on a cluster, kill replicas of the scheduler meanwhile, and check it all.
 
 ``python -m experiments.owned_burst --kubeconfig FILE [--pods 60] [--namespace owned-burst]``
 
@@ -136,7 +136,9 @@ def _notes(pod: Document) -> Mapping[str, str]:
 
 def _requested(pod: Document) -> int:
     """Return a pod's request; pods of the burst have one container, and others are counted alike."""
-    amounts = (each.get("resources", {}).get("requests", {}).get("cpu", "0") for each in pod["spec"]["containers"])
+    amounts = (
+        each.get("resources", {}).get("requests", {}).get("cpu", "0") for each in pod["spec"]["containers"]
+    )
     return sum(Quantity.parse(each).milli for each in amounts)
 
 
@@ -195,7 +197,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--namespace", default="owned-burst")
     given = parser.parse_args(arguments)
     result = asyncio.run(_on_cluster(given.kubeconfig, given.namespace, given.pods))
-    print(f"{result.bound} pods bound, {result.killed} replicas killed; exact at each of {result.looks} looks")
+    print(
+        f"{result.bound} pods bound, {result.killed} replicas killed; exact at each of {result.looks} looks"
+    )
 
 
 if __name__ == "__main__":

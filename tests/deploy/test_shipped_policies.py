@@ -19,7 +19,14 @@ import pytest
 import yaml
 
 from admission_world import Objects, named, write
-from corewise.vocabulary.names import OFFLINE_REPORT, OWNED_CPUS, OWNED_MILLI_CPU, OWNED_REQUESTS, QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.names import (
+    OFFLINE_REPORT,
+    OWNED_CPUS,
+    OWNED_MILLI_CPU,
+    OWNED_REQUESTS,
+    QOS_CLASS,
+    RESOURCE_STATUS,
+)
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 from kubedouble.admission import Admission
 from kubedouble.admission_matching import Attributes

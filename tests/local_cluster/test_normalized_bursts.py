@@ -1,8 +1,8 @@
-"""60 pods at once on nodes of several ratios, placed by a stand-in of kube-scheduler, while replicas are killed.
+"""60 pods at once on nodes of several ratios, placed by a stand-in of kube-scheduler; replicas are killed.
 
 Two processes of ``corewise scheduler`` answer and bind; both are killed in turn, while they bind, and another
-takes each one's place. The API server folds owned CPUs into allocatable by the policy of amplification, in the
-same writes. What is checked at every look: ``experiments/owned_burst.py``, which does the same on a real
+takes each one's place. The API server folds owned CPUs into allocatable by the policy of amplification, in
+the same writes. What is checked at every look: ``experiments/owned_burst.py``, which does the same on a real
 cluster.
 """
 

@@ -184,7 +184,7 @@ def test_claim_to_an_unrequested_number_of_cpus_fails(cpus: str) -> None:
     ],
 )
 def test_fewer_cpus_need_the_request_they_are_for(status: str, owners: dict[str, str]) -> None:
-    """As the scheduler states it: whatever the pod's own annotation says, and whatever the node's ratio is."""
+    """As the scheduler states it: whatever the pod's own annotation says, and the node's ratio is."""
     large = pin_pod("a", claim("0-7"))
     meta = msgspec.structs.replace(large.metadata, annotations={RESOURCE_STATUS: status})
     division = divide([msgspec.structs.replace(large, metadata=meta)], EIGHT)

@@ -110,7 +110,9 @@ def test_columns_give_what_single_nodes_give(nodes: list[tuple[int, int, int, in
     column = normalized_cpus(7, np.array(normalization, dtype=np.int64))
     assert column.tolist() == [normalized_cpus(7, each) for each in normalization]
     columns = [np.array(each, dtype=np.int64) for each in (asked, share, owned, ratio)]
-    taken = occupied(columns[0] * CPU + columns[1], columns[2] * CPU, columns[3], (columns[0] - columns[2]) * CPU)
+    taken = occupied(
+        columns[0] * CPU + columns[1], columns[2] * CPU, columns[3], (columns[0] - columns[2]) * CPU
+    )
     single = [
         occupied(n * CPU + s, p * CPU, r, (n - p) * CPU)
         for n, s, p, r in zip(asked, share, owned, ratio, strict=True)
@@ -118,7 +120,9 @@ def test_columns_give_what_single_nodes_give(nodes: list[tuple[int, int, int, in
     assert taken.tolist() == single
 
 
-@given(st.integers(1, 256), normalizations, originals, st.lists(st.tuples(requests, st.booleans()), max_size=20))
+@given(
+    st.integers(1, 256), normalizations, originals, st.lists(st.tuples(requests, st.booleans()), max_size=20)
+)
 def test_admitted_pods_fit_the_machine_and_its_status(
     raw: int, normalization: int, original: int, asked: list[tuple[int, bool]]
 ) -> None:

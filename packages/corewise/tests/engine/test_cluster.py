@@ -41,9 +41,9 @@ from engine.scenes import bind, cluster_of, cpuset, decide, engine, node, numa_n
 from tally import fault
 
 COLUMNS = (
-    "present", "unschedulable", "ratio", "ratio_known", "normalization", "requested_cpu", "owned_cpu", "cpu_room",
-    "static_cpu_manager", "topology_known", "free_cpus", "free_whole_cpus", "free_cores", "core_size",
-    "full_cores_only", "numa_policy", "zones_known",
+    "present", "unschedulable", "ratio", "ratio_known", "normalization", "requested_cpu", "owned_cpu",
+    "cpu_room", "static_cpu_manager", "topology_known", "free_cpus", "free_whole_cpus", "free_cores",
+    "core_size", "full_cores_only", "numa_policy", "zones_known",
 )  # fmt: skip
 
 

@@ -143,19 +143,19 @@ def test_whole_cores_are_rounded_up_never_beyond_the_request(
 
 
 def test_too_few_cpus_say_how_many_are_needed() -> None:
-    cluster = cluster_of(fast("n", 4, "2.00"))
-    cluster.put_pod(cpuset("a", 1), Placement("n", CPUSet.parse("0")))
+    cluster = cluster_of(fast("n", 8, "2.00"))
+    cluster.put_pod(cpuset("a", 5), Placement("n", CPUSet.parse("0-4")))
     decision = decide(cluster, normalized("p", 8))
     (_, refusal), *_ = decision.refusals(0)
     assert refusal.reason is Reason.NOT_ENOUGH_CPUS
     assert refusal.message == (
         "needs 4 CPUs of its own for the 8 it requests (normalization ratio 2.00), 3 are free"
     )
-    cluster = cluster_of(fast("n", 4, "2.00"))
-    cluster.put_pod(share("a", 3), Placement("n"))
+    cluster = cluster_of(fast("n", 8, "2.00"))
+    cluster.put_pod(share("a", 9), Placement("n"))
     (_, refusal), *_ = decide(cluster, normalized("p", 7)).refusals(0)
     assert refusal.message == (
-        "needs 8 amplified CPUs (7 requested, for which it owns 4, ratio 2.00), 5 of 8 are left"
+        "needs 8 amplified CPUs (7 requested, for which it owns 4, ratio 2.00), 7 of 16 are left"
     )
 
 

@@ -101,7 +101,9 @@ def test_requests_that_contradict_each_other_damage_it(
 ) -> None:
     text = f'{{"u":{{"pod":"ns/a","cpus":"0-3",{entry}}}}}'
     stated = {OWNED_CPUS: text, OWNED_MILLI_CPU: "4000", OWNED_REQUESTS: requests}
-    assert problem in read_owned_cpus({name: each for name, each in stated.items() if each is not None}).problem
+    assert (
+        problem in read_owned_cpus({name: each for name, each in stated.items() if each is not None}).problem
+    )
 
 
 def test_node_without_ledger_owns_nothing_and_writes_none() -> None:

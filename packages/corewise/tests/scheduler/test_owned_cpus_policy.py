@@ -92,13 +92,13 @@ async def by_policy(
     return changed
 
 
-def by_webhook(
-    pod: dict[str, Any], namespace: str = "default", *, normalize: bool = False
-) -> dict[str, Any]:
+def by_webhook(pod: dict[str, Any], namespace: str = "default", *, normalize: bool = False) -> dict[str, Any]:
     """Return the pod as the API server makes it by the webhooks' answers, where it asks them at all."""
     if pod["metadata"].get("labels", {}).get(QOS_CLASS) not in {"LSR", "LSE"}:
         return pod
-    first, _ = webhook_configuration(lambda path: {"url": path}, DEFAULT_RULES, normalize=normalize)["webhooks"]
+    first, _ = webhook_configuration(lambda path: {"url": path}, DEFAULT_RULES, normalize=normalize)[
+        "webhooks"
+    ]
     (selected,) = first["namespaceSelector"]["matchExpressions"]
     among = LABELS.get(namespace) in selected["values"]
     reviews = [normalized] if among is (selected["operator"] == "In") else []

@@ -15,8 +15,8 @@ ones that do their work, by the node's normalization ratio q:
     owned(pod)   = 1000 x ceil(n / q), in whole cores where that is required
     surplus      = N - A, what these pods request beyond the CPUs they own
 
-r is q times the user's own ratio, so ceil(n / q) x r is at least n when the pod is placed; where a ratio falls
-later, it may be less, and then its request counts.
+r is q times the user's own ratio, so ceil(n / q) x r is at least n when the pod is placed; where a ratio
+falls later, it may be less, and then its request counts.
 
 So that kube-scheduler is right about shared pods by itself, the write that enters an owned CPU in a Node's
 ledger lowers allocatable by what that CPU costs beyond its request:

@@ -305,7 +305,10 @@ def _in_the_wrong_shape(pod: PodFacts, count: int | IntColumn, snapshot: Cluster
     if not whole.any():
         return []
     unaligned = (count % np.maximum(snapshot.core_size, 1) != 0) | (np.asarray(count) * MILLI > pod.cpu)
-    return [(whole & unaligned, _UNALIGNED_CORES), (whole & (snapshot.free_whole_cpus < count), _NO_WHOLE_CORES)]
+    return [
+        (whole & unaligned, _UNALIGNED_CORES),
+        (whole & (snapshot.free_whole_cpus < count), _NO_WHOLE_CORES),
+    ]
 
 
 def _not_aligned(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot) -> _Refusals:

@@ -69,8 +69,8 @@ class NodeFacts:
 
     ``ratio``: its CPU amplification ratio; None if the annotation cannot be read. ``normalization``: the
     ratio by which owned CPUs are normalized there, at most ``ratio``; None likewise. ``static_cpu_manager``:
-    its kubelet gives whole CPUs to Guaranteed pods. ``zones`` is empty where they are unknown or contradict the
-    node. ``topology``: its CPUs online, None where they are unknown; ``reserved`` ones stay free, and
+    its kubelet gives whole CPUs to Guaranteed pods. ``zones`` is empty where they are unknown or contradict
+    the node. ``topology``: its CPUs online, None where they are unknown; ``reserved`` ones stay free, and
     ``reservation_known`` says whether those are all: where not, no pod gets CPUs by its class.
     ``memory_bandwidth``: what somebody states that its memory can move, in bytes/s. ``owned``: its ledger.
     """

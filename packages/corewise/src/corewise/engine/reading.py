@@ -179,7 +179,9 @@ def read_node_facts(
         taints=tuple(BlockingTaint(each.key, each.effect, each.value) for each in node.spec.taints),
         unschedulable=node.spec.unschedulable,
         ratio=ratio,
-        normalization=normalization_of_owned(normalization, ratio, static_cpu_manager=manager.policy == "static"),
+        normalization=normalization_of_owned(
+            normalization, ratio, static_cpu_manager=manager.policy == "static"
+        ),
         static_cpu_manager=manager.policy == "static",
         full_cores_only=labels.get(CPU_BIND_POLICY) == "FullPCPUsOnly"
         or (manager.options or {}).get("full-pcpus-only") == "true",

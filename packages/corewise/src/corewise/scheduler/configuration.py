@@ -39,6 +39,7 @@ from corewise.vocabulary.reasons import Reason
 log = logging.getLogger(__name__)
 
 _SCORING, _REMEMBERED, _NORMALIZE = "scoring", "rememberedDecisions", "normalizeCPUSet"
+KEYS = (_SCORING, _REMEMBERED, _NORMALIZE, INTERFERENCE)
 _MOST_REMEMBERED = 1000
 
 
@@ -82,7 +83,7 @@ def parse_configuration(text: str) -> SchedulerConfiguration:
 def read_configuration(text: str) -> Parsed[SchedulerConfiguration]:
     """Read the file's text, with every problem told."""
     decoder = Decoder(read_yaml(text), strict=True)
-    root = decoder.fields(decoder.root, (_SCORING, _REMEMBERED, _NORMALIZE, INTERFERENCE))
+    root = decoder.fields(decoder.root, KEYS)
     scoring = decoder.choice(root[_SCORING], _Scoring)
     remembered = decoder.whole(root[_REMEMBERED], 0, _MOST_REMEMBERED)
     configuration = SchedulerConfiguration(

@@ -70,7 +70,7 @@ def unmarked(resource: str) -> list[dict[str, str]]:
 
 
 def mutating_policy(*, normalize: bool = False) -> dict[str, Any]:
-    """Return the MutatingAdmissionPolicy; ``normalize``: CPUs are normalized unless a label says otherwise."""
+    """Return the MutatingAdmissionPolicy; ``normalize``: CPUs are normalized unless a label says no."""
     patches = request_patch(OWNED_CPUS_RESOURCE, "string(variables.cpus)"), _normalize_patch()
     patch = "variables.cpus == 0 ? [] :\n" + " +\n".join(patches)
     mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}

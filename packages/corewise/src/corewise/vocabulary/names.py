@@ -450,9 +450,9 @@ TABLE: tuple[Name, ...] = (
         _POD,
         '`"true"` or `"false"`',
         "user; policy; webhook",
-        "Whether the CPUs that the pod requests are normalized: it owns as many physical CPUs as do that work "
-        "on its node. Absent is `false`. Policy or webhook write it to new pods of a namespace with the label "
-        "of this name.",
+        "Whether the CPUs that the pod requests are normalized: it owns as many physical CPUs as do that "
+        "work on its node. Absent is `false`. Policy or webhook write it to new pods of a namespace with the "
+        "label of this name.",
     ),
     Name(
         NORMALIZE_CPUSET,

@@ -1,8 +1,9 @@
 """The ledger on a Node, read and written: which pod owns which CPUs.
 
-    node.corewise.io/owned-cpus               {"<pod uid>": {"pod": "ns/name", "cpus": "0-3", "bind": "5f0c9a1e"}}
-    node.corewise.io/owned-milli-cpu          "4000", 1000 x the CPUs of all entries
-    node.corewise.io/owned-request-milli-cpu  "9000", 1000 x the CPUs that their pods request; absent: as many
+    node.corewise.io/owned-cpus       {"<pod uid>": {"pod": "ns/name", "cpus": "0-3", "bind": "5f0c9a1e"}}
+    node.corewise.io/owned-milli-cpu  "4000", 1000 x the CPUs of all entries
+    node.corewise.io/owned-request-milli-cpu
+                                      "9000", 1000 x the CPUs that their pods request; absent: as many
 
 The annotations are written together, by compare and swap on the Node's resourceVersion. ``bind`` names the
 attempt that wrote the entry last: two attempts to bind the same pod never mistake each other's entry for
@@ -32,7 +33,7 @@ from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_byte
 LONGEST_LEDGER: Final = 128 * 1024
 """Characters; all annotations of an object together may have 256 KiB."""
 _LONGEST_ENTRY: Final = 512
-"""Characters: an entry has at least one CPU, a pod of at most 317, and 101 of uid, attempt, request and JSON."""
+"""Characters: an entry has at least one CPU, a pod of at most 317, and 101 of uid, bind, request and JSON."""
 _MOST_CPUS: Final = LARGEST_CPU + 1
 _REMEMBERED: Final = 32 * MIB
 """Ledgers: one of 100 entries takes 60 KB, and each write makes another one."""
@@ -44,7 +45,7 @@ _LARGEST_REQUEST: Final = LARGEST_MILLI // MILLI
 
 @dataclass(frozen=True, slots=True)
 class CPUOwner:
-    """One entry: the pod, as namespace/name, and its CPUs. ``request``: the CPUs it requests, 0 for as many."""
+    """One entry: the pod, as namespace/name, and its CPUs. ``request``: the CPUs it requests; 0: as many."""
 
     pod: str
     cpus: CPUSet
@@ -169,8 +170,8 @@ def _entry(uid: str, text: bytes) -> CPUOwner | str:
         return f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} names no pod, or no CPUs"
     if entry.request and not len(cpus) < entry.request < _LARGEST_REQUEST:
         return (
-            f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} says that the pod requests {entry.request} CPUs and "
-            f"owns {len(cpus)}"
+            f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} says that the pod requests {entry.request} CPUs "
+            f"and owns {len(cpus)}"
         )
     return CPUOwner(entry.pod, cpus, entry.bind, entry.request)
 

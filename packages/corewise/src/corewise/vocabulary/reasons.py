@@ -663,7 +663,8 @@ class Reason(StrEnum):
     CLAIM_NOT_REQUESTED = _warning(
         "ClaimNotRequested",
         "The pod claims another number of CPUs than it requests, or than it was given for its request; the "
-        "claim has no effect. Either somebody wrote the annotation, or the pod was resized after it was bound.",
+        "claim has no effect. Either somebody wrote the annotation, or the pod was resized after it was "
+        "bound.",
         "Delete the pod, so that it is placed again.",
     )
 
