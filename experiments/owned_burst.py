@@ -86,7 +86,7 @@ def _pod(number: int) -> Document:
 
 
 def wrong(nodes: Iterable[Document], pods: Sequence[Document]) -> Iterator[str]:
-    """Yield what is not exact. ``pods`` are all of the cluster, listed after the nodes."""
+    """Yield each amount that is not exact. ``pods``: all of the cluster, listed after the nodes."""
     by_uid = {pod["metadata"]["uid"]: pod for pod in pods}
     for node in nodes:
         name = node["metadata"]["name"]

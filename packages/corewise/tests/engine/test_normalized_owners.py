@@ -128,7 +128,7 @@ def test_unreadable_normalization_refuses_only_these_pods() -> None:
     [("1.50", 5, 4), ("1.00", 6, 6), ("2.00", 1, None), ("1.00", 5, None), ("1.10", 5, None), ("2.50", 5, 2)],
 )
 @pytest.mark.parametrize("by_node", [False, True])
-def test_whole_cores_are_rounded_up_never_beyond_the_request(
+def test_whole_cores_never_exceed_the_request(
     ratio: str, asked: int, owns: int | None, *, by_node: bool
 ) -> None:
     cluster = cluster_of(fast("n", 16, ratio, full_cores_only=by_node))

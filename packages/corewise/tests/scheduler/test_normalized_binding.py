@@ -139,7 +139,7 @@ async def test_what_a_pod_owns_outlives_ratio_and_annotation(world: SchedulerWor
         assert len(CPUSet.parse(await world.cpus("q") or "")) == 8
 
 
-async def test_a_lost_binding_is_made_again_with_its_cpus(
+async def test_a_repeated_binding_keeps_its_cpus(
     world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     """The entry stays, since the Binding may still arrive; meanwhile the ratio falls."""
@@ -163,7 +163,7 @@ async def test_a_lost_binding_is_made_again_with_its_cpus(
         assert CPUSet.parse(await world.cpus("p") or "") == before.cpus
 
 
-async def test_a_normalized_pod_bound_by_others_is_entered_late(world: SchedulerWorld) -> None:
+async def test_normalized_pod_bound_elsewhere_is_entered_late(world: SchedulerWorld) -> None:
     await add_fast(world)
     await world.add_pod("p", cpu="9", qos="LSR", annotations=NORMALIZED)
     async with world.scheduler() as scheduler:

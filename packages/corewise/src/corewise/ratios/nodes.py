@@ -200,7 +200,7 @@ def demand_of(pod: Pod) -> PodDemand:
 
 
 def _claim(pod: Pod, demand: PodDemand) -> ResourceStatus:
-    """Return what a pod claims, if the claim holds; QoS LSE counts in every namespace."""
+    """Return a pod's claim, if it holds; QoS LSE counts in every namespace."""
     meta = pod.metadata
     claimed = stated_status(meta.annotations.get(RESOURCE_STATUS))
     request = pod_request(demand, CPU).milli

@@ -172,7 +172,7 @@ def webhook_configuration(
 ) -> dict[str, Any]:
     """Return the MutatingWebhookConfiguration that does the same before Kubernetes 1.36.
 
-    The API server selects namespaces for the first webhook, so nobody has to read them. It comes first,
+    The API server selects namespaces for the first webhook, so the scheduler reads none. It comes first,
     because the second one's mark keeps both from being called.
     """
     common = {"objectSelector": _selector(), "reinvocationPolicy": "IfNeeded"}

@@ -200,7 +200,7 @@ YES, NO = "true", "false"
 
 
 def normalize_problem(annotations: Mapping[str, str]) -> Finding | None:
-    """Return what is wrong with a pod's annotation normalize-cpuset; None if it is absent or good."""
+    """Return the problem of a pod's annotation normalize-cpuset; None if it is absent or good."""
     text = annotations.get(NORMALIZE_CPUSET)
     if text in {None, YES, NO}:
         return None
@@ -376,7 +376,7 @@ def _parsed(text: str) -> ResourceStatus | str:
 
 
 def stated_status(text: str | None) -> ResourceStatus:
-    """Return what the annotation says; nothing where it cannot be read."""
+    """Return the content of the annotation; nothing where it cannot be read."""
     status = parse_resource_status(text)
     return status if isinstance(status, ResourceStatus) else NO_STATUS
 
