@@ -433,5 +433,8 @@ async def test_orderly_state_is_read_once_until_it_changes(
 
         await scheduler.collector.look()
         assert await looks("2026-01-01T00:00:10Z", {}) == {}
-        assert await looks("2026-01-01T00:00:20Z", {"zone": "a"}) == {"read_node_facts": 1, "stated_status": 1}
+        assert await looks("2026-01-01T00:00:20Z", {"zone": "a"}) == {
+            "read_node_facts": 1,
+            "stated_status": 1,
+        }
         assert await looks("2026-01-01T00:00:30Z", {"zone": "a"}) == {}

@@ -139,9 +139,7 @@ async def test_what_a_pod_owns_outlives_ratio_and_annotation(world: SchedulerWor
         assert len(CPUSet.parse(await world.cpus("q") or "")) == 8
 
 
-async def test_a_repeated_binding_keeps_its_cpus(
-    world: SchedulerWorld, interrupted: Interrupted
-) -> None:
+async def test_a_repeated_binding_keeps_its_cpus(world: SchedulerWorld, interrupted: Interrupted) -> None:
     """The entry stays, since the Binding may still arrive; meanwhile the ratio falls."""
     await add_fast(world)
     await world.add_pod("p", cpu="8", qos="LSR", annotations=NORMALIZED)
