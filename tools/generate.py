@@ -64,12 +64,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def names(kinds: set[NameKind]) -> str:
-    """Return the table of the names of some kinds."""
+def names(kinds: set[NameKind], *, on_nodes: bool | None = None) -> str:
+    """Return the table of the names of some kinds: of all objects, of Nodes alone, or of all others."""
     rows = [
         (f"`{row.name}`", row.kind.value, row.on, row.value, row.written_by, row.meaning)
         for row in TABLE
-        if row.kind in kinds
+        if row.kind in kinds and on_nodes in {None, row.on == "Node"}
     ]
     return table(("name", "kind", "on", "value", "written by", "meaning"), rows)
 
@@ -192,7 +192,10 @@ def reference() -> dict[str, str]:
     """Return the pages of all names, and the page that lists them."""
     pages = {
         "labels": f"# Labels\n\n{names({NameKind.LABEL})}",
-        "annotations": f"# Annotations and conditions\n\n{names({NameKind.ANNOTATION, NameKind.CONDITION})}",
+        "annotations": "# Annotations and conditions of Nodes\n\n"
+        + names({NameKind.ANNOTATION, NameKind.CONDITION}, on_nodes=True),
+        "annotations-pods": "# Annotations of Pods and other objects\n\n"
+        + names({NameKind.ANNOTATION, NameKind.CONDITION}, on_nodes=False),
         "configuration": f"# ConfigMap keys and resources\n\n## Configuration\n\n"
         f"{names({NameKind.CONFIG_KEY})}\n\n## Resources\n\n{names({NameKind.RESOURCE})}",
         **reasons(),

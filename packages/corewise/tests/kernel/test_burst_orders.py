@@ -26,7 +26,7 @@ def test_every_order_of_writes_ends_as_promised(version: Version) -> None:
 
 
 @pytest.mark.parametrize("version", Version)
-def test_resize_that_the_burst_blocked_succeeds_after_a_look(version: Version) -> None:
+def test_resize_that_burst_blocked_succeeds_after_look(version: Version) -> None:
     pod = shared_pod(version)
     pod.set_burst(80)
     pod.look(150)
