@@ -106,10 +106,7 @@ def decide(node: RatioNode, config: NormalizationConfig) -> NormalizationVerdict
         return replace(draft, reason=Reason.ENABLE_LABEL_INVALID, message=problem)
     if not enabled:
         return replace(draft, ratio=ONE, message=f"normalization is off ({enabled_by})")
-    verdict = _in_range(_looked_up(draft, node.facts, strategy))
-    if verdict.ratio is None or not isinstance(node.facts, CPUFacts):
-        return verdict
-    return replace(verdict, workloads=_workload_ratios(node.facts, strategy))
+    return _in_range(_looked_up(draft, node.facts, strategy))
 
 
 def _workload_ratios(facts: CPUFacts, strategy: NormalizationStrategy) -> tuple[WorkloadRatio, ...]:
@@ -149,10 +146,16 @@ def _looked_up(
         return replace(draft, reason=Reason.CONFIG_INVALID, message=message)
     model = strategy.ratio_model.get(facts.model)
     ratio = model.get(field) if model is not None else None
+    workloads = _workload_ratios(facts, strategy)
     if ratio is not None:
         message = f'{field} of "{facts.model}" is {ratio}'
         return replace(
-            draft, ratio=ratio, reason=Reason.RATIO_FROM_MODEL, message=message, ratio_field=field.value
+            draft,
+            ratio=ratio,
+            reason=Reason.RATIO_FROM_MODEL,
+            message=message,
+            ratio_field=field.value,
+            workloads=workloads,
         )
     if model is None:
         nearest = nearest_model(facts.model, tuple(strategy.ratio_model))
@@ -172,6 +175,7 @@ def _looked_up(
         reason=Reason.RATIO_FROM_DEFAULT,
         message=f"{missing}; defaultRatio is {strategy.default_ratio}",
         ratio_field=DEFAULT_FIELD,
+        workloads=workloads,
     )
 
 
@@ -181,7 +185,7 @@ def _in_range(verdict: NormalizationVerdict) -> NormalizationVerdict:
         return verdict
     allowed = f"{SMALLEST_RATIO}..{LARGEST_NORMALIZATION_RATIO}"
     message = f"{verdict.message}, which is outside {allowed}"
-    return replace(verdict, ratio=None, reason=Reason.RATIO_OUT_OF_RANGE, message=message)
+    return replace(verdict, ratio=None, reason=Reason.RATIO_OUT_OF_RANGE, message=message, workloads=())
 
 
 @lru_cache(maxsize=256)

@@ -13,8 +13,8 @@ from enum import Enum
 # Node
 NORMALIZATION_ENABLED = "node.koordinator.sh/cpu-normalization-enabled"
 NORMALIZATION_RATIO = "node.koordinator.sh/cpu-normalization-ratio"
-WORKLOAD_RATIOS = "node.corewise.io/workload-ratios"
 AMPLIFICATION_RATIO = "node.koordinator.sh/resource-amplification-ratio"
+WORKLOAD_RATIOS = "node.corewise.io/workload-ratios"
 RAW_CAPACITY = "node.koordinator.sh/raw-capacity"
 RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
 AMPLIFIED = "node.corewise.io/amplified"
