@@ -4,7 +4,10 @@ import type { NodeRow } from "./cluster";
 import { cpus, gibibytes, measured, number, percent } from "./format";
 import { type Interference, InterferenceView } from "./interference";
 import { Machine, type Topology } from "./machine";
-import { Bar, type EventRecord, Events, type Explained, Explanation, Figures, Heading, StateText, Waiting } from "./parts";
+import { Bar, Crumbs, type EventRecord, Events, type Explained, Explanation, Figures, Heading, StateText, Waiting } from "./parts";
+import { Link, whatIfAddress } from "./router";
+import type { OfflineRow } from "./lists";
+import { type NodePod, NodePods } from "./nodepods";
 import { type Json, useDocument } from "./stream";
 
 interface NodeDocument {
@@ -14,6 +17,9 @@ interface NodeDocument {
   suppression: Explained | null;
   interference?: Interference | null;
   history?: History | null;
+  pods?: NodePod[];
+  podsRemark?: string;
+  offline?: OfflineRow | null;
   events: EventRecord[];
 }
 
@@ -150,7 +156,8 @@ export function NodeView({ name }: { name: string }) {
   if (!data) {
     return (
       <>
-        <Heading>{name}</Heading>
+        <Crumbs of={[["/", "Cluster"]]} here={name} />
+        <Heading>Node {name}</Heading>
         <Waiting feed={feed} />
       </>
     );
@@ -159,7 +166,8 @@ export function NodeView({ name }: { name: string }) {
   const requested = explanation.record["requested"] as { ownedCPUMilli: number } | null | undefined;
   return (
     <>
-      <Heading>{node.name}</Heading>
+      <Crumbs of={[["/", "Cluster"]]} here={node.name} />
+      <Heading>Node {node.name}</Heading>
       <Figures
         of={[
           ["Model", node.cpuModel ?? "-"],
@@ -167,10 +175,15 @@ export function NodeView({ name }: { name: string }) {
           ["Amplification ratio", node.amplificationRatio ?? "-"],
           ["Memory requested, GiB", gibibytes(node.requestedMemoryBytes) + percent(node.requestedMemoryBytes, node.schedulableMemoryBytes)],
           ["Offline offered", measured(node.offlineOfferedCPUMilli)],
+          ["Offline work limited by", data.offline?.limitedBy ?? "nothing is offered"],
           ["Native BestEffort pods", number(node.nativeBestEffortPods)],
           ["State", <StateText text={node.state || "settled"} problem={node.problem !== null} />],
         ]}
       />
+      <p class="command">
+        <Link to={whatIfAddress({ change: "ratio", node: node.name })}>Try another ratio on this node</Link>
+      </p>
+      <NodePods pods={data.pods ?? []} remark={data.podsRemark ?? ""} />
       <div class="sections">
         <Problems of={[...listOf(explanation.record["problems"]), ...listOf(suppression?.record["problems"])]} />
         <Bars node={node} owned={requested?.ownedCPUMilli ?? null} />

@@ -1,7 +1,8 @@
 // One pod: where it is and why, or why nowhere.
 import type { PodRow } from "./lists";
-import { cpus, count, gibibytes, number } from "./format";
-import { type EventRecord, Events, type Explained, Explanation, Figures, Heading, NodeLink, Plain, StateText, Waiting } from "./parts";
+import { cpus, count, gibibytes, measured, number } from "./format";
+import { Crumbs, type EventRecord, Events, type Explained, Explanation, Figures, Heading, NodeLink, Plain, StateText, Waiting } from "./parts";
+import { nodeAddress } from "./router";
 import { useDocument } from "./stream";
 
 interface Verdict {
@@ -35,6 +36,8 @@ interface PodDocument {
   pod: PodRow;
   explanation: Explained;
   quota?: Quota | null;
+  waiting?: Explained | null;
+  usedRawCPUMilli?: number | null;
   events: EventRecord[];
 }
 
@@ -108,7 +111,8 @@ export function PodView({ name }: { name: string }) {
   if (!data) {
     return (
       <>
-        <Heading>{name}</Heading>
+        <Crumbs of={[["/", "Cluster"], ["/pods", "Pods"]]} here={name} />
+        <Heading>Pod {name}</Heading>
         <Waiting feed={feed} />
       </>
     );
@@ -116,7 +120,11 @@ export function PodView({ name }: { name: string }) {
   const { pod } = data;
   return (
     <>
-      <Heading>{pod.name}</Heading>
+      <Crumbs
+        of={[["/", "Cluster"], pod.node ? [nodeAddress(pod.node), pod.node] : ["/pods", "Pods"]]}
+        here={pod.name}
+      />
+      <Heading>Pod {pod.name}</Heading>
       <Figures
         of={[
           ["Node", pod.node ? <NodeLink name={pod.node} /> : "none"],
@@ -126,9 +134,11 @@ export function PodView({ name }: { name: string }) {
           ["Memory requested, GiB", gibibytes(pod.requestedMemoryBytes || null)],
           ["Batch CPU, normalized", cpus(pod.batchCPUNormalizedMilli || null)],
           ["CPUs owned", pod.cpus || "-"],
+          ["Used, raw CPUs", measured(data.usedRawCPUMilli)],
         ]}
       />
       <div class="sections">
+        <Explanation of={data.waiting} title="Why it is slow, if it is" command={`corewise explain interference ${pod.name}`} />
         <Why decision={data.explanation.record} />
         {data.quota && pod.node && <Quotas of={data.quota} />}
         <Explanation of={data.explanation} title="Explanation" command={`corewise explain pod ${pod.name}`} />

@@ -105,6 +105,13 @@ def decide(node: RatioNode, config: NormalizationConfig) -> NormalizationVerdict
     return _in_range(_looked_up(draft, node.facts, strategy))
 
 
+def configured_ratio(node: RatioNode, config: NormalizationConfig) -> Ratio | None:
+    """Return the ratio that the configuration states for a node's CPUs, enabled or not; None if unknown."""
+    strategy, source = config.strategy_for(node.labels)
+    draft = NormalizationVerdict(None, Reason.NORMALIZATION_DISABLED, "", "", source)
+    return _in_range(_looked_up(draft, node.facts, strategy)).ratio
+
+
 def _label_problem(text: str) -> str:
     if text in _TRUE or text in _FALSE:
         return ""
