@@ -159,6 +159,10 @@ export function Outcome({ of, beside }: { of: Answer; beside: boolean }) {
       {of.plan && (
         <section aria-labelledby="plans">
           <h2 id="plans">All pods placed again</h2>
+          <p>
+            Both plans start from an empty cluster and place every pod again, once as it is configured now and once with
+            the change, so that only the change differs. No running pod moves.
+          </p>
           <Plain
             caption="Both plans"
             head={["Plan", "Pods scheduled", "Unscheduled", "Nodes used", "Schedulable CPUs", "Requested"]}
@@ -174,22 +178,18 @@ export function Outcome({ of, beside }: { of: Answer; beside: boolean }) {
           />
         </section>
       )}
+      {difference?.models && <Models of={difference.models} />}
       {difference && (
         <section aria-labelledby="difference">
           <h2 id="difference">The difference</h2>
           {!difference.differs && <p>The plans do not differ.</p>}
           <ul>
+            <Pods of={difference.podsLost} says="fit no node with the change, and fit one now" />
+            <Pods of={difference.podsGained} says="fit a node with the change, and fit none now" />
             <li>
-              {difference.podsLost.length} pods lose their place
-              {difference.podsLost.length > 0 && ": "}
-              {difference.podsLost.slice(0, 50).map((name) => <span key={name}><PodLink name={name} /> </span>)}
+              {count(many(difference.podsMoved), "pod")}: on another node in the plan with the change than in the plan
+              without it
             </li>
-            <li>
-              {difference.podsGained.length} pods gain a place
-              {difference.podsGained.length > 0 && ": "}
-              {difference.podsGained.slice(0, 50).map((name) => <span key={name}><PodLink name={name} /> </span>)}
-            </li>
-            <li>{many(difference.podsMoved)} pods would be placed on another node</li>
           </ul>
           {difference.ratios.length > 0 && (
             <Plain
@@ -209,9 +209,59 @@ export function Outcome({ of, beside }: { of: Answer; beside: boolean }) {
       {of.plan && (
         <section aria-labelledby="command">
           <h2 id="command">The command that would make the change</h2>
-          <pre tabIndex={0} role="group" aria-label="Command">{of.command}</pre>
+          <p>Review it, then paste it into a shell. To undo it, apply what is there now in the same way.</p>
+          <Copyable text={of.command} label="Command" />
         </section>
       )}
     </>
+  );
+}
+
+function Pods({ of, says }: { of: string[]; says: string }) {
+  return (
+    <li>
+      {count(of.length, "pod")}: {says}
+      {of.length > 0 && ": "}
+      {of.slice(0, 50).map((name) => <span key={name}><PodLink name={name} /> </span>)}
+      {of.length > 50 && `and ${of.length - 50} more`}
+    </li>
+  );
+}
+
+const MOST_MODELS = 20;
+
+/** What the nodes of each model offer, as bars: one scale for all. */
+function Models({ of }: { of: OfModel[] }) {
+  const most = Math.max(1, ...of.flatMap((each) => [each.beforeCPUMilli, each.afterCPUMilli]));
+  const names = shortModels(of.map((each) => each.model));
+  const bar = (milli: number, kind: string) => (
+    <span class="worth">
+      <span class="rail" aria-hidden="true"><Bar part={milli / most} kind={kind} /></span>
+      <b>{cpus(milli)}</b>
+    </span>
+  );
+  return (
+    <section aria-labelledby="models" class="idea">
+      <h2 id="models">Schedulable CPUs by model</h2>
+      <table>
+        <caption class="hidden">Schedulable CPUs of each CPU model, now and with the change</caption>
+        <thead>
+          <tr>
+            <th scope="col">CPU model</th>
+            <th scope="col">Now</th>
+            <th scope="col">With the change</th>
+          </tr>
+        </thead>
+        <tbody>
+          {of.slice(0, MOST_MODELS).map((each) => (
+            <tr key={each.model}>
+              <th scope="row" title={each.model}>{names.get(each.model)} <small>{count(each.nodes, "node")}</small></th>
+              <td>{bar(each.beforeCPUMilli, "now")}</td>
+              <td>{bar(each.afterCPUMilli, each.afterCPUMilli === each.beforeCPUMilli ? "now" : "then")}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
   );
 }

@@ -1,7 +1,7 @@
 // How many problems and recommendations there are, for the navigation of every view. It is asked for again and again
 // and not followed: a browser has six connections for all pages of one server.
 import { effect, signal } from "@preact/signals";
-import { ask, token } from "./stream";
+import { ask, token, tokenWanted } from "./stream";
 
 export interface Summary {
   /** Of the problems that are so now, `error` needs somebody to act, and `warning` usually clears itself. */
@@ -24,7 +24,7 @@ async function read(): Promise<void> {
 
 /** Keep the counts current as long as somebody sees the page; returns what ends it. */
 export function followSummary(): () => void {
-  const look = (): void => { if (!document.hidden) void read(); };
+  const look = (): void => { if (!document.hidden && !tokenWanted.value) void read(); };
   const every = setInterval(look, EVERY_MS);
   document.addEventListener("visibilitychange", look);
   const signedIn = effect(() => { if (token.value) void read(); });
