@@ -75,6 +75,10 @@ def node_row(name: str, requested: int = 12_345, **other: Any) -> dict[str, Any]
         "state": "",
         "problem": None,
         "labels": {"topology.kubernetes.io/zone": "a"},
+        "problems": [],
+        "usedCPUMilli": 30_000,
+        "onlineCPUMilli": None,
+        "worthCPU": "0.91",
         **other,
     }
 
@@ -106,6 +110,8 @@ class PageWorld:
         self.lost = ""
         """Why the cluster cannot be followed, as the server would say it; nothing is sent then."""
         self.forbidden: set[str] = set()
+        self.messages: dict[str, str] = {}
+        """What the server says of paths that it does not have."""
         self._port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -164,7 +170,8 @@ class PageWorld:
         if path in self.forbidden:
             return web.json_response({"message": f"you may not see {path}"}, status=403)
         if path not in self.data:
-            return web.json_response({"message": f"there is no {path}"}, status=404)
+            said = self.messages.get(path, f"there is no {path}")
+            return web.json_response({"message": said}, status=404)
         return None
 
     async def _get(self, request: web.Request) -> web.Response:

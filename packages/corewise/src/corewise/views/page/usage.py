@@ -78,10 +78,15 @@ class Usages:
         """Have usage read for the next two minutes."""
         self._wanted_until = self._clock.monotonic() + WANTED_SECONDS
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a page has asked within the last two minutes."""
+        return self._clock.monotonic() <= self._wanted_until
+
     async def run(self, on_change: Callable[[], None]) -> None:
         """Read usage again and again while it is wanted."""
         while True:
-            if self._clock.monotonic() > self._wanted_until:
+            if not self.is_wanted:
                 await self._clock.sleep(_IDLE)
                 continue
             await self.read()
