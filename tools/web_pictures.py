@@ -1,5 +1,7 @@
 """Pictures of the web page for the docs: ``python -m tools.web_pictures KUBECONFIG HOSTS [NAME...]``.
 
+With ``--every DIR`` each view is taken at three sizes (phone, laptop, 4K), light and dark, into a directory.
+
 It needs Chromium, a cluster (``corewise up --kubeconfig-out KUBECONFIG``) and compute hosts (``corewise up
 --scenario openstack --state DIR --for 1s`` makes them, in DIR/hosts). A pod that fits nowhere is created for
 its picture, and deleted. Look at the pictures before keeping them.
@@ -7,6 +9,7 @@ its picture, and deleted. Look at the pictures before keeping them.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import base64
 import shutil
@@ -17,6 +20,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
@@ -99,6 +103,7 @@ VIEWS: Mapping[str, tuple[str, int, Callable[[Page], None]]] = {
     "pod": ("/pods/default/huge", 0, _nothing),
     "offline": ("/offline", 0, _nothing),
     "problems": ("/problems", 0, _nothing),
+    "recommendations": ("/recommendations", 0, _nothing),
     "what-if": ("/what-if?change=model", 0, _try_a_ratio),
     "host": ("/hosts/combined", 0, _nothing),
     "flavor": ("/what-if?change=flavor", 0, _try_a_flavor),
@@ -106,18 +111,44 @@ VIEWS: Mapping[str, tuple[str, int, Callable[[Page], None]]] = {
 """Address, height (0: as high as the page is), and what is done before the picture is taken."""
 
 
-def _take(browser: Browser, name: str) -> None:
-    path, height, prepare = VIEWS[name]
-    page = browser.new_page(viewport={"width": WIDTH, "height": height or 900})
+SIZES: Mapping[str, tuple[int, int]] = {"phone": (390, 844), "laptop": (1440, 900), "4k": (3840, 2160)}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+MORE = (("cluster", "phone", "dark"), ("cluster", "laptop", "dark"), ("cluster", "4k", "light"), ("node", "phone", "light"))
+"""Pictures of the docs beside one of each view: view, size and scheme."""
+
+
+def _shot(browser: Browser, name: str, width: int, height: int, scheme: Literal["light", "dark"]) -> bytes:
+    path, tall, prepare = VIEWS[name]
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
     page.goto(f"http://{LISTEN}{path}")
     expect(page.locator(".connection")).to_have_text("Live")
     prepare(page)
     page.wait_for_timeout(1000)
-    png = base64.b64encode(page.screenshot(full_page=not height)).decode()
+    png = base64.b64encode(page.screenshot(full_page=not tall)).decode()
     page.goto("about:blank")
     drawn = page.evaluate(PALETTE, f"data:image/png;base64,{png}")
-    (PICTURES / f"web-{name}.png").write_bytes(_png(*drawn))
     page.close()
+    return _png(*drawn)
+
+
+def _take(browser: Browser, names: Sequence[str]) -> None:
+    """Take the pictures of the docs: one of each view, and a few at other sizes and in the dark."""
+    for name in names or VIEWS:
+        (PICTURES / f"web-{name}.png").write_bytes(_shot(browser, name, WIDTH, VIEWS[name][1] or 900, "light"))
+    for name, size, scheme in MORE:
+        if not names or name in names:
+            width, height = SIZES[size]
+            (PICTURES / f"web-{name}-{size}-{scheme}.png").write_bytes(_shot(browser, name, width, height, scheme))
+
+
+def _take_all(browser: Browser, directory: Path, names: Sequence[str]) -> None:
+    """Take each view at every size, light and dark, into a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in names or VIEWS:
+        for size, (width, height) in SIZES.items():
+            for scheme in SCHEMES:
+                file = directory / f"{name}-{size}-{scheme}.png"
+                file.write_bytes(_shot(browser, name, width, height, scheme))
 
 
 async def _huge(kubeconfig: str, *, there: bool) -> None:
@@ -134,8 +165,8 @@ def _set_huge(kubeconfig: str, *, there: bool) -> None:
         thread.submit(asyncio.run, _huge(kubeconfig, there=there)).result()
 
 
-def main(kubeconfig: str, hosts: str, *names: str) -> None:
-    """Serve the page and take a picture of each view, or of those named."""
+def main(kubeconfig: str, hosts: str, names: Sequence[str], every: Path | None) -> None:
+    """Serve the page and take pictures of all views, or of those named."""
     command = [sys.executable, "-m", "corewise", "web", "--kubeconfig", kubeconfig, "--compute-hosts", hosts]
     _set_huge(kubeconfig, there=True)
     with subprocess.Popen([*command, "--listen", LISTEN], stderr=subprocess.PIPE, text=True) as served:
@@ -146,8 +177,10 @@ def main(kubeconfig: str, hosts: str, *names: str) -> None:
             with sync_playwright() as playwright:
                 chromium = shutil.which("chromium") or shutil.which("google-chrome")
                 browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-                for name in names or VIEWS:
-                    _take(browser, name)
+                if every is None:
+                    _take(browser, names)
+                else:
+                    _take_all(browser, every, names)
                 browser.close()
         finally:
             served.terminate()
@@ -155,4 +188,10 @@ def main(kubeconfig: str, hosts: str, *names: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description="Take pictures of the web page.")
+    parser.add_argument("kubeconfig")
+    parser.add_argument("hosts")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"views; all without: {', '.join(VIEWS)}")
+    parser.add_argument("--every", type=Path, metavar="DIR", help="every size, light and dark, into this directory")
+    options = parser.parse_args()
+    main(options.kubeconfig, options.hosts, options.names, options.every)
