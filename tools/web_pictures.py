@@ -113,7 +113,12 @@ VIEWS: Mapping[str, tuple[str, int, Callable[[Page], None]]] = {
 
 SIZES: Mapping[str, tuple[int, int]] = {"phone": (390, 844), "laptop": (1440, 900), "4k": (3840, 2160)}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-MORE = (("cluster", "phone", "dark"), ("cluster", "laptop", "dark"), ("cluster", "4k", "light"), ("node", "phone", "light"))
+MORE = (
+    ("cluster", "phone", "dark"),
+    ("cluster", "laptop", "dark"),
+    ("cluster", "4k", "light"),
+    ("node", "phone", "light"),
+)
 """Pictures of the docs beside one of each view: view, size and scheme."""
 
 
@@ -134,11 +139,15 @@ def _shot(browser: Browser, name: str, width: int, height: int, scheme: Literal[
 def _take(browser: Browser, names: Sequence[str]) -> None:
     """Take the pictures of the docs: one of each view, and a few at other sizes and in the dark."""
     for name in names or VIEWS:
-        (PICTURES / f"web-{name}.png").write_bytes(_shot(browser, name, WIDTH, VIEWS[name][1] or 900, "light"))
+        (PICTURES / f"web-{name}.png").write_bytes(
+            _shot(browser, name, WIDTH, VIEWS[name][1] or 900, "light")
+        )
     for name, size, scheme in MORE:
         if not names or name in names:
             width, height = SIZES[size]
-            (PICTURES / f"web-{name}-{size}-{scheme}.png").write_bytes(_shot(browser, name, width, height, scheme))
+            (PICTURES / f"web-{name}-{size}-{scheme}.png").write_bytes(
+                _shot(browser, name, width, height, scheme)
+            )
 
 
 def _take_all(browser: Browser, directory: Path, names: Sequence[str]) -> None:
@@ -192,6 +201,8 @@ if __name__ == "__main__":
     parser.add_argument("kubeconfig")
     parser.add_argument("hosts")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"views; all without: {', '.join(VIEWS)}")
-    parser.add_argument("--every", type=Path, metavar="DIR", help="every size, light and dark, into this directory")
+    parser.add_argument(
+        "--every", type=Path, metavar="DIR", help="every size, light and dark, into this directory"
+    )
     options = parser.parse_args()
     main(options.kubeconfig, options.hosts, options.names, options.every)

@@ -1,4 +1,4 @@
-"""What the test's own server of the page has: one of everything, with an attack in every text that users write."""
+"""What the test's own server of the page has: one of everything, with an attack in texts of users."""
 
 from __future__ import annotations
 
@@ -60,7 +60,11 @@ NODE_PODS = [
         ("ns/owner", "CPU owner", {"cpus": "0-1", "ownedCPUs": 2}),
         ("ns/web-10", "online", {}),
         ("ns/web-2", "online", {}),
-        ("ns/sum", "offline", {"qosClass": "offline", "requestedCPUMilli": 0, "batchCPUNormalizedMilli": 2250}),
+        (
+            "ns/sum",
+            "offline",
+            {"qosClass": "offline", "requestedCPUMilli": 0, "batchCPUNormalizedMilli": 2250},
+        ),
     )
 ]
 EXPLAINED: dict[str, Any] = {"record": {}, "text": f"n1: {EVIL}\n", "missing": []}
@@ -145,6 +149,8 @@ MEASURES = [
     {"name": "Bandwidth", "value": 45.6, "text": "45.6 GB/s", "nodes": 2, "quantiles": quantiles(0, 1.5, 10)},
     {"name": "Latency", "value": None, "text": "-", "nodes": 1, "quantiles": quantiles(7, 7, 7)},
 ]
+
+
 def table(*rows: dict[str, Any], remarks: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
     """Return a table of the API."""
     return {"rows": list(rows), "total": None, "remarks": list(remarks), **more}

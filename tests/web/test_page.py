@@ -6,13 +6,12 @@ The server here is the test's own (page_world.py), so that its data can be anyth
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from corewise.views.text import cpus, gibibytes, measured, percent
 from tools.web import SOURCES, install

@@ -1,4 +1,4 @@
-"""What the page leads the eye to: the idea first, one denominator a picture, problems by kind, a node's pods."""
+"""What the page leads the eye to: the idea first, one denominator a picture, problems by kind, pods."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def test_worth_of_a_requested_cpu_comes_first(page: Page) -> None:
         ("problems", "Area: schedulable CPUs. Color: the most urgent problem", "no problem"),
     ],
 )
-def test_each_color_states_its_one_denominator(page: Page, world: PageWorld, color: str, says: str, value: str) -> None:
+def test_each_color_states_its_one_denominator(
+    page: Page, world: PageWorld, color: str, says: str, value: str
+) -> None:
     page.add_init_script(
         """const context = CanvasRenderingContext2D.prototype, { fillText } = context;
         window.drawn = new Set();
@@ -80,7 +82,10 @@ def test_each_color_states_its_one_denominator(page: Page, world: PageWorld, col
 
 def test_pods_are_blocks_that_lead_to_them(page: Page, world: PageWorld) -> None:
     world.data["tables/pods"] = table(
-        pod_row("ns/p1"), pod_row("ns/p2", qosClass="offline"), pod_row("ns/p3", ownedCPUs=2), pod_row("ns/p4", node="n2")
+        pod_row("ns/p1"),
+        pod_row("ns/p2", qosClass="offline"),
+        pod_row("ns/p3", ownedCPUs=2),
+        pod_row("ns/p4", node="n2"),
     )
     page.goto("/")
     canvas = page.locator("canvas")
@@ -105,21 +110,32 @@ def test_pointer_shows_the_whole_name_of_a_node(page: Page, world: PageWorld) ->
 
 
 def test_filter_and_navigation_agree_with_problems(page: Page, world: PageWorld) -> None:
-    act, clears = {"reason": "UnknownCPUModel", "severity": "error"}, {"reason": "SliceMissing", "severity": "warning"}
-    world.data["tables/nodes"] = table(
-        node_row("n1", problems=[act, clears]), node_row("n2", problems=[clears]), node_row("n3", problem="Bad")
+    act, clears = (
+        {"reason": "UnknownCPUModel", "severity": "error"},
+        {"reason": "SliceMissing", "severity": "warning"},
     )
-    rows = [problem("UnknownCPUModel", "n1", "error"), *(problem("SliceMissing", name, "warning") for name in ("n1", "n2"))]
+    world.data["tables/nodes"] = table(
+        node_row("n1", problems=[act, clears]),
+        node_row("n2", problems=[clears]),
+        node_row("n3", problem="Bad"),
+    )
+    rows = [
+        problem("UnknownCPUModel", "n1", "error"),
+        *(problem("SliceMissing", name, "warning") for name in ("n1", "n2")),
+    ]
     rows.append(problem("OfferFrozen", "n3", "over", lastEvent="2026-01-01T00:00:00Z"))
     world.data["tables/problems"] = table(*rows)
-    world.data["summary"] = {"problems": {"error": 1, "warning": 2, "over": 1, "nodes": 2}, "recommendations": 0}
+    world.data["summary"] = {
+        "problems": {"error": 1, "warning": 2, "over": 1, "nodes": 2},
+        "recommendations": 0,
+    }
     page.goto("/?show=problems")
     expect(page.locator(".count")).to_have_text("2 of 3 nodes shown")
     badge = page.get_by_role("link", name="Problems, 3")
     expect(badge.locator(".badge.error")).to_be_visible()
     badge.click()
     expect(page.locator(".lead")).to_have_text(
-        "3 problems, on 2 nodes: 1 that somebody has to deal with, 2 that usually clear themselves. 1 are over."
+        "3 problems, on 2 nodes: 1 that somebody has to deal with, 2 that usually clear themselves. 1 over."
     )
     page.get_by_label("Show").select_option("warning")
     expect(page.locator("main details summary")).to_have_text(["~ Clears itself SliceMissing: 2 nodes"])
@@ -151,7 +167,9 @@ def test_age_says_when_a_problem_is_older(page: Page, world: PageWorld) -> None:
     page.goto("/problems")
     page.locator("summary", has_text="C").click()
     ages = page.locator("tbody td:nth-child(2)")
-    expect(ages).to_have_text([re.compile(r"^5m$"), re.compile(r"^5m or more$"), re.compile(r"^over for 5m$")])
+    expect(ages).to_have_text(
+        [re.compile(r"^5m$"), re.compile(r"^5m or more$"), re.compile(r"^over for 5m$")]
+    )
 
 
 def test_node_lists_its_pods_with_use_and_quota(page: Page) -> None:
@@ -238,7 +256,14 @@ def test_what_if_answers_with_bars_and_a_readable_patch(page: Page, world: PageW
         "schedulableMilliCPU": 200_000,
         "requestedMilliCPU": 100_000,
     }
-    models = [{"model": "AMD EPYC 9654 96-Core Processor", "nodes": 2, "beforeCPUMilli": 100_000, "afterCPUMilli": 50_000}]
+    models = [
+        {
+            "model": "AMD EPYC 9654 96-Core Processor",
+            "nodes": 2,
+            "beforeCPUMilli": 100_000,
+            "afterCPUMilli": 50_000,
+        }
+    ]
     difference = {"differs": True, "podsMoved": 54, "podsGained": [], "podsLost": ["ns/p1"], "ratios": []}
     difference |= {"heldBack": [], "models": models}
     command = "kubectl patch --patch-file /dev/stdin <<'EOF'\ndata:\n  key: |-\n    {}\nEOF"
@@ -255,7 +280,9 @@ def test_what_if_answers_with_bars_and_a_readable_patch(page: Page, world: PageW
     expect(main).to_contain_text("place every pod again")
     expect(main).to_contain_text("54 pods: on another node in the plan with the change")
     expect(main).to_contain_text("1 pod: fit no node with the change")
-    bars = page.locator("#models ~ table .bar").evaluate_all("all => all.map((each) => each.getBoundingClientRect().width)")
+    bars = page.locator("#models ~ table .bar").evaluate_all(
+        "all => all.map((each) => each.getBoundingClientRect().width)"
+    )
     assert bars[0] == pytest.approx(2 * bars[1], rel=0.02)
     expect(page.locator("pre")).to_have_text(command)
     page.get_by_role("button", name="Copy command").click()
@@ -315,24 +342,28 @@ def test_title_names_view_object_and_context(page: Page, world: PageWorld) -> No
 
 def test_chart_lines_differ_in_color_and_labels_are_whole(page: Page, world: PageWorld) -> None:
     history = world.data["offline/*"]["history"]
-    big = {name: [1_234_567_000, 1_234_567_000] for name in ("onlineCPUMilli", "offlineCPUMilli", "offeredCPUMilli")}
+    big = {
+        name: [1_234_567_000, 1_234_567_000]
+        for name in ("onlineCPUMilli", "offlineCPUMilli", "offeredCPUMilli")
+    }
     world.data["offline/*"] = {"history": {**history, **big}}
     page.add_init_script(
         """const context = CanvasRenderingContext2D.prototype, { fillText } = context;
         window.cut = [];
         context.fillText = function (text, x, y) {
-            const { width, actualBoundingBoxLeft: left, actualBoundingBoxRight: right } = this.measureText(text);
-            const at = this.getTransform().transformPoint({ x, y });
-            const scale = devicePixelRatio;
-            if (width && (at.x - left * scale < -1 || at.x + right * scale > this.canvas.width + 1)) window.cut.push(text);
-            fillText.call(this, text, x, y);
+            const { width, actualBoundingBoxLeft: left, actualBoundingBoxRight: right } =
+            this.measureText(text); const at = this.getTransform().transformPoint({ x, y }); const scale =
+            devicePixelRatio; if (width && (at.x - left * scale < -1 || at.x + right * scale >
+            this.canvas.width + 1)) window.cut.push(text); fillText.call(this, text, x, y);
         };"""
     )
     page.goto("/offline")
     expect(page.locator(".uplot").nth(3)).to_be_visible()
     page.wait_for_timeout(300)
     assert page.evaluate("window.cut") == []
-    colors = page.locator(".dash line").evaluate_all("all => all.slice(0, 2).map((each) => getComputedStyle(each).stroke)")
+    colors = page.locator(".dash line").evaluate_all(
+        "all => all.slice(0, 2).map((each) => getComputedStyle(each).stroke)"
+    )
     assert colors[0] != colors[1]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from msgspec import convert
 from playwright.sync_api import Browser, Page, expect
@@ -333,7 +333,7 @@ def test_tried_change_matches_what_plan_prints(scene: Scene, page: Page, tmp_pat
         for each in dump["items"]
         if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("slo-")
     )
-    patch = json.loads(shlex.split(seen["pre"]["Command"])[-1])
+    patch = yaml.safe_load("\n".join(seen["pre"]["Command"].split("\n")[1:-1]))
     for name, data in (("old", {}), ("new", patch["data"])):
         (tmp_path / name).write_text(json.dumps({**config, "data": {**config["data"], **data}}))
     files = ["--from", tmp_path / "dump", "--policy", tmp_path / "new", "--against", tmp_path / "old"]

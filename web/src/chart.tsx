@@ -61,7 +61,7 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
     const axis = { stroke: ink, font, grid: { stroke: color("--line"), width: 1 }, labelGap: 0 };
     // As wide as the widest number: one that is cut would be another number.
     const beside: uPlot.Axis.Size = (_, values) =>
-      Math.ceil(1.4 * text + Math.max(2, ...(values ?? []).map((each) => each.length)) * 0.55 * text);
+      Math.ceil(1.4 * text + Math.max(2, ...(Array.isArray(values) ? values : []).map((each) => each.length)) * 0.55 * text);
     const drawn = new uPlot(
       {
         width: element.clientWidth,

@@ -116,7 +116,7 @@ function PodsOnNodes({ onPods }: { onPods: (pods: ReadonlyMap<string, readonly B
   useEffect(() => {
     if (!rows) return;
     const byNode = new Map<string, Block[]>();
-    for (const row of rows.values() as IterableIterator<PodRow>) {
+    for (const row of [...rows.values()] as PodRow[]) {
       if (!row.node) continue;
       const blocks = byNode.get(row.node) ?? [];
       byNode.set(row.node, blocks);
@@ -148,7 +148,7 @@ function Shown({ data }: { data: TableData }) {
   const [chosen, setChosen] = useState("");
   const [pods, setPods] = useState(NO_PODS);
   const [words, by, only] = [asked("q"), asked("group", "model"), asked("show", "all")];
-  const measure = MEASURES.find((each) => each.name === asked("color")) ?? (MEASURES[0] as Measure);
+  const measure = MEASURES.find((each) => each.name === asked("color")) ?? MEASURES[0];
   const rows = useMemo(() => [...data.rows.values()] as NodeRow[], [data.rows]);
   const options = useMemo(() => groupings(rows), [rows]);
   const shown = useMemo(() => {

@@ -68,7 +68,7 @@ const WORTH: [number, Step][] = [
   [Infinity, { color: "--worth-3", text: "above 1.50: much more than requested" }],
 ];
 
-export const MEASURES: Measure[] = [
+export const MEASURES: [Measure, ...Measure[]] = [
   shareMeasure(
     "requested", "Requested", "Area: schedulable CPUs. Color: the share of them that pods request.",
     schedulable, (row) => row.requestedCPUMilli,

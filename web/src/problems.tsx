@@ -105,7 +105,7 @@ function Counts({ rows }: { rows: ProblemRow[] }) {
     <p class="lead">
       {act + clear === 0 ? "No problem now" : <><b>{count(act + clear, "problem")}</b>{nodes > 0 && `, on ${count(nodes, "node")}`}</>}
       {act + clear > 0 && `: ${act} that somebody has to deal with, ${clear} that usually clear themselves`}
-      {over > 0 && `. ${over} are over`}.
+      {over > 0 && `. ${over} over`}.
     </p>
   );
 }

@@ -30,12 +30,24 @@ def pod(name: str, limits: Mapping[str, str], qos: str = "Burstable", **meta: An
 
 
 SHARED = pod("shared", {"cpu": "3"})
-FREE = Pod(ObjectMeta("free", "default", uid="free"), PodSpec("n1", containers=(Container("main"),)), PodStatus("Running", "BestEffort"))
+FREE = Pod(
+    ObjectMeta("free", "default", uid="free"),
+    PodSpec("n1", containers=(Container("main"),)),
+    PodStatus("Running", "BestEffort"),
+)
 OFFLINE = pod("offline", {BATCH_CPU: "3000"}, "BestEffort")
-OWNER = pod("owner", {"cpu": "2"}, "Guaranteed", labels={QOS_CLASS: "LSE"}, annotations={RESOURCE_STATUS: '{"cpuset":"0-1"}'})
+OWNER = pod(
+    "owner",
+    {"cpu": "2"},
+    "Guaranteed",
+    labels={QOS_CLASS: "LSE"},
+    annotations={RESOURCE_STATUS: '{"cpuset":"0-1"}'},
+)
 
 
-def records(*pods: Pod, used: Mapping[str, int] | None = None, report: InterferenceReport | None = None) -> list[dict[str, Any]]:
+def records(
+    *pods: Pod, used: Mapping[str, int] | None = None, report: InterferenceReport | None = None
+) -> list[dict[str, Any]]:
     node = NodeFigures(FAST, RULES, used or {}, report)
     return pod_records([(each, row_of(each, RULES)) for each in pods], node)
 
@@ -49,7 +61,9 @@ def records(*pods: Pod, used: Mapping[str, int] | None = None, report: Interfere
         (FREE, "online", None, None, 2000),
     ],
 )
-def test_quota_is_raw_and_use_is_normalized(of: Pod, work: str, limit: int | None, quota: int | None, used: int) -> None:
+def test_quota_is_raw_and_use_is_normalized(
+    of: Pod, work: str, limit: int | None, quota: int | None, used: int
+) -> None:
     (record,) = records(of, used={f"default/{of.metadata.name}": 1000})
     assert record["work"] == work
     assert (record["limitCPUMilli"], record["quotaRawCPUMilli"]) == (limit, quota)
@@ -58,12 +72,19 @@ def test_quota_is_raw_and_use_is_normalized(of: Pod, work: str, limit: int | Non
 
 def test_owners_come_first_and_offline_pods_last() -> None:
     shown = records(OFFLINE, FREE, SHARED, OWNER)
-    assert [each["name"] for each in shown] == ["default/owner", "default/free", "default/shared", "default/offline"]
+    assert [each["name"] for each in shown] == [
+        "default/owner",
+        "default/free",
+        "default/shared",
+        "default/offline",
+    ]
     assert {each["usedCPUMilli"] for each in shown} == {None}
 
 
 def test_throttling_is_what_the_agent_reports() -> None:
-    waiting = WaitingReport(pod="default/shared", uid="shared", reason="OwnQuotaThrottles", used=1.0, waited=0.1, throttled=0.4)
+    waiting = WaitingReport(
+        pod="default/shared", uid="shared", reason="OwnQuotaThrottles", used=1.0, waited=0.1, throttled=0.4
+    )
     report = InterferenceReport(time="", watched=2, pods=[waiting])
     free, shared = records(SHARED, FREE, report=report)
     assert (shared["throttled"], shared["waited"], shared["waits"]) == (0.4, 0.1, "OwnQuotaThrottles")

@@ -1,4 +1,4 @@
-"""What is recommended: only what is measured for long enough, in normalized CPUs, with a command that works."""
+"""What is recommended: only what was measured for long enough, in normalized CPUs, with its command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ NODE = NodeUse("n1", raw=10_000, schedulable=20_000, requested=10_000, amplifica
 GIB = 2**30
 
 
-def advice(*pods: PodUse, nodes: tuple[NodeUse, ...] = (), waiting: tuple[WaitingPod, ...] = ()) -> list[Recommendation]:
+def advice(
+    *pods: PodUse, nodes: tuple[NodeUse, ...] = (), waiting: tuple[WaitingPod, ...] = ()
+) -> list[Recommendation]:
     return recommend(nodes, pods, waiting)
 
 
@@ -79,7 +81,10 @@ def test_pod_without_a_controller_is_resized_in_place() -> None:
     st.lists(st.tuples(st.integers(1, 64_000), st.integers(0, 64_000)), min_size=1, max_size=5),
 )
 def test_no_request_is_lowered_below_its_use(amounts: list[tuple[int, int]]) -> None:
-    pods = [replace(POD, name=f"team/{place}", requested=asked, used=used) for place, (asked, used) in enumerate(amounts)]
+    pods = [
+        replace(POD, name=f"team/{place}", requested=asked, used=used)
+        for place, (asked, used) in enumerate(amounts)
+    ]
     for one in advice(*pods):
         wanted = int(one.command.rpartition("=")[2].removesuffix("m"))
         assert wanted >= max(used for _, used in amounts)
@@ -95,7 +100,9 @@ def test_free_offer_says_how_many_more_pods_fit() -> None:
     )
     (one,) = advice(BATCH, nodes=nodes)
     assert one.advice is Advice.OFFER_UNREQUESTED
-    assert one.what == "4 more pods of Deployment team/sum could run now."  # 3 on n1, and 1 on n2 by its memory
+    assert (
+        one.what == "4 more pods of Deployment team/sum could run now."
+    )  # 3 on n1, and 1 on n2 by its memory
     assert one.amount == 8000
     assert one.command == "kubectl -n team scale deployment/sum --replicas=5"
     assert advice(replace(BATCH, workload=Workload("Job", "team", "sum")), nodes=nodes) == []
@@ -124,8 +131,12 @@ TOO_FAR: list[tuple[str, NodeUse, str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("node", "ratio", "original"), [case[1:] for case in TOO_FAR], ids=[case[0] for case in TOO_FAR])
-def test_ratio_is_lowered_where_requests_would_not_fit(node: NodeUse, ratio: str | None, original: str) -> None:
+@pytest.mark.parametrize(
+    ("node", "ratio", "original"), [case[1:] for case in TOO_FAR], ids=[case[0] for case in TOO_FAR]
+)
+def test_ratio_is_lowered_where_requests_would_not_fit(
+    node: NodeUse, ratio: str | None, original: str
+) -> None:
     found = advice(nodes=(node,))
     if ratio is None:
         assert found == []
@@ -137,7 +148,10 @@ def test_ratio_is_lowered_where_requests_would_not_fit(node: NodeUse, ratio: str
 
 
 def test_largest_recommendation_comes_first() -> None:
-    amounts = [each.amount for each in advice(POD, BATCH, nodes=(replace(NODE, used=10_000, offered=9000, offered_memory=GIB),))]
+    amounts = [
+        each.amount
+        for each in advice(POD, BATCH, nodes=(replace(NODE, used=10_000, offered=9000, offered_memory=GIB),))
+    ]
     assert amounts == sorted(amounts, reverse=True)
     assert len(amounts) == 3
 
@@ -154,4 +168,4 @@ def test_records_name_their_unit_and_object() -> None:
         "amountCPUMilli": 3300,
         "command": one.command,
     }
-    assert ONE <= NODE.amplification
+    assert NODE.amplification >= ONE

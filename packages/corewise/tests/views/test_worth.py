@@ -21,8 +21,12 @@ CASES: list[tuple[str, str | None, str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("speed", "amplification", "worth"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_worth_is_speed_divided_by_amplification(speed: str | None, amplification: str, worth: str | None) -> None:
+@pytest.mark.parametrize(
+    ("speed", "amplification", "worth"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_worth_is_speed_divided_by_amplification(
+    speed: str | None, amplification: str, worth: str | None
+) -> None:
     known = None if speed is None else Ratio.parse(speed)
     machine = MachineSpeed("m", True, True, known, Ratio.parse(amplification))
     assert machine.worth == (None if worth is None else Ratio.parse(worth))

@@ -1,16 +1,18 @@
 """What to change in a cluster to get more out of its CPUs, each with its reason and the command (pure).
 
-Amounts are normalized milli-CPU, the unit of requests, so that they can be compared and added up over all nodes.
+Amounts are normalized milli-CPU, the unit of requests, so that they can be compared and added up over all
+nodes.
 
 UnusedRequest       A workload's pods request at least twice what the busiest of them has used:
                     spare = request - used x 1.25, for each of its pods.
-OfferUnrequested    Nodes offer CPU to offline pods that none has requested; more copies of an offline workload fit.
-OfflinePodFits      An offline pod waits, and a node has room for it.
-AmplifiedTooFar     A node offers more CPUs than its speed gives, and would be busier than it can be if all of them
+OfferUnrequested    Nodes offer CPU to offline pods that none has requested; more copies of an offline
+workload fit. OfflinePodFits      An offline pod waits, and a node has room for it. AmplifiedTooFar     A
+node offers more CPUs than its speed gives, and would be busier than it can be if all of them
                     were requested and used as those are that are requested now:
                     expected = used / requested share, above 100 % of the node.
 
-What is measured for less than five minutes leads to nothing: a pod that has just started has used nothing yet.
+What is measured for less than five minutes leads to nothing: a pod that has just started has used nothing
+yet.
 """
 
 from __future__ import annotations
@@ -99,7 +101,8 @@ class WaitingPod:
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """A node. ``used`` is raw milli-CPU, None if not measured; ``offered`` and ``offered_memory`` are batch amounts.
+    """A node. ``used`` is raw milli-CPU, None if not measured; ``offered`` and ``offered_memory`` are batch
+    amounts.
 
     ``originals``: the amplification ratios that its user stated, by resource.
     """

@@ -107,7 +107,9 @@ class PageDocuments:
         hosts = self._cluster.hosts
         shown = None if hosts is None else await asyncio.to_thread(hosts.table.document, name)
         if shown is None:
-            raise UnknownObject(f"The page knows no compute host {name}. Its hosts are those of --compute-hosts DIR.")
+            raise UnknownObject(
+                f"The page knows no compute host {name}. Its hosts are those of --compute-hosts DIR."
+            )
         return shown
 
     async def _node(self, name: str) -> dict[str, Any]:

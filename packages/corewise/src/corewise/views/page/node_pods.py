@@ -2,10 +2,10 @@
 
     used, normalized = used raw CPU x the node's normalization ratio
 
-is in the unit of the pod's request, so the two can be compared; the use of a pod that owns CPUs is raw, as its
-request is. A quota is raw: the CPUs of this node that a pod may keep busy, its limit / the node's normalization
-ratio; a pod that owns CPUs has none. How long a pod is throttled or waits for others is what the node's agent last
-reported of it.
+is in the unit of the pod's request, so the two can be compared; the use of a pod that owns CPUs is raw, as
+its request is. A quota is raw: the CPUs of this node that a pod may keep busy, its limit / the node's
+normalization ratio; a pod that owns CPUs has none. How long a pod is throttled or waits for others is what
+the node's agent last reported of it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The records of nodes that the page shows: those of ``corewise nodes -o json``, and what the map colors.
 
-Beside the keys of the command each has ``labels``, by which the page groups nodes; ``problems``, the reasons and
-severities of all that is wrong on the node and its pods; ``usedCPUMilli`` and ``onlineCPUMilli``, raw CPU that
-all pods and that online pods use. The agent's report says how much; where there is none, metrics.k8s.io says
-what all use.
+Beside the keys of the command each has ``labels``, by which the page groups nodes; ``problems``, the
+reasons and severities of all that is wrong on the node and its pods; ``usedCPUMilli`` and
+``onlineCPUMilli``, raw CPU that all pods and that online pods use. The agent's report says how much; where
+there is none, metrics.k8s.io says what all use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A change of the ConfigMap as a command that a person can review: a patch in YAML, and not one escaped line."""
+"""A change of the ConfigMap as a command that a person can review: a patch in YAML, no escaped line."""
 
 from __future__ import annotations
 

@@ -47,7 +47,9 @@ class RecommendedTable:
         if self._made is None or now - self._made >= EVERY:
             self._made, before = now, self._rows
             made = [each.record for each in recommend(self._nodes(), self._pods(), self._waiting())]
-            self._rows = {row["name"]: old if (old := before.get(row["name"])) == row else row for row in made}
+            self._rows = {
+                row["name"]: old if (old := before.get(row["name"])) == row else row for row in made
+            }
             self._shown = list(self._rows.values())
         return self._shown
 
@@ -60,8 +62,10 @@ class RecommendedTable:
         if watched < WATCHED_SECONDS:
             left = -(-(WATCHED_SECONDS - watched) // 60)
             return [
-                f"What pods never use is known after {WATCHED_SECONDS // 60} minutes of measuring: "
-                f"look again in {left} min. A page must be open meanwhile."
+                (
+                    f"What pods never use is known after {WATCHED_SECONDS // 60} minutes of measuring: "
+                    f"look again in {left} min. A page must be open meanwhile."
+                )
             ]
         return []
 

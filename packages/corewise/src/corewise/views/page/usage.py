@@ -1,8 +1,8 @@
 """The CPU that pods and nodes use, as metrics.k8s.io says, and the most that each pod has used.
 
-metrics-server measures every 15 s or more seldom, and its answer about 50,000 pods has 20 MiB, so it is asked only
-while pages are open, and about many pods every minute. Where that API is absent or may not be read, nothing is
-known, and ``remark`` says so.
+metrics-server measures every 15 s or more seldom, and its answer about 50,000 pods has 20 MiB, so it is
+asked only while pages are open, and about many pods every minute. Where that API is absent or may not be
+read, nothing is known, and ``remark`` says so.
 """
 
 from __future__ import annotations

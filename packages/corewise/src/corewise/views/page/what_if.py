@@ -287,9 +287,7 @@ def _planned(name: str, live: LiveObjects, configuration: ClusterConfiguration) 
     return Planned(name, outcome, time.perf_counter() - start)
 
 
-def _by_model(
-    live: LiveObjects, before: Mapping[str, str], after: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def _by_model(live: LiveObjects, before: Mapping[str, str], after: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return what the nodes of each CPU model offer under both ratios, those that offer most first."""
     models: dict[str, list[int]] = {}
     for name, node in live.nodes.items():
