@@ -113,7 +113,7 @@ VIEWS: Mapping[str, tuple[str, int, Callable[[Page], None]]] = {
 
 SIZES: Mapping[str, tuple[int, int]] = {"phone": (390, 844), "laptop": (1440, 900), "4k": (3840, 2160)}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-MORE = (
+MORE: tuple[tuple[str, str, Literal["light", "dark"]], ...] = (
     ("cluster", "phone", "dark"),
     ("cluster", "laptop", "dark"),
     ("cluster", "4k", "light"),

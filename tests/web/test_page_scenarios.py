@@ -333,7 +333,7 @@ def test_tried_change_matches_what_plan_prints(scene: Scene, page: Page, tmp_pat
         for each in dump["items"]
         if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("slo-")
     )
-    patch = yaml.safe_load("\n".join(seen["pre"]["Command"].split("\n")[1:-1]))
+    patch = yaml.safe_load("\n".join(seen["pre"]["Command"].split("\n")[1:-1]) + "\n")
     for name, data in (("old", {}), ("new", patch["data"])):
         (tmp_path / name).write_text(json.dumps({**config, "data": {**config["data"], **data}}))
     files = ["--from", tmp_path / "dump", "--policy", tmp_path / "new", "--against", tmp_path / "old"]

@@ -452,7 +452,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 def key_of_patch(command: str) -> str:
     """Return the text that a command's patch gives the one key of the ConfigMap that it sets."""
     _, *patch, _ = command.split("\n")
-    ((_, text),) = yaml.safe_load("\n".join(patch))["data"].items()
+    ((_, text),) = yaml.safe_load("\n".join([*patch, ""]))["data"].items()
     return str(text)
 
 

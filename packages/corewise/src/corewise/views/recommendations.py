@@ -1,18 +1,16 @@
 """What to change in a cluster to get more out of its CPUs, each with its reason and the command (pure).
 
-Amounts are normalized milli-CPU, the unit of requests, so that they can be compared and added up over all
-nodes.
+Amounts are normalized milli-CPU, the unit of requests, so that they can be compared and added up.
 
 UnusedRequest       A workload's pods request at least twice what the busiest of them has used:
                     spare = request - used x 1.25, for each of its pods.
-OfferUnrequested    Nodes offer CPU to offline pods that none has requested; more copies of an offline
-workload fit. OfflinePodFits      An offline pod waits, and a node has room for it. AmplifiedTooFar     A
-node offers more CPUs than its speed gives, and would be busier than it can be if all of them
-                    were requested and used as those are that are requested now:
+OfferUnrequested    Nodes offer CPU to offline pods that none requests; more copies of a workload fit.
+OfflinePodFits      An offline pod waits, and a node has room for it.
+AmplifiedTooFar     A node offers more CPUs than its speed gives, and would be busier than it can be if all
+                    that it offers was requested and used as what is requested now:
                     expected = used / requested share, above 100 % of the node.
 
-What is measured for less than five minutes leads to nothing: a pod that has just started has used nothing
-yet.
+What is measured for less than five minutes leads to nothing: a pod that has just started has used nothing.
 """
 
 from __future__ import annotations
@@ -233,7 +231,7 @@ def _unrequested(nodes: Sequence[NodeUse], pods: Sequence[PodUse]) -> Iterator[R
             workload.kind,
             f"{workload.namespace}/{workload.name}",
             f"{count(more, 'more pod')} of {workload.title} could run now.",
-            f"{count(len(free), 'node')} offer {cpus(sum(free.values()))} normalized CPUs that no offline pod "
+            f"{count(len(free), 'node')} offer {cpus(sum(free.values()))} normalized CPUs that no pod "
             f"requests; each of its pods requests {cpus(one.batch)}",
             amount,
             f"kubectl -n {shlex.quote(workload.namespace)} scale {shlex.quote(workload.target)} "
@@ -258,12 +256,13 @@ def _too_far(nodes: Sequence[NodeUse]) -> Iterator[Recommendation]:
         wanted = Ratio(node.amplification.hundredths * _TARGET_PERCENT // expected)
         wanted = max(wanted, node.normalization)
         now_percent = node.used * _HUNDRED // node.raw
+        asked_percent = node.requested * _HUNDRED // node.schedulable
         yield Recommendation(
             Advice.AMPLIFIED_TOO_FAR,
             "Node",
             node.name,
             f"Lower the amplification ratio of node {node.name} from {node.amplification} to {wanted}.",
-            f"{now_percent}% of its CPUs are busy with {node.requested * _HUNDRED // node.schedulable}% of what it "
+            f"{now_percent}% of its CPUs are busy with {asked_percent}% of what it "
             f"offers requested: fully requested it would need {expected}%. Its speed alone gives a ratio of "
             f"{node.normalization}",
             max(0, node.schedulable - node.raw * wanted.hundredths // _HUNDRED),
@@ -272,7 +271,7 @@ def _too_far(nodes: Sequence[NodeUse]) -> Iterator[Recommendation]:
 
 
 def _ratio_command(node: NodeUse, wanted: Ratio) -> str:
-    """Return the command that states the original ratio: what remains of ``wanted`` without the node's speed."""
+    """Return the command that states the original ratio: ``wanted`` without the node's speed."""
     original = max(ONE, Ratio(wanted.hundredths * _HUNDRED // node.normalization.hundredths))
     ratios = {**node.originals, "cpu": str(original)}
     text = "{" + ",".join(f'"{name}":{ratio}' for name, ratio in sorted(ratios.items())) + "}"

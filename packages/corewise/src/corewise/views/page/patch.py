@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import yaml
 
 _END = "EOF"
+_READABLE = re.compile(r"[\x20-\x7e\n\xa1-\u2027\u202a-\ud7ff]*")
+"""Texts of which a block of YAML keeps every character."""
 
 
 class _Block(str):
@@ -28,6 +31,9 @@ _Dumper.add_representer(_Block, _as_block)
 
 def config_patch(key: str, text: str) -> str:
     """Return a merge patch that sets one key of a ConfigMap, as YAML."""
+    if not _READABLE.fullmatch(text):
+        escaped: str = yaml.dump({"data": {key: text}}, Dumper=_Dumper, width=10**6, default_style='"')
+        return escaped
     written: str = yaml.dump({"data": {key: _Block(text)}}, Dumper=_Dumper, width=10**6, allow_unicode=True)
     return written
 
