@@ -208,7 +208,7 @@ def test_the_address_holds_search_group_and_order(page: Page) -> None:
     expect(page.get_by_label("Group by")).to_have_value("label:topology.kubernetes.io/zone")
     expect(page.locator("th[aria-sort]")).to_have_attribute("aria-sort", "descending")
     page.get_by_label("Search").fill("nothing has this name")
-    expect(page.get_by_text("No node matches.")).to_be_visible()
+    expect(page.get_by_text("No node matches")).to_be_visible()
     page.get_by_label("Search").fill("n2")
     expect(page.locator(".scroll tbody tr")).to_have_count(1)
     assert "q=n2" in page.url
@@ -377,7 +377,7 @@ def test_single_namespace_user_asks_and_address_keeps_it(page: Page, world: Page
     world.forbidden = {"tables/pods", "tables/pods?namespace=other"}
     world.data["tables/pods?namespace=team"] = table(pod_row("team/mine"))
     page.goto("/pods")
-    expect(page.get_by_role("alert")).to_have_text("you may not see tables/pods")
+    expect(page.get_by_role("alert")).to_contain_text("you may not see tables/pods")
     for namespace, shown in (("team", 1), ("other", 0), ("team", 1)):
         page.get_by_label("Namespace").last.fill(namespace)
         page.keyboard.press("Enter")
@@ -391,6 +391,7 @@ def test_ages_grow_by_the_clock_of_the_server(page: Page, world: PageWorld) -> N
     since = (datetime.now(UTC) - timedelta(seconds=95)).isoformat()
     world.data["tables/problems"] = table({**PROBLEM, "since": since})
     page.clock.install(time=datetime.now(UTC) - timedelta(days=9))  # the browser's clock is wrong
+    page.route("**/api/summary", lambda route: route.abort())  # it would bring the clock of the server
     page.goto("/problems")
     age = page.locator("tbody tr", has_text="n2").locator("td").first
     expect(age).to_have_text(re.compile(r"\d+s"))
@@ -418,5 +419,5 @@ def test_drawn_labels_are_whole_numbers_and_distinct_times(page: Page, world: Pa
     world.data["tables/nodes"] = table(*(node_row(f"node-of-the-{number}th-rack") for number in range(9)))
     page.goto("/")
     expect(page.locator("canvas")).to_have_attribute("data-tiles", "9")
-    assert {each for each in page.evaluate("[...window.drawn]") if each.endswith("…")}  # names are cut
+    assert "node-of-the-" in page.evaluate("[...window.drawn]")  # a name goes on in the next line
     assert not [each for each in page.evaluate("[...window.drawn]") if re.search(r"^(\d|requ|used).*…", each)]

@@ -241,7 +241,7 @@ function Models({ of }: { of: OfModel[] }) {
     </span>
   );
   return (
-    <section aria-labelledby="models" class="idea">
+    <section aria-labelledby="models" class="idea ranged">
       <h2 id="models">Schedulable CPUs by model</h2>
       <table>
         <caption class="hidden">Schedulable CPUs of each CPU model, now and with the change</caption>

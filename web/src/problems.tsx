@@ -110,7 +110,7 @@ function Counts({ rows }: { rows: ProblemRow[] }) {
   );
 }
 
-function Shown({ data }: { data: TableData }) {
+function Shown({ data }: { data: TableData; ticks: number }) {
   const rows = [...data.rows.values()] as ProblemRow[];
   const severity = asked("show", "all");
   const wanted = severity === "all" ? rows : rows.filter((row) => row.severity === severity);
@@ -137,7 +137,7 @@ function Shown({ data }: { data: TableData }) {
 
 export function ProblemsView() {
   const feed = useTable("problems");
-  const [, older] = useState(0);
+  const [ticks, older] = useState(0); // a component with signals is drawn again only if what it is given differs
   useEffect(() => {
     const ticking = setInterval(() => { older((times) => times + 1); }, 5000);
     return () => { clearInterval(ticking); };
@@ -145,7 +145,7 @@ export function ProblemsView() {
   return (
     <>
       <Heading>Problems</Heading>
-      {feed.data.value ? <Shown data={feed.data.value} /> : <Waiting feed={feed} />}
+      {feed.data.value ? <Shown data={feed.data.value} ticks={ticks} /> : <Waiting feed={feed} />}
     </>
   );
 }

@@ -1,4 +1,5 @@
 // The idea in one picture: what one CPU in a request is worth on each kind of machine, without and with corewise.
+import { useState } from "preact/hooks";
 import { Bar } from "./parts";
 import { count, shortModels } from "./format";
 
@@ -15,7 +16,8 @@ export interface KindWorth {
   on: WorthRange | null;
 }
 
-const MOST = 12;
+/** Kinds that are shown unasked, so that the map's legend stays above the fold. */
+const MOST = 8;
 /** How far from 1.00 a CPU may be worth and still be called alike, in hundredths, as `corewise up` has it. */
 const ALIKE = 10;
 
@@ -68,12 +70,13 @@ function Worth({ of, most, side }: { of: WorthRange | null; most: number; side: 
 }
 
 export function WorthPicture({ of }: { of: KindWorth[] }) {
+  const [all, setAll] = useState(false);
   if (!of.length) return null;
   const ranges = of.flatMap((each) => [each.off, each.on]).filter((each) => each !== null);
   const most = Math.max(100, ...ranges.map((each) => hundredths(each.most)));
   const names = shortModels(of.map((each) => each.kind));
   return (
-    <section aria-labelledby="worth" class="idea">
+    <section aria-labelledby="worth" class={ranges.some((each) => each.least !== each.most) ? "idea ranged" : "idea"}>
       <h2 id="worth">What one requested CPU is worth</h2>
       <Sentence of={of} />
       <table>
@@ -86,7 +89,7 @@ export function WorthPicture({ of }: { of: KindWorth[] }) {
           </tr>
         </thead>
         <tbody>
-          {of.slice(0, MOST).map((each) => (
+          {of.slice(0, all ? of.length : MOST).map((each) => (
             <tr key={each.kind}>
               <th scope="row" title={each.kind}>
                 {names.get(each.kind)} <small>{count(each.nodes, "node")}</small>
@@ -97,7 +100,11 @@ export function WorthPicture({ of }: { of: KindWorth[] }) {
           ))}
         </tbody>
       </table>
-      {of.length > MOST && <p>{of.length - MOST} more kinds of machine are not shown.</p>}
+      {of.length > MOST && (
+        <button type="button" aria-expanded={all} onClick={() => { setAll(!all); }}>
+          {all ? `Show ${MOST} kinds of machine` : `Show all ${of.length} kinds of machine`}
+        </button>
+      )}
       <details>
         <summary>How this is computed</summary>
         <p>
