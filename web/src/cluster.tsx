@@ -2,7 +2,7 @@
 // (search, group, color, order) is what is shown.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ColumnChooser, chosenColumns } from "./columns";
-import { count, cpus, gibibytes, measured, number, percent } from "./format";
+import { count, cpus, gibibytes, measured, number, percent, shortModels } from "./format";
 import type { PodRow } from "./lists";
 import { MEASURES, type Measure, type Step, UNKNOWN, worst } from "./measures";
 import { Choose, Figures, found, Heading, NodeLink, Remarks, Search, StateText, Waiting } from "./parts";
@@ -151,6 +151,7 @@ function Shown({ data }: { data: TableData }) {
   const measure = MEASURES.find((each) => each.name === asked("color")) ?? MEASURES[0];
   const rows = useMemo(() => [...data.rows.values()] as NodeRow[], [data.rows]);
   const options = useMemo(() => groupings(rows), [rows]);
+  const models = useMemo(() => shortModels([...new Set(rows.map((row) => row.cpuModel ?? ""))]), [rows]);
   const shown = useMemo(() => {
     const least = only === "act" ? 2 : only === "problems" ? 1 : 0;
     const wanted = rows.filter((row) => worst(row) >= least);
@@ -160,8 +161,11 @@ function Shown({ data }: { data: TableData }) {
     );
   }, [rows, words, only]);
   const tiles = useMemo(
-    () => shown.map((row): Tile => ({ row, group: groupOf(row, by), pods: pods.get(row.name) ?? [] })),
-    [shown, by, pods],
+    () => shown.map((row): Tile => {
+      const group = groupOf(row, by);
+      return { row, group: models.get(group) ?? group, pods: pods.get(row.name) ?? [] };
+    }),
+    [shown, by, pods, models],
   );
   const blocks = asked("pods", shown.length <= BLOCKS_UNASKED ? "blocks" : "none") === "blocks" && shown.length <= MOST_BLOCKS;
   const columns = chosenColumns(NODE_COLUMNS);
