@@ -247,7 +247,7 @@ def test_recommendation_has_reason_command_and_copy_button(page: Page) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == command.inner_text()
 
 
-def test_what_if_answers_with_bars_and_a_readable_patch(page: Page, world: PageWorld) -> None:
+def test_what_if_answers_with_bars_and_readable_patch(page: Page, world: PageWorld) -> None:
     plan = {
         "configuration": "now",
         "scheduled": 90,
@@ -340,7 +340,7 @@ def test_title_names_view_object_and_context(page: Page, world: PageWorld) -> No
     expect(session.locator("span").first).to_have_attribute("title", "API server https://127.0.0.1:6443")
 
 
-def test_chart_lines_differ_in_color_and_labels_are_whole(page: Page, world: PageWorld) -> None:
+def test_chart_lines_have_colors_and_whole_labels(page: Page, world: PageWorld) -> None:
     history = world.data["offline/*"]["history"]
     big = {
         name: [1_234_567_000, 1_234_567_000]

@@ -150,7 +150,9 @@ def test_ratio_is_lowered_where_requests_would_not_fit(
 def test_largest_recommendation_comes_first() -> None:
     amounts = [
         each.amount
-        for each in advice(POD, BATCH, nodes=(replace(NODE, used=10_000, offered=9000, offered_memory=9 * GIB),))
+        for each in advice(
+            POD, BATCH, nodes=(replace(NODE, used=10_000, offered=9000, offered_memory=9 * GIB),)
+        )
     ]
     assert amounts == sorted(amounts, reverse=True)
     assert len(amounts) == 3

@@ -73,7 +73,7 @@ class Workload:
 class PodUse:
     """A pod that runs. ``used``: the most that it has used in ``seconds``, None if that is not measured.
 
-    ``owns``: it owns CPUs, so nobody else can use what it does not. ``memory`` is the batch memory in bytes.
+    ``owns``: it owns CPUs, so no other pod can use what it does not. ``memory`` is the batch memory in bytes.
     """
 
     name: str

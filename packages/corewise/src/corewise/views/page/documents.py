@@ -190,7 +190,7 @@ class PageDocuments:
         return pod_records([(pod, self._data.row_of_pod(key_of(pod), pod)) for pod in pods], figures)
 
     def _waiting(self, name: str, pod: Pod) -> dict[str, Any]:
-        """Return why a pod is slow, as ``corewise explain interference`` does."""
+        """Return the reason that a pod is slow, as ``corewise explain interference`` does."""
         topology = self._state.topologies.get(pod.spec.node_name) if pod.spec.node_name else None
         text = topology.metadata.annotations.get(INTERFERENCE_REPORT) if topology is not None else None
         subject = WaitSubject(name, pod, text, topology is not None)

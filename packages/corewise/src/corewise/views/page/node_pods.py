@@ -76,7 +76,7 @@ def _record(pod: Pod, row: PodRow, node: NodeFigures) -> dict[str, Any]:
 
 
 def _waiting(pod: Pod, report: InterferenceReport | None) -> WaitingReport | None:
-    """Return what the report says of a pod; a pod that it watches and does not name waits little."""
+    """Return the report's entry of a pod; one that it watches and does not name waits little."""
     if report is None:
         return None
     found = next((each for each in report.pods if each.uid == pod.metadata.uid), None)

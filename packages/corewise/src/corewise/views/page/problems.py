@@ -238,7 +238,7 @@ class ProblemTable:
 
 
 def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many problems there are of each severity, and on how many nodes those that are so now."""
+    """Return the number of problems of each severity, and of nodes that have any now."""
     found, nodes = Counter[str](), set[str]()
     for row in rows:
         found[row["severity"]] += 1

@@ -142,7 +142,7 @@ class RecommendedTable:
 
 
 def workload_of(pod: Pod) -> Workload:
-    """Return what creates a pod: a Deployment is known by the ReplicaSet that it names after its template."""
+    """Return the creator of a pod: a Deployment is known by the ReplicaSet named after its template."""
     meta = pod.metadata
     owner = next((each for each in meta.owner_references if each.controller), None)
     if owner is None:

@@ -49,7 +49,7 @@ class PageTables:
             self.table(name)
 
     def summary(self) -> dict[str, Any]:
-        """Return what every view shows: how many problems and recommendations there are."""
+        """Return the numbers of problems and recommendations, which every view shows."""
         self._cluster.usages.want()
         now = self._cluster.clock.now()
         return {

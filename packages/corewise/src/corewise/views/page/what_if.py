@@ -288,7 +288,7 @@ def _planned(name: str, live: LiveObjects, configuration: ClusterConfiguration) 
 
 
 def _by_model(live: LiveObjects, before: Mapping[str, str], after: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return what the nodes of each CPU model offer under both ratios, those that offer most first."""
+    """Return the CPUs that nodes of each model offer under both ratios, the most first."""
     models: dict[str, list[int]] = {}
     for name, node in live.nodes.items():
         topology = live.topologies.get(name)
