@@ -374,3 +374,21 @@ def test_a_fresh_page_makes_no_errors(page: Page) -> None:
         expect(page.locator(".connection")).to_have_text("Live")
         assert EVIL not in page.title() or "pwned" not in page.url
     assert errors == []
+
+
+def test_pod_at_its_quota_says_that_its_limit_holds(page: Page, world: PageWorld) -> None:
+    quota = {
+        "normalizationRatio": "2.00",
+        "sharing": "CPUShare pod",
+        "periodMicroseconds": 100_000,
+        "containers": [{"name": "main", "limitCPUMilli": 1500, "quotaMicroseconds": 75_000}],
+    }
+    world.data["pods/ns/p1"] = {**world.data["pods/ns/p1"], "quota": quota}
+    page.goto("/pods/ns/p1")
+    expect(page.locator("main")).to_contain_text(
+        "it uses 0.75 of the 0.75 raw CPUs that its quota gives it here"
+    )
+    world.data["pods/ns/p1"] = {**world.data["pods/ns/p1"], "usedRawCPUMilli": 600}
+    page.reload()
+    expect(page.locator("pre").first).to_be_visible()
+    expect(page.locator("main")).not_to_contain_text("It runs at its limit")

@@ -203,6 +203,7 @@ def test_a_node_is_what_nodes_and_explain_print(scene: Scene, page: Page) -> Non
                 each for each in scene.printed("top pods")["items"] if each["node"] == name and each["cpus"]
             ]
             owned = record["requested"]["ownedCPUMilli"]
+            limits = [each["limitedBy"] for each in scene.printed("top")["items"] if each["name"] == name]
             lately = (
                 {
                     "Online": part_of(report, "onlineMilli", "allocatableMilli", measured),
@@ -222,6 +223,7 @@ def test_a_node_is_what_nodes_and_explain_print(scene: Scene, page: Page) -> Non
                     "Amplification ratio": node["amplificationRatio"] or "-",
                     "Memory requested, GiB": memory,
                     "Offline offered": measured(node["offlineOfferedCPUMilli"]),
+                    "Offline work limited by": next(iter(limits), "nothing is offered"),
                     "Native BestEffort pods": number(node["nativeBestEffortPods"]),
                     "State": node["state"] or "settled",
                     **lately,
@@ -269,6 +271,7 @@ def test_a_pod_is_what_top_and_explain_print(scene: Scene, page: Page) -> None:
                     "Memory requested, GiB": gibibytes(row["requestedMemoryBytes"] or None),
                     "Batch CPU, normalized": cpus(row["batchCPUNormalizedMilli"] or None),
                     "CPUs owned": row["cpus"] or "-",
+                    "Used, raw CPUs": "-",
                 },
                 "summaries": [
                     f"{count(each['nodes'], 'node')}: {each['summary']} ({each['reason']})"
@@ -310,7 +313,13 @@ def test_problems_are_those_that_explain_and_top_print(scene: Scene, page: Page)
     def shown(seen: Row) -> Row:
         tables = seen["plain"].items()
         found = [(reason, row) for reason, rows in tables for row in rows]
-        return {"found": sorted((reason, row[0]) for reason, row in found if not row[1].startswith("over, "))}
+        return {
+            "found": sorted(
+                (reason, row[0])
+                for reason, row in found
+                if not any(cell.startswith("over for") for cell in row)
+            )
+        }
 
     agree(page, "/problems", wanted, shown)
 
@@ -351,9 +360,9 @@ def test_tried_change_matches_what_plan_prints(scene: Scene, page: Page, tmp_pat
     ]
     difference = wanted["difference"]
     for said in (
-        f"{len(difference['podsLost'])} pods lose their place",
-        f"{len(difference['podsGained'])} pods gain a place",
-        f"{difference['podsMoved']} pods would be placed on another node",
+        f"{count(len(difference['podsLost']), 'pod')}: fit no node with the change",
+        f"{count(len(difference['podsGained']), 'pod')}: fit a node with the change",
+        f"{count(difference['podsMoved'], 'pod')}: on another node in the plan with the change",
     ):
         expect(page.locator("main")).to_contain_text(said)
     others = seen["plain"].get("Nodes with another ratio", ())

@@ -213,6 +213,8 @@ function Totals({ data, rows }: { data: TableData; rows: NodeRow[] }) {
   const total = data.total as Partial<NodeRow> | null;
   const models = new Set(rows.map((row) => row.cpuModel).filter(Boolean)).size;
   const troubled = rows.filter((row) => worst(row) > 0).length;
+  const part = (row: NodeRow): number => (row.schedulableCPUMilli ? (row.requestedCPUMilli ?? 0) / row.schedulableCPUMilli : -1);
+  const fullest = rows.reduce<NodeRow | null>((most, row) => (most === null || part(row) > part(most) ? row : most), null);
   return (
     <Figures
       of={[
@@ -224,6 +226,7 @@ function Totals({ data, rows }: { data: TableData; rows: NodeRow[] }) {
         ["Requested", cpus(total?.requestedCPUMilli) + percent(total?.requestedCPUMilli, total?.schedulableCPUMilli)],
         ["Free", cpus(total?.freeCPUMilli)],
         ["Offline offered", measured(total?.offlineOfferedCPUMilli)],
+        ["Fullest node", fullest ? <><NodeLink name={fullest.name} />{percent(fullest.requestedCPUMilli, fullest.schedulableCPUMilli)}</> : "-"],
         ["Nodes with a problem", troubled ? <Link to="/problems">{troubled}</Link> : 0],
       ]}
     />

@@ -2,7 +2,7 @@
 import { ColumnChooser, chosenColumns } from "./columns";
 import { byKey, count, cpus, measured, naturalKey, percent } from "./format";
 import type { PodRow } from "./lists";
-import { Choose, PodLink, Remarks, Severity, StateText } from "./parts";
+import { Choose, PodLink, Remarks, StateText } from "./parts";
 import { asked } from "./router";
 import { amount, type Column, Table } from "./table";
 
@@ -24,6 +24,10 @@ export interface NodePod extends PodRow {
 const asks = (row: NodePod): number => row.requestedCPUMilli || row.batchCPUNormalizedMilli;
 
 const seconds = (of: number | null): string => (of === null ? "-" : of === 0 ? "0" : `${of.toFixed(2)} s/s`);
+/** It runs as much as its quota lets it: its own limit holds it back. */
+const atQuota = (row: NodePod): boolean =>
+  row.quotaRawCPUMilli !== null && row.usedRawCPUMilli !== null && row.usedRawCPUMilli >= row.quotaRawCPUMilli * 0.95;
+
 const milliOf = (of: number | null): number | null => (of === null ? null : Math.round(of * 1000));
 
 const COLUMNS: Column<NodePod>[] = [
@@ -43,8 +47,8 @@ const COLUMNS: Column<NodePod>[] = [
   { title: "Owned CPUs", text: (row) => row.cpus || "-" },
   {
     title: "State",
-    text: (row) => row.problem ?? row.waits ?? row.phase,
-    show: (row) => row.problem ? <StateText text={row.problem} problem /> : row.waits ? <><Severity of="warning" /> {row.waits}</> : row.phase,
+    text: (row) => row.problem ?? row.waits ?? (atQuota(row) ? "at its quota" : row.phase),
+    show: (row) => row.problem ? <StateText text={row.problem} problem /> : (row.waits ?? (atQuota(row) ? "at its quota" : row.phase)),
   },
   amount("Used, raw", measured, (row) => row.usedRawCPUMilli, true),
 ];

@@ -105,6 +105,22 @@ function Quotas({ of }: { of: Quota }) {
   );
 }
 
+const AT_LEAST = 0.95;
+
+/** Say so where a pod runs as much as its quota lets it: then its own limit holds it back, and no neighbor. */
+function AtQuota({ quota, used }: { quota: Quota; used: number }) {
+  const quotas = quota.containers.map((each) => each.quotaMicroseconds ?? -1);
+  if (!quotas.length || quotas.some((each) => each <= 0)) return null;
+  const raw = Math.floor((quotas.reduce((sum, each) => sum + each, 0) * 1000) / quota.periodMicroseconds);
+  if (used < raw * AT_LEAST) return null;
+  return (
+    <p>
+      <b>It runs at its limit:</b> it uses {measured(used)} of the {measured(raw)} raw CPUs that its quota gives it here, so
+      its own limit holds it back. To let it run more, raise the CPU limit of its containers.
+    </p>
+  );
+}
+
 export function PodView({ name }: { name: string }) {
   const feed = useDocument<PodDocument>(`pods/${name.split("/").map(encodeURIComponent).join("/")}`);
   const data = feed.data.value;
@@ -138,6 +154,7 @@ export function PodView({ name }: { name: string }) {
         ]}
       />
       <div class="sections">
+        {data.quota && pod.node && typeof data.usedRawCPUMilli === "number" && <AtQuota quota={data.quota} used={data.usedRawCPUMilli} />}
         <Explanation of={data.waiting} title="Why it is slow, if it is" command={`corewise explain interference ${pod.name}`} />
         <Why decision={data.explanation.record} />
         {data.quota && pod.node && <Quotas of={data.quota} />}
