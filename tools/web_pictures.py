@@ -116,8 +116,6 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 MORE: tuple[tuple[str, str, Literal["light", "dark"]], ...] = (
     ("cluster", "phone", "dark"),
     ("cluster", "laptop", "dark"),
-    ("cluster", "4k", "light"),
-    ("node", "phone", "light"),
 )
 """Pictures of the docs beside one of each view: view, size and scheme."""
 

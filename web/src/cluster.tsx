@@ -72,7 +72,7 @@ const NODE_COLUMNS: Column<NodeRow>[] = [
   {
     title: "State",
     text: (row) => row.state,
-    show: (row) => <StateText text={row.state} problem={worst(row) === 2} />,
+    show: (row) => <StateText text={row.state} problem={row.state !== "" && worst(row) === 2} />,
   },
 ];
 
