@@ -113,10 +113,7 @@ VIEWS: Mapping[str, tuple[str, int, Callable[[Page], None]]] = {
 
 SIZES: Mapping[str, tuple[int, int]] = {"phone": (390, 844), "laptop": (1440, 900), "4k": (3840, 2160)}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-MORE: tuple[tuple[str, str, Literal["light", "dark"]], ...] = (
-    ("cluster", "phone", "dark"),
-    ("cluster", "laptop", "dark"),
-)
+MORE: tuple[tuple[str, str, Literal["light", "dark"]], ...] = (("cluster", "phone", "dark"),)
 """Pictures of the docs beside one of each view: view, size and scheme."""
 
 
