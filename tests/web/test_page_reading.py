@@ -376,7 +376,7 @@ def test_a_fresh_page_makes_no_errors(page: Page) -> None:
     assert errors == []
 
 
-def test_pod_at_its_quota_says_that_its_limit_holds(page: Page, world: PageWorld) -> None:
+def test_pod_at_its_quota_names_its_limit(page: Page, world: PageWorld) -> None:
     quota = {
         "normalizationRatio": "2.00",
         "sharing": "CPUShare pod",
