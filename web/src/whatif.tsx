@@ -52,11 +52,11 @@ const FORMS: Record<"model" | "ratio" | "label" | "config" | "flavor", Form> = {
     ],
   },
   ratio: {
-    title: "An amplification ratio, on top of normalization",
+    title: "An amplification ratio",
     fields: [
       { name: "node", label: "Node (empty: the cluster's strategy)", suggest: "nodes" },
       { name: "resource", label: "Resource", choices: ["cpu", "memory"] },
-      { name: "ratio", label: "Ratio (empty takes it away); 1.00 offers what the speed gives" },
+      { name: "ratio", label: "Ratio (empty takes it away), on top of normalization" },
     ],
   },
   label: {
