@@ -76,6 +76,7 @@ def names(kinds: set[NameKind]) -> str:
 
 REASON_PAGES = {
     "ratios": ("Reason codes: ratios and node status", ("normalization", "configuration", "amplification")),
+    "evaluation": ("Reason codes: a node's own measurement", ("evaluation",)),
     "agent": (
         "Reason codes: what the agent writes",
         ("whose a cgroup is", "quotas", "weights", "pinning"),
@@ -140,8 +141,15 @@ def extra_specs() -> str:
     )
 
 
-def metrics(*, of_the_agent: bool) -> str:
-    """Return the table of the metrics that only the agent exports, or of all others."""
+MEASURED = ("corewise_node_", "corewise_waiting_", "corewise_pods_with_unknown_wait", "corewise_evaluation_")
+"""Beginnings of the names of the agent's metrics that are measurements of its node."""
+
+
+def metrics(*, of_the_agent: bool, measured: bool = False) -> str:
+    """Return the table of the metrics that only the agent exports, or of all others.
+
+    ``measured``: those of the agent that are measurements of its node, else the rest of them.
+    """
     rows = [
         (
             f"`{metric.name}`",
@@ -152,6 +160,7 @@ def metrics(*, of_the_agent: bool) -> str:
         )
         for metric in METRICS
         if (metric.exported_by == AGENT) is of_the_agent
+        and (of_the_agent and metric.name.startswith(MEASURED)) is measured
     ]
     return table(("metric", "type", "labels", "exported by", "meaning"), rows)
 
@@ -197,6 +206,8 @@ def reference() -> dict[str, str]:
         f"{names({NameKind.CONFIG_KEY})}\n\n## Resources\n\n{names({NameKind.RESOURCE})}",
         **reasons(),
         "metrics-agent": f"# Metrics of the agent\n\n{metrics(of_the_agent=True)}",
+        "metrics-node": "# Metrics of the agent: measurements of the node\n\n"
+        + metrics(of_the_agent=True, measured=True),
         "metrics": f"# Metrics of all other programs\n\n{metrics(of_the_agent=False)}",
         "http-servers": f"# HTTP servers\n\n{http_servers()}",
         "extra-specs": f"# Extra specs and image properties\n\n{extra_specs()}",

@@ -21,6 +21,13 @@ class Place(StrEnum):
     PODS = "each offline pod"
 
 
+class ChildPlace(StrEnum):
+    """The cgroup of the child that measures a CPU."""
+
+    IDLE = "an idle one of its own"
+    AGENT = "the agent's, a pod that requests 20m"
+
+
 @dataclass(frozen=True, slots=True)
 class Arm:
     """One way to run offline work, or none.
@@ -30,7 +37,8 @@ class Arm:
     ``period``; all of them together are what corewise offers at rest with its default ratio. ``slice_ns``:
     what offline threads ask the kernel for. ``awake``: without offline work, an idle loop of lowest priority
     keeps each CPU from halting. A virtual machine leaves its hypervisor when a CPU halts, and comes back
-    late: this is alone without that.
+    late: this is alone without that. ``evaluates``: beside the service, an agent measures a CPU once, as with
+    ``--evaluate`` but however busy the node is; its child is in that place.
     """
 
     name: str
@@ -41,6 +49,7 @@ class Arm:
     awake: bool = False
     confined: bool = False
     period: Microseconds = PERIOD
+    evaluates: ChildPlace | None = None
 
     def apply(self, tree: KubeletTree, pods: Iterable[QuotaPod], idle_milli: int) -> None:
         """Set the cgroups; ``idle_milli`` is what online pods leave of the node."""
@@ -69,6 +78,8 @@ _ARMS = (
     Arm(ALONE, offline=False),
     Arm(AGAIN, offline=False),
     Arm(AWAKE, offline=False, awake=True),
+    Arm("evaluation", offline=False, evaluates=ChildPlace.IDLE),
+    Arm("evaluation in its pod", offline=False, evaluates=ChildPlace.AGENT),
     Arm("weights"),
     Arm("idle", idle=Place.SLICE),
     Arm("idle pods", idle=Place.PODS),

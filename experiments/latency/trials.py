@@ -28,6 +28,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Layout
 from corewise.quantities import MILLI
 from experiments.latency.arms import ALONE, ARMS
+from experiments.latency.evaluating import started_evaluation
 from experiments.latency.figures import counts_of
 from experiments.latency.programs import (
     Programs,
@@ -222,7 +223,10 @@ def serve(bench: Bench, case: Case, arm_name: str, due: npt.NDArray[np.uint64], 
         write_start(requests, round(began * _NANO))
         time.sleep(max(0.0, began + WARM_UP - time.monotonic()))
         before, done = _read(tree, bench.cpus, online, (service.pid, generator)), _done(work)
+        evaluation = started_evaluation(arm.evaluates, tree) if arm.evaluates else None
         time.sleep(max(0.0, began + WARM_UP + seconds - time.monotonic()))
+        if evaluation is not None:
+            evaluation.join()
         after, done = _read(tree, bench.cpus, online, (service.pid, generator)), _done(work) - done
         if any(each.poll() is not None for each in antagonists):
             raise SystemExit("offline work ended before the trial; its message is above")

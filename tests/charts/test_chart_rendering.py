@@ -145,6 +145,21 @@ def test_program_gets_the_sizes_resources_unless_overridden(size: str) -> None:
     assert resources == expected | {"agent": own}
 
 
+@pytest.mark.parametrize("size", ["small", "medium", "large"])
+def test_an_agent_that_measures_gets_more_memory(size: str) -> None:
+    def agent(values: dict[str, Any]) -> dict[str, Any]:
+        rendered = objects(chart.render({"size": size, "agent": values}))
+        (daemon_set,) = [each for each in rendered if each["kind"] == "DaemonSet"]
+        (container,) = daemon_set["spec"]["template"]["spec"]["containers"]
+        return dict(container)
+
+    sizes = yaml.safe_load((ROOT / "charts/corewise/files/sizes.yaml").read_text())[size]["agent"]
+    measuring, resting = agent({"evaluate": {"enabled": True, "minutesPerDay": 0.5}}), agent({})
+    assert measuring["resources"] == {"requests": sizes["requests"], "limits": sizes["evaluating"]}
+    assert resting["resources"] == {"requests": sizes["requests"], "limits": sizes["limits"]}
+    assert set(measuring["args"]) - set(resting["args"]) == {"--evaluate", "--evaluate-minutes=0.5"}
+
+
 def test_rules_and_dashboards_are_those_of_deploy() -> None:
     rendered = by_key(objects(chart.render(FULL)))
     folder = ROOT / "deploy"

@@ -41,6 +41,11 @@ def online_pod(name: str, cpus: int) -> QuotaPod:
     return _pod(name, QOSClass.BURSTABLE, {"requests": {"cpu": str(cpus)}})
 
 
+def small_pod(name: str, request: str) -> QuotaPod:
+    """Return a running burstable pod of one container that requests a part of a CPU, without a limit."""
+    return _pod(name, QOSClass.BURSTABLE, {"requests": {"cpu": request}})
+
+
 def offline_pod(name: str, milli: int) -> QuotaPod:
     """Return a running offline pod of one container: so many milli-CPU are its request and its limit."""
     amounts = {BATCH_CPU: str(milli), BATCH_MEMORY: "1Gi"}

@@ -69,7 +69,11 @@ affinity:
 {{- define "corewise.resources" -}}
 {{- $sizes := .Files.Get "files/sizes.yaml" | fromYaml -}}
 {{- $program := index (index $sizes (.Values.size | default "medium")) .program -}}
-{{- (index .Values .program).resources | default (pick $program "requests" "limits") | toYaml -}}
+{{- $limits := $program.limits -}}
+{{- if and (eq .program "agent") (.Values.agent.evaluate).enabled -}}
+{{- $limits = $program.evaluating -}}
+{{- end -}}
+{{- (index .Values .program).resources | default (dict "requests" $program.requests "limits" $limits) | toYaml -}}
 {{- end -}}
 
 {{/*

@@ -208,7 +208,7 @@ async def served(world: AgentWorld, address: Address | None) -> None:
 
 def test_probe_can_be_disabled_but_zero_interval_fails() -> None:
     given: dict[str, Any] = {"node_name": "n1", "nri_socket": None, "no_nri": True, "root": Path("/")}
-    given["restricted_qos_namespace"] = ()
+    given |= {"restricted_qos_namespace": (), "evaluate": False, "evaluate_minutes": 2.0}
     assert _options(no_latency_probe=True, latency_interval=30.0, **given).latency_interval is None
     assert _options(no_latency_probe=False, latency_interval=60.0, **given).latency_interval == 60.0
     refused = CliRunner().invoke(corewise, ["agent", "--latency-interval", "0s"])

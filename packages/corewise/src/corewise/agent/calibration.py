@@ -26,9 +26,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from statistics import median_high
 
-from corewise.agent.calibration_worker import READY, Command
+from corewise.agent.calibration_worker import IDLE, READY, Command
 from corewise.kernel.machine import MachineReading
-from corewise.normalization.calibration import Calibration, CalibrationScore, rate, scored
+from corewise.normalization.calibration import Calibration, CalibrationScore, percent, rate, scored
 from corewise.normalization.mix import KERNELS, MEMORY_PER_WORKER, Done
 from corewise.topology import CPUSet, Topology
 
@@ -181,11 +181,6 @@ def _calibration(
     )
 
 
-def percent(basis_points: int) -> str:
-    """Return basis points as a percentage: "4.2 %"."""
-    return f"{basis_points // 100}.{basis_points % 100 // 10} %"
-
-
 def _too_much_lost(lost: Sequence[int]) -> Unmeasurable:
     disturbed = sum(each > LARGEST_LOST for each in lost)
     return Unmeasurable(
@@ -199,6 +194,7 @@ def _too_much_lost(lost: Sequence[int]) -> Unmeasurable:
 _STARTING_SECONDS = 120.0
 _ANSWERING_SECONDS = 60.0
 _ENDING_SECONDS = 5.0
+_GIVING_UP_SECONDS = 0.5
 _LEAD = 20_000_000
 _LEAD_PER_WORKER = 100_000
 """Nanoseconds between the command and the start: time to reach every worker, and to warm up."""
@@ -210,11 +206,21 @@ class WorkerError(Exception):
     """A worker could not be started, or stopped answering; the message says which."""
 
 
-class Crew:
-    """Workers that run. Commands go to some of them; the others sleep."""
+class WorkerSilentError(WorkerError):
+    """A worker did not answer in time: it got no CPU time, or is stuck."""
 
-    def __init__(self, workers: Mapping[int, subprocess.Popen[str]]) -> None:
+
+class Crew:
+    """Workers that run. Commands go to some of them; the others sleep.
+
+    ``patience``: the seconds within which a worker has to answer after its work is done.
+    """
+
+    def __init__(
+        self, workers: Mapping[int, subprocess.Popen[str]], patience: float = _ANSWERING_SECONDS
+    ) -> None:
         self._workers = workers
+        self._patience = patience
 
     def run(self, kernel: str, cpus: CPUSet, duration: int) -> Mapping[int, Done]:
         """Have one kernel run on these CPUs at the same time, for ``duration`` nanoseconds."""
@@ -222,12 +228,12 @@ class Crew:
         command = Command(kernel, start, duration)
         for cpu in cpus:
             self._tell(cpu, str(command))
-        return {cpu: Done.parse(self._answer(cpu, _ANSWERING_SECONDS + duration / _NANO)) for cpu in cpus}
+        return {cpu: Done.parse(self._answer(cpu, self._patience + duration / _NANO)) for cpu in cpus}
 
-    def await_ready(self) -> None:
+    def await_ready(self, within: float = _STARTING_SECONDS) -> None:
         """Wait until every worker is pinned and has its data."""
         for cpu in self._workers:
-            if self._answer(cpu, _STARTING_SECONDS) != READY:
+            if self._answer(cpu, within) != READY:
                 raise WorkerError(f"the worker of CPU {cpu} did not start")
 
     def _tell(self, cpu: int, line: str) -> None:
@@ -241,7 +247,9 @@ class Crew:
         stdout = self._workers[cpu].stdout
         poll = select.poll()
         poll.register(stdout or 1, select.POLLIN)
-        line = stdout.readline().strip() if stdout and poll.poll(seconds * 1000) else ""
+        if not poll.poll(seconds * 1000):
+            raise WorkerSilentError(f"the worker of CPU {cpu} has not answered for {seconds:.0f} s")
+        line = stdout.readline().strip() if stdout else ""
         if not line:
             raise WorkerError(
                 f"the worker of CPU {cpu} does not answer: it may not be pinned there, or was killed"
@@ -267,8 +275,27 @@ def crew(cpus: CPUSet) -> Iterator[Crew]:
         _end(workers.values())
 
 
-def _start(cpu: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "corewise.agent.calibration_worker", str(cpu)]
+@contextmanager
+def idle_worker(cpu: int, started: Callable[[int], object], patience: float) -> Iterator[Crew]:
+    """Start one worker that gives way to all other work, and end it.
+
+    ``started`` is called with its process ID at once; within ``patience`` seconds it has to be ready.
+
+    Raises:
+        WorkerError: if it cannot be started.
+    """
+    worker = _start(cpu, IDLE)
+    try:
+        started(worker.pid)
+        one = Crew({cpu: worker}, patience)
+        one.await_ready(patience)
+        yield one
+    finally:
+        _end([worker], within=_GIVING_UP_SECONDS)
+
+
+def _start(cpu: int, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "corewise.agent.calibration_worker", str(cpu), *options]
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -277,7 +304,7 @@ def _start(cpu: int) -> subprocess.Popen[str]:
         raise WorkerError(f"the worker of CPU {cpu} cannot be started: {error.strerror}") from error
 
 
-def _end(workers: Iterable[subprocess.Popen[str]]) -> None:
+def _end(workers: Iterable[subprocess.Popen[str]], within: float = _ENDING_SECONDS) -> None:
     ending = list(workers)
     for worker in ending:
         with suppress(OSError):
@@ -285,7 +312,7 @@ def _end(workers: Iterable[subprocess.Popen[str]]) -> None:
                 worker.stdin.close()
     for worker in ending:
         try:
-            worker.wait(_ENDING_SECONDS)
+            worker.wait(within)
         except subprocess.TimeoutExpired:
             worker.kill()
             worker.wait()

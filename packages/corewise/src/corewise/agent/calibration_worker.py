@@ -1,8 +1,11 @@
-"""One worker: ``python -m corewise.agent.calibration_worker CPU`` pins itself and does passes on command.
+"""One worker: ``python -m corewise.agent.calibration_worker CPU [idle]`` pins itself, and does passes.
 
 It says ``ready`` on stdout, then answers each line ``KERNEL START DURATION`` (nanoseconds of the monotonic
 clock, which all processes of a machine share) with ``PASSES ELAPSED CPU``: passes done, time they took, CPU
 time this process got meanwhile. It ends when stdin closes, so it never outlives who started it.
+
+An ``idle`` worker has the policy SCHED_IDLE, and gives way: as soon as others have had its CPU for more than
+:func:`lost_too_much` tolerates it stops, and answers before the duration is over.
 """
 
 from __future__ import annotations
@@ -17,8 +20,14 @@ from typing import TextIO
 
 from corewise.normalization.mix import KERNELS, Done, Pass
 
-READY = "ready"
+READY, IDLE = "ready", "idle"
 _NANO = 10**9
+_LOOK = 1_000_000
+"""Nanoseconds between two looks at the CPU time: one after each pass would slow down the short ones."""
+
+_TOLERATED = 500_000
+_INTERRUPTS = 50
+"""Lost CPU time without giving way: nanoseconds (kernel threads), and one part in so many (interrupts)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +47,47 @@ class Command:
         return cls(kernel, int(start), int(duration))
 
 
-def carry_out(command: Command, one_pass: Pass) -> Done:
+def lost_too_much(elapsed: int, cpu: int) -> bool:
+    """Say whether somebody else wants the CPU, by the time that a worker took and got; in nanoseconds."""
+    return elapsed - cpu > _TOLERATED + elapsed // _INTERRUPTS
+
+
+def carry_out(command: Command, one_pass: Pass, *, idle: bool = False) -> Done:
     """Warm the kernel up, wait for the start, and do passes; the last one may end after the duration."""
     one_pass()
     time.sleep(max(0, command.start - time.monotonic_ns()) / _NANO)
     cpu, begun = time.process_time_ns(), time.monotonic_ns()
     end, now, passes = begun + command.duration, begun, 0
+    look = begun + _LOOK
     while now < end:
         one_pass()
         passes += 1
         now = time.monotonic_ns()
+        if idle and now >= look:
+            if lost_too_much(now - begun, time.process_time_ns() - cpu):
+                break
+            look = now + _LOOK
     return Done(passes, now - begun, time.process_time_ns() - cpu)
 
 
-def serve(commands: Iterable[str], answers: TextIO, passes: Mapping[str, Pass]) -> None:
+def serve(
+    commands: Iterable[str], answers: TextIO, passes: Mapping[str, Pass], *, idle: bool = False
+) -> None:
     """Carry out commands until there are no more."""
     print(READY, file=answers, flush=True)
     for line in commands:
         command = Command.parse(line)
-        print(carry_out(command, passes[command.kernel]), file=answers, flush=True)
+        print(carry_out(command, passes[command.kernel], idle=idle), file=answers, flush=True)
 
 
-def main(cpu: int) -> None:
+def main(cpu: int, *, idle: bool) -> None:
     """Pin this process, prepare the work, and serve."""
+    if idle:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     os.sched_setaffinity(0, {cpu})
     gc.disable()
-    serve(sys.stdin, sys.stdout, {name: kernel.prepare() for name, kernel in KERNELS.items()})
+    serve(sys.stdin, sys.stdout, {name: kernel.prepare() for name, kernel in KERNELS.items()}, idle=idle)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), idle=IDLE in sys.argv[2:])

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
+from corewise.kernel.cgroups.idle import IdleCgroup
 from corewise.kernel.cgroups.layout import (
     Layout,
     PodCgroups,
@@ -196,8 +197,10 @@ def restore(root: Path, state_dir: Path, *, warn: Callable[[str], object] = _log
     Raises:
         KernelError: if the journal is held or cannot be used, or there are no cgroups.
     """
+    layout = find_layout(root)
+    IdleCgroup(layout).remove()  # an agent that was killed leaves it, empty
     with (
-        CgroupFiles(find_layout(root)) as files,
+        CgroupFiles(layout) as files,
         Journal.open(state_dir, boot=read_boot_id(root), now=time.time) as journal,
     ):
         if damaged := journal.damage():

@@ -22,7 +22,8 @@ class AgentOptions:
     ``nri_socket`` is None where no container runtime is to be asked. ``once``: one cycle and one report, and
     that is all. ``dry_run`` writes nothing, neither to cgroups nor to the API. ``latency_interval`` is None
     if memory is not to be probed. ``metrics_auth``: /metrics takes a token, which the API server reviews.
-    ``rules``: which pods may be LSE or SYSTEM.
+    ``rules``: which pods may be LSE or SYSTEM. ``evaluate_minutes``: how long this node may measure its own
+    CPUs in a day; None if it does not.
     """
 
     node: str
@@ -32,6 +33,7 @@ class AgentOptions:
     nri_socket: Path | None = None
     interval: float = INTERVAL
     latency_interval: float | None = LATENCY_INTERVAL
+    evaluate_minutes: float | None = None
     metrics_listen: Address | None = None
     metrics_auth: bool = False
     once: bool = False

@@ -18,7 +18,10 @@ from contextlib import contextmanager, suppress
 
 import corewise
 from corewise.agent.cgroups import Cycle, NodeCgroups
+from corewise.agent.evaluation import EvaluationLoop
+from corewise.agent.evaluation_run import KernelBench
 from corewise.agent.executor import APIExecutor, Executor, PrintingExecutor, Rehearsal, Write
+from corewise.agent.interference.collector import is_own_kernel
 from corewise.agent.interference.neighbors import NeighborSampler
 from corewise.agent.interference.publication import WaitLoop
 from corewise.agent.interference.watch import InterferenceWatch
@@ -151,6 +154,7 @@ class Agent:
             metrics=self.metrics,
             clock=clock,
         )
+        self.evaluation = self._evaluation(client)
         self._quotas_due, self._topology_due = asyncio.Event(), asyncio.Event()
         self._owners = NOBODY
         self.cycles = 0
@@ -160,6 +164,23 @@ class Agent:
             publish=self._publish,
             caches=self.watched.caches,
             access=TokenAccess(client, clock) if options.metrics_auth else None,
+        )
+
+    def _evaluation(self, client: Client) -> EvaluationLoop | None:
+        """Return the loop that measures the node's CPUs; None if that is off, and in a dry run."""
+        options = self.options
+        if options.evaluate_minutes is None or options.dry_run:
+            return None
+        return EvaluationLoop(
+            self.local,
+            self.watched,
+            self.executor,
+            client,
+            root=options.root,
+            bench=KernelBench(options.root) if is_own_kernel(options.root) else None,
+            minutes=options.evaluate_minutes,
+            metrics=self.metrics,
+            clock=self._clock,
         )
 
     async def run(self) -> bool:
@@ -201,6 +222,9 @@ class Agent:
         yield "interference", lambda: self.interference.run(self.program.heartbeats)
         yield "waiting", lambda: self.waits.run(self.program.heartbeats)
         yield "waiting-report", lambda: self.waits.report(self.program.heartbeats)
+        evaluation = self.evaluation
+        if evaluation is not None:
+            yield "evaluation", lambda: evaluation.run(self.program.heartbeats)
         yield from self.executor.loops(self.hook)
 
     async def _once(self) -> bool:

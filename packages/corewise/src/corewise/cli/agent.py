@@ -27,6 +27,7 @@ from corewise.cli.options import (
 )
 from corewise.cli.output import say
 from corewise.kube.config import load_config
+from corewise.normalization.evaluation import DEFAULT_MINUTES
 from corewise.service.logs import LogFormat, configure
 from corewise.views.text import count
 from corewise.vocabulary.qos import QoSRules
@@ -94,6 +95,14 @@ _STATE = click.option(
 )
 @QOS_NAMESPACES
 @click.option("--no-latency-probe", is_flag=True, help="Do not probe memory; all other metrics stay.")
+@click.option("--evaluate", is_flag=True, help="Measure this node's CPUs now and then, while it is idle.")
+@click.option(
+    "--evaluate-minutes",
+    type=click.FloatRange(0.1, 60),
+    default=DEFAULT_MINUTES,
+    show_default=True,
+    help="With --evaluate: at most so many minutes a day.",
+)
 @METRICS_LISTEN
 @METRICS_AUTH
 @click.option("--once", is_flag=True, help="Do everything once (one sample of 1 s, one step), and exit.")
@@ -135,6 +144,8 @@ def _options(
     nri_socket: Path | None,
     no_nri: bool,
     no_latency_probe: bool,
+    evaluate: bool,
+    evaluate_minutes: float,
     restricted_qos_namespace: tuple[str, ...],
     **options: Any,
 ) -> AgentOptions:
@@ -143,8 +154,13 @@ def _options(
     socket = None if no_nri else nri_socket or options["root"] / NRI_SOCKET
     if no_latency_probe:
         options["latency_interval"] = None
-    rules = QoSRules(frozenset(restricted_qos_namespace))
-    return AgentOptions(node=node_name or platform.node().lower(), nri_socket=socket, rules=rules, **options)
+    return AgentOptions(
+        node=node_name or platform.node().lower(),
+        nri_socket=socket,
+        rules=QoSRules(frozenset(restricted_qos_namespace)),
+        evaluate_minutes=evaluate_minutes if evaluate else None,
+        **options,
+    )
 
 
 @command.command(

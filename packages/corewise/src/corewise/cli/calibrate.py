@@ -19,7 +19,6 @@ from corewise.agent.calibration import (
     check_memory,
     crew,
     measure,
-    percent,
 )
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
@@ -37,7 +36,13 @@ from corewise.kernel.usage import (
     read_processes,
     stolen_share,
 )
-from corewise.normalization.calibration import Calibration, CalibrationScore, IncomparableError, ratio_model
+from corewise.normalization.calibration import (
+    Calibration,
+    CalibrationScore,
+    IncomparableError,
+    percent,
+    ratio_model,
+)
 from corewise.normalization.calibration import decoded as decoded_results
 from corewise.topology import CPUSet
 from corewise.views.tables import Column

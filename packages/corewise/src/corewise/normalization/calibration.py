@@ -102,6 +102,11 @@ def scored(cpus: int, runs: Sequence[Mapping[str, int]]) -> CalibrationScore:
     return CalibrationScore(cpus, middle, parts[Work.INTEGER], parts[Work.FLOAT], parts[Work.MEMORY], spread)
 
 
+def percent(basis_points: int) -> str:
+    """Return basis points as a percentage: "4.2 %"."""
+    return f"{basis_points // 100}.{basis_points % 100 // 10} %"
+
+
 def geometric_mean(numbers: Sequence[int]) -> int:
     """Return floor of the geometric mean of non-negative integers, exactly."""
     product, count = 1, len(numbers)

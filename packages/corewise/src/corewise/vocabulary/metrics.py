@@ -597,6 +597,19 @@ WAIT_UNKNOWN_PODS = gauge(
     "corewise_pods_with_unknown_wait",
     "Pods whose wait for CPUs is unknown.",
 )
+EVALUATION_RUNS = counter(
+    AGENT,
+    "corewise_evaluation_runs_total",
+    "Slots in which the node could measure its own CPUs, by outcome: measured, or the reason code.",
+    "outcome",
+)
+EVALUATION_SCORE = gauge(
+    AGENT,
+    "corewise_evaluation_score",
+    "Score of one CPU of the node, with its model: the median of the newest runs. Only its ratio to another "
+    "node's means anything. No series before the first run.",
+    "model",
+)
 INTERFERENCE_CONFIG_VALID = gauge(
     SCHEDULER,
     "corewise_interference_config_valid",

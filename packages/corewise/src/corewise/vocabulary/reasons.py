@@ -106,6 +106,65 @@ class Reason(StrEnum):
         "cpu-normalization-config of the ConfigMap slo-controller-config), or keep your own ratio.",
     )
 
+    # evaluation: a node measures its own CPUs
+    EVALUATION_NODE_BUSY = _info(
+        "EvaluationNodeBusy",
+        "The node was too busy to measure its CPUs: too much of them was in use in the last minute, or tasks "
+        "waited for one. The agent looks again in the node's next slot.",
+        "If the node is never idle, drain it and measure it by hand: corewise calibrate.",
+    )
+    EVALUATION_POD_STARTING = _info(
+        "EvaluationPodStarting",
+        "A pod is starting on the node. The agent looks again in the node's next slot.",
+    )
+    EVALUATION_NO_IDLE_CORE = _info(
+        "EvaluationNoIdleCore",
+        "No core may be measured: each is in use, is that of CPU 0, is owned by a pod, or is outside of the "
+        "agent's CPU set.",
+        "If pods own all cores, drain the node and measure it by hand: corewise calibrate.",
+    )
+    EVALUATION_INTERRUPTED = _info(
+        "EvaluationInterrupted",
+        "Other work wanted the CPU while it was measured, or the node became busy: the run ended at once "
+        "and does not count.",
+    )
+    EVALUATION_STEAL_TIME = _info(
+        "EvaluationStealTime",
+        "The node is a virtual machine, and its hypervisor gives CPU time to others: a score would be that "
+        "of the neighbors.",
+        "Use dedicated hosts or instances, or measure a machine of the same kind that is alone on its host.",
+    )
+    EVALUATION_THERMAL_THROTTLING = _info(
+        "EvaluationThermalThrottling",
+        "The processor is slowed down because it is too hot: a score would be that of the cooling.",
+        "Check fans, airflow and thermal paste; see thermal_throttle in /sys/devices/system/cpu/cpu*/.",
+    )
+    EVALUATION_CGROUP_THROTTLED = _info(
+        "EvaluationCgroupThrottled",
+        "The CPU limit of the agent's container held the measurement back, so the run does not count.",
+        "Remove limits.cpu from the agent's container (agent.resources of the chart).",
+    )
+    EVALUATION_CORES_DIFFER = _info(
+        "EvaluationCoresDiffer",
+        "The node has cores of several kinds, so the score of one says nothing about the others.",
+        "Set this model's ratio by hand: docs/guides/normalization.md.",
+    )
+    EVALUATION_MODEL_UNKNOWN = _info(
+        "EvaluationModelUnknown",
+        "The kernel does not name the CPU model, so a score would be of nothing.",
+        "Check that /proc/cpuinfo of the node has a model name, and what the hypervisor passes on.",
+    )
+    EVALUATION_MEMORY_MISSING = _info(
+        "EvaluationMemoryMissing",
+        "The measurement needs 120 MiB, and the node or the agent's memory limit does not have them.",
+        "Raise limits.memory of the agent's container; the chart does with agent.evaluate.enabled.",
+    )
+    EVALUATION_FAILED = _info(
+        "EvaluationFailed",
+        "The agent could not start the child process that measures; the message says why.",
+        "See the agent's log.",
+    )
+
     # interference on a node, while it happens
     ANTAGONIST_NAMED = _warning(
         "AntagonistNamed",
