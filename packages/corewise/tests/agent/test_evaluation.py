@@ -190,11 +190,11 @@ async def test_a_restart_keeps_score_and_pause(world: AgentWorld) -> None:
             await reported(world)
             await until(lambda: len(first.runs) >= 3)
         before = await reported(world)
-        second = StatedBench(clock, 500)
+        second = StatedBench(clock, 500, 500, INTERRUPTED)  # the third run would replace the old score
         async with evaluating(world, agent, clock, second):
             await until(lambda: len(second.runs) >= 2)
         after = await reported(world)
-    assert second.runs[0][0] - first.runs[-1][0] >= pause_after(RUN, 2)
+    assert second.runs[0][0] - datetime.fromisoformat(before.time).timestamp() >= pause_after(RUN, 2)
     assert (after.score, after.runs) == (before.score, before.runs) == (1_000_000, before.runs)
 
 

@@ -13,9 +13,10 @@ import pytest
 
 from corewise.agent.calibration import WorkerError, idle_worker
 from corewise.agent.calibration_worker import Command, carry_out, lost_too_much
+from corewise.agent.cgroups import restore
 from corewise.agent.evaluation_run import KernelBench, pressure_share
-from corewise.kernel.cgroups.idle import NAME
-from corewise.kernel.cgroups.layout import find_layout
+from corewise.kernel.cgroups.idle import NAME, IdleCgroup
+from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.cpu_conditions import CPUConditions
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.machine import read_machine
@@ -24,6 +25,7 @@ from corewise.normalization.mix import KERNELS
 from corewise.topology import CPUSet
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
+from kernel.cgroup_writes import layout_here
 
 MILLI = 1_000_000
 SHORT = 20 * MILLI
@@ -149,3 +151,32 @@ def test_a_stopping_agent_ends_the_run() -> None:
 def test_a_cpu_that_refuses_pinning_is_a_failure() -> None:
     with pytest.raises(WorkerError, match="CPU 60000"), idle_worker(60000, lambda _: None, 60.0):
         pass
+
+
+# All tests that use the cgroup of this name on the real kernel are in this file: one worker runs them.
+LAYOUT = layout_here(Version.V1, Version.V2, needs=("cpu",))
+
+
+@pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup hierarchy with cpu")
+def test_a_real_process_is_moved_and_leaves_nothing() -> None:
+    assert LAYOUT is not None
+    cgroup = IdleCgroup(LAYOUT)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        cgroup.take(process.pid)
+        place = LAYOUT.cpu / NAME
+        assert place.joinpath("cgroup.procs").read_text().split() == [str(process.pid)]
+        assert place.joinpath("cpu.idle").read_text() == "1\n"
+        cgroup.remove()
+        assert place.exists()
+        process.kill()
+        process.wait()
+        cgroup.remove()
+        assert not place.exists()
+
+
+@pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup hierarchy with cpu")
+def test_restore_removes_what_a_killed_agent_left(tmp_path: Path) -> None:
+    assert LAYOUT is not None
+    (LAYOUT.cpu / NAME).mkdir()
+    restore(Path("/"), tmp_path)
+    assert not (LAYOUT.cpu / NAME).exists()

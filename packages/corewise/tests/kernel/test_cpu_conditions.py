@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import machine_trees
-from corewise.agent.cgroups import restore
 from corewise.kernel.cgroups.idle import NAME, IdleCgroup
 from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.cgroups.own import OwnCgroup
@@ -18,7 +15,6 @@ from corewise.kernel.cpu_conditions import CPUIdentity, read_conditions, read_id
 from corewise.kernel.errors import KernelError
 from corewise.kernel.host_files import HostFiles
 from kernel.cgroup_trees import plain_tree
-from kernel.cgroup_writes import layout_here
 
 STAT = "cpu  40 0 0 160 0 0 0 4 0 0\ncpu0 20 0 0 80 0 0 0 4 0 0\ncpu1 20 0 0 80 0 0 0 0 0 0"
 PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0"
@@ -88,31 +84,3 @@ def test_a_refused_cgroup_leaves_the_process_alone(tmp_path: Path) -> None:
     with pytest.raises(KernelError, match=NAME):
         cgroup.take(os.getpid())
     cgroup.remove()
-
-
-LAYOUT = layout_here(Version.V1, Version.V2, needs=("cpu",))
-
-
-@pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup hierarchy with cpu")
-def test_a_real_process_is_moved_and_leaves_nothing() -> None:
-    assert LAYOUT is not None
-    cgroup = IdleCgroup(LAYOUT)
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        cgroup.take(process.pid)
-        place = LAYOUT.cpu / NAME
-        assert place.joinpath("cgroup.procs").read_text().split() == [str(process.pid)]
-        assert place.joinpath("cpu.idle").read_text() == "1\n"
-        cgroup.remove()
-        assert place.exists()
-        process.kill()
-        process.wait()
-        cgroup.remove()
-        assert not place.exists()
-
-
-@pytest.mark.skipif(LAYOUT is None, reason="needs root and a writable cgroup hierarchy with cpu")
-def test_restore_removes_what_a_killed_agent_left(tmp_path: Path) -> None:
-    assert LAYOUT is not None
-    (LAYOUT.cpu / NAME).mkdir()
-    restore(Path("/"), tmp_path)
-    assert not (LAYOUT.cpu / NAME).exists()
