@@ -64,12 +64,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def names(kinds: set[NameKind]) -> str:
-    """Return the table of the names of some kinds."""
+def names(kinds: set[NameKind], *, of_pods: bool | None = None) -> str:
+    """Return the table of the names of some kinds; ``of_pods``: those on pods alone, or all others alone."""
     rows = [
         (f"`{row.name}`", row.kind.value, row.on, row.value, row.written_by, row.meaning)
         for row in TABLE
-        if row.kind in kinds
+        if row.kind in kinds and of_pods in {None, row.on == "Pod"}
     ]
     return table(("name", "kind", "on", "value", "written by", "meaning"), rows)
 
@@ -201,7 +201,8 @@ def reference() -> dict[str, str]:
     """Return the pages of all names, and the page that lists them."""
     pages = {
         "labels": f"# Labels and conditions\n\n{names({NameKind.LABEL, NameKind.CONDITION})}",
-        "annotations": f"# Annotations\n\n{names({NameKind.ANNOTATION})}",
+        "annotations": f"# Annotations\n\n{names({NameKind.ANNOTATION}, of_pods=False)}",
+        "annotations-pods": f"# Annotations of pods\n\n{names({NameKind.ANNOTATION}, of_pods=True)}",
         "configuration": f"# ConfigMap keys and resources\n\n## Configuration\n\n"
         f"{names({NameKind.CONFIG_KEY})}\n\n## Resources\n\n{names({NameKind.RESOURCE})}",
         **reasons(),

@@ -151,7 +151,8 @@ async def live(world: SchedulerWorld, *recorders: Recorder) -> None:
     Time that is skipped may cost it the lease, which it then takes again.
     """
     left = webhook_configuration(lambda path: {"url": f"https://127.0.0.1:1{path}"}, DEFAULT_RULES)
-    left["webhooks"][0]["objectSelector"] = {"matchLabels": {"no": "pod"}}
+    for hook in left["webhooks"]:
+        hook["objectSelector"] = {"matchLabels": {"no": "pod"}}
     await world.client.create(MUTATING_WEBHOOKS.typed(dict), left)
     await world.add_pod("late", cpu="2", qos="LSR")
     big = await world.add_pod("big", cpu="64")

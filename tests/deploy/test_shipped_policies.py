@@ -19,7 +19,14 @@ import pytest
 import yaml
 
 from admission_world import Objects, named, write
-from corewise.vocabulary.names import OFFLINE_REPORT, OWNED_CPUS, OWNED_MILLI_CPU, QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.names import (
+    OFFLINE_REPORT,
+    OWNED_CPUS,
+    OWNED_MILLI_CPU,
+    OWNED_REQUESTS,
+    QOS_CLASS,
+    RESOURCE_STATUS,
+)
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 from kubedouble.admission import Admission
 from kubedouble.admission_matching import Attributes
@@ -300,7 +307,7 @@ async def test_agent_writes_only_objects_of_its_own_node(
         assert await outcome(other, "n2") is None
 
 
-@pytest.mark.parametrize("annotation", [OWNED_CPUS, OWNED_MILLI_CPU])
+@pytest.mark.parametrize("annotation", [OWNED_CPUS, OWNED_MILLI_CPU, OWNED_REQUESTS])
 @pytest.mark.parametrize("resource", ["nodes", "nodes/status"])
 @pytest.mark.parametrize(
     ("stated", "before"),

@@ -193,6 +193,22 @@ CASES = [
         """,
     ),
     Case(
+        "normalized-owners",
+        "normalized",
+        """
+        explain pod shop/new --from dump.json
+        explain pod shop/new --from dump.json --node fast -o json
+        explain pod shop/large --from dump.json
+        explain pod shop/wrong --from dump.json
+        explain pod shop/db --from dump.json
+        explain node fast --from dump.json
+        plan --from dump.json
+        plan --from dump.json -o json
+        plan --from dump.json --policy off.yaml --against none
+        """,
+        ((r"planned in .* pods/s", "planned in TIME, N pods/s"), (r'(podsPerSecond"?): \d+', r"\1: N")),
+    ),
+    Case(
         "plan",
         "plan",
         """

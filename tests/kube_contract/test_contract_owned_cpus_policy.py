@@ -19,6 +19,7 @@ POLICIES = f"{REGISTRATIONS}/mutatingadmissionpolicies"
 BINDINGS = f"{REGISTRATIONS}/mutatingadmissionpolicybindings"
 RESOURCE = "corewise.io/owned-cpus"
 QOS = "koordinator.sh/qosClass"
+NORMALIZE = "node.corewise.io/normalize-cpuset"
 STEP = {"restartPolicy": "Always"}
 
 Install = Callable[[], Awaitable[None]]
@@ -139,6 +140,23 @@ async def test_lse_reaches_the_extender_from_any_namespace(
     await install()
     pods = f"/api/v1/namespaces/{namespace}/pods"
     assert stated(await api.request("POST", pods, of_class(pod_body, "LSE"), dryRun="All")) == ["1", "1"]
+
+
+@pytest.mark.parametrize(("label", "own", "wanted"), [("true", None, "true"), ("true", "false", "false")])
+async def test_a_namespaces_label_normalizes_its_new_pods(
+    api: Api, namespace: str, pod_body: Object, install: Install, label: str, own: str | None, wanted: str
+) -> None:
+    await install()
+    await api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {NORMALIZE: label}}})
+    body = of_class(pod_body, "LSR")
+    body["metadata"]["annotations"] = {} if own is None else {NORMALIZE: own}
+
+    async def is_seen() -> bool:
+        reply = await api.request("POST", f"/api/v1/namespaces/{namespace}/pods", body, dryRun="All")
+        made: Object = reply.ok()["metadata"].get("annotations", {})
+        return made.get(NORMALIZE) == wanted
+
+    await eventually(is_seen)
 
 
 async def test_what_a_pod_states_itself_stays(

@@ -178,6 +178,23 @@ def dumped_pod(
     }
 
 
+def test_normalized_owners_own_by_the_planned_ratio(tmp_path: Path) -> None:
+    """8 normalized CPUs are 8 physical ones before, 4 at ratio 2.00; plain owners own 8 either way."""
+    normalized, plain = dumped_pod("normalized", "8", qos="LSR"), dumped_pod("plain", "8", qos="LSR")
+    normalized["metadata"]["annotations"] = {names.NORMALIZE_CPUSET: "true"}
+    facts = {CPU_BASIC_INFO: '{"cpuModel":"Fast"}'}
+    topology = {"kind": "NodeResourceTopology", "metadata": {"name": "a", "annotations": facts}}
+    given = dumped(tmp_path, dumped_node("a", "32"), topology, normalized, plain)
+    before = plan(given, configuration(), Allocation.LEAST)
+    twice = configuration(normalization='{"enable":true,"ratioModel":{"Fast":{"baseRatio":2.00}}}')
+    after = plan(given, twice, Allocation.LEAST)
+    assert (before.owned, before.requested) == (16_000, 16_000)
+    assert (after.owned, after.requested) == (12_000, 4_000 * 2 + 8_000 * 2)
+    more = configuration('{"enable":true,"resourceAmplificationRatio":{"cpu":1.50}}')
+    outcome = plan(given, more, Allocation.LEAST)
+    assert (outcome.owned, outcome.requested) == (16_000, 24_000), "the user's own ratio normalizes nothing"
+
+
 def test_dump_pods_are_placed_again_where_allowed(tmp_path: Path) -> None:
     given = dumped(
         tmp_path,

@@ -14,6 +14,7 @@
 | 0-7                               | none              | some CPUs always stay shared        |
 | 0-3 of QoS class LS, SYSTEM, none | none              | shares                              |
 | 0-3 of a pod that requests 2      | none              | shares                              |
+| 0-3 of 8 normalized CPUs          | owns              | share 4-7                           |
 | 0-3 of LSE in a tenant's namespace| none              | shares                              |
 | 0-3 edited by an older pod        | who had them      | the older pod shares                |
 """
@@ -172,6 +173,23 @@ def test_claim_to_an_unrequested_number_of_cpus_fails(cpus: str) -> None:
     division = divide([msgspec.structs.replace(small, metadata=meta)], EIGHT)
     assert not division.owners
     assert Reason.CLAIM_NOT_REQUESTED in division.problems["default/a"]
+
+
+@pytest.mark.parametrize(
+    ("status", "owners"),
+    [
+        ('{"cpuset":"0-3","requestedCPUs":8}', {"a": "0-3"}),
+        ('{"cpuset":"0-3","requestedCPUs":7}', {}),
+        ('{"cpuset":"0-3"}', {}),
+    ],
+)
+def test_fewer_cpus_need_the_request_they_are_for(status: str, owners: dict[str, str]) -> None:
+    """As the scheduler states it: whatever the pod's own annotation says, and the node's ratio is."""
+    large = pin_pod("a", claim("0-7"))
+    meta = msgspec.structs.replace(large.metadata, annotations={RESOURCE_STATUS: status})
+    division = divide([msgspec.structs.replace(large, metadata=meta)], EIGHT)
+    assert shown(division) == owners
+    assert any(Reason.CLAIM_NOT_REQUESTED in each for each in division.problems.values()) is not bool(owners)
 
 
 def test_an_edit_takes_no_cpus_from_their_owner() -> None:

@@ -202,6 +202,9 @@ class History:
         new = copy.deepcopy(self.stored)
         owned = self.random.choice(("0", "1000", "4000", "2001", "x", "", "99000", "-1", "1" * 13))
         new["metadata"]["annotations"][names.OWNED_MILLI_CPU] = owned
+        requests = self.random.choice((None, "0", "1000", "9000", "2001", "x", "", "99000", "-1", "1" * 13))
+        new["metadata"]["annotations"][names.OWNED_REQUESTS] = requests
+        new["metadata"]["annotations"] = _present(new["metadata"]["annotations"])
         self.write(new, OTHER)
 
     def repair(self) -> None:

@@ -200,4 +200,5 @@ def test_applied_ratio_can_be_read_from_the_record(ratio: Ratio, raw: int, owned
 def test_reading_never_raises(text: str, raw: str) -> None:
     read_ratios(text, annotation="a")
     notes = {names.RAW_CAPACITY: raw, names.RAW_ALLOCATABLE: raw, names.OWNED_MILLI_CPU: text}
+    notes[names.OWNED_REQUESTS] = raw
     read_node({RAW: text, APPLIED: raw, **notes})

@@ -339,6 +339,14 @@ def test_owned_cpus_reduce_allocatable_by_their_extra_cost() -> None:
     assert stored == cpus("16")
 
 
+@pytest.mark.parametrize(("requests", "allocatable"), [("4000", "12"), ("7000", "15"), ("9000", "16")])
+def test_owners_requests_make_the_fold_smaller(requests: str, allocatable: str) -> None:
+    """4 CPUs take 8 amplified ones: 4 more than 4 pods' worth of requests, 1 more than 7, none beyond 8."""
+    owned = {names.OWNED_MILLI_CPU: "4000", names.OWNED_REQUESTS: requests}
+    stored, _, _ = decide(cpus("16"), cpus("16"), TWICE | record() | owned)
+    assert stored == cpus("16", allocatable)
+
+
 @pytest.mark.parametrize("text", ["", "-1", "4.5", "many", "1" * 16])
 def test_an_unreadable_count_of_owned_cpus_is_none(text: str) -> None:
     stored, _, _ = decide(cpus("16"), cpus("16"), TWICE | record() | {names.OWNED_MILLI_CPU: text})

@@ -183,6 +183,15 @@ def test_suppression_entries_selecting_the_same_node_fail(check: Check, tmp_path
     assert "selects node n1" in check(text, "--nodes", "nodes.json").stdout
 
 
+def test_the_schedulers_file_is_checked_too(check: Check) -> None:
+    answer = check("scoring: MostAllocated\nnormalizeCPUSet: true\n")
+    assert (answer.exit_code, answer.stdout) == (0, "")
+    assert answer.stderr.endswith(": scoring, normalizeCPUSet: no problems\n")
+    answer = check("rememberedDecisions: 10\nnormalizeCPUSet: 'yes'\n")
+    assert answer.exit_code == 1
+    assert ":2:18: error: normalizeCPUSet: must be true or false, without quotes" in answer.stdout
+
+
 def test_ambiguous_json_asks_for_the_key(check: Check) -> None:
     result = check('{"enable": 1}')
     assert isinstance(result.exception, Failure)

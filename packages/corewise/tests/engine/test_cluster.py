@@ -41,9 +41,9 @@ from engine.scenes import bind, cluster_of, cpuset, decide, engine, node, numa_n
 from tally import fault
 
 COLUMNS = (
-    "present", "unschedulable", "ratio", "ratio_known", "requested_cpu", "owned_cpu", "cpu_room",
-    "static_cpu_manager", "topology_known", "free_cpus", "free_whole_cpus", "free_cores", "core_size",
-    "full_cores_only", "numa_policy", "zones_known",
+    "present", "unschedulable", "ratio", "ratio_known", "normalization", "requested_cpu", "owned_cpu",
+    "cpu_room", "static_cpu_manager", "topology_known", "free_cpus", "free_whole_cpus", "free_cores",
+    "core_size", "full_cores_only", "numa_policy", "zones_known",
 )  # fmt: skip
 
 
@@ -105,6 +105,7 @@ nodes = st.one_of(
         taints=taints,
         unschedulable=st.booleans(),
         static_cpu_manager=st.booleans(),
+        normalization=st.sampled_from([ONE, Ratio(150), Ratio(200), None]),
     ),
     st.builds(numa_node, st.sampled_from(NAMES), st.integers(1, 8), st.integers(1, 3), ratios, policies),
     st.builds(node, st.sampled_from(NAMES), st.integers(1, 16), topology=st.none()),
@@ -117,6 +118,7 @@ bindings = st.builds(CPUBinding, st.sampled_from(BindPolicy), st.booleans())
 pods = st.one_of(
     st.builds(share, keys, st.integers(0, 12), st.integers(0, 4)),
     st.builds(cpuset, keys, st.integers(1, 8), bindings),
+    st.builds(cpuset, keys, st.integers(1, 16), bindings, normalizes=st.just(value=True)),
     st.builds(static, keys, st.integers(1, 8)),
 )
 placements = st.builds(

@@ -28,6 +28,7 @@ from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     OWNED_CPUS,
     OWNED_MILLI_CPU,
+    OWNED_REQUESTS,
     QOS_CLASS,
     RESOURCE_STATUS,
     recorded_applied,
@@ -59,16 +60,56 @@ def test_what_is_printed_is_read_again() -> None:
     assert printed == {
         OWNED_CPUS: '{"u1":{"pod":"ns/a","cpus":"0-3","bind":"5f0c"},"u2":{"pod":"ns/b","cpus":"6"}}',
         OWNED_MILLI_CPU: "5000",
+        OWNED_REQUESTS: None,
     }
-    read = read_owned_cpus({name: text or "" for name, text in printed.items()})
+    read = read_owned_cpus({name: text for name, text in printed.items() if text is not None})
     assert (dict(read.owners), read.problem) == (owners, "")
     assert (read.owners["u1"].namespace, read.owners["u1"].name) == ("ns", "a")
+
+
+def test_a_normalized_owners_request_is_read_again() -> None:
+    owners = {
+        "u1": CPUOwner("ns/a", CPUSet.parse("0-3"), "5f0c", 8),
+        "u2": CPUOwner("ns/b", CPUSet.parse("6"), request=1),
+    }
+    printed = print_owned_cpus(owners)
+    assert printed == {
+        OWNED_CPUS: '{"u1":{"pod":"ns/a","cpus":"0-3","bind":"5f0c","request":8},'
+        '"u2":{"pod":"ns/b","cpus":"6"}}',
+        OWNED_MILLI_CPU: "5000",
+        OWNED_REQUESTS: "9000",
+    }
+    read = read_owned_cpus({name: text or "" for name, text in printed.items()})
+    assert not read.problem
+    assert [(each.requested, each.surplus) for each in read.owners.values()] == [(8, 4000), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "requests", "problem"),
+    [
+        ('"request":8', None, f"{OWNED_REQUESTS} is absent, and the pods of {OWNED_CPUS} request 8 CPUs"),
+        ('"request":8', "9000", f"{OWNED_REQUESTS} is '9000', and the pods of {OWNED_CPUS} request 8 CPUs"),
+        ('"bind":""', "8000", f"{OWNED_REQUESTS} is '8000', and the pods of {OWNED_CPUS} request 4 CPUs"),
+        ('"request":3', "4000", "says that the pod requests 3 CPUs and owns 4"),
+        ('"request":-1', "4000", "says that the pod requests -1 CPUs and owns 4"),
+        ('"request":"8"', "8000", "cannot be read"),
+        ('"request":10000000', "4000", "says that the pod requests 10000000 CPUs and owns 4"),
+    ],
+)
+def test_requests_that_contradict_each_other_damage_it(
+    entry: str, requests: str | None, problem: str
+) -> None:
+    text = f'{{"u":{{"pod":"ns/a","cpus":"0-3",{entry}}}}}'
+    stated = {OWNED_CPUS: text, OWNED_MILLI_CPU: "4000", OWNED_REQUESTS: requests}
+    assert (
+        problem in read_owned_cpus({name: each for name, each in stated.items() if each is not None}).problem
+    )
 
 
 def test_node_without_ledger_owns_nothing_and_writes_none() -> None:
     assert read_owned_cpus({}) == read_owned_cpus({OWNED_MILLI_CPU: "0"})
     assert not read_owned_cpus({}).problem
-    assert print_owned_cpus({}) == {OWNED_CPUS: None, OWNED_MILLI_CPU: None}
+    assert print_owned_cpus({}) == {OWNED_CPUS: None, OWNED_MILLI_CPU: None, OWNED_REQUESTS: None}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +143,8 @@ def test_damaged_ledger_says_why_and_readable_part_counts(
 
 def test_ledger_too_long_for_node_cpus_is_unparsed() -> None:
     longest = {
-        f"{cpu:036}": CPUOwner(f"{'n' * 63}/{'p' * 253}", CPUSet.of([cpu]), "5f0c9a1e") for cpu in range(4)
+        f"{cpu:036}": CPUOwner(f"{'n' * 63}/{'p' * 253}", CPUSet.of([cpu]), "5f0c9a1e", 9999999)
+        for cpu in range(4)
     }
     written = {name: text for name, text in print_owned_cpus(longest).items() if text is not None}
     assert dict(read_owned_cpus(written, 4).owners) == longest
@@ -135,7 +177,7 @@ def test_entries_beyond_the_machine_are_not_read() -> None:
     assert list(read.owners) == ["u0"]
 
 
-@given(st.dictionaries(st.sampled_from([OWNED_CPUS, OWNED_MILLI_CPU]), st.text(max_size=60)))
+@given(st.dictionaries(st.sampled_from([OWNED_CPUS, OWNED_MILLI_CPU, OWNED_REQUESTS]), st.text(max_size=60)))
 def test_no_text_raises(annotations: dict[str, str]) -> None:
     read = read_owned_cpus(annotations)
     cpus = [cpu for owner in read.owners.values() for cpu in owner.cpus]

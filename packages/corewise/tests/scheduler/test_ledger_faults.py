@@ -411,7 +411,7 @@ async def test_orderly_state_is_read_once_until_it_changes(
         monkeypatch.setattr(module, name, counted)
 
     count(counted, "read_node_facts")
-    count(collector, "stated_cpus")
+    count(collector, "stated_status")
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
     async with world.scheduler() as scheduler:
@@ -433,5 +433,8 @@ async def test_orderly_state_is_read_once_until_it_changes(
 
         await scheduler.collector.look()
         assert await looks("2026-01-01T00:00:10Z", {}) == {}
-        assert await looks("2026-01-01T00:00:20Z", {"zone": "a"}) == {"read_node_facts": 1, "stated_cpus": 1}
+        assert await looks("2026-01-01T00:00:20Z", {"zone": "a"}) == {
+            "read_node_facts": 1,
+            "stated_status": 1,
+        }
         assert await looks("2026-01-01T00:00:30Z", {"zone": "a"}) == {}

@@ -6,9 +6,12 @@ test delivers it, delivers it twice, loses it, or loses its answer. A replica th
 the network, and they may arrive long after. Each replica's watch lags as far behind as the test wants. Any
 replica may be asked again to filter, bind or preempt for any pod that ever was.
 
+Some pods have their CPUs normalized, and nodes' normalization ratios change meanwhile.
+
 Invariants at every moment: a CPU is one pod's, by ledgers and by annotations together; a bound pod with
-CPUs is in the ledger of its node with the same CPUs; the ledger is intact, owns no more CPUs than the node
-has, and the fold is in allocatable. When everything has settled, no entry stays whose pod is not bound there,
+CPUs is in the ledger of its node with the same CPUs, as many as it requests, or as do that work by a ratio
+that the node has had; the ledger is intact, owns no more CPUs than the node has, and the fold is in
+allocatable. When everything has settled, no entry stays whose pod is not bound there,
 and every bound pod that owns CPUs has them, if the node has as many and allocatable then still covers what
 its pods request. Each replica then counts exactly the bound pods, each on its node.
 """
@@ -51,7 +54,10 @@ from corewise.vocabulary.metrics import SCHEDULER, exported_by
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CPU_TOPOLOGY,
+    NORMALIZATION_RATIO,
+    NORMALIZE_CPUSET,
     OWNED_MILLI_CPU,
+    OWNED_REQUESTS,
     QOS_CLASS,
     RESOURCE_STATUS,
     recorded_applied,
@@ -173,10 +179,11 @@ def is_bound(pod: dict[str, Any]) -> bool:
 
 def folded(node: dict[str, Any]) -> dict[str, Any]:
     """Make a node's allocatable as the policy does."""
-    name = node["metadata"]["name"]
-    owned = int(node["metadata"].get("annotations", {}).get(OWNED_MILLI_CPU, "0"))
+    name, stated = node["metadata"]["name"], node["metadata"].get("annotations", {})
+    owned = int(stated.get(OWNED_MILLI_CPU, "0"))
+    requests = int(stated.get(OWNED_REQUESTS, owned))
     raw = CPUS[name] * 1000
-    applied = f"{int(raw * RATIOS[name]) - ceil(owned * (RATIOS[name] - 1))}m"
+    applied = f"{int(raw * RATIOS[name]) - max(0, ceil(owned * RATIOS[name]) - requests)}m"
     annotations = {
         AMPLIFICATION_RATIO: json.dumps({"cpu": float(RATIOS[name])}),
         recorded_raw("allocatable", "cpu"): f"{raw}m",
@@ -322,11 +329,17 @@ class Histories(RuleBasedStateMachine):
         assert not ledger.problem
         return ledger.owners
 
-    @rule(cpus=st.sampled_from([1, 2, 4, 4]), name=st.integers(1, 5), qos=st.sampled_from(["LSR", "LS"]))
-    def create(self, cpus: int, name: int, qos: str = "LSR") -> None:
+    @rule(
+        cpus=st.sampled_from([1, 2, 4, 4, 5]),
+        name=st.integers(1, 5),
+        qos=st.sampled_from(["LSR", "LS"]),
+        normalized=st.booleans(),
+    )
+    def create(self, cpus: int, name: int, qos: str = "LSR", *, normalized: bool = False) -> None:
         """Create a pod; one of a name that was there before is another pod."""
         if f"p{name}" not in self.server.objects[_PODS]:
-            pod = pod_document(f"p{name}", cpu=str(cpus), qos=qos)
+            notes = {NORMALIZE_CPUSET: "true"} if normalized else {}
+            pod = pod_document(f"p{name}", cpu=str(cpus), qos=qos, annotations=notes)
             pod["metadata"] |= {"namespace": "default", "uid": f"u{len(self.created) + 1}"}
             self.created.append(self.server.put(_PODS, pod, "ADDED"))
 
@@ -434,6 +447,21 @@ class Histories(RuleBasedStateMachine):
         pod = data.draw(st.sampled_from(self.pods(bound=False)))
         self.server.put(_PODS, merged(pod, {"metadata": {"labels": {"version": str(self.server.version)}}}))
 
+    @rule(node=st.sampled_from(sorted(CPUS)), on=st.booleans())
+    def normalize(self, node: str, *, on: bool) -> None:
+        """Change a node's normalization ratio."""
+        ratio = f"{float(RATIOS[node] if on else 1):.2f}"
+        change = {"metadata": {"annotations": {NORMALIZATION_RATIO: ratio}}}
+        self.server.put(_NODES, merged(self.server.objects[_NODES][node], change))
+
+    @precondition(lambda self: self.pods(bound=True))
+    @rule(data=st.data(), value=st.sampled_from(["true", "false"]))
+    def change_mind(self, data: st.DataObject, value: str) -> None:
+        """Write another choice to a pod that is bound: what it has stays."""
+        pod = data.draw(st.sampled_from(self.pods(bound=True)))
+        if stated(pod):
+            self.server.put(_PODS, merged(pod, {"metadata": {"annotations": {NORMALIZE_CPUSET: value}}}))
+
     @rule(replica=st.integers(0, 1))
     def restart(self, replica: int) -> None:
         """End a replica in the middle of whatever it does, and start another."""
@@ -456,7 +484,9 @@ class Histories(RuleBasedStateMachine):
                 replica.port.show(len(replica.port.unseen))
             self.turn()
             self.pass_time(EXPIRY)
-            quiet = quiet + 1 if self.server.version == before else 0
+            # A watch gathers events for a while, so that reading many takes several rounds.
+            reading = any(not queue.empty() for each in self.replicas for queue in each.port.watches.values())
+            quiet = quiet + 1 if self.server.version == before and not reading else 0
         for node, cpus in CPUS.items():
             bound = {
                 pod["metadata"]["uid"]: pod
@@ -466,10 +496,14 @@ class Histories(RuleBasedStateMachine):
             owners = self.owners(node)
             assert owners.keys() <= bound.keys(), "an entry stays whose pod is not bound there"
             owned = sum(len(owner.cpus) for owner in owners.values())
+            for_owned = sum(owner.requested for owner in owners.values())
             requested = sum(map(wanted, bound.values()))
+            notes = self.server.objects[_NODES][node]["metadata"]["annotations"]
             for uid in {uid for uid, pod in bound.items() if owns(pod)} - owners.keys():
-                after = owned + wanted(bound[uid])
-                left = cpus * RATIOS[node] - after * (RATIOS[node] - 1) - requested
+                ratio = Fraction(notes.get(NORMALIZATION_RATIO, "1")) if normalizes(bound[uid]) else 1
+                after, request = owned + ceil(wanted(bound[uid]) / ratio), for_owned + wanted(bound[uid])
+                fold = max(Fraction(0), after * RATIOS[node] - request)
+                left = cpus * RATIOS[node] - fold - requested
                 assert after > cpus or left < 0, "a bound pod has no CPUs, though the node has as many"
             assert {uid: stated(bound[uid]) for uid in owners} == {
                 uid: owner.cpus for uid, owner in owners.items()
@@ -490,7 +524,9 @@ class Histories(RuleBasedStateMachine):
             for pod in self.pods(bound=True):
                 if pod["spec"]["nodeName"] == node and stated(pod):
                     assert given[pod["metadata"]["uid"]] == stated(pod)
-                    assert len(stated(pod)) == wanted(pod)
+                    assert owners[pod["metadata"]["uid"]].requested == wanted(pod)
+                    fewest = ceil(wanted(pod) / RATIOS[node])
+                    assert len(stated(pod)) in {fewest, wanted(pod)}
             every = [cpu for each in given.values() for cpu in each]
             assert len(every) == len(set(every))
             assert set(every) <= set(range(cpus))
@@ -498,10 +534,10 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def the_fold_is_in_allocatable(self) -> None:
         for node, cpus in CPUS.items():
-            owned = sum(len(owner.cpus) for owner in self.owners(node).values())
+            owners = self.owners(node).values()
             allocatable = self.server.objects[_NODES][node]["status"]["allocatable"]["cpu"]
-            whole = int(cpus * 1000 * RATIOS[node])
-            assert allocatable == f"{whole - ceil(owned * 1000 * (RATIOS[node] - 1))}m"
+            fold = sum(len(owner.cpus) * RATIOS[node] - owner.requested for owner in owners)
+            assert allocatable == f"{int(cpus * 1000 * RATIOS[node]) - ceil(max(0, fold) * 1000)}m"
 
 
 async def expire(state: ClusterState) -> None:
@@ -515,6 +551,10 @@ def placed(pod: dict[str, Any], **spec: int) -> Pod:
 
 def owns(pod: dict[str, Any]) -> bool:
     return bool(pod["metadata"]["labels"][QOS_CLASS] == "LSR")
+
+
+def normalizes(pod: dict[str, Any]) -> bool:
+    return bool(pod["metadata"]["annotations"].get(NORMALIZE_CPUSET) == "true")
 
 
 def wanted(pod: dict[str, Any]) -> int:

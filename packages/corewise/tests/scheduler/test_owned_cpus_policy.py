@@ -6,6 +6,19 @@ LSE              any                the same: where it is not allowed, the exten
 LS, BE, none     any                nothing: neither policy nor webhook is asked
 LSR, stated      any                what it states
 LSR, bound       any                nothing
+
+normalize-cpuset: the annotation of the pod, else true by the namespace's label, else by the scheduler's file.
+
+pod            label    file     the pod's annotation
+absent         absent   absent   absent
+absent         true     absent   true
+absent         false    absent   absent
+absent         other    absent   absent
+absent         absent   true     true
+absent         false    true     absent
+absent         other    true     true
+true, false    any      any      stays
+of class LS    any      any      stays
 """
 
 from __future__ import annotations
@@ -26,10 +39,16 @@ from corewise.cli import corewise
 from corewise.scheduler.policy import (
     added,
     mutating_policy,
+    normalized,
     policy_binding,
     webhook_configuration,
 )
-from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS, RESTRICTED_QOS_NAMESPACES
+from corewise.vocabulary.names import (
+    NORMALIZE_CPUSET,
+    OWNED_CPUS_RESOURCE,
+    QOS_CLASS,
+    RESTRICTED_QOS_NAMESPACES,
+)
 from corewise.vocabulary.qos import ANY_NAMESPACE, DEFAULT_RULES, QoSRules
 from corewise.workload.pods import Pod
 from kubedouble.admission import Admission
@@ -41,14 +60,29 @@ def stored(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "metadata": {**document["metadata"], "resourceVersion": "1", "uid": "u"}}
 
 
-WORLD = Objects(
-    **{POLICIES: [stored(mutating_policy())], BINDINGS: [stored(policy_binding(DEFAULT_RULES))]},
-    namespaces=[named(name) for name in ("default", "kube-system")],
-)
+def labeled(name: str, value: str | None) -> dict[str, Any]:
+    """Return a namespace with the label that normalizes CPUs, or without."""
+    return {"metadata": {"name": name, "labels": {} if value is None else {NORMALIZE_CPUSET: value}}}
 
 
-async def by_policy(pod: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
-    admission = Admission(WORLD)
+LABELS = {"labeled-true": "true", "labeled-false": "false", "labeled-yes": "yes"}
+NAMESPACES = [named("default"), named("kube-system"), *(labeled(*each) for each in LABELS.items())]
+WORLDS = {
+    normalize: Objects(
+        **{
+            POLICIES: [stored(mutating_policy(normalize=normalize))],
+            BINDINGS: [stored(policy_binding(DEFAULT_RULES))],
+        },
+        namespaces=NAMESPACES,
+    )
+    for normalize in (False, True)
+}
+
+
+async def by_policy(
+    pod: dict[str, Any], namespace: str = "default", *, normalize: bool = False
+) -> dict[str, Any]:
+    admission = Admission(WORLDS[normalize])
     attributes = write(ADMIN, "CREATE", "pods", "p", namespace=namespace)
     try:
         changed, _ = await admission.mutate(attributes, deepcopy(pod), None)
@@ -58,13 +92,79 @@ async def by_policy(pod: dict[str, Any], namespace: str = "default") -> dict[str
     return changed
 
 
-def by_webhook(pod: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod as the API server makes it by the webhook's answer, where it asks the webhook at all."""
+def by_webhook(pod: dict[str, Any], namespace: str = "default", *, normalize: bool = False) -> dict[str, Any]:
+    """Return the pod as the API server makes it by the webhooks' answers, where it asks them at all."""
     if pod["metadata"].get("labels", {}).get(QOS_CLASS) not in {"LSR", "LSE"}:
         return pod
-    text = msgspec.json.encode(pod)
-    operations = added(msgspec.json.decode(text, type=Pod), msgspec.Raw(text))
-    return json_patch(pod, msgspec.to_builtins(operations))
+    first, _ = webhook_configuration(lambda path: {"url": path}, DEFAULT_RULES, normalize=normalize)[
+        "webhooks"
+    ]
+    (selected,) = first["namespaceSelector"]["matchExpressions"]
+    among = LABELS.get(namespace) in selected["values"]
+    reviews = [normalized] if among is (selected["operator"] == "In") else []
+    for review in (*reviews, added):
+        text = msgspec.json.encode(pod)
+        operations = review(msgspec.json.decode(text, type=Pod), msgspec.Raw(text))
+        pod = json_patch(pod, msgspec.to_builtins(operations))
+    return pod
+
+
+def choice(pod: dict[str, Any]) -> str | None:
+    text: str | None = pod["metadata"].get("annotations", {}).get(NORMALIZE_CPUSET)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("namespace", "normalize", "wanted"),
+    [
+        ("default", False, None),
+        ("labeled-true", False, "true"),
+        ("labeled-false", False, None),
+        ("labeled-yes", False, None),
+        ("default", True, "true"),
+        ("labeled-true", True, "true"),
+        ("labeled-false", True, None),
+        ("labeled-yes", True, "true"),
+    ],
+)
+@pytest.mark.parametrize("annotations", [None, {}, {"a": "b"}])
+async def test_a_pod_gets_the_choice_of_its_namespace(
+    namespace: str, annotations: dict[str, str] | None, wanted: str | None, *, normalize: bool
+) -> None:
+    pod = a_pod(container("a", "4"))
+    if annotations is not None:
+        pod["metadata"]["annotations"] = annotations
+    changed = await by_policy(pod, namespace, normalize=normalize)
+    assert by_webhook(pod, namespace, normalize=normalize) == changed
+    assert (choice(changed), stated(changed)) == (wanted, ["4", "4"])
+    assert await by_policy(changed, namespace, normalize=normalize) == changed
+
+
+@pytest.mark.parametrize("value", ["true", "false", "yes", ""])
+@pytest.mark.parametrize("namespace", ["default", *LABELS])
+@pytest.mark.parametrize("normalize", [False, True])
+async def test_a_pods_own_choice_stays(value: str, namespace: str, *, normalize: bool) -> None:
+    pod = a_pod(container("a", "4"))
+    pod["metadata"]["annotations"] = {NORMALIZE_CPUSET: value}
+    changed = await by_policy(pod, namespace, normalize=normalize)
+    assert by_webhook(pod, namespace, normalize=normalize) == changed
+    assert choice(changed) == value
+
+
+async def test_pods_that_are_not_marked_get_no_choice() -> None:
+    own = a_pod(container("a", "4"))
+    own["spec"]["containers"][0]["resources"]["requests"][OWNED_CPUS_RESOURCE] = "4"
+    for pod in (
+        a_pod(container("a", "4"), qos="LS"),
+        a_pod(container("a", "4"), nodeName="n1"),
+        a_pod(container("a")),
+        own,
+    ):
+        for changed in (
+            await by_policy(pod, "labeled-true", normalize=True),
+            by_webhook(pod, "labeled-true", normalize=True),
+        ):
+            assert changed == pod
 
 
 def container(name: str, cpu: str | None = None, **rest: Any) -> dict[str, Any]:
@@ -182,13 +282,16 @@ async def test_policy_and_webhook_say_the_same(
 
 
 def test_webhook_covers_only_these_pods_and_fails_closed() -> None:
-    (hook,) = webhook_configuration(lambda path: {"url": f"https://h{path}"}, DEFAULT_RULES)["webhooks"]
+    both = webhook_configuration(lambda path: {"url": f"https://h{path}"}, DEFAULT_RULES)["webhooks"]
     policy = mutating_policy()["spec"]
-    assert hook["failurePolicy"] == policy["failurePolicy"] == "Fail"
-    assert hook["objectSelector"] == policy["matchConstraints"]["objectSelector"]
-    assert hook["matchConditions"] == policy["matchConditions"]
-    assert hook["rules"] == policy["matchConstraints"]["resourceRules"]
-    assert hook["rules"][0]["operations"] == ["CREATE"]
+    for hook in both:
+        assert hook["failurePolicy"] == policy["failurePolicy"] == "Fail"
+        assert hook["objectSelector"] == policy["matchConstraints"]["objectSelector"]
+        assert hook["rules"] == policy["matchConstraints"]["resourceRules"]
+        assert hook["rules"][0]["operations"] == ["CREATE"]
+    conditions = policy["matchConditions"]
+    assert [hook["matchConditions"][: len(conditions)] for hook in both] == [conditions, conditions]
+    assert [each["name"] for each in both[0]["matchConditions"][len(conditions) :]] == ["does-not-state-it"]
 
 
 def test_the_command_prints_policy_and_binding() -> None:

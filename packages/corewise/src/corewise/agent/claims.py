@@ -28,7 +28,7 @@ from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaPod
 from corewise.pinning.ledger import Claim, Ledger
 from corewise.topology import CPUSet, Thread, Topology
-from corewise.vocabulary.cpu_annotations import parse_resource_status
+from corewise.vocabulary.cpu_annotations import parse_resource_status, stated_status
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
@@ -118,11 +118,12 @@ def divide(
         if isinstance(cpus, str):
             problems[pod.name] = cpus
             continue
+        claim = stated_status(pod.metadata.annotations.get(RESOURCE_STATUS))
         granted = ledger.with_claim(pod.uid, Claim(cpus))
         # A resize that kubelet has not applied takes no CPUs from their owner.
         is_kept = held.get(pod.uid) == cpus and pod.awaits_resize
         request = None if is_kept else pod.cpu_request
-        doubted = rules.claim_problem(pod.metadata.labels, pod.metadata.namespace, cpus, request)
+        doubted = rules.claim_problem(pod.metadata.labels, pod.metadata.namespace, claim, request)
         problem = (
             f"{doubted.message} ({doubted.reason})"
             if doubted

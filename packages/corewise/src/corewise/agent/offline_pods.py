@@ -27,7 +27,7 @@ from corewise.kernel.errors import UnsafeName
 from corewise.quantities import QuantityError, largest, requested
 from corewise.suppression.batch_limits import BatchContainer, BatchPod
 from corewise.suppression.offer import OfflineAmounts
-from corewise.vocabulary.cpu_annotations import stated_cpus
+from corewise.vocabulary.cpu_annotations import stated_status
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
 from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
 from corewise.vocabulary.reasons import Reason
@@ -239,9 +239,9 @@ def _tiny_amounts(pod: QuotaPod, spec: BatchPod) -> Iterator[EmitEvent]:
 
 def _owned(pod: QuotaPod, manager: CPUManager, rules: QoSRules) -> int:
     meta = pod.metadata
-    stated = stated_cpus(meta.annotations.get(RESOURCE_STATUS))
-    if stated and not rules.claim_problem(meta.labels, meta.namespace, stated, pod.cpu_request):
-        return len(stated) * 1000
+    claim = stated_status(meta.annotations.get(RESOURCE_STATUS))
+    if claim.cpus and not rules.claim_problem(meta.labels, meta.namespace, claim, pod.cpu_request):
+        return len(claim.cpus) * 1000
     if pod.uid in manager.pinned or rules.class_of(meta.labels, meta.namespace) in OWNERS_OF_CPUS:
         requests = (container_requests(each, (CPU,)) for each in pod.spec.containers)
         return sum(each[CPU].milli for each in requests if each)

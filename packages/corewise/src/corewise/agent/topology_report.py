@@ -48,7 +48,7 @@ from corewise.vocabulary.cpu_annotations import (
     ResourceStatus,
     parse_resource_status,
     print_cpu_topology,
-    stated_cpus,
+    stated_status,
 )
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
@@ -354,7 +354,7 @@ class TopologyReporter:
             if not pod.has_ended
             and (status := pod.metadata.annotations.get(RESOURCE_STATUS)) is not None
             and not local.rules.claim_problem(
-                pod.metadata.labels, pod.metadata.namespace, stated_cpus(status), pod.cpu_request
+                pod.metadata.labels, pod.metadata.namespace, stated_status(status), pod.cpu_request
             )
         ]
         return TopologyReport(

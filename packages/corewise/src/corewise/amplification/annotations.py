@@ -6,6 +6,7 @@
     node.corewise.io/record-generation                 7       grows whenever the record changes
     node.corewise.io/amplify-capacity                  false   capacity is not amplified; absent: it is
     node.corewise.io/owned-milli-cpu                   4000    CPUs that pods own
+    node.corewise.io/owned-request-milli-cpu           9000    what these pods request; absent: as much
     node.koordinator.sh/raw-capacity, raw-allocatable  {"cpu":"48","memory":"192Gi"}: Koordinator's
 
 Anybody may write anything there. Reading never raises: it returns what is good, and findings for what is not.
@@ -244,6 +245,7 @@ class Stated:
     known: Mapping[Cell, Known]
     amplify_capacity: bool
     owned_milli: int
+    owned_requests: int
     generation: str
 
     def ratio(self, resource: str) -> Ratio | None:
@@ -258,24 +260,32 @@ class Stated:
     def folded(self, cell: Cell, ratio: Ratio) -> int:
         """Return the surcharge of an amount for owned CPUs, which take more than their pods request.
 
-        ceil(owned x (ratio - 1)) of allocatable cpu, 0 of the others.
+        ceil(owned x ratio) - requests, at least 0, of allocatable cpu; 0 of the others.
         """
         if cell != ("allocatable", CPU):
             return 0
-        return -(-self.owned_milli * (ratio.hundredths - ONE.hundredths) // ONE.hundredths)
+        return max(0, -(-self.owned_milli * ratio.hundredths // ONE.hundredths) - self.owned_requests)
 
     def recorded_ratio(self, resource: str) -> Ratio:
-        """Return the ratio by which the record's amounts are amplified, 1.00 without a record."""
+        """Return the ratio by which the record's amounts are amplified, 1.00 without a record.
+
+        Where owned CPUs are folded in, that is (applied - requests) / (raw - owned); where their pods request
+        more than they take, nothing is.
+        """
         for field in FIELDS:
             known = self.known[field, resource]
-            owned = self.owned_milli if (field, resource) == ("allocatable", CPU) else 0
+            folds = (field, resource) == ("allocatable", CPU)
+            owned, requests = (self.owned_milli, self.owned_requests) if folds else (0, 0)
             if known.raw is not None and known.applied is not None and known.applied > known.raw > owned:
-                return min(Ratio(-(-(known.applied - owned) * 100 // (known.raw - owned))), _LARGEST_RECORDED)
+                whole = -(-known.applied * 100 // known.raw)
+                folded = -(-(known.applied - requests) * 100 // (known.raw - owned))
+                return min(Ratio(max(whole, folded)), _LARGEST_RECORDED)
         return ONE
 
 
 _READ: Final = (
-    *(names.AMPLIFICATION_RATIO, names.AMPLIFY_CAPACITY, names.OWNED_MILLI_CPU, names.RECORD_GENERATION),
+    *(names.AMPLIFICATION_RATIO, names.AMPLIFY_CAPACITY, names.RECORD_GENERATION),
+    *(names.OWNED_MILLI_CPU, names.OWNED_REQUESTS),
     *(*RAW_ANNOTATIONS.values(), *RECORD),
 )
 
@@ -293,16 +303,21 @@ def _stated_bytes(stated: Stated, texts: tuple[str | None, ...], _maximum: Ratio
 @remembered(most=_NODES_REMEMBERED, weigh=_stated_bytes)
 def _read_texts(texts: tuple[str | None, ...], maximum: Ratio) -> Stated:
     annotations = {name: text for name, text in zip(_READ, texts, strict=True) if text is not None}
-    owned = annotations.get(names.OWNED_MILLI_CPU, "")
+    owned = _whole(annotations.get(names.OWNED_MILLI_CPU), 0)
     return Stated(
         ratios=read_ratios(
             annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO, maximum=maximum
         ),
         known={cell: _known(annotations, cell) for cell in CELLS},
         amplify_capacity=annotations.get(names.AMPLIFY_CAPACITY) != "false",
-        owned_milli=int(owned) if _INTEGER.fullmatch(owned) else 0,
+        owned_milli=owned,
+        owned_requests=_whole(annotations.get(names.OWNED_REQUESTS), owned),
         generation=annotations.get(names.RECORD_GENERATION, ""),
     )
+
+
+def _whole(text: str | None, otherwise: int) -> int:
+    return int(text) if text is not None and _INTEGER.fullmatch(text) else otherwise
 
 
 def _known(annotations: Mapping[str, str], cell: Cell) -> Known:

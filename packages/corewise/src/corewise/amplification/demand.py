@@ -11,8 +11,8 @@ kubelet's static CPU manager, which gives exclusive CPUs to each container that 
 
 Lowering or removing a ratio can leave pods that no longer fit, and kubelet would evict or reject them.
 
-    R = sum of the pods' requests, A = 1000 x CPUs that CPUSet pods own      (milli-CPU)
-    requested(ratio)   = occupied(R, A, ratio), see occupancy.py             (cpu; of memory just R)
+    R = sum of the pods' requests, A = 1000 x CPUs that CPUSet pods own, N what these request   (milli-CPU)
+    requested(ratio)   = occupied(R, A, ratio, N - A), see occupancy.py      (cpu; of memory just R)
     allocatable(ratio) = floor(raw allocatable x ratio)
     safe iff requested(ratio) <= allocatable(ratio), for every resource whose ratio falls
 
@@ -21,7 +21,7 @@ refused. CPUs that CPUSet pods own are never more than raw CPUs after a change t
 implies A <= raw, and where A > raw no ratio is safe.
 
 With whole owned CPUs A x ratio is exact, so the smallest safe ratio is
-    (R - A) / (raw - A), rounded up to hundredths, at least 1.00.
+    (R - N) / (raw - A), and R / raw where N > A, rounded up to hundredths, at least 1.00.
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ class PodDemand:
     overhead: ResourceList = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     exclusive_cpus: frozenset[int] = frozenset()
+    surplus: int = 0
+    """The milli-CPU that it requests beyond these CPUs: they are normalized."""
     qos_class: str = ""
     phase: str = ""
 
@@ -87,10 +89,12 @@ class NodeDemand:
     """The sum over a node's pods that have not finished.
 
     ``requests``: cpu in milli-CPU, memory in bytes. ``cpuset_milli``: 1000 x CPUs that CPUSet pods own.
+    ``surplus``: the milli-CPU that these request beyond that.
     """
 
     requests: Mapping[str, int]
     cpuset_milli: int = 0
+    surplus: int = 0
 
 
 def pod_requests(pod: PodDemand) -> ResourceList:
@@ -138,6 +142,7 @@ def node_demand(pods: Iterable[PodDemand], *, static_cpu_manager: bool = False) 
             MEMORY: sum(each[MEMORY].units for each in requests),
         },
         cpuset_milli=len(named) * MILLI + unnamed,
+        surplus=sum(pod.surplus for pod in present if pod.exclusive_cpus),
     )
 
 
@@ -223,8 +228,9 @@ def misfits(
 
 def _misfit(resource: str, ratio: Ratio, raw: Quantity | None, demand: NodeDemand) -> Misfit | None:
     total = demand.requests.get(resource, 0)
-    owned = demand.cpuset_milli if resource == CPU and total >= demand.cpuset_milli else 0
-    needed = occupied(total, owned, ratio.hundredths)
+    counts = resource == CPU and total >= demand.cpuset_milli + demand.surplus
+    owned, surplus = (demand.cpuset_milli, demand.surplus) if counts else (0, 0)
+    needed = occupied(total, owned, ratio.hundredths, surplus)
     if raw is None:
         return (
             Misfit(resource, quantity(resource, needed), None, ratio, None, owned // MILLI)
@@ -236,7 +242,9 @@ def _misfit(resource: str, ratio: Ratio, raw: Quantity | None, demand: NodeDeman
     allocatable = amplified(resource, raw, ratio)
     if requested <= allocatable:
         return None
-    smallest = _smallest_safe((total - owned) * step, raw.nano - owned * step)
+    smallest = _smallest_safe((total - owned - surplus) * step, raw.nano - owned * step)
+    if smallest is not None and surplus:
+        smallest = max(smallest, Ratio(-(-total * step * ONE.hundredths // raw.nano)))
     return Misfit(resource, requested, allocatable, ratio, smallest, owned // MILLI)
 
 

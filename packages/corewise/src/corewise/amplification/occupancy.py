@@ -5,14 +5,23 @@ milli-CPU, r is the node's CPU amplification ratio:
 
     owned(pod)   = what the pod owns of its request: all of it, of a kubelet's static CPU manager the
                    containers with whole CPUs; of a CPUShare pod nothing
-    occupied     = R - A + ceil(A x r)   if R >= A, else R
-                   R = sum of requests, A = 1000 x CPUs owned
+    occupied     = R - N + max(N, ceil(A x r))   if R >= N, else R
+                   R = sum of requests, A = 1000 x CPUs owned, N = what is requested for these
     fits iff       request = 0, or occupied(request, owned(pod)) <= allocatable - occupied(R, A)
+
+N = A, but for pods whose CPUs are normalized: such a pod requests n normalized CPUs, and owns the physical
+ones that do their work, by the node's normalization ratio q:
+
+    owned(pod)   = 1000 x ceil(n / q), in whole cores where that is required
+    surplus      = N - A, what these pods request beyond the CPUs they own
+
+r is q times the user's own ratio, so ceil(n / q) x r is at least n when the pod is placed; where a ratio
+falls later, it may be less, and then its request counts.
 
 So that kube-scheduler is right about shared pods by itself, the write that enters an owned CPU in a Node's
 ledger lowers allocatable by what that CPU costs beyond its request:
 
-    fold        = ceil(A x (r - 1))              A of the ledger
+    fold        = max(0, ceil(A x r) - N)        A and N of the ledger
     allocatable = floor(raw x r) - fold          in status
     left        = allocatable + fold - occupied(R, A)
 
@@ -54,21 +63,44 @@ def amplified_up(milli: int | IntColumn, hundredths: int | IntColumn) -> int | I
 
 
 @overload
-def occupied(requested: int, owned: int, hundredths: int) -> int: ...
+def normalized_cpus(requested: int, hundredths: int) -> int: ...
 @overload
-def occupied(requested: int | IntColumn, owned: int | IntColumn, hundredths: IntColumn) -> IntColumn: ...
+def normalized_cpus(requested: int, hundredths: IntColumn) -> IntColumn: ...
+def normalized_cpus(requested: int, hundredths: int | IntColumn) -> int | IntColumn:
+    """Return the physical CPUs that do the work of ``requested`` normalized ones: ceil(requested / ratio).
+
+    At least 1, if any are requested.
+    """
+    return -(-requested * _HUNDRED // hundredths)
+
+
+@overload
+def occupied(requested: int, owned: int, hundredths: int, surplus: int = 0) -> int: ...
+@overload
 def occupied(
-    requested: int | IntColumn, owned: int | IntColumn, hundredths: int | IntColumn
+    requested: int | IntColumn,
+    owned: int | IntColumn,
+    hundredths: IntColumn,
+    surplus: int | IntColumn = 0,
+) -> IntColumn: ...
+def occupied(
+    requested: int | IntColumn,
+    owned: int | IntColumn,
+    hundredths: int | IntColumn,
+    surplus: int | IntColumn = 0,
 ) -> int | IntColumn:
-    """Return the amplified CPU that requests take, of which ``owned`` are for CPUs that are owned."""
-    return _occupied(requested, owned, hundredths)
+    """Return the amplified CPU that requests take, of which ``owned + surplus`` are for ``owned`` CPUs."""
+    return _occupied(requested, owned, hundredths, surplus)
 
 
 def _occupied(
-    requested: int | IntColumn, owned: int | IntColumn, hundredths: int | IntColumn
+    requested: int | IntColumn,
+    owned: int | IntColumn,
+    hundredths: int | IntColumn,
+    surplus: int | IntColumn = 0,
 ) -> int | IntColumn:
-    more = -(-owned * hundredths // _HUNDRED) - owned
-    return requested + more * (requested >= owned)
+    more = -(-owned * hundredths // _HUNDRED) - owned - surplus
+    return requested + more * ((requested >= owned + surplus) & (more > 0))
 
 
 @overload
@@ -109,6 +141,6 @@ def unfolded(allocatable: int, stated: Stated) -> int:
     return whole if asked in {0, 1} else allocatable
 
 
-def left(allocatable: int, requested: int, owned: int, hundredths: int) -> int:
+def left(allocatable: int, requested: int, owned: int, hundredths: int, surplus: int = 0) -> int:
     """Return the amplified CPU of a node that is left; ``allocatable`` is unfolded."""
-    return allocatable - occupied(requested, owned, hundredths)
+    return allocatable - occupied(requested, owned, hundredths, surplus)

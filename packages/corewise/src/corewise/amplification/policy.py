@@ -188,6 +188,10 @@ def _decoded(maximum: Ratio, kubelet_users: Iterable[str]) -> dict[str, str]:
         "ownedMilli": (
             f"[{_annotation(names.OWNED_MILLI_CPU)}].map(t, t.matches({_pattern(INTEGER)}) ? int(t) : 0)[0]"
         ),
+        "ownedRequests": (
+            f"[{_annotation(names.OWNED_REQUESTS)}].map(t,\n"
+            f"t.matches({_pattern(INTEGER)}) ? int(t) : variables.ownedMilli)[0]"
+        ),
         "isRatioThere": f"'{names.AMPLIFICATION_RATIO}' in variables.annotations",
         "isRatioReadable": (
             f"!variables.isRatioThere || [{ratio}].exists(t, size(t) <= {LONGEST} && t.matches({flat}))"
@@ -289,8 +293,8 @@ def _decided(cell: Cell) -> dict[str, str]:
 
 _QUOTED: Final = f'"{AMOUNT}"'
 _FOLDED: Final = (
-    "[variables.amplified$ - (variables.ownedMilli * (variables.factor$ - 100) + 99) / 100].map(x,\n"
-    "x > 0 ? x : 0)[0]"
+    "[(variables.ownedMilli * variables.factor$ + 99) / 100 - variables.ownedRequests].map(f,\n"
+    "variables.amplified$ - (f > 0 ? f : 0)).map(x,\nx > 0 ? x : 0)[0]"
 )
 _ASKED: Final = (
     "variables.isAsRecorded$ && variables.offered$ < {largest} &&\n"

@@ -20,11 +20,11 @@ not there  new == old, named                                      as named: Koor
 not there  any other                                              new
 =========  =====================================================  ==========================================
 
-Then amount = floor(raw x ratio), of allocatable cpu less ceil(owned x (ratio - 1)) for the CPUs that pods
-own, which take more than they request. The record of the amount, and Koordinator's JSON annotations, are
-written in the same write. With ratio 1.00 the amount is raw and its record leaves in that same write; it
-stays until then, so removing and adding a ratio never amplifies twice. An undecided amount keeps its
-annotations.
+Then amount = floor(raw x ratio), of allocatable cpu less ceil(owned x ratio) - requests (at least 0) for the
+CPUs that pods own, which take more than these pods request. The record of the amount, and Koordinator's JSON
+annotations, are written in the same write. With ratio 1.00 the amount is raw and its record leaves in that
+same write; it stays until then, so removing and adding a ratio never amplifies twice. An undecided amount
+keeps its annotations.
 
 The kubelet's identity alone does not make an amount raw: it sends the difference to what it has cached, and
 what it leaves out shows as stored. What it sends differs from what is stored, or is the same.

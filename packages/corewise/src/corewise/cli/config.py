@@ -34,7 +34,7 @@ from corewise.normalization.starter import (
 )
 from corewise.quantities import Ratio
 from corewise.views.compared_nodes import COVERAGE_COLUMNS, ComparedNodes, remarks
-from corewise.views.config_check import CheckedConfig, check_contents, check_record
+from corewise.views.config_check import CheckedConfig, check_contents, check_record, check_scheduler_file
 from corewise.views.foreign_names import FoundNames, lines, names_record
 from corewise.views.foreign_names import remarks as foreign_remarks
 from corewise.views.text import count, some
@@ -83,7 +83,8 @@ def check(
     """Check a configuration and name every error with its place.
 
     FILE is a ConfigMap or a ClusterColocationProfile in YAML or JSON (several documents or a List will do),
-    or the JSON of one key of the ConfigMap; - is stdin. Unknown keys are warnings, in a profile errors.
+    the JSON of one key of the ConfigMap, or the file of corewise scheduler --config; - is stdin. Unknown keys
+    are warnings, in a profile and in the scheduler's file errors.
 
     With nodes (--nodes or --cluster), two nodeConfigs entries that select one node are errors, and each CPU
     model in use is listed with its ratio. A model that ratioModel does not name is a warning. Models are
@@ -108,7 +109,9 @@ def check(
             raise click.UsageError("Missing argument 'FILE': it can be left out only with --cluster.")
         _print_names(found, form)
         return
-    checked = check_contents(_contents(file, key), nodes, largest_amplification)
+    text = text_of(file)
+    checked = None if key else check_scheduler_file(text)
+    checked = checked or check_contents(_contents(file, text, key), nodes, largest_amplification)
     _print(file, checked, form, found)
     if nodes and not nodes.reports and names.NORMALIZATION_KEY in checked.keys:
         output.say(f"CPU models are not checked: no NodeResourceTopology came with the nodes ({HOW_TO})")
@@ -210,9 +213,9 @@ _NO_RATIOS_HEAD = """\
 """
 
 
-def _contents(file: str, key: str | None) -> Contents:
+def _contents(file: str, text: str, key: str | None) -> Contents:
     try:
-        contents = read_contents(text_of(file), key)
+        contents = read_contents(text, key)
     except UndecidedKeyError:
         raise Failure(
             f"{file} is the JSON of one key, but does not say which",

@@ -101,7 +101,8 @@ from corewise.vocabulary.qos import QoSRules
     "config_file",
     type=TEXT_FILE,
     metavar="FILE",
-    help="Scoring, interference, and how many decisions to remember; read again when it changes.",
+    help="Scoring, normalized CPUs, interference, and how many decisions to remember; read again when it "
+    "changes.",
 )
 @click.option(
     "--prometheus", metavar="URL", default="", help="Prometheus that has nodes' memory bandwidth and cache."
@@ -234,7 +235,8 @@ def config_command(
     "config_file",
     type=TEXT_FILE,
     metavar="FILE",
-    help="The scheduler's file: which interference profiles have something at stake.",
+    help="The scheduler's file: whether owned CPUs are normalized, and which interference profiles have "
+    "something at stake.",
 )
 @QOS_NAMESPACES
 def policy_command(config_file: str | None, restricted_qos_namespace: tuple[str, ...]) -> None:
@@ -245,8 +247,9 @@ def policy_command(config_file: str | None, restricted_qos_namespace: tuple[str,
     Kubernetes 1.36; before that, the scheduler installs webhooks instead.
     """
     rules = QoSRules(frozenset(restricted_qos_namespace))
-    manifests = [mutating_policy(), policy_binding(rules)]
-    interference = _configuration(config_file).interference
+    configuration = _configuration(config_file)
+    manifests = [mutating_policy(normalize=configuration.normalize_cpuset), policy_binding(rules)]
+    interference = configuration.interference
     if interference and interference.at_stake:
         manifests += [marking.mutating_policy(interference), marking.policy_binding()]
     print_manifests(*manifests)

@@ -4,12 +4,17 @@ AmplifiedCPU, the filter: CPUs that pods own count amplified, on the node and in
 arithmetic is that of :mod:`corewise.amplification.occupancy`. It also refuses
 
 - a pod that owns CPUs, on a node whose ratio cannot be read; to other pods such a node has ratio 1.00;
+- a pod whose CPUs are normalized, on a node whose normalization ratio cannot be read;
 - a pod that owns CPUs by its class, on a node that does not state its CPU topology, whose ledger of owned
   CPUs is damaged, or whose annotation reserves CPUs in words that cannot be read;
 - a pod that owns more CPUs than are free, or requires them in a shape in which they are not free;
 - a pod with a NUMA policy, on a node that has another one; where only one of the two has a policy, it
   applies;
 - a pod under Restricted or SingleNUMANode, on a node whose zones are unknown or have no such room.
+
+A pod whose CPUs are normalized owns on each node the physical CPUs that do their work there, by the node's
+own ratio, rounded up to whole cores where these are required: another number on another node. Where that is
+more than it requests, the node is refused, as any pod is whose request is not whole cores.
 
 CPUPlacement, the Reserve plugin: a pod that owns CPUs by its class gets them from the node's ledger, in the
 shape it wishes, within the NUMA nodes of its affinity; under BestEffort anywhere if need be. On a node with
@@ -43,7 +48,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.amplification import amplified_up, occupied
+from corewise.amplification import amplified_up, normalized_cpus, occupied
 from corewise.amplification.numa import (
     BoolColumn,
     IntColumn,
@@ -79,6 +84,8 @@ def cpu_text(milli: int) -> str:
 
 def _short_of_cpu(numbers: Inputs) -> str:
     owned = f", of which {cpu_text(numbers['owned'])} owned" if numbers["owned"] else ""
+    if numbers["owned"] and numbers.get("normalization"):
+        owned = f", for which it owns {cpu_text(numbers['owned'])}"
     ratio = f"{numbers['ratio'] // 100}.{numbers['ratio'] % 100:02d}"
     request = f"{cpu_text(numbers['request'])} requested{owned}"
     return (
@@ -88,13 +95,20 @@ def _short_of_cpu(numbers: Inputs) -> str:
 
 
 def _short_of_cpus(numbers: Inputs) -> str:
-    return f"needs {numbers['owned'] // MILLI} CPUs of its own, {numbers['free_cpus']} are free"
+    normalized = ""
+    if numbers.get("normalization"):
+        by = f"{numbers['normalization'] // 100}.{numbers['normalization'] % 100:02d}"
+        normalized = f" for the {cpu_text(numbers['request'])} it requests (normalization ratio {by})"
+    return f"needs {numbers['owned'] // MILLI} CPUs of its own{normalized}, {numbers['free_cpus']} are free"
 
 
 _SHORT = Cause(Reason.AMPLIFIED_CPU_INSUFFICIENT, "Insufficient amplified cpu", message=_short_of_cpu)
 _NO_CPUS = Cause(Reason.NOT_ENOUGH_CPUS, "not enough free CPUs", message=_short_of_cpus)
 _BAD_RATIO = Cause(
     Reason.AMPLIFICATION_RATIO_INVALID, "the node's amplification ratio cannot be read", unresolvable=True
+)
+_BAD_NORMALIZATION = Cause(
+    Reason.NORMALIZATION_RATIO_INVALID, "the node's normalization ratio cannot be read", unresolvable=True
 )
 _DAMAGED_LEDGER = Cause(
     Reason.OWNED_CPUS_DAMAGED, "the node's ledger of owned CPUs is damaged", unresolvable=True
@@ -153,19 +167,49 @@ class AmplifiedCPU:
             "allocatable": snapshot.allocatable[CPU],
             "free_cpus": snapshot.free_cpus,
         }
+        if pod.normalizes:
+            inputs["normalization"] = snapshot.normalization
         return replace(refused, inputs=inputs)
 
 
 def owned_on(pod: PodFacts, snapshot: ClusterSnapshot) -> int | IntColumn:
-    """Return the milli-CPU of its request that the pod owns on each node."""
+    """Return the milli-CPU that the pod owns on each node: of its request, or for it."""
+    if pod.owned_by_class and pod.normalizes:
+        return pod.kept * MILLI if pod.kept else _normalized_on(pod, snapshot) * MILLI
     if pod.owned_by_class or not pod.owned_if_static or not snapshot.static_cpu_manager.any():
         return pod.owned_by_class
     return np.where(snapshot.static_cpu_manager, pod.owned_if_static, 0)
 
 
+def _normalized_on(pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
+    """Return the CPUs that a pod owns on each node if they are normalized, in whole cores where required."""
+    count = normalized_cpus(pod.owned_by_class // MILLI, np.maximum(snapshot.normalization, ONE.hundredths))
+    size = np.where(_needs_whole_cores(pod, snapshot), np.maximum(snapshot.core_size, 1), 1)
+    return -(-count // size) * size
+
+
+def normalized_owned(pod: PodFacts, snapshot: ClusterSnapshot) -> dict[str, int]:
+    """Return the CPUs that a pod whose CPUs are normalized would own, by node."""
+    owned = np.broadcast_to(owned_on(pod, snapshot), snapshot.size)
+    return {name: int(owned[row]) // MILLI for name, row in snapshot.index.items()}
+
+
+def _needs_whole_cores(pod: PodFacts, snapshot: ClusterSnapshot) -> BoolColumn:
+    """Return the nodes where the pod gets whole cores or nothing."""
+    required, spread = pod.binding.required, pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS
+    return snapshot.full_cores_only | np.bool_(required and not spread)
+
+
+def _surplus(pod: PodFacts, owned: int | IntColumn) -> int | IntColumn:
+    """Return the milli-CPU that the pod requests beyond the CPUs it owns."""
+    return pod.cpu - owned if pod.normalizes and pod.owned_by_class else 0
+
+
 def needed_on(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot) -> int | IntColumn:
     """Return the amplified milli-CPU that the pod takes of each node; one number where it owns nothing."""
-    return pod.cpu if isinstance(owned, int) and not owned else occupied(pod.cpu, owned, snapshot.ratio)
+    if isinstance(owned, int) and not owned:
+        return pod.cpu
+    return occupied(pod.cpu, owned, snapshot.ratio, _surplus(pod, owned))
 
 
 def policy_on(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> NumaPolicy:
@@ -179,12 +223,14 @@ def zone_amounts(
 ) -> list[ZoneAmounts]:
     """Return the pod's needs of the NUMA nodes of some nodes, cpu first; its own CPUs are amplified.
 
-    CPUs that it is to own count one by one too. Where zones state no memory, cpu alone decides.
+    CPUs that it is to own count one by one too. Where zones state no memory, cpu alone decides. Of a pod
+    whose CPUs are normalized these count, and not its request: in zones that alone is recorded.
     """
     amounts: list[ZoneAmounts] = []
     if pod.cpu:
         own: IntColumn = np.broadcast_to(_at(owned, rows), rows.shape)
-        needed = occupied(pod.cpu, own, snapshot.ratio[rows])
+        surplus = _surplus(pod, own)
+        needed = occupied(pod.cpu - surplus, own, snapshot.ratio[rows])
         cpu = ZoneAmounts(snapshot.zone_cpu[:, rows], snapshot.zone_cpu_room[:, rows], needed)
         amounts.append(cpu)
         if pod.owned_by_class or pod.owned_if_static:
@@ -240,9 +286,10 @@ def _without_cpus(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapsh
     no_cpus = (owns & (np.asarray(owned) > snapshot.free_cpus * MILLI), _NO_CPUS)
     if not pod.owned_by_class:
         return [bad_ratio, no_cpus]
-    count = pod.owned_by_class // MILLI
+    count = owned // MILLI
     refusals: _Refusals = [
         bad_ratio,
+        *([(snapshot.normalization == 0, _BAD_NORMALIZATION)] if pod.normalizes and not pod.kept else []),
         (~snapshot.topology_known, _NO_TOPOLOGY),
         (~snapshot.ledger_intact, _DAMAGED_LEDGER),
         (~snapshot.reservation_known, _BAD_RESERVATION),
@@ -251,17 +298,15 @@ def _without_cpus(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapsh
     return refusals + _in_the_wrong_shape(pod, count, snapshot)
 
 
-def _in_the_wrong_shape(pod: PodFacts, count: int, snapshot: ClusterSnapshot) -> _Refusals:
-    required = pod.binding.required
-    whole = snapshot.full_cores_only
-    if required and pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS:
-        return [(whole, _WHOLE_CORES_ONLY), (snapshot.free_cores < count, _NO_CORES)]
-    if required:
-        whole = np.ones_like(whole)
-    elif not whole.any():
+def _in_the_wrong_shape(pod: PodFacts, count: int | IntColumn, snapshot: ClusterSnapshot) -> _Refusals:
+    if pod.binding.required and pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS:
+        return [(snapshot.full_cores_only, _WHOLE_CORES_ONLY), (snapshot.free_cores < count, _NO_CORES)]
+    whole = _needs_whole_cores(pod, snapshot)
+    if not whole.any():
         return []
+    unaligned = (count % np.maximum(snapshot.core_size, 1) != 0) | (np.asarray(count) * MILLI > pod.cpu)
     return [
-        (whole & (count % np.maximum(snapshot.core_size, 1) != 0), _UNALIGNED_CORES),
+        (whole & unaligned, _UNALIGNED_CORES),
         (whole & (snapshot.free_whole_cpus < count), _NO_WHOLE_CORES),
     ]
 
@@ -403,7 +448,7 @@ class CPUPlacement:
         if policy is NumaPolicy.NONE and not pod.owned_by_class:
             return placement
         mask = zones_for(pod, node.snapshot, node.row)
-        cpus = CPUSet()
+        cpus, surplus = CPUSet(), 0
         if pod.owned_by_class:
             if node.ledger is None:
                 return Finding(Reason.CPU_TOPOLOGY_UNKNOWN, Reason.CPU_TOPOLOGY_UNKNOWN.meaning)
@@ -412,17 +457,18 @@ class CPUPlacement:
                 answer = choose(node.ledger, _wish(pod, node, 0, node.ledger))
             if not isinstance(answer, Grant):
                 return answer
-            cpus = answer.cpus
+            cpus, surplus = answer.cpus, int(_surplus(pod, len(answer.cpus) * MILLI))
         if policy is NumaPolicy.NONE or not node.facts.zones:
-            return replace(placement, cpus=cpus) if cpus else placement
-        return replace(placement, cpus=cpus, zones=_zones(pod, node, mask, cpus))
+            return replace(placement, cpus=cpus, surplus=surplus) if cpus else placement
+        return replace(placement, cpus=cpus, zones=_zones(pod, node, mask, cpus), surplus=surplus)
 
 
 def _wish(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger) -> Wish:
     spread = pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS
     whole_only = node.facts.full_cores_only
+    owned = np.broadcast_to(owned_on(pod, node.snapshot), node.snapshot.size)
     wish = Wish(
-        pod.owned_by_class // MILLI,
+        int(owned[node.row]) // MILLI,
         CoreUse.SPREAD if spread and not whole_only else CoreUse.WHOLE,
         required=pod.binding.required or whole_only,
     )

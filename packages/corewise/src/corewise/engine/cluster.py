@@ -163,7 +163,7 @@ class Cluster:
         if owner is not None:
             self._drop_entry(placement.node, pod.uid)
             self._stated[pod.key] = placement
-            placement = replace(placement, cpus=owner.cpus)
+            placement = replace(placement, cpus=owner.cpus, surplus=owner.surplus)
         self._put(pod, placement, before[0].requests if before else ())
 
     def _put(self, pod: PodFacts, placement: Placement, resources: Iterable[str] = ()) -> None:
@@ -238,9 +238,10 @@ class Cluster:
                 self._put_entry(node, uid, after[uid])
 
     def _put_entry(self, node: str, uid: str, owner: CPUOwner) -> None:
-        key, milli = f"{owner.pod} ({uid} on {node})", len(owner.cpus) * MILLI
+        key, milli = f"{owner.pod} ({uid} on {node})", owner.requested * MILLI
         self._entries[node, uid] = key
-        self._put(PodFacts(key, {CPU: milli}, owned_by_class=milli), Placement(node, owner.cpus))
+        placement = Placement(node, owner.cpus, surplus=owner.surplus)
+        self._put(PodFacts(key, {CPU: milli}, owned_by_class=milli), placement)
 
     def _drop_entry(self, node: str, uid: str) -> None:
         key = self._entries.pop((node, uid), None)

@@ -7,7 +7,7 @@ made in one go, sees one state. ``copy`` makes one that stays.
 What is derived is written row by row, from exact sums, instead of being computed for each decision:
 
     free[resource]   = allocatable - requests of the pods
-    cpu_room         = left(allocatable, R, A)                       milli-CPU, amplified (occupancy.py)
+    cpu_room         = left(allocatable, R, A, surplus)              milli-CPU, amplified (occupancy.py)
     zone_cpu_room    likewise for each NUMA node
 
 Sums are bounded too (:mod:`corewise.quantities.quantity`): a node is full before 64 bits are.
@@ -65,6 +65,8 @@ class ClusterSnapshot:
     ratio: IntColumn
     """In hundredths; 100 where the annotation cannot be read."""
     ratio_known: BoolColumn
+    normalization: IntColumn
+    """By which owned CPUs are normalized, in hundredths; 0 where the annotation cannot be read."""
     requested_cpu: IntColumn
     owned_cpu: IntColumn
     cpu_room: IntColumn
@@ -246,10 +248,11 @@ class NodeColumns:
             table.set_number(f"free/{resource}", row, free)
         ratio = facts.ratio or ONE
         requested, owned = bounded(CPU, account.requests[CPU]), bounded(CPU, account.owned)
+        surplus = bounded(CPU, account.surplus)
         allocatable = bounded(CPU, facts.allocatable.get(CPU, 0))
         table.set_number("requested_cpu", row, requested)
         table.set_number("owned_cpu", row, owned)
-        table.set_number("cpu_room", row, left(allocatable, requested, owned, ratio.hundredths))
+        table.set_number("cpu_room", row, left(allocatable, requested, owned, ratio.hundredths, surplus))
         self._refresh_cores(row, ledger, deamplified_ceil(allocatable, ratio) - owned)
         for place, zone in enumerate(facts.zones):
             zone_taken = account.zones.get(zone.number, _NO_ZONE)
@@ -344,6 +347,7 @@ class NodeColumns:
         ratio = facts.ratio or ONE
         table.set_number("ratio", row, ratio.hundredths)
         table.set_flag("ratio_known", row, value=facts.ratio is not None)
+        table.set_number("normalization", row, facts.normalization.hundredths if facts.normalization else 0)
         table.set_flag("static_cpu_manager", row, value=facts.static_cpu_manager)
         table.set_flag("full_cores_only", row, value=facts.full_cores_only)
         table.set_flag("ledger_intact", row, value=not facts.owned.problem)
@@ -385,6 +389,7 @@ class NodeColumns:
             divisors={each: np.maximum(numbers(f"allocatable/{each}"), 1.0) for each in _DIVISORS},
             ratio=numbers("ratio"),
             ratio_known=flags("ratio_known"),
+            normalization=numbers("normalization"),
             requested_cpu=numbers("requested_cpu"),
             owned_cpu=numbers("owned_cpu"),
             cpu_room=numbers("cpu_room"),

@@ -9,6 +9,9 @@ What the pods of one node take of it are sums, which follow each pod that is put
 
     A = 1000 x (distinct named CPUs + whole CPUs that CPUSet pods own without being named)
 
+A pod whose CPUs are normalized requests more than it owns; that surplus is known with its named CPUs. One
+that names none yet counts as if it was to own all it requests.
+
 CPUs are named by the Node's ledger and by the pods' resource-status, by number, so a CPU that two pods name
 counts once. CPUs that are named are owned in the NUMA node where they are, if that is known. All other
 amounts by NUMA node are those stated in resource-status; of a pod that owns CPUs there, they count as owned
@@ -64,9 +67,10 @@ class Zone:
 class NodeFacts:
     """A node.
 
-    ``ratio``: its CPU amplification ratio; None if the annotation cannot be read. ``static_cpu_manager``: its
-    kubelet gives whole CPUs to Guaranteed pods. ``zones`` is empty where they are unknown or contradict the
-    node. ``topology``: its CPUs online, None where they are unknown; ``reserved`` ones stay free, and
+    ``ratio``: its CPU amplification ratio; None if the annotation cannot be read. ``normalization``: the
+    ratio by which owned CPUs are normalized there, at most ``ratio``; None likewise. ``static_cpu_manager``:
+    its kubelet gives whole CPUs to Guaranteed pods. ``zones`` is empty where they are unknown or contradict
+    the node. ``topology``: its CPUs online, None where they are unknown; ``reserved`` ones stay free, and
     ``reservation_known`` says whether those are all: where not, no pod gets CPUs by its class.
     ``memory_bandwidth``: what somebody states that its memory can move, in bytes/s. ``owned``: its ledger.
     """
@@ -77,6 +81,7 @@ class NodeFacts:
     taints: tuple[BlockingTaint, ...] = ()
     unschedulable: bool = False
     ratio: Ratio | None = ONE
+    normalization: Ratio | None = ONE
     static_cpu_manager: bool = False
     full_cores_only: bool = False
     numa_policy: NumaPolicy = NumaPolicy.NONE
@@ -149,8 +154,10 @@ UNCONSTRAINED = Constraints()
 class PodFacts:
     """A pod. ``requests`` has positive amounts only: milli for cpu, units for everything else.
 
-    ``owned_by_class`` and ``owned_if_static`` are 1000 x the CPUs that it is to own. ``problem``: why it fits
-    no node at all. ``refused_class``: why its QoS class, by which it would own CPUs, does not count.
+    ``owned_by_class`` and ``owned_if_static`` are 1000 x the CPUs that it is to own. ``normalizes``: of the
+    first it owns as many physical ones as do their work on its node; ``kept``: as many as a ledger keeps for
+    it already, whatever the node's ratio; 0: none are. ``problem``: why it fits no node at all.
+    ``refused_class``: why its QoS class, by which it would own CPUs, does not count.
     ``daemon``: it belongs to a DaemonSet, so it goes to the node that it was made for.
     ``uid``: by which ledgers know it; "" for a pod that does not exist yet.
     """
@@ -159,6 +166,8 @@ class PodFacts:
     requests: Mapping[str, int] = field(default_factory=_nothing)
     owned_by_class: int = 0
     owned_if_static: int = 0
+    normalizes: bool = False
+    kept: int = 0
     binding: CPUBinding = DEFAULT_BINDING
     numa_policy: NumaPolicy | None = None
     constraints: Constraints = UNCONSTRAINED
@@ -181,13 +190,15 @@ class PodFacts:
 class Placement:
     """A node, the CPUs the pod owns there, and its requests by NUMA node, as resource-status states them.
 
-    ``since``: Unix time at which the pod was placed, where it is known.
+    ``since``: Unix time at which the pod was placed, where it is known. ``surplus``: the milli-CPU that the
+    pod requests beyond the CPUs it owns: they are normalized.
     """
 
     node: str
     cpus: CPUSet = field(default_factory=CPUSet)
     zones: Mapping[int, Mapping[str, int]] = field(default_factory=_nothing)
     since: float | None = None
+    surplus: int = 0
 
     def since_earliest(self, since: float | None) -> Placement:
         """Return the same placement since the earlier of two times; None is a time not known."""
@@ -214,6 +225,8 @@ class NodeAccount:
     pods: dict[str, tuple[PodFacts, Placement]] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
     zones: dict[int, ZoneAccount] = field(default_factory=dict)
+    surplus: int = 0
+    """What pods request beyond the named CPUs they own, in milli-CPU."""
     _named: Counter[int] = field(default_factory=Counter)
     _unnamed: int = 0
 
@@ -253,6 +266,7 @@ class NodeAccount:
             self.requests[resource] += sign * amount
         self.requests[PODS] += sign
         if placement.cpus:
+            self.surplus += sign * placement.surplus
             for cpu in placement.cpus.cpus:
                 self._named[cpu] += sign
                 if not self._named[cpu]:

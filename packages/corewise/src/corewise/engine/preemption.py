@@ -110,7 +110,7 @@ def cheapest_victims(
     room = _Room(engine, node, pod, victims, published)
     if not room.fits():
         return None
-    sizes = {each.uid: _size(each.pod, node) for each in victims}
+    sizes = {each.uid: _size(each, node) for each in victims}
     orders: tuple[Callable[[Victim], tuple[float, ...]], ...] = (
         lambda each: (each.started,),
         lambda each: (sizes[each.uid], each.started),
@@ -137,9 +137,9 @@ def cheapest_victims(
     return sorted(cheapest, key=lambda each: each.importance)
 
 
-def _size(pod: PodFacts, node: Cluster) -> int:
+def _size(victim: Victim, node: Cluster) -> int:
     """Return the amplified milli-CPU that a pod takes of the node."""
-    snapshot = node.snapshot()
+    snapshot, pod = node.snapshot(), replace(victim.pod, kept=len(victim.placement.cpus))
     needed = needed_on(pod, owned_on(pod, snapshot), snapshot)
     return needed if isinstance(needed, int) else int(needed[0])
 

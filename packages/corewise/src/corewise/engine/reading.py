@@ -3,6 +3,9 @@
 Nothing that they state raises an error. What cannot be used is a finding, and the object is read without it.
 
 - The CPU ratio of a node is the one by which owned CPUs count. One that cannot be read is None.
+- Owned CPUs are normalized by the node's normalization ratio, and by no more than that CPU ratio: what the
+  node does not offer cannot stand for CPUs. kubelet's static CPU manager gives pods as many CPUs as they
+  request, so where it runs they are not normalized.
 - Zones count only if their raw CPUs are at least the node's raw allocatable, and at most its raw capacity.
 - CPUs that kubelet or the Node's annotation reserves are not given out. While the annotation cannot be read,
   none are.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -35,6 +39,7 @@ from corewise.amplification import (
     unfolded,
 )
 from corewise.amplification.annotations import read_node
+from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.config.interference.amounts import parse_bandwidth
 from corewise.engine.facts import (
     CPU,
@@ -65,10 +70,12 @@ from corewise.quantities import (
 from corewise.topology import CPUSet, CPUSetError, Topology
 from corewise.vocabulary.cpu_annotations import (
     DEFAULT_BINDING,
+    YES,
     CPUBinding,
     NumaPolicy,
     Reservation,
     ResourceStatus,
+    normalize_problem,
     numa_policy,
     parse_cpu_binding,
     parse_cpu_topology,
@@ -85,6 +92,8 @@ from corewise.vocabulary.names import (
     CPU_RATIO_APPLIED,
     CPU_TOPOLOGY,
     MEMORY_BANDWIDTH,
+    NORMALIZATION_RATIO,
+    NORMALIZE_CPUSET,
     NUMA_POLICY,
     NUMA_SPEC,
     OWNED_CPUS_RESOURCE,
@@ -152,6 +161,8 @@ def read_node_facts(
     owned = read_owned_cpus(annotations, whole_cpus(offered(node.status.capacity.get(CPU, ""))))
     if owned.problem:
         findings.append(Finding(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))
+    ratio = ratio_of_owned(recorded)
+    normalization = _normalization(node.metadata.name, annotations.get(NORMALIZATION_RATIO), findings)
     topology_of_cpus = _arrangement(node.metadata.name, stated.get(CPU_TOPOLOGY), findings)
     reservation = _reservation(node.metadata.name, annotations.get(RESERVATION, ""), findings)
     findings += [
@@ -167,7 +178,10 @@ def read_node_facts(
         labels=labels,
         taints=tuple(BlockingTaint(each.key, each.effect, each.value) for each in node.spec.taints),
         unschedulable=node.spec.unschedulable,
-        ratio=ratio_of_owned(recorded),
+        ratio=ratio,
+        normalization=normalization_of_owned(
+            normalization, ratio, static_cpu_manager=manager.policy == "static"
+        ),
         static_cpu_manager=manager.policy == "static",
         full_cores_only=labels.get(CPU_BIND_POLICY) == "FullPCPUsOnly"
         or (manager.options or {}).get("full-pcpus-only") == "true",
@@ -180,6 +194,28 @@ def read_node_facts(
         owned=owned,
     )
     return NodeReading(facts, tuple(findings))
+
+
+def normalization_of_owned(
+    normalization: Ratio | None, amplification: Ratio | None, *, static_cpu_manager: bool
+) -> Ratio | None:
+    """Return the ratio by which owned CPUs are normalized on a node; None if it is not known."""
+    if static_cpu_manager:
+        return ONE
+    return None if normalization is None or amplification is None else min(normalization, amplification)
+
+
+def _normalization(name: str, text: str | None, findings: list[Finding]) -> Ratio | None:
+    """Return a node's normalization ratio, 1.00 if it states none; None where it cannot be read."""
+    if text is None:
+        return ONE
+    with suppress(RatioError):
+        ratio = Ratio.parse(text)
+        if ONE <= ratio <= LARGEST_NORMALIZATION_RATIO:
+            return ratio
+    message = f"{name}: annotation {NORMALIZATION_RATIO} is {text[:40]!r}, not a ratio such as 1.20"
+    findings.append(Finding(Reason.NORMALIZATION_RATIO_INVALID, message))
+    return None
 
 
 def _memory_bandwidth(name: str, text: str | None, findings: list[Finding]) -> int | None:
@@ -302,6 +338,7 @@ def pod_facts(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
         requests=counted.requests,
         owned_by_class=counted.owned if counted.by_class and not refused else 0,
         owned_if_static=0 if counted.by_class else counted.owned,
+        normalizes=stated.normalizes and counted.by_class,
         binding=stated.binding,
         numa_policy=stated.numa_policy,
         constraints=stated.constraints,
@@ -327,6 +364,7 @@ class _StatedByPod:
     """The facts of a pod that others of the same template share."""
 
     counted: _Counted
+    normalizes: bool
     binding: CPUBinding
     numa_policy: NumaPolicy | None
     problem: Finding | None
@@ -355,6 +393,7 @@ def _stated(pod: Pod) -> _StatedByPod:
         meta.labels.get(QOS_CLASS),
         meta.annotations.get(NUMA_SPEC),
         meta.annotations.get(RESOURCE_SPEC),
+        meta.annotations.get(NORMALIZE_CPUSET),
     )
     key = _ENCODER.encode(stated)
     known = _read_before.get(key)
@@ -364,7 +403,10 @@ def _stated(pod: Pod) -> _StatedByPod:
         counted = _Counted(_requests(demand), owned, is_cpuset_by_class(demand))
         if len(_read_before) >= _REMEMBERED:
             _read_before.clear()
-        _read_before[key] = known = _StatedByPod(counted, *_wishes(pod, counted), _constraints(pod))
+        normalizes = meta.annotations.get(NORMALIZE_CPUSET) == YES
+        _read_before[key] = known = _StatedByPod(
+            counted, normalizes, *_wishes(pod, counted), _constraints(pod)
+        )
     return known
 
 
@@ -381,11 +423,11 @@ def placement(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, Fin
         for number, amounts in status.zones.items()
     }
     request = pod_request(pod_demand(pod), CPU).milli if status.cpus else 0
-    doubted = rules.claim_problem(pod.metadata.labels, _namespace(pod), status.cpus, request)
+    doubted = rules.claim_problem(pod.metadata.labels, _namespace(pod), status, request)
     if doubted:
         where = Placement(pod.spec.node_name, zones=zones, since=scheduled_at(pod))
         return where, Finding(doubted.reason, f"{key_of(pod)} claims CPUs {status.cpus}: {doubted.message}")
-    where = Placement(pod.spec.node_name, status.cpus, zones, scheduled_at(pod))
+    where = Placement(pod.spec.node_name, status.cpus, zones, scheduled_at(pod), status.surplus)
     return where, _problem(pod, status.problem)
 
 
@@ -446,7 +488,7 @@ def _wishes(pod: Pod, counted: _Counted) -> tuple[CPUBinding, NumaPolicy | None,
     binding = parse_cpu_binding(annotations.get(RESOURCE_SPEC))
     if isinstance(binding, Finding):
         return DEFAULT_BINDING, numa, binding
-    return binding, numa, None
+    return binding, numa, normalize_problem(annotations)
 
 
 def _constraints(pod: Pod) -> Constraints:

@@ -35,6 +35,8 @@ class PodShape(NamedTuple):
     requests: tuple[tuple[str, int], ...]
     owned_by_class: int
     owned_if_static: int
+    normalizes: bool
+    kept: int
     binding: CPUBinding
     numa_policy: NumaPolicy | None
     constraints: Constraints
@@ -78,6 +80,8 @@ class Placer:
             tuple(pod.requests.items()),
             pod.owned_by_class,
             pod.owned_if_static,
+            pod.normalizes,
+            pod.kept,
             pod.binding,
             pod.numa_policy,
             pod.constraints,

@@ -40,7 +40,7 @@ from corewise.engine import (
     assemble,
 )
 from corewise.engine.facts import CPU, MEMORY
-from corewise.engine.reading import amount_of, read_node_facts
+from corewise.engine.reading import amount_of, normalization_of_owned, read_node_facts
 from corewise.planner.inputs import PlanInput, PlannedNode
 from corewise.quantities import MILLI, ONE, Ratio, amplify, deamplified_ceil
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
@@ -137,7 +137,10 @@ def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
         for name in AMPLIFIABLE
         if name in raw
     }
-    facts = replace(facts, ratio=ratios.get(CPU, ONE), allocatable={**facts.allocatable, **amounts})
+    ratio, static = ratios.get(CPU, ONE), facts.static_cpu_manager
+    owned = normalization_of_owned(normalization.ratio, ratio, static_cpu_manager=static)
+    amounts = {**facts.allocatable, **amounts}
+    facts = replace(facts, ratio=ratio, normalization=owned or facts.normalization, allocatable=amounts)
     return ConfiguredNode(facts, cpu, normalization.ratio or ONE)
 
 

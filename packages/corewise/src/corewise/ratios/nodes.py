@@ -30,7 +30,7 @@ from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.kube.objects import EMPTY
 from corewise.normalization.fleet import LeftOut, ScoredNode, scored_node
 from corewise.quantities import MILLI, ONE, Quantity, offered_amounts
-from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status
+from corewise.vocabulary.cpu_annotations import NO_STATUS, ResourceStatus, stated_status
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import (
@@ -105,7 +105,8 @@ class NodeView:
         stated, demand = read_node(self.annotations), self.demand()
         ratio = ratio_of_owned(stated) or ONE
         requested = demand.requests.get(CPU, 0)
-        return left(unfolded(cpu.milli, stated), requested, demand.cpuset_milli, ratio.hundredths)
+        taken = requested, demand.cpuset_milli, ratio.hundredths, demand.surplus
+        return left(unfolded(cpu.milli, stated), *taken)
 
     @property
     def machine(self) -> ReportedMachine | None:
@@ -201,27 +202,28 @@ def demand_of_node(
     demands = {pod.metadata.uid or str(number): demand_of(pod) for number, pod in enumerate(pods)}
     for uid, owner in owners.items():
         bound = demands.get(uid) or _not_bound(owner)
-        demands[uid] = replace(bound, exclusive_cpus=owner.cpus.cpus)
+        demands[uid] = replace(bound, exclusive_cpus=owner.cpus.cpus, surplus=owner.surplus)
     return node_demand(demands.values(), static_cpu_manager=manager.policy == "static")
 
 
 def _not_bound(owner: CPUOwner) -> PodDemand:
     """Return the demand of a ledger entry whose pod is not known on the node."""
-    return PodDemand(owner.pod, (ContainerDemand({CPU: Quantity.of_milli(len(owner.cpus) * MILLI)}),))
+    return PodDemand(owner.pod, (ContainerDemand({CPU: Quantity.of_milli(owner.requested * MILLI)}),))
 
 
 def demand_of(pod: Pod) -> PodDemand:
     """Return the demand of one pod, with the CPUs that it claims."""
     demand = pod_demand(pod, AMPLIFIABLE)
-    claimed = _exclusive_cpus(pod, demand)
-    return replace(demand, exclusive_cpus=claimed) if claimed else demand
+    claimed = _claim(pod, demand)
+    if not claimed.cpus:
+        return demand
+    return replace(demand, exclusive_cpus=claimed.cpus.cpus, surplus=claimed.surplus)
 
 
-def _exclusive_cpus(pod: Pod, demand: PodDemand) -> frozenset[int]:
-    """Return the CPUs that a pod claims, if the claim holds; QoS LSE counts in every namespace."""
-    status, meta = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS)), pod.metadata
-    if not isinstance(status, ResourceStatus):
-        return frozenset()
+def _claim(pod: Pod, demand: PodDemand) -> ResourceStatus:
+    """Return a pod's claim, if it holds; QoS LSE counts in every namespace."""
+    meta = pod.metadata
+    claimed = stated_status(meta.annotations.get(RESOURCE_STATUS))
     request = pod_request(demand, CPU).milli
-    doubted = ANY_NAMESPACE.claim_problem(meta.labels, meta.namespace, status.cpus, request)
-    return frozenset() if doubted else status.cpus.cpus
+    doubted = ANY_NAMESPACE.claim_problem(meta.labels, meta.namespace, claimed, request)
+    return NO_STATUS if doubted else claimed

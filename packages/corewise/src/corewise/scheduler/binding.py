@@ -14,6 +14,7 @@ What makes this exact:
 - A Binding at V is sent only after an entry was written that is newer than V. Whoever removes an entry of
   an unbound pod changes the pod first, so V is no longer its version (collector.py).
 - A pod's entry keeps its CPUs while it exists: an earlier Binding, whose answer was lost, may still arrive.
+  So does their number, where they are normalized, whatever becomes of the node's ratio meanwhile.
 - An attempt takes its entry back when its Binding was refused, and only if it made the entry: an entry that
   was there may belong to a Binding that is under way. Where no answer came, the entry stays. The collector
   removes what was never bound.
@@ -176,7 +177,7 @@ class Binder:
                 answer = self._decide(pod, facts, node, before)
                 if isinstance(answer, Finding) or known is None:
                     return answer if isinstance(answer, Finding) else _unknown(node)
-                entry = CPUOwner(facts.key, answer.cpus, token_hex(4))
+                entry = owner_of(facts.key, answer, token_hex(4))
                 if before is None or before.bind in mine:
                     mine.add(entry.bind)
                 try:
@@ -203,14 +204,14 @@ class Binder:
             every = cluster.snapshot()
             snapshot = every.only(every.index[name])
             engine = self.engine()
-            decision = engine.decide(facts, snapshot)
-            ledger = cluster.ledger(name)
-            keeps = before is not None and len(before.cpus) * MILLI == facts.owned_by_class
-            if ledger and before and keeps and before.cpus.isdisjoint(ledger.reserved):
+            ledger, asked = cluster.ledger(name), facts
+            if ledger and before and _is_for(before, facts) and before.cpus.isdisjoint(ledger.reserved):
                 ledger = replace(ledger, reserved=ledger.topology.cpus - before.cpus)
+                asked = replace(facts, kept=len(before.cpus))
+            decision = engine.decide(asked, snapshot)
             chosen = ChosenNode(node, snapshot.index[name], ledger, snapshot)
             refused = next((each for _, each in decision.refusals(chosen.row)), None)
-            answer = refused or engine.reserve(facts, chosen)
+            answer = refused or engine.reserve(asked, chosen)
         if isinstance(answer, Placement):
             answer = too_long(answer, pod, self.state.counted.owners(name)) or answer
         if isinstance(answer, Placement):
@@ -247,6 +248,20 @@ class Binder:
         return answer
 
 
+def owner_of(pod: str, placement: Placement, bind: str = "") -> CPUOwner:
+    """Return the entry of a pod in its node's ledger."""
+    cpus = len(placement.cpus)
+    request = cpus + placement.surplus // MILLI if placement.surplus else 0
+    return CPUOwner(pod, placement.cpus, bind, request)
+
+
+def _is_for(owner: CPUOwner, facts: PodFacts) -> bool:
+    """Whether an entry is for what a pod requests now: else the pod has changed since it was made."""
+    if owner.requested * MILLI != facts.owned_by_class:
+        return False
+    return facts.normalizes or not owner.surplus
+
+
 def _unknown(node: str) -> Finding:
     return Finding(Reason.NODE_UNKNOWN, f"corewise does not know node {node} yet{_AGAIN}")
 
@@ -260,7 +275,7 @@ def too_long(placement: Placement, pod: Pod, owners: Owners) -> Finding | None:
     """Refuse a placement whose annotations would be too long to be read."""
     if not placement.cpus:
         return None
-    owner = CPUOwner(key_of(pod), placement.cpus, "00000000")
+    owner = owner_of(key_of(pod), placement, "00000000")
     texts = (
         (RESOURCE_STATUS, print_resource_status(stated_status(placement)), LONGEST_STATUS),
         (OWNED_CPUS, print_owned_cpus({**owners, pod.metadata.uid: owner})[OWNED_CPUS] or "", LONGEST_LEDGER),

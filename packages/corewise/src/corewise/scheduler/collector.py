@@ -42,12 +42,12 @@ from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import MILLI, ONE
-from corewise.scheduler.binding import SWAPS, too_long, without
+from corewise.scheduler.binding import SWAPS, owner_of, too_long, without
 from corewise.scheduler.executor import FencePod, LedgerExecutor, StateCPUs, WriteLedger
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.service.logs import fields
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError
-from corewise.vocabulary.cpu_annotations import stated_cpus
+from corewise.vocabulary.cpu_annotations import stated_status
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.metrics import LEDGER_ENTRIES, LEDGER_LATE, LEDGER_REMOVED, LEDGER_REPAIRS
@@ -273,10 +273,13 @@ class LedgerCollector:
         taken = CPUSet.of(cpu for owner in owners.values() for cpu in owner.cpus.cpus)
         for pod in await self.client.list(WORKLOAD_PODS, field_selector=f"spec.nodeName={name},{UNFINISHED}"):
             where, _ = placement(pod, self.state.counted.rules)
-            if pod.metadata.uid in owners or not where.cpus or where.cpus & taken:
+            uid, made = pod.metadata.uid, owner_of(key_of(pod), where)
+            if uid in owners and owners[uid].cpus == where.cpus:
+                owners[uid] = replace(owners[uid], request=made.request)
+            if uid in owners or not where.cpus or where.cpus & taken:
                 continue
-            if pod_facts(pod, self.state.counted.rules).owned_by_class == len(where.cpus) * MILLI:
-                owners[pod.metadata.uid] = CPUOwner(key_of(pod), where.cpus)
+            if pod_facts(pod, self.state.counted.rules).owned_by_class == made.requested * MILLI:
+                owners[uid] = made
                 taken |= where.cpus
         try:
             await self.executor.carry_out(WriteLedger(node, owners))
@@ -299,7 +302,7 @@ class LedgerCollector:
             return True
         before = late.facts.uid, late.owner
         if late.facts.owned_by_class and late.owner is not None:
-            if stated_cpus(late.pod.metadata.annotations.get(RESOURCE_STATUS)) == late.owner.cpus:
+            if _says(late.pod, late.owner):
                 return True
             await self._annotate(late)
             return False
@@ -328,7 +331,7 @@ class LedgerCollector:
 
     async def _enter(self, late: _Late, wanted: Placement, node: Node) -> None:
         """Write the entry of a pod, tell, and write its annotation; nothing if the node has changed."""
-        owners = {**late.node.owned.owners, late.facts.uid: CPUOwner(late.facts.key, wanted.cpus)}
+        owners = {**late.node.owned.owners, late.facts.uid: owner_of(late.facts.key, wanted)}
         try:
             await self.executor.carry_out(WriteLedger(node, owners))
         except Conflict:
@@ -379,7 +382,8 @@ class LedgerCollector:
                 every = cluster.snapshot()
                 row = every.index[late.node.name]
                 claimed = late.where.cpus
-                if owned and ledger and len(claimed) * MILLI == owned and claimed <= ledger.free:
+                asked = len(claimed) * MILLI + late.where.surplus
+                if owned and ledger and asked == owned and claimed <= ledger.free:
                     answer = late.where
                 elif owned:
                     chosen = ChosenNode(late.node, 0, ledger, every.only(row))
@@ -410,16 +414,22 @@ class LedgerCollector:
         node = await self.executor.read_node(late.where.node)
         pod = await self.client.get(WORKLOAD_PODS, late.pod.metadata.name, late.pod.metadata.namespace)
         owner = self.state.counted.owners(late.where.node).get(late.facts.uid)
-        stated = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
-        if node and owner and pod.metadata.uid == late.facts.uid and stated != owner.cpus:
+        if node and owner and pod.metadata.uid == late.facts.uid and not _says(pod, owner):
             where, _ = placement(pod, self.state.counted.rules)
-            await self.executor.carry_out(StateCPUs(pod, replace(where, cpus=owner.cpus)))
+            where = replace(where, cpus=owner.cpus, surplus=owner.surplus)
+            await self.executor.carry_out(StateCPUs(pod, where))
 
     def _tell(self, pod: Pod, reason: Reason, message: str) -> None:
         meta = pod.metadata
         reference = ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
         self.events.emit(reference, reason, message, warning=True)
         log.warning(message, extra=fields(reason=reason.value, pod=key_of(pod)))
+
+
+def _says(pod: Pod, owner: CPUOwner) -> bool:
+    """Whether a pod's resource-status says what its entry in the ledger says."""
+    status = stated_status(pod.metadata.annotations.get(RESOURCE_STATUS))
+    return (status.cpus, status.surplus) == (owner.cpus, owner.surplus)
 
 
 def _is_to_own(facts: PodFacts, *, static_cpu_manager: bool) -> bool:
@@ -441,8 +451,9 @@ def _no_room(late: _Late, wanted: Placement, requested: int) -> Finding | None:
     """
     owners = without(late.node.owned.owners, late.facts.uid)
     owned = sum(len(each.cpus) for each in owners.values()) + len(wanted.cpus)
+    surplus = sum(each.surplus for each in owners.values()) + wanted.surplus
     ratio = late.node.ratio or ONE
-    room = left(late.node.allocatable.get(CPU, 0), requested, owned * MILLI, ratio.hundredths)
+    room = left(late.node.allocatable.get(CPU, 0), requested, owned * MILLI, ratio.hundredths, surplus)
     if room >= 0:
         return None
     message = f"its CPUs cost {cpu_text(-room)} amplified CPUs more than node {late.node.name} has left"

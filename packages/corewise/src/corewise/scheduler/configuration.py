@@ -4,6 +4,7 @@ YAML or JSON::
 
     scoring: MostAllocated      # or LeastAllocated, which is the default
     rememberedDecisions: 100    # of the latest; 0 to 1000
+    normalizeCPUSet: true       # new pods that own CPUs own normalized ones, unless a label says otherwise
     interference: {...}         # docs/guides/interference-configuration.md; else Prometheus is not used
 
 A key that is unknown is an error, so that a typing mistake is not the default. Every error names its line,
@@ -37,7 +38,8 @@ from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 
-_SCORING, _REMEMBERED = "scoring", "rememberedDecisions"
+_SCORING, _REMEMBERED, _NORMALIZE = "scoring", "rememberedDecisions", "normalizeCPUSet"
+KEYS = (_SCORING, _REMEMBERED, _NORMALIZE, INTERFERENCE)
 _MOST_REMEMBERED = 1000
 
 
@@ -56,6 +58,7 @@ class SchedulerConfiguration:
     scoring: Allocation = Allocation.LEAST
     remembered_decisions: int = 50
     interference: InterferenceConfiguration | None = None
+    normalize_cpuset: bool = False
 
 
 DEFAULTS = SchedulerConfiguration()
@@ -80,13 +83,14 @@ def parse_configuration(text: str) -> SchedulerConfiguration:
 def read_configuration(text: str) -> Parsed[SchedulerConfiguration]:
     """Read the file's text, with every problem told."""
     decoder = Decoder(read_yaml(text), strict=True)
-    root = decoder.fields(decoder.root, (_SCORING, _REMEMBERED, INTERFERENCE))
+    root = decoder.fields(decoder.root, KEYS)
     scoring = decoder.choice(root[_SCORING], _Scoring)
     remembered = decoder.whole(root[_REMEMBERED], 0, _MOST_REMEMBERED)
     configuration = SchedulerConfiguration(
         scoring=Allocation(scoring.value) if scoring else DEFAULTS.scoring,
         remembered_decisions=either(remembered, DEFAULTS.remembered_decisions),
         interference=read_interference(decoder, root),
+        normalize_cpuset=bool(decoder.flag(root[_NORMALIZE])),
     )
     return decoder.finish(configuration)
 

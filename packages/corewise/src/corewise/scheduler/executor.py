@@ -17,10 +17,10 @@ from corewise.kube.client import Client
 from corewise.kube.clock import rfc3339
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import PODS
-from corewise.quantities import Quantity
+from corewise.quantities import MILLI, Quantity
 from corewise.scheduler.state import ClusterState
-from corewise.vocabulary.cpu_annotations import ResourceStatus, print_resource_status
-from corewise.vocabulary.names import CLAIM_EXPIRED, RESOURCE_STATUS
+from corewise.vocabulary.cpu_annotations import YES, ResourceStatus, print_resource_status
+from corewise.vocabulary.names import CLAIM_EXPIRED, NORMALIZE_CPUSET, OWNED_CPU_COUNT, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import Owners, print_owned_cpus
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
@@ -111,23 +111,32 @@ def body_of(action: LedgerAction) -> dict[str, Any]:
         case FencePod():
             return {"metadata": {**unchanged, "annotations": {CLAIM_EXPIRED: rfc3339(action.at)}}}
         case StateCPUs():
-            annotations = {RESOURCE_STATUS: print_resource_status(stated_status(action.placement))}
-            return {"metadata": {"uid": meta.uid, "annotations": annotations}}
+            return {"metadata": {"uid": meta.uid, "annotations": _stated(action)}}
         case BindPod(placement=placement):
             status = stated_status(placement)
             metadata: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
             if placement.cpus:
                 metadata["resourceVersion"] = meta.resource_version
             if status.cpus or status.zones or RESOURCE_STATUS in meta.annotations:
-                metadata["annotations"] = {RESOURCE_STATUS: print_resource_status(status)}
+                metadata["annotations"] = _stated(action)
             target = {"apiVersion": "v1", "kind": "Node", "name": placement.node}
             return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+
+
+def _stated(action: BindPod | StateCPUs) -> dict[str, str]:
+    """Return the annotations that say what a pod has."""
+    placement = action.placement
+    stated = {RESOURCE_STATUS: print_resource_status(stated_status(placement))}
+    if placement.cpus and action.pod.metadata.annotations.get(NORMALIZE_CPUSET) == YES:
+        stated[OWNED_CPU_COUNT] = str(len(placement.cpus))
+    return stated
 
 
 def stated_status(placement: Placement) -> ResourceStatus:
     """Return a placement's resource-status."""
     zones = {zone: _quantities(amounts) for zone, amounts in placement.zones.items()}
-    return ResourceStatus(placement.cpus, zones)
+    request = len(placement.cpus) + placement.surplus // MILLI if placement.surplus else 0
+    return ResourceStatus(placement.cpus, zones, request=request)
 
 
 def _quantities(amounts: Mapping[str, int]) -> dict[str, Quantity]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import Cluster, Decision, Engine, Interference, Placement, PodFacts, assemble
+from corewise.engine.amplified_cpu import normalized_owned
 from corewise.engine.objects import DISRUPTION_BUDGETS, TOPOLOGIES, DisruptionBudget, ReportedTopology
 from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts, read_node_facts
@@ -38,7 +39,8 @@ class ListedPod:
 
     ``findings``: what is wrong with what it states, or with its claim to CPUs; ``missing``: what could not be
     read, in words. ``victims``: of a pod that waits and fits no node, the pods of lower priority whose
-    eviction makes room for it, by node; of the first hundred nodes where that can help.
+    eviction makes room for it, by node; of the first hundred nodes where that can help. ``owned``: the CPUs
+    that a pod whose CPUs are normalized would own, by node.
     """
 
     facts: PodFacts
@@ -47,6 +49,7 @@ class ListedPod:
     findings: tuple[str, ...]
     missing: tuple[str, ...]
     victims: Mapping[str, Sequence[Victim]] = field(default_factory=dict)
+    owned: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +173,10 @@ def decide_about(
     facts = pod_facts(pod, rules)
     where, findings = _bound(pod, facts, cluster, rules)
     cluster.remove_pod(key_of(pod))
-    decision = _engine(plugin).decide(facts, cluster.snapshot())
-    return ListedPod(facts, where, decision, findings, tuple(missing))
+    snapshot = cluster.snapshot()
+    decision = _engine(plugin).decide(facts, snapshot)
+    owned = normalized_owned(facts, snapshot) if facts.normalizes else {}
+    return ListedPod(facts, where, decision, findings, tuple(missing), owned=owned)
 
 
 async def _topologies(client: Client, missing: list[str]) -> Iterable[ReportedTopology]:

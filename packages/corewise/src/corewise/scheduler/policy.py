@@ -14,6 +14,11 @@ resource is added to each new pod that is to own CPUs by its class, and to no ot
 N stands in requests and limits of the first container, as Kubernetes wants it of extended resources, and a
 ResourceQuota of ``requests.corewise.io/owned-cpus`` limits it.
 
+Such a pod also gets the annotation node.corewise.io/normalize-cpuset: "true" if it does not have that
+annotation, and its namespace has the label of this name with the value true, or, where the scheduler's file
+has normalizeCPUSet: true, any value but false. From then on the pod alone says whether its CPUs are
+normalized: what becomes of the label changes no pod that exists.
+
 From Kubernetes 1.36 on a MutatingAdmissionPolicy does that in the API server. Before, a webhook of the
 scheduler does, by the same conditions. Both have failurePolicy Fail: a pod that slipped through would own its
 CPUs late, if at all. They concern pods with these labels alone, and what one has added the other finds.
@@ -37,13 +42,15 @@ from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS,
 from corewise.quantities import MILLI
 from corewise.service.installation import Alternative, ClientConfig, Path
 from corewise.service.webhooks import Answer, allowed, rule, webhook
-from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS
+from corewise.vocabulary.cpu_annotations import NO, YES
+from corewise.vocabulary.names import NORMALIZE_CPUSET, OWNED_CPUS_RESOURCE, QOS_CLASS
 from corewise.vocabulary.qos import OWNERS_OF_CPUS, QoSRules
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 NAME = "corewise-owned-cpus"
 """Of the policy, its binding, and the webhook configuration."""
 WEBHOOK_PATH = "/add-owned-cpus"
+NORMALIZE_PATH = "/normalize-cpuset"
 NEW_PODS = rule("pods", "CREATE", scope="Namespaced")
 _LISTS = ("requests", "limits")
 
@@ -62,10 +69,12 @@ def unmarked(resource: str) -> list[dict[str, str]]:
     return [{"name": name, "expression": text} for name, text in conditions.items()]
 
 
-def mutating_policy() -> dict[str, Any]:
-    """Return the MutatingAdmissionPolicy."""
-    patch = "variables.cpus == 0 ? [] :\n" + request_patch(OWNED_CPUS_RESOURCE, "string(variables.cpus)")
+def mutating_policy(*, normalize: bool = False) -> dict[str, Any]:
+    """Return the MutatingAdmissionPolicy; ``normalize``: CPUs are normalized unless a label says no."""
+    patches = request_patch(OWNED_CPUS_RESOURCE, "string(variables.cpus)"), _normalize_patch()
+    patch = "variables.cpus == 0 ? [] :\n" + " +\n".join(patches)
     mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}
+    variables = {**_variables(), "normalizes": f"{_UNSTATED} &&\n{_of_namespace(normalize=normalize)}"}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingAdmissionPolicy",
@@ -75,10 +84,30 @@ def mutating_policy() -> dict[str, Any]:
             "reinvocationPolicy": "IfNeeded",
             "matchConstraints": {"objectSelector": _selector(), "resourceRules": [NEW_PODS]},
             "matchConditions": unmarked(OWNED_CPUS_RESOURCE),
-            "variables": [{"name": name, "expression": text} for name, text in _variables().items()],
+            "variables": [{"name": name, "expression": text} for name, text in variables.items()],
             "mutations": [mutation],
         },
     }
+
+
+_UNSTATED = f'!object.metadata.?annotations[?"{NORMALIZE_CPUSET}"].hasValue()'
+
+
+def _of_namespace(*, normalize: bool) -> str:
+    """Return the expression that a pod's namespace normalizes CPUs."""
+    label = f'namespaceObject.metadata.?labels[?"{NORMALIZE_CPUSET}"].orValue("")'
+    return f'{label} != "{NO}"' if normalize else f'{label} == "{YES}"'
+
+
+def _normalize_patch() -> str:
+    """Return the expression of the JSON patch that annotates the pod, if its CPUs are to be normalized."""
+    parent = 'JSONPatch{op: "add", path: "/metadata/annotations", value: {}}'
+    path = f'"/metadata/annotations/" + jsonpatch.escapeKey("{NORMALIZE_CPUSET}")'
+    entry = f'JSONPatch{{op: "add", path: {path},\nvalue: "{YES}"}}'
+    return (
+        f"(variables.normalizes && !has(object.metadata.annotations) ? [{parent}] : []) +\n"
+        f"(variables.normalizes ? [{entry}] : [])"
+    )
 
 
 def _variables() -> dict[str, str]:
@@ -138,15 +167,30 @@ def policy_binding(rules: QoSRules) -> dict[str, Any]:
     }
 
 
-def webhook_configuration(config: ClientConfig, rules: QoSRules) -> dict[str, Any]:
-    """Return the MutatingWebhookConfiguration that does the same before Kubernetes 1.36."""
+def webhook_configuration(
+    config: ClientConfig, rules: QoSRules, *, normalize: bool = False
+) -> dict[str, Any]:
+    """Return the MutatingWebhookConfiguration that does the same before Kubernetes 1.36.
+
+    The API server selects namespaces for the first webhook, so the scheduler reads none. It comes first,
+    because the second one's mark keeps both from being called.
+    """
+    common = {"objectSelector": _selector(), "reinvocationPolicy": "IfNeeded"}
+    operator, value = ("NotIn", NO) if normalize else ("In", YES)
+    namespaces = {"key": NORMALIZE_CPUSET, "operator": operator, "values": [value]}
+    conditions = unmarked(OWNED_CPUS_RESOURCE)
+    normalizing = {
+        **webhook("normalize-cpuset.corewise.io", config(NORMALIZE_PATH), NEW_PODS, failure_policy="Fail"),
+        **common,
+        "namespaceSelector": {"matchExpressions": [namespaces]},
+        "matchConditions": [*conditions, {"name": "does-not-state-it", "expression": _UNSTATED}],
+    }
     asked = {
         **webhook("owned-cpus.corewise.io", config(WEBHOOK_PATH), NEW_PODS, failure_policy="Fail"),
-        "objectSelector": _selector(),
-        "matchConditions": unmarked(OWNED_CPUS_RESOURCE),
-        "reinvocationPolicy": "IfNeeded",
+        **common,
+        "matchConditions": conditions,
     }
-    return {"metadata": {"name": NAME, "annotations": rules.annotations}, "webhooks": [asked]}
+    return {"metadata": {"name": NAME, "annotations": rules.annotations}, "webhooks": [normalizing, asked]}
 
 
 def published_rules(installed: Iterable[PartialObject]) -> QoSRules | None:
@@ -155,19 +199,24 @@ def published_rules(installed: Iterable[PartialObject]) -> QoSRules | None:
     return next(filter(None, (QoSRules.published(each.metadata.annotations) for each in own)), None)
 
 
-def alternative(rules: QoSRules, report: Callable[[frozenset[Path]], None]) -> Alternative:
+def alternative(
+    rules: QoSRules, normalizes: Callable[[], bool], report: Callable[[frozenset[Path]], None]
+) -> Alternative:
     """Return the policy and the webhook; what the API server serves decides between them.
 
+    ``normalizes`` says whether CPUs are normalized, by the configuration that is active.
     The policy is taken to work once it has been installed for a while: it depends on nothing else. A dry run
     that shows it, as the manager makes one of its own, would need the permission to create pods, and whoever
     has that in a namespace can act as every service account there.
     """
     return Alternative(
         policies=lambda: [
-            (MUTATING_POLICIES, mutating_policy()),
+            (MUTATING_POLICIES, mutating_policy(normalize=normalizes())),
             (MUTATING_POLICY_BINDINGS, policy_binding(rules)),
         ],
-        webhooks=lambda config: [(MUTATING_WEBHOOKS, webhook_configuration(config, rules))],
+        webhooks=lambda config: [
+            (MUTATING_WEBHOOKS, webhook_configuration(config, rules, normalize=normalizes()))
+        ],
         forced=None,
         works=taken_to_work,
         report=report,
@@ -196,10 +245,33 @@ async def add_owned_cpus(request: AdmissionRequest) -> Answer:
 
 def added(pod: Pod, document: msgspec.Raw) -> list[Operation]:
     """Return the operations that give a new pod the resource; none where it is not to have it."""
-    if pod.metadata.labels.get(QOS_CLASS) not in OWNERS_OF_CPUS or not is_unmarked(pod, OWNED_CPUS_RESOURCE):
-        return []
-    cpus = -(-pod_facts(pod).requests.get(CPU, 0) // MILLI)
+    cpus = _cpus_to_mark(pod)
     return request_operations(document, OWNED_CPUS_RESOURCE, str(cpus)) if cpus else []
+
+
+def _cpus_to_mark(pod: Pod) -> int:
+    """Return the CPUs that a new pod is to request as owned ones; 0 where it is not to be marked."""
+    if pod.metadata.labels.get(QOS_CLASS) not in OWNERS_OF_CPUS or not is_unmarked(pod, OWNED_CPUS_RESOURCE):
+        return 0
+    return -(-pod_facts(pod).requests.get(CPU, 0) // MILLI)
+
+
+async def normalize_cpuset(request: AdmissionRequest) -> Answer:
+    """Answer a review of a new pod in a namespace whose CPUs are normalized, as the policy changes it.
+
+    Raises:
+        DecodeError: if the object is not a pod.
+    """
+    pod = decode_object(WORKLOAD_PODS, request.object, "object")
+    return allowed(request, patch=normalized(pod, request.object))
+
+
+def normalized(pod: Pod, document: msgspec.Raw) -> list[Operation]:
+    """Return the operations that have a new pod's CPUs normalized; none where it says itself whether."""
+    if NORMALIZE_CPUSET in pod.metadata.annotations or not _cpus_to_mark(pod):
+        return []
+    whole = msgspec.json.decode(document)
+    return merge_operations(whole, {"metadata": {"annotations": {NORMALIZE_CPUSET: YES}}})
 
 
 def is_unmarked(pod: Pod, resource: str) -> bool:

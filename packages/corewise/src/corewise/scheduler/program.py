@@ -224,6 +224,9 @@ class Scheduler:
     def _interference(self) -> InterferenceConfiguration | None:
         return self.reloader.active.configuration.interference
 
+    def _normalizes(self) -> bool:
+        return self.reloader.active.configuration.normalize_cpuset
+
     def _service(self, lifetimes: Lifetimes | None) -> WebhookService:
         engine = self._engine
         shared = self.decisions, self._on_unschedulable
@@ -247,11 +250,14 @@ class Scheduler:
             self.options,
             [
                 Webhook(policy.NAME, policy.WEBHOOK_PATH, policy.add_owned_cpus),
+                Webhook(policy.NAME, policy.NORMALIZE_PATH, policy.normalize_cpuset),
                 Webhook(marking.NAME, marking.WEBHOOK_PATH, marking.marker(self._interference)),
             ],
             configurations=lambda _: [],
             alternatives=[
-                policy.alternative(self.options.rules, self._reporter(metrics.OWNED_CPUS_PATH)),
+                policy.alternative(
+                    self.options.rules, self._normalizes, self._reporter(metrics.OWNED_CPUS_PATH)
+                ),
                 marking.alternative(self._interference, self._reporter(metrics.INTERFERENCE_PATH)),
             ],
             field_manager=COMPONENT,

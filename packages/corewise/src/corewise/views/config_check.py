@@ -14,8 +14,10 @@ from corewise.config.decoding import Parsed, Problem, Severity
 from corewise.config.eviction import parse_resource_threshold
 from corewise.config.key_texts import Contents, KeyText
 from corewise.config.node_configs import Configuration
+from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.normalization.models import ModelCoverage, model_coverage
 from corewise.quantities import Ratio
+from corewise.scheduler.configuration import KEYS, read_configuration
 from corewise.views.compared_nodes import ComparedNodes, coverage_record, model_problems
 from corewise.vocabulary import names
 
@@ -66,6 +68,18 @@ def check_contents(contents: Contents, nodes: ComparedNodes | None, largest: Rat
     checked = [each.key for each in contents.keys]
     checked += [each.rest.name for each in profiles if each.rest] or [KIND] * bool(profiles)
     return CheckedConfig(tuple(checked), tuple(findings), coverage)
+
+
+def check_scheduler_file(text: str) -> CheckedConfig | None:
+    """Check the file of ``corewise scheduler --config``; None if the text is not one."""
+    try:
+        document = load_document(text)
+    except NotYAMLError:
+        return None
+    if not isinstance(document, dict) or "kind" in document or not document.keys() & set(KEYS):
+        return None
+    findings = tuple(ConfigFinding("", each) for each in read_configuration(text).problems)
+    return CheckedConfig(tuple(key for key in KEYS if key in document), findings, None)
 
 
 def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:

@@ -56,6 +56,7 @@ def explain_pod(listed: ListedPod, node: str) -> Explanation:
         "findings": list(listed.findings),
         "nodes": list(node_records(listed.decision, node)),
         "victims": {name: [each.pod.key for each in victims] for name, victims in listed.victims.items()},
+        **({"ownedCPUs": dict(listed.owned)} if listed.owned else {}),
     }
     return Explanation(f"{listed.facts.key}: {heading}", [Part(record, list(_lines(listed, node)))])
 
@@ -82,7 +83,8 @@ def _requests(listed: ListedPod) -> str:
         return f"{cpus(facts.cpu)} CPUs"
     if facts.owned_by_class:
         how = f"{facts.binding.policy}, {'required' if facts.binding.required else 'preferred'}"
-        return f"{cpus(facts.cpu)} CPUs of its own ({how})"
+        what = "normalized CPUs" if facts.normalizes else "CPUs"
+        return f"{cpus(facts.cpu)} {what} of its own ({how})"
     if facts.owned_if_static:
         shared = f"{cpus(facts.cpu)} CPUs; {cpus(facts.owned_if_static)} of its own"
         return f"{shared} on nodes with a static CPU manager"
@@ -111,5 +113,7 @@ def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
 def _verdict(listed: ListedPod, row: int) -> str:
     decision = listed.decision
     if decision.feasible[row]:
-        return f"suits it, score {int(decision.total[row])}"
+        owned = listed.owned.get(decision.names[row])
+        gets = f"would own {owned} CPUs, " if owned else ""
+        return f"suits it, {gets}score {int(decision.total[row])}"
     return "; ".join(f"{plugin}: {each.message} ({each.reason})" for plugin, each in decision.refusals(row))

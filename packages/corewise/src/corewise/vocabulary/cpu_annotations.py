@@ -13,6 +13,8 @@ Cores may be numbered within their socket. Caches are not in it: the CPUs of a N
 Absent and empty values are the default. Texts longer than LONGEST_SPEC characters are refused: whoever
 creates a pod writes them.
 
+``normalize-cpuset`` of a pod, corewise's own: ``true`` if the CPUs that it requests are normalized ones.
+
 ``reservation`` of a Node: CPUs that no pod may own.
 ``{"reservedCPUs": "0-5", "resources": {"cpu": "4"}, "applyPolicy": "ReservedCPUsOnly"}``
 Without ``reservedCPUs`` the amount of cpu, rounded up, is a number of CPUs: the first ones, core by core.
@@ -20,6 +22,7 @@ Anything in it that Koordinator does not have makes all of it unreadable: a miss
 
 ``resource-status`` of a pod: what it was bound with.
 ``{"cpuset": "0-3", "numaNodeResources": [{"node": 0, "resources": {"cpu": "4", "memory": "8Gi"}}]}``
+``requestedCPUs`` is there where the pod owns fewer CPUs than it requests, because its CPUs are normalized.
 Amounts on NUMA nodes are the pod's own requests, not amplified. CPUs that can be read count even if the
 amounts cannot be read: no other pod must be given them. Whoever may write the annotation chooses its text, so
 it is bounded: LONGEST_STATUS characters, CPUs that a machine can have and each named once, NUMA nodes named
@@ -39,11 +42,11 @@ from typing import Literal
 
 import msgspec
 
-from corewise.quantities import MILLI, Quantity, QuantityError, largest
+from corewise.quantities import LARGEST_MILLI, MILLI, Quantity, QuantityError, largest
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, Thread, Topology
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
-from corewise.vocabulary.names import NUMA_SPEC, RESERVATION, RESOURCE_SPEC
+from corewise.vocabulary.names import NORMALIZE_CPUSET, NUMA_SPEC, RESERVATION, RESOURCE_SPEC
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_bytes
 
@@ -192,6 +195,20 @@ def parse_numa_spec(text: str | None) -> NumaPolicy | Finding | None:
     return policy if policy is not None else _unknown(NUMA_SPEC, word, "NUMA topology policy", NumaPolicy)
 
 
+YES, NO = "true", "false"
+"""The values of normalize-cpuset."""
+
+
+def normalize_problem(annotations: Mapping[str, str]) -> Finding | None:
+    """Return the problem of a pod's annotation normalize-cpuset; None if it is absent or good."""
+    text = annotations.get(NORMALIZE_CPUSET)
+    if text in {None, YES, NO}:
+        return None
+    shown = (text or "")[:_LONGEST_SHOWN]
+    message = f"annotation {NORMALIZE_CPUSET}: {shown!r} is not valid; the choices are {YES}, {NO}"
+    return Finding(Reason.RESOURCE_SPEC_INVALID, message)
+
+
 def numa_policy(word: str) -> NumaPolicy | None:
     """Return the policy of this name, as Koordinator or kubelet spells it; None for any other name."""
     if word in _KUBELETS_WORDS:
@@ -271,6 +288,7 @@ def parse_reservation(text: str) -> Reservation | str:
 
 LONGEST_STATUS = 4096
 _LARGEST_NODE = 1023
+_LARGEST_REQUEST = LARGEST_MILLI // MILLI
 _REMEMBERED = 12 * MIB
 _ZONE_BYTES = 400
 _STATUS_BYTES = 700
@@ -280,12 +298,19 @@ _STATUS_BYTES = 700
 class ResourceStatus:
     """The CPUs a pod owns, and its amounts by NUMA node; either may be empty.
 
-    ``problem``: what is wrong with the amounts, which are then empty.
+    ``problem``: what is wrong with the amounts, which are then empty. ``request``: the CPUs that the pod
+    requests; 0: as many as it owns.
     """
 
     cpus: CPUSet = field(default_factory=CPUSet)
     zones: Mapping[int, Mapping[str, Quantity]] = field(default_factory=dict)
     problem: str = ""
+    request: int = 0
+
+    @property
+    def surplus(self) -> int:
+        """The milli-CPU that the pod requests beyond the CPUs it owns."""
+        return (self.request - len(self.cpus)) * MILLI if self.request and self.cpus else 0
 
 
 NO_STATUS = ResourceStatus()
@@ -298,11 +323,13 @@ class _Share(msgspec.Struct):
 
 class _Status(msgspec.Struct):
     cpuset: str = ""
+    request: int = msgspec.field(default=0, name="requestedCPUs")
     shares: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="numaNodeResources")
 
 
 class _Written(msgspec.Struct, omit_defaults=True):
     cpuset: str = ""
+    request: int = msgspec.field(default=0, name="requestedCPUs")
     shares: list[_Share] | None = msgspec.field(default=None, name="numaNodeResources")
 
 
@@ -334,20 +361,29 @@ def _parsed(text: str) -> ResourceStatus | str:
         cpus = CPUSet.parse_claim(status.cpuset)
     except (msgspec.DecodeError, RecursionError, CPUSetError) as error:
         return str(error)
+    request = status.request
+    if request and not len(cpus) <= request < _LARGEST_REQUEST:
+        return f"requestedCPUs is {request}, and cpuset names {len(cpus)} CPUs"
     try:
         shares = _SHARES.decode(status.shares) or []
         zones = {share.node: _amounts(share) for share in shares}
         if len(zones) < len(shares):
-            return ResourceStatus(cpus, problem="numaNodeResources names a NUMA node twice")
+            twice = "numaNodeResources names a NUMA node twice"
+            return ResourceStatus(cpus, problem=twice, request=request)
     except (msgspec.DecodeError, RecursionError, QuantityError) as error:
-        return ResourceStatus(cpus, problem=str(error))
-    return ResourceStatus(cpus, MappingProxyType(zones))
+        return ResourceStatus(cpus, problem=str(error), request=request)
+    return ResourceStatus(cpus, MappingProxyType(zones), request=request)
+
+
+def stated_status(text: str | None) -> ResourceStatus:
+    """Return the content of the annotation; nothing where it cannot be read."""
+    status = parse_resource_status(text)
+    return status if isinstance(status, ResourceStatus) else NO_STATUS
 
 
 def stated_cpus(text: str | None) -> CPUSet:
     """Return the CPUs that the annotation names; none where they cannot be read."""
-    status = parse_resource_status(text)
-    return status.cpus if isinstance(status, ResourceStatus) else CPUSet()
+    return stated_status(text).cpus
 
 
 def _amounts(share: _Share) -> Mapping[str, Quantity]:
@@ -366,4 +402,5 @@ def print_resource_status(status: ResourceStatus) -> str:
         _Share(node, {name: str(amount) for name, amount in sorted(amounts.items())})
         for node, amounts in sorted(status.zones.items())
     ]
-    return msgspec.json.encode(_Written(str(status.cpus), shares or None)).decode()
+    request = status.request if status.surplus else 0
+    return msgspec.json.encode(_Written(str(status.cpus), request, shares or None)).decode()

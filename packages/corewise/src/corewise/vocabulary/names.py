@@ -22,6 +22,7 @@ AMPLIFY_CAPACITY = "node.corewise.io/amplify-capacity"
 AMPLIFICATION_PROBE = "node.corewise.io/amplification-probe"
 OWNED_CPUS = "node.corewise.io/owned-cpus"
 OWNED_MILLI_CPU = "node.corewise.io/owned-milli-cpu"
+OWNED_REQUESTS = "node.corewise.io/owned-request-milli-cpu"
 AMPLIFICATION_ORIGINAL = "node.corewise.io/resource-amplification-ratio-original"
 ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
 OVERSUBSCRIPTION = "volcano.sh/oversubscription"
@@ -49,10 +50,13 @@ QOS_CLASS = "koordinator.sh/qosClass"
 QOS_LEVEL = "volcano.sh/qos-level"
 PRIORITY_CLASS = "koordinator.sh/priority-class"
 SUB_PRIORITY = "koordinator.sh/priority"
+# Pod, and as a label Namespace
+NORMALIZE_CPUSET = "node.corewise.io/normalize-cpuset"
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 CLAIM_EXPIRED = "scheduling.corewise.io/claim-expired"
+OWNED_CPU_COUNT = "scheduling.corewise.io/owned-cpu-count"
 RESTRICTED_QOS_NAMESPACES = "corewise.io/restricted-qos-namespaces"
 STATIC_POD = "kubernetes.io/config.mirror"
 STATIC_POD_HASH = "kubernetes.io/config.hash"
@@ -234,7 +238,8 @@ TABLE: tuple[Name, ...] = (
         'JSON, `{"<pod uid>":{"pod":"ns/name","cpus":"0-3","bind":"5f0c9a1e"}}`',
         "scheduler",
         "The ledger: which pod owns which CPUs of the node. Written by compare and swap. `bind` names the "
-        "attempt to bind the pod that wrote the entry last.",
+        "attempt to bind the pod that wrote the entry last. `request`: the CPUs that the pod requests, where "
+        "it owns fewer (normalized).",
     ),
     Name(
         OWNED_MILLI_CPU,
@@ -243,6 +248,15 @@ TABLE: tuple[Name, ...] = (
         '`"4000"`',
         "scheduler",
         "1000 x the CPUs in the ledger. Allocatable cpu is lower by what they cost beyond their requests.",
+    ),
+    Name(
+        OWNED_REQUESTS,
+        NameKind.ANNOTATION,
+        _NODE,
+        '`"9000"`',
+        "scheduler",
+        "1000 x the CPUs that the pods in the ledger request, where that is more than they own (normalized). "
+        "Absent: as many as they own.",
     ),
     Name(
         ALLOW_UNSAFE_CHANGE,
@@ -438,7 +452,36 @@ TABLE: tuple[Name, ...] = (
         _POD,
         'JSON, `{"cpuset":"0-3","numaNodeResources":[{"node":0,"resources":{"cpu":"4"}}]}`',
         "scheduler",
-        "The CPUs a CPUSet pod owns; on a node with a NUMA topology policy, the pod's requests by NUMA node.",
+        "The CPUs a CPUSet pod owns; on a node with a NUMA topology policy, the pod's requests by NUMA node. "
+        "`requestedCPUs`: how many the pod requests, where it owns fewer (normalized).",
+    ),
+    Name(
+        NORMALIZE_CPUSET,
+        NameKind.ANNOTATION,
+        _POD,
+        '`"true"` or `"false"`',
+        "user; policy; webhook",
+        "Whether the CPUs that the pod requests are normalized: it owns as many physical CPUs as do that "
+        "work on its node. Absent is `false`. Policy or webhook write it to new pods of a namespace with the "
+        "label of this name.",
+    ),
+    Name(
+        NORMALIZE_CPUSET,
+        NameKind.LABEL,
+        "Namespace",
+        "`true` or `false`",
+        "user",
+        "The same for new pods of the namespace that own CPUs and do not state it themselves. It wins over "
+        "`normalizeCPUSet` of the scheduler's file.",
+    ),
+    Name(
+        OWNED_CPU_COUNT,
+        NameKind.ANNOTATION,
+        _POD,
+        '`"4"`',
+        "scheduler",
+        "How many CPUs a pod owns whose CPUs are normalized. For its containers, by the downward API: no "
+        "decision depends on it.",
     ),
     Name(
         RESTRICTED_QOS_NAMESPACES,

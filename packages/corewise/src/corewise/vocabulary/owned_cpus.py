@@ -2,12 +2,15 @@
 
     node.corewise.io/owned-cpus       {"<pod uid>": {"pod": "ns/name", "cpus": "0-3", "bind": "5f0c9a1e"}}
     node.corewise.io/owned-milli-cpu  "4000", 1000 x the CPUs of all entries
+    node.corewise.io/owned-request-milli-cpu
+                                      "9000", 1000 x the CPUs that their pods request; absent: as many
 
-Both annotations are written together, by compare and swap on the Node's resourceVersion. ``bind`` names the
+The annotations are written together, by compare and swap on the Node's resourceVersion. ``bind`` names the
 attempt that wrote the entry last: two attempts to bind the same pod never mistake each other's entry for
-their own.
+their own. ``request`` is in the entry of a pod that requests more CPUs than it owns, because its CPUs are
+normalized: what it owns stays, whatever becomes of the node's ratio.
 
-A ledger is damaged if a part of it cannot be read, if two pods own the same CPU, or if the two annotations
+A ledger is damaged if a part of it cannot be read, if two pods own the same CPU, or if the annotations
 contradict each other. What can still be read counts; nothing is bound by it until it has been repaired.
 """
 
@@ -21,31 +24,43 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from corewise.quantities import MILLI, Quantity
+from corewise.quantities import LARGEST_MILLI, MILLI, Quantity
 from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError
 from corewise.vocabulary.errors import UNREADABLE
-from corewise.vocabulary.names import OWNED_CPUS, OWNED_MILLI_CPU
+from corewise.vocabulary.names import OWNED_CPUS, OWNED_MILLI_CPU, OWNED_REQUESTS
 from corewise.vocabulary.text_cache import CPU_BYTES, MIB, remembered, text_bytes
 
 LONGEST_LEDGER: Final = 128 * 1024
 """Characters; all annotations of an object together may have 256 KiB."""
 _LONGEST_ENTRY: Final = 512
-"""Characters: an entry has at least one CPU, a pod of at most 317, and 83 of uid, attempt and JSON."""
+"""Characters: an entry has at least one CPU, a pod of at most 317, and 101 of uid, bind, request and JSON."""
 _MOST_CPUS: Final = LARGEST_CPU + 1
 _REMEMBERED: Final = 32 * MIB
 """Ledgers: one of 100 entries takes 60 KB, and each write makes another one."""
 _OWNER_BYTES: Final = 700
 _POD: Final = re.compile(r"[a-z0-9][a-z0-9-]*/[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _SHOWN: Final = 40
+_LARGEST_REQUEST: Final = LARGEST_MILLI // MILLI
 
 
 @dataclass(frozen=True, slots=True)
 class CPUOwner:
-    """One entry: the pod, as namespace/name, and its CPUs."""
+    """One entry: the pod, as namespace/name, and its CPUs. ``request``: the CPUs it requests; 0: as many."""
 
     pod: str
     cpus: CPUSet
     bind: str = ""
+    request: int = 0
+
+    @property
+    def requested(self) -> int:
+        """The CPUs that the pod requests."""
+        return self.request or len(self.cpus)
+
+    @property
+    def surplus(self) -> int:
+        """The milli-CPU that the pod requests beyond the CPUs it owns."""
+        return (self.requested - len(self.cpus)) * MILLI
 
     @property
     def namespace(self) -> str:
@@ -76,6 +91,7 @@ class _Entry(msgspec.Struct, omit_defaults=True):
     pod: str
     cpus: str
     bind: str = ""
+    request: int = 0
 
 
 _ENTRIES = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -98,22 +114,23 @@ def read_owned_cpus(annotations: Mapping[str, str], cpus: int = _MOST_CPUS) -> O
     A ledger that is longer than these CPUs allow is not parsed.
     """
     text, milli = annotations.get(OWNED_CPUS), annotations.get(OWNED_MILLI_CPU)
-    if text is None and milli is None:
+    requests = annotations.get(OWNED_REQUESTS)
+    if text is None and milli is None and requests is None:
         return NOTHING_OWNED
     longest = longest_ledger(cpus)
     if text is not None and len(text) > longest:
         return OwnedCPUs(problem=f"{OWNED_CPUS} has {len(text)} characters, more than {longest}")
-    return _read(text or "{}", milli or "0")
+    return _read(text or "{}", milli or "0", requests)
 
 
-def _weight(read: OwnedCPUs, text: str, milli: str) -> int:
+def _weight(read: OwnedCPUs, text: str, milli: str, requests: str | None) -> int:
     cpus = sum(len(owner.cpus) for owner in read.owners.values())
-    texts = 2 * text_bytes(text) + text_bytes(milli) + text_bytes(read.problem)
+    texts = 2 * text_bytes(text) + text_bytes(milli) + text_bytes(requests) + text_bytes(read.problem)
     return texts + _OWNER_BYTES * (len(read.owners) + 1) + CPU_BYTES * cpus
 
 
 @remembered(most=_REMEMBERED, weigh=_weight)
-def _read(text: str, milli: str) -> OwnedCPUs:
+def _read(text: str, milli: str, requests: str | None) -> OwnedCPUs:
     try:
         entries = _ENTRIES.decode(text)
     except UNREADABLE as error:
@@ -135,6 +152,10 @@ def _read(text: str, milli: str) -> OwnedCPUs:
             taken |= entry.cpus
     if not problem and milli != str(len(taken) * MILLI):
         problem = f"{OWNED_MILLI_CPU} is {milli[:_SHOWN]!r}, and {OWNED_CPUS} names {len(taken)} CPUs"
+    requested = sum(owner.requested for owner in owners.values())
+    if not problem and (milli if requests is None else requests) != str(requested * MILLI):
+        stated_text = "absent" if requests is None else repr(requests[:_SHOWN])
+        problem = f"{OWNED_REQUESTS} is {stated_text}, and the pods of {OWNED_CPUS} request {requested} CPUs"
     return OwnedCPUs(MappingProxyType(owners), problem)
 
 
@@ -147,13 +168,26 @@ def _entry(uid: str, text: bytes) -> CPUOwner | str:
         return f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} cannot be read: {error}"
     if not (uid and _POD.fullmatch(entry.pod) and cpus):
         return f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} names no pod, or no CPUs"
-    return CPUOwner(entry.pod, cpus, entry.bind)
+    if entry.request and not len(cpus) < entry.request < _LARGEST_REQUEST:
+        return (
+            f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} says that the pod requests {entry.request} CPUs "
+            f"and owns {len(cpus)}"
+        )
+    return CPUOwner(entry.pod, cpus, entry.bind, entry.request)
 
 
 def print_owned_cpus(owners: Owners) -> dict[str, str | None]:
-    """Return both annotations, for a merge patch; None removes them where nothing is owned."""
+    """Return the annotations, for a merge patch; None removes one where it says nothing."""
     if not owners:
-        return {OWNED_CPUS: None, OWNED_MILLI_CPU: None}
-    entries = {uid: _Entry(owner.pod, str(owner.cpus), owner.bind) for uid, owner in sorted(owners.items())}
+        return {OWNED_CPUS: None, OWNED_MILLI_CPU: None, OWNED_REQUESTS: None}
+    entries = {
+        uid: _Entry(owner.pod, str(owner.cpus), owner.bind, owner.request if owner.surplus else 0)
+        for uid, owner in sorted(owners.items())
+    }
     owned = sum(len(owner.cpus) for owner in owners.values())
-    return {OWNED_CPUS: msgspec.json.encode(entries).decode(), OWNED_MILLI_CPU: str(owned * MILLI)}
+    requested = sum(owner.requested for owner in owners.values())
+    return {
+        OWNED_CPUS: msgspec.json.encode(entries).decode(),
+        OWNED_MILLI_CPU: str(owned * MILLI),
+        OWNED_REQUESTS: str(requested * MILLI) if requested != owned else None,
+    }

@@ -4,7 +4,8 @@ The label ``koordinator.sh/qosClass`` and the annotation ``scheduling.koordinato
 on the pod, so its owner can write both. Scheduler and agent accept them by these rules:
 
 - LSE and SYSTEM count only in namespaces where they are allowed; elsewhere the pod is as one without a class.
-- A claim to CPUs needs class LSR or LSE, and names exactly as many CPUs as the pod requests.
+- A claim to CPUs needs class LSR or LSE, and names exactly as many CPUs as the pod requests; or fewer, where
+  it states that request itself (normalized).
 
 What a node's other claims leave is for the ledger: that no CPU has two owners, and that some stay shared.
 
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 import msgspec
 
 from corewise.quantities import MILLI
-from corewise.topology import CPUSet
+from corewise.vocabulary.cpu_annotations import ResourceStatus
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import QOS_CLASS, RESTRICTED_QOS_NAMESPACES
@@ -71,20 +72,20 @@ class QoSRules:
         return Finding(Reason.QOS_CLASS_NOT_ALLOWED, message)
 
     def claim_problem(
-        self, labels: Mapping[str, str], namespace: str, cpus: CPUSet, request: int | None
+        self, labels: Mapping[str, str], namespace: str, claim: ResourceStatus, request: int | None
     ) -> Finding | None:
         """Return the reason a pod's claim to CPUs is not accepted.
 
         ``request`` is the pod's in milli-CPU; None if it is not known yet: then any number of CPUs will do.
         """
-        refused = self.class_problem(labels, namespace)
+        refused, cpus = self.class_problem(labels, namespace), claim.cpus
         if refused or not cpus:
             return refused if cpus else None
         stated = self.class_of(labels, namespace)
         if stated not in OWNERS_OF_CPUS:
             has = f"QoS class {stated[:40]!r}" if stated else "no QoS class"
             return Finding(Reason.CLAIM_WITHOUT_CLASS, f"CPUs {cpus}, and has {has}, not LSR or LSE")
-        if request is not None and len(cpus) * MILLI != request:
+        if request is not None and len(cpus) * MILLI + claim.surplus != request:
             message = f"CPUs {cpus}: {len(cpus)} CPUs, and it requests {request} milli-CPU"
             return Finding(Reason.CLAIM_NOT_REQUESTED, message)
         return None

@@ -735,8 +735,9 @@ class Reason(StrEnum):
     )
     CLAIM_NOT_REQUESTED = _warning(
         "ClaimNotRequested",
-        "The pod claims another number of CPUs than it requests; the claim has no effect. Either somebody "
-        "wrote the annotation, or the pod was resized after it was bound.",
+        "The pod claims another number of CPUs than it requests, or than it was given for its request; the "
+        "claim has no effect. Either somebody wrote the annotation, or the pod was resized after it was "
+        "bound.",
         "Delete the pod, so that it is placed again.",
     )
 
@@ -841,7 +842,14 @@ class Reason(StrEnum):
     RESOURCE_SPEC_INVALID = _warning(
         "ResourceSpecInvalid",
         "The annotation that says how the pod wants its CPUs cannot be read; the pod fits nowhere.",
-        "Correct scheduling.koordinator.sh/resource-spec or scheduling.koordinator.sh/numa-topology-spec.",
+        "Correct scheduling.koordinator.sh/resource-spec, scheduling.koordinator.sh/numa-topology-spec or "
+        "node.corewise.io/normalize-cpuset.",
+    )
+    NORMALIZATION_RATIO_INVALID = _warning(
+        "NormalizationRatioInvalid",
+        "The Node's normalization ratio cannot be read, so no pod whose CPUs are normalized is placed there. "
+        "Those already there stay.",
+        "Have the manager write node.koordinator.sh/cpu-normalization-ratio again, or correct it.",
     )
     CONSTRAINED_BURST_NOT_SERVED = _warning(
         "ConstrainedBurstNotServed",
