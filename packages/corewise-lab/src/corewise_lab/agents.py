@@ -47,7 +47,7 @@ from corewise.kube.clock import Clock
 from corewise.kube.objects import KubeObject
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.queue import WorkQueue
-from corewise.quantities import ONE, Ratio
+from corewise.quantities import Ratio
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, OVERSUBSCRIPTION
 from corewise.vocabulary.qos import QoSRules
 from corewise.workload.pods import Pod
@@ -87,7 +87,7 @@ class SimulatedAgent:
     def is_normalizing(self) -> bool:
         """Whether a change of its pods can matter now."""
         found = self.local.cgroups.found
-        return self.local.ratio != ONE or bool(found and found.writer.held)
+        return self.local.is_dividing or bool(found and found.writer.held)
 
 
 class AgentFleet:

@@ -43,7 +43,7 @@ class Kept:
 
     def cycle(self, pods: Iterable[QuotaPod], ratio: int = 150, manager: CPUManager = NO_POLICY) -> Cycle:
         return self.reconciler.cycle(
-            pods, Ratio(ratio), manager, owns=lambda pod: self.owners.get(pod.uid, False)
+            pods, lambda _pod: Ratio(ratio), manager, owns=lambda pod: self.owners.get(pod.uid, False)
         )
 
     def quotas(self, of: QuotaPod) -> dict[str, int | None]:
@@ -235,10 +235,10 @@ def test_one_bad_pod_or_file_spares_the_others(kept: Kept) -> None:
 
 def test_kubelets_cgroups_may_come_later(tmp_path: Path) -> None:
     reconciler = QuotaReconciler(NodeCgroups(tmp_path, "/", MemoryLog(), now=lambda: 1.0))
-    assert reconciler.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False).problems
+    assert reconciler.cycle([WEB], lambda _pod: Ratio(150), NO_POLICY, lambda _pod: False).problems
     node = FakeNode(tmp_path)
     node.start(WEB)
-    assert not reconciler.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False).problems
+    assert not reconciler.cycle([WEB], lambda _pod: Ratio(150), NO_POLICY, lambda _pod: False).problems
     assert node.quota(WEB, "a") == 66_667
 
 
@@ -273,13 +273,13 @@ def test_deleted_pod_that_was_read_leaks_no_descriptor(node: FakeNode) -> None:
     node.start(sampled)
     cgroups = NodeCgroups(node.root, "/", MemoryLog(), now=lambda: 0.0)
     reconciler = QuotaReconciler(cgroups)
-    reconciler.cycle([], Ratio(150), NO_POLICY, lambda _pod: False)
+    reconciler.cycle([], lambda _pod: Ratio(150), NO_POLICY, lambda _pod: False)
     before = len(list(Path("/proc/self/fd").iterdir()))
     for name in ("", "a"):
         read_bandwidth(cgroups.find().files, node.cgroup(sampled, name))
     assert len(list(Path("/proc/self/fd").iterdir())) == before + 2
     shutil.rmtree(node.path(sampled).parent)
     for _ in range(2):  # in the first cycle they still count as just used
-        reconciler.cycle([], Ratio(150), NO_POLICY, lambda _pod: False)
+        reconciler.cycle([], lambda _pod: Ratio(150), NO_POLICY, lambda _pod: False)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     cgroups.close()

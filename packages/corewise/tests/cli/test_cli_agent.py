@@ -66,7 +66,7 @@ def divided(tmp_path: Path) -> FakeNode:
     node.start(WEB)
     with Journal.open(tmp_path / STATE_DIR, boot="b", now=time.time) as log:
         reconciler = QuotaReconciler(NodeCgroups(tmp_path, "/", log, now=time.time))
-        reconciler.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False)
+        reconciler.cycle([WEB], lambda _pod: Ratio(150), NO_POLICY, lambda _pod: False)
     assert node.quota(WEB, "a") == 66_667
     return node
 

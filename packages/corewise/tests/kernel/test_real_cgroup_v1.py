@@ -31,6 +31,7 @@ from corewise.kernel.writing.journal import Journal, MemoryLog
 from corewise.kernel.writing.journaled_writer import Hook, Point, no_fault
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
+from kernel.burst_orders import SharedPod, check, orders
 from kernel.cgroup_trees import (
     KernelRules,
     StoredCgroups,
@@ -358,3 +359,11 @@ def window_of(tree: Tree, seconds: float) -> Window:
 def throttling(tree: Tree) -> dict[str, int]:
     text = (tree.layout.cpu / tree.one[1:] / "cpu.stat").read_text()
     return {key: int(value) for key, value in (line.split() for line in text.splitlines())}
+
+
+def test_every_order_of_quota_and_burst_holds(tree: Tree) -> None:
+    if read_burst(tree.files, tree.one) is None:
+        pytest.skip("this kernel has no burst")
+    (tree.layout.cpu / tree.two[1:]).rmdir()
+    for order in orders(3):
+        check(SharedPod(tree.files, tree.pod, tree.one), order)

@@ -44,6 +44,7 @@ from corewise.vocabulary.names import (
     OVERSUBSCRIPTION_KEY,
     RAW_ALLOCATABLE,
     SUPPRESSION_KEY,
+    WORKLOAD_RATIOS,
     recorded_raw,
 )
 from corewise.workload.pods import Pod
@@ -309,6 +310,29 @@ async def test_corewise_computed_ratio_never_passes_as_the_users(
     if refusal:
         assert response["status"]["reason"] == refusal
         assert "to {}" in response["status"]["message"]
+
+
+VECTOR = '[{"name":"vector","selector":{},"ratio":"%s"}]'
+
+
+@pytest.mark.parametrize(
+    ("stated", "refused"),
+    [
+        (VECTOR % "1.20", ""),
+        (VECTOR % "0.50", "0.50 is outside 1.00..5.00"),
+        ("[{}]", "missing required field"),
+    ],
+)
+async def test_bad_workload_ratios_on_a_node_are_refused(stated: str, refused: str) -> None:
+    changed = node(FULL | {WORKLOAD_RATIOS: stated}, cpu="16")
+    answer = await ask(NODE, body(review(NODE, changed, node(FULL, cpu="16"), user="somebody")))
+    assert answer
+    response = response_of(answer.body)
+    assert response["allowed"] == (not refused)
+    assert refused in response.get("status", {}).get("message", "")
+    again = await ask(NODE, body(review(NODE, changed, changed, user="somebody")))
+    assert again
+    assert response_of(again.body)["allowed"], "an old fault stays allowed"
 
 
 async def test_original_is_removable_where_corewise_owns_no_ratio() -> None:

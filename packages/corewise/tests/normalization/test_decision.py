@@ -194,3 +194,31 @@ def test_every_verdict_has_valid_ratio_or_a_warning(
     labels: dict[str, str], cpu: CPUFacts | Finding | None, source: NormalizationConfig
 ) -> None:
     check(decide(Node(labels, cpu), source))
+
+
+WORKLOADS = """{
+  "enable": true, "ratioModel": {"A": {"baseRatio": 2.0, "turboEnabledRatio": 2.5}}, "defaultRatio": 1.1,
+  "workloadRatios": [
+    {"name": "old", "podSelector": {}, "ratioModel": {"B": {"baseRatio": 1.3}}},
+    {"name": "vector", "podSelector": {}, "ratioModel": {"A": {"baseRatio": 1.2}, "B": {"baseRatio": 1.4}}}
+  ],
+  "nodeConfigs": [{"nodeSelector": {"matchLabels": {"pool": "off"}}, "enable": false}]
+}"""
+
+
+@pytest.mark.parametrize(
+    ("facts", "labels", "expected"),
+    [
+        (CPUFacts("A"), {}, [("vector", 120)]),
+        (CPUFacts("B"), {}, [("old", 130), ("vector", 140)]),
+        (CPUFacts("A", turbo=True), {}, []),
+        (CPUFacts("C"), {}, []),
+        (CPUFacts("A"), {"pool": "off"}, []),
+        (None, {}, []),
+    ],
+)
+def test_workloads_have_ratios_for_the_nodes_cpu(
+    facts: CPUFacts | None, labels: dict[str, str], expected: list[tuple[str, int]]
+) -> None:
+    verdict = decide(Node(labels, facts), config(WORKLOADS))
+    assert [(each.name, each.ratio.hundredths) for each in verdict.workloads] == expected

@@ -8,6 +8,7 @@ reports, `label` the enabling label.
 |-----------------------------------|-----------------------------------------------------|
 | nothing configured                | ratio 1.00 written out, nothing else                 |
 | model known                       | normalization and amplification in one write         |
+| a workload has its own ratio      | written with the ratio; with a ratio held back, held |
 | user's own ratio                  | moved to -original, multiplied once                  |
 | ... on amounts not proven raw     | nothing yet                                          |
 | the status needs repair           | repaired first                                       |
@@ -53,6 +54,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
     RAW_ALLOCATABLE,
     RECORD_GENERATION,
+    WORKLOAD_RATIOS,
     recorded_applied,
     recorded_raw,
 )
@@ -72,9 +74,15 @@ SETTLED = {
 DAMAGED = SETTLED | {recorded_raw("allocatable", "cpu"): "{", RAW_ALLOCATABLE: "{"}
 
 
-def configured(ratio: float = 2.0, **amplification: float) -> ClusterContext:
+VECTOR = '[{"name":"vector","selector":{},"ratio":"1.20"}]'
+
+
+def configured(ratio: float = 2.0, *, vector: float = 0, **amplification: float) -> ClusterContext:
+    """``vector``: the ratio of all pods on the model, as a workload of their own."""
+    normalization = {"enable": True, "ratioModel": {"Fast": {"baseRatio": ratio}}}
+    entry = {"name": "vector", "podSelector": {}, "ratioModel": {"Fast": {"baseRatio": vector}}}
     data = {
-        NORMALIZATION_KEY: json.dumps({"enable": True, "ratioModel": {"Fast": {"baseRatio": ratio}}}),
+        NORMALIZATION_KEY: json.dumps(normalization | ({"workloadRatios": [entry]} if vector else {})),
         AMPLIFICATION_KEY: json.dumps({"enable": True, "resourceAmplificationRatio": amplification}),
     }
     return ClusterContext(read_configuration(ConfigMap(data=data)).configuration)
@@ -205,6 +213,32 @@ CASES = {
         view(SETTLED | {AMPLIFICATION_RATIO: '{"cpu":2.00,"memory":1.50}'}, cpu="16", memory=(16 << 30) + 1),
         patch={AMPLIFICATION_RATIO: '{"cpu":2.00}'},
         observed=StatusHistory(record=31),
+    ),
+    "a workload has a ratio of its own": Case(
+        view(SETTLED, cpu="16"), configured(vector=1.2), patch={WORKLOAD_RATIOS: VECTOR}
+    ),
+    "it has none any more": Case(
+        view(SETTLED | {WORKLOAD_RATIOS: VECTOR}, cpu="16"), patch={WORKLOAD_RATIOS: None}
+    ),
+    "it has none, and the node's ratio is held back": Case(
+        view(SETTLED | {WORKLOAD_RATIOS: VECTOR}, cpu="16", requested=12001),
+        configured(1.5),
+        problems=(Reason.UNSAFE_DECREASE_HELD_BACK,),
+    ),
+    "normalization is off": Case(
+        view(SETTLED | {WORKLOAD_RATIOS: VECTOR}, cpu="16"),
+        NOTHING,
+        {
+            NORMALIZATION_RATIO: "1.00",
+            WORKLOAD_RATIOS: None,
+            AMPLIFICATION_RATIO: None,
+            AMPLIFICATION_ORIGINAL: None,
+        },
+    ),
+    "a workload's ratio is wrong": Case(
+        view(SETTLED | {WORKLOAD_RATIOS: VECTOR}, cpu="16"),
+        configured(1.5, vector=0.5),
+        problems=(Reason.CONFIG_INVALID,),
     ),
     "configuration unknown": Case(
         view(), ClusterContext(UNKNOWN), problems=(Reason.CONFIG_INVALID, Reason.CONFIG_INVALID)

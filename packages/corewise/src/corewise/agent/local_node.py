@@ -5,7 +5,8 @@ should be. Until the Node has been seen, nothing is done.
 
 The normalization ratio comes from the Node's annotation; without it the node is not normalized: 1.00. An
 annotation that cannot be read, or is outside 1.00..5.00, changes nothing: the last good ratio stays, 1.00 if
-there was none.
+there was none. The same holds for the annotation of workload ratios, which counts only beside a ratio: a pod
+that an entry selects has the ratio of the entry (:mod:`corewise.config.workload_ratios`).
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ from corewise.agent.problems import ProblemLog
 from corewise.agent.quotas import QuotaReconciler, Sharing, container_cgroups, sharing_of
 from corewise.amplification import read_ratios
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
+from corewise.config.workload_ratios import (
+    WorkloadRatio,
+    WorkloadRatiosError,
+    first_matching,
+    read_workload_ratios,
+)
 from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.errors import KernelError, UnsafeName
 from corewise.quantities import ONE, Ratio, RatioError
 from corewise.service.logs import fields
-from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO, WORKLOAD_RATIOS
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 
@@ -62,6 +69,24 @@ def read_ratio(annotations: Mapping[str, str], before: RatioInUse) -> RatioInUse
     return RatioInUse(before.ratio, f"annotation {NORMALIZATION_RATIO}: {problem}; {before.ratio} stays")
 
 
+@dataclass(frozen=True, slots=True)
+class WorkloadsInUse:
+    """The workload ratios in use; ``problem`` says why they are not those annotated."""
+
+    ratios: tuple[WorkloadRatio, ...] = ()
+    problem: str = ""
+
+
+def read_workloads(annotations: Mapping[str, str], before: WorkloadsInUse) -> WorkloadsInUse:
+    """Return the reading that follows the one before."""
+    if NORMALIZATION_RATIO not in annotations:
+        return WorkloadsInUse()
+    try:
+        return WorkloadsInUse(read_workload_ratios(annotations.get(WORKLOAD_RATIOS)))
+    except WorkloadRatiosError as error:
+        return WorkloadsInUse(before.ratios, f"{error}; the workload ratios read last stay")
+
+
 log = logging.getLogger(__name__)
 
 
@@ -87,6 +112,7 @@ class LocalNode:
         self._cpu_manager_file = cpu_manager_file(root)
         self._started: dict[str, QuotaPod] = {}
         self._reading = NOT_NORMALIZED
+        self._workloads = WorkloadsInUse()
         self._uid = ""
         self.rules = rules
         self.amplification = ONE
@@ -96,14 +122,25 @@ class LocalNode:
     def ratio(self) -> Ratio:
         return self._reading.ratio
 
+    def ratio_of(self, pod: QuotaPod) -> Ratio:
+        """Return the ratio for the quotas of a pod that shares CPUs: its workload's, or the node's."""
+        entry = first_matching(self._workloads.ratios, pod.metadata.labels)
+        return self.ratio if entry is None else entry.ratio
+
+    @property
+    def is_dividing(self) -> bool:
+        """Whether the quotas of some pods are divided."""
+        return any(each > ONE for each in (self.ratio, *(entry.ratio for entry in self._workloads.ratios)))
+
     def see(self, annotations: Mapping[str, str], uid: str = "") -> bool:
         """Take the annotations of the Node, and its UID; say whether a ratio has changed."""
         self._uid = uid or self._uid
-        before = self._reading, self.amplification
+        before = self._reading, self._workloads, self.amplification
         self._reading = read_ratio(annotations, self._reading)
         if self._reading.problem and self._reading != before[0]:
             self._unreadable()
         self.problem_log.update("ratio", {"ratio": self._reading.problem} if self._reading.problem else {})
+        self._see_workloads(annotations)
         stated = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO)
         if not stated.is_bad("cpu"):
             self.amplification = stated.ratios.get("cpu", ONE)
@@ -116,9 +153,19 @@ class LocalNode:
         self.problem_log.update("amplification", {"amplification": problem} if less else {})
         if self.ratio != before[0].ratio or not self.is_seen:
             log.info("normalization ratio %s is applied", self.ratio, extra=fields(node=self.name))
-        changed = (self._reading, self.amplification) != before or not self.is_seen
+        changed = (self._reading, self._workloads, self.amplification) != before or not self.is_seen
         self.is_seen = True
         return changed
+
+    def _see_workloads(self, annotations: Mapping[str, str]) -> None:
+        before = self._workloads
+        self._workloads = now = read_workloads(annotations, before)
+        if now.problem and now != before:
+            self._unreadable()
+        self.problem_log.update("workload ratios", {"workload ratios": now.problem} if now.problem else {})
+        if now.ratios != before.ratios:
+            stated = ", ".join(f"{each.name} {each.ratio}" for each in now.ratios) or "none"
+            log.info("workload ratios are applied: %s", stated, extra=fields(node=self.name))
 
     def certain_pods(self, pods: Collection[QuotaPod]) -> CertainPods:
         """Find the pods whose cgroups are certain; have nothing written to those that two pods state."""
@@ -136,7 +183,7 @@ class LocalNode:
 
     def divides(self, pod: QuotaPod) -> bool:
         """Whether the quotas of a pod are divided, by what is known now (the runtime knows no QoS class)."""
-        if not self.is_seen or self.ratio == ONE:
+        if not self.is_seen or self.ratio_of(pod) == ONE:
             return False
         qos_class = self.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
         owns = self.pins.division.owns(pod)
@@ -171,7 +218,7 @@ class LocalNode:
         manager, certain = self.cpu_manager(), self.certain_pods(pods)
         # Who owns CPUs is decided first: a claim that is believed exempts a pod from division.
         pins = self.pins.cycle(self._with_started(certain.pods, pods), manager)
-        cycle = self._quotas.cycle(certain.pods, self.ratio, manager, self.pins.division.owns)
+        cycle = self._quotas.cycle(certain.pods, self.ratio_of, manager, self.pins.division.owns)
         self.problem_log.update("quotas", cycle.problems)
         for write in cycle.written:
             log.debug("wrote %s", write.cgroup, extra=fields(file=write.file, old=write.old, new=write.new))

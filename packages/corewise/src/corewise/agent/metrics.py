@@ -41,8 +41,7 @@ _TOTALS = {
 
 def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exposition) -> None:
     """Set the metrics of containers and quotas."""
-    ratio = local.ratio.hundredths / _HUNDREDTHS
-    exposition.set(metrics.AGENT_RATIO, ratio)
+    exposition.set(metrics.AGENT_RATIO, local.ratio.hundredths / _HUNDREDTHS)
     certain = local.certain_pods(pods).pods
     times: Labelled = {}
     requests: Labelled = {}
@@ -54,6 +53,7 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
             exposition.set(metric, found.writer.totals[name])
         for pod in certain:
             divides = local.divides(pod)
+            ratio = (local.ratio_of(pod) if divides else local.ratio).hundredths / _HUNDREDTHS
             stated = {
                 each.name: container_requests(each, (CPU,)).get(CPU) for each in pod.spec.all_containers
             }

@@ -172,7 +172,7 @@ class OfflineController:
         """Take a step; a pod whose cgroups cannot be read is a problem."""
         limited = [*self._limits.limited]
         for pod in self.cache.pods.limited:
-            ratio = self.node.ratio if self._local.divides(pod.pod) else ONE
+            ratio = self._local.ratio_of(pod.pod) if self._local.divides(pod.pod) else ONE
             try:
                 limit = native_limit(found, pod, ratio)
             except KernelError as error:

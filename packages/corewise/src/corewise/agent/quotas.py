@@ -1,4 +1,4 @@
-"""The quotas of online pods: divided by the node's ratio where a pod shares CPUs, none where it owns them.
+"""The quotas of online pods: divided by a ratio where a pod shares CPUs, none where it owns them.
 
 Each cycle is computed from the whole state: which cgroups each pod has (:func:`targets_of`), what each is to
 have (:class:`QuotaPlan`), and what the one writer has to write for that (:class:`QuotaReconciler`).
@@ -8,6 +8,9 @@ and its containers: otherwise the kernel throttles it on CPUs that no other pod 
 pod is kubelet's own. CPUShare is every pod but those that are SYSTEM (in a namespace that may have such pods)
 or BE, and those that own CPUs: by kubelet's static policy, or, if LSR or LSE, by a claim that is believed
 (:mod:`corewise.agent.claims`). The labels LSR and LSE alone exempt no pod: whoever creates a pod writes them.
+
+*By what.* By the ratio of the pod's workload, if the Node states one, else by that of the node. Labels decide
+that, and may change while the pod runs.
 
 *Of what.* The limits come from the spec that kubelet applies. While a resize waits for room, or kubelet
 has not seen the latest spec yet, that is the one before (:func:`spec_in_force`).
@@ -54,11 +57,10 @@ from corewise.kernel.cgroups.resources import read_bandwidth, read_cpuset
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested
-from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
+from corewise.vocabulary.qos import DEFAULT_RULES, EXEMPT_CLASSES, OWNERS_OF_CPUS, QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import Container
 
-EXEMPT_CLASSES = frozenset({"SYSTEM", "BE"})
 _TOO_LARGE = Reason.AMOUNT_TOO_LARGE
 _ANY_PERIOD = Microseconds(100_000)
 
@@ -235,6 +237,9 @@ def _action(
 Owns = Callable[[QuotaPod], bool | None]
 """Whether a pod owns CPUs by its claim; None if it claims some and that is not decided yet."""
 
+RatioOf = Callable[[QuotaPod], Ratio]
+"""The ratio of a pod: its workload's, or the node's."""
+
 
 _Action: TypeAlias = tuple[Target, tuple[Microseconds, Ratio, bool, bool], WriteQuota]
 """The target, the inputs and the resulting bound of a cgroup."""
@@ -249,26 +254,26 @@ class QuotaPlan:
     """
 
     found: CgroupSetup
-    ratio: Ratio
     known: Mapping[str, Microseconds]
     before: Mapping[str, _Action]
     problems: dict[str, str]
     targets: dict[str, Target] = field(default_factory=dict)
+    ratios: dict[str, Ratio] = field(default_factory=dict)
     periods: dict[str, Microseconds] = field(default_factory=dict)
     actions: dict[str, _Action] = field(default_factory=dict)
     back: list[WriteQuota] = field(default_factory=list)
     bound: list[WriteQuota] = field(default_factory=list)
     owners: set[str] = field(default_factory=set)
 
-    def add(self, target: Target, sharing: Sharing) -> None:
-        """Decide what a cgroup is to have, if anything."""
+    def add(self, target: Target, sharing: Sharing, ratio: Ratio) -> None:
+        """Decide what a cgroup is to have under its pod's ratio, if anything."""
         held = self.found.held(target.cgroup)
         if sharing is Sharing.UNCERTAIN:
             # held, but what it should have is uncertain: stays as is
             self.bound += [held] if held else []
             return
         was_lifted = held is None and self._is_lifted_by_runtime(target)
-        changes = sharing is Sharing.OWNS or (sharing is Sharing.SHARE and self.ratio > ONE)
+        changes = sharing is Sharing.OWNS or (sharing is Sharing.SHARE and ratio > ONE)
         if not (held or was_lifted) and (not changes or target.is_unlimited):
             # neither held nor to be changed: not even read
             return
@@ -278,6 +283,7 @@ class QuotaPlan:
             # unlimited although its pod has a limit, or gone: left alone
             return
         self.targets[target.cgroup], self.periods[target.cgroup] = target, period
+        self.ratios[target.cgroup] = ratio
         if sharing is Sharing.OWNS:
             self.owners.add(target.cgroup)
         action = self.action(target, period)
@@ -289,20 +295,21 @@ class QuotaPlan:
             self.back.append(undivided(target, period, sharing.value))
         elif held or was_lifted:
             # ratio 1.00, or limit gone: kubelet's quota
-            why = f"the ratio is {self.ratio}" if self.ratio == ONE else "the limit leaves nothing to divide"
+            why = f"the ratio is {ratio}" if ratio == ONE else "the limit leaves nothing to divide"
             self.back.append(undivided(target, period, why))
 
     def action(self, target: Target, period: Microseconds) -> WriteQuota:
         """Return the bound of a cgroup: that of the last cycle if the target is the same, else a new one."""
         owns = target.cgroup in self.owners
-        made_of = period, self.ratio, owns, self.found.is_v1
+        ratio = self.ratios[target.cgroup]
+        made_of = period, ratio, owns, self.found.is_v1
         before = self.before.get(target.cgroup)
         if before is not None and before[0] is target and before[1] == made_of:
             action = before[2]
         elif owns:
             action = lifted(target, period)
         else:
-            action = divided(target, period, self.ratio, above_bases=self.found.is_v1)
+            action = divided(target, period, ratio, above_bases=self.found.is_v1)
         self.actions[target.cgroup] = target, made_of, action
         return action
 
@@ -334,13 +341,13 @@ class QuotaReconciler:
         self._periods: dict[str, Microseconds] = {}
         self._actions: dict[str, _Action] = {}
 
-    def cycle(self, pods: Iterable[QuotaPod], ratio: Ratio, manager: CPUManager, owns: Owns) -> Cycle:
+    def cycle(self, pods: Iterable[QuotaPod], ratio_of: RatioOf, manager: CPUManager, owns: Owns) -> Cycle:
         """Bring every cgroup to its quota. Nothing raises but bugs."""
         result = Cycle()
         self._cgroups.close_vanished()
         with result.noting_errors():
             found = self._cgroups.find()
-            plan, specs = QuotaPlan(found, ratio, self._periods, self._actions, result.problems), {}
+            plan, specs = QuotaPlan(found, self._periods, self._actions, result.problems), {}
             kept: dict[str, _KnownTargets] = {}
             for pod in pods:
                 if pod.has_ended or not pod.status.qos_class:
@@ -358,8 +365,9 @@ class QuotaReconciler:
                     if known is None or not known.holds(pod, spec or pod.spec, found.names):
                         known = _KnownTargets(pod, spec or pod.spec, found.names)
                     kept[pod.uid] = known
+                    ratio = ratio_of(pod)
                     for target in known.targets:
-                        plan.add(target, sharing)
+                        plan.add(target, sharing, ratio)
                 except (UnsafeName, ValueError) as error:
                     result.problems[pod.name] = f"pod {pod.name} is left alone: {error}"
             self._specs, self._known, self._periods = specs, kept, plan.periods

@@ -1,9 +1,10 @@
 """The agent's part in the container runtime (NRI): its answers, so that no container runs a moment undivided.
 
 The runtime asks when it creates or updates a container; in both requests the quota is kubelet's own. It is
-divided once, here, and never what the runtime has set before. A request without a quota gets no answer: its
-quota is not to be changed. In a pod that owns CPUs, once its own quota is lifted, containers get none from
-the start, and keep none when kubelet updates them.
+divided once, here, and never what the runtime has set before. The ratio is that of the pod's workload or the
+node's, by the labels that the API shows. A request without a quota gets no answer: its quota is not to be
+changed. In a pod that owns CPUs, once its own quota is lifted, containers get none from the start, and keep
+none when kubelet updates them.
 
 The quota of a pod's own cgroup is left to the reconciler, which is woken. No container meets a parent
 smaller than itself: kubelet makes the pod's cgroup undivided, and the reconciler narrows it, on v1 never
@@ -22,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Never
+
+import msgspec
 
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import PodMeta, QuotaPod
@@ -107,11 +110,22 @@ class RuntimeHook:
             return None
         if self._local.lifts(reported):
             return ContainerAdjustment(_UNLIMITED)
-        quota = divided_quota(base, self._local.ratio) if self._local.divides(reported) else base
+        known = self._known(reported)
+        quota = divided_quota(base, self._local.ratio_of(known)) if self._local.divides(known) else base
         if quota == base:
             return None
         self._metrics.count(NRI_DIVIDED, event.name)
         return ContainerAdjustment(quota)
+
+    def _known(self, reported: QuotaPod) -> QuotaPod:
+        """Return a pod with the labels that the API shows: the runtime keeps those of the start."""
+        certain = self._local.certain_pods(self._pods()).pods
+        labels = next((each.metadata.labels for each in certain if each.uid == reported.uid), None)
+        if labels is None:
+            return reported
+        return msgspec.structs.replace(
+            reported, metadata=msgspec.structs.replace(reported.metadata, labels=labels)
+        )
 
     def request(self, method: str, outcome: RequestOutcome) -> None:
         self._metrics.count(NRI_REQUESTS, method, outcome)

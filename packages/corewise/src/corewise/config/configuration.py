@@ -5,6 +5,8 @@
     {"enable": true,
      "ratioModel": {"Xeon 8269CY": {"baseRatio": 1.50, "hyperThreadEnabledRatio": 1.00, ...}},
      "defaultRatio": 1.00,
+     "workloadRatios": [{"name": "vector", "podSelector": {"matchLabels": {...}},
+                         "ratioModel": {"Xeon 8269CY": {"baseRatio": 1.20, ...}}}],
      "nodeConfigs": [{"name": "fast", "nodeSelector": {"matchLabels": {...}}, "enable": false, ...}]}
 
 ``resource-amplification-config``::
@@ -12,7 +14,12 @@
     {"enable": true, "resourceAmplificationRatio": {"cpu": 1.5, "memory": 1.2}, "amplifyCapacity": true,
      "nodeConfigs": [...]}
 
-A null is an absent key. The structs are those of Koordinator, and ``defaultRatio`` and ``amplifyCapacity``.
+``workloadRatios`` is for pods that the mix behind ``ratioModel`` misleads. Its first entry that selects a pod
+and states a ratio for the node's CPU divides the quotas of that pod; for everything else the node's ratio
+stays. An entry of ``nodeConfigs`` that has the member replaces the whole list.
+
+A null is an absent key. The structs are those of Koordinator, and ``defaultRatio``, ``workloadRatios`` and
+``amplifyCapacity``.
 """
 
 from __future__ import annotations
@@ -27,13 +34,20 @@ from typing import TypeAlias
 
 from corewise.config.decoding import MOST_PROBLEMS, Decoder, Fields, Parsed, Place, Problem, Severity, either
 from corewise.config.json_text import read_json
-from corewise.config.node_configs import Configuration, S, read_node_configs
+from corewise.config.node_configs import Configuration, S, read_label_selector, read_node_configs
 from corewise.quantities import ONE, Ratio
+from corewise.vocabulary.selectors import NOTHING, LabelSelector
 
 SMALLEST_RATIO = ONE
 LARGEST_NORMALIZATION_RATIO = Ratio(500)
 LARGEST_AMPLIFICATION_RATIO = Ratio(1000)
 """The default: the manager's option can set another."""
+
+MOST_WORKLOADS = 16
+"""How many entries ``workloadRatios`` may have: each node's annotation states all that concern its CPU."""
+_LONGEST_SELECTOR = 2000
+"""Characters in the keys and values of a selector."""
+_LONGEST_NAME = 63
 
 
 class AmplifiableResource(StrEnum):
@@ -63,6 +77,15 @@ ModelRatios: TypeAlias = Mapping[RatioField, Ratio]
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadRatioModel:
+    """One entry of ``workloadRatios``: the ratios of the pods that it selects, by CPU model."""
+
+    name: str
+    selector: LabelSelector
+    ratio_model: Mapping[str, ModelRatios]
+
+
+@dataclass(frozen=True, slots=True)
 class NormalizationStrategy:
     """Which CPUs are how much faster than the baseline.
 
@@ -73,6 +96,7 @@ class NormalizationStrategy:
     enable: bool | None = None
     ratio_model: Mapping[str, ModelRatios] = field(default_factory=dict)
     default_ratio: Ratio | None = None
+    workloads: tuple[WorkloadRatioModel, ...] = ()
     unreadable: frozenset[str] = frozenset()
     is_unreadable: bool = False
 
@@ -103,9 +127,10 @@ NO_NORMALIZATION: NormalizationConfig = Configuration(NormalizationStrategy())
 
 NO_AMPLIFICATION: AmplificationConfig = Configuration(AmplificationStrategy())
 
-NORMALIZATION_MEMBERS = ("enable", "ratioModel", "defaultRatio")
+NORMALIZATION_MEMBERS = ("enable", "ratioModel", "defaultRatio", "workloadRatios")
 AMPLIFICATION_MEMBERS = ("enable", "resourceAmplificationRatio", "amplifyCapacity")
 _BASELINE = "the slowest CPU model is the baseline, with ratio 1.00"
+_WHOLE_LIMIT = "a pod never gets more time than its limit says"
 
 
 def parse_normalization(text: str) -> Parsed[NormalizationConfig]:
@@ -174,23 +199,72 @@ def _normalization_strategy(
         models[name := str(model.path[-1])] = _model_ratios(decoder, ratios)
         if decoder.error_count > before:
             unreadable.add(name)
+    ratio_model = MappingProxyType({**inherited.ratio_model, **models})
+    before = decoder.error_count
+    workloads = _workloads(decoder, fields["workloadRatios"], inherited.workloads, ratio_model)
+    is_unreadable = is_unreadable or decoder.error_count > before
     return NormalizationStrategy(
         enable=enable,
-        ratio_model=MappingProxyType({**inherited.ratio_model, **models}),
+        ratio_model=ratio_model,
         default_ratio=default_ratio,
+        workloads=workloads,
         unreadable=frozenset(inherited.unreadable - models.keys() | unreadable),
         is_unreadable=is_unreadable,
     )
 
 
-def _model_ratios(decoder: Decoder, place: Place) -> ModelRatios:
+def _workloads(
+    decoder: Decoder,
+    place: Place,
+    inherited: tuple[WorkloadRatioModel, ...],
+    ratio_model: Mapping[str, ModelRatios],
+) -> tuple[WorkloadRatioModel, ...]:
+    """Read ``workloadRatios``; an entry that selects no pod is left out."""
+    if place.value is None:
+        return inherited
+    places = decoder.items(place)
+    if len(places) > MOST_WORKLOADS:
+        decoder.error(place, f"has {len(places):,} entries: at most {MOST_WORKLOADS} are allowed")
+    found = (
+        _workload(decoder, each, index, ratio_model) for index, each in enumerate(places[:MOST_WORKLOADS])
+    )
+    return tuple(each for each in found if not each.selector.selects_nothing)
+
+
+def _workload(
+    decoder: Decoder, place: Place, index: int, ratio_model: Mapping[str, ModelRatios]
+) -> WorkloadRatioModel:
+    fields = decoder.fields(place, ("name", "podSelector", "ratioModel"))
+    name = decoder.text(fields["name"]) or f"workloadRatios[{index}]"
+    if len(name) > _LONGEST_NAME:
+        decoder.error(fields["name"], f"has {len(name):,} characters: at most {_LONGEST_NAME} are allowed")
+    selector = NOTHING
+    if fields["podSelector"].value is None:
+        decoder.warn(place, "no podSelector, so the entry selects no pod: {} selects all")
+    else:
+        selector = read_label_selector(decoder, fields["podSelector"])
+    if selector.size > _LONGEST_SELECTOR:
+        many = (
+            f"has {selector.size:,} characters in keys and values: at most {_LONGEST_SELECTOR:,} are allowed"
+        )
+        decoder.error(fields["podSelector"], many)
+    models: dict[str, ModelRatios] = {}
+    for key, ratios in decoder.entries(fields["ratioModel"]):
+        models[model := str(key.path[-1])] = _model_ratios(decoder, ratios, _WHOLE_LIMIT)
+        if ratio_model and model not in ratio_model:
+            near = decoder.near(model, ratio_model)
+            decoder.warn(key, f"the strategy's own ratioModel has no entry for this model{near}")
+    return WorkloadRatioModel(name, selector, MappingProxyType(models))
+
+
+def _model_ratios(decoder: Decoder, place: Place, hint: str = _BASELINE) -> ModelRatios:
     fields = decoder.fields(place, tuple(RatioField))
-    ratios = {name: _normalization_ratio(decoder, fields[name]) for name in RatioField}
+    ratios = {name: _normalization_ratio(decoder, fields[name], hint) for name in RatioField}
     return MappingProxyType({name: ratio for name, ratio in ratios.items() if ratio is not None})
 
 
-def _normalization_ratio(decoder: Decoder, place: Place) -> Ratio | None:
-    return decoder.ratio(place, SMALLEST_RATIO, LARGEST_NORMALIZATION_RATIO, _BASELINE)
+def _normalization_ratio(decoder: Decoder, place: Place, hint: str = _BASELINE) -> Ratio | None:
+    return decoder.ratio(place, SMALLEST_RATIO, LARGEST_NORMALIZATION_RATIO, hint)
 
 
 def _amplification_strategy(

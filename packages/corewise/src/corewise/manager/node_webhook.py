@@ -27,6 +27,7 @@ from corewise.amplification import (
 from corewise.amplification import assess as assess_status
 from corewise.amplification.annotations import effective_ratios
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
+from corewise.config.workload_ratios import WorkloadRatiosError, read_workload_ratios
 from corewise.kube.admission import AdmissionRequest
 from corewise.kube.decoding import decode_object
 from corewise.manager.busy_nodes import ReadUsage, busy_node_raise, wanted_ratios
@@ -40,12 +41,13 @@ from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
     NORMALIZATION_RATIO,
+    WORKLOAD_RATIOS,
 )
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 
 _RATIO_MAPS = (AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)
-_REVIEWED = (*_RATIO_MAPS, NORMALIZATION_RATIO, *(each.name for each in STATED))
+_REVIEWED = (*_RATIO_MAPS, NORMALIZATION_RATIO, WORKLOAD_RATIOS, *(each.name for each in STATED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,12 @@ def _malformed(old: NodeView, new: NodeView, largest: Ratio) -> Iterable[str]:
     text = new.annotations.get(NORMALIZATION_RATIO)
     if text is not None and text != old.annotations.get(NORMALIZATION_RATIO):
         yield from _malformed_normalization(text)
+    text = new.annotations.get(WORKLOAD_RATIOS)
+    if text is not None and text != old.annotations.get(WORKLOAD_RATIOS):
+        try:
+            read_workload_ratios(text)
+        except WorkloadRatiosError as error:
+            yield str(error)
     for stated in STATED:
         text = stated.text(new)
         problem = "" if text is None or text == stated.text(old) else stated.problem(text)

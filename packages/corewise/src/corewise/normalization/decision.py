@@ -6,6 +6,7 @@
 4. Enabled: the model's ratio for HT and turbo as they are set. Where model or field is missing, defaultRatio;
    it does not stand in for missing or malformed CPU facts.
 5. A ratio outside 1.00..5.00 is an error verdict, never clamped.
+6. The workloads' ratios for the node's CPU go with the ratio: none without it, none where it is disabled.
 
 An error verdict has no ratio: the node's annotations stay as they are.
 
@@ -30,6 +31,7 @@ from corewise.config.configuration import (
 )
 from corewise.config.decoding import nearest_words
 from corewise.config.facts import CPUFacts
+from corewise.config.workload_ratios import WorkloadRatio
 from corewise.quantities import ONE, Ratio
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NORMALIZATION_ENABLED, NORMALIZATION_KEY, NameKind
@@ -71,7 +73,8 @@ class NormalizationVerdict:
     """The decision for one node, and its inputs.
 
     ``ratio`` is None where things are left as they are. ``ratio_field`` is the key the ratio comes from, or
-    was looked for under; ``nearest_model`` is the known model most like an unknown one.
+    was looked for under; ``nearest_model`` is the known model most like an unknown one. ``workloads``
+    are the ratios that divide the quotas of some pods in place of ``ratio``.
     """
 
     ratio: Ratio | None
@@ -81,6 +84,7 @@ class NormalizationVerdict:
     strategy_source: str
     ratio_field: str = ""
     nearest_model: str | None = None
+    workloads: tuple[WorkloadRatio, ...] = ()
 
 
 def decide(node: RatioNode, config: NormalizationConfig) -> NormalizationVerdict:
@@ -105,6 +109,19 @@ def decide(node: RatioNode, config: NormalizationConfig) -> NormalizationVerdict
     return _in_range(_looked_up(draft, node.facts, strategy))
 
 
+def _workload_ratios(facts: CPUFacts, strategy: NormalizationStrategy) -> tuple[WorkloadRatio, ...]:
+    """Return the ratios that workloads have of their own on a node with these facts, in their order."""
+    field = _field_of(facts)
+    stated = ((each, each.ratio_model.get(facts.model, {}).get(field)) for each in strategy.workloads)
+    return tuple(
+        WorkloadRatio(each.name, each.selector, ratio) for each, ratio in stated if ratio is not None
+    )
+
+
+def _field_of(facts: CPUFacts) -> RatioField:
+    return RatioField.of(hyper_threading=facts.hyper_threading, turbo=facts.turbo)
+
+
 def _label_problem(text: str) -> str:
     if text in _TRUE or text in _FALSE:
         return ""
@@ -123,16 +140,22 @@ def _looked_up(
         return replace(draft, reason=Reason.CPU_FACTS_MISSING, message=message)
     if isinstance(facts, Finding):
         return replace(draft, reason=facts.reason, message=facts.message)
-    field = RatioField.of(hyper_threading=facts.hyper_threading, turbo=facts.turbo)
+    field = _field_of(facts)
     if facts.model in strategy.unreadable:
         message = f'the key {NORMALIZATION_KEY} has errors in what it says of "{facts.model}"'
         return replace(draft, reason=Reason.CONFIG_INVALID, message=message)
     model = strategy.ratio_model.get(facts.model)
     ratio = model.get(field) if model is not None else None
+    workloads = _workload_ratios(facts, strategy)
     if ratio is not None:
         message = f'{field} of "{facts.model}" is {ratio}'
         return replace(
-            draft, ratio=ratio, reason=Reason.RATIO_FROM_MODEL, message=message, ratio_field=field.value
+            draft,
+            ratio=ratio,
+            reason=Reason.RATIO_FROM_MODEL,
+            message=message,
+            ratio_field=field.value,
+            workloads=workloads,
         )
     if model is None:
         nearest = nearest_model(facts.model, tuple(strategy.ratio_model))
@@ -152,6 +175,7 @@ def _looked_up(
         reason=Reason.RATIO_FROM_DEFAULT,
         message=f"{missing}; defaultRatio is {strategy.default_ratio}",
         ratio_field=DEFAULT_FIELD,
+        workloads=workloads,
     )
 
 
@@ -161,7 +185,7 @@ def _in_range(verdict: NormalizationVerdict) -> NormalizationVerdict:
         return verdict
     allowed = f"{SMALLEST_RATIO}..{LARGEST_NORMALIZATION_RATIO}"
     message = f"{verdict.message}, which is outside {allowed}"
-    return replace(verdict, ratio=None, reason=Reason.RATIO_OUT_OF_RANGE, message=message)
+    return replace(verdict, ratio=None, reason=Reason.RATIO_OUT_OF_RANGE, message=message, workloads=())
 
 
 @lru_cache(maxsize=256)

@@ -39,6 +39,7 @@ from corewise.amplification import (
 from corewise.amplification.amounts import count
 from corewise.amplification.annotations import effective_ratios, read_node
 from corewise.amplification.repair import PATIENCE
+from corewise.config.workload_ratios import print_workload_ratios
 from corewise.normalization.decision import NormalizationVerdict, decide
 from corewise.quantities import ONE
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
@@ -51,6 +52,7 @@ from corewise.vocabulary.names import (
     CONFIG_NAME,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
+    WORKLOAD_RATIOS,
 )
 from corewise.vocabulary.reasons import Reason
 
@@ -307,9 +309,11 @@ def _annotation_patch(
         if node.annotations.get(AMPLIFY_CAPACITY) != flag:
             changes[AMPLIFY_CAPACITY] = flag
     if normalization.ratio is not None and not ratio.hold_normalization:
-        wanted = str(normalization.ratio)
-        if node.annotations.get(NORMALIZATION_RATIO) != wanted:
-            changes[NORMALIZATION_RATIO] = wanted
+        stated = {
+            NORMALIZATION_RATIO: str(normalization.ratio),
+            WORKLOAD_RATIOS: print_workload_ratios(normalization.workloads),
+        }
+        changes |= {name: text for name, text in stated.items() if node.annotations.get(name) != text}
     if not changes:
         return None
     shown = ", ".join(f"{resource} {value}" for resource, value in sorted(ratio.ratios.items())) or "none"

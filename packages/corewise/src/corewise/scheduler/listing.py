@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from corewise.config.interference.model import InterferenceConfiguration
+from corewise.config.workload_ratios import QuotaRatio, quota_ratio
 from corewise.engine import Cluster, Decision, Engine, Interference, Placement, PodFacts, assemble
 from corewise.engine.amplified_cpu import normalized_owned
 from corewise.engine.objects import DISRUPTION_BUDGETS, TOPOLOGIES, DisruptionBudget, ReportedTopology
@@ -25,7 +26,7 @@ from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.policy import NAME, published_rules
 from corewise.scheduler.preemption import lower_pods, published_amounts
 from corewise.scheduler.state import UNFINISHED
-from corewise.vocabulary.qos import DEFAULT_NAMESPACES, DEFAULT_RULES, QoSRules
+from corewise.vocabulary.qos import DEFAULT_NAMESPACES, DEFAULT_RULES, EXEMPT_CLASSES, QoSRules
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
@@ -40,7 +41,8 @@ class ListedPod:
     ``findings``: what is wrong with what it states, or with its claim to CPUs; ``missing``: what could not be
     read, in words. ``victims``: of a pod that waits and fits no node, the pods of lower priority whose
     eviction makes room for it, by node; of the first hundred nodes where that can help. ``owned``: the CPUs
-    that a pod whose CPUs are normalized would own, by node.
+    that a pod whose CPUs are normalized would own, by node. ``divided_by``: the ratio that divides its
+    quotas where it is, None if it is not bound or none divides them.
     """
 
     facts: PodFacts
@@ -50,6 +52,7 @@ class ListedPod:
     missing: tuple[str, ...]
     victims: Mapping[str, Sequence[Victim]] = field(default_factory=dict)
     owned: Mapping[str, int] = field(default_factory=dict)
+    divided_by: QuotaRatio | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,10 @@ async def list_pod(
         cluster.estimate(plugin.estimates())
         missing += await _measure(cluster, nodes, interference, prometheus)
     listed = decide_about(pod, cluster, published.rules, plugin, missing)
+    if listed.placement is not None:
+        annotated = {each.metadata.name: each.metadata.annotations for each in nodes}
+        there = annotated.get(listed.placement.node, {})
+        listed = replace(listed, divided_by=divided_by(pod, listed.placement, there, published.rules))
     if listed.placement is not None or listed.decision.feasible.any() or listed.facts.problem is not None:
         return listed
     budgets = await _budgets(client)
@@ -177,6 +184,16 @@ def decide_about(
     decision = _engine(plugin).decide(facts, snapshot)
     owned = normalized_owned(facts, snapshot) if facts.normalizes else {}
     return ListedPod(facts, where, decision, findings, tuple(missing), owned=owned)
+
+
+def divided_by(
+    pod: Pod, where: Placement | None, annotations: Mapping[str, str], rules: QoSRules
+) -> QuotaRatio | None:
+    """Return the ratio that divides a pod's quotas on the Node with these annotations; None if none does."""
+    labels = pod.metadata.labels
+    if where is None or where.cpus or rules.class_of(labels, pod.metadata.namespace) in EXEMPT_CLASSES:
+        return None
+    return quota_ratio(labels, annotations)
 
 
 async def _topologies(client: Client, missing: list[str]) -> Iterable[ReportedTopology]:

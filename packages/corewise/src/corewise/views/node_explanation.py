@@ -94,11 +94,16 @@ def _normalization(assessment: NodeAssessment) -> Part:
         "strategy": verdict.strategy_source,
         "ratioField": verdict.ratio_field or None,
         "nearestModel": verdict.nearest_model,
+        "workloadRatios": [{"name": each.name, "ratio": str(each.ratio)} for each in verdict.workloads],
     }
     lines = [
         Line("strategy", verdict.strategy_source),
         Line("enabled by", verdict.enabled_by or "-"),
         Line("ratio", verdict.message),
+        *(
+            Line("workload", f'quotas of "{each.name}" are divided by {each.ratio}')
+            for each in verdict.workloads
+        ),
     ]
     return Part({"normalization": record}, lines)
 

@@ -54,6 +54,7 @@ def explain_pod(listed: ListedPod, node: str) -> Explanation:
         "cpus": str(where.cpus) if where else "",
         "requests": dict(listed.facts.requests),
         "findings": list(listed.findings),
+        **_divided(listed),
         "nodes": list(node_records(listed.decision, node)),
         "victims": {name: [each.pod.key for each in victims] for name, victims in listed.victims.items()},
         **({"ownedCPUs": dict(listed.owned)} if listed.owned else {}),
@@ -61,8 +62,20 @@ def explain_pod(listed: ListedPod, node: str) -> Explanation:
     return Explanation(f"{listed.facts.key}: {heading}", [Part(record, list(_lines(listed, node)))])
 
 
+def _divided(listed: ListedPod) -> dict[str, str]:
+    """Return the ratio of the pod's workload and its name for programs; nothing without one."""
+    ratio = listed.divided_by
+    if ratio is None or ratio.workload is None:
+        return {}
+    return {"workload": ratio.workload, "workloadRatio": str(ratio.ratio)}
+
+
 def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
     yield Line("requests", _requests(listed))
+    if (ratio := listed.divided_by) is not None and ratio.workload is not None:
+        where = listed.placement.node if listed.placement else "its node"
+        text = f'divided by {ratio.ratio}, the ratio of workload "{ratio.workload}" on {where}'
+        yield Line("quotas", f"{text}; the ratio of the node itself is {ratio.node}")
     for finding in listed.findings:
         yield Line("problem", finding)
     if listed.facts.problem is not None:

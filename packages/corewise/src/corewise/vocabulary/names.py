@@ -14,6 +14,7 @@ from enum import Enum
 NORMALIZATION_ENABLED = "node.koordinator.sh/cpu-normalization-enabled"
 NORMALIZATION_RATIO = "node.koordinator.sh/cpu-normalization-ratio"
 AMPLIFICATION_RATIO = "node.koordinator.sh/resource-amplification-ratio"
+WORKLOAD_RATIOS = "node.corewise.io/workload-ratios"
 RAW_CAPACITY = "node.koordinator.sh/raw-capacity"
 RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
 AMPLIFIED = "node.corewise.io/amplified"
@@ -138,6 +139,15 @@ TABLE: tuple[Name, ...] = (
         'decimal with two places, `"1.20"`, 1.00 to 5.00',
         "manager",
         "How much faster one CPU of the node is than the baseline CPU of the cluster. `1.00` if disabled.",
+    ),
+    Name(
+        WORKLOAD_RATIOS,
+        NameKind.ANNOTATION,
+        _NODE,
+        'JSON, `[{"name":"vector","selector":{"matchExpressions":[...]},"ratio":"1.20"}]`, or absent',
+        "manager",
+        "The `workloadRatios` of the configuration that have a ratio for the node's CPU: quotas of a pod "
+        "that an entry selects are divided by this ratio instead.",
     ),
     Name(
         AMPLIFICATION_RATIO,
@@ -563,9 +573,9 @@ TABLE: tuple[Name, ...] = (
         NORMALIZATION_KEY,
         NameKind.CONFIG_KEY,
         _CONFIG_MAP,
-        "JSON: `enable`, `ratioModel`, `defaultRatio`, `nodeConfigs`",
+        "JSON: `enable`, `ratioModel`, `defaultRatio`, `workloadRatios`, `nodeConfigs`",
         "user",
-        "How much faster each CPU model is than the baseline; 1.00 to 5.00.",
+        "How much faster each CPU model is than the baseline, and for some workloads alone; 1.00 to 5.00.",
     ),
     Name(
         AMPLIFICATION_KEY,

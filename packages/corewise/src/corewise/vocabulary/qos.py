@@ -28,6 +28,8 @@ from corewise.vocabulary.names import QOS_CLASS, RESTRICTED_QOS_NAMESPACES
 from corewise.vocabulary.reasons import Reason
 
 OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
+EXEMPT_CLASSES = frozenset({"SYSTEM", "BE"})
+"""Normalization leaves the quotas of their pods alone."""
 RESTRICTED_CLASSES = frozenset({"LSE", "SYSTEM"})
 """They take more from a node's other pods than the pod's requests say."""
 DEFAULT_NAMESPACES = ("kube-system",)

@@ -124,6 +124,11 @@ class LabelSelector:
     def matches(self, labels: Mapping[str, str]) -> bool:
         return not self.selects_nothing and all(each.holds(labels) for each in self.requirements)
 
+    @property
+    def size(self) -> int:
+        """The number of characters in all keys and values."""
+        return sum(len(each.key) + sum(map(len, each.values)) for each in self.requirements)
+
     def allowed(self) -> dict[str, AllowedValues]:
         """Return the allowed values of each label that a requirement names."""
         found: dict[str, AllowedValues] = {}

@@ -22,15 +22,16 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import Sharing, sharing_of
 from corewise.config.key_texts import KEYS
 from corewise.config.machine_file import machine_document
+from corewise.config.workload_ratios import quota_ratio
 from corewise.engine import Cluster
 from corewise.kube.errors import NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import PODS
 from corewise.manager.busy_nodes import cpu_usages
 from corewise.normalization.quota import container_quota
-from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, RatioError, requested
+from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, requested
 from corewise.ratios.decision import assess
-from corewise.scheduler.listing import decide_about
+from corewise.scheduler.listing import decide_about, divided_by
 from corewise.topology import Host
 from corewise.views.explanation import Explanation
 from corewise.views.new_pod import online_in_spite_of
@@ -43,7 +44,6 @@ from corewise.views.page.trial import tried
 from corewise.views.page.what_if import ChangeRefused
 from corewise.views.pod_explanation import explain_pod
 from corewise.views.suppression_explanation import explain_suppression
-from corewise.vocabulary.names import NORMALIZATION_RATIO
 from corewise.vocabulary.qos import QoSRules
 from corewise.workload.pods import Container
 
@@ -145,12 +145,16 @@ class PageDocuments:
         await self._state.catch_up()
         try:
             listed = decide_about(pod, self._state.counted.cluster, rules)
-            listed = replace(listed, findings=(*listed.findings, *([late] if late else [])))
-            explanation = explain_pod(listed, "")
         finally:
             self._state.count(pod)
         node = self._state.nodes.get(pod.spec.node_name)
         annotations = node.metadata.annotations if node else {}
+        listed = replace(
+            listed,
+            findings=(*listed.findings, *([late] if late else [])),
+            divided_by=divided_by(pod, listed.placement, annotations, rules),
+        )
+        explanation = explain_pod(listed, "")
         owns = bool(listed.placement and listed.placement.cpus)
         return {
             "pod": row.record,
@@ -201,11 +205,12 @@ def quota_record(
     pod: QuotaPod, annotations: Mapping[str, str], rules: QoSRules, *, owns: bool
 ) -> dict[str, Any]:
     """Return the quota of each container's limit; ``annotations`` are those of the Node the pod is on."""
-    ratio, meta = _ratio(annotations), pod.metadata
+    meta = pod.metadata
+    ratio = quota_ratio(meta.labels, annotations)
     qos_class = rules.class_of(meta.labels, meta.namespace)
     manager = CPUManager("static", frozenset({pod.uid})) if owns and not qos_class else NO_POLICY
     sharing = sharing_of(qos_class, pod.uid, pod.status.qos_class, manager, owns=owns)
-    divisor = ratio if sharing is Sharing.SHARE else ONE
+    divisor = ratio.ratio if sharing is Sharing.SHARE else ONE
     level = _limit(pod.spec.resources.limits)
 
     def container(each: Container) -> dict[str, Any]:
@@ -218,18 +223,11 @@ def quota_record(
         }
 
     return {
-        "normalizationRatio": str(ratio),
+        "normalizationRatio": str(ratio.node),
         "sharing": sharing.value,
         "periodMicroseconds": PERIOD,
         "containers": [container(each) for each in pod.spec.all_containers],
     }
-
-
-def _ratio(annotations: Mapping[str, str]) -> Ratio:
-    try:
-        return max(ONE, Ratio.parse(annotations.get(NORMALIZATION_RATIO, str(ONE))))
-    except RatioError:
-        return ONE
 
 
 def _limit(amounts: Mapping[str, str]) -> AmplifiedMilli | None:

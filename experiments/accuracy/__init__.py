@@ -1,0 +1,1 @@
+"""The accuracy of ratios: programs that the mix of ``corewise calibrate`` lacks, beside the mix."""
