@@ -10,7 +10,7 @@ MINUTES ?= 10
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack libvirt test explore check types lint generate web man golden bench scale docs docs-serve size test-kube test-node image dist chart install-demo lock clean
+.PHONY: help up openstack libvirt test explore check types lint generate web man golden bench scale docs docs-serve size test-kube test-node image dist dist-check chart install-demo lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,7 @@ define install
 endef
 
 P      := packages
+VERSION  := $(P)/corewise/src/corewise/__init__.py
 COMPILED := $(P)/corewise/hatch_build.py $(P)/corewise/src/corewise/kernel/chase.c
 OURS   := $(PIP) --no-deps --no-build-isolation
 
@@ -36,7 +37,7 @@ OURS   := $(PIP) --no-deps --no-build-isolation
 NO_CEL := cel-expr-python has no wheel for this Python: the local cluster has no admission policies, and amplifies by webhook
 
 $(VENV)/run.stamp: requirements/build.txt requirements/run.txt requirements/cel.txt $(P)/kubedouble/pyproject.toml $(P)/corewise/pyproject.toml \
-  $(P)/corewise-lab/pyproject.toml $(COMPILED) | $(BIN)/python
+  $(P)/corewise-lab/pyproject.toml $(COMPILED) $(VERSION) | $(BIN)/python
 	$(call install,requirements/build.txt requirements/run.txt)
 	@$(PIP) --require-hashes -r requirements/cel.txt 2>$(VENV)/cel.log || { \
 	  grep -q 'No matching distribution' $(VENV)/cel.log && echo "$(NO_CEL)" >&2; } || \
@@ -94,8 +95,11 @@ web: $(VENV)/dev.stamp ## Build the web page from web/ (packages/corewise/src/co
 image: $(VENV)/dev.stamp ## Build the container image (BASE=debian where no registry can be reached; docs/operate/image.md)
 	$(BIN)/python -m tools.image $(if $(BASE),--base $(BASE)) $(IMAGE)
 
-dist: $(VENV)/dev.stamp ## Make all files of a release in dist/: sdist, wheels, image, chart, checksums (BASE= as for image)
+dist: $(VENV)/dev.stamp ## Make all files of a release in dist/: sdists, wheels, chart, bill of materials, image, checksums (BASE= as for image)
 	$(BIN)/python -m tools.dist $(if $(BASE),--base $(BASE)) $(IMAGE)
+
+dist-check: $(VENV)/dev.stamp ## Use the files of dist/ without network and clone, with each Python here: some minutes (docs/internals/release.md)
+	$(BIN)/python -m tools.dist_check
 
 man: $(VENV)/run.stamp ## Write the man pages, one for each command, from the commands' help (packages/*/man)
 	$(BIN)/python tools/generate.py --only packages/
@@ -119,7 +123,7 @@ chart: $(VENV)/dev.stamp ## Lint the Helm chart and write its archive to dist/
 	$(BIN)/python -m tools.chart
 
 install-demo: $(VENV)/dev.stamp ## Install, upgrade and uninstall the chart on a local cluster, timed; what is left is nothing
-	$(BIN)/python -m tools.install_demo
+	$(BIN)/python -m tools.install_demo $$($(BIN)/python -m tools.chart)
 
 size: $(VENV)/dev.stamp ## Count lines, files and functions by package (REV=main counts a commit)
 	@$(BIN)/python -m tools.size $(REV)
@@ -139,7 +143,7 @@ LOCK := uv pip compile -q --universal --python-version 3.11 --generate-hashes --
 NOT_OURS := $(addprefix --no-emit-package ,cel-expr-python corewise corewise-lab corewise-openstack kubedouble)
 
 lock: ## Resolve the locked requirements again (needs uv)
-	echo 'hatch-vcs>=0.5 hatchling>=1.25 editables' | tr ' ' '\n' | $(LOCK) - -o requirements/build.txt
+	echo 'hatchling>=1.25 editables' | tr ' ' '\n' | $(LOCK) - -o requirements/build.txt
 	$(LOCK) $(NOT_OURS) $(RUN) -o requirements/run.txt
 	echo cel-expr-python | $(LOCK) - -c requirements/run.txt -o requirements/cel.txt
 	$(LOCK) $(NOT_OURS) $(P)/*/pyproject.toml -c requirements/run.txt -o requirements/openstack.txt
@@ -149,4 +153,4 @@ lock: ## Resolve the locked requirements again (needs uv)
 	$(LOCK) --group node -c requirements/dev.txt -o requirements/node.txt
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .wheels .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,9 +7,13 @@ rendered. The schema is the source of the values: values.yaml has its descriptio
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import re
 import shutil
 import sys
+import tarfile
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
@@ -83,6 +87,7 @@ def generated() -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the files that are generated from the chart: path, and the function that renders it."""
     yield "charts/corewise/values.yaml", values
     yield "charts/corewise/README.md", readme
+    yield "charts/corewise/Chart.yaml", chart_yaml
     yield "docs/operate/scale.md", sizes
     for folder in KUSTOMIZED:
         for path in sorted((CHART / "templates" / folder).glob("*.yaml")):
@@ -179,6 +184,13 @@ def sizes() -> str:
     return before + begin + "\n".join(lines) + "\n" + "".join(rest.partition("<!-- /sizes -->")[1:])
 
 
+def chart_yaml() -> str:
+    """Return Chart.yaml with the version of corewise."""
+    text = (CHART / "Chart.yaml").read_text(encoding="utf-8")
+    text = re.sub("(?m)^version: .*", f"version: {chart_version(corewise.__version__)}", text)
+    return re.sub("(?m)^appVersion: .*", f"appVersion: {corewise.__version__}", text)
+
+
 def chart_version(version: str) -> str:
     """Return a version of Python as one of Helm, which takes semantic versions only."""
     from packaging.version import Version  # noqa: PLC0415 - a development dependency too
@@ -192,8 +204,8 @@ def chart_version(version: str) -> str:
     return release + ("-" + ".".join(before) if before else "") + ("+" + ".".join(build) if build else "")
 
 
-def package(destination: Path, version: str = "") -> Path:
-    """Lint the chart and write its archive, under a version of corewise: if none is given, the installed one.
+def package(destination: Path, epoch: int = 0) -> Path:
+    """Lint the chart and write its archive, in which every file has one time.
 
     Raises:
         ChartError: if lint finds an error.
@@ -201,14 +213,28 @@ def package(destination: Path, version: str = "") -> Path:
     import helm_python  # noqa: PLC0415
 
     destination.mkdir(parents=True, exist_ok=True)
-    app = version or corewise.__version__
     with staged() as folder:
         found = helm_python.lint(folder, {}, strict=True)["messages"]
         if errors := [f"{each['path']}: {each['error']}" for each in found if each["severity"] == _ERROR]:
             raise ChartError("\n".join(errors))
-        return Path(
-            helm_python.package(folder, destination=destination, version=chart_version(app), app_version=app)
-        )
+        archive = Path(helm_python.package(folder, destination=destination))
+    set_times(archive, epoch)
+    return archive
+
+
+def set_times(archive: Path, epoch: int) -> None:
+    """Write a .tgz again, with one time for all of its files: Helm gives them the time of the build."""
+    with tarfile.open(archive) as source:
+        files = [(each.name, source.extractfile(each).read()) for each in source if each.isfile()]  # type: ignore[union-attr]
+    with (
+        archive.open("wb") as file,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=epoch) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as target,
+    ):
+        for name, text in sorted(files):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime = len(text), epoch
+            target.addfile(entry, io.BytesIO(text))
 
 
 if __name__ == "__main__":

@@ -1,18 +1,21 @@
 """Makes the files of a release in ``dist/``: ``make dist``; ``python -m tools.dist --help``.
 
-docs/operate/release.md says what they are. All have the version that git's tag states. The same commit gives
-the same sdist, wheels and image. The options are those of tools.image, and --no-image.
+docs/operate/release.md says what they are. All have the version of corewise. The same commit gives the same
+files. Without a tool for images, all but the image is made. The options are those of tools.image, and
+--offline.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
+import tempfile
 from pathlib import Path
 
+import corewise
 from tools import chart, image
 
-WITHOUT_COMPILER = {"HATCH_BUILD_NO_HOOKS": "true"}
+WITHOUT_COMPILER = {"CC": "none"}
 CHECKSUMS = "SHA256SUMS"
 DISTRIBUTIONS = ("kubedouble", "corewise", "corewise-openstack", "corewise-lab")
 
@@ -20,7 +23,7 @@ DISTRIBUTIONS = ("kubedouble", "corewise", "corewise-openstack", "corewise-lab")
 def main() -> None:
     """Make all files again, and print their checksums."""
     parser = image.options("python -m tools.dist", __doc__)
-    parser.add_argument("--no-image", action="store_true", help="leave out image and bill of materials")
+    parser.add_argument("--offline", action="store_true", help="leave out image and bill of materials")
     given = parser.parse_args()
     shutil.rmtree(given.directory, ignore_errors=True)
     epoch = image.source_date_epoch()
@@ -28,11 +31,23 @@ def main() -> None:
         image.hatch(distribution, "sdist", given.directory)
         image.hatch(distribution, "wheel", given.directory)
     image.hatch("corewise", "wheel", given.directory, **WITHOUT_COMPILER)
-    (sdist,) = given.directory.glob("corewise-*.tar.gz")
-    chart.package(given.directory, image.version_of(sdist))
-    if not given.no_image:
-        image.make(given, epoch)
+    chart.package(given.directory, int(epoch))
+    if not given.offline:
+        if given.tool or image.usable_tool():
+            image.make(given, epoch)
+        else:
+            write_bill_of_materials(given.directory, given.requirements)
+            print(f"no image: {image.NO_TOOL}")
     print(write_checksums(given.directory), end="")
+
+
+def write_bill_of_materials(directory: Path, requirements: Path) -> None:
+    """Write the bill of materials that an image of this commit has."""
+    with tempfile.TemporaryDirectory() as folder:
+        wheels = Path(folder)
+        image.download(wheels, requirements)
+        file = directory / f"corewise-{corewise.__version__}-sbom.cdx.json"
+        image.write_bill_of_materials(file, requirements, wheels)
 
 
 def write_checksums(directory: Path) -> str:

@@ -23,6 +23,7 @@ import click
 import msgspec
 import yaml
 
+from corewise import __version__
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode
 from corewise.cli.extensions import PACKAGES
@@ -43,6 +44,7 @@ from tools import chart
 from tools.dashboards import dashboard_json, dashboards
 from tools.diagram import draw
 
+PROJECT = Path(__file__).parents[1]
 WIDTH = 100
 NOTICE_OF_RULES = """\
 # Rules for Prometheus (rule_files) on what work on a node fights over, over the metrics of corewise agent.
@@ -487,7 +489,7 @@ def pod_schema() -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+PICTURES = PROJECT / "docs" / "pictures"
 MAN = "man/man1"
 
 
@@ -495,6 +497,15 @@ def man_page_path(name: str) -> str:
     """Return the path of a man page: in the distribution that has the command."""
     command = name.removesuffix(".1").split("-")[1:2]
     return f"packages/{PACKAGES.get(''.join(command), 'corewise')}/{MAN}/{name}"
+
+
+PINNING = tuple(f"packages/corewise-{name}/pyproject.toml" for name in ("lab", "openstack"))
+
+
+def pinned(path: str) -> str:
+    """Return a pyproject.toml that requires the other distributions in the version of corewise."""
+    text = (PROJECT / path).read_text(encoding="utf-8")
+    return re.sub(r'(?m)"([a-z-]+)==[^"]*"', rf'"\1=={__version__}"', text)
 
 
 GENERATED: list[tuple[str, Callable[[], str]]] = [
@@ -515,6 +526,7 @@ GENERATED: list[tuple[str, Callable[[], str]]] = [
     *((man_page_path(name), partial(str, text)) for name, text in man_pages(corewise, "corewise").items()),
     ("packages/corewise/src/corewise/config/pod_schema.json", pod_schema),
     *chart.generated(),
+    *((path, partial(pinned, path)) for path in PINNING),
 ]
 
 
@@ -529,8 +541,7 @@ def main() -> int:
     """Write or check; return the exit code."""
     parser = argparse.ArgumentParser(description="Write the generated files, or check them.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is stale")
-    project = Path(__file__).parents[1]
-    parser.add_argument("--root", type=Path, default=project, help="where to write them")
+    parser.add_argument("--root", type=Path, default=PROJECT, help="where to write them")
     parser.add_argument("--only", default="", metavar="PREFIX", help="only files whose path begins so: man/")
     arguments = parser.parse_args()
     wrong = 0

@@ -25,8 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corewise import __version__
+from corewise.cli.commit import commit
+
 ROOT = Path(__file__).parents[1]
+COMMAND_LINE = ROOT / "packages/corewise/src/corewise/cli"
 TOOLS = ("buildah", "podman", "docker")
+NO_TOOL = "neither buildah nor podman is installed, and no docker daemon runs: apt-get install buildah"
 MEGABYTE = 1_000_000
 
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -118,11 +123,15 @@ def make_context(context: Path, requirements: Path) -> None:
     hatch("corewise", "sdist", context)
     shutil.copy(requirements, context / "requirements.txt")
     shutil.copy(ROOT / "requirements/build.txt", context)
-    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    wheels = str(context / "wheels")
-    download = (*pip, "download", "--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", wheels)
-    run(*download, "--requirement", str(requirements), "--requirement", str(ROOT / "requirements/build.txt"))
-    write_bill_of_materials(context / "sbom.cdx.json", requirements, Path(wheels))
+    download(context / "wheels", requirements, ROOT / "requirements/build.txt")
+    write_bill_of_materials(context / "sbom.cdx.json", requirements, context / "wheels")
+
+
+def download(wheels: Path, *requirements: Path) -> None:
+    """Download the wheels of locked requirements, as this machine's pip finds them."""
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "download", "--no-deps")
+    given = [option for each in requirements for option in ("--requirement", str(each))]
+    run(*pip, "--require-hashes", "--only-binary=:all:", "--dest", str(wheels), *given)
 
 
 def write_bill_of_materials(file: Path, requirements: Path, wheels: Path) -> None:
@@ -238,16 +247,21 @@ def source_date_epoch() -> str:
     return os.environ["SOURCE_DATE_EPOCH"]
 
 
-def version_of(sdist: Path) -> str:
-    """Return the version in the name of an sdist."""
-    return sdist.name.removeprefix("corewise-").removesuffix(".tar.gz")
+def usable_tool() -> str:
+    """Return the first tool that is installed, docker only if its daemon runs; empty if there is none."""
+    return next((tool for tool in TOOLS if shutil.which(tool) and (tool != "docker" or _daemon_runs())), "")
+
+
+def _daemon_runs() -> bool:
+    asked = subprocess.run(("docker", "version"), capture_output=True, check=False)
+    return asked.returncode == 0
 
 
 def make(given: argparse.Namespace, epoch: str) -> None:
     """Build the image with the tool that was asked for, or with the one that is there."""
-    program = given.tool or next((tool for tool in TOOLS if shutil.which(tool)), None)
-    if program is None:
-        sys.exit("image: none of buildah, podman and docker is installed: apt-get install buildah")
+    program = given.tool or usable_tool()
+    if not program:
+        sys.exit(f"image: {NO_TOOL}")
     given.directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="corewise-image-") as directory:
         tool = Tool(program, Path(directory))
@@ -272,12 +286,11 @@ def build(tool: Tool, given: argparse.Namespace, scratch: Path, epoch: str) -> N
         context, made = scratch / attempt, scratch / f"{attempt}.tar"
         context.mkdir()
         make_context(context, given.requirements)
-        (sdist,) = context.glob("corewise-*.tar.gz")
-        release = version_of(sdist)
-        name = f"localhost/corewise:{release.replace('+', '-')}"
-        tool.build(name, context, ROOT / "Containerfile", epoch, {**arguments, "VERSION": release})
+        name = f"localhost/corewise:{__version__}"
+        labels = {"VERSION": __version__, "COMMIT": commit(COMMAND_LINE)}
+        tool.build(name, context, ROOT / "Containerfile", epoch, arguments | labels)
         tool.save(name, made)
-        stem = given.directory / f"corewise-{release}"
+        stem = given.directory / f"corewise-{__version__}"
         archive = Path(f"{stem}-image-{platform.machine()}.tar")
         if archive.exists() and digests:
             archive.rename(archive.with_suffix(".first.tar"))

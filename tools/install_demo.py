@@ -1,5 +1,8 @@
 """``make install-demo``: the chart's life on a local cluster, timed, and what it leaves behind.
 
+``python -m tools.install_demo ARCHIVE`` takes the archive of the chart. It imports nothing of ``tools``, so
+that ``make dist-check`` can run it where only the wheels of a release are installed.
+
 The chart is installed under an older version, the real manager and scheduler run as its ServiceAccounts until
 all that they create is there, the chart is upgraded, and uninstalled. The namespace, the CRD and the user's
 ConfigMap stay. Whatever else is there that was not before is an error.
@@ -12,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -22,7 +26,6 @@ from typing import Any
 
 import helm_python
 import msgspec
-import yaml
 
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
@@ -31,9 +34,8 @@ from corewise.views.uninstall_check import removal
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise_lab import control_plane
 from corewise_lab.control_plane import Folder
-from tools import chart
-from tools.chart import NAMESPACE
 
+NAMESPACE = "corewise-system"
 Key = tuple[str, str, str]
 KEPT: frozenset[Key] = frozenset(
     {
@@ -127,8 +129,8 @@ async def until(client: Client, holds: Callable[[frozenset[Key]], bool]) -> froz
         await asyncio.sleep(0.2)
 
 
-async def story(directory: Path, say: Callable[[str], None]) -> Story:
-    """Tell it."""
+async def story(directory: Path, newer: Path, say: Callable[[str], None]) -> Story:
+    """Install, upgrade and uninstall an archive of the chart; ``directory`` is for files."""
     folder = Folder(directory)
     async with (
         control_plane.api_server(folder),
@@ -137,9 +139,10 @@ async def story(directory: Path, say: Callable[[str], None]) -> Story:
     ):
         helm = helm_python.Config(kubeconfig_path=folder.kubeconfig, namespace=NAMESPACE)
         stack.callback(helm.close)
-        source = stack.enter_context(chart.staged())
+        with tarfile.open(newer) as files:
+            files.extractall(directory / "chart", filter="data")
+        (source,) = (directory / "chart").iterdir()
         older = helm_python.package(source, destination=directory, version=PREVIOUS, app_version=PREVIOUS)
-        newer = chart.package(directory)
         before = await every_object(client)
         await _prepare(client)
         with timed(say, f"helm install ({PREVIOUS})") as results:
@@ -168,21 +171,22 @@ async def story(directory: Path, say: Callable[[str], None]) -> Story:
 
 async def _prepare(client: Client) -> None:
     """Create the namespace, and a configuration in it."""
-    manifest = chart.PROJECT / "deploy" / "prerequisites" / "namespace.yaml"
-    await control_plane.apply(client, yaml.safe_load(manifest.read_text(encoding="utf-8")))
+    for manifest in control_plane.shipped_manifests():
+        if _key(manifest["kind"], manifest["metadata"]) == ("Namespace", "", NAMESPACE):
+            await control_plane.apply(client, manifest)
     body = {"metadata": {"name": CONFIG_NAME}, "data": {}}
     await client.create(CONFIG_MAPS, body, NAMESPACE)
 
 
 def main() -> int:
-    """Tell the story; 1 if anything was left behind that should not."""
+    """Tell the story; 1 if anything is missing, was lost, or was left behind that should not."""
     say = partial(print, flush=True)
     with tempfile.TemporaryDirectory() as directory:
-        told = asyncio.run(story(Path(directory), say))
+        told = asyncio.run(story(Path(directory), Path(sys.argv[1]), say))
     say("\nkept, on purpose: " + ", ".join(" ".join(filter(None, each)) for each in sorted(told.left & KEPT)))
     left = [" ".join(filter(None, each)) for each in sorted(told.left - KEPT)]
     say("left beside that: " + (", ".join(left) or "nothing"))
-    return 1 if left else 0
+    return 1 if left or told.running - told.upgraded or CREATED - told.running else 0
 
 
 if __name__ == "__main__":

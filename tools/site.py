@@ -42,6 +42,7 @@ RENAMED = {
     "benchmarks": "benchmarks/index.md",
     "commands": "reference/commands/index.md",
     "reference": "reference/index.md",
+    "release": "operate/release.md",
     "suppression": "guides/suppression.md",
     "suppression-comparison": "concepts/suppression.md",
     "suppression-latency": "concepts/offline-cost.md",

@@ -1,13 +1,16 @@
-"""Build hook: compiles the helper in C that probes the latency of memory, where there is a C compiler.
+"""Build hook: keeps the commit, and compiles the helper in C that probes the latency of memory.
 
-Without one, or where it fails, the package is built without the helper and says so; nothing else needs it.
-An editable install finds the library beside its source, a wheel has it inside and is then bound to the
-platform, but to no version of Python: the library is loaded by ctypes. ``CC`` names another compiler.
+The commit goes into sdists and wheels (corewise.cli.commit); an sdist that is built again has it already.
+The helper needs a C compiler. Without one, or where it fails, the package is built without the helper and
+says so; nothing else needs it. An editable install finds the library beside its source, a wheel has it inside
+and is then bound to the platform, but to no version of Python: the library is loaded by ctypes. ``CC`` names
+another compiler.
 """
 
 from __future__ import annotations
 
 import os
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -19,18 +22,33 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+COMMIT = Path("corewise/cli/commit.py")
 PLACE = Path("corewise/kernel")
 FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared")
 
 
-class CompileChase(BuildHookInterface[Any]):
-    """Compiles ``chase.c`` to ``chase.so``."""
+class KeepCommitAndCompile(BuildHookInterface[Any]):
+    """Adds ``commit.txt`` to an sdist and a wheel, and to a wheel ``chase.so``, compiled from ``chase.c``."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build for a wheel ("standard"), or beside the source ("editable")."""
+        """Build for an sdist or a wheel ("standard"), or beside the source ("editable")."""
         self.scratch = tempfile.mkdtemp(prefix="corewise-build-")
+        if version != "editable":
+            self._keep_commit(build_data)
+        if self.target_name == "wheel":
+            self._compile(version, build_data)
+
+    def _keep_commit(self, build_data: dict[str, Any]) -> None:
+        module = runpy.run_path(str(Path(self.root, "src", COMMIT)))
+        if found := module["commit"]():
+            file = Path(self.scratch, module["FILE"])
+            file.write_text(f"{found}\n", encoding="utf-8")
+            folder = Path("src" if self.target_name == "sdist" else "", COMMIT.parent)
+            build_data["force_include"][str(file)] = str(folder / file.name)
+
+    def _compile(self, version: str, build_data: dict[str, Any]) -> None:
         beside = Path(self.root, "src", PLACE, "chase.so")
         library = beside if version == "editable" else Path(self.scratch, "chase.so")
         library.unlink(missing_ok=True)

@@ -39,7 +39,7 @@ TEST_POD = "corewise-test"
 
 
 async def test_uninstall_removes_everything_install_upgrade_or_programs_created(tmp_path: Path) -> None:
-    told = await story(tmp_path, lambda _line: None)
+    told = await story(tmp_path, chart.package(tmp_path), lambda _line: None)
     assert told.running > told.installed | CREATED
     assert told.upgraded >= told.running
     assert told.hindering == ()

@@ -33,6 +33,7 @@ import pytest
 import yaml
 
 from api_process import local_api_server
+from corewise import __version__
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODES
@@ -122,6 +123,17 @@ def test_two_builds_of_one_commit_share_a_digest(image: Image) -> None:
     if not image.printed:
         pytest.skip("the image was built before")
     assert re.search(r"^digest   sha256:[0-9a-f]{64}$", image.printed, re.MULTILINE)
+
+
+def test_labels_and_name_have_version_and_commit(image: Image) -> None:
+    config, layers = image.index()
+    labels = config["config"]["Labels"]
+    (path,) = (name for name in layers[-1].getnames() if name.endswith("/corewise/cli/commit.txt"))
+    kept = layers[-1].extractfile(path)
+    assert kept is not None
+    assert image.name == f"localhost/corewise:{__version__}"
+    assert labels["org.opencontainers.image.version"] == __version__
+    assert labels["org.opencontainers.image.revision"] == kept.read().decode().strip()
 
 
 def test_image_is_small_without_compiler_or_root(image: Image) -> None:

@@ -1,4 +1,11 @@
-"""``make dist`` in a clean clone: every file has the version of git's tag, and works without git."""
+"""``make dist`` in a clean clone: every file has the version and the commit, and works without git.
+
+| where | version | commit |
+|---|---|---|
+| names of the files, requirements of the distributions on each other, the chart | yes | |
+| `corewise --version` of a wheel | yes | that of the clone |
+| a wheel that is built from an sdist, without the clone | yes | the same: it has the same bytes |
+"""
 
 from __future__ import annotations
 
@@ -8,19 +15,22 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
+import helm_python
 import pytest
 
+from corewise import __version__
+from tools import image
+from tools.chart import chart_version
+
 ROOT = Path(__file__).parents[2]
-RELEASE = "9.8.7"
-IDENTITY = ("-c", "user.name=test", "-c", "user.email=test@example.com")
 NAMES = ("corewise", "corewise_lab", "corewise_openstack", "kubedouble")
-SDISTS = tuple(f"{name}-{RELEASE}.tar.gz" for name in NAMES)
-WHEELS = (
-    f"corewise-{RELEASE}-py3-none-linux_x86_64.whl",
-    *(f"{name}-{RELEASE}-py3-none-any.whl" for name in NAMES),
-)
+SDISTS = tuple(f"{name}-{__version__}.tar.gz" for name in NAMES)
+PURE = tuple(f"{name}-{__version__}-py3-none-any.whl" for name in NAMES)
+COMPILED = f"corewise-{__version__}-py3-none-linux_x86_64.whl"
+CHART = f"corewise-{chart_version(__version__)}.tgz"
 
 
 def output(directory: Path, *command: str) -> str:
@@ -29,72 +39,95 @@ def output(directory: Path, *command: str) -> str:
     return done.stdout
 
 
-def version(directory: Path) -> str:
-    project = directory / "packages/corewise"
-    call = (sys.executable, "-m", "hatchling", "version")
-    return output(project if project.is_dir() else directory, *call).strip()
+def test_changelog_describes_the_released_version() -> None:
+    headings = re.findall(r"(?m)^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text())
+    assert headings[0] == "Unreleased"
+    assert __version__ in headings or ".dev" in __version__
 
 
-def cloned(directory: Path, *tags: str) -> Path:
-    if not (ROOT / ".git").exists() or not shutil.which("cc"):
-        pytest.skip("needs a clone and a C compiler")
-    output(ROOT, "git", "clone", "--quiet", "--no-tags", str(ROOT), str(directory))
-    for tag in tags:
-        output(directory, "git", "tag", tag)
-    return directory
+@pytest.mark.parametrize(
+    ("installed", "usable"),
+    [
+        ({}, ""),
+        ({"docker": 1}, ""),  # without a daemon
+        ({"docker": 0}, "docker"),
+        ({"docker": 0, "podman": 1}, "podman"),
+        ({"buildah": 1, "podman": 1}, "buildah"),
+    ],
+)
+def test_image_is_made_by_a_usable_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: dict[str, int], usable: str
+) -> None:
+    for name, code in installed.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\nexit {code}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert image.usable_tool() == usable
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return cloned(tmp_path_factory.mktemp("clone") / "corewise", f"v{RELEASE}")
+    if not (ROOT / ".git").exists() or not shutil.which("cc"):
+        pytest.skip("needs a clone and a C compiler")
+    directory = tmp_path_factory.mktemp("clone") / "corewise"
+    output(ROOT, "git", "clone", "--quiet", "--no-tags", str(ROOT), str(directory))
+    return directory
 
 
 @pytest.fixture(scope="module")
 def dist(clone: Path) -> Path:
-    """The files of a release whose tag is at the clone's commit."""
-    output(clone, sys.executable, "-m", "tools.dist", "--no-image")
+    """The files of a release, from the commit of the clone."""
+    output(clone, sys.executable, "-m", "tools.dist", "--offline")
     return clone / "dist"
 
 
-def test_release_has_sdist_wheels_chart_and_checksums(dist: Path) -> None:
+def test_release_has_sdists_wheels_chart_and_checksums(dist: Path) -> None:
     lines = (line.split("  ") for line in (dist / "SHA256SUMS").read_text().splitlines())
     checksums = {name: checksum for checksum, name in lines}
-    assert sorted(checksums) == sorted((*WHEELS, *SDISTS, f"corewise-{RELEASE}.tgz"))
+    assert sorted(checksums) == sorted((*PURE, COMPILED, *SDISTS, CHART))
     for name, checksum in checksums.items():
         assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == checksum
 
 
-def test_second_build_gives_the_same_sdist_and_wheels(clone: Path, dist: Path) -> None:
+def test_second_build_has_the_same_checksums(clone: Path, dist: Path) -> None:
     again = clone.parent / "again"
-    output(clone, sys.executable, "-m", "tools.dist", "--no-image", "--directory", str(again))
-    for name in (*WHEELS, *SDISTS):
-        assert (again / name).read_bytes() == (dist / name).read_bytes(), name
+    output(clone, sys.executable, "-m", "tools.dist", "--offline", "--directory", str(again))
+    assert (again / "SHA256SUMS").read_text() == (dist / "SHA256SUMS").read_text()
 
 
-def test_pure_wheel_runs_freshly_installed_and_reports_version(dist: Path, tmp_path: Path) -> None:
+def test_requirements_and_chart_have_the_one_version(dist: Path) -> None:
+    required: set[str] = set()
+    for name in PURE:
+        with zipfile.ZipFile(dist / name) as wheel:
+            (metadata,) = (each for each in wheel.namelist() if each.endswith("/METADATA"))
+            lines = wheel.read(metadata).decode().splitlines()
+        required |= set(re.findall(r"Requires-Dist: ((?:corewise|kubedouble)[^;\n]*)", "\n".join(lines)))
+    names = ("corewise", "corewise-openstack", "kubedouble")
+    assert required == {f"{name}=={__version__}" for name in names}
+    with helm_python.Chart.load(dist / CHART) as chart:
+        assert chart.metadata["version"] == chart_version(__version__)
+        assert chart.metadata["appVersion"] == __version__
+
+
+def test_wheel_reports_its_version_and_commit(clone: Path, dist: Path, tmp_path: Path) -> None:
     output(tmp_path, sys.executable, "-m", "venv", "--without-pip", "fresh")
     python = str(tmp_path / "fresh/bin/python")
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps")
-    output(tmp_path, *pip, str(dist / f"corewise-{RELEASE}-py3-none-any.whl"))
+    output(tmp_path, *pip, str(dist / PURE[0]))
     site = output(tmp_path, python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
     assert not list(Path(site).rglob("chase.so"))
     # Its dependencies are those of this environment; not corewise: its own directory comes first.
     Path(site, "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    assert output(tmp_path, "fresh/bin/corewise", "--version") == f"corewise, version {RELEASE}\n"
+    commit = output(clone, "git", "rev-parse", "--short=12", "HEAD").strip()
+    printed = output(tmp_path, python, "-I", "fresh/bin/corewise", "--version")
+    assert printed == f"corewise, version {__version__} ({commit})\n"
 
 
-def test_an_sdist_knows_its_version_without_git(dist: Path, tmp_path: Path) -> None:
-    subprocess.run(["tar", "-xzf", dist / f"corewise-{RELEASE}.tar.gz", "-C", tmp_path], check=True)
-    assert version(tmp_path / f"corewise-{RELEASE}") == RELEASE
-
-
-def test_untagged_clone_has_development_version_naming_its_commit(tmp_path: Path) -> None:
-    clone = cloned(tmp_path / "clone")
-    commit = output(clone, "git", "rev-parse", "--short=7", "HEAD").strip()
-    assert re.fullmatch(rf"0\.0\.1\.dev\d+\+g{commit}\w*", version(clone))
-
-
-def test_commit_after_release_is_next_versions_development_version(tmp_path: Path) -> None:
-    clone = cloned(tmp_path / "clone", "v1.2.3")
-    output(clone, "git", *IDENTITY, "commit", "--quiet", "--allow-empty", "--message", "next")
-    assert version(clone).startswith("1.2.4.dev1+g")
+@pytest.mark.parametrize(("sdist", "wheel"), [(SDISTS[0], COMPILED), *zip(SDISTS[1:], PURE[1:], strict=True)])
+def test_sdist_alone_builds_the_same_wheel(dist: Path, tmp_path: Path, sdist: str, wheel: str) -> None:
+    output(tmp_path, "tar", "-xzf", str(dist / sdist))
+    project = tmp_path / sdist.removesuffix(".tar.gz")
+    epoch = output(ROOT, "git", "log", "-1", "--format=%ct").strip()
+    build = (sys.executable, "-m", "hatchling", "build", "--target", "wheel")
+    output(project, "env", f"SOURCE_DATE_EPOCH={epoch}", *build)
+    assert (project / "dist" / wheel).read_bytes() == (dist / wheel).read_bytes()

@@ -16,6 +16,7 @@ PROJECT = Path(__file__).parents[2] / "packages" / "corewise"
 LIBRARY = "corewise/kernel/chase.so"
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "hatch_build.py")
 CODE = "src/corewise/kernel"
+ALONE = ("src/corewise/__init__.py", "src/corewise/cli/commit.py")
 needs_hatchling = pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed here")
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None or os.uname().machine not in {"x86_64", "aarch64"},
@@ -32,7 +33,8 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(PROJECT / CODE, copy / CODE, ignore=ignore)
     shutil.copytree(PROJECT / "man", copy / "man")
     shutil.copy(PROJECT.parents[1] / ".gitignore", copy)
-    for path in ("src/corewise/__init__.py", *NEEDED):
+    (copy / "src/corewise/cli").mkdir()
+    for path in (*ALONE, *NEEDED):
         shutil.copy(PROJECT / path, copy / path)
     return copy
 

@@ -19,6 +19,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from corewise import __version__
 from corewise.cli import main
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
@@ -263,7 +264,9 @@ def test_ctrl_c_reports_and_next_run_resumes_state(
         assert f"export KUBECONFIG={kubeconfig}" in told
         page = told.partition("To look at it: ")[2].split()[0]
         with urlopen(f"{page}/api/session") as answer:  # noqa: S310 - it is on loopback
-            assert json.load(answer)["cluster"].startswith("https://127.0.0.1:")
+            session = json.load(answer)
+        assert session["cluster"].startswith("https://127.0.0.1:")
+        assert session["version"].startswith(__version__)
         assert kubeconfig.stat().st_mode & 0o077 == 0
         process.send_signal(signal.SIGINT)
         first = json.loads(process.communicate(timeout=WITHIN)[0])

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from corewise import __version__
+from corewise.cli.commit import with_commit
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.extensions import PACKAGES, added_commands, not_installed
 
@@ -148,6 +150,13 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
 
 
+def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    del parameter
+    if value and not ctx.resilient_parsing:
+        click.echo(f"corewise, version {with_commit(__version__)}")
+        ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     table=COMMANDS,
@@ -157,7 +166,14 @@ class LazyGroup(click.Group):
     "5 bad input; 6 refused; 7 stdout is full; 8 credentials not accepted (401) or not allowed (403); "
     "9 conflict with another writer; 10 the ledger cannot be used.",
 )
-@click.version_option(package_name="corewise", prog_name="corewise")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def corewise() -> None:
     """Manage the CPUs of a cluster.
 

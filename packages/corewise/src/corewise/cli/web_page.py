@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import corewise
+from corewise.cli.commit import with_commit
 from corewise.config.interference.metrics import Preset
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -81,7 +82,7 @@ async def run_page(
             on_change=lambda: page.feeds.changed(),  # noqa: PLW0108 - it is made below
         )
         session = {
-            "version": corewise.__version__,
+            "version": with_commit(corewise.__version__),
             "cluster": cluster.server,
             "placement": options.compute_hosts is not None,
         }
