@@ -69,8 +69,8 @@ up: $(VENV)/run.stamp ## Install what is needed and run the local cluster (UP="-
 test: $(VENV)/dev.stamp ## Run the tests on all CPUs (T="-k webhook" narrows them, W=0 runs one by one)
 	$(BIN)/pytest -n $(W) --dist loadfile $(T)
 
-explore: $(VENV)/dev.stamp ## Run all tests that draw inputs again and again with fresh seeds (MINUTES=10)
-	$(BIN)/python -m tools.explore --minutes $(MINUTES)
+explore: $(VENV)/dev.stamp ## Run all tests that draw inputs again and again with fresh seeds (MINUTES=10), or try every case (EXHAUSTIVE=1)
+	$(BIN)/python -m tools.explore $(if $(EXHAUSTIVE),--exhaustive,--minutes $(MINUTES))
 
 check: types lint ## Check all but the tests: types and lint (-j2 does both at once)
 

@@ -15,7 +15,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from every_case import Tried
 from tools.explore.__main__ import ROOT
+from tools.explore.exhaustive import counts_of
 from tools.explore.plugin import Ran
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
@@ -140,3 +142,19 @@ def test_one_profile_decides_how_all_tests_draw_inputs() -> None:
         if "hypothesis" in (text := path.read_text()) and setting.search(text)
     }
     assert found == {"conftest.py"}
+
+
+def test_counts_of_one_domain_are_added() -> None:
+    tried = [Tried("ledger", {"states": 1000 * number}, 0.6 * number, ["bind", "look"]) for number in (1, 2)]
+    *_, row = counts_of(tried)
+    assert row == "| ledger | 3,000 states | 2 | bind > look |"
+
+
+def test_exhaustive_run_reports_what_each_test_tried(tmp_path: Path) -> None:
+    (tmp_path / "test_cases.py").write_text(
+        "from every_case import WHOLE, Stopwatch\n"
+        "def test_cases() -> None:\n    Stopwatch('cases').report(cases=7 if WHOLE else 1)\n"
+    )
+    command = [sys.executable, "-m", "tools.explore", "--exhaustive", str(tmp_path / "test_cases.py")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, "| cases | 7 cases | 0 |  |" in done.stdout) == (0, True), done.stderr

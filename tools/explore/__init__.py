@@ -7,5 +7,8 @@ another seed, under ``COREWISE_EXPLORE=1`` (conftest.py). Each counterexample is
 paste, with the command that finds it again. The figures go to stdout as Markdown, for
 docs/internals/reliability.md.
 
+``--exhaustive`` runs other tests, those that try every case within a bound: see
+:mod:`tools.explore.exhaustive`.
+
 Exit codes: 0 no counterexample, 1 a counterexample, 2 the tests could not be run.
 """

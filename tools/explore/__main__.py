@@ -20,6 +20,7 @@ from threading import Lock
 
 import msgspec
 
+from tools.explore.exhaustive import try_every_case
 from tools.explore.plugin import Ran
 
 ROOT = Path(__file__).parents[2]
@@ -115,10 +116,15 @@ def main() -> int:
         prog="python -m tools.explore", description="Run tests with fresh seeds."
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long (default: 10)")
+    parser.add_argument(
+        "--exhaustive", action="store_true", help="try every case within a bound, however long that takes"
+    )
     parser.add_argument("files", nargs="*", help="test files (default: all that draw inputs)")
     options = parser.parse_args()
-    files = options.files or sorted(_drawing_files())
     processes = os.cpu_count() or 1
+    if options.exhaustive:
+        return try_every_case(options.files, processes)
+    files = options.files or sorted(_drawing_files())
     began, findings, order = time.time(), Findings(), secrets.randbits(32)
     until = began + options.minutes * 60
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(processes) as pool:

@@ -161,13 +161,14 @@ def test_raw_annotation_without_amounts_counts_as_absent(text: str | None) -> No
 
 @pytest.mark.parametrize("text", ["", "{", "null", '{"cpu":"x"}', '{"cpu":-1}', '{"cpu":{}}'])
 def test_raw_annotation_with_an_unreadable_amount_says_so(text: str) -> None:
-    assert known({names.RAW_CAPACITY: text}) == Known(named_badly=True)
+    found = known({names.RAW_CAPACITY: text})
+    assert (found.named, found.named_badly) == (None, True)
 
 
 def test_bad_amount_of_one_resource_spares_the_other() -> None:
     notes = {names.RAW_CAPACITY: '{"memory":"x","cpu":"8"}'}
     assert known(notes) == Known(named=8000)
-    assert read_node(notes).known["capacity", "memory"] == Known(named_badly=True)
+    assert read_node(notes).known["capacity", "memory"] == Known(named_badly=True, bad_entry='"memory":"x"')
 
 
 @given(st.integers(0, 10**10 - 1), st.integers(0, 2**52 - 1))

@@ -220,7 +220,7 @@ class Known:
 
     ``raw`` and ``applied``: the record, both or neither. ``broken`` says what is wrong with a record that
     contradicts itself. ``named`` is the amount in Koordinator's raw annotation; ``named_badly``: something
-    stands there that cannot be read.
+    stands there that cannot be read: ``bad_entry``, or the annotation as a whole.
     """
 
     raw: int | None = None
@@ -228,6 +228,7 @@ class Known:
     broken: str = ""
     named: int | None = None
     named_badly: bool = False
+    bad_entry: str = ""
 
     @property
     def is_nothing(self) -> bool:
@@ -322,7 +323,7 @@ def _whole(text: str | None, otherwise: int) -> int:
 
 def _known(annotations: Mapping[str, str], cell: Cell) -> Known:
     field, resource = cell
-    named, badly = _named(annotations.get(RAW_ANNOTATIONS[field]), resource)
+    named = _named(annotations.get(RAW_ANNOTATIONS[field]), resource)
     notes = [names.recorded_raw(field, resource), names.recorded_applied(field, resource)]
     texts = [annotations.get(note) for note in notes]
     raw, applied = (None if text is None else count(resource, _amount(text)) for text in texts)
@@ -331,25 +332,28 @@ def _known(annotations: Mapping[str, str], cell: Cell) -> Known:
             f"{note} is {'absent' if text is None else repr(text[:_SHOWN])}"
             for note, text in zip(notes, texts, strict=True)
         )
-        return Known(broken="" if texts == [None, None] else shown, named=named, named_badly=badly)
+        return Known(None, None, "" if texts == [None, None] else shown, *named)
     if applied < raw and cell != ("allocatable", CPU):
         shown = f"{notes[1]} {texts[1]} is less than {notes[0]} {texts[0]}"
-        return Known(broken=shown, named=named, named_badly=badly)
-    return Known(raw, applied, "", named, badly)
+        return Known(None, None, shown, *named)
+    return Known(raw, applied, "", *named)
 
 
 @remembered(most=_REMEMBERED, weigh=_amounts_bytes)
-def _named(text: str | None, resource: str) -> tuple[int | None, bool]:
-    """Return the amount that Koordinator's raw annotation states, and whether it is unreadable."""
+def _named(text: str | None, resource: str) -> tuple[int | None, bool, str]:
+    """Return the amount that Koordinator's raw annotation states, if it is unreadable, and the bad entry."""
     if text is None:
-        return None, False
+        return None, False, ""
     entries = _entries(text)
     if entries is None:
-        return None, True
+        return None, True, ""
     if resource not in entries:
-        return None, False
+        return None, False, ""
     counted = count(resource, _amount(entries[resource].strip('"')))
-    return counted, counted is None
+    if counted is not None:
+        return counted, False, ""
+    written = re.search(rf'"{resource}"{SPACE}:{SPACE}{SCALAR}', text)
+    return None, True, written[0] if written else ""
 
 
 def effective_ratios(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> Ratios:

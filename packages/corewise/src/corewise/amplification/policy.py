@@ -157,6 +157,12 @@ def _annotation(name: str) -> str:
     return f"variables.annotations[?'{name}'].orValue('')"
 
 
+def _written(document: str, cell: Cell) -> str:
+    """Return CEL for an amount of a document as it is written; empty if it is absent."""
+    field, resource = cell
+    return f"string({document}.status.?{field}[?'{resource}'].orValue(''))"
+
+
 def _entry(name: str, value: str) -> str:
     """Return the pattern of an entry in a flat JSON object."""
     return f'"{name}"{SPACE}:{SPACE}{value}'
@@ -230,8 +236,8 @@ def _decided(cell: Cell) -> dict[str, str]:
         return text.replace("$", key).replace("@", field.capitalize()).replace("#", resource.capitalize())
 
     return {
-        f"new{key}": _counted(resource, f"string(object.status.?{field}[?'{resource}'].orValue(''))"),
-        f"old{key}": _counted(resource, f"string(oldObject.status.?{field}[?'{resource}'].orValue(''))"),
+        f"new{key}": _counted(resource, _written("object", cell)),
+        f"old{key}": _counted(resource, _written("oldObject", cell)),
         f"recordedRaw{key}": _counted(resource, _annotation(notes[0])),
         f"recordedApplied{key}": _counted(resource, _annotation(notes[1])),
         f"hasNotes{key}": " || ".join(f"'{note}' in variables.annotations" for note in notes),
@@ -329,6 +335,9 @@ def _encoded() -> dict[str, str]:
             f"variables.final{key} != variables.recordedApplied{key} :\n"
             f"!variables.isUndecided{key} && variables.hasNotes{key}"
         )
+        variables[f"isEntryKept{key}"] = (
+            f"variables.isUndecided{key} && variables.isNamedBadly{key} && variables.nameEntry{key} != ''"
+        )
         variables[f"nameWanted{key}"] = (
             f"variables.isUndecided{key} ? variables.named{key} :\n"
             f"variables.isRecorded{key} ? variables.raw{key} : {ABSENT}"
@@ -338,13 +347,20 @@ def _encoded() -> dict[str, str]:
     for field in FIELDS:
         cells = [(field, resource) for resource in AMPLIFIABLE]
         own = field.capitalize()
-        kept = _any("variables.isUndecided$ && variables.isNamedBadly$", cells)
-        same = _all("variables.named$ == variables.nameWanted$ && !variables.isNamedBadly$", cells)
-        wanted = _any("variables.nameWanted$ >= 0", cells)
+        unreadable = f"variables.isNamed{own} && !variables.isNamesReadable{own}"
+        kept = _any("variables.isUndecided$", cells)
+        same = _all(
+            "(variables.isEntryKept$ ||\n"
+            "(variables.named$ == variables.nameWanted$ && !variables.isNamedBadly$))",
+            cells,
+        )
+        wanted = _any("variables.nameWanted$ >= 0 || variables.isEntryKept$", cells)
         variables[f"isNamesChanged{own}"] = (
-            f"!({kept}) &&\n!(({wanted}) &&\n{same}) &&\n({wanted} || variables.isNamed{own})"
+            f"!({unreadable} && ({kept})) &&\n!(({wanted}) &&\n{same}) &&\n"
+            f"({wanted} || variables.isNamed{own})"
         )
         entries = ", ".join(
+            f"variables.isEntryKept{_key(cell)} ? variables.nameEntry{_key(cell)} :\n"
             f"variables.nameWanted{_key(cell)} < 0 ? '' :\n"
             f"'\"{cell[1]}\":\"' + ({_printed(cell[1], f'variables.nameWanted{_key(cell)}')}) + '\"'"
             for cell in cells
@@ -466,6 +482,12 @@ def _is_quiet() -> str:
         "fresh.exists(c, timestamp(o.lastHeartbeatTime) <= timestamp(c.lastHeartbeatTime)))))"
     )
     put_back = f"!({_all('variables.new$ == variables.old$')})"
+    # An amount that is left as written may count like the stored one, and be another: 1.0001 and 1 CPU.
+    as_stored = " &&\n".join(
+        f"(variables.final{_key(cell)} != variables.new{_key(cell)} ||\n{_written('object', cell)} == "
+        f"{_written('oldObject', cell)})"
+        for cell in CELLS
+    )
     changes = ("isRecordChanged", *(f"isNamesChanged{field.capitalize()}" for field in FIELDS))
     untouched = " && ".join(f"!variables.{each}" for each in changes)
     conditions = [
@@ -478,6 +500,7 @@ def _is_quiet() -> str:
         of_metadata,
         of_status,
         of_amounts,
+        as_stored,
         pairs,
         times,
     ]

@@ -77,7 +77,6 @@ from corewise.amplification.annotations import (
     Known,
     Stated,
     print_count,
-    print_entries,
     read_node,
 )
 from corewise.quantities import ONE, Quantity, Ratio
@@ -249,19 +248,29 @@ def _next(generation: str) -> str:
 
 
 def _named(field: StatusField, stated: Stated, decided: Mapping[Cell, Decided]) -> dict[str, str | None]:
-    """Return Koordinator's annotation of the raw amounts; nothing if it may stay as it is."""
+    """Return Koordinator's annotation of the raw amounts; nothing if it may stay as it is.
+
+    An unreadable entry of an undecided amount stays as it is written. What stands beside it does not: it may
+    be another amount than the record's, and would be taken for raw once the record has gone.
+    """
     known = {resource: stated.known[field, resource] for resource in AMPLIFIABLE}
     kept = {resource for resource in AMPLIFIABLE if decided[field, resource].recorded is None}
-    if any(known[resource].named_badly for resource in kept):
+    bad = {resource: known[resource].bad_entry for resource in kept if known[resource].named_badly}
+    if "" in bad.values():
         return {}
     raw = {
         resource: known[resource].named if resource in kept else decided[field, resource].raw
         for resource in AMPLIFIABLE
         if resource in kept or decided[field, resource].recorded
     }
-    stays = all((each.named, each.named_badly) == (raw.get(name), False) for name, each in known.items())
-    entries = {name: f'"{print_count(name, each)}"' for name, each in raw.items() if each is not None}
-    return {} if stays and entries else {RAW_ANNOTATIONS[field]: print_entries(entries) if entries else None}
+    stays = all(
+        name in bad or (each.named, each.named_badly) == (raw.get(name), False)
+        for name, each in known.items()
+    )
+    texts = {name: f'"{name}":"{print_count(name, each)}"' for name, each in raw.items() if each is not None}
+    entries = [text for _, text in sorted((texts | bad).items())]
+    text = "{" + ",".join(entries) + "}" if entries else None
+    return {} if stays and entries else {RAW_ANNOTATIONS[field]: text}
 
 
 def _findings(write: StatusWrite, stated: Stated, decided: Mapping[Cell, Decided]) -> Iterable[Finding]:

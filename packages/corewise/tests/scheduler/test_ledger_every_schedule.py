@@ -1,0 +1,274 @@
+"""Every schedule of two writers of the ledger and up to two faults: no CPU twice, no lasting entry.
+
+The cluster and the promises are those of :mod:`scheduler.test_ledger_histories`. A schedule says which of the
+two writers goes on, one request at a time, and where faults strike: a request is lost, or its answer, or it
+arrives twice; a replica ends between any two steps, and its requests may arrive later; a replica's view is
+behind by its last event, or by all from then on. Watches show everything at once otherwise.
+
+``make test`` tries some pairs, one of them with a fault, ``make explore EXHAUSTIVE=1`` all with two.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Any, Final
+from unittest.mock import patch
+
+import pytest
+
+from corewise.scheduler import binding, executor
+from corewise.scheduler.binding import Binder
+from corewise.scheduler.collector import EXPIRY, LedgerCollector
+from every_case import WHOLE, Stopwatch
+from mutants import Mutant
+from scheduler.test_ledger_histories import Histories, deliver_until
+from schedules import Explored, Schedule, explore
+
+PODS: Final = "/api/v1/pods"
+NODE: Final = "n2"
+"""With 4 CPUs; each pod wants 4."""
+CURRENT, BY_ONE, BY_ALL = "current", "by one", "by all"
+REPLICAS: Final = (0, 1)
+
+
+class Cluster(Histories):
+    """The cluster, with two writers, each of a replica."""
+
+    def __init__(self, writers: tuple[str, str], faults: int) -> None:
+        super().__init__()
+        self.names = writers
+        self.waiting = [0, 1]
+        self.faults = faults
+        self.lag = [CURRENT, CURRENT]
+        self.told: list[list[object]] = [[], []]
+        self.show()
+        if "look after expiry" in writers:
+            claim_expires(self)
+        self.show()
+
+    def show(self) -> None:
+        """Let the replicas see what they are to see."""
+        for number in REPLICAS:
+            port = self.replicas[number].port
+            keep = {CURRENT: 0, BY_ONE: 1}.get(self.lag[number], len(port.unseen))
+            if (shown := len(port.unseen) - keep) > 0:
+                self.told[number] += port.unseen[:shown]
+                self.see(number, shown)
+
+    def state(self) -> object:
+        """Return all that the future depends on: a replica's memory is what it was told."""
+        held = [
+            (self.replica_of(each), each.request.method, each.request.path, str(each.request.body))
+            for each in self.held
+        ]
+        bounds = self.lag, self.waiting, self.faults
+        return ranked(repr((self.server.objects, held, self.told, bounds)))
+
+    def replica_of(self, held: Any) -> int:
+        return next((n for n in REPLICAS if held.port is self.replicas[n].port), -1)
+
+    def options(self) -> dict[str, Callable[[], None]]:
+        """Return the events that may come next, faults last."""
+        options: dict[str, Callable[[], None]] = {}
+        for number in self.waiting:
+            options[f"{self.names[number]} on replica {number}"] = partial(self.start, number)
+        faults: dict[str, Callable[[], None]] = {}
+        for place, held in enumerate(self.held):
+            path = held.request.path.removeprefix("/api/v1/")
+            what = f"{held.request.method} {path} of {self.replica_of(held)}"
+            options[f"{what} arrives"] = partial(self.arrive, place, "delivered")
+            for fate in ("lost", "answer lost", "delivered twice"):
+                faults[f"{what}: {fate}"] = partial(self.arrive, place, fate)
+        if not options:
+            return {}
+        for number in REPLICAS:
+            faults[f"replica {number} ends"] = partial(self.crash, number)
+            if self.lag[number] == CURRENT:
+                for lag in (BY_ONE, BY_ALL):
+                    faults[f"replica {number} lags {lag}"] = partial(self.fall_back, number, lag)
+        return options | (faults if self.faults else {})
+
+    def start(self, number: int) -> None:
+        self.waiting = [each for each in self.waiting if each != number]
+        WRITERS[self.names[number]](self, number)
+        self.told[number].append(self.names[number])
+
+    def arrive(self, place: int, fate: str) -> None:
+        self.faults -= fate != "delivered"
+        held = self.held[place]
+        self.carry(place, fate)
+        number = self.replica_of(held)
+        if number >= 0:
+            answer = held.answer
+            told = "" if answer.cancelled() else repr(answer.exception() or answer.result())
+            self.told[number].append((held.request.path, told))
+
+    def crash(self, number: int) -> None:
+        self.faults -= 1
+        self.restart(number)
+        self.told[number] = [json.dumps(self.server.objects, sort_keys=True)]
+        self.lag[number] = CURRENT
+
+    def fall_back(self, number: int, how: str) -> None:
+        self.faults -= 1
+        self.lag[number] = how
+
+    def check(self) -> None:
+        self.a_cpu_is_one_pods()
+        self.the_fold_is_in_allocatable()
+
+
+_VERSION = re.compile(r"""(?<=["']resourceVersion["']: ["'])\d+""")
+
+
+def ranked(text: str) -> str:
+    """Number the versions in a state in their order: nothing else depends on them."""
+    ranks = {version: f"{rank}" for rank, version in enumerate(sorted(map(int, _VERSION.findall(text))))}
+    return _VERSION.sub(lambda found: ranks[int(found[0])], text)
+
+
+def bind(pod: str) -> Callable[[Cluster, int], None]:
+    """Return the writer that binds a pod, if it is there."""
+
+    def begin(cluster: Cluster, number: int) -> None:
+        found = next((each for each in cluster.created if each["metadata"]["name"] == pod), None)
+        assert found is not None
+        cluster.ask(cluster.server.objects[PODS].get(pod, found), NODE, number)
+
+    return begin
+
+
+def look(cluster: Cluster, number: int) -> None:
+    cluster.look(number)
+
+
+def replace_pod(cluster: Cluster, _number: int) -> None:
+    """Delete p1 and create another pod of its name, as a user does."""
+    cluster.server.put(PODS, cluster.server.objects[PODS]["p1"], "DELETED")
+    cluster.create(4, 1)
+
+
+WRITERS: Final[dict[str, Callable[[Cluster, int], None]]] = {
+    "bind p1": bind("p1"),
+    "bind p2": bind("p2"),
+    "look": look,
+    "look after expiry": look,
+    "replace p1": replace_pod,
+}
+
+
+def claim_expires(cluster: Cluster) -> None:
+    """Have p1 claimed, its Binding in the network, and both replicas have waited for it long enough."""
+    cluster.ask(cluster.server.objects[PODS]["p1"], NODE, 0)
+    late = deliver_until(cluster, "/binding")
+    cluster.held.remove(late)
+    for number in REPLICAS:
+        cluster.show()
+        cluster.look(number)
+        while cluster.held:
+            cluster.carry()
+    cluster.pass_time(EXPIRY)
+    cluster.held.append(late)
+
+
+QUICK_PAIRS: Final = (
+    ("bind p1", "look"),
+    ("bind p1", "bind p2"),
+    ("bind p1", "bind p1"),
+    ("bind p1", "replace p1"),
+)
+PAIRS: Final = (
+    *QUICK_PAIRS,
+    ("bind p2", "look after expiry"),
+    ("look after expiry", "look after expiry"),
+    ("bind p1", "look after expiry"),
+)
+
+
+def explored(pair: tuple[str, str], faults: int, *, stop_at_failure: bool = True) -> Explored:
+    def run(schedule: Schedule) -> None:
+        numbers = count()
+        cluster = Cluster(pair, faults)
+        try:
+            with patch.object(binding, "token_hex", lambda _: f"{next(numbers):08x}"):
+                play(cluster, schedule)
+        finally:
+            cluster.close()
+
+    return explore(run, stop_at_failure=stop_at_failure)
+
+
+def play(cluster: Cluster, schedule: Schedule) -> None:
+    """Play one schedule to its end, and let everything settle; attempts are named in their order."""
+    while options := cluster.options():
+        choice = schedule.choose([*options], cluster.state())
+        [*options.values()][choice]()
+        cluster.show()
+        cluster.check()
+    cluster.lag = [CURRENT, CURRENT]
+    cluster.settle()
+
+
+@pytest.mark.parametrize("pair", PAIRS if WHOLE else QUICK_PAIRS, ids=" and ".join)
+def test_no_schedule_gives_a_cpu_twice(pair: tuple[str, str]) -> None:
+    # That a Binding is still in the network when its claim has expired is a fault already.
+    faults = 2 - ("look after expiry" in pair) if WHOLE else int(pair == ("bind p1", "look"))
+    watch = Stopwatch(f"ledger: {' and '.join(pair)}, {faults} faults")
+    found = explored(pair, faults)
+    assert found.failure is None, found.failure
+    watch.report(states=found.states, schedules=found.schedules)
+
+
+MUTANTS: Final[dict[str, tuple[Mutant, tuple[str, str], int]]] = {
+    "a ledger is written over a newer one": (
+        Mutant(executor, "body_of", '"resourceVersion": meta.resource_version}', "}"),
+        ("bind p1", "bind p2"),
+        0,
+    ),
+    "an entry that is never bound stays": (
+        Mutant(LedgerCollector, "_tidy", "removed[uid] = owner, cause", "pass"),
+        ("bind p1", "look"),
+        1,
+    ),
+    "a claim expires and its pod is not changed": (
+        Mutant(
+            LedgerCollector,
+            "_cause",
+            "await self.executor.carry_out(FencePod(pod, self.clock.now()))",
+            "pass",
+        ),
+        ("bind p2", "look after expiry"),
+        1,
+    ),
+    "a Binding of CPUs names no version": (
+        Mutant(executor, "body_of", 'metadata["resourceVersion"] = meta.resource_version', "pass"),
+        ("bind p2", "look after expiry"),
+        1,
+    ),
+    "an attempt takes back the entry of another": (
+        Mutant(Binder, "_given_up", " or owners[uid].bind not in mine", ""),
+        ("bind p1", "bind p1"),
+        1,
+    ),
+    "an attempt takes an entry that it found for its own": (
+        Mutant(Binder, "_claim", "if before is None or before.bind in mine:", "if True:"),
+        ("bind p1", "bind p1"),
+        1,
+    ),
+}
+QUICK: Final = tuple(MUTANTS)[:2]
+
+
+@pytest.mark.parametrize("name", MUTANTS if WHOLE else QUICK)
+def test_every_error_in_the_writers_is_found(name: str) -> None:
+    mutant, pair, faults = MUTANTS[name]
+    watch = Stopwatch(f"mutant of the ledger: {name}")
+    with mutant.at_work():
+        found = explored(pair, faults)
+    assert found.failure is not None, "no schedule shows the error"
+    history, _ = found.failure
+    watch.report(history, schedules=found.schedules)
