@@ -6,7 +6,10 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from web.page_data import page_data
+from web.page_world import PageWorld
 
 
 @pytest.fixture(scope="module")
@@ -18,3 +21,17 @@ def browser() -> Iterator[Browser]:
         launched = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield launched
         launched.close()
+
+
+@pytest.fixture
+def world() -> Iterator[PageWorld]:
+    served = PageWorld(page_data())
+    yield served
+    served.end()
+
+
+@pytest.fixture
+def page(browser: Browser, world: PageWorld) -> Iterator[Page]:
+    context = browser.new_context(base_url=world.url, reduced_motion="reduce")
+    yield context.new_page()
+    context.close()

@@ -75,6 +75,10 @@ def node_row(name: str, requested: int = 12_345, **other: Any) -> dict[str, Any]
         "state": "",
         "problem": None,
         "labels": {"topology.kubernetes.io/zone": "a"},
+        "problems": [],
+        "usedCPUMilli": 30_000,
+        "onlineCPUMilli": None,
+        "worthCPU": "0.91",
         **other,
     }
 
@@ -106,6 +110,8 @@ class PageWorld:
         self.lost = ""
         """Why the cluster cannot be followed, as the server would say it; nothing is sent then."""
         self.forbidden: set[str] = set()
+        self.messages: dict[str, str] = {}
+        """What the server says of paths that it does not have."""
         self._port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -120,7 +126,7 @@ class PageWorld:
         self._do(self._start())
 
     def stop(self) -> None:
-        self._do(self._runner.cleanup())
+        self._do(self._stop())
 
     def end(self) -> None:
         self.stop()
@@ -128,6 +134,16 @@ class PageWorld:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _stop(self) -> None:
+        """Stop serving. A page that is hidden reads nothing: what is still written to it is dropped."""
+        server = self._runner.server
+        open_ones = [each.transport for each in server.connections] if server is not None else []
+        await self._runner.cleanup()
+        for each in open_ones:
+            if each is not None:
+                each.abort()
+        await asyncio.sleep(0)
 
     async def _rest(self) -> None:
         rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
@@ -164,7 +180,8 @@ class PageWorld:
         if path in self.forbidden:
             return web.json_response({"message": f"you may not see {path}"}, status=403)
         if path not in self.data:
-            return web.json_response({"message": f"there is no {path}"}, status=404)
+            said = self.messages.get(path, f"there is no {path}")
+            return web.json_response({"message": said}, status=404)
         return None
 
     async def _get(self, request: web.Request) -> web.Response:

@@ -74,7 +74,7 @@ async def change(kubeconfig: Path) -> None:
 
 
 def test_open_views_show_changes_within_2s_as_text(kubeconfig: Path, new_page: Callable[[], Page]) -> None:
-    slow = "tbody tr:has-text('slow')"
+    slow = ".scroll tbody tr:has-text('slow')"
     wanted = {
         "/": [(slow, "2.5 (31%)"), (slow, ATTACK)],
         "/pods": [("main", "default/new")],

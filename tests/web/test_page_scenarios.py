@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from msgspec import convert
 from playwright.sync_api import Browser, Page, expect
@@ -41,8 +41,9 @@ AGREE = 40.0
 """Seconds within which both agree."""
 READ = """() => {
     const text = (element) => (element?.textContent ?? "").trim().replace(/^! /, "");
+    const whole = (cell) => cell.title || text(cell);
     const rows = (selector, from = document) =>
-        [...from.querySelectorAll(selector)].map((row) => [...row.cells].map(text));
+        [...from.querySelectorAll(selector)].map((row) => [...row.cells].map(whole));
     const all = (selector) => [...document.querySelectorAll(selector)];
     return {
         figures: Object.fromEntries(
@@ -208,6 +209,8 @@ def test_a_node_is_what_nodes_and_explain_print(scene: Scene, page: Page) -> Non
                 each for each in scene.printed("top pods")["items"] if each["node"] == name and each["cpus"]
             ]
             owned = record["requested"]["ownedCPUMilli"]
+            offline = scene.printed("top offline")["items"]
+            limits = [each["limitedBy"] for each in offline if each["name"] == name]
             lately = (
                 {
                     "Online": part_of(report, "onlineMilli", "allocatableMilli", measured),
@@ -227,6 +230,7 @@ def test_a_node_is_what_nodes_and_explain_print(scene: Scene, page: Page) -> Non
                     "Amplification ratio": node["amplificationRatio"] or "-",
                     "Memory requested, GiB": memory,
                     "Offline offered": measured(node["offlineOfferedCPUMilli"]),
+                    "Offline work limited by": next(iter(limits), "nothing is offered"),
                     "Native BestEffort pods": number(node["nativeBestEffortPods"]),
                     "State": node["state"] or "settled",
                     **lately,
@@ -274,6 +278,7 @@ def test_a_pod_is_what_top_and_explain_print(scene: Scene, page: Page) -> None:
                     "Memory requested, GiB": gibibytes(row["requestedMemoryBytes"] or None),
                     "Batch CPU, normalized": cpus(row["batchCPUNormalizedMilli"] or None),
                     "CPUs owned": row["cpus"] or "-",
+                    "Used, raw CPUs": "-",
                 },
                 "summaries": [
                     f"{count(each['nodes'], 'node')}: {each['summary']} ({each['reason']})"
@@ -315,7 +320,13 @@ def test_problems_are_those_that_explain_and_top_print(scene: Scene, page: Page)
     def shown(seen: Row) -> Row:
         tables = seen["plain"].items()
         found = [(reason, row) for reason, rows in tables for row in rows]
-        return {"found": sorted((reason, row[0]) for reason, row in found if not row[1].startswith("over, "))}
+        return {
+            "found": sorted(
+                (reason, row[0])
+                for reason, row in found
+                if not any(cell.startswith("over for") for cell in row)
+            )
+        }
 
     agree(page, "/problems", wanted, shown)
 
@@ -338,7 +349,7 @@ def test_tried_change_matches_what_plan_prints(scene: Scene, page: Page, tmp_pat
         for each in dump["items"]
         if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("slo-")
     )
-    patch = json.loads(shlex.split(seen["pre"]["Command"])[-1])
+    patch = yaml.safe_load("\n".join(seen["pre"]["Command"].split("\n")[1:-1]) + "\n")
     for name, data in (("old", {}), ("new", patch["data"])):
         (tmp_path / name).write_text(json.dumps({**config, "data": {**config["data"], **data}}))
     files = ["--from", tmp_path / "dump", "--policy", tmp_path / "new", "--against", tmp_path / "old"]
@@ -356,9 +367,9 @@ def test_tried_change_matches_what_plan_prints(scene: Scene, page: Page, tmp_pat
     ]
     difference = wanted["difference"]
     for said in (
-        f"{len(difference['podsLost'])} pods lose their place",
-        f"{len(difference['podsGained'])} pods gain a place",
-        f"{difference['podsMoved']} pods would be placed on another node",
+        f"{count(len(difference['podsLost']), 'pod')}: fit no node with the change",
+        f"{count(len(difference['podsGained']), 'pod')}: fit a node with the change",
+        f"{count(difference['podsMoved'], 'pod')}: on another node in the plan with the change",
     ):
         expect(page.locator("main")).to_contain_text(said)
     others = seen["plain"].get("Nodes with another ratio", ())

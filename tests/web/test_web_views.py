@@ -44,7 +44,7 @@ from corewise.views.offline_reports import node_report
 from corewise.views.page.documents import PageDocuments
 from corewise.views.page.followed import FollowedCluster, UnknownObject
 from corewise.views.page.history import AMOUNTS, EVERY, KEPT, POINTS, OfflineHistory
-from corewise.views.page.problems import KnownProblem, ProblemHistory
+from corewise.views.page.problems import KnownProblem, ProblemHistory, by_node, counts
 from corewise.views.page.tables import PageTables
 from corewise.views.page.trial import ChangeNotTried
 from corewise.views.page.trial import tried as tried_apart
@@ -240,7 +240,8 @@ def test_each_view_has_what_the_command_prints(
     shown = plain(page[where])
     if where.startswith("tables/"):
         for row in shown["rows"] if where == "tables/nodes" else ():
-            assert isinstance(row.pop("labels"), dict)
+            for more in ("labels", "problems", "onlineCPUMilli", "worthCPU"):
+                del row[more]
         assert {"items": shown["rows"], "total": shown["total"]} == wanted
     else:
         assert shown[part or "explanation"]["record"] == wanted
@@ -307,6 +308,10 @@ def test_every_problem_row_has_reason_object_and_fix(page: dict[str, Any]) -> No
         "kind": "Node",
         "object": "odd",
         "message": model["message"],
+        "node": "odd",
+        "severity": "error",
+        "meaning": Reason.UNKNOWN_CPU_MODEL.meaning,
+        "atLeast": False,
         "fix": Reason.UNKNOWN_CPU_MODEL.fix,
         "command": "corewise explain node odd",
         "since": "2026-11-21T02:00:00Z",
@@ -318,7 +323,7 @@ def test_every_problem_row_has_reason_object_and_fix(page: dict[str, Any]) -> No
 
 
 def problem(reason: Reason, name: str = "n1") -> KnownProblem:
-    return KnownProblem("Node", name, reason, "so")
+    return KnownProblem("Node", name, reason, "so", name)
 
 
 def test_problem_age_comes_from_event_or_first_sighting() -> None:
@@ -341,6 +346,39 @@ def test_problem_age_comes_from_event_or_first_sighting() -> None:
         ("default/p", "01:00", False),
     ]
     assert [row["since"][11:16] for row in (*later, *again)] == ["03:00", "03:07"]
+
+
+def test_problem_seen_at_the_first_look_is_older() -> None:
+    history = ProblemHistory()
+    first = history.rows([problem(Reason.OFFER_FROZEN)], [], NOW)
+    both = history.rows(
+        [problem(Reason.OFFER_FROZEN), problem(Reason.SLICE_MISSING)], [], NOW + timedelta(minutes=5)
+    )
+    assert [row["atLeast"] for row in first] == [True]
+    assert {row["reason"]: (row["atLeast"], row["severity"]) for row in both} == {
+        "OfferFrozen": (True, "error"),
+        "SliceMissing": (False, "warning"),
+    }
+    assert counts(both) == {"error": 1, "warning": 1, "over": 0, "nodes": 1}
+    assert by_node(both) == {"n1": (("OfferFrozen", "error"), ("SliceMissing", "warning"))}
+
+
+@pytest.mark.parametrize(
+    ("last", "is_so", "shown"),
+    [("02:01", False, []), ("02:03", False, ["over"]), ("02:01", True, ["error"])],
+)
+def test_race_of_start_up_leaves_no_problem(last: str, is_so: bool, shown: list[str]) -> None:
+    event = Event(
+        ObjectReference("Node", "n1"),
+        reason="CPUFactsMissing",
+        type="Warning",
+        message="none yet",
+        first_timestamp="2026-11-21T02:00:30Z",
+        last_timestamp=f"2026-11-21T{last}:00Z",
+    )
+    known = [problem(Reason.CPU_FACTS_MISSING)] if is_so else []
+    rows = ProblemHistory().rows(known, [event], NOW, lambda _: "2026-11-21T02:00:00Z")
+    assert [row["severity"] for row in rows] == shown
 
 
 def test_node_history_keeps_an_hour_below_8_kib() -> None:
@@ -410,6 +448,13 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+def key_of_patch(command: str) -> str:
+    """Return the text that a command's patch gives the one key of the ConfigMap that it sets."""
+    _, *patch, _ = command.split("\n")
+    ((_, text),) = yaml.safe_load("\n".join([*patch, ""]))["data"].items()
+    return str(text)
+
+
 @pytest.mark.parametrize(("text", "change"), CHANGES)
 def test_change_is_planned_like_the_command_without_writing(
     kubeconfig: Path, tmp_path: Path, text: str, change: dict[str, Any]
@@ -435,6 +480,7 @@ def test_change_is_planned_like_the_command_without_writing(
     assert wanted["difference"].items() <= shown["difference"].items()
     assert shown["difference"]["ratios"]
     assert shown["command"].startswith(f"kubectl -n {names.CONFIG_NAMESPACE} patch configmap")
+    assert json.loads(key_of_patch(shown["command"])) == json.loads(text)
     assert dump_of(kubeconfig, tmp_path / "dump.json") == before
 
 

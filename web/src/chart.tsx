@@ -22,6 +22,8 @@ interface SeriesProps {
 }
 
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
+/** Lines differ by color and by dashes: one of the two is enough to tell them apart. */
+const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4"];
 
 /** Times of day with 24 hours, as everywhere else; seconds only where ticks are less than a minute apart. */
 const clock: uPlot.Axis.DynamicValues = (_, ticks, __, ___, step) =>
@@ -55,7 +57,11 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
     const ink = color("--text");
     const text = parseFloat(style.fontSize);
     const height = 12 * text;
-    const axis = { stroke: ink, font: `${0.8 * text}px ${style.fontFamily}`, size: 3.4 * text, grid: { stroke: color("--line"), width: 1 } };
+    const font = `${0.8 * text}px ${style.fontFamily}`;
+    const axis = { stroke: ink, font, grid: { stroke: color("--line"), width: 1 }, labelGap: 0 };
+    // As wide as the widest number: one that is cut would be another number.
+    const beside: uPlot.Axis.Size = (_, values) =>
+      Math.ceil(1.4 * text + Math.max(2, ...(Array.isArray(values) ? values : []).map((each) => each.length)) * 0.55 * text);
     const drawn = new uPlot(
       {
         width: element.clientWidth,
@@ -64,12 +70,17 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
           x: { time: times !== undefined, range: atLeastAMinute },
           y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] },
         },
-        axes: [times ? { ...axis, values: clock } : { ...axis, values: (_, ticks) => ticks.map((each) => (each ? `${each}s` : "now")) }, axis],
+        // Room for half of the last time at the right, and for half of the highest number above.
+        padding: [0.8 * text, 2.4 * text, 0, 0],
+        axes: [
+          { ...axis, size: 2.4 * text, space: 6 * text, values: times ? clock : (_, ticks) => ticks.map((each) => (each ? `${each}s` : "now")) },
+          { ...axis, size: beside },
+        ],
         legend: { show: false },
         cursor: { drag: { x: false, y: false } },
         series: [{}, ...lines.map((line, place) => ({
           label: line.name,
-          stroke: ink,
+          stroke: color(COLORS[place % COLORS.length] ?? "--text"),
           width: 2,
           dash: DASHES[place % DASHES.length] ?? [],
           points: { show: false },
@@ -103,7 +114,7 @@ export function Series({ title, lines, step = 1, times, counts = false }: Series
         <ul class="legend">
           {lines.map((line, place) => (
             <li key={line.name}>
-              <svg class="dash" viewBox="0 0 40 4" aria-hidden="true">
+              <svg class={`dash of-${place % COLORS.length}`} viewBox="0 0 40 4" aria-hidden="true">
                 <line x1="0" y1="2" x2="40" y2="2" stroke-dasharray={(DASHES[place % DASHES.length] ?? []).join(" ")} />
               </svg>
               {line.name}, now {(counts ? number : measured)(line.values.at(-1))}

@@ -2,7 +2,7 @@
 import { cpuList } from "./format";
 import { List } from "./list";
 import { type Held, Machine, type Topology } from "./machine";
-import { Figures, Heading, Plain, StateText, Waiting } from "./parts";
+import { Crumbs, Figures, Heading, Plain, StateText, Waiting } from "./parts";
 import { hostAddress, Link } from "./router";
 import { type Row, useDocument } from "./stream";
 import type { Column } from "./table";
@@ -77,7 +77,7 @@ export function HostsView() {
       columns={COLUMNS}
       texts={(row) => `${row.name} ${stateOf(row)} ${row.problem ?? ""}`}
       above={() => <p><Link to="/what-if?change=flavor">Try a flavor on these hosts</Link></p>}
-      empty="No compute host is known. corewise web --compute-hosts DIR names them."
+      empty={<>No compute host is known. Name the folder with their files: <code>corewise web --compute-hosts DIR</code></>}
     />
   );
 }
@@ -136,7 +136,8 @@ export function HostView({ name }: { name: string }) {
   if (!data) {
     return (
       <>
-        <Heading>{name}</Heading>
+        <Crumbs of={[["/hosts", "Compute hosts"]]} here={name} />
+        <Heading>Host {name}</Heading>
         <Waiting feed={feed} />
       </>
     );
@@ -145,7 +146,8 @@ export function HostView({ name }: { name: string }) {
   if (!status || !topology) {
     return (
       <>
-        <Heading>{host.name}</Heading>
+        <Crumbs of={[["/hosts", "Compute hosts"]]} here={host.name} />
+        <Heading>Host {host.name}</Heading>
         <p class="refused">{host.reason}: {host.problem}</p>
       </>
     );
@@ -153,7 +155,8 @@ export function HostView({ name }: { name: string }) {
   const held = new Map<number, Held>(status.cpus.map(({ cpu, use, guest }) => [cpu, { use, owners: guest ? [guest] : [] }]));
   return (
     <>
-      <Heading>{host.name}</Heading>
+      <Crumbs of={[["/hosts", "Compute hosts"]]} here={host.name} />
+      <Heading>Host {host.name}</Heading>
       <Figures
         of={[
           ["State", <State of={host} />],

@@ -1,11 +1,9 @@
-// The views that are a list each: pods, offline work, problems.
-import { useEffect, useState } from "preact/hooks";
+// The views that are a list each: pods and offline work.
 import { type History, HistoryCharts } from "./chart";
-import { age, count, cpus, gibibytes, measured, number, percent } from "./format";
-import { found, Heading, NodeLink, Plain, PodLink, Remarks, Search, StateText, Waiting } from "./parts";
+import { age, cpus, gibibytes, measured, number, percent } from "./format";
+import { NodeLink, PodLink, StateText } from "./parts";
 import { List } from "./list";
-import { asked } from "./router";
-import { type Row, serverTime, useDocument, useTable } from "./stream";
+import { type Row, useDocument } from "./stream";
 import { amount, type Column } from "./table";
 
 /** A row of `corewise top pods -o json`. */
@@ -73,7 +71,7 @@ export function PodsView() {
             problems: row.problem !== null,
           })[value] ?? true,
       }}
-      empty="There are no pods that have not finished."
+      empty={<>No pod waits or runs in the cluster. All that there are: <code>kubectl get pods -A</code></>}
     />
   );
 }
@@ -149,8 +147,16 @@ export function OfflineView() {
         ["Quota", measured(total.quotaCPUMilli)],
         ["Offline pods", number(total.offlinePods)],
       ]}
-      above={() => <OfflineHistory />}
-      empty="No node offers idle CPU to offline pods. How to begin: docs/guides/suppression.md."
+      above={() => (
+        <>
+          <p class="lead">
+            Offline pods are offered a share of the CPU that online pods leave idle, and their quota holds them to it. What
+            keeps them from more is under <b>Limited by</b>.
+          </p>
+          <OfflineHistory />
+        </>
+      )}
+      empty={<>No node offers idle CPU to offline pods. Turn it on for a node: <code>kubectl label node NODE volcano.sh/oversubscription=true</code></>}
     />
   );
 }
@@ -161,79 +167,3 @@ function OfflineHistory() {
   return history ? <HistoryCharts of={history} all /> : null;
 }
 
-interface ProblemRow extends Row {
-  reason: string | null;
-  kind: string;
-  object: string;
-  message: string;
-  fix: string | null;
-  command: string | null;
-  since: string | null;
-  current: boolean;
-}
-
-function ObjectLink({ kind, name }: { kind: string; name: string }) {
-  if (kind === "Node") return <NodeLink name={name} />;
-  if (kind === "Pod") return <PodLink name={name} />;
-  return <>{`${kind} ${name}`}</>;
-}
-
-const seconds = (row: ProblemRow): number | null =>
-  row.since ? Math.max(0, Math.floor((serverTime() - Date.parse(row.since)) / 1000)) : null;
-
-/** Problems by reason, the most common first: what to do is said once, then each object with what is wrong there. */
-export function ProblemsView() {
-  const feed = useTable("problems");
-  const data = feed.data.value;
-  const [, older] = useState(0);
-  useEffect(() => {
-    const ticking = setInterval(() => { older((times) => times + 1); }, 5000);
-    return () => { clearInterval(ticking); };
-  }, []);
-  if (!data) {
-    return (
-      <>
-        <Heading>Problems</Heading>
-        <Waiting feed={feed} />
-      </>
-    );
-  }
-  const rows = [...data.rows.values()] as ProblemRow[];
-  const shown = found(rows, asked("q"), (row) => `${row.reason ?? ""} ${row.kind} ${row.object} ${row.message}`);
-  const groups = new Map<string, ProblemRow[]>();
-  for (const row of shown) {
-    const key = row.reason ?? "Without a reason code";
-    groups.set(key, [...(groups.get(key) ?? []), row]);
-  }
-  const ordered = [...groups].sort((a, b) => b[1].length - a[1].length);
-  return (
-    <>
-      <Heading>Problems</Heading>
-      <Remarks lines={data.remarks} />
-      <form class="controls" role="search" aria-label="Problems" onSubmit={(event) => { event.preventDefault(); }}>
-        <Search label="Search" />
-        <p role="status" class="count">{shown.length === rows.length ? count(rows.length, "problem") : `${shown.length} of ${rows.length} problems shown`}</p>
-      </form>
-      {!rows.length && <p>No corewise program reports a problem.</p>}
-      {ordered.map(([reason, members]) => (
-        <details key={reason} open>
-          <summary>
-            <StateText text={reason} problem={members.some((each) => each.current)} />: {count(members.length, "object")}
-          </summary>
-          {members[0]?.fix && <p>To fix: {members[0].fix}</p>}
-          <Plain
-            caption={reason}
-            head={["Object", "Age", "What is wrong", "More"]}
-            rows={members.map((row) => [
-              <ObjectLink kind={row.kind} name={row.object} />,
-              (row.current ? "" : "over, ") + age(seconds(row)),
-              row.message,
-              row.command ? <code>{row.command}</code> : "",
-            ])}
-            most={200}
-          />
-        </details>
-      ))}
-    </>
-  );
-}

@@ -7,10 +7,13 @@ import "./style.css";
 import { ClusterView } from "./cluster";
 import { HostsView, HostView } from "./host";
 import { NodeView } from "./node";
-import { OfflineView, PodsView, ProblemsView } from "./lists";
+import { OfflineView, PodsView } from "./lists";
 import { PodView } from "./pod";
+import { ProblemsView } from "./problems";
+import { RecommendationsView } from "./recommendations";
 import { Link, place } from "./router";
 import { ask, feeds, type Session, session, token, tokenWanted } from "./stream";
+import { followSummary, summary } from "./summary";
 import { ThemeSwitch } from "./theme";
 import { WhatIfView } from "./whatif";
 
@@ -19,9 +22,22 @@ const VIEWS = [
   ["/pods", "Pods"],
   ["/offline", "Offline work"],
   ["/problems", "Problems"],
+  ["/recommendations", "Recommendations"],
   ["/what-if", "What if"],
   ["/hosts", "Compute hosts"],
 ] as const;
+
+/** What is said while an address leads nowhere. */
+function NoView() {
+  return (
+    <>
+      <h1 tabIndex={-1}>The page has no view at this address</h1>
+      <p>
+        Its views are in the navigation. <Link to="/">Show the cluster</Link>
+      </p>
+    </>
+  );
+}
 
 function View() {
   const [, kind = "", ...rest] = place.value.path.split("/");
@@ -39,6 +55,8 @@ function View() {
       return <OfflineView />;
     case "problems":
       return <ProblemsView />;
+    case "recommendations":
+      return <RecommendationsView />;
     case "what-if":
       return <WhatIfView />;
     case "hosts":
@@ -46,14 +64,7 @@ function View() {
     case "hosts/:name":
       return <HostView key={name} name={name} />;
     default:
-      return (
-        <>
-          <h1 tabIndex={-1}>There is no such page</h1>
-          <p>
-            <Link to="/">Show the cluster</Link>
-          </p>
-        </>
-      );
+      return <NoView />;
   }
 }
 
@@ -74,7 +85,7 @@ function TokenForm() {
   };
   return (
     <form class="what-if" aria-label="Sign in" onSubmit={send}>
-      <p>The server shows what the API server lets you see. Give it your token: kubectl create token NAME.</p>
+      <p>The page shows what the API server lets you see. Make a token, and paste it here: <code>kubectl create token ACCOUNT</code></p>
       <label>
         Bearer token
         <input name="token" type="password" autocomplete="off" required />
@@ -84,12 +95,27 @@ function TokenForm() {
   );
 }
 
+/** How many there are of what a view lists; problems that somebody has to act on are red. */
+function Count({ of }: { of: string }) {
+  const known = summary.value;
+  if (!known) return null;
+  const { error, warning } = known.problems;
+  if (of === "/problems" && error + warning > 0) {
+    return <span class={`badge ${error ? "error" : ""}`}><span class="hidden">, </span>{error + warning}</span>;
+  }
+  if (of === "/recommendations" && known.recommendations > 0) {
+    return <span class="badge"><span class="hidden">, </span>{known.recommendations}</span>;
+  }
+  return null;
+}
+
 function App() {
   useEffect(() => {
     void ask("session")
       .then((answer) => (answer.ok ? (answer.json() as Promise<Session>) : null))
       .then((given) => { session.value = given; }, () => undefined);
   }, []);
+  useEffect(followSummary, []);
   const { path } = place.value;
   const skip = (event: MouseEvent): void => {
     event.preventDefault();
@@ -108,6 +134,7 @@ function App() {
               <li key={to}>
                 <Link to={to} current={path === to || (to !== "/" && path.startsWith(`${to}/`))}>
                   {title}
+                  <Count of={to} />
                 </Link>
               </li>
             ))}
@@ -115,7 +142,7 @@ function App() {
         </nav>
         <div class="session">
           {session.value && (
-            <span>
+            <span title={session.value.server ? `API server ${session.value.server}` : undefined}>
               {session.value.cluster}
               {session.value.user && ` as ${session.value.user}`}
             </span>
@@ -131,16 +158,25 @@ function App() {
         <View />
       </main>
       <footer>
-        corewise {session.value?.version} · read-only · CPUs are written as the command line writes them ·{" "}
+        corewise {session.value?.version} · read-only ·{" "}
         <a href="/assets/licenses.txt">Licenses</a>
       </footer>
     </>
   );
 }
 
+const ABOUT: Record<string, string> = { nodes: "Node", pods: "Pod", hosts: "Host" };
+
+/** The view's name as a browser's tab and history show it: the object first, then the cluster. */
+function titleOf(path: string): string {
+  const [, kind = "", ...rest] = path.split("/");
+  const name = rest.map(decodeURIComponent).filter(Boolean).join("/");
+  if (name) return `${ABOUT[kind] ?? kind} ${name}`;
+  return VIEWS.find(([to]) => to === path)?.[1] ?? "No such view";
+}
+
 effect(() => {
-  const heading = place.value.path === "/" ? "Cluster" : decodeURIComponent(place.value.path.slice(1));
-  document.title = `${heading} - corewise`;
+  document.title = [titleOf(place.value.path), session.value?.cluster, "corewise"].filter(Boolean).join(" · ");
 });
 
 const root = document.getElementById("app");

@@ -4,7 +4,10 @@ import type { NodeRow } from "./cluster";
 import { cpus, gibibytes, measured, number, percent } from "./format";
 import { type Interference, InterferenceView } from "./interference";
 import { Machine, type Topology } from "./machine";
-import { Bar, type EventRecord, Events, type Explained, Explanation, Figures, Heading, StateText, Waiting } from "./parts";
+import { Bar, Crumbs, type EventRecord, Events, type Explained, Explanation, Figures, Heading, Severity, StateText, Waiting } from "./parts";
+import { Link, whatIfAddress } from "./router";
+import type { OfflineRow } from "./lists";
+import { type NodePod, NodePods } from "./nodepods";
 import { type Json, useDocument } from "./stream";
 
 interface NodeDocument {
@@ -14,6 +17,11 @@ interface NodeDocument {
   suppression: Explained | null;
   interference?: Interference | null;
   history?: History | null;
+  pods?: NodePod[];
+  podsRemark?: string;
+  /** Of each problem's reason. */
+  severities?: Record<string, string>;
+  offline?: OfflineRow | null;
   events: EventRecord[];
 }
 
@@ -76,17 +84,19 @@ interface Problem {
   fix: string | null;
 }
 
-function Problems({ of }: { of: Json | undefined }) {
-  const problems = Array.isArray(of) ? (of as unknown as Problem[]) : [];
+function Problems({ of, severities }: { of: Json[]; severities: Record<string, string> }) {
+  const problems = of as unknown as Problem[];
   if (!problems.length) return null;
+  const severityOf = ({ reason }: Problem): string => severities[reason] ?? "error";
+  const worst = problems.some((each) => severityOf(each) === "error") ? "error" : "warning";
   return (
-    <section aria-labelledby="problems" class="problems">
+    <section aria-labelledby="problems" class={`problems ${worst}`}>
       <h2 id="problems">Problems</h2>
       <dl>
         {problems.map((each) => (
           <div key={each.reason}>
             <dt>
-              <StateText text={each.reason} problem />
+              <Severity of={severityOf(each)} /> <b>{each.reason}</b>
             </dt>
             <dd>{each.message}</dd>
             {each.fix && <dd>To fix: {each.fix}</dd>}
@@ -110,12 +120,31 @@ interface Report {
   offlineMilli: number;
 }
 
-function Lately({ suppression, history }: { suppression: Explained | null; history: History | null | undefined }) {
+interface LatelyProps {
+  suppression: Explained | null;
+  history: History | null | undefined;
+  limit: string;
+}
+
+/** "0.60 of idle", in words. */
+function Limit({ of }: { of: string }) {
+  const share = /^(.*: )?([0-9.]+) of idle/.exec(of)?.[2];
+  if (!of) return null;
+  return (
+    <p>
+      Offline work is limited by: <b>{of}</b>.
+      {share && ` Offline pods are offered ${share} of the CPU that online pods leave idle, and their quota holds them to the offer.`}
+    </p>
+  );
+}
+
+function Lately({ suppression, history, limit }: LatelyProps) {
   const report = suppression?.record["report"] as unknown as Report | null | undefined;
   if (!report && !history) return null;
   return (
     <section aria-labelledby="lately">
       <h2 id="lately">Lately</h2>
+      <Limit of={limit} />
       {report && (
         <>
           <Figures
@@ -150,7 +179,8 @@ export function NodeView({ name }: { name: string }) {
   if (!data) {
     return (
       <>
-        <Heading>{name}</Heading>
+        <Crumbs of={[["/", "Cluster"]]} here={name} />
+        <Heading>Node {name}</Heading>
         <Waiting feed={feed} />
       </>
     );
@@ -159,7 +189,8 @@ export function NodeView({ name }: { name: string }) {
   const requested = explanation.record["requested"] as { ownedCPUMilli: number } | null | undefined;
   return (
     <>
-      <Heading>{node.name}</Heading>
+      <Crumbs of={[["/", "Cluster"]]} here={node.name} />
+      <Heading>Node {node.name}</Heading>
       <Figures
         of={[
           ["Model", node.cpuModel ?? "-"],
@@ -167,19 +198,28 @@ export function NodeView({ name }: { name: string }) {
           ["Amplification ratio", node.amplificationRatio ?? "-"],
           ["Memory requested, GiB", gibibytes(node.requestedMemoryBytes) + percent(node.requestedMemoryBytes, node.schedulableMemoryBytes)],
           ["Offline offered", measured(node.offlineOfferedCPUMilli)],
+          ["Offline work limited by", data.offline?.limitedBy ?? "nothing is offered"],
           ["Native BestEffort pods", number(node.nativeBestEffortPods)],
           ["State", <StateText text={node.state || "settled"} problem={node.problem !== null} />],
         ]}
       />
+      <p class="command">
+        Try another ratio: <Link to={whatIfAddress({ change: "ratio", node: node.name })}>amplification of this node</Link>
+        {node.cpuModel && <>{" · "}<Link to={whatIfAddress({ change: "model", model: node.cpuModel })}>normalization of its CPU model</Link></>}
+      </p>
+      <NodePods pods={data.pods ?? []} remark={data.podsRemark ?? ""} />
       <div class="sections">
-        <Problems of={[...listOf(explanation.record["problems"]), ...listOf(suppression?.record["problems"])]} />
+        <Problems
+          of={[...listOf(explanation.record["problems"]), ...listOf(suppression?.record["problems"])]}
+          severities={data.severities ?? {}}
+        />
         <Bars node={node} owned={requested?.ownedCPUMilli ?? null} />
         {data.topology ? (
           <Machine of={data.topology} />
         ) : (
           <p>The node has no NodeResourceTopology, so its CPUs cannot be drawn. The agent writes it.</p>
         )}
-        <Lately suppression={suppression} history={data.history} />
+        <Lately suppression={suppression} history={data.history} limit={data.offline?.limitedBy ?? ""} />
         {data.interference && <InterferenceView of={data.interference} />}
         <Explanation of={explanation} title="Ratios" command={`corewise explain node ${name}`} />
         <Explanation of={suppression} title="Offer and suppression" command={`corewise explain suppression ${name}`} />

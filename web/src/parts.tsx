@@ -11,12 +11,37 @@ export function Heading({ children }: { children: ComponentChildren }) {
 /** What is shown until data has come, and instead of it when the server refuses. */
 export function Waiting({ feed }: { feed: Feed<unknown> }) {
   return feed.state.value === "failed" ? (
-    <p class="refused" role="alert">
-      {feed.message.value}
-    </p>
+    <div class="refused" role="alert">
+      <p>{feed.message.value}</p>
+      <p><Link to="/">Show the cluster</Link></p>
+    </div>
   ) : (
     <p>Loading…</p>
   );
+}
+
+/** Where a view is in the page: the views above it, then its own name. */
+export function Crumbs({ of, here }: { of: [string, string][]; here: string }) {
+  return (
+    <nav class="crumbs" aria-label="Breadcrumb">
+      <ol>
+        {of.map(([to, text]) => <li key={to}><Link to={to}>{text}</Link></li>)}
+        <li aria-current="page">{here}</li>
+      </ol>
+    </nav>
+  );
+}
+
+/** A severity is said by a sign and a word, never by color alone. */
+export function Severity({ of }: { of: string }) {
+  const [sign, text] = of === "error" ? ["!", "Act"] : of === "warning" ? ["~", "Clears itself"] : ["✓", "Over"];
+  return <span class={`severity ${of}`}><span aria-hidden="true">{sign} </span>{text}</span>;
+}
+
+export function ObjectLink({ kind, name }: { kind: string; name: string }) {
+  if (kind === "Node") return <NodeLink name={name} />;
+  if (kind === "Pod") return <PodLink name={name} />;
+  return <>{`${kind} ${name}`}</>;
 }
 
 export function Remarks({ lines }: { lines: readonly string[] }) {

@@ -1,7 +1,8 @@
 // One pod: where it is and why, or why nowhere.
 import type { PodRow } from "./lists";
-import { cpus, count, gibibytes, number } from "./format";
-import { type EventRecord, Events, type Explained, Explanation, Figures, Heading, NodeLink, Plain, StateText, Waiting } from "./parts";
+import { cpus, count, gibibytes, measured, number } from "./format";
+import { Crumbs, type EventRecord, Events, type Explained, Explanation, Figures, Heading, NodeLink, Plain, StateText, Waiting } from "./parts";
+import { nodeAddress } from "./router";
 import { useDocument } from "./stream";
 
 interface Verdict {
@@ -35,6 +36,8 @@ interface PodDocument {
   pod: PodRow;
   explanation: Explained;
   quota?: Quota | null;
+  waiting?: Explained | null;
+  usedRawCPUMilli?: number | null;
   events: EventRecord[];
 }
 
@@ -102,13 +105,30 @@ function Quotas({ of }: { of: Quota }) {
   );
 }
 
+const AT_LEAST = 0.95;
+
+/** Say so where a pod runs as much as its quota lets it: then its own limit holds it back, and no neighbor. */
+function AtQuota({ quota, used }: { quota: Quota; used: number }) {
+  const quotas = quota.containers.map((each) => each.quotaMicroseconds ?? -1);
+  if (!quotas.length || quotas.some((each) => each <= 0)) return null;
+  const raw = Math.floor((quotas.reduce((sum, each) => sum + each, 0) * 1000) / quota.periodMicroseconds);
+  if (used < raw * AT_LEAST) return null;
+  return (
+    <p>
+      <b>It runs at its limit:</b> it uses {measured(used)} of the {measured(raw)} raw CPUs that its quota gives it here, so
+      its own limit holds it back. To let it run more, raise the CPU limit of its containers.
+    </p>
+  );
+}
+
 export function PodView({ name }: { name: string }) {
   const feed = useDocument<PodDocument>(`pods/${name.split("/").map(encodeURIComponent).join("/")}`);
   const data = feed.data.value;
   if (!data) {
     return (
       <>
-        <Heading>{name}</Heading>
+        <Crumbs of={[["/", "Cluster"], ["/pods", "Pods"]]} here={name} />
+        <Heading>Pod {name}</Heading>
         <Waiting feed={feed} />
       </>
     );
@@ -116,7 +136,11 @@ export function PodView({ name }: { name: string }) {
   const { pod } = data;
   return (
     <>
-      <Heading>{pod.name}</Heading>
+      <Crumbs
+        of={[["/", "Cluster"], pod.node ? [nodeAddress(pod.node), pod.node] : ["/pods", "Pods"]]}
+        here={pod.name}
+      />
+      <Heading>Pod {pod.name}</Heading>
       <Figures
         of={[
           ["Node", pod.node ? <NodeLink name={pod.node} /> : "none"],
@@ -126,9 +150,12 @@ export function PodView({ name }: { name: string }) {
           ["Memory requested, GiB", gibibytes(pod.requestedMemoryBytes || null)],
           ["Batch CPU, normalized", cpus(pod.batchCPUNormalizedMilli || null)],
           ["CPUs owned", pod.cpus || "-"],
+          ["Used, raw CPUs", measured(data.usedRawCPUMilli)],
         ]}
       />
       <div class="sections">
+        {data.quota && pod.node && typeof data.usedRawCPUMilli === "number" && <AtQuota quota={data.quota} used={data.usedRawCPUMilli} />}
+        {pod.node && <Explanation of={data.waiting} title="Why it is slow, if it is" command={`corewise explain interference ${pod.name}`} />}
         <Why decision={data.explanation.record} />
         {data.quota && pod.node && <Quotas of={data.quota} />}
         <Explanation of={data.explanation} title="Explanation" command={`corewise explain pod ${pod.name}`} />

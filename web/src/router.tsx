@@ -44,6 +44,7 @@ export function asked(key: string, otherwise = ""): string {
 export const nodeAddress = (name: string): string => `/nodes/${encodeURIComponent(name)}`;
 export const podAddress = (name: string): string => `/pods/${name.split("/").map(encodeURIComponent).join("/")}`;
 export const hostAddress = (name: string): string => `/hosts/${encodeURIComponent(name)}`;
+export const whatIfAddress = (values: Record<string, string>): string => `/what-if?${new URLSearchParams(values).toString()}`;
 
 interface LinkProps {
   to: string;

@@ -12,6 +12,8 @@ export interface TableData {
   rows: ReadonlyMap<string, Row>;
   total: Record<string, Json> | null;
   remarks: string[];
+  /** Comes with the nodes: what one requested CPU is worth on each kind of machine. */
+  worth?: Json;
 }
 
 /** `loading` until something has come; `lost` keeps what came before; `failed` is an answer of the server. */
@@ -29,6 +31,8 @@ interface Whole {
   rows: Row[];
   total: Record<string, Json> | null;
   remarks: string[];
+  /** Comes with the nodes: what one requested CPU is worth on each kind of machine. */
+  worth?: Json;
 }
 
 interface Delta extends Partial<Whole> {
@@ -40,7 +44,10 @@ export const feeds = signal<readonly Feed<unknown>[]>([]);
 
 export interface Session {
   version: string;
+  /** The context of the kubeconfig. */
   cluster: string;
+  /** The address of the API server. */
+  server?: string;
   user: string;
   /** Compute hosts are shown too. */
   placement: boolean;
@@ -213,8 +220,8 @@ function keyed(rows: Row[]): Map<string, Row> {
 export function useTable(name: string, namespace = ""): Feed<TableData> {
   return useConnection<TableData>(`tables/${name}${namespace && `?namespace=${encodeURIComponent(namespace)}`}`, (feed) => ({
     all: (data) => {
-      const { rows, total, remarks } = data as Whole;
-      feed.data.value = { rows: keyed(rows), total, remarks };
+      const { rows, total, remarks, worth = null } = data as Whole;
+      feed.data.value = { rows: keyed(rows), total, remarks, worth };
     },
     change: (data) => {
       const before = feed.data.value;
@@ -227,6 +234,7 @@ export function useTable(name: string, namespace = ""): Feed<TableData> {
         rows,
         total: delta.total === undefined ? before.total : delta.total,
         remarks: delta.remarks ?? before.remarks,
+        worth: delta.worth ?? before.worth ?? null,
       };
     },
   }));

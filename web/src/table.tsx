@@ -3,8 +3,8 @@
 // Rows have one height, so that what is above and below can be two empty rows of the right height. Screen
 // readers get the real number of rows and each row's place in it.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import type { Amount } from "./format";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Amount, byKey, naturalKey } from "./format";
 import { asked, setQuery } from "./router";
 import type { Row } from "./stream";
 import { printing } from "./theme";
@@ -27,14 +27,12 @@ const SIGNS = { ascending: "↑", descending: "↓", none: "" };
 const BEYOND = 8;
 const ALL_BELOW = 60;
 
-/** Sort as `corewise top` does: figures from the largest, texts from A; unknown ones last. */
-export function inOrder<R>(rows: R[], column: Column<R> | undefined, reverse: boolean): R[] {
-  if (!column) return rows;
-  const { figure, text } = column;
+/** Sort as `corewise top` does: figures from the largest, texts from A in natural order; unknown ones last. */
+export function inOrder<R extends Row>(rows: R[], column: Column<R> | undefined, reverse: boolean): R[] {
+  const { figure, text } = column ?? { text: (row: R) => row.name };
   if (!figure) {
-    const compared = new Intl.Collator("en", { numeric: true }).compare;
-    const sorted = rows.map((row) => [text(row), row] as const).sort((a, b) => compared(a[0], b[0]));
-    if (reverse) sorted.reverse();
+    const sorted = rows.map((row) => [naturalKey(text(row)), row] as const).sort((a, b) => byKey(a[0], b[0]));
+    if (reverse && column) sorted.reverse();
     return sorted.map(([, row]) => row);
   }
   const sign = reverse ? 1 : -1;
@@ -58,14 +56,22 @@ interface TableProps<R extends Row> {
   marked?: string;
   onMark?: (name: string) => void;
   rowClass?: (row: R) => string;
+  /** Without a chosen order, rows stay as they are given. */
+  byRows?: boolean;
 }
 
-export function Table<R extends Row>({ caption, columns, rows, total, marked, onMark, rowClass }: TableProps<R>) {
+export function Table<R extends Row>({ caption, columns, rows, total, marked, onMark, rowClass, byRows = false }: TableProps<R>) {
   const box = useRef<HTMLDivElement>(null);
   const [seen, setSeen] = useState({ top: 0, height: 900 });
   const sort = asked("sort");
   const reverse = asked("order") === "reverse";
-  const sorted = inOrder(rows, columns.find((each) => each.title.toLowerCase() === sort), reverse);
+  const sorted = useMemo(
+    () => {
+      const column = columns.find((each) => each.title.toLowerCase() === sort);
+      return byRows && !column ? rows : inOrder(rows, column, reverse);
+    },
+    [rows, sort, reverse, columns.map((each) => each.title).join()],
+  );
 
   useEffect(() => {
     const element = box.current;
@@ -141,7 +147,7 @@ export function Table<R extends Row>({ caption, columns, rows, total, marked, on
                 const shown = column.show ? column.show(row) : column.text(row);
                 const kind = (column.figure ? "number " : "") + (column.wide ? "wide" : "");
                 return index === 0 ? (
-                  <th key={column.title} scope="row">{shown}</th>
+                  <th key={column.title} scope="row" title={column.text(row)}>{shown}</th>
                 ) : (
                   <td key={column.title} class={kind} title={column.figure ? undefined : column.text(row)}>{shown}</td>
                 );

@@ -1,62 +1,11 @@
 // A change tried on the live cluster: checked as `corewise config check` does, planned as `corewise plan` does;
 // or a flavor tried on the compute hosts. Nothing is written and nothing is claimed.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { cpus, percent } from "./format";
-import { Bar, Heading, NodeLink, Plain, PodLink, StateText } from "./parts";
-import { asked, hostAddress, Link, setQuery } from "./router";
+import { type Answer, Hosts, Outcome, Problems, type Tried } from "./outcome";
+import { Heading } from "./parts";
+import { asked, setQuery } from "./router";
 import { ask, messageOf, session, token, useTable } from "./stream";
 import type { NodeRow } from "./cluster";
-
-/** A problem as `corewise config check -o json` has it. */
-interface Found {
-  severity: string;
-  path: string;
-  message: string;
-  line: number;
-}
-
-interface Planned {
-  configuration: string;
-  scheduled: number;
-  unscheduled: number;
-  nodesUsed: number;
-  schedulableMilliCPU: number;
-  requestedMilliCPU: number;
-}
-
-interface Answer {
-  command: string;
-  problems: Found[];
-  plan?: { plans: Planned[] };
-  difference?: {
-    differs: boolean;
-    podsMoved: number | string[];
-    podsGained: string[];
-    podsLost: string[];
-    ratios: { node: string; before: string | null; after: string }[];
-    heldBack: { node: string; messages: string[]; already: boolean }[];
-  };
-}
-
-interface Tried {
-  placed: {
-    host: string;
-    resources: Record<string, number>;
-    cells: { hostNode: number; memoryMiB: number }[];
-    pinnedCPUs: string;
-    emulatorCPU: number | null;
-    withheldCPUs: string;
-    hosts: { host: string; freeCPUs: number; interferenceScore: number | null; score: number }[];
-    lost: Record<string, string>;
-  } | null;
-  refused: {
-    reason: string;
-    message: string;
-    hosts: number;
-    fallen: { hosts: number; demand: string; reason: string | null }[] | null;
-    details: string[];
-  } | null;
-}
 
 type Values = Partial<Record<string, string>>;
 
@@ -107,7 +56,7 @@ const FORMS: Record<"model" | "ratio" | "label" | "config" | "flavor", Form> = {
     fields: [
       { name: "node", label: "Node (empty: the cluster's strategy)", suggest: "nodes" },
       { name: "resource", label: "Resource", choices: ["cpu", "memory"] },
-      { name: "ratio", label: "Ratio (empty takes it away)" },
+      { name: "ratio", label: "Ratio (empty takes it away), on top of normalization" },
     ],
   },
   label: {
@@ -149,6 +98,28 @@ const FORMS: Record<"model" | "ratio" | "label" | "config" | "flavor", Form> = {
     },
   },
 };
+
+/** The entry of ratioModel that holds for a node, by its hyper-threading and turbo. */
+function entryOf({ hyperThreading, turbo }: NodeRow): string {
+  if (hyperThreading) return turbo ? "hyperThreadTurboEnabledRatio" : "hyperThreadEnabledRatio";
+  return turbo ? "turboEnabledRatio" : "baseRatio";
+}
+
+/** What the nodes that the form is about have now. */
+function Now({ kind, values, rows }: { kind: string; values: Values; rows: NodeRow[] }) {
+  const [name, model] = [values["node"] ?? "", values["model"] ?? ""];
+  const about = rows.filter((row) => (kind === "ratio" ? row.name === name : kind === "model" && row.cpuModel === model));
+  if (!about.length) return null;
+  const said = new Set(about.map((row) => kind === "ratio"
+    ? `normalization ratio ${row.normalizationRatio ?? "1.00"}, amplification ratio ${row.amplificationRatio ?? "1.00"} with it`
+    : `${entryOf(row)}, normalization ratio ${row.normalizationRatio ?? "none"}`));
+  return (
+    <p class="command">
+      Now on {kind === "ratio" ? name : about.length === 1 ? about[0]?.name : `${about.length} nodes of this model`}: {[...said].join("; ")}.
+      {kind === "ratio" && " A ratio is 1.00 or more, and is multiplied by the normalization ratio."}
+    </p>
+  );
+}
 
 /** Every field as a text; an empty ratio or value takes something away, an empty node is none. */
 function plainBody(form: Form, values: Values): Record<string, unknown> {
@@ -230,8 +201,12 @@ export function WhatIfView() {
   const left = useRef(new AbortController());
   useEffect(() => () => { left.current.abort(); }, []); // the server then ends the trial
   const values: Values = Object.fromEntries(
-    form.fields.map(({ name, choices, first }) => [name, given[name] ?? first ?? choices?.[0] ?? ""]),
+    form.fields.map(({ name, choices, first }) => [name, given[name] ?? (asked(name) || (first ?? choices?.[0] ?? ""))]),
   );
+  if (kind === "model" && !given["field"] && !asked("field")) {
+    const one = rows.find((row) => row.cpuModel === values["model"]);
+    if (one) values["field"] = entryOf(one);
+  }
   if (kind === "config") {
     values["key"] ||= suggested.keys[0] ?? "";
     values["text"] = given[textOf(values["key"])] ?? inForce[values["key"]] ?? "";
@@ -296,6 +271,7 @@ export function WhatIfView() {
                 }}
               />
             ))}
+            <Now kind={kind} values={values} rows={rows} />
             {kind === "config" && (
               <div role="status" class="checked">
                 {answer && "problems" in answer && <Problems of={answer.problems} />}
@@ -332,155 +308,3 @@ function useInForce(wanted: boolean): Partial<Record<string, string>> {
   return texts;
 }
 
-/** Put the cursor on a line of the text that a problem is about. */
-function showLine(line: number): void {
-  const text = document.querySelector<HTMLTextAreaElement>("textarea[name=text]");
-  if (!text) return;
-  const lines = text.value.split("\n");
-  const start = lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0);
-  text.focus();
-  text.setSelectionRange(start, start + (lines[line - 1]?.length ?? 0));
-  text.scrollTop = ((line - 3) * text.scrollHeight) / lines.length;
-}
-
-/** What the check finds in a text, each with the line that it is about. */
-function Problems({ of, lines = true }: { of: Found[]; lines?: boolean }) {
-  return (
-    <section class={of.some((each) => each.severity === "error") ? "problems" : "remarks"} aria-labelledby="found">
-      <h2 id="found">What the check finds</h2>
-      {of.length === 0 && <p>No problems.</p>}
-      <ul>
-        {of.map((each, place) => (
-          <li key={place}>
-            {lines && <button type="button" onClick={() => { showLine(each.line); }}>Line {each.line}</button>}{" "}
-            <StateText text={each.severity} problem={each.severity === "error"} />: {each.path && `${each.path}: `}
-            {each.message}
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
-}
-
-const HostLink = ({ name }: { name: string }) => <Link to={hostAddress(name)}>{name}</Link>;
-
-/** Which host would take the guest; or which demand eliminates how many hosts. */
-function Hosts({ of: { placed, refused } }: { of: Tried }) {
-  return (
-    <section aria-labelledby="tried">
-      <h2 id="tried">{placed ? <>Host <HostLink name={placed.host} /> would take it</> : "No host can take it"}</h2>
-      {placed && (
-        <>
-          <ul>
-            <li>
-              Resources:{" "}
-              {Object.entries(placed.resources).map(([name, amount]) => `${amount} ${name}`).join(", ")}
-            </li>
-            {placed.cells.map((cell) => (
-              <li key={cell.hostNode}>NUMA node {cell.hostNode}: {cell.memoryMiB} MiB</li>
-            ))}
-            <li>{placed.pinnedCPUs ? `Pinned to CPUs ${placed.pinnedCPUs}` : "It floats over the shared CPUs of the host"}</li>
-            {placed.emulatorCPU !== null && <li>Emulator threads on CPU {placed.emulatorCPU}</li>}
-            {placed.withheldCPUs && <li>CPUs {placed.withheldCPUs} are kept empty</li>}
-          </ul>
-          <Plain
-            caption="Hosts that can take it, the best first"
-            head={["Host", "Free CPUs", "Interference score", "Score"]}
-            figures={[1, 2, 3]}
-            rows={placed.hosts.map((each) => [
-              <HostLink name={each.host} />, each.freeCPUs, each.interferenceScore ?? "-", each.score,
-            ])}
-          />
-          {Object.entries(placed.lost).map(([host, message]) => (
-            <p key={host}><HostLink name={host} />: {message}</p>
-          ))}
-        </>
-      )}
-      {refused && (
-        <>
-          <p class="refused">{refused.reason}: {refused.message}</p>
-          {refused.fallen && refused.fallen.length > 0 && (
-            <Plain
-              caption="Hosts that each step eliminates"
-              head={["Step", "Hosts eliminated", `Of ${refused.hosts}`, "Reason"]}
-              figures={[1]}
-              rows={refused.fallen.map((each) => [
-                each.demand,
-                each.hosts,
-                <Bar part={each.hosts / Math.max(1, refused.hosts)} kind="eliminated" />,
-                each.reason ?? "-",
-              ])}
-            />
-          )}
-          <ul>{refused.details.map((each) => <li key={each}>{each}</li>)}</ul>
-        </>
-      )}
-    </section>
-  );
-}
-
-function Outcome({ of, beside }: { of: Answer; beside: boolean }) {
-  const { difference } = of;
-  const many = (pods: number | string[]): number => (typeof pods === "number" ? pods : pods.length);
-  return (
-    <>
-      {of.problems.length > 0 && !beside && <Problems of={of.problems} lines={false} />}
-      {of.plan && (
-        <section aria-labelledby="plans">
-          <h2 id="plans">All pods placed again</h2>
-          <Plain
-            caption="Both plans"
-            head={["Plan", "Pods scheduled", "Unscheduled", "Nodes used", "Schedulable CPUs", "Requested"]}
-            figures={[1, 2, 3, 4, 5]}
-            rows={of.plan.plans.map((each) => [
-              each.configuration,
-              each.scheduled,
-              each.unscheduled,
-              each.nodesUsed,
-              cpus(each.schedulableMilliCPU),
-              cpus(each.requestedMilliCPU) + percent(each.requestedMilliCPU, each.schedulableMilliCPU),
-            ])}
-          />
-        </section>
-      )}
-      {difference && (
-        <section aria-labelledby="difference">
-          <h2 id="difference">The difference</h2>
-          {!difference.differs && <p>The plans do not differ.</p>}
-          <ul>
-            <li>
-              {difference.podsLost.length} pods lose their place
-              {difference.podsLost.length > 0 && ": "}
-              {difference.podsLost.slice(0, 50).map((name) => <span key={name}><PodLink name={name} /> </span>)}
-            </li>
-            <li>
-              {difference.podsGained.length} pods gain a place
-              {difference.podsGained.length > 0 && ": "}
-              {difference.podsGained.slice(0, 50).map((name) => <span key={name}><PodLink name={name} /> </span>)}
-            </li>
-            <li>{many(difference.podsMoved)} pods would be placed on another node</li>
-          </ul>
-          {difference.ratios.length > 0 && (
-            <Plain
-              caption="Nodes with another ratio"
-              head={["Node", "Ratio now", "With the change"]}
-              rows={difference.ratios.map((each) => [<NodeLink name={each.node} />, each.before ?? "-", each.after])}
-            />
-          )}
-          {difference.heldBack.map((each) => (
-            <p key={each.node}>
-              <NodeLink name={each.node} />: the decrease is held back{each.already ? ", as it is now" : ""}.{" "}
-              {each.messages.join(" ")}
-            </p>
-          ))}
-        </section>
-      )}
-      {of.plan && (
-        <section aria-labelledby="command">
-          <h2 id="command">The command that would make the change</h2>
-          <pre tabIndex={0} role="group" aria-label="Command">{of.command}</pre>
-        </section>
-      )}
-    </>
-  );
-}

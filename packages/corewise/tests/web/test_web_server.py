@@ -54,6 +54,9 @@ class FakeViews:
         self.reads += 1
         return {"rows": list(self.rows.values()), "total": {"nodes": len(self.rows)}, "remarks": []}
 
+    def summary(self) -> Mapping[str, Any]:
+        return {"recommendations": len(self.rows)}
+
     async def document(self, kind: str, name: str) -> Mapping[str, Any]:
         if (kind, name) == ("nodes", "no such node"):
             raise LookupError(f"there is no node {name}")

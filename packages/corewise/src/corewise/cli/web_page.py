@@ -83,7 +83,8 @@ async def run_page(
         )
         session = {
             "version": with_commit(corewise.__version__),
-            "cluster": cluster.server,
+            "cluster": cluster.context or "this cluster",
+            "server": cluster.server,
             "placement": options.compute_hosts is not None,
         }
         tables = PageTables(followed)

@@ -59,7 +59,10 @@ class UserConfig:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """One API server and one identity; ``source`` is how messages name where that was read."""
+    """One API server and one identity; ``source`` is how messages name where that was read.
+
+    ``context`` is the name of the kubeconfig's context, "" within a Pod.
+    """
 
     server: str
     ca_pem: bytes = b""
@@ -68,6 +71,7 @@ class ClusterConfig:
     namespace: str = "default"
     user: UserConfig = UserConfig()
     source: str = "the configuration"
+    context: str = ""
 
 
 def load_config(
@@ -236,6 +240,7 @@ def read_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Cluste
         namespace=chosen.namespace or "default",
         user=_user(user, f"user {chosen.user!r} in {user_at}", user_at.parent),
         source=f"context {name!r} in {where}",
+        context=name,
     )
 
 

@@ -109,6 +109,13 @@ def decide(node: RatioNode, config: NormalizationConfig) -> NormalizationVerdict
     return _in_range(_looked_up(draft, node.facts, strategy))
 
 
+def configured_ratio(node: RatioNode, config: NormalizationConfig) -> Ratio | None:
+    """Return the ratio that the configuration states for a node's CPUs, enabled or not; None if unknown."""
+    strategy, source = config.strategy_for(node.labels)
+    draft = NormalizationVerdict(None, Reason.NORMALIZATION_DISABLED, "", "", source)
+    return _in_range(_looked_up(draft, node.facts, strategy)).ratio
+
+
 def _workload_ratios(facts: CPUFacts, strategy: NormalizationStrategy) -> tuple[WorkloadRatio, ...]:
     """Return the ratios that workloads have of their own on a node with these facts, in their order."""
     field = _field_of(facts)

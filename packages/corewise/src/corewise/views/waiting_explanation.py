@@ -69,6 +69,15 @@ async def read_waiting(client: Client, name: str) -> tuple[Explanation, list[str
     return explain_waiting(subject, SYSTEM_CLOCK.now()), missing
 
 
+def fresh_report(text: str | None, now: datetime) -> InterferenceReport | None:
+    """Return an agent's report; None if there is none, or it cannot be read or is stale."""
+    report = decode(text or "")
+    if report is None:
+        return None
+    age = _age(report.time, now)
+    return None if age is None or age > (_STALE_WAITING if report.pods else _STALE) else report
+
+
 def explain_waiting(subject: WaitSubject, now: datetime) -> Explanation:
     """Explain what a pod waits for."""
     node, phase = subject.pod.spec.node_name or "", subject.pod.status.phase
@@ -81,7 +90,7 @@ def explain_waiting(subject: WaitSubject, now: datetime) -> Explanation:
         return _explanation(subject, "is not known to wait", {"reason": None}, lines)
     age = _age(report.time, now)
     record: dict[str, object] = {"reportAge": age, "watched": report.watched, "sources": report.sources}
-    if age is None or age > (_STALE_WAITING if report.pods else _STALE):
+    if age is None or fresh_report(subject.text, now) is None:
         lines = [
             Line("report", f"the last report of node {node} is {age_text(age)} old: its agent does not run"),
             Line("next", f"{_FIND_AGENT}{node}"),

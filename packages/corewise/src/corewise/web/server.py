@@ -4,6 +4,7 @@
 - ``/assets/FILE``: its script and style; names change with their content, so browsers keep them forever.
 - ``/api/session``, ``/api/tables/NAME``, ``/api/KIND/NAME``: JSON, as the commands print it with ``-o json``.
   ``/api/tables/pods?namespace=NAME``: those of one namespace.
+- ``/api/summary``: how many problems and recommendations there are, for the navigation.
 - ``/api/stream/...``: the same, followed by what changes; see :mod:`corewise.web.streams`.
 - ``POST /api/what-if``: a plan with a changed configuration. It writes nothing. One is tried at a time; it
   is given up when its caller leaves.
@@ -52,7 +53,7 @@ HEADERS = {
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FOR_EVER = "public, max-age=31536000, immutable"
 _JSON = "application/json"
-_API, _ASSETS, _STREAM, _WHAT_IF = "/api/", "/assets/", "stream/", "what-if"
+_API, _ASSETS, _STREAM, _WHAT_IF, _SUMMARY = "/api/", "/assets/", "stream/", "what-if", "summary"
 _INDEX, _NAMESPACE = "index.html", "namespace"
 _WRITE_WITHIN = 30.0
 
@@ -65,6 +66,7 @@ class Tables(Protocol):
     @property
     def names(self) -> Collection[str]: ...
     def table(self, name: str, namespace: str = "") -> Mapping[str, Any]: ...
+    def summary(self) -> Mapping[str, Any]: ...
 
 
 class Documents(Protocol):
@@ -154,6 +156,8 @@ class PageServer:
             return _json({"message": str(error)}, status=502)
 
     async def _read(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        if path == _SUMMARY:
+            return _json(self._tables.summary())
         if path == "session":
             return _json({**self._session, "views": [*self._tables.names]})
         if path.startswith(_STREAM) and request.method == "GET":

@@ -24,6 +24,7 @@ from corewise.config.key_texts import KEYS
 from corewise.config.machine_file import machine_document
 from corewise.config.workload_ratios import quota_ratio
 from corewise.engine import Cluster
+from corewise.engine.reading import key_of
 from corewise.kube.errors import NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import PODS
@@ -40,12 +41,17 @@ from corewise.views.node_listing import installed_paths
 from corewise.views.offline_table import TOTAL
 from corewise.views.page.followed import FollowedCluster, UnknownObject
 from corewise.views.page.interference import NOT_ASKED
+from corewise.views.page.node_pods import NodeFigures, pod_records
+from corewise.views.page.problems import severity_of
 from corewise.views.page.trial import tried
 from corewise.views.page.what_if import ChangeRefused
 from corewise.views.pod_explanation import explain_pod
 from corewise.views.suppression_explanation import explain_suppression
+from corewise.views.waiting_explanation import WaitSubject, explain_waiting, fresh_report
+from corewise.vocabulary.names import INTERFERENCE_REPORT
 from corewise.vocabulary.qos import QoSRules
-from corewise.workload.pods import Container
+from corewise.workload.nodes import Node
+from corewise.workload.pods import Container, Pod
 
 PERIOD = Microseconds(100_000)
 """kubelet's period, unless --cpu-cfs-quota-period says otherwise; only the node knows that."""
@@ -72,7 +78,7 @@ class PageDocuments:
             return {"config": self._config()}
         made = {"nodes": self._node, "pods": self._pod, "hosts": self._host}.get(kind)
         if made is None:
-            raise UnknownObject(f"there are no documents of {kind}")
+            raise UnknownObject(f"The page shows nothing at {kind}/{name}. Choose a view in its navigation.")
         return await made(name)
 
     def _config(self) -> dict[str, str]:
@@ -103,7 +109,9 @@ class PageDocuments:
         hosts = self._cluster.hosts
         shown = None if hosts is None else await asyncio.to_thread(hosts.table.document, name)
         if shown is None:
-            raise UnknownObject(f"there is no compute host {name}")
+            raise UnknownObject(
+                f"The page knows no compute host {name}. Its hosts are those of --compute-hosts DIR."
+            )
         return shown
 
     async def _node(self, name: str) -> dict[str, Any]:
@@ -112,18 +120,27 @@ class PageDocuments:
         table = self._data.tables["nodes"]
         row = next((each for each in table.rows(cluster.clock.now()) if each.name == name), None)
         if node is None or row is None:
-            raise UnknownObject(f"there is no node {name}")
+            raise UnknownObject(f"The cluster has no node {name}. List its nodes with: kubectl get nodes")
         missing = self._data.remarks(table, [])
         paths = await installed_paths(cluster.client, known.webhooks.items.values(), missing)
         events = self._events_about("Node", name)
         assessment, pods_known = assess(known.view_of(node), known.context), known.pods.synced.is_set()
         explanation = explain_node(assessment, shown_events(events), pods_known=pods_known, paths=paths)
         before = await cluster.past.of(name) if cluster.past else ()
+        cluster.usages.want()
+        now = cluster.clock.now()
+        offline = (each for each in self._data.tables["offline"].rows(now) if each.name == name)
+        suppression = explain_suppression(cluster.subject(node))
+        problems = (*explanation.record["problems"], *suppression.record["problems"])
         return {
             "node": row.record,
             "topology": topology_record(self._state.counted.cluster, name),
             "explanation": explained(explanation, missing),
-            "suppression": explained(explain_suppression(cluster.subject(node))),
+            "suppression": explained(suppression),
+            "severities": {each["reason"]: severity_of(each["reason"]).value for each in problems},
+            "pods": self._pods_of(node),
+            "podsRemark": cluster.usages.remark,
+            "offline": next((each.record for each in offline), None),
             "interference": cluster.interference.record(name) if cluster.interference else NOT_ASKED,
             "history": cluster.history.record(name, *before),
             "events": event_records(events),
@@ -133,14 +150,14 @@ class PageDocuments:
         namespace, _, plain = name.partition("/")
         pod = self._state.pods.get(plain, namespace)
         if pod is None:
-            raise UnknownObject(f"there is no unfinished pod {name}")
+            raise UnknownObject(_no_pod(name))
         await self._cluster.read_rules()
         rules = self._state.counted.rules
         row = self._data.row_of_pod(name, pod)
         try:
             raw = await self._cluster.client.get(PODS.typed(dict), plain, namespace)
         except NotFound as error:
-            raise UnknownObject(f"there is no pod {name}") from error
+            raise UnknownObject(_no_pod(name)) from error
         late = await online_in_spite_of(self._cluster.client, raw)
         await self._state.catch_up()
         try:
@@ -162,8 +179,31 @@ class PageDocuments:
             "quota": quota_record(
                 msgspec.convert(raw, QuotaPod), annotations, self._state.counted.rules, owns=owns
             ),
+            "waiting": self._waiting(name, pod),
+            "usedRawCPUMilli": self._cluster.usages.pods.get(name),
             "events": event_records(self._events_about("Pod", plain, namespace)),
         }
+
+    def _pods_of(self, node: Node) -> list[dict[str, Any]]:
+        """Return the pods of a node, with what they use, and how long they wait and are throttled."""
+        cluster, name = self._cluster, node.metadata.name
+        pods = sorted(cluster.known.pods_on(name), key=key_of)
+        topology = self._state.topologies.get(name)
+        annotations = topology.metadata.annotations if topology is not None else {}
+        figures = NodeFigures(
+            annotations=node.metadata.annotations,
+            rules=self._state.counted.rules,
+            used=cluster.usages.pods,
+            report=fresh_report(annotations.get(INTERFERENCE_REPORT), cluster.clock.now()),
+        )
+        return pod_records([(pod, self._data.row_of_pod(key_of(pod), pod)) for pod in pods], figures)
+
+    def _waiting(self, name: str, pod: Pod) -> dict[str, Any]:
+        """Return the reason that a pod is slow, as ``corewise explain interference`` does."""
+        topology = self._state.topologies.get(pod.spec.node_name) if pod.spec.node_name else None
+        text = topology.metadata.annotations.get(INTERFERENCE_REPORT) if topology is not None else None
+        subject = WaitSubject(name, pod, text, topology is not None)
+        return explained(explain_waiting(subject, self._cluster.clock.now()))
 
     def _events_about(self, kind: str, name: str, namespace: str = "") -> list[Event]:
         about = ((event, event.involved_object) for event in self._cluster.events)
@@ -235,3 +275,11 @@ def _limit(amounts: Mapping[str, str]) -> AmplifiedMilli | None:
         return AmplifiedMilli(requested("cpu", amounts["cpu"]).milli) if "cpu" in amounts else None
     except QuantityError:
         return None
+
+
+def _no_pod(name: str) -> str:
+    namespace = name.partition("/")[0] or "default"
+    return (
+        f"The cluster has no pod {name} that still runs or waits. "
+        f"List the pods with: kubectl -n {namespace} get pods"
+    )

@@ -26,6 +26,7 @@ from corewise.views.offline_table import PLAIN
 from corewise.views.page.history import EVERY, OfflineHistory, PastHours
 from corewise.views.page.hosts import HostTable
 from corewise.views.page.interference import InterferenceViews
+from corewise.views.page.usage import Usages
 from corewise.views.page.what_if import LiveObjects
 from corewise.views.suppression_explanation import Subject
 from corewise.views.suppression_subject import subject_of
@@ -108,6 +109,7 @@ class FollowedCluster:
         self.past = PastHours(prometheus[0], clock, started) if prometheus else None
         self.interference = prometheus and InterferenceViews(*prometheus, self.state.nodes)
         self.hosts = HostRows(hosts) if hosts else None
+        self.usages = Usages(client, clock)
 
     async def list_nodes(self) -> None:
         """List the nodes, without which there is nothing to show, and read how the scheduler judges pods.
@@ -129,6 +131,7 @@ class FollowedCluster:
         """Follow the cluster until the group ends, or ``stop``."""
         self._loops = [group.create_task(each.run(), name=f"cache {each.plural}") for each in self.caches]
         self._loops.append(group.create_task(self._remember(), name="history"))
+        self._loops.append(group.create_task(self.usages.run(self._measured), name="usage"))
         if self.interference is not None:
             asking = self._ask_prometheus(self.interference)
             self._loops.append(group.create_task(asking, name="interference"))
@@ -139,6 +142,10 @@ class FollowedCluster:
         """Stop following everything."""
         for loop in self._loops:
             loop.cancel()
+
+    def _measured(self) -> None:
+        self.data.usages.take(self.usages.nodes)
+        self._on_change()
 
     async def _remember(self) -> None:
         await self.listed()

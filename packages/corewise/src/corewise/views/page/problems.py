@@ -4,13 +4,19 @@ They come from the configuration, the scores and the assessment of each node, wh
 nodes and pods, claims to CPUs, the agents' reports, objects that cannot be decoded, and Events of corewise.
 An Event about what is still so gives its age; one about a problem that is over is a row of its own until it
 expires.
+
+A problem is an ``error`` if somebody has to act, a ``warning`` if it usually clears itself, and ``over`` if
+only an Event is left of it. A new object is not complete at once: its machine has no facts, its agent no
+report. What only this has caused, and is over, is no row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from corewise.engine import Cluster
@@ -36,20 +42,61 @@ _REASONS = {each.value: each for each in Reason}
 _ON_ONE_OBJECT = frozenset({Reason.CONFIG_INVALID, Reason.KOORDINATOR_WEBHOOK_PRESENT})
 """What each node's assessment says again of the one object at fault."""
 _SCORES_EVERY = timedelta(minutes=1)
+_CLEAR_THEMSELVES = frozenset(
+    {
+        Reason.EVICTED_FOR_CPU_TIME,
+        Reason.EVICTED_FOR_MEMORY,
+        Reason.OFFER_BELOW_REQUESTS,
+        Reason.RAISE_ON_BUSY_NODE,
+        Reason.RECORD_UNUSABLE,
+        Reason.SAMPLE_MISSED,
+        Reason.SLICE_MISSING,
+        Reason.STATUS_CHANGE_UNDONE,
+    }
+)
+"""corewise has dealt with these, or they end when the load changes: look at them if they last."""
+STARTING_SECONDS = 120
+"""How long after its creation an object may be incomplete."""
+
+
+class Severity(StrEnum):
+    """The urgency of a problem."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    OVER = "over"
+
+
+def severity_of(reason: str) -> Severity:
+    """Return the severity of a problem that exists now."""
+    return Severity.WARNING if reason in _CLEAR_THEMSELVES else Severity.ERROR
 
 
 @dataclass(frozen=True, slots=True)
 class KnownProblem:
-    """``name`` is the object's, NAMESPACE/NAME if it is in one; ``reason`` is "" where there is no code."""
+    """``name`` is the object's, NAMESPACE/NAME if it is in one; ``reason`` is "" where there is no code.
+
+    ``node``: the node that it is on or about, "" if there is none.
+    """
 
     kind: str
     name: str
     reason: str
     message: str
+    node: str = ""
 
     @property
     def key(self) -> str:
         return f"{self.reason} {self.kind}/{self.name}"
+
+    @property
+    def severity(self) -> Severity:
+        return severity_of(self.reason)
+
+    @property
+    def meaning(self) -> str:
+        """The sentence that holds for every object with this reason; "" without a code."""
+        return _REASONS[self.reason].meaning if self.reason in _REASONS else ""
 
     @property
     def fix(self) -> str:
@@ -75,34 +122,53 @@ class KnownProblem:
 
 
 class ProblemHistory:
-    """Since when each problem is known: as its Event says, else since this program first saw it."""
+    """Since when each problem is known: as its Event says, else since this program first saw it.
+
+    A problem that was there at the first look is older than that: its row says ``atLeast``.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[str, str] = {}
+        self._seen: dict[str, tuple[str, bool]] = {}
+        self._looked = False
 
     def rows(
-        self, problems: Iterable[KnownProblem], events: Iterable[Event], now: datetime
+        self,
+        problems: Iterable[KnownProblem],
+        events: Iterable[Event],
+        now: datetime,
+        created: Callable[[KnownProblem], str | None] = lambda _: None,
     ) -> list[dict[str, Any]]:
-        """Return a row for each problem that is so now, and for those that only Events tell of."""
+        """Return a row for each problem that is so now, and for those that only Events tell of.
+
+        ``created``: when the object of a problem was created, None where that is not known.
+        """
         warned = {each.key: (each, event) for event in events if (each := _of_event(event)) is not None}
         current = {each.key: each for each in problems}
-        self._seen = {key: self._seen.get(key, rfc3339(now)) for key in current}
+        first = (rfc3339(now), not self._looked)
+        self._seen, self._looked = {key: self._seen.get(key, first) for key in current}, True
         rows = []
         for key, problem in {**{key: each for key, (each, _) in warned.items()}, **current}.items():
-            event = warned[key][1] if key in warned else None
+            event, is_so = warned[key][1] if key in warned else None, key in current
+            if event is not None and not is_so and _while_starting(event, created(problem)):
+                continue
             since = event.first_timestamp if event else None
+            seen, at_least = self._seen.get(key, (None, False))
             rows.append(
                 {
                     "name": key,
                     "reason": problem.reason or None,
                     "kind": problem.kind,
                     "object": problem.name,
+                    "node": problem.node or None,
+                    "severity": (problem.severity if is_so else Severity.OVER).value,
+                    "meaning": problem.meaning,
                     "message": problem.message,
                     "fix": problem.fix,
                     "command": problem.command,
-                    "since": since or self._seen.get(key),
+                    "since": since or seen,
+                    "atLeast": not since and at_least,
                     "lastEvent": event.last_timestamp if event else None,
-                    "current": key in current,
+                    "current": is_so,
                 }
             )
         return sorted(rows, key=lambda row: (not row["current"], row["reason"] or "", row["object"]))
@@ -113,7 +179,20 @@ def _of_event(event: Event) -> KnownProblem | None:
     if event.reason not in _REASONS or event.type != "Warning":
         return None
     name = f"{about.namespace}/{about.name}" if about.namespace and about.kind != "Node" else about.name
-    return KnownProblem(about.kind, name, event.reason, event.message)
+    node = about.name if about.kind == "Node" else ""
+    return KnownProblem(about.kind, name, event.reason, event.message, node)
+
+
+def _while_starting(event: Event, created: str | None) -> bool:
+    """Whether an Event only says that its object was not complete yet."""
+    last = event.last_timestamp or event.first_timestamp
+    if not created or not last:
+        return False
+    try:
+        age = datetime.fromisoformat(last) - datetime.fromisoformat(created)
+    except (ValueError, TypeError):
+        return False
+    return age.total_seconds() <= STARTING_SECONDS
 
 
 class ProblemTable:
@@ -139,7 +218,7 @@ class ProblemTable:
             *self._of_reports(nodes, now),
             *of_caches(cluster.caches),
         )
-        rows = self._history.rows(found, cluster.events, now)
+        rows = self._history.rows(map(self._placed, found), cluster.events, now, self._created)
         self._rows = {row["name"]: old if (old := before.get(row["name"])) == row else row for row in rows}
         return list(self._rows.values())
 
@@ -148,6 +227,22 @@ class ProblemTable:
         if self._scores is None or now - self._scores[0] >= _SCORES_EVERY:
             self._scores = now, tuple(of_scores(self._cluster.known))
         return self._scores[1]
+
+    def _placed(self, problem: KnownProblem) -> KnownProblem:
+        """Return the problem with the node that its pod is on."""
+        if problem.kind != "Pod" or problem.node:
+            return problem
+        namespace, _, name = problem.name.partition("/")
+        pod = self._cluster.state.pods.get(name, namespace)
+        return replace(problem, node=pod.spec.node_name) if pod is not None else problem
+
+    def _created(self, problem: KnownProblem) -> str | None:
+        if problem.kind == "Node":
+            node = self._cluster.known.nodes.get(problem.name)
+            return node.metadata.creation_timestamp if node is not None else None
+        namespace, _, name = problem.name.partition("/")
+        pod = self._cluster.state.pods.get(name, namespace) if problem.kind == "Pod" else None
+        return pod.metadata.creation_timestamp if pod is not None else None
 
     def _of_reports(self, nodes: Iterable[NodeRow], now: datetime) -> Iterator[KnownProblem]:
         """Yield the problems that agents report; a node's are recomputed only when its row has changed."""
@@ -160,6 +255,25 @@ class ProblemTable:
                 known = row, tuple(of_report(self._cluster.subject(node))) if shown else ()
             self._reported[row.name] = known
             yield from known[1]
+
+
+def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the number of problems of each severity, and of nodes that have any now."""
+    found, nodes = Counter[str](), set[str]()
+    for row in rows:
+        found[row["severity"]] += 1
+        if row["current"] and row["node"]:
+            nodes.add(row["node"])
+    return {**{each.value: found[each] for each in Severity}, "nodes": len(nodes)}
+
+
+def by_node(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return the reasons and severities of the problems that each node has now, on it or on its pods."""
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if row["current"] and row["node"]:
+            found.setdefault(row["node"], {})[row["reason"] or row["kind"]] = row["severity"]
+    return {node: tuple(sorted(reasons.items())) for node, reasons in found.items()}
 
 
 def of_configuration(known: Snapshot) -> Iterator[KnownProblem]:
@@ -188,7 +302,7 @@ def of_nodes(rows: Iterable[NodeRow]) -> Iterator[KnownProblem]:
     for row in rows:
         for each in row.problems:
             if each.reason not in _ON_ONE_OBJECT:
-                yield KnownProblem("Node", row.name, each.reason, each.message)
+                yield KnownProblem("Node", row.name, each.reason, each.message, row.name)
 
 
 def of_pods(rows: Iterable[PodRow], pods: Mapping[Any, Pod], rules: QoSRules) -> Iterator[KnownProblem]:
@@ -204,11 +318,14 @@ def of_scheduler(findings: Mapping[str, Iterable[Finding]], cluster: Cluster) ->
     """Yield the parts of nodes and pods that the scheduler cannot use, and the CPUs that two pods claim."""
     for name, found in findings.items():
         for each in found:
-            yield KnownProblem("Pod" if "/" in name else "Node", name, each.reason, each.message)
+            on_pod = "/" in name
+            node = "" if on_pod else name
+            yield KnownProblem("Pod" if on_pod else "Node", name, each.reason, each.message, node)
     for node in cluster.nodes:
         ledger = cluster.ledger(node)
         for conflict in ledger.conflicts if ledger else ():
-            yield KnownProblem("Pod", conflict.owner, conflict.reason, f"{node}: {conflict.message}")
+            message = f"{node}: {conflict.message}"
+            yield KnownProblem("Pod", conflict.owner, conflict.reason, message, node)
 
 
 def of_report(subject: Subject) -> Iterator[KnownProblem]:
@@ -218,9 +335,9 @@ def of_report(subject: Subject) -> Iterator[KnownProblem]:
     for reason in subject.problems:
         if reason not in _ON_ONE_OBJECT:
             said = suppression.why if suppression and suppression.reason == reason else ""
-            yield KnownProblem("Node", name, reason, said or reason.meaning)
+            yield KnownProblem("Node", name, reason, said or reason.meaning, name)
     if resctrl and resctrl.reason in _REASONS and _REASONS[resctrl.reason].warning:
-        yield KnownProblem("Node", name, resctrl.reason, resctrl.why)
+        yield KnownProblem("Node", name, resctrl.reason, resctrl.why, name)
 
 
 def of_caches(caches: Iterable[Cache[Any]]) -> Iterator[KnownProblem]:

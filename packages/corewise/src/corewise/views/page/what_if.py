@@ -27,8 +27,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from corewise.amplification.annotations import read_ratios
+from corewise.amplification.amounts import CPU
+from corewise.amplification.annotations import raw_amounts, read_ratios
 from corewise.config.configuration import RatioField
+from corewise.config.facts import CPUFacts
 from corewise.config.key_texts import KEYS, Contents, KeyText
 from corewise.engine import Allocation
 from corewise.engine.objects import ReportedTopology
@@ -36,13 +38,14 @@ from corewise.kube.objects import ConfigMap
 from corewise.planner.inputs import PlanInput, plan_from_objects
 from corewise.planner.planner import compare, plan
 from corewise.planner.records import Planned, record_of
-from corewise.quantities import Ratio, RatioError
+from corewise.quantities import ONE, Ratio, RatioError, amplify
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext, read_configuration
 from corewise.ratios.decision import assess
 from corewise.ratios.nodes import view_of
 from corewise.scheduler.plugins import load_plugins
 from corewise.views.compared_nodes import ComparedNodes
 from corewise.views.config_check import check_contents, check_record
+from corewise.views.page.patch import config_patch, patch_command
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,
@@ -145,6 +148,7 @@ def try_change(body: Mapping[str, Any], live: LiveObjects) -> dict[str, Any]:
                 if old.get(name) != ratio
             ],
             "heldBack": list(_held_back(live, edit, after)),
+            "models": _by_model(live, old, new),
         },
     }
 
@@ -184,8 +188,7 @@ def _node(change: TriedChange, live: LiveObjects) -> Node:
 def _config_edit(key: str, text: str, live: LiveObjects) -> _Edit:
     if key not in KEYS:
         raise ChangeRefused(f"{key!r} is not a key of corewise; the keys are {', '.join(KEYS)}")
-    patch = shlex.quote(json.dumps({"data": {key: text}}))
-    command = f"kubectl -n {live.namespace} patch configmap {CONFIG_NAME} --type merge -p {patch}"
+    command = patch_command(live.namespace, CONFIG_NAME, config_patch(key, text))
     return _Edit(command, key, text)
 
 
@@ -282,6 +285,27 @@ def _planned(name: str, live: LiveObjects, configuration: ClusterConfiguration) 
     start = time.perf_counter()
     outcome = plan(given, configuration, Allocation.LEAST, None, load_plugins())
     return Planned(name, outcome, time.perf_counter() - start)
+
+
+def _by_model(live: LiveObjects, before: Mapping[str, str], after: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the CPUs that nodes of each model offer under both ratios, the most first."""
+    models: dict[str, list[int]] = {}
+    for name, node in live.nodes.items():
+        topology = live.topologies.get(name)
+        view = view_of(node, topology.metadata.annotations if topology else None, tuple)
+        raw = raw_amounts(view.amounts, view.annotations).allocatable.get(CPU)
+        if raw is None:
+            continue
+        model = view.facts.model if isinstance(view.facts, CPUFacts) else "model unknown"
+        sums = models.setdefault(model, [0, 0, 0])
+        sums[0] += 1
+        for place, ratios in enumerate((before, after), 1):
+            sums[place] += amplify(raw.milli, Ratio.parse(ratios.get(name, str(ONE))))
+    rows = [
+        {"model": model, "nodes": nodes, "beforeCPUMilli": old, "afterCPUMilli": new}
+        for model, (nodes, old, new) in models.items()
+    ]
+    return sorted(rows, key=lambda row: (-row["beforeCPUMilli"], row["model"]))
 
 
 def _held_back(live: LiveObjects, edit: _Edit, after: ClusterConfiguration) -> Iterable[dict[str, Any]]:

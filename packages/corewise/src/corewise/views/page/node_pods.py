@@ -1,0 +1,154 @@
+"""The pods of one node: what each requests, uses, and is held back to (pure).
+
+    used, normalized = used raw CPU x the ratio of the pod's workload on the node, or of the node
+
+is in the unit of the pod's request, so the two can be compared; the use of a pod that owns CPUs is raw, as
+its request is, unless the pod normalizes them. A quota is raw: the CPUs of this node that a pod may keep
+busy, its limit / that ratio; a pod that owns CPUs has none. How long a pod is throttled or waits for others
+is what the node's agent last reported of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from corewise.agent.kubelet import NO_POLICY
+from corewise.agent.quotas import Sharing, sharing_of
+from corewise.config.workload_ratios import quota_ratio
+from corewise.normalization.quota import ContainerLimit, PodLimits, pod_quota
+from corewise.quantities import (
+    MILLI,
+    ONE,
+    AmplifiedMilli,
+    Quantity,
+    QuantityError,
+    Ratio,
+    amplify,
+    requested,
+)
+from corewise.suppression.batch_limits import KUBELET_PERIOD, BatchContainer, BatchPod, quota
+from corewise.views.pod_table import OFFLINE, PodRow
+from corewise.vocabulary.cpu_annotations import YES
+from corewise.vocabulary.interference_report import InterferenceReport, WaitingReport
+from corewise.vocabulary.names import BATCH_CPU, NORMALIZE_CPUSET
+from corewise.vocabulary.qos import QoSRules
+from corewise.workload.pods import Container, Pod
+
+ONLINE, OWNER = "online", "CPU owner"
+_CPU, _ALWAYS = "cpu", "Always"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """What is known of a node. ``annotations`` are the Node's, ``used`` is raw milli-CPU by NAMESPACE/NAME.
+
+    ``report`` is the agent's about pods that wait; None if there is none, or it is too old.
+    """
+
+    annotations: Mapping[str, str]
+    rules: QoSRules
+    used: Mapping[str, int]
+    report: InterferenceReport | None
+
+    def ratio_of(self, pod: Pod) -> Ratio:
+        """Return the ratio that divides a pod's quotas: its workload's, or the node's."""
+        return quota_ratio(pod.metadata.labels, self.annotations).ratio
+
+
+def pod_records(pods: Iterable[tuple[Pod, PodRow]], node: NodeFigures) -> list[dict[str, Any]]:
+    """Return a record for each pod: CPU owners first, then online and offline pods, each by name."""
+    records = [_record(pod, row, node) for pod, row in pods]
+    order = (OWNER, ONLINE, OFFLINE)
+    return sorted(records, key=lambda each: (order.index(each["work"]), each["name"]))
+
+
+def _record(pod: Pod, row: PodRow, node: NodeFigures) -> dict[str, Any]:
+    owns, used = bool(row.cpus), node.used.get(row.name)
+    raw_request = owns and pod.metadata.annotations.get(NORMALIZE_CPUSET) != YES
+    work = OFFLINE if row.qos == OFFLINE else OWNER if owns else ONLINE
+    waiting = _waiting(pod, node.report)
+    return {
+        **row.record,
+        "work": work,
+        "limitCPUMilli": _limit_of(pod, work),
+        "quotaRawCPUMilli": None if owns else _quota_of(pod, work, node),
+        "usedRawCPUMilli": used,
+        "usedCPUMilli": None if used is None else amplify(used, ONE if raw_request else node.ratio_of(pod)),
+        "throttled": None if waiting is None else waiting.throttled,
+        "waited": None if waiting is None else waiting.waited,
+        "waits": waiting.reason if waiting is not None and waiting.reason else None,
+    }
+
+
+def _waiting(pod: Pod, report: InterferenceReport | None) -> WaitingReport | None:
+    """Return the report's entry of a pod; one that it watches and does not name waits little."""
+    if report is None:
+        return None
+    found = next((each for each in report.pods if each.uid == pod.metadata.uid), None)
+    if found is None and not report.unknown and not report.left_out:
+        return WaitingReport(pod="", uid=pod.metadata.uid, reason="", used=0.0, waited=0.0)
+    return found
+
+
+def _limit_of(pod: Pod, work: str) -> int | None:
+    """Return the CPU that a pod is limited to, in normalized milli-CPU; None if it is not limited."""
+    if work == OFFLINE:
+        return _batch(pod).cpu_limit
+    limits = _limits(pod)
+    one = pod_quota(limits, period=KUBELET_PERIOD, ratio=ONE)
+    return None if one is None else one * MILLI // KUBELET_PERIOD
+
+
+def _quota_of(pod: Pod, work: str, node: NodeFigures) -> int | None:
+    """Return the raw milli-CPU that a pod's quota lets it keep busy; None if it has no quota."""
+    if work == OFFLINE:
+        micro = quota(_batch(pod).cpu_limit, period=KUBELET_PERIOD, normalization=node.ratio_of(pod))
+    else:
+        ratio = node.ratio_of(pod) if _sharing(pod, node.rules) is Sharing.SHARE else ONE
+        micro = pod_quota(_limits(pod), period=KUBELET_PERIOD, ratio=ratio)
+    return None if micro is None else micro * MILLI // KUBELET_PERIOD
+
+
+def _sharing(pod: Pod, rules: QoSRules) -> Sharing:
+    meta = pod.metadata
+    stated = rules.class_of(meta.labels, meta.namespace)
+    return sharing_of(stated, meta.uid, pod.status.qos_class, NO_POLICY, owns=False)
+
+
+def _limits(pod: Pod) -> PodLimits:
+    def limit(container: Container) -> ContainerLimit:
+        sidecar = container.restart_policy == _ALWAYS
+        return ContainerLimit(_cpu(container.resources.limits), sidecar)
+
+    spec = pod.spec
+    return PodLimits(
+        tuple(map(limit, spec.containers)),
+        tuple(map(limit, spec.init_containers)),
+        _cpu(spec.resources.limits),
+        _cpu(spec.overhead) or AmplifiedMilli(0),
+    )
+
+
+def _cpu(amounts: Mapping[str, str]) -> AmplifiedMilli | None:
+    try:
+        return AmplifiedMilli(requested(_CPU, amounts[_CPU]).milli) if _CPU in amounts else None
+    except QuantityError:
+        return None
+
+
+def _batch(pod: Pod) -> BatchPod:
+    def batch(container: Container) -> BatchContainer:
+        stated = container.resources
+        asked, limit = _units(stated.requests), _units(stated.limits)
+        return BatchContainer(container.name, asked, limit, sidecar=container.restart_policy == _ALWAYS)
+
+    return BatchPod(tuple(map(batch, pod.spec.containers)), tuple(map(batch, pod.spec.init_containers)))
+
+
+def _units(amounts: Mapping[str, str]) -> int | None:
+    try:
+        return Quantity.parse(amounts[BATCH_CPU]).units
+    except (KeyError, QuantityError):
+        return None
