@@ -40,6 +40,14 @@ def test_pods_with_exclusive_cpus_are_pinned() -> None:
     assert manager.exclusive == {"uid-1": CPUSet.parse("1-3")}
 
 
+def test_cpus_of_a_whole_pod_are_exclusive_too() -> None:
+    """As kubelet writes them with PodLevelResourceManagers, beside what earlier versions read."""
+    of_pods = {"uid-1": {"cpuSet": "1-5"}, "uid-2": {"cpuSet": "6-7"}, "uid-3": {"cpuSet": ""}}
+    manager = parse_state(json.dumps({**STATIC, "podEntries": of_pods, "data": "{}"}).encode())
+    assert manager.exclusive == {"uid-1": CPUSet.parse("1-5"), "uid-2": CPUSet.parse("6-7")}
+    assert manager.pinned == frozenset(manager.exclusive)
+
+
 def test_without_the_static_policy_nobody_is_pinned() -> None:
     text = json.dumps({"policyName": "none", "defaultCpuSet": "", "checksum": 1})
     assert parse_state(text.encode()) == NO_POLICY

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,6 +24,7 @@ from corewise.kernel.cgroups.resources import read_bandwidth
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
 from corewise.quantities import Ratio
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.reasons import Reason
 
 WEB = pod("web", container("a", "1"), container("b", "500m"))
 OWNER = pod("owner", container("a", "2"), labels={QOS_CLASS: "LSR"}, qos="Guaranteed")
@@ -206,6 +208,76 @@ def test_another_period_is_computed_with_not_repaired(kept: Kept) -> None:
     kept.cycle([WEB])
     assert kept.node.quota(WEB, "a") == 33_334
     assert not kept.cycle([WEB]).written
+
+
+CLAIMS: dict[str, dict[str, Any]] = {
+    "direct": {"direct": [{"name": "cpu", "quantity": "4"}]},
+    "overhead": {"direct": None, "overhead": [{"name": "cpu", "perPodReference": "100m"}]},
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_quotas_with_cpu_of_claims_stay_kubelets(kept: Kept, claim: str) -> None:
+    claims = [{"resourceClaimName": "memory", "direct": [{"name": "memory"}]}, CLAIMS[claim]]
+    status = {"nodeAllocatableResourceClaimStatuses": claims}
+    claiming = pod("claiming", container("a", "1"), status=status)
+    kept.node.start(claiming)
+    kubelets = {"": 500_000, "a": 500_000}
+    for at in ("start", "kubelet restarts it"):
+        for name, quota in kubelets.items():
+            kept.node.write(claiming, name, quota)
+        cycle = kept.cycle([claiming, WEB], 200)
+        assert Reason.QUOTA_NOT_OF_LIMIT in cycle.problems[claiming.name], at
+        assert kept.quotas(claiming) == kubelets
+    assert kept.quotas(WEB) == expected(kept.node, 200)
+    assert not kept.cycle([claiming, WEB], 100).drifted
+    assert kept.quotas(claiming) == kubelets
+
+
+def test_claims_without_cpu_change_nothing(kept: Kept) -> None:
+    claims = [{"resourceClaimName": "memory", "direct": [{"name": "memory"}]}]
+    containers = container("a", "1"), container("b", "500m")
+    web = pod("web", *containers, status={"nodeAllocatableResourceClaimStatuses": claims})
+    assert not kept.cycle([web]).problems
+    assert kept.quotas(web) == expected(kept.node, 150)
+
+
+def test_claim_that_appears_later_gives_the_quota_back(kept: Kept) -> None:
+    kept.cycle([WEB])
+    claims = {"nodeAllocatableResourceClaimStatuses": [CLAIMS["direct"]]}
+    claiming = pod("web", container("a", "1"), container("b", "500m"), status=claims)
+    kept.cycle([claiming])
+    assert kept.quotas(WEB) == expected(kept.node, 100)
+
+
+def test_more_than_the_limit_is_left_alone(kept: Kept) -> None:
+    """Kubelet computed it in a way that the agent does not know, or somebody raised it."""
+    for name, quota in {"": 400_000, "a": 300_000}.items():
+        kept.node.write(WEB, name, quota)
+    problems = kept.cycle([WEB]).problems
+    assert set(problems) == {kept.node.cgroup(WEB), kept.node.cgroup(WEB, "a")}
+    assert all(Reason.QUOTA_NOT_OF_LIMIT in each for each in problems.values())
+    assert kept.quotas(WEB) == {"": 400_000, "a": 300_000, "b": 33_334}
+    kept.node.write(WEB, "a", 100_000)
+    kept.node.write(WEB, "", 150_000)
+    assert not kept.cycle([WEB]).problems
+    assert kept.quotas(WEB) == expected(kept.node, 150)
+
+
+def test_mixed_pod_is_divided_where_kubelet_limits(kept: Kept) -> None:
+    """Kubelet gives a container without a limit the pod's, and another none where the pod has none."""
+    level = {"limits": {"cpu": "3"}, "requests": {"cpu": "3"}}
+    limited = pod("limited", container("a", "1"), container("b"), resources=level)
+    unlimited = pod("unlimited", container("a", "1"), container("b"))
+    kept.node.start(limited, unlimited)
+    assert kept.quotas(limited) == {"": 300_000, "a": 100_000, "b": 300_000}
+    kept.cycle([limited, unlimited], 200)
+    above = 300_000 if kept.node.version is Version.V1 else 150_000
+    assert kept.quotas(limited) == {"": above, "a": 50_000, "b": 150_000}
+    assert kept.quotas(unlimited) == {"": None, "a": 50_000, "b": None}
+    kept.cycle([limited, unlimited], 100)
+    assert kept.quotas(limited) == {"": 300_000, "a": 100_000, "b": 300_000}
+    assert kept.quotas(unlimited) == {"": None, "a": 100_000, "b": None}
 
 
 def test_container_not_begun_or_ended_is_no_problem(kept: Kept) -> None:

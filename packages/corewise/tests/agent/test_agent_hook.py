@@ -137,6 +137,14 @@ async def test_containers_of_owners_start_unlimited_and_regain_quotas(
         node.cycle(owner, web)
 
 
+async def test_quota_with_cpu_of_claims_is_not_divided(hooked: Hooked) -> None:
+    hooked.local.see(RATIO)
+    claims = [{"resourceClaimName": "c", "direct": [{"name": "cpu", "quantity": "1"}]}]
+    hooked.pods = [pod("web", container("a", "1"), status={"nodeAllocatableResourceClaimStatuses": claims})]
+    created = NRIContainer("c", "s", "a", cpu=asked(200_000))
+    assert await hooked.hook.on_create(SANDBOX, created) is None
+
+
 async def test_the_smallest_quota_is_not_divided_further(hooked: Hooked) -> None:
     hooked.local.see(RATIO)
     assert await hooked.hook.on_create(SANDBOX, NRIContainer("c", "s", "a", cpu=asked(1000))) is None

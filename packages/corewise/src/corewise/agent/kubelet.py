@@ -7,8 +7,9 @@ line or another file is not known here, nor is a threshold in percent.
 
 ``/var/lib/kubelet/cpu_manager_state``: kubelet enters a container's exclusive CPUs there before the container
 is created, and replaces the whole file. A pod counts as pinned if any of its containers is: the file names
-containers by the pod's UID. Without the file the policy is ``none``. If it could never be read, pods that
-might be pinned (Guaranteed ones) are left as they are.
+containers by the pod's UID. With pod-level resources (KEP-5526) it names the CPUs of whole pods, too. Without
+the file the policy is ``none``. If it could never be read, pods that might be pinned (Guaranteed ones) are
+left as they are.
 
 A file is read again only when it has been replaced; if it cannot be read, its last good content counts.
 
@@ -106,9 +107,14 @@ def _sum(*amounts: Any) -> Quantity | None:
         return None
 
 
+class _PodEntry(msgspec.Struct):
+    cpus: str = msgspec.field(name="cpuSet", default="")
+
+
 class _State(msgspec.Struct, rename="camel"):
     policy_name: str = ""
     entries: dict[str, dict[str, str]] | None = None
+    pod_entries: dict[str, _PodEntry] | None = None
 
 
 _DECODER = msgspec.json.Decoder(_State)
@@ -146,9 +152,14 @@ def parse_state(text: bytes) -> CPUManager:
         state = _DECODER.decode(text)
         if state.policy_name != STATIC:
             return CPUManager(state.policy_name or NO_POLICY.policy)
+        entries, of_pods = state.entries or {}, state.pod_entries or {}
         owned = {
-            uid: CPUSet.of(cpu for cpus in containers.values() for cpu in CPUSet.parse(cpus))
-            for uid, containers in (state.entries or {}).items()
+            uid: CPUSet.of(
+                cpu
+                for cpus in (*entries.get(uid, {}).values(), of_pods.get(uid, _PodEntry()).cpus)
+                for cpu in CPUSet.parse(cpus)
+            )
+            for uid in (*entries, *(uid for uid in of_pods if uid not in entries))
         }
         exclusive = {uid: cpus for uid, cpus in owned.items() if cpus}
         return CPUManager(STATIC, frozenset(exclusive), exclusive)

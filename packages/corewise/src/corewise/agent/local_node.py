@@ -183,7 +183,7 @@ class LocalNode:
 
     def divides(self, pod: QuotaPod) -> bool:
         """Whether the quotas of a pod are divided, by what is known now (the runtime knows no QoS class)."""
-        if not self.is_seen or self.ratio_of(pod) == ONE:
+        if not self.is_seen or self.ratio_of(pod) == ONE or pod.has_claimed_cpu:
             return False
         qos_class = self.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
         owns = self.pins.division.owns(pod)

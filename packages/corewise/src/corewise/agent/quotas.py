@@ -13,7 +13,9 @@ or BE, and those that own CPUs: by kubelet's static policy, or, if LSR or LSE, b
 that, and may change while the pod runs.
 
 *Of what.* The limits come from the spec that kubelet applies. While a resize waits for room, or kubelet
-has not seen the latest spec yet, that is the one before (:func:`spec_in_force`).
+has not seen the latest spec yet, that is the one before (:func:`spec_in_force`). The base that follows is to
+be kubelet's, so what kubelet computes in another way is left alone: the quotas of a pod whose ResourceClaims
+bring CPU (KEP-5517), and a cgroup that has more than the base when it is seen for the first time.
 
 *Which cgroups.* There are five cases:
 
@@ -319,7 +321,7 @@ class QuotaPlan:
         return above is not None and above.quota is None and not target.is_unlimited
 
     def _read_period(self, target: Target, *, even_unlimited: bool) -> Microseconds | None:
-        """Return the period of a cgroup that is new, if it is there and has a quota."""
+        """Return the period of a cgroup that is new, if it is there and has a quota of its pod's limits."""
         try:
             bandwidth = read_bandwidth(self.found.files, target.cgroup)
         except Missing:
@@ -327,7 +329,16 @@ class QuotaPlan:
         except KernelError as error:
             self.problems[target.cgroup] = str(error)
             return None
-        return None if bandwidth.quota is None and not even_unlimited else bandwidth.period
+        if bandwidth.quota is None:
+            return bandwidth.period if even_unlimited else None
+        base = target.quota(bandwidth.period, ONE)
+        if base is not None and bandwidth.quota > base:
+            self.problems[target.cgroup] = (
+                f"the quota of cgroup {target.cgroup} of pod {target.pod} is left alone: it is "
+                f"{bandwidth.quota} us, and the pod's limits give {base} us ({Reason.QUOTA_NOT_OF_LIMIT})"
+            )
+            return None
+        return bandwidth.period
 
 
 class QuotaReconciler:
@@ -354,13 +365,10 @@ class QuotaReconciler:
                     continue
                 spec = spec_in_force(pod, self._specs.get(pod.uid))
                 sharing = Sharing.UNCERTAIN
-                if spec is not None:
-                    specs[pod.uid] = spec
-                    qos_class = self._rules.class_of(pod.metadata.labels, pod.metadata.namespace)
-                    sharing = sharing_of(qos_class, pod.uid, pod.status.qos_class, manager, owns=owns(pod))
                 try:
-                    if sharing is Sharing.OWNS and not _is_confined(pod, found):
-                        sharing = Sharing.EXEMPT
+                    if spec is not None:
+                        specs[pod.uid] = spec
+                        sharing = self._sharing(pod, manager, owns, found, result)
                     known = self._known.get(pod.uid)
                     if known is None or not known.holds(pod, spec or pod.spec, found.names):
                         known = _KnownTargets(pod, spec or pod.spec, found.names)
@@ -385,3 +393,17 @@ class QuotaReconciler:
                 result.add(found.writer.apply(actions))
             self._actions = plan.actions
         return result
+
+    def _sharing(
+        self, pod: QuotaPod, manager: CPUManager, owns: Owns, found: CgroupSetup, result: Cycle
+    ) -> Sharing:
+        """Say whether a pod shares CPUs, by what its cgroups have and kubelet computes as well."""
+        qos_class = self._rules.class_of(pod.metadata.labels, pod.metadata.namespace)
+        sharing = sharing_of(qos_class, pod.uid, pod.status.qos_class, manager, owns=owns(pod))
+        if sharing is Sharing.OWNS and not _is_confined(pod, found):
+            return Sharing.EXEMPT
+        if sharing is Sharing.SHARE and pod.has_claimed_cpu:
+            claimed_cpu = f"its ResourceClaims bring CPU ({Reason.QUOTA_NOT_OF_LIMIT})"
+            result.problems[pod.name] = f"the quotas of pod {pod.name} are left alone: {claimed_cpu}"
+            return Sharing.EXEMPT
+        return sharing

@@ -118,14 +118,15 @@ class RuntimeHook:
         return ContainerAdjustment(quota)
 
     def _known(self, reported: QuotaPod) -> QuotaPod:
-        """Return a pod with the labels that the API shows: the runtime keeps those of the start."""
+        """Return a pod with the labels and claims that the API shows: the runtime has those of the start."""
         certain = self._local.certain_pods(self._pods()).pods
-        labels = next((each.metadata.labels for each in certain if each.uid == reported.uid), None)
-        if labels is None:
+        shown = next((each for each in certain if each.uid == reported.uid), None)
+        if shown is None:
             return reported
-        return msgspec.structs.replace(
-            reported, metadata=msgspec.structs.replace(reported.metadata, labels=labels)
-        )
+        metadata = msgspec.structs.replace(reported.metadata, labels=shown.metadata.labels)
+        claims = shown.status.node_allocatable_resource_claim_statuses
+        status = msgspec.structs.replace(reported.status, node_allocatable_resource_claim_statuses=claims)
+        return msgspec.structs.replace(reported, metadata=metadata, status=status)
 
     def request(self, method: str, outcome: RequestOutcome) -> None:
         self._metrics.count(NRI_REQUESTS, method, outcome)

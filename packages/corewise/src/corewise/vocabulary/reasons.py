@@ -373,6 +373,13 @@ class Reason(StrEnum):
         "On cgroup v1 a cgroup cannot have more than its parent, and the parent has less than the "
         "quota needs.",
     )
+    QUOTA_NOT_OF_LIMIT = _warning(
+        "QuotaNotOfLimit",
+        "Kubelet's quota is not the one that the pod's limits give: a ResourceClaim brings CPU, or the "
+        "cgroup had more than its limit when the agent first saw it. The agent leaves the quota alone.",
+        "If no claim brings CPU: find out who raised the quota. A raised quota is divided once it is back at "
+        "its limit.",
+    )
     QUOTA_DRIFT_REPAIRED = _info(
         "QuotaDriftRepaired",
         "Somebody else had changed the quota of a cgroup that is bounded; the bound was put back.",
