@@ -46,7 +46,7 @@ async def test_hinted_pods_are_filtered_and_weighed(
         assert answer["NodeNames"] == ["n2"]
 
 
-async def test_group_of_owners_leaves_no_entry_of_refused_members(world: SchedulerWorld) -> None:
+async def test_refused_group_members_leave_no_entry(world: SchedulerWorld) -> None:
     """Filter knows no member that is placed in the same cycle; bind gives every CPU once."""
     await world.add_node("n1", 8)
     members = [f"m{number}" for number in range(4)]

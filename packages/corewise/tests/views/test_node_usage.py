@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,32 +12,36 @@ from cli.top_screen import HandmadeData, StoppedClock, node
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import Resource
+from corewise.manager.busy_nodes import cpu_usage_milli
 from corewise.views.node_table import NodeRow, columns, total_of
 from corewise.views.node_usage import NodeUsages
 from corewise.views.offline_table import PLAIN, condensed
 from kubedouble.server import serve
 
-METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False, type=dict)
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "nodes.metrics.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved"}},
-    "spec": {
-        "group": "metrics.k8s.io",
-        "names": {"plural": "nodes", "kind": "NodeMetrics", "listKind": "NodeMetricsList"},
-        "scope": "Cluster",
-        "versions": [
-            {
-                "name": "v1beta1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                },
-            }
-        ],
-    },
-}
+SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+VERSIONS = [("v1beta1",), ("v1",), ("v1beta1", "v1")]
+"""What a metrics server serves: before Kubernetes 1.37, after the end of v1beta1, and between."""
+
+
+def definition(versions: Sequence[str]) -> dict[str, Any]:
+    """Return the resource definition that serves NodeMetrics in these versions."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "nodes.metrics.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved"},
+        },
+        "spec": {
+            "group": "metrics.k8s.io",
+            "names": {"plural": "nodes", "kind": "NodeMetrics", "listKind": "NodeMetricsList"},
+            "scope": "Cluster",
+            "versions": [
+                {"name": each, "served": True, "storage": each == versions[0], "schema": SCHEMA}
+                for each in versions
+            ],
+        },
+    }
 
 
 def shown(row: NodeRow) -> tuple[str, str]:
@@ -100,17 +104,23 @@ async def client(tmp_path: Any) -> AsyncIterator[Client]:
             yield made
 
 
-async def test_usages_are_read_from_metrics_and_forgotten(client: Client) -> None:
+@pytest.mark.parametrize("versions", VERSIONS)
+async def test_usages_are_read_from_metrics_and_forgotten(client: Client, versions: Sequence[str]) -> None:
+    metrics = Resource("metrics.k8s.io", versions[0], "nodes", "NodeMetrics", namespaced=False, type=dict)
     changed: list[str] = []
     usages = NodeUsages(client, StoppedClock(), changed.append)
     await usages.read()
     assert changed == []
-    await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=DEFINITION)
-    await client.create(METRICS, {"metadata": {"name": "n1"}, "usage": {"cpu": "1500m", "memory": "1Gi"}})
+    await client.request(
+        "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=definition(versions)
+    )
+    await client.create(metrics, {"metadata": {"name": "n1"}, "usage": {"cpu": "1500m", "memory": "1Gi"}})
     await usages.read()
-    await client.patch(METRICS, "n1", {"usage": {"cpu": "2500000000n"}})
+    await client.patch(metrics, "n1", {"usage": {"cpu": "2500000000n"}})
     await usages.read()
     assert (usages.of("n1"), changed) == ((1_500, 2_500), ["n1", "n1"])
-    await client.delete(METRICS, "n1")
+    assert await cpu_usage_milli(client, "n1") == 2_500
+    assert await cpu_usage_milli(client, "n2") is None
+    await client.delete(metrics, "n1")
     await usages.read()
     assert (usages.of("n1"), changed) == ((), ["n1"] * 3)

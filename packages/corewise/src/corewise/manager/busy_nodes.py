@@ -1,8 +1,8 @@
 """Nodes whose cpu ratio rises while they are busy: webhooks and ``corewise config check`` warn of them.
 
 What a node really uses is known by the resource metrics API (metrics.k8s.io). Where that API is absent,
-nothing is said.
-Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/resource-metrics-pipeline/
+nothing is said. Its v1, served since Kubernetes 1.37 beside v1beta1, has the same fields.
+Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/resource-metrics-pipeline/ and KEP-5207.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from corewise.amplification import Ratios, busy_raise
 from corewise.amplification.amounts import CPU, ratio_of
 from corewise.amplification.annotations import effective_ratios, raw_amounts
 from corewise.kube.client import Client
-from corewise.kube.errors import KubeError
+from corewise.kube.errors import KubeError, NotFound
 from corewise.quantities import Quantity, QuantityError
 from corewise.ratios.cluster import ClusterContext
 from corewise.ratios.decision import normalization_of, wanted_ratio
@@ -34,7 +34,9 @@ ReadUsages = Callable[[], Awaitable[Mapping[str, int]]]
 
 log = logging.getLogger(__name__)
 
-_PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
+_PATH = "/apis/metrics.k8s.io/{}/nodes"
+_VERSIONS = "v1beta1", "v1"
+"""In the order in which they are tried: metrics-server serves the first on every version of Kubernetes."""
 _TIMEOUT = 1.0
 _SHOWN_NODES = 3
 _AT_A_TIME = 50
@@ -101,9 +103,7 @@ async def _in_steps(items: Iterable[T]) -> AsyncIterator[T]:
 async def cpu_usage_milli(client: Client, node: str) -> int | None:
     """Return the milli-CPU a node really uses, by the resource metrics API; None if that is not known."""
     try:
-        body = await client.request(
-            "GET", f"{_PATH}/{quote(node, safe='')}", timeout=_TIMEOUT, repeatable=False
-        )
+        body = await _read(client, f"/{quote(node, safe='')}")
         return Quantity.parse(msgspec.json.decode(body, type=_NodeMetrics).usage["cpu"]).milli
     except (KubeError, *UNREADABLE, QuantityError, KeyError) as error:
         log.debug("usage of node %s is unknown: %s", node, error)
@@ -113,9 +113,22 @@ async def cpu_usage_milli(client: Client, node: str) -> int | None:
 async def cpu_usages(client: Client) -> Mapping[str, int]:
     """Return the milli-CPU that every node really uses; nothing if that is not known."""
     try:
-        body = await client.request("GET", _PATH, timeout=_TIMEOUT, repeatable=False)
+        body = await _read(client)
         listed = msgspec.json.decode(body, type=_NodeMetricsList).items
         return {each.metadata.name: Quantity.parse(each.usage["cpu"]).milli for each in listed}
     except (KubeError, *UNREADABLE, QuantityError, KeyError) as error:
         log.debug("usage of nodes is unknown: %s", error)
         return {}
+
+
+async def _read(client: Client, below: str = "") -> bytes:
+    """Return the response of the first version of the API that is served.
+
+    Raises:
+        KubeError: among them NotFound, if none is.
+    """
+    beta, stable = (_PATH.format(version) + below for version in _VERSIONS)
+    try:
+        return await client.request("GET", beta, timeout=_TIMEOUT, repeatable=False)
+    except NotFound:
+        return await client.request("GET", stable, timeout=_TIMEOUT, repeatable=False)
