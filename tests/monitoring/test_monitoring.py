@@ -28,6 +28,7 @@ from prometheus_binary import PROMTOOL, needs_promtool
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"
+KUBELET = MONITORING / "kubelet"
 RULE_FILES = sorted([*MONITORING.glob("*-alerts.yaml"), *MONITORING.glob("*-rules.yaml")])
 DASHBOARDS = {path.stem: json.loads(path.read_text()) for path in sorted(MONITORING.glob("*dashboard.json"))}
 CASES = sorted(Path(__file__).parent.glob("*_alerts_cases.yaml"))
@@ -195,6 +196,20 @@ def test_prometheus_takes_the_queries_of_the_dashboards(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cases", ["interference_cases.yaml", "autoscaling_cases.yaml"])
 def test_recording_rules_combine_agent_measurements_into_one_series(cases: str) -> None:
     promtool("test", "rules", str(Path(__file__).parent / cases))
+
+
+def test_kubelets_pressure_names_a_runbook() -> None:
+    """Its series are kubelet's, so what is checked of corewise's does not apply to it."""
+    recorded, alert = rules(KUBELET / "pressure.yaml")
+    assert parse(recorded["expr"]).grouped <= {"namespace", "pod", "container"}
+    assert [each.metric for each in parse(alert["expr"]).selectors] == [recorded["record"]]
+    page, _, section = alert["annotations"]["runbook_url"].partition("#")
+    assert section in anchors(ROOT / page)
+
+
+@needs_promtool
+def test_pressure_of_throttled_containers_raises_nothing() -> None:
+    promtool("test", "rules", str(Path(__file__).parent / "kubelet_pressure_cases.yaml"))
 
 
 @needs_promtool
