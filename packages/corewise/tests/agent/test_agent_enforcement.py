@@ -264,6 +264,15 @@ def test_more_than_the_limit_is_left_alone(kept: Kept) -> None:
     assert kept.quotas(WEB) == expected(kept.node, 150)
 
 
+def test_a_quota_that_systemd_rounds_is_divided(kept: Kept) -> None:
+    limited = pod("limited", container("a", "125m"))
+    kept.node.start(limited)
+    for name in ("", "a"):
+        kept.node.write(limited, name, 13_000)
+    assert kept.cycle([limited], 200).problems == {}
+    assert kept.quotas(limited)["a"] == 6_250
+
+
 def test_mixed_pod_is_divided_where_kubelet_limits(kept: Kept) -> None:
     """Kubelet gives a container without a limit the pod's, and another none where the pod has none."""
     level = {"limits": {"cpu": "3"}, "requests": {"cpu": "3"}}

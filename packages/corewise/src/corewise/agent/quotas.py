@@ -332,7 +332,8 @@ class QuotaPlan:
         if bandwidth.quota is None:
             return bandwidth.period if even_unlimited else None
         base = target.quota(bandwidth.period, ONE)
-        if base is not None and bandwidth.quota > base:
+        # runtimes round a quota that systemd writes up to 10 ms a second
+        if base is not None and bandwidth.quota > base + bandwidth.period // 100:
             self.problems[target.cgroup] = (
                 f"the quota of cgroup {target.cgroup} of pod {target.pod} is left alone: it is "
                 f"{bandwidth.quota} us, and the pod's limits give {base} us ({Reason.QUOTA_NOT_OF_LIMIT})"
