@@ -250,6 +250,8 @@ def quota_record(
     qos_class = rules.class_of(meta.labels, meta.namespace)
     manager = CPUManager("static", frozenset({pod.uid})) if owns and not qos_class else NO_POLICY
     sharing = sharing_of(qos_class, pod.uid, pod.status.qos_class, manager, owns=owns)
+    if sharing is Sharing.SHARE and pod.has_claimed_cpu:
+        sharing = Sharing.EXEMPT
     divisor = ratio.ratio if sharing is Sharing.SHARE else ONE
     level = _limit(pod.spec.resources.limits)
 
