@@ -162,7 +162,7 @@ def _node(machine: Machine, number: int, now: str, owners: dict[str, CPUOwner]) 
         "topology.kubernetes.io/zone": f"zone-{number % 3}",
         **machine.labels,
     }
-    ledger = print_owned_cpus(owners) if owners else None
+    ledger = {name: text for name, text in print_owned_cpus(owners).items() if text is not None}
     meta = _meta(machine.name, f"00000000-0000-0000-0001-{number:012d}", now, ledger)
     meta["labels"] = labels
     return {

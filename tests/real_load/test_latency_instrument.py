@@ -130,7 +130,8 @@ def test_every_request_is_served_and_nothing_left(bench: Bench, arm: str) -> Non
     trial = run(bench, CASE, arm, 0, 0.3)
     due = arrivals(1_000_000_000 + 200_000, 0.7, CASE.load * len(bench.cpus) * 1000)
     assert sum(trial.latencies.values()) == ((due >= 0.3e9) & (due < 0.6e9)).sum()
-    assert quantile(stacked([trial.latencies]), 0.5)[0] >= CASE.size * 0.99
+    # a request is a number of rounds, and clocks may run faster than when rounds were timed
+    assert quantile(stacked([trial.latencies]), 0.5)[0] >= CASE.size * 0.8
     assert (trial.offline > 0, trial.done > 0) == (arm != ALONE, arm != ALONE)
     assert not [*bench.layout.cpu.glob(f"corewise-load-{os.getpid()}-*")]
 
