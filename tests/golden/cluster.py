@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import ssl
 import subprocess
@@ -73,6 +74,15 @@ class Cluster:
         path = PATHS[kind].replace("/namespaces/{}", "") if not namespace else PATHS[kind].format(namespace)
         answer = self.call("GET", f"{path}/{name}" if name else path)[1]
         return answer if name else answer["items"]
+
+    def watch(self, kind: str) -> Iterator[tuple[str, Any]]:
+        """Yield the objects of a kind and then each change, as its type and the object."""
+        path = PATHS[kind].replace("/namespaces/{}", "")
+        request = Request(f"{self.server}{path}?watch=true")  # noqa: S310 - of a server started here
+        with urlopen(request, context=self._tls) as answer:  # noqa: S310 - likewise
+            for line in answer:
+                event = json.loads(line)
+                yield event["type"], event["object"]
 
     def create(self, manifest: Mapping[str, Any]) -> Any:
         """Create an object, and write its status if there is one."""
@@ -164,13 +174,14 @@ def running_cluster(directory: Path, objects: Path) -> Iterator[Cluster]:
 
 
 class Program:
-    """A program of corewise as a process."""
+    """A program of corewise as a process; ``sources``: where Python finds it, if not where this one did."""
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, sources: str = "") -> None:
         self._out, self._err = directory / "program.stdout", directory / "program.stderr"
         with self._out.open("w") as out, self._err.open("w") as err:
             command = [sys.executable, "-m", "corewise", *arguments]
-            self._process = subprocess.Popen(command, stdout=out, stderr=err, cwd=directory)
+            environment = {**os.environ, **({"PYTHONPATH": sources} if sources else {})}
+            self._process = subprocess.Popen(command, stdout=out, stderr=err, cwd=directory, env=environment)
 
     def __enter__(self) -> Self:
         return self
