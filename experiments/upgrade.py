@@ -25,6 +25,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -46,7 +47,7 @@ from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import OFFLINE_REPORT, OVERSUBSCRIPTION, QOS_CLASS, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import read_owned_cpus
 from experiments.owned_burst import wrong
-from golden.cluster import MERGE, Cluster, Program, fetch, until
+from golden.cluster import MERGE, Cluster, Program, fetch
 from golden.harness import identity, with_client_certificate
 from machine_trees import intel
 from tools.record_objects import AMPLIFIED, CONFIG, NAMESPACE, NODE, RAW, cluster_of, offers, raw_node
@@ -74,6 +75,10 @@ _PERIOD = "the same quota over another period (docs/concepts/isolation.md)"
 
 Document = dict[str, Any]
 Files = dict[str, str]
+
+
+class UpgradeError(Exception):
+    """A pod cannot be started, or a look failed; the message says which."""
 
 
 @dataclass
@@ -109,6 +114,7 @@ class Watcher:
         self._claims: dict[str, str | None] = {}
         self._steady: Files | None = None
         self._ended = Event()
+        self._failed: list[str] = []
 
     def files(self) -> Files:
         """Return the watched files of all cgroups of pods, each read until two reads agree."""
@@ -133,11 +139,18 @@ class Watcher:
         self._steady = None
 
     def end(self) -> None:
-        """Stop looking."""
+        """Stop looking.
+
+        Raises:
+            UpgradeError: if a look has failed meanwhile.
+        """
         self._ended.set()
+        if self._failed:
+            raise UpgradeError(self._failed[0])
 
     def start(self) -> None:
         """Look until the end."""
+        threading.excepthook = lambda failed: self._failed.append(repr(failed.exc_value))
         for loop in (self._files_loop, self._beat_loop):
             Thread(target=loop, daemon=True).start()
         for kind, look in (("Node", self._node), ("Pod", self.pod)):
@@ -170,11 +183,15 @@ class Watcher:
 
     def _files_loop(self) -> None:
         while not self._ended.wait(_LOOK_EVERY):
-            files, steady = self.files(), self._steady
-            sets = {pod: CPUSet.parse(files[f"{pod}/cpuset.cpus"]) for pod in self._owners.values()}
+            steady, owners, limits = self._steady, list(self._owners.values()), dict(self._limits)
+            files = self.files()
+            sets = {pod: CPUSet.parse(files[f"{pod}/cpuset.cpus"]) for pod in owners}
             confined = tuple(pod for pod, cpus in sets.items() if cpus)
-            limits = [each for each in self._limits.items() if not each[0].startswith(confined)]
-            above = (f"{path}: {files[path]}" for path, limit in limits if _quota(files[path]) > limit)
+            above = (
+                f"{path}: {files[path]}"
+                for path, limit in limits.items()
+                if _quota(files[path]) > limit and not path.startswith(confined)
+            )
             self.found.look(QUOTAS, above)
             self.found.look(OWNERS, twice(cpu for cpus in sets.values() for cpu in cpus))
             if steady is not None:
@@ -279,7 +296,8 @@ class Rig:
         else:
             binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": NODE}}
             status, answer = self.cluster.call("POST", f"{path}/binding", binding)
-            assert status == 201, answer
+            if status != 201:
+                raise UpgradeError(f"{name} is not bound: {answer}")
         states = {key: value for key, value in document["status"].items() if key != "qosClass"}
         _, stored = self.cluster.call("PATCH", f"{path}/status", {"status": states}, MERGE)
         pod, before = msgspec.convert(stored, QuotaPod), self.watcher.files()
@@ -298,7 +316,8 @@ class Rig:
         }
         tls = with_client_certificate(self.cluster)
         status, answer = fetch(f"https://{self.address}/bind", tls, "POST", body)
-        assert (status, answer.get("Error", "")) == (200, ""), answer
+        if status != 200 or answer.get("Error"):
+            raise UpgradeError(f"{metadata['name']} is not bound: {answer}")
 
     def settled(self) -> tuple[Files, Files]:
         """Return the files and what the programs state once no file changes; compare amounts with pods."""
@@ -342,15 +361,15 @@ def offline(name: str) -> Document:
 
 
 def stated(node: Document) -> Files:
-    """Return annotations, amounts, conditions and labels; of a report that tells the time, the members."""
+    """Return annotations, amounts, conditions and labels; of the offline report its members."""
     notes = dict(node["metadata"]["annotations"])
-    notes[OFFLINE_REPORT] = " ".join(sorted(json.loads(notes[OFFLINE_REPORT])))
+    members = {f"{OFFLINE_REPORT} {each}": "there" for each in json.loads(notes.pop(OFFLINE_REPORT))}
     status = node["status"]
     amounts = {
         f"{at}.{name}": text for at in ("capacity", "allocatable") for name, text in status[at].items()
     }
     conditions = {f"condition {each['type']}": each["status"] for each in status.get("conditions", ())}
-    return {**notes, **amounts, **conditions, **node["metadata"].get("labels", {})}
+    return {**notes, **members, **amounts, **conditions, **node["metadata"].get("labels", {})}
 
 
 def run(directory: Path, old: str, new: str) -> Findings:
@@ -368,7 +387,6 @@ def run(directory: Path, old: str, new: str) -> Findings:
         for pod in (limited("web"), limited("api"), owner("owner-1"), offline("job-1"), offline("job-2")):
             rig.start(pod)
         state = rig.settled()
-        programs.callback(rig.watcher.end)
         rig.watcher.start()
         for title, sources, number in (("upgrade", new, 2), ("back", old, 3)):
             with rig.watcher.nothing_changes():
@@ -383,11 +401,7 @@ def run(directory: Path, old: str, new: str) -> Findings:
             rig.start(owner(f"owner-{number}"))
             rig.start(limited(f"web-{number}"))
             state = rig.settled()
-            print(
-                f"{title}: one more owner and one more limited pod",
-                *differences(after[1], state[1]),
-                sep="\n  ",
-            )
+        rig.watcher.end()
         return rig.watcher.found
 
 
