@@ -111,6 +111,7 @@ class Watcher:
         self._limits: dict[str, int] = {}
         self._owners: dict[str, str] = {}
         self._started: dict[str, list[Any]] = {}
+        self._seen: set[str] = set()
         self._claims: dict[str, str | None] = {}
         self._steady: Files | None = None
         self._ended = Event()
@@ -175,8 +176,11 @@ class Watcher:
     def pod(self, change: str, pod: Document) -> None:
         """Check a state of a pod."""
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
-        if started := self._started.get(uid):
-            same = change != "DELETED" and _runs(pod) == started
+        same, started = change != "DELETED", self._started.get(uid)
+        if started and _runs(pod) == started:
+            self._seen.add(uid)  # watches may tell later of what was before it ran
+        if uid in self._seen:
+            same = same and _runs(pod) == started
             self.found.look(RUNNING, [] if same else [f"{name}: {change} {started} -> {_runs(pod)}"])
         self._claims[uid] = (pod["metadata"].get("annotations") or {}).get(RESOURCE_STATUS)
         self.found.look(CLAIMS, twice(cpu for claim in self._claims.values() for cpu in stated_cpus(claim)))
@@ -274,7 +278,7 @@ class Rig:
         time.sleep(_SETTLED_AFTER)
 
     def _options(self, name: str) -> tuple[str, ...]:
-        """Return what the present version and those since 2026-11-24 alike take."""
+        """Return options that all versions since commit ffe585e take."""
         if name == "agent":
             machine = ("--node-name", NODE, "--root", str(self.machine.root), "--interval", "1s")
             return (*machine, "--no-nri", "--no-latency-probe")
