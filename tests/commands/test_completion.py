@@ -216,7 +216,7 @@ def test_a_misspelt_choice_is_answered_with_the_nearest(
 def test_scenarios_reasons_and_forms_are_completed() -> None:
     assert completed("explain reason UnknownC") == [Reason.UNKNOWN_CPU_MODEL]
     assert completed("up --scenario ") == [*packaged_scenarios(), "openstack", "outage"]
-    assert completed("audit --reason QuotaN") == [Reason.QUOTA_NORMALIZED]
+    assert completed("audit --reason QuotaNor") == [Reason.QUOTA_NORMALIZED]
     assert completed("nodes -o ") == ["table", "wide", "json", "yaml", "csv", "name"]
     assert completed("nodes --sel") == ["--selector"]
 
