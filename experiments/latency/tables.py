@@ -60,11 +60,11 @@ def pairs(trials: Sequence[Trial]) -> Iterator[Pairs]:
 
 
 def published(trials: Sequence[Trial]) -> list[Pairs]:
-    """Return the pairs that the docs show: offline work that computes, a thread for each CPU."""
+    """Return the pairs that the docs show: with a thread of the service for each CPU."""
     return [
         each
         for each in pairs([each for each in trials if each.arm in (ALONE, *PUBLISHED)])
-        if each.arm != ALONE and each.case == Case(each.case.size, each.case.load, "spin")
+        if each.arm != ALONE and each.case == Case(each.case.size, each.case.load, each.case.antagonist)
     ]
 
 
@@ -82,7 +82,8 @@ def summary(trials: Sequence[Trial]) -> str:
             f"{found[arm].relative(0.99)}; {found[arm].rest().value:.0%}" if arm in found else "-"
             for arm in PUBLISHED
         ]
-        cells = [f"{case.size:g} ms", f"{case.load:.0%} ({load:.0%})", *shown, _between(found)]
+        beside = "" if case.antagonist == "spin" else f", {case.antagonist}"
+        cells = [f"{case.size:g} ms{beside}", f"{case.load:.0%} ({load:.0%})", *shown, _between(found)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
