@@ -31,7 +31,7 @@ from corewise.amplification import normalized_cpus
 from corewise.amplification.annotations import read_node
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from corewise.kube.errors import AlreadyExists
+from corewise.kube.errors import AlreadyExists, KubeError
 from corewise.kube.resources import NAMESPACES, NODES, PODS
 from corewise.quantities import Quantity, Ratio, amplify
 from corewise.vocabulary.cpu_annotations import stated_cpus
@@ -255,7 +255,7 @@ def main(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
     try:
         result = asyncio.run(_on_cluster(given.kubeconfig, given.namespace, given.pods))
-    except BurstError as error:
+    except (BurstError, KubeError) as error:
         parser.exit(1, f"{error}\n")
     print(
         f"{result.bound} pods bound in {result.seconds:.1f} s, {KILLS} replicas killed meanwhile; "

@@ -410,10 +410,16 @@ def run(directory: Path, old: str, new: str) -> Findings:
 
 
 def sources_of(revision: str, folder: Path) -> str:
-    """Unpack a revision and return where its packages are."""
+    """Unpack a revision and return where its packages are.
+
+    Raises:
+        SystemExit: if git does not know it.
+    """
     folder.mkdir()
-    archive = subprocess.run(["git", "archive", revision], cwd=ROOT, check=True, capture_output=True).stdout
-    subprocess.run(["tar", "x", "-C", folder], input=archive, check=True)
+    archive = subprocess.run(["git", "archive", revision], cwd=ROOT, check=False, capture_output=True)
+    if archive.returncode:
+        sys.exit(f"{revision} cannot be unpacked: {archive.stderr.decode().strip()}")
+    subprocess.run(["tar", "x", "-C", folder], input=archive.stdout, check=True)
     return path_of(folder)
 
 

@@ -108,6 +108,8 @@ def record(directory: Path) -> list[Object]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: python -m tools.record_objects VERSION")
     with tempfile.TemporaryDirectory() as scratch:
         text = json.dumps(record(Path(scratch)), indent=1, sort_keys=True) + "\n"
     target = PREVIOUS / f"{sys.argv[1]}.json"

@@ -42,6 +42,9 @@ def main() -> None:
 
 
 def _run(given: argparse.Namespace) -> None:
+    if not given.file.parent.is_dir():
+        raise SystemExit(f"there is no folder {given.file.parent}: make it first")
+
     def say(text: str) -> None:
         print(f"# {text}", file=sys.stderr, flush=True)
 

@@ -1,0 +1,29 @@
+"""Experiments refuse arguments that they cannot use in one line, before they measure anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("experiments.upgrade --from no-such-revision", "no-such-revision cannot be unpacked"),
+        ("experiments.owned_burst --kubeconfig /no/kubeconfig", "/no/kubeconfig: No such file"),
+        ("experiments.accuracy run /no/folder/runs.jsonl", "there is no folder /no/folder"),
+        ("tools.record_objects", "usage:"),
+    ],
+)
+def test_a_wrong_argument_is_named_in_a_sentence(command: str, says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split()], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
