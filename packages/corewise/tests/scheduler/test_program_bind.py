@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -289,6 +290,80 @@ async def test_unanswered_binding_keeps_entry_and_next_reuses_cpus(
         assert await world.cpus("other") == SECOND_HALF, "the entry keeps its CPUs"
         await world.bind("p", "n1", by=other)
         assert await world.cpus("p") == FIRST_HALF
+
+
+async def test_late_call_goes_on_where_it_stopped(world: SchedulerWorld, interrupted: Interrupted) -> None:
+    """Its pod is as kube-scheduler sent it, and its entry is there: all that is left is the Binding."""
+    await world.add_node("n1", 8)
+    pod = await world.add_pod("p", cpu="4", qos="LSR")
+    arguments = {"Pod": pod, "NodeNames": ["n1"]}
+    async with world.scheduler() as scheduler, caller(scheduler) as call:
+
+        async def late() -> None:
+            raise TimeoutError
+
+        async def needless() -> None:
+            raise AssertionError
+
+        await eventually(partial(suits, call, arguments))
+        interrupted.before["/pods/p/binding"] = late
+        with pytest.raises(NotBoundError, match=r"not bound within 1\.8 s"):
+            await world.bind("p", "n1", uid=pod["metadata"]["uid"])
+        assert await world.ledger("n1") == {"p": FIRST_HALF}
+        await call("filter", arguments)
+        interrupted.before |= dict.fromkeys(("GET /api/v1/namespaces", "PATCH /api/v1/nodes"), needless)
+        await world.bind("p", "n1", uid=pod["metadata"]["uid"])
+        interrupted.before.clear()
+        assert await world.cpus("p") == FIRST_HALF
+
+
+async def test_late_call_writes_again_for_a_changed_pod(
+    world: SchedulerWorld, interrupted: Interrupted
+) -> None:
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="4", qos="LSR")
+    async with world.scheduler():
+
+        async def late() -> None:
+            raise TimeoutError
+
+        writes: list[str] = []
+
+        async def written() -> None:
+            writes.append("again")
+
+        interrupted.before["/pods/p/binding"] = late
+        with pytest.raises(NotBoundError, match="not bound within"):
+            await world.bind("p", "n1")
+        changed = {"metadata": {"labels": {"changed": "yes"}}}
+        await world.client.patch(PLAIN_PODS, "p", changed, namespace=PODS_NAMESPACE)
+        interrupted.before["PATCH /api/v1/nodes/n1/status"] = written
+        await world.bind("p", "n1")
+        assert writes == ["again"]
+        assert await world.cpus("p") == FIRST_HALF
+
+
+async def test_pod_sent_without_a_version_is_read(world: SchedulerWorld, interrupted: Interrupted) -> None:
+    """The API server refuses no Binding without a version."""
+    await world.add_node("n1", 8)
+    pod = await world.add_pod("p", cpu="4", qos="LSR")
+    metadata = {**pod["metadata"], "resourceVersion": ""}
+    reads: list[str] = []
+
+    async def read() -> None:
+        reads.append("p")
+
+    async with world.scheduler() as scheduler, caller(scheduler) as call:
+        await eventually(partial(suits, call, {"Pod": {**pod, "metadata": metadata}, "NodeNames": ["n1"]}))
+        interrupted.before[f"GET /api/v1/namespaces/{PODS_NAMESPACE}/pods/p"] = read
+        await world.bind("p", "n1", uid=pod["metadata"]["uid"])
+        assert reads == ["p"]
+
+
+async def suits(call: Any, arguments: dict[str, Any]) -> bool:
+    """Whether a node suits a pod."""
+    _, answer = await call("filter", arguments)
+    return bool(answer["NodeNames"])
 
 
 async def test_binding_with_a_lost_answer_is_a_success(

@@ -3,16 +3,21 @@
 Any replica binds, any number of them at once, and nothing in memory matters: the Node's resourceVersion
 decides who was first. An attempt
 
-1. reads the pod: its version is V;
+1. takes the pod as kube-scheduler sent it last, else reads it: its version is V;
 2. chooses CPUs by the Node as it is known, and writes the entry with the Node's version, under a name of its
    own: 409 means that the Node has changed, and it is read and chosen again;
 3. posts the Binding with the pod's uid and V, and with what was chosen in the annotation resource-status,
-   which the API server copies to the pod. 409 means that the pod has changed: the attempt begins again.
+   which the API server copies to the pod. 409 means that the pod has changed: it is read, and the attempt
+   begins again.
+
+kube-scheduler waits for a call only so long. Where the API server is slow, the next call goes on from there:
+if the Node has the entry that this replica wrote for the pod at V, it is not written again.
 
 What makes this exact:
 
 - A Binding at V is sent only after an entry was written that is newer than V. Whoever removes an entry of
-  an unbound pod changes the pod first, so V is no longer its version (collector.py).
+  an unbound pod changes the pod first, so V is no longer its version (collector.py). So how old V is does not
+  matter.
 - A pod's entry keeps its CPUs while it exists: an earlier Binding, whose answer was lost, may still arrive.
   So does their number, where they are normalized, whatever becomes of the node's ratio meanwhile.
 - An attempt takes its entry back when its Binding was refused, and only if it made the entry: an entry that
@@ -62,6 +67,7 @@ DEADLINE: Final = 0.9 * HTTP_TIMEOUT
 SWAPS: Final = 10
 """How often one write of a ledger is tried."""
 _ATTEMPTS: Final = 4
+_MOST_WRITTEN: Final = 1024
 _AGAIN: Final = "; the pod will be tried again"
 
 
@@ -86,6 +92,8 @@ class Binder:
     decisions: Decisions
     metrics: Exposition
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+    _written: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
+    """The last entry of a pod that is not bound yet, by uid: its name, and the pod's version before it."""
 
     async def bind(self, wanted: Wanted) -> Finding | None:
         """Bind a pod; return why it is not bound, None if it is."""
@@ -127,6 +135,7 @@ class Binder:
                     refused = Finding(Reason.BINDING_FAILED, f"{error}{_AGAIN}")
                     return await self._given_up(wanted.node, uid, mine, refused)
                 self.state.assumed.keep(uid)
+                self._written.pop(uid, None)
                 return None
         finally:
             self.state.assumed.forget(uid)
@@ -134,14 +143,14 @@ class Binder:
         return await self._given_up(wanted.node, uid, mine, refused)
 
     def _known(self, wanted: Wanted) -> Pod | None:
-        """Return the pod as it was asked about if that will do: what owns nothing needs no exact version.
+        """Return the pod as it was asked about, if that will do; a Binding without a version is a blind one.
 
         What counts on a node already may be bound there: then the call is an old one.
         """
         pod = self.state.assumed.asked.pop(wanted.uid, None) if wanted.uid else None
         if pod is None or self.state.counted.cluster.node_of(key_of(pod)) is not None:
             return None
-        return None if pod_facts(pod, self.state.counted.rules).owned_by_class else pod
+        return pod if pod.metadata.resource_version else None
 
     async def _read(self, wanted: Wanted) -> Pod | Finding | None:
         """Return the pod as the API server has it; None if it is bound to the wanted node already."""
@@ -177,9 +186,13 @@ class Binder:
                 answer = self._decide(pod, facts, node, before)
                 if isinstance(answer, Finding) or known is None:
                     return answer if isinstance(answer, Finding) else _unknown(node)
+                written = self._entered(pod)
+                if written and before == owner_of(facts.key, answer, written):
+                    return answer
                 entry = owner_of(facts.key, answer, token_hex(4))
                 if before is None or before.bind in mine:
                     mine.add(entry.bind)
+                self._remember(pod, entry.bind)
                 try:
                     await self.executor.carry_out(WriteLedger(known, {**owners, pod.metadata.uid: entry}))
                 except Conflict:
@@ -190,6 +203,18 @@ class Binder:
                 return answer
         message = f"node {node} kept changing while CPUs were entered in its ledger{_AGAIN}"
         return Finding(Reason.NODE_CHANGING, message)
+
+    def _entered(self, pod: Pod) -> str:
+        """Return the name of the entry that was written for the pod as it is; "" if none was."""
+        name, version = self._written.get(pod.metadata.uid, ("", ""))
+        return name if version == pod.metadata.resource_version else ""
+
+    def _remember(self, pod: Pod, entry: str) -> None:
+        """Keep the name of an entry until the pod is bound; the oldest makes room."""
+        self._written.pop(pod.metadata.uid, None)
+        self._written[pod.metadata.uid] = entry, pod.metadata.resource_version
+        if len(self._written) > _MOST_WRITTEN:
+            del self._written[next(iter(self._written))]
 
     def _decide(self, pod: Pod, facts: PodFacts, name: str, before: CPUOwner | None) -> Placement | Finding:
         """Choose what the pod gets on the node, and count it there. Nothing is awaited here.
