@@ -333,9 +333,10 @@ class Histories(RuleBasedStateMachine):
         asyncio.set_event_loop(None)
 
     def end(self, replica: Replica) -> None:
-        for task in replica.tasks:
+        tasks = [*replica.tasks, *replica.binder.late]
+        for task in tasks:
             task.cancel()
-        self.run(asyncio.wait(replica.tasks))
+        self.run(asyncio.wait(tasks))
         self.server.ports.remove(replica.port)
 
     def pods(self, *, bound: bool) -> list[dict[str, Any]]:

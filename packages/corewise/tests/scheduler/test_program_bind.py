@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from corewise.kube.errors import api_error
 from corewise.kube.resources import MUTATING_WEBHOOKS
+from corewise.scheduler import binding
 from corewise.scheduler.binding import Wanted
 from corewise.scheduler.installation import FORMER_GATE
 from corewise.scheduler.program import Scheduler
@@ -27,6 +30,7 @@ from corewise.vocabulary.names import (
     RESOURCE_SPEC,
     RESOURCE_STATUS,
 )
+from corewise.vocabulary.owned_cpus import read_owned_cpus
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import arrangement
 from manager.world import PODS_NAMESPACE, eventually, until
@@ -292,55 +296,67 @@ async def test_unanswered_binding_keeps_entry_and_next_reuses_cpus(
         assert await world.cpus("p") == FIRST_HALF
 
 
-async def test_late_call_goes_on_where_it_stopped(world: SchedulerWorld, interrupted: Interrupted) -> None:
-    """Its pod is as kube-scheduler sent it, and its entry is there: all that is left is the Binding."""
-    await world.add_node("n1", 8)
+@asynccontextmanager
+async def too_slow(interrupted: Interrupted, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Hold the write of n1's ledger back until the block ends, and let the calls within it end early."""
+    go_on = asyncio.Event()
+    interrupted.before["PATCH /api/v1/nodes/n1/status"] = go_on.wait
+    with monkeypatch.context() as early:
+        early.setattr(binding, "DEADLINE", 0.2)
+        yield
+    go_on.set()
+
+
+async def test_late_call_goes_on_where_it_stopped(
+    world: SchedulerWorld, interrupted: Interrupted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry is written although the call has ended, and no Binding is sent; the next call sends it."""
+    for node in ("n1", "n2"):
+        await world.add_node(node, 8)
     pod = await world.add_pod("p", cpu="4", qos="LSR")
-    arguments = {"Pod": pod, "NodeNames": ["n1"]}
+    uid, arguments = pod["metadata"]["uid"], {"Pod": pod, "NodeNames": ["n1"]}
     async with world.scheduler() as scheduler, caller(scheduler) as call:
-
-        async def late() -> None:
-            raise TimeoutError
-
-        async def needless() -> None:
-            raise AssertionError
-
         await eventually(partial(suits, call, arguments))
-        interrupted.before["/pods/p/binding"] = late
-        with pytest.raises(NotBoundError, match=r"not bound within 1\.8 s"):
-            await world.bind("p", "n1", uid=pod["metadata"]["uid"])
+        async with too_slow(interrupted, monkeypatch):
+            with pytest.raises(NotBoundError, match=r"not bound within 1\.8 s"):
+                await world.bind("p", "n1", uid=uid)
+            assert await world.ledger("n1") == {}
+        await until(lambda: not scheduler.binder.late)
         assert await world.ledger("n1") == {"p": FIRST_HALF}
-        await call("filter", arguments)
-        interrupted.before |= dict.fromkeys(("GET /api/v1/namespaces", "PATCH /api/v1/nodes"), needless)
-        await world.bind("p", "n1", uid=pod["metadata"]["uid"])
+        assert await world.cpus("p") is None
+        for asked, suitable in ((["n2", "n1"], ["n1"]), (["n2"], ["n2"]), (["n1"], ["n1"])):
+            _, answer = await call("filter", {"Pod": pod, "NodeNames": asked})
+            assert answer["NodeNames"] == suitable, "the node that keeps CPUs for the pod, if it suits"
+        needless = ("GET /api/v1/namespaces", "PATCH /api/v1/nodes")
+        interrupted.before |= dict.fromkeys(needless, partial(pytest.fail, "a needless request"))
+        await world.bind("p", "n1", uid=uid)
         interrupted.before.clear()
         assert await world.cpus("p") == FIRST_HALF
 
 
 async def test_late_call_writes_again_for_a_changed_pod(
-    world: SchedulerWorld, interrupted: Interrupted
+    world: SchedulerWorld, interrupted: Interrupted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
-    async with world.scheduler():
-
-        async def late() -> None:
-            raise TimeoutError
-
-        writes: list[str] = []
-
-        async def written() -> None:
-            writes.append("again")
-
-        interrupted.before["/pods/p/binding"] = late
-        with pytest.raises(NotBoundError, match="not bound within"):
-            await world.bind("p", "n1")
+    async with world.scheduler() as scheduler:
+        async with too_slow(interrupted, monkeypatch):
+            with pytest.raises(NotBoundError, match="not bound within"):
+                await world.bind("p", "n1")
+        await until(lambda: not scheduler.binder.late)
+        first = await entry_name(world)
         changed = {"metadata": {"labels": {"changed": "yes"}}}
         await world.client.patch(PLAIN_PODS, "p", changed, namespace=PODS_NAMESPACE)
-        interrupted.before["PATCH /api/v1/nodes/n1/status"] = written
         await world.bind("p", "n1")
-        assert writes == ["again"]
         assert await world.cpus("p") == FIRST_HALF
+        assert await entry_name(world) != first
+
+
+async def entry_name(world: SchedulerWorld) -> str:
+    """Return the name of the one entry in n1's ledger."""
+    annotations = (await world.client.get(PLAIN_NODES, "n1"))["metadata"]["annotations"]
+    (owner,) = read_owned_cpus(annotations).owners.values()
+    return owner.bind
 
 
 async def test_pod_sent_without_a_version_is_read(world: SchedulerWorld, interrupted: Interrupted) -> None:

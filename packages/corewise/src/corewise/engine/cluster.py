@@ -207,10 +207,14 @@ class Cluster:
         """The number of ledger entries whose pods are not known to be bound there."""
         return len(self._entries)
 
+    def nodes_keeping(self, uid: str) -> list[str]:
+        """Return the names of nodes whose ledgers keep CPUs for a pod that is not bound."""
+        return [node for node, each in self._entries if each == uid]
+
     @contextmanager
     def without_entries(self, uid: str) -> Iterator[None]:
         """Leave out what ledgers keep for a pod that is not bound, for a decision about that pod itself."""
-        kept = [node for node, each in self._entries if each == uid]
+        kept = self.nodes_keeping(uid)
         for node in kept:
             self._drop_entry(node, uid)
         try:

@@ -10,8 +10,10 @@ decides who was first. An attempt
    which the API server copies to the pod. 409 means that the pod has changed: it is read, and the attempt
    begins again.
 
-kube-scheduler waits for a call only so long. Where the API server is slow, the next call goes on from there:
-if the Node has the entry that this replica wrote for the pod at V, it is not written again.
+kube-scheduler waits for a call only so long. Where the API server is slow, the attempt goes on meanwhile
+until its entry is written, but posts no Binding: kube-scheduler has given up the pod's place. The next call
+goes on from there: if the Node has the entry that this replica wrote for the pod at V, it is not written
+again.
 
 What makes this exact:
 
@@ -69,6 +71,7 @@ SWAPS: Final = 10
 _ATTEMPTS: Final = 4
 _MOST_WRITTEN: Final = 1024
 _AGAIN: Final = "; the pod will be tried again"
+_LATE: Final = Finding(Reason.BINDING_FAILED, f"the pod was not bound within {DEADLINE:.1f} s{_AGAIN}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +97,41 @@ class Binder:
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
     _written: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
     """The last entry of a pod that is not bound yet, by uid: its name, and the pod's version before it."""
+    late: set[asyncio.Task[Finding | None]] = field(default_factory=set, init=False)
+    """Attempts whose calls are answered."""
 
     async def bind(self, wanted: Wanted) -> Finding | None:
         """Bind a pod; return why it is not bound, None if it is."""
+        loop = asyncio.get_running_loop()
+        attempt = loop.create_task(self._attempt(wanted, loop.time() + DEADLINE))
         try:
-            # One call for a pod after the other: what a later one assumes must not hide what an earlier did.
-            # No node's name has a slash.
-            pod = self._locks.setdefault(f"{wanted.namespace}/{wanted.name}", asyncio.Lock())
-            async with asyncio.timeout(DEADLINE), pod:
-                await self.state.catch_up()
-                refused = await self._bind(wanted)
-        except TimeoutError:
-            message = f"the pod was not bound within {DEADLINE:.1f} s{_AGAIN}"
-            refused = Finding(Reason.BINDING_FAILED, message)
-        except KubeError as error:
-            refused = Finding(Reason.BINDING_FAILED, f"{error}{_AGAIN}")
+            await asyncio.wait({attempt}, timeout=DEADLINE)
+        except asyncio.CancelledError:
+            attempt.cancel()
+            raise
+        if attempt.done():
+            refused = attempt.result()
+        else:
+            refused = _LATE
+            self.late.add(attempt)
+            attempt.add_done_callback(self.late.discard)
         if refused is not None:
             self.metrics.count(BIND_REFUSALS, refused.reason)
         return refused
 
-    async def _bind(self, wanted: Wanted) -> Finding | None:
+    async def _attempt(self, wanted: Wanted, ends: float) -> Finding | None:
+        # One call for a pod after the other: what a later one assumes must not hide what an earlier did.
+        # No node's name has a slash.
+        async with self._locks.setdefault(f"{wanted.namespace}/{wanted.name}", asyncio.Lock()):
+            if _is_over(ends):
+                return _LATE
+            try:
+                await self.state.catch_up()
+                return await self._bind(wanted, ends)
+            except KubeError as error:
+                return Finding(Reason.BINDING_FAILED, f"{error}{_AGAIN}")
+
+    async def _bind(self, wanted: Wanted, ends: float) -> Finding | None:
         pod, uid = self._known(wanted), ""
         mine: set[str] = set()
         try:
@@ -125,6 +143,8 @@ class Binder:
                 chosen = await self._claim(found, wanted.node, mine)
                 if isinstance(chosen, Finding):
                     return await self._given_up(wanted.node, uid, mine, chosen)
+                if _is_over(ends):
+                    return _LATE
                 try:
                     await self.executor.carry_out(BindPod(found, chosen))
                 except (Conflict, NotFound):
@@ -271,6 +291,10 @@ class Binder:
         except KubeError as error:
             log.warning("the ledger keeps an entry that was not bound", extra=fields(node=node, error=error))
         return answer
+
+
+def _is_over(ends: float) -> bool:
+    return asyncio.get_running_loop().time() >= ends
 
 
 def owner_of(pod: str, placement: Placement, bind: str = "") -> CPUOwner:

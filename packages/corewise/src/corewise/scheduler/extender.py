@@ -3,8 +3,9 @@
 What is served here says which nodes have what a pod needs, and how good they are. kube-scheduler checks
 everything else itself. A node that is not known (yet) suits no pod. A node is refused with the cause alone,
 without numbers: kube-scheduler counts equal texts ("3 Insufficient amplified cpu"); the numbers are in
-``/explain``. What a ledger keeps for a pod does not count against the pod itself: when it is scheduled again,
-its last binding failed. ``/bind`` is in binding.py.
+``/explain``. What a ledger keeps for a pod does not count against the pod itself: when it is scheduled
+again, its last call ended early or failed. If a node that keeps CPUs for it suits, no other does: elsewhere
+it would begin anew. ``/bind`` is in binding.py.
 
 The Go structs have no JSON tags, so every key begins with a capital: ``{"Pod": ..., "Nodes": null,
 "NodeNames": [...]}``; the pod and the nodes within are as the API has them. Go reads keys in any case, and
@@ -232,6 +233,7 @@ class Extender:
         self.state.assumed.remember(arguments.pod)
         decision, rows = self.decide(arguments)
         suits: BoolColumn = np.append(decision.feasible, np.False_)[rows]
+        suits &= self._keeping(arguments.pod, decision, rows, suits)
         left = arguments.names.only(suits)
         self.known.keep(left, rows[suits])
         failed, unresolvable = _refusals(decision, rows, arguments.names, suits)
@@ -244,6 +246,16 @@ class Extender:
             self.on_unschedulable(arguments.pod, outcome)
         self.decisions.remember(Asked.FILTER, decision, self.state.ages, outcome)
         return Filtered(suits, left, failed, unresolvable)
+
+    def _keeping(
+        self, pod: Pod, decision: Decision, rows: IntColumn, suits: BoolColumn
+    ) -> BoolColumn | np.bool_:
+        """Say which nodes keep CPUs for the pod, from a call that ended early; all, if none of them suits."""
+        names = self.state.counted.cluster.nodes_keeping(pod.metadata.uid)
+        if not names:
+            return np.True_
+        keeping: BoolColumn = np.isin(rows, [row for row, name in enumerate(decision.names) if name in names])
+        return keeping if (keeping & suits).any() else np.True_
 
     def prioritize(self, arguments: Arguments) -> IntColumn:
         """Return a score of 0 to 10 for each node, spread over the nodes asked about.
