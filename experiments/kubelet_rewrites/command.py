@@ -191,9 +191,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(refusal(str(error)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(refusal("stopped; the pods are deleted, and the files have what they had"))
-    given.out.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+    given.out.write_text(record_text(record))
     print(table(record), end="")
     print(f"record: {given.out}", file=sys.stderr)
+
+
+def record_text(record: Record) -> str:
+    """Write a record as JSON for files."""
+    return msgspec.json.format(msgspec.json.encode(record)).decode() + "\n"
 
 
 def refusal(text: str) -> int:

@@ -86,11 +86,12 @@ class Trial:
         acting = asyncio.ensure_future(act())
         try:
             rewrites = await self.observer.watch(seconds, acting.done)
-            await acting
-        except (KubeError, KubeletTestError) as error:
-            note = str(error)
-            rewrites = []
         finally:
             acting.cancel()
+            (failed,) = await asyncio.gather(acting, return_exceptions=True)
+        if isinstance(failed, KubeError | KubeletTestError):
+            note = str(failed)
+        elif failed is not None:
+            raise failed
         rewrites += self._follow()
         self.steps.append(Step(name, round(self.clock.monotonic() - began, 1), rewrites, note))
