@@ -5,20 +5,23 @@ A mark differs from what kubelet wrote and harms no pod of others:
 =========  ===============================  ===================================================
 file       cgroups of kubepods and classes  the test's own pods and containers
 =========  ===============================  ===================================================
-quota      four times the machine           three quarters; half a CPU where there is none
+quota      four times the machine           three quarters; half a CPU where there is none;
+                                            on v1 a pod's: a quarter more
 weight     one more                         one more
 idle       not marked                       1, on the BestEffort pod, whose weight is not marked
 CPU set    not marked                       all CPUs but the last
 =========  ===============================  ===================================================
 
 An idle cgroup has no weight of its own, so one cgroup cannot have both marks. On v1 a child may have no
-more than its parent: marks narrow, so children are marked first, and originals come back from the top.
+more than its parent, and the runtime starts no container that wants more: so there a pod's mark leaves room
+for its containers. Children are marked first, and originals come back from the top.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from corewise.kernel.cgroups.files import Files, depth
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass, Version
@@ -32,13 +35,21 @@ _HEAVIEST = {Version.V1: 262_144, Version.V2: 10_000}
 _MACHINES = 4
 
 
+class Kind(Enum):
+    """Whose a cgroup is: one that all pods share, a pod's of the test, or a container's of it."""
+
+    SHARED = "shared"
+    POD = "pod"
+    CONTAINER = "container"
+
+
 @dataclass(frozen=True, slots=True)
 class WatchedCgroup:
-    """A cgroup of kubelet's; ``about`` names it to readers, ``owned``: it is one of the test's own pods."""
+    """A cgroup of kubelet's; ``about`` names it to readers."""
 
     about: str
     path: str
-    owned: bool = False
+    kind: Kind = Kind.SHARED
     best_effort: bool = False
 
 
@@ -74,7 +85,7 @@ def files_of(cgroup: WatchedCgroup, version: Version) -> Iterator[Watched]:
     """Yield the files of a cgroup that are marked."""
     yield Watched(cgroup, quota_file(version))
     yield Watched(cgroup, IDLE_FILE if cgroup.best_effort else weight_file(version))
-    if cgroup.owned:
+    if cgroup.kind is not Kind.SHARED:
         yield Watched(cgroup, CPU_SET_FILE)
 
 
@@ -105,10 +116,12 @@ def mark_of(watched: Watched, original: str, files: Files, machine: Machine) -> 
 
 
 def _quota(watched: Watched, original: str, period: int, machine: Machine) -> int:
-    if not watched.cgroup.owned:
+    if watched.cgroup.kind is Kind.SHARED:
         return _MACHINES * len(machine.cpus) * period
     if original in {"-1", "max"}:
         return max(_SMALLEST_QUOTA, period // 2)
+    if machine.version is Version.V1 and watched.cgroup.kind is Kind.POD:
+        return int(original) * 5 // 4
     return max(_SMALLEST_QUOTA, int(original) * 3 // 4)
 
 

@@ -15,7 +15,7 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import Clock
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import PODS
-from experiments.kubelet_rewrites.marks import WatchedCgroup
+from experiments.kubelet_rewrites.marks import Kind, WatchedCgroup
 
 PLAIN_PODS = PODS.typed(dict[str, Any])
 LABEL: Final = "corewise.io/kubelet-test"
@@ -119,7 +119,7 @@ class TestPods:
     async def restart(self, names: PodCgroups, procs: Callable[[str], Sequence[int]]) -> None:
         """Kill the containers' processes, and wait until kubelet has started new ones."""
         before = {name: container_id(pod) for name, pod in self.made.items()}
-        for pod in self.made.values():
+        for pod in filter(container_id, self.made.values()):
             for pid in procs(container_cgroup(pod, names)):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -151,17 +151,16 @@ class TestPods:
         self.made.clear()
 
     def cgroups(self, names: PodCgroups) -> list[WatchedCgroup]:
-        """Return the cgroups of the pods of each class and of their containers."""
+        """Return the cgroups of the pods of each class and of their containers that run."""
         found = []
         for qos in QOSClass:
             pod = self.made[f"{_NAMES}-{qos.lower()}"]
             best_effort = qos is QOSClass.BEST_EFFORT
             uid = pod["metadata"]["uid"]
-            found.append(
-                WatchedCgroup(f"{qos} pod", names.pod(uid, qos), owned=True, best_effort=best_effort)
-            )
-            path = container_cgroup(pod, names)
-            found.append(WatchedCgroup(f"{qos} container", path, owned=True, best_effort=best_effort))
+            found.append(WatchedCgroup(f"{qos} pod", names.pod(uid, qos), Kind.POD, best_effort))
+            if container_id(pod):
+                inner = container_cgroup(pod, names)
+                found.append(WatchedCgroup(f"{qos} container", inner, Kind.CONTAINER, best_effort))
         return found
 
     async def _wait_until_gone(self, names: set[str]) -> None:

@@ -31,7 +31,7 @@ from corewise.kube.resources import NODES
 from corewise.topology import CPUSet
 from experiments.kubelet_rewrites import command
 from experiments.kubelet_rewrites.command import Options, examine
-from experiments.kubelet_rewrites.marks import Machine, Watched, WatchedCgroup, mark_of
+from experiments.kubelet_rewrites.marks import Kind, Machine, Watched, WatchedCgroup, mark_of
 from experiments.kubelet_rewrites.observing import Rewrite
 from experiments.kubelet_rewrites.pods import PLAIN_PODS, KubeletTestError, TestPods
 from experiments.kubelet_rewrites.record import Kubelet, Record, Step, table
@@ -240,7 +240,8 @@ def test_the_writer_of_a_file_is_named(tmp_path: Path) -> None:
 
 
 NODE_WIDE = WatchedCgroup("kubepods", "/kubepods")
-OURS = WatchedCgroup("Burstable pod", "/kubepods/burstable/pod1", owned=True)
+OURS = WatchedCgroup("Burstable container", "/kubepods/burstable/pod1/c", Kind.CONTAINER)
+OUR_POD = WatchedCgroup("Burstable pod", "/kubepods/burstable/pod1", Kind.POD)
 
 
 @pytest.mark.parametrize(
@@ -249,6 +250,8 @@ OURS = WatchedCgroup("Burstable pod", "/kubepods/burstable/pod1", owned=True)
         (Version.V1, NODE_WIDE, "cpu.cfs_quota_us", "-1", "1600000"),
         (Version.V1, OURS, "cpu.cfs_quota_us", "-1", "50000"),
         (Version.V1, OURS, "cpu.cfs_quota_us", "20000", "15000"),
+        (Version.V1, OUR_POD, "cpu.cfs_quota_us", "20000", "25000"),
+        (Version.V2, OUR_POD, "cpu.max", "20000 100000", "15000 100000"),
         (Version.V1, OURS, "cpu.shares", "262144", "262143"),
         (Version.V1, OURS, "cpu.idle", "0", "1"),
         (Version.V1, OURS, "cpuset.cpus", "0-3", "0-2"),

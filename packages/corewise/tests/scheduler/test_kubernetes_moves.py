@@ -4,6 +4,7 @@
 a node hint                 kube-scheduler asks Filter about one node and binds, without Prioritize (KEP-5598)
 a PodGroup                  Filter for each member before any is bound, then all binds at once (KEP-4671)
 a resize of an owner        its request changes while it runs; its CPUs do not (KEP-1287)
+preemption for a resize     a victim leaves, then kubelet applies the resize (KEP-5836)
 ==========================  =================================================================================
 """
 
@@ -16,14 +17,28 @@ from typing import Any
 
 import pytest
 
+from corewise.kube.errors import api_error
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 from manager.world import PODS_NAMESPACE, eventually, until
-from scheduler.program_world import PLAIN_PODS, NotBoundError, SchedulerWorld, caller, pod_document
+from scheduler.program_world import (
+    PLAIN_NODES,
+    PLAIN_PODS,
+    Interrupted,
+    NotBoundError,
+    SchedulerWorld,
+    caller,
+    pod_document,
+)
 from scheduler.test_program_interference import Known, a_stream, add_stream, known, quick, scheduling
+from scheduler.test_program_ledger import ledger_becomes
 
 __all__ = ["known", "quick"]
 """Fixtures, which pytest finds by name."""
+
+THIRD_REFUSED = (
+    "node n1 does not suit the pod: needs 3 CPUs of its own, 2 are free; the pod will be tried again"
+)
 
 
 async def test_hinted_pods_are_filtered_and_weighed(
@@ -91,6 +106,89 @@ async def test_refused_group_members_leave_no_entry(world: SchedulerWorld) -> No
         assert sorted(await world.ledger("n2")) == sorted(set(members) - set(fits))
 
 
+@pytest.mark.parametrize("ratio", ["1.00", "2.00"])
+async def test_failed_group_leaves_no_cpus_taken(world: SchedulerWorld, ratio: str) -> None:
+    """Three members own 3 CPUs each, of 8: the third is refused, and then the group is deleted."""
+    await world.add_node("n1", 8, ratio)
+    members = await add_group(world, 3, cpu="3")
+    async with world.scheduler():
+        before = await allocatable(world, "n1")
+        for name in members[:2]:
+            await world.bind(name, "n1")
+        with pytest.raises(NotBoundError) as refused:
+            await world.bind(members[2], "n1")
+        assert str(refused.value) == THIRD_REFUSED
+        assert sorted(await world.ledger("n1")) == members[:2]
+        for name in members:
+            await world.client.delete(PLAIN_PODS, name, PODS_NAMESPACE, grace_period=0)
+        await ledger_becomes(world, {})
+        assert await allocatable(world, "n1") == before
+        await world.add_pod("after", cpu="7", qos="LSR")
+        await world.bind("after", "n1")
+
+
+@pytest.mark.parametrize("code", [403, 500])
+async def test_failed_bindings_of_a_group_leave_nothing(
+    world: SchedulerWorld, interrupted: Interrupted, code: int
+) -> None:
+    """The API server refuses the third Binding, or nobody knows whether it did; the group is deleted."""
+    await world.add_node("n1", 16)
+    members = await add_group(world, 3, cpu="3")
+
+    async def fails() -> None:
+        raise api_error(code, b"")
+
+    async with world.scheduler():
+        for name in members[:2]:
+            await world.bind(name, "n1")
+        interrupted.before[f"pods/{members[2]}/binding"] = fails
+        with pytest.raises(NotBoundError) as refused:
+            await world.bind(members[2], "n1")
+        assert refused.value.reason is Reason.BINDING_FAILED
+        assert sorted(await world.ledger("n1")) == (members[:2] if code == 403 else members)
+        for name in members:
+            await world.client.delete(PLAIN_PODS, name, PODS_NAMESPACE, grace_period=0)
+        await ledger_becomes(world, {})
+
+
+async def test_resize_after_preemption_counts_cpus_once(world: SchedulerWorld) -> None:
+    """The victim owns CPUs too: they go to a new pod, and none to the pod that is resized."""
+    await world.add_node("n1", 8)
+    for name, cpu in (("owner", "2"), ("victim", "4"), ("next", "4")):
+        await world.add_pod(name, cpu=cpu, qos="LSR")
+    async with world.scheduler():
+        await world.bind("owner", "n1")
+        await world.bind("victim", "n1")
+        owned = await world.cpus("owner")
+        resize(world, "owner", "4", waits=True)
+        await world.client.delete(PLAIN_PODS, "victim", PODS_NAMESPACE, grace_period=0)
+        await ledger_becomes(world, {"owner": owned or ""})
+        resize(world, "owner", "4", waits=False)
+        await world.bind("next", "n1")
+        ledger = await world.ledger("n1")
+        assert sorted(ledger) == ["next", "owner"]
+        assert ledger["owner"] == owned == await world.cpus("owner")
+        assert CPUSet.parse(ledger["next"]).isdisjoint(CPUSet.parse(ledger["owner"]))
+        await world.add_pod("too-many", cpu="2", qos="LSR")
+        with pytest.raises(NotBoundError):
+            await world.bind("too-many", "n1")
+
+
+async def add_group(world: SchedulerWorld, size: int, *, cpu: str) -> list[str]:
+    """Create the pods of a PodGroup, which own CPUs; return their names."""
+    members = [f"m{number}" for number in range(size)]
+    for name in members:
+        document = pod_document(name, cpu=cpu, qos="LSR")
+        document["spec"]["schedulingGroup"] = {"podGroupName": "group"}
+        await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
+    return members
+
+
+async def allocatable(world: SchedulerWorld, node: str) -> str:
+    shown: str = (await world.client.get(PLAIN_NODES, node))["status"]["allocatable"]["cpu"]
+    return shown
+
+
 @pytest.mark.parametrize("cpu", ["1", "4"])
 async def test_resized_owner_keeps_the_cpus_it_owns(world: SchedulerWorld, cpu: str) -> None:
     await world.add_node("n1", 8)
@@ -113,11 +211,18 @@ async def test_resized_owner_keeps_the_cpus_it_owns(world: SchedulerWorld, cpu: 
         assert len(CPUSet.parse(after["other"])) == 4
 
 
-def resize(world: SchedulerWorld, name: str, cpu: str) -> None:
-    """Change a pod's request and limit, as the resize subresource does."""
+def resize(world: SchedulerWorld, name: str, cpu: str, *, waits: bool = False) -> None:
+    """Change a pod's request and limit, as the resize subresource does.
+
+    ``waits``: kubelet has deferred it; else it has allocated what is requested.
+    """
     stored = world.server.store.get("pods", PODS_NAMESPACE, name)
     assert stored
     changed: dict[str, Any] = copy.deepcopy(stored.object)
     amounts = {"cpu": cpu}
+    before = changed["spec"]["containers"][0]["resources"]["requests"]
     changed["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    allocated = {"name": "c", "allocatedResources": before if waits else amounts}
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
+    changed["status"] |= {"containerStatuses": [allocated], "conditions": [pending] if waits else []}
     world.server.store.put("pods", stored.key, changed)

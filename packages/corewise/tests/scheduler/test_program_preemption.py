@@ -111,6 +111,34 @@ async def test_nodes_without_useful_or_known_victims_are_omitted(
         assert unknown == (200, {"NodeNameToMetaVictims": {}})
 
 
+def waiting_resize(name: str, priority: int, **form: Any) -> dict[str, Any]:
+    """A running pod whose resize waits for room, as kube-scheduler 1.37 has it in its queue."""
+    document = ranked(name, priority, **form)
+    document["spec"]["nodeName"] = "n1"
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
+    allocated = {"name": "c", "allocatedResources": {"cpu": "1"}}
+    return {**document, "status": {"conditions": [pending], "containerStatuses": [allocated]}}
+
+
+async def test_nobody_is_evicted_for_an_owners_resize(world: SchedulerWorld) -> None:
+    async with filled(world) as (_, call, uids):
+        for cpu in ("8", "2500m"):
+            resized = waiting_resize("owns", 10, cpu=cpu, qos="LSR")
+            answer = await call("preempt", asked(resized, n1=[uids["shares"]]))
+            assert answer == (200, {"NodeNameToMetaVictims": {}})
+
+
+async def test_resize_of_sharing_pod_keeps_its_victims(world: SchedulerWorld) -> None:
+    """kube-scheduler counts the pod once; counted as a new one, it would need more victims."""
+    async with filled(world) as (_, call, uids):
+        resized = asked(waiting_resize("shares", 10, cpu="27"), n1=[uids["owns"]], n2=[])
+        resized["NodeNameToMetaVictims"]["n1"]["NumPDBViolations"] = 1
+        _, answer = await call("preempt", resized)
+        assert answer == {
+            "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": uids["owns"]}], "NumPDBViolations": 1}}
+        }
+
+
 async def test_violations_of_budgets_are_counted_for_all_victims(world: SchedulerWorld) -> None:
     async with filled(world) as (_, call, uids):
         budget = {

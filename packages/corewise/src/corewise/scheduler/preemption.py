@@ -14,6 +14,10 @@ pkg/scheduler/framework/preemption/preemption.go, pkg/scheduler/extender.go):
 - it takes over the number of violations. Of its own victims it hands over that number, and not which they
   are; so the budgets are read from the API server, and violations of all victims are counted by its rule.
 
+A pod that is bound already is one whose resize in place waits for room (Deferred; kube-scheduler 1.37 and
+later, KEP-5836). A pod that owns CPUs gets no more of them by a resize, so nobody is evicted for it. For any
+other pod kube-scheduler's own count is right, and so are its victims.
+
 Up to Kubernetes 1.37 it does not ask at all where its own filters see room without any eviction, though only
 the extender refuses the node: there it reports "expected at least one victim pod".
 docs/concepts/scheduling-decisions.md: what helps then. Later versions name such a node with
@@ -38,6 +42,7 @@ from corewise.quantities import offered_amounts
 from corewise.scheduler.installation import HTTP_TIMEOUT, PROFILED_TIMEOUT_MS
 from corewise.scheduler.state import ClusterState
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.qos import OWNERS_OF_CPUS
 from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 
@@ -74,19 +79,19 @@ _ARGUMENTS = msgspec.json.Decoder(_Arguments)
 
 
 @dataclass(frozen=True, slots=True)
-class PreemptionArguments:
-    """The pod, and by node the uids of the victims that kube-scheduler proposes."""
-
-    pod: Pod
-    proposed: Mapping[str, frozenset[str]]
-
-
-@dataclass(frozen=True, slots=True)
 class Preempted:
     """The victims on one node, by uid, the most important first; how many of them violate a budget."""
 
     uids: tuple[str, ...]
     violations: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionArguments:
+    """The pod, and by node the victims that kube-scheduler proposes."""
+
+    pod: Pod
+    victims: Mapping[str, Preempted]
 
 
 def decode_preemption(body: bytes) -> PreemptionArguments:
@@ -104,11 +109,13 @@ def decode_preemption(body: bytes) -> PreemptionArguments:
         raise PreemptionArgumentsError("ExtenderPreemptionArgs without a Pod")
     if not nodes:
         raise PreemptionArgumentsError("ExtenderPreemptionArgs name no nodes")
-    uids = {
-        name: frozenset(each.uid or each.metadata.uid for each in victims.pods or ())
+    proposed = {
+        name: Preempted(
+            tuple(each.uid or each.metadata.uid for each in victims.pods or ()), victims.violations
+        )
         for name, victims in nodes.items()
     }
-    return PreemptionArguments(sent.pod, uids)
+    return PreemptionArguments(sent.pod, proposed)
 
 
 def encode_preempted(nodes: Mapping[str, Preempted]) -> bytes:
@@ -136,10 +143,12 @@ class Preemptor:
         Raises:
             KubeError: if the PodDisruptionBudgets cannot be read.
         """
+        if asked.pod.spec.node_name:
+            return self._for_resize(asked)
         until = self.clock.monotonic() + self.budget
         budgets = list(await self.client.list(DISRUPTION_BUDGETS))
         found: dict[str, Preempted] = {}
-        for name in sorted(asked.proposed, key=lambda name: (len(asked.proposed[name]), name)):
+        for name in sorted(asked.victims, key=lambda name: (len(asked.victims[name].uids), name)):
             if self.clock.monotonic() > until:
                 break
             victims = self._on(name, asked, budgets)
@@ -148,11 +157,18 @@ class Preemptor:
             await asyncio.sleep(0)
         return found
 
+    def _for_resize(self, asked: PreemptionArguments) -> dict[str, Preempted]:
+        """Return the victims for a pod that runs already, and waits for a resize in place."""
+        meta = asked.pod.metadata
+        if self.state.counted.rules.class_of(meta.labels, meta.namespace) in OWNERS_OF_CPUS:
+            return {}
+        return {name: each for name, each in asked.victims.items() if each.uids}
+
     def _on(
         self, name: str, asked: PreemptionArguments, budgets: Sequence[DisruptionBudget]
     ) -> Preempted | None:
         """Choose the victims on one node; None where no eviction helps, or none is needed."""
-        node, proposed = self.state.node(name), asked.proposed[name]
+        node, proposed = self.state.node(name), frozenset(asked.victims[name].uids)
         if node is None or name not in self.state.counted.cluster.nodes:
             return None
         with self.state.assumed.without(asked.pod):
