@@ -10,7 +10,7 @@ MINUTES ?= 10
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack libvirt test explore check types lint generate web man golden bench scale docs docs-serve size test-kube test-node image dist dist-check chart install-demo lock clean
+.PHONY: help up openstack libvirt test explore check types lint generate web man golden bench scale docs docs-serve size test-kube test-node test-kubelet image dist dist-check chart install-demo lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,6 +130,10 @@ size: $(VENV)/dev.stamp ## Count lines, files and functions by package (REV=main
 
 test-kube: $(VENV)/dev.stamp ## Run the contract tests, against COREWISE_TEST_KUBECONFIG if it is set
 	$(BIN)/pytest tests/kube_contract $(T)
+
+test-kubelet: $(VENV)/run.stamp ## Test as root what this node's kubelet rewrites of its cgroups (KUBECONFIG=FILE; NODE=NAME, IMAGE=, RESTART=COMMAND)
+	@$(BIN)/python -m experiments.kubelet_rewrites --kubeconfig "$(KUBECONFIG)" $(if $(NODE),--node "$(NODE)") \
+	  $(if $(IMAGE),--image "$(IMAGE)") $(if $(RESTART),--restart "$(RESTART)") $(if $(OUT),--out "$(OUT)")
 
 $(VENV)/node.stamp: requirements/node.txt $(VENV)/dev.stamp
 	$(PIP) --retries 10 --require-hashes -r requirements/node.txt && touch $@ || \

@@ -126,7 +126,7 @@ def _quota(watched: Watched, original: str, period: int, machine: Machine) -> in
 
 
 def read_or_none(files: Files, watched: Watched) -> str | None:
-    """Return what a file has; None if it or its cgroup does not exist."""
+    """Return the content of a file; None if it or its cgroup does not exist."""
     try:
         return files.read(watched.cgroup.path, watched.file)
     except KernelError:

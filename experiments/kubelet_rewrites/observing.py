@@ -83,7 +83,7 @@ class Observer:
         return new
 
     def original(self, watched: Watched) -> str | None:
-        """Return what kubelet last gave a file."""
+        """Return the value that kubelet last gave a file."""
         return self._originals.get(watched)
 
     def mark(self) -> None:

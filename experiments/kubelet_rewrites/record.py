@@ -45,8 +45,9 @@ class Record(msgspec.Struct, frozen=True):
     unmarked: dict[str, str]
 
     def kept(self) -> list[tuple[str, str]]:
-        """Return the files that kept their marks in all steps."""
-        rewritten = {(each.cgroup, each.file) for step in self.steps for each in step.rewrites}
+        """Return the files that kept their marks in all steps, as long as their cgroups existed."""
+        found = (each for step in self.steps for each in step.rewrites if not each.new)
+        rewritten = {(each.cgroup, each.file) for each in found}
         return [each for each in self.marked if each not in rewritten]
 
 

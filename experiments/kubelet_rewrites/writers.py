@@ -47,7 +47,7 @@ class Writers(Protocol):
 
 
 class NoWriters:
-    """Knows nobody."""
+    """Knows no writer."""
 
     known = False
 
@@ -136,7 +136,7 @@ def _name(pid: int) -> str:
 
 
 def writers_below(mounts: Iterable[Path]) -> FanotifyWriters | NoWriters:
-    """Return who knows the writers of files below these mounts."""
+    """Return an object that names the writers of files below these mounts."""
     try:
         return FanotifyWriters(mounts)
     except OSError:

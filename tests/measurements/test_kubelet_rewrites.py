@@ -20,6 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from corewise.kernel.cgroups.files import CgroupFiles
@@ -49,6 +50,9 @@ from measurements.kubelet_stand_in import (
     machine_tree,
 )
 
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "experiments/kubelet_rewrites/data"
+PAGE = ROOT / "docs/operate/kubernetes-versions.md"
 LENGTHS = Lengths(quiet=3.5, step=0.5)
 REAL = layout_here(Version.V1, needs=("cpu", "cpuset"))
 KINDS = [
@@ -140,6 +144,7 @@ async def test_kubelet_without_rewrites_shows_none(
         restarted = {each.cgroup for each in rewrites(record, new=True)["containers restart"]}
         assert restarted == {f"{qos} container" for qos in QOSClass}
         assert {f"{qos} pod" for qos in QOSClass} < {cgroup for cgroup, _ in record.marked}
+        assert record.kept() == record.marked
         assert made.kubelet.everything() == before
         assert not await made.client.list(PLAIN_PODS, namespace=NAMESPACE)
 
@@ -297,3 +302,19 @@ def test_the_table_names_writer_time_and_value() -> None:
     assert lines[lines.index("Not rewritten in any step:") + 1] == "kubepods cpu.shares"
     assert lines[lines.index("Not marked:") + 1] == "kubepods cpu.idle: the kernel has no such file"
     assert json.loads(command.record_text(record))["kubelet"]["version"] == "v1.36.2"
+
+
+@pytest.mark.parametrize("file", sorted(DATA.glob("*.json")), ids=lambda file: file.name)
+def test_kept_records_are_read_and_on_the_page(file: Path) -> None:
+    record = msgspec.json.decode(file.read_bytes(), type=Record)
+    page = PAGE.read_text()
+    assert file.name in page
+    assert f"{record.kubelet.version[1:]} showed" in page
+    assert {step.name for step in record.steps} == {row.split("  ")[0] for row in step_rows(record)}
+
+
+def step_rows(record: Record) -> list[str]:
+    """The table's rows of steps."""
+    lines = table(record).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("WHEN"))
+    return lines[start + 1 : lines.index("", start)]

@@ -131,7 +131,7 @@ async def test_failed_group_leaves_no_cpus_taken(world: SchedulerWorld, ratio: s
 async def test_failed_bindings_of_a_group_leave_nothing(
     world: SchedulerWorld, interrupted: Interrupted, code: int
 ) -> None:
-    """The API server refuses the third Binding, or nobody knows whether it did; the group is deleted."""
+    """The API server refuses the third Binding, or its answer is lost; the group is deleted."""
     await world.add_node("n1", 16)
     members = await add_group(world, 3, cpu="3")
 

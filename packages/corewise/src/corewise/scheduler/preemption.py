@@ -15,8 +15,8 @@ pkg/scheduler/framework/preemption/preemption.go, pkg/scheduler/extender.go):
   are; so the budgets are read from the API server, and violations of all victims are counted by its rule.
 
 A pod that is bound already is one whose resize in place waits for room (Deferred; kube-scheduler 1.37 and
-later, KEP-5836). A pod that owns CPUs gets no more of them by a resize, so nobody is evicted for it. For any
-other pod kube-scheduler's own count is right, and so are its victims.
+later, KEP-5836). A pod that owns CPUs gets no more of them by a resize, so it gets no victims. For any other
+pod kube-scheduler's own count is right, and so are its victims.
 
 Up to Kubernetes 1.37 it does not ask at all where its own filters see room without any eviction, though only
 the extender refuses the node: there it reports "expected at least one victim pod".
