@@ -52,7 +52,7 @@ from measurements.kubelet_stand_in import (
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "experiments/kubelet_rewrites/data"
-PAGE = ROOT / "docs/operate/kubernetes-versions.md"
+PAGE = ROOT / "docs/operate/kubelet-rewrites.md"
 LENGTHS = Lengths(quiet=3.5, step=0.5)
 REAL = layout_here(Version.V1, needs=("cpu", "cpuset"))
 KINDS = [
@@ -308,8 +308,10 @@ def test_the_table_names_writer_time_and_value() -> None:
 def test_kept_records_are_read_and_on_the_page(file: Path) -> None:
     record = msgspec.json.decode(file.read_bytes(), type=Record)
     page = PAGE.read_text()
+    runtime = record.kubelet.runtime.rpartition("/")[2]
     assert file.name in page
-    assert f"{record.kubelet.version[1:]} showed" in page
+    seen = f"Kubelet {record.kubelet.version[1:]}, containerd {runtime}, {record.kubelet.driver} driver"
+    assert seen in page
     assert {step.name for step in record.steps} == {row.split("  ")[0] for row in step_rows(record)}
 
 

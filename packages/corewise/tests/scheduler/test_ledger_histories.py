@@ -47,7 +47,7 @@ from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.executor import LedgerExecutor
 from corewise.scheduler.extender import Arguments, Extender, Filtered
 from corewise.scheduler.node_names import SentNames
-from corewise.scheduler.preemption import PreemptionArguments, Preemptor
+from corewise.scheduler.preemption import Preempted, PreemptionArguments, Preemptor
 from corewise.scheduler.state import BOUND, ClusterState
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import print_cpu_topology, stated_cpus
@@ -396,7 +396,7 @@ class Histories(RuleBasedStateMachine):
         """Ask /preempt about any pod that ever was: each victim is named once, and always the same."""
         pod = placed(data.draw(st.sampled_from(self.created)), priority=100)
         preemptor = self.replicas[replica].preemptor
-        asked = PreemptionArguments(pod, {node: frozenset()})
+        asked = PreemptionArguments(pod, {node: Preempted((), 0)})
         first, second = self.run(preemptor.preempt(asked)), self.run(preemptor.preempt(asked))
         assert first == second
         uids = [uid for victims in first.values() for uid in victims.uids]
