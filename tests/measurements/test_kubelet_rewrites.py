@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -165,6 +167,43 @@ async def test_stopped_test_leaves_nothing_behind(
             await testing
         assert made.kubelet.everything() == before
         assert not await made.client.list(PLAIN_PODS, namespace=NAMESPACE)
+
+
+@pytest.mark.skipif(REAL is None, reason="needs root and a writable cgroup v1")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_signalled_program_leaves_nothing_behind(
+    number: signal.Signals, api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with world("real v1", api_server, tmp_path) as made:
+        before = made.kubelet.everything()
+        named = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--node", NODE)
+        placed = ("--cgroup-root", made.kubelet.cgroup_root, "--out", str(tmp_path / "record"))
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "experiments.kubelet_rewrites", *named, *placed),
+            stderr=asyncio.subprocess.PIPE,
+            cwd=ROOT,
+        )
+        assert program.stderr
+        kubelet = asyncio.create_task(keep_ticking(made.kubelet))
+        try:
+            assert b"nothing happens" in await program.stderr.readline()
+            program.send_signal(number)
+            said = await program.stderr.read()
+            assert await program.wait() == 2
+        finally:
+            if program.returncode is None:
+                program.kill()
+            kubelet.cancel()
+        assert b"stopped; the pods are deleted" in said
+        assert made.kubelet.everything() == before
+        assert not await made.client.list(PLAIN_PODS, namespace=NAMESPACE)
+
+
+async def keep_ticking(kubelet: StandInKubelet) -> None:
+    """Let the kubelet act in real time."""
+    while True:
+        await kubelet.tick(0.0)
+        await asyncio.sleep(0.1)
 
 
 async def test_pods_that_never_run_are_removed(api_server: LocalAPIServer, tmp_path: Path) -> None:
