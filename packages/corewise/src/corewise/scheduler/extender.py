@@ -5,7 +5,7 @@ everything else itself. A node that is not known (yet) suits no pod. A node is r
 without numbers: kube-scheduler counts equal texts ("3 Insufficient amplified cpu"); the numbers are in
 ``/explain``. What a ledger keeps for a pod does not count against the pod itself: when it is scheduled
 again, its last call ended early or failed. If a node that keeps CPUs for it suits, no other does: elsewhere
-it would begin anew. ``/bind`` is in binding.py.
+it would start again. ``/bind`` is in binding.py.
 
 The Go structs have no JSON tags, so every key begins with a capital: ``{"Pod": ..., "Nodes": null,
 "NodeNames": [...]}``; the pod and the nodes within are as the API has them. Go reads keys in any case, and
