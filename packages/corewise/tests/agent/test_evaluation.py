@@ -23,7 +23,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.program import Agent
 from corewise.cli.agent import _options
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
-from corewise.normalization.evaluation import LOOKED_BACK, next_slot, pause_after
+from corewise.normalization.evaluation import CYCLE, LOOKED_BACK, next_slot, pause_after
 from corewise.normalization.mix import KERNELS, VERSION, Done
 from corewise.service.program import Heartbeats
 from corewise.topology import CPUSet, Topology
@@ -36,6 +36,7 @@ from kubedouble import LocalAPIServer
 
 NOW = 1_800_000_000.0
 SECOND = 1_000_000_000
+DAY = 86_400
 RUN = 3.0
 CPUS = 8
 MODEL = "Intel(R) Xeon(R) Gold 6252 CPU @ 2.10GHz"
@@ -47,6 +48,7 @@ class JumpingClock:
 
     def __init__(self, root: Path, ticks: int = 0) -> None:
         self.time = NOW
+        self.set_back = 0.0
         self._root = root
         self._ticks = ticks
         self._used = 0
@@ -55,7 +57,7 @@ class JumpingClock:
         return self.time
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(self.time, UTC)
+        return datetime.fromtimestamp(self.time - self.set_back, UTC)
 
     async def sleep(self, seconds: float) -> None:
         self.time += max(0.0, seconds)
@@ -135,6 +137,11 @@ async def reported(world: AgentWorld) -> EvaluationReport:
     return report
 
 
+async def has_runs(world: AgentWorld, count: int) -> bool:
+    report = await stated(world)
+    return report is not None and report.runs >= count
+
+
 async def has_topology(world: AgentWorld) -> None:
     await eventually(lambda: world.client.get(NODE_RESOURCE_TOPOLOGIES, NODE))
 
@@ -163,6 +170,34 @@ async def test_runs_keep_to_their_slots_and_pauses(world: AgentWorld) -> None:
     assert all(later - sooner >= pause_after(RUN, 2) for sooner, later in pairwise(times))
 
 
+async def test_a_clock_that_is_set_back_delays_no_run(world: AgentWorld) -> None:
+    clock = JumpingClock(world.options.root)
+
+    class RefusedOnce(StatedBench):
+        def memory_left(self) -> int | None:
+            if not self.runs or clock.set_back:
+                return None
+            clock.set_back = 1000 * DAY
+            return 0
+
+    bench = RefusedOnce(clock, 1000)
+    async with world.agent() as agent, evaluating(world, agent, clock, bench):
+        await until(lambda: len(bench.runs) >= 2)
+    assert bench.runs[1][0] - bench.runs[0][0] <= pause_after(RUN, 2) + 3 * CYCLE
+
+
+async def test_a_changed_machine_has_no_old_score(world: AgentWorld) -> None:
+    clock = JumpingClock(world.options.root)
+    async with world.agent() as agent:
+        bench = StatedBench(clock, 1000, INTERRUPTED)
+        async with evaluating(world, agent, clock, bench):
+            await until(lambda: agent.metrics.value(metrics.EVALUATION_SCORE, MODEL) > 0)
+            release = world.options.root / "proc/sys/kernel/osrelease"
+            release.parent.mkdir(parents=True, exist_ok=True)
+            release.write_text("6.99.0\n")
+            await until(lambda: agent.metrics.value(metrics.EVALUATION_SCORE, MODEL) == 0)
+
+
 async def test_a_busy_node_says_so_and_rests(world: AgentWorld) -> None:
     clock = JumpingClock(world.options.root, ticks=CPUS * 100)
     bench = StatedBench(clock, 1000)
@@ -187,8 +222,7 @@ async def test_a_restart_keeps_score_and_pause(world: AgentWorld) -> None:
     async with world.agent() as agent:
         first = StatedBench(clock, 1000)
         async with evaluating(world, agent, clock, first):
-            await reported(world)
-            await until(lambda: len(first.runs) >= 3)
+            await eventually(lambda: has_runs(world, 3))
         before = await reported(world)
         second = StatedBench(clock, 500, 500, INTERRUPTED)  # the third run would replace the old score
         async with evaluating(world, agent, clock, second):
@@ -237,6 +271,15 @@ def pod(name: str, *, bound: float, started: float, ready: bool = True, phase: s
     ]
     body["status"]["containerStatuses"][0]["state"] = {"running": {"startedAt": at(started)}}
     return msgspec.convert(body, QuotaPod)
+
+
+def test_a_container_may_have_no_start_time() -> None:
+    """The API server writes a time that nobody has set as null."""
+    body = manifest("virtual", container("a", "1"))
+    body["status"]["containerStatuses"][0]["state"] = {"running": {"startedAt": None}}
+    read = msgspec.convert(body, QuotaPod)
+    assert [each.runs for each in read.status.all_containers] == [True]
+    assert starting_pod([read], NOW) == ""
 
 
 @pytest.mark.parametrize(

@@ -110,8 +110,8 @@ class EvaluationLoop:
         before = await self._stated(heartbeats)
         self._due = self._due_after(before)
         while True:
-            now = self._clock.now().timestamp()
-            slot = next_slot(self._local.name, max(now + LOOKED_BACK, self._due))
+            now, wait = self._clock.now().timestamp(), self._due - self._clock.monotonic()
+            slot = next_slot(self._local.name, now + max(LOOKED_BACK, wait))
             heartbeats.beat(NAME, slot - now + _LONG_SILENCE)
             await self._clock.sleep(slot - now - LOOKED_BACK)
             began = self._read()
@@ -133,9 +133,9 @@ class EvaluationLoop:
                 return decode(annotations.get(CPU_EVALUATION, ""))
 
     def _due_after(self, before: EvaluationReport | None) -> float:
-        """Return the time before which a new agent does not measure: since 1970, in seconds."""
-        last = 0.0 if before is None else _seconds(before.time)
-        return min(last, self._clock.now().timestamp()) + pause_after(_A_RUN, self._minutes)
+        """Return the time before which a new agent does not measure: monotonic, in seconds."""
+        last, now = 0.0 if before is None else _seconds(before.time), self._clock.now().timestamp()
+        return self._clock.monotonic() - max(0.0, now - last) + pause_after(_A_RUN, self._minutes)
 
     async def _use_slot(self, began: CPUConditions | None) -> _Slot:
         reading = await asyncio.to_thread(read_machine, self._root)
@@ -194,11 +194,11 @@ class EvaluationLoop:
         if not isinstance(outcome, Finding):
             self._known = self._known.with_run(rates_of(outcome), rfc3339(now))
         if slot.seconds:
-            self._due = now.timestamp() + pause_after(slot.seconds, self._minutes) - slot.seconds
+            self._due = self._clock.monotonic() + pause_after(slot.seconds, self._minutes) - slot.seconds
         self._metrics.count(metrics.EVALUATION_RUNS, MEASURED if finding is None else str(finding.reason))
         report = self._known.report(rfc3339(now), finding)
-        if report.score:
-            self._metrics.replace(metrics.EVALUATION_SCORE, {(report.cpu_model,): float(report.score)})
+        scores = {(report.cpu_model,): float(report.score)} if report.score else {}
+        self._metrics.replace(metrics.EVALUATION_SCORE, scores)
         log.info(
             "evaluation: %s",
             f"score {report.score}, {report.runs} runs" if finding is None else finding.message,
@@ -264,7 +264,7 @@ def _is_starting(pod: QuotaPod, now: float) -> bool:
     if not ready and now - _seconds(pod.bound_at) < _UNREADY_FOR:
         return True
     running = [each.state.running for each in pod.status.all_containers if each.state.running]
-    return any(now - _seconds(each.get("startedAt", "")) < _STARTING_FOR for each in running)
+    return any(now - _seconds(each.get("startedAt") or "") < _STARTING_FOR for each in running)
 
 
 def _seconds(time: str) -> float:

@@ -37,9 +37,9 @@ class PodMeta(ObjectMeta, frozen=True):
 
 
 class ContainerState(Struct, frozen=True):
-    """core/v1 ContainerState: since when it runs, if it does."""
+    """core/v1 ContainerState: since when it runs, if it does; the API server writes no time as null."""
 
-    running: Mapping[str, str] | None = None
+    running: Mapping[str, str | None] | None = None
 
 
 NOT_RUNNING = ContainerState()
