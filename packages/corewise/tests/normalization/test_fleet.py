@@ -49,6 +49,8 @@ def configured(fast: int, slow: int = 100) -> dict[str, dict[RatioField, Ratio]]
     [
         (None, LeftOut.NO_REPORT),
         ("{", LeftOut.UNREADABLE),
+        (report(10**400).encode(), LeftOut.UNREADABLE),
+        (report(100, spread=-1).encode(), LeftOut.UNREADABLE),
         (report(0, reason="SomethingWrong").encode(), LeftOut.NOT_MEASURED),
         (report(100, runs=4).encode(), LeftOut.FEW_RUNS),
         (report(100, "unknown").encode(), LeftOut.UNKNOWN_MODEL),

@@ -191,6 +191,15 @@ def test_old_score_is_not_judged() -> None:
     assert not deviations(nodes, day(8))
 
 
+def test_node_whose_clock_was_ahead_is_judged_again() -> None:
+    history = ScoreHistory()
+    for number in range(10):
+        peers = [node(f"n{at}", SCORE, number) for at in range(10)]
+        slow = node("slow", SCORE * 9 // 10, number + 1000 * (number == 0))
+        history.take([*peers, slow], day(number))
+    assert set(history.judge().slow) == {"slow"}
+
+
 def test_node_that_cannot_be_compared_loses_its_mark() -> None:
     fleet = Simulation(7, noise=0.005)
     fleet.slower = {"n5": (0.10, 0)}

@@ -160,7 +160,7 @@ class _Watch:
             siblings=busy_share(before.times, after.times, self._siblings),
             pressure=pressure_share(before, after, self._own),
             stolen=stolen_share(before.times, after.times, self._own),
-            heated=after.heated - before.heated,
+            heated=max(0, after.heated - before.heated),  # fewer where a CPU went offline
             throttled=held_back,
         )
 

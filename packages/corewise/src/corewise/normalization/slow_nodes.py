@@ -48,6 +48,8 @@ REMEMBERED = 30
 _DAY = timedelta(hours=20)
 """The least time between two scores that count: agents measure at about the same hour, not to the minute."""
 _RECENT = timedelta(days=7)
+_AHEAD = timedelta(hours=1)
+"""The most that a node's clock is ahead where its scores count: later ones are told apart by their times."""
 _WHOLE = 10_000
 _LIMIT = int(LIMIT * _WHOLE)
 _LEAST_SIGMA = 100
@@ -105,7 +107,7 @@ def deviations(nodes: Iterable[ScoredNode], now: datetime) -> Mapping[str, Devia
     groups: dict[object, list[tuple[ScoredNode, datetime]]] = defaultdict(list)
     for node in nodes:
         measured = _moment(node.report.measured or node.report.time)
-        if measured is not None and now - measured < _RECENT:
+        if measured is not None and -_AHEAD < now - measured < _RECENT:
             groups[node.setting, node.toolchain].append((node, measured))
     found = {}
     for group in groups.values():

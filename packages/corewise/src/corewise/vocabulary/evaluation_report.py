@@ -7,9 +7,14 @@ of all CPUs. Keys that this version does not know are ignored, and absent ones h
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import msgspec
 
 from corewise.vocabulary.errors import UNREADABLE
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+"""Whoever may write the annotation may write any number; this one is exact as a float too."""
 
 
 class EvaluationReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -27,20 +32,20 @@ class EvaluationReport(msgspec.Struct, frozen=True, rename="camel", omit_default
     vendor_id: str = msgspec.field(default="", name="vendorID")
     hyper_thread_enabled: bool = False
     turbo_enabled: bool = False
-    online_cpus: int = msgspec.field(default=0, name="onlineCPUs")
-    frequency: int = msgspec.field(default=0, name="frequencyKHz")
+    online_cpus: Count = msgspec.field(default=0, name="onlineCPUs")
+    frequency: Count = msgspec.field(default=0, name="frequencyKHz")
     kernel: str = ""
     microcode: str = ""
     architecture: str = ""
     python: str = ""
     zlib: str = ""
-    mix: int = 0
-    score: int = 0
-    integer: int = 0
-    float: int = 0
-    memory: int = 0
-    spread: int = msgspec.field(default=0, name="spreadBasisPoints")
-    runs: int = 0
+    mix: Count = 0
+    score: Count = 0
+    integer: Count = 0
+    float: Count = 0
+    memory: Count = 0
+    spread: Count = msgspec.field(default=0, name="spreadBasisPoints")
+    runs: Count = 0
     measured: str = ""
     reason: str = ""
     message: str = ""
