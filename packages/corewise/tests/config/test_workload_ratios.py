@@ -165,6 +165,7 @@ def test_unreadable_annotation_is_an_error_naming_it(stated: str, said: str) -> 
         ({"app": "encoder"}, {WORKLOAD_RATIOS: STATED}, (100, 100, None)),
         ({"app": "encoder"}, {NORMALIZATION_RATIO: "1.50", WORKLOAD_RATIOS: "{"}, (150, 150, None)),
         ({"app": "encoder"}, {NORMALIZATION_RATIO: "?", WORKLOAD_RATIOS: STATED}, (100, 100, None)),
+        ({"app": "web"}, {NORMALIZATION_RATIO: "5.01"}, (100, 100, None)),
     ],
 )
 def test_quota_ratio_is_the_workloads_else_the_nodes(

@@ -60,6 +60,13 @@ NORMALIZED = pod(
     labels={QOS_CLASS: "LSE"},
     annotations={RESOURCE_STATUS: '{"cpuset":"0","requestedCPUs":2}', NORMALIZE_CPUSET: "true"},
 )
+NORMALIZED_VECTOR = pod(
+    "owner",
+    {"cpu": "2"},
+    "Guaranteed",
+    labels={QOS_CLASS: "LSE", "app": "vector"},
+    annotations=NORMALIZED.metadata.annotations,
+)
 VECTOR = pod("vector", {"cpu": "3"}, labels={"app": "vector"})
 
 
@@ -78,6 +85,7 @@ def records(
         (OWNER, "CPU owner", 2000, None, 1000),
         (FREE, "online", None, None, 2000),
         (NORMALIZED, "CPU owner", 2000, None, 2000),
+        (NORMALIZED_VECTOR, "CPU owner", 2000, None, 2000),
         (VECTOR, "online", 3000, 1200, 2500),
     ],
 )

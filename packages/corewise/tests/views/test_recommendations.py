@@ -42,6 +42,9 @@ UNUSED: list[tuple[str, PodUse, int | None]] = [
     ("watched too shortly", replace(POD, seconds=WATCHED_SECONDS - 1), None),
     ("not measured", replace(POD, used=None), None),
     ("its CPUs are its own", replace(POD, owns=True), None),
+    ("a Job's template cannot change", replace(POD, workload=Workload("Job", "team", "web")), None),
+    ("a static pod is a file", replace(POD, workload=Workload("Node", "team", "n1")), None),
+    ("its containers do not run", replace(POD, runs=False), None),
     ("less than half a CPU to gain", replace(POD, requested=550, used=10), None),
 ]
 
@@ -108,6 +111,14 @@ def test_free_offer_says_how_many_more_pods_fit() -> None:
     assert advice(replace(BATCH, workload=Workload("Job", "team", "sum")), nodes=nodes) == []
 
 
+def test_pods_that_start_or_wait_count_among_replicas() -> None:
+    nodes = (replace(NODE, offered=9000, offered_memory=100 * GIB),)
+    starting, waiting = replace(BATCH, runs=False), replace(BATCH, node="", runs=False)
+    (one,) = advice(BATCH, starting, waiting, nodes=nodes)
+    assert one.what == "1 more pod of Deployment team/sum could run now."
+    assert one.command == "kubectl -n team scale deployment/sum --replicas=4"
+
+
 def test_waiting_offline_pod_that_fits_is_named() -> None:
     (one,) = advice(waiting=(WaitingPod("team/late", 2000, ["n2", "n1"]), WaitingPod("team/huge", 9000, [])))
     assert one.what == "Offline pod team/late could run now on n2."
@@ -121,6 +132,7 @@ TOO_FAR: list[tuple[str, NodeUse, str | None, str]] = [
     ("busy enough", replace(NODE, used=5000), None, ""),
     ("not measured", NODE, None, ""),
     ("hardly requested: nothing is known", replace(NODE, used=9000, requested=3000), None, ""),
+    ("it offers nothing", replace(NODE, used=9000, schedulable=0, requested=0), None, ""),
     ("its speed gives all of it", replace(NODE, used=10_000, normalization=Ratio.parse("2.00")), None, ""),
     (
         "memory stays, speed is not counted twice",

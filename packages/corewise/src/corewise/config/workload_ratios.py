@@ -110,8 +110,10 @@ class QuotaRatio:
 def quota_ratio(labels: Mapping[str, str], annotations: Mapping[str, str]) -> QuotaRatio:
     """Return the ratio of a pod with these labels on a Node; an unreadable annotation counts as absent."""
     try:
-        node = max(ONE, Ratio.parse(annotations.get(NORMALIZATION_RATIO, str(ONE))))
+        node = Ratio.parse(annotations.get(NORMALIZATION_RATIO, str(ONE)))
     except RatioError:
+        return QuotaRatio(ONE, ONE)
+    if not ONE <= node <= LARGEST_NORMALIZATION_RATIO:  # agents do not take it either
         return QuotaRatio(ONE, ONE)
     try:
         stated = read_workload_ratios(annotations.get(WORKLOAD_RATIOS))

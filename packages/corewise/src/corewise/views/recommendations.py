@@ -41,6 +41,8 @@ _LEAST_REQUESTED_PERCENT = 20
 _TARGET_PERCENT = 90
 _SCALABLE = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 _SETTABLE = _SCALABLE | {"DaemonSet"}
+_FIXED = frozenset({"Job", "Node"})
+"""Creators whose pods' requests nobody can change: a Job's template is immutable, a static pod is a file."""
 
 
 class Advice(StrEnum):
@@ -71,9 +73,10 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """A pod that runs. ``used``: the most that it has used in ``seconds``, None if that is not measured.
+    """A pod that has not ended. ``used``: the most that it has used in ``seconds``, None if not measured.
 
-    ``owns``: it owns CPUs, so no other pod can use what it does not. ``memory`` is the batch memory in bytes.
+    ``runs``: its containers do; ``node`` is "" while it has none. ``owns``: it owns CPUs, so no other pod can
+    use what it does not. ``memory`` is the batch memory in bytes.
     """
 
     name: str
@@ -83,6 +86,7 @@ class PodUse:
     requested: int = 0
     used: int | None = None
     seconds: int = 0
+    runs: bool = True
     owns: bool = False
     batch: int = 0
     memory: int = 0
@@ -156,7 +160,8 @@ def recommend(
 def _unused(pods: Sequence[PodUse]) -> Iterator[Recommendation]:
     workloads: dict[Workload, list[PodUse]] = defaultdict(list)
     for pod in pods:
-        if pod.requested and not pod.owns and not pod.batch:
+        is_changeable = pod.runs and pod.workload.kind not in _FIXED
+        if pod.requested and is_changeable and not pod.owns and not pod.batch:
             workloads[pod.workload].append(pod)
     for workload, members in sorted(workloads.items()):
         measured = [each for each in members if each.used is not None and each.seconds >= WATCHED_SECONDS]
@@ -223,6 +228,7 @@ def _unrequested(nodes: Sequence[NodeUse], pods: Sequence[PodUse]) -> Iterator[R
     for workload, members in sorted(workloads.items()):
         one = max(members, key=lambda each: each.batch)
         more = sum(min(left // one.batch, _copies(memory[name], one.memory)) for name, left in free.items())
+        more -= sum(not each.node for each in members)  # they take that room first
         if more < 1 or workload.kind not in _SCALABLE:
             continue
         amount = more * one.batch
@@ -250,6 +256,8 @@ def _too_far(nodes: Sequence[NodeUse]) -> Iterator[Recommendation]:
         if node.requested * _HUNDRED < node.schedulable * _LEAST_REQUESTED_PERCENT:
             continue
         share = min(node.requested, node.schedulable)
+        if share <= 0:
+            continue
         expected = node.used * _HUNDRED * node.schedulable // (node.raw * share)
         if expected <= _HUNDRED:
             continue

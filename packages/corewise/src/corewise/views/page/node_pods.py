@@ -3,9 +3,9 @@
     used, normalized = used raw CPU x the ratio of the pod's workload on the node, or of the node
 
 is in the unit of the pod's request, so the two can be compared; the use of a pod that owns CPUs is raw, as
-its request is, unless the pod normalizes them. A quota is raw: the CPUs of this node that a pod may keep
-busy, its limit / that ratio; a pod that owns CPUs has none. How long a pod is throttled or waits for others
-is what the node's agent last reported of it.
+its request is, unless the pod normalizes them: by the node's ratio. A quota is raw: the CPUs of this node
+that a pod may keep busy, its limit / that ratio; a pod that owns CPUs has none. How long a pod is throttled
+or waits for others is what the node's agent last reported of it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ def pod_records(pods: Iterable[tuple[Pod, PodRow]], node: NodeFigures) -> list[d
 
 def _record(pod: Pod, row: PodRow, node: NodeFigures) -> dict[str, Any]:
     owns, used = bool(row.cpus), node.used.get(row.name)
-    raw_request = owns and pod.metadata.annotations.get(NORMALIZE_CPUSET) != YES
     work = OFFLINE if row.qos == OFFLINE else OWNER if owns else ONLINE
     waiting = _waiting(pod, node.report)
     return {
@@ -75,11 +74,19 @@ def _record(pod: Pod, row: PodRow, node: NodeFigures) -> dict[str, Any]:
         "limitCPUMilli": _limit_of(pod, work),
         "quotaRawCPUMilli": None if owns else _quota_of(pod, work, node),
         "usedRawCPUMilli": used,
-        "usedCPUMilli": None if used is None else amplify(used, ONE if raw_request else node.ratio_of(pod)),
+        "usedCPUMilli": None if used is None else amplify(used, _ratio_of_use(pod, node, owns=owns)),
         "throttled": None if waiting is None else waiting.throttled,
         "waited": None if waiting is None else waiting.waited,
         "waits": waiting.reason if waiting is not None and waiting.reason else None,
     }
+
+
+def _ratio_of_use(pod: Pod, node: NodeFigures, *, owns: bool) -> Ratio:
+    """Return the ratio from the raw CPU that a pod uses to the unit of its request."""
+    ratios = quota_ratio(pod.metadata.labels, node.annotations)
+    if not owns:
+        return ratios.ratio
+    return ratios.node if pod.metadata.annotations.get(NORMALIZE_CPUSET) == YES else ONE
 
 
 def _waiting(pod: Pod, report: InterferenceReport | None) -> WaitingReport | None:

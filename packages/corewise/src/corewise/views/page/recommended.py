@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from corewise.amplification.annotations import read_ratios
+from corewise.config.workload_ratios import quota_ratio
 from corewise.quantities import ONE, Quantity, QuantityError, Ratio, RatioError, amplify
 from corewise.scheduler.listing import decide_about
 from corewise.views.node_table import NodeRow
@@ -92,23 +93,21 @@ class RecommendedTable:
 
     def _pods(self) -> Iterator[PodUse]:
         cluster = self._cluster
-        ratios = {
-            row.name: _ratio(row.facts.normalization_ratio)
-            for row in cluster.data.tables["nodes"].rows(cluster.clock.now())
-        }
         for row in cluster.data.tables["pods"].rows(cluster.clock.now()):
             pod = self._pod(row)
-            if pod is None or not row.node or row.phase != _RUNNING:
+            if pod is None:
                 continue
-            most = cluster.usages.most.get(row.name)
+            most, node = cluster.usages.most.get(row.name), cluster.known.nodes.get(row.node)
+            annotations = node.metadata.annotations if node is not None else {}
             yield PodUse(
                 name=row.name,
                 node=row.node,
                 workload=workload_of(pod),
                 containers=[each.name for each in pod.spec.containers],
                 requested=row.amounts.cpu,
-                used=None if most is None else amplify(most.milli, ratios.get(row.node, ONE)),
+                used=None if most is None else _normalized(most.milli, pod, annotations),
                 seconds=0 if most is None else most.seconds,
+                runs=bool(row.node) and row.phase == _RUNNING,
                 owns=bool(row.cpus),
                 batch=row.amounts.batch_cpu,
                 memory=row.amounts.batch_memory,
@@ -148,6 +147,11 @@ def workload_of(pod: Pod) -> Workload:
     if owner.kind == "ReplicaSet" and len(ending) > 1 and owner.name.endswith(ending):
         return Workload("Deployment", meta.namespace, owner.name.removesuffix(ending))
     return Workload(owner.kind, meta.namespace, owner.name)
+
+
+def _normalized(milli: int, pod: Pod, annotations: Mapping[str, str]) -> int:
+    """Return raw milli-CPU that a pod uses in the unit of its request; ``annotations`` are the Node's."""
+    return amplify(milli, quota_ratio(pod.metadata.labels, annotations).ratio)
 
 
 def _originals(annotations: Mapping[str, str]) -> Mapping[str, str]:
