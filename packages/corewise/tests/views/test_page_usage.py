@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import pytest
 
 from corewise.kube.errors import Forbidden, KubeError, NotFound, Status
 from corewise.views.page.usage import WANTED_SECONDS, Usages
@@ -27,8 +28,11 @@ class Answers:
 
     pods: dict[str, list[str]] = field(default_factory=dict)
     error: KubeError | None = None
+    version: str = "v1beta1"
 
     async def request(self, _method: str, path: str, **_options: Any) -> bytes:
+        if f"/{self.version}/" not in path:
+            raise NotFound(Status(code=404))
         if path.endswith("/nodes"):
             return msgspec.json.encode({"items": [{"metadata": {"name": "n1"}, "usage": {"cpu": "3500m"}}]})
         if self.error is not None:
@@ -47,8 +51,9 @@ def usages(answers: Answers, clock: Hours) -> Usages:
     return Usages(answers, clock)  # type: ignore[arg-type]
 
 
-async def test_containers_are_added_up_and_the_most_kept() -> None:
-    answers, clock = Answers({"a": ["250m", "1"], "b": ["10n"]}), Hours()
+@pytest.mark.parametrize("version", ["v1beta1", "v1"])
+async def test_containers_are_added_up_and_the_most_kept(version: str) -> None:
+    answers, clock = Answers({"a": ["250m", "1"], "b": ["10n"]}, version=version), Hours()
     found = usages(answers, clock)
     await found.read()
     assert found.nodes == {"n1": 3500}

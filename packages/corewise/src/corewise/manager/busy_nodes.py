@@ -34,7 +34,7 @@ ReadUsages = Callable[[], Awaitable[Mapping[str, int]]]
 
 log = logging.getLogger(__name__)
 
-_PATH = "/apis/metrics.k8s.io/{}/nodes"
+_PATH = "/apis/metrics.k8s.io/{}/{}"
 _VERSIONS = "v1beta1", "v1"
 """In the order in which they are tried: metrics-server serves the first on every version of Kubernetes."""
 _TIMEOUT = 1.0
@@ -103,7 +103,7 @@ async def _in_steps(items: Iterable[T]) -> AsyncIterator[T]:
 async def cpu_usage_milli(client: Client, node: str) -> int | None:
     """Return the milli-CPU a node really uses, by the resource metrics API; None if that is not known."""
     try:
-        body = await _read(client, f"/{quote(node, safe='')}")
+        body = await read_metrics(client, f"nodes/{quote(node, safe='')}")
         return Quantity.parse(msgspec.json.decode(body, type=_NodeMetrics).usage["cpu"]).milli
     except (KubeError, *UNREADABLE, QuantityError, KeyError) as error:
         log.debug("usage of node %s is unknown: %s", node, error)
@@ -113,7 +113,7 @@ async def cpu_usage_milli(client: Client, node: str) -> int | None:
 async def cpu_usages(client: Client) -> Mapping[str, int]:
     """Return the milli-CPU that every node really uses; nothing if that is not known."""
     try:
-        body = await _read(client)
+        body = await read_metrics(client, "nodes")
         listed = msgspec.json.decode(body, type=_NodeMetricsList).items
         return {each.metadata.name: Quantity.parse(each.usage["cpu"]).milli for each in listed}
     except (KubeError, *UNREADABLE, QuantityError, KeyError) as error:
@@ -121,14 +121,14 @@ async def cpu_usages(client: Client) -> Mapping[str, int]:
         return {}
 
 
-async def _read(client: Client, below: str = "") -> bytes:
-    """Return the response of the first version of the API that is served.
+async def read_metrics(client: Client, what: str, within: float = _TIMEOUT) -> bytes:
+    """Return the response of the first version of metrics.k8s.io that is served; ``within``: seconds.
 
     Raises:
         KubeError: among them NotFound, if none is.
     """
-    beta, stable = (_PATH.format(version) + below for version in _VERSIONS)
+    beta, stable = (_PATH.format(version, what) for version in _VERSIONS)
     try:
-        return await client.request("GET", beta, timeout=_TIMEOUT, repeatable=False)
+        return await client.request("GET", beta, timeout=within, repeatable=False)
     except NotFound:
-        return await client.request("GET", stable, timeout=_TIMEOUT, repeatable=False)
+        return await client.request("GET", stable, timeout=within, repeatable=False)

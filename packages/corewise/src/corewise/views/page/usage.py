@@ -17,11 +17,10 @@ from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.errors import Forbidden, KubeError, NotFound
 from corewise.kube.objects import ObjectMeta
-from corewise.manager.busy_nodes import cpu_usages
+from corewise.manager.busy_nodes import cpu_usages, read_metrics
 from corewise.quantities import Quantity, QuantityError
 from corewise.vocabulary.errors import UNREADABLE
 
-_PATH = "/apis/metrics.k8s.io/v1beta1/pods"
 EVERY, EVERY_OF_MANY = 15.0, 60.0
 _MANY = 5000
 """Pods from which on usage is read every minute."""
@@ -97,7 +96,7 @@ class Usages:
         """Read usage once; without an answer the last one stays, and ``remark`` says why."""
         self.nodes = await cpu_usages(self._client) or self.nodes
         try:
-            body = await self._client.request("GET", _PATH, timeout=_TIMEOUT, repeatable=False)
+            body = await read_metrics(self._client, "pods", _TIMEOUT)
             pods = await asyncio.to_thread(_used, body)
         except NotFound:
             self.remark = (
