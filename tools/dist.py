@@ -8,7 +8,6 @@ files. Without a tool for images, all but the image is made. The options are tho
 from __future__ import annotations
 
 import hashlib
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -25,7 +24,7 @@ def main() -> None:
     parser = image.options("python -m tools.dist", __doc__)
     parser.add_argument("--offline", action="store_true", help="leave out image and bill of materials")
     given = parser.parse_args()
-    shutil.rmtree(given.directory, ignore_errors=True)
+    clear(given.directory)
     epoch = image.source_date_epoch()
     for distribution in DISTRIBUTIONS:
         image.hatch(distribution, "sdist", given.directory)
@@ -41,6 +40,19 @@ def main() -> None:
     print(write_checksums(given.directory), end="")
 
 
+def clear(directory: Path) -> None:
+    """Remove the files of earlier releases, and nothing else: the folder may be anybody's."""
+    for path in files_of(directory):
+        path.unlink()
+
+
+def files_of(directory: Path) -> list[Path]:
+    """Return the files of releases in a folder, by name."""
+    names = {name.replace("-", "_") for name in DISTRIBUTIONS}
+    found = (path for path in directory.glob("*") if path.is_file())
+    return sorted(path for path in found if path.name == CHECKSUMS or path.name.partition("-")[0] in names)
+
+
 def write_bill_of_materials(directory: Path, requirements: Path) -> None:
     """Write the bill of materials that an image of this commit has."""
     with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +64,7 @@ def write_bill_of_materials(directory: Path, requirements: Path) -> None:
 
 def write_checksums(directory: Path) -> str:
     """Write the input of ``sha256sum --check``, and return it."""
-    files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
+    files = (path for path in files_of(directory) if path.name != CHECKSUMS)
     lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
     (directory / CHECKSUMS).write_text("".join(lines))
     return (directory / CHECKSUMS).read_text()

@@ -22,6 +22,7 @@ import helm_python
 import pytest
 
 from corewise import __version__
+from tools import dist as release
 from tools import image
 from tools.chart import chart_version
 
@@ -63,6 +64,17 @@ def test_image_is_made_by_a_usable_tool(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert image.usable_tool() == usable
+
+
+def test_only_files_of_releases_are_removed_and_summed(tmp_path: Path) -> None:
+    ours = {*PURE, COMPILED, *SDISTS, CHART, f"corewise-{__version__}-sbom.cdx.json", "SHA256SUMS"}
+    for name in (*ours, "thesis.tex"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "corewise-notes").mkdir()
+    assert len(release.write_checksums(tmp_path).splitlines()) == len(ours) - 1
+    release.clear(tmp_path)
+    assert {each.name for each in tmp_path.iterdir()} == {"thesis.tex", "corewise-notes"}
+    release.clear(tmp_path / "none")
 
 
 @pytest.fixture(scope="module")
