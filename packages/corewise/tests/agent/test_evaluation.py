@@ -170,7 +170,7 @@ async def test_runs_keep_to_their_slots_and_pauses(world: AgentWorld) -> None:
     assert all(later - sooner >= pause_after(RUN, 2) for sooner, later in pairwise(times))
 
 
-async def test_a_clock_that_is_set_back_delays_no_run(world: AgentWorld) -> None:
+async def test_a_clock_set_back_delays_no_run(world: AgentWorld) -> None:
     clock = JumpingClock(world.options.root)
 
     class RefusedOnce(StatedBench):
@@ -274,7 +274,7 @@ def pod(name: str, *, bound: float, started: float, ready: bool = True, phase: s
 
 
 def test_a_container_may_have_no_start_time() -> None:
-    """The API server writes a time that nobody has set as null."""
+    """The API server writes an unset time as null."""
     body = manifest("virtual", container("a", "1"))
     body["status"]["containerStatuses"][0]["state"] = {"running": {"startedAt": None}}
     read = msgspec.convert(body, QuotaPod)

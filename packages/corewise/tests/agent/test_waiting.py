@@ -23,6 +23,7 @@ from corewise.kernel.cgroups.waits import WaitSource
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from corewise.quantities import Ratio
+from corewise.topology import CPUSet
 from corewise.vocabulary import metrics
 from corewise.vocabulary.interference_report import MOST_PODS, InterferenceReport, decode
 from corewise.vocabulary.names import INTERFERENCE_REPORT
@@ -117,9 +118,20 @@ def test_a_verdict_goes_a_minute_after_the_wait() -> None:
 def test_requests_count_as_the_kernel_counts_cpus() -> None:
     watch = WaitWatch(StatedSampler([interval(0.3, batch=0.6)] * 12))
     for now in range(12):
-        watch.look(float(now), 0.0, [pod("web", "500m"), pod("batch", "1")], Ratio.parse("2.00"))
+        watch.look(float(now), 0.0, [pod("web", "500m"), pod("batch", "1")], lambda _: Ratio.parse("2.00"))
     suspect = watch.verdicts[WEB].judgment.suspects[0]
     assert (suspect.request, watch.verdicts[WEB].judgment.reason) == (0.5, Reason.ANTAGONIST_NAMED)
+
+
+def test_an_owner_of_cpus_is_not_accused() -> None:
+    """It uses no more than it owns, and never where the others run."""
+    watch = WaitWatch(StatedSampler([interval(0.3, batch=4.0)] * 12))
+    for now in range(12):
+        pods = [pod("web", "500m"), pod("batch", "4")]
+        owned = {"uid-batch": CPUSet.parse("4-7")}
+        watch.look(float(now), 0.0, pods, lambda _: Ratio.parse("2.00"), owned)
+    judgment = watch.verdicts[WEB].judgment
+    assert [each.name for each in judgment.suspects] == [OUTSIDE]
 
 
 def test_the_report_keeps_those_that_wait_most() -> None:

@@ -10,6 +10,7 @@ the pod is greedier than its neighbor          none
 its own quota throttles it                     its quota
 its own threads wait for one another           its threads
 processes outside pods run much                those
+a pod runs much on CPUs of its own             none of the others': it is no suspect
 =============================================  =================================================
 """
 
@@ -52,6 +53,17 @@ def interval(
 
 def verdict(*intervals: Interval, **requests: float) -> Judgment:
     return judge(WEB, intervals, REQUESTS | {f"default/{name}": each for name, each in requests.items()})
+
+
+def test_an_owner_of_cpus_is_no_suspect() -> None:
+    """Pods that share CPUs never wait for one that owns its own, and the other way round."""
+    owner = "default/owner"
+    apart = [replace(interval(0.3, batch=0.5, owner=4.0), owners=frozenset({owner})) for _ in range(10)]
+    found = verdict(*apart, owner=1.0)
+    assert found.antagonist == BATCH
+    assert all(each.name != owner for each in found.suspects)
+    own = [replace(each, owners=frozenset({WEB})) for each in apart]
+    assert [each.name for each in verdict(*own).suspects] == [OUTSIDE]
 
 
 def test_a_neighbor_that_always_runs_is_named() -> None:

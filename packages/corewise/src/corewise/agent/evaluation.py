@@ -197,7 +197,9 @@ class EvaluationLoop:
             self._due = self._clock.monotonic() + pause_after(slot.seconds, self._minutes) - slot.seconds
         self._metrics.count(metrics.EVALUATION_RUNS, MEASURED if finding is None else str(finding.reason))
         report = self._known.report(rfc3339(now), finding)
-        scores = {(report.cpu_model,): float(report.score)} if report.score else {}
+        scores: dict[tuple[str, ...], float] = {}
+        if report.score:
+            scores[report.cpu_model,] = float(report.score)
         self._metrics.replace(metrics.EVALUATION_SCORE, scores)
         log.info(
             "evaluation: %s",

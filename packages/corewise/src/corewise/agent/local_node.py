@@ -12,7 +12,7 @@ that an entry selects has the ratio of the entry (:mod:`corewise.config.workload
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +36,9 @@ from corewise.config.workload_ratios import (
 )
 from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.errors import KernelError, UnsafeName
-from corewise.quantities import ONE, Ratio, RatioError
+from corewise.quantities import MILLI, ONE, Ratio, RatioError
 from corewise.service.logs import fields
+from corewise.topology import CPUSet
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO, WORKLOAD_RATIOS
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
@@ -180,6 +181,17 @@ class LocalNode:
         problem = self._cpu_manager_file.problem
         self.problem_log.update("kubelet's CPU manager", {"state": str(problem)} if problem else {})
         return manager
+
+    def owned_by(self, pods: Iterable[QuotaPod]) -> Mapping[str, CPUSet]:
+        """Return the CPUs of the pods that run on CPUs of their own alone, by UID."""
+        owners, exclusive = self.pins.division.owners, self.cpu_manager().exclusive
+        by_kubelet = {
+            pod.uid: exclusive[pod.uid]
+            for pod in pods
+            # one of its containers may share CPUs
+            if pod.uid in exclusive and pod.cpu_request == len(exclusive[pod.uid]) * MILLI
+        }
+        return {**by_kubelet, **{uid: owner.cpus for uid, owner in owners.items()}}
 
     def divides(self, pod: QuotaPod) -> bool:
         """Whether the quotas of a pod are divided, by what is known now (the runtime knows no QoS class)."""

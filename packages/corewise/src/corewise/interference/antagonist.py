@@ -10,6 +10,9 @@ pod, over the intervals t of a window:
 that always runs explains much of it, although its usage never varies and so correlates with nothing.
 ``slowdown`` is the part of the time in which the pod wants to run that it waits for this neighbor alone.
 
+A pod that owns CPUs and the pods that share the rest never run in each other's way: neither is a suspect of
+the other, and what the one uses explains nothing of the other's wait.
+
 Who requests what it uses has a claim to it: the weights of cgroups follow requests. So a third figure,
 *greed*, is what a neighbor uses while the pod waits, divided by its request. An antagonist is greedier than
 its victim.
@@ -31,7 +34,7 @@ its own threads wait for one another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from corewise.vocabulary.reasons import Reason
@@ -73,12 +76,22 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """CPUs used by each pod of a node and by :data:`OUTSIDE`, and the wait of each pod where it is known."""
+    """CPUs used by each pod of a node and by :data:`OUTSIDE`, and the wait of each pod where it is known.
+
+    ``owners``: the pods that run on CPUs of their own.
+    """
 
     seconds: float
     cpus: int
     used: Mapping[str, float]
     waits: Mapping[str, Wait]
+    owners: frozenset[str] = frozenset()
+
+    def rivals(self, pod: str) -> Iterator[tuple[str, float]]:
+        """Yield the names that may run where a pod runs, and the CPUs that each used."""
+        for name, used in self.used.items():
+            if name == OUTSIDE or (name != pod and self.owners.isdisjoint({name, pod})):
+                yield name, used
 
     def wanted(self, name: str) -> float:
         """Return the CPUs that a pod used and waited for; of what has no known wait, those it used."""
@@ -206,16 +219,17 @@ def _suspects(
     pod: str, window: Sequence[Interval], history: Sequence[Interval], requests: Mapping[str, float]
 ) -> list[Suspect]:
     """Return the most likely neighbors, the likeliest first; alike ones in the order of their names."""
-    names = {name for each in window for name in each.used} - {pod}
+    names = {name for each in window for name, _ in each.rivals(pod)}
     else_wanted = sum((each.wanted(pod) - each.waits[pod].for_others) * each.seconds for each in window)
     seconds = sum(each.seconds for each in window)
     weights = [each.waits[pod].for_others * each.seconds for each in window]
     waited = sum(weights)
     explained = dict.fromkeys(names, 0.0)
     for each in window:
-        others = sum(each.used.values()) - each.used.get(pod, 0.0)
-        for name, used in each.used.items():
-            if name != pod and others > 0:
+        rivals = dict(each.rivals(pod))
+        others = sum(rivals.values())
+        for name, used in rivals.items():
+            if others > 0:
                 explained[name] += each.waits[pod].for_others * each.seconds * used / others
     order = sorted(explained, key=lambda name: (-explained[name], name))
     pace = [each.part_waited(pod) for each in history]

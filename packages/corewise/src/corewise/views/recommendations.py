@@ -42,7 +42,7 @@ _TARGET_PERCENT = 90
 _SCALABLE = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 _SETTABLE = _SCALABLE | {"DaemonSet"}
 _FIXED = frozenset({"Job", "Node"})
-"""Creators whose pods' requests nobody can change: a Job's template is immutable, a static pod is a file."""
+"""Creators of pods with fixed requests: a Job's template is immutable, and a static pod is a file."""
 
 
 class Advice(StrEnum):

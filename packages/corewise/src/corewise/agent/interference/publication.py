@@ -120,7 +120,8 @@ class WaitLoop:
         now = self._clock.monotonic()
         pods = self._local.certain_pods(self._watched.pods).pods
         try:
-            pause = self.watch.look(now, self._clock.now().timestamp(), pods, self._local.ratio)
+            wall, owned = self._clock.now().timestamp(), self._local.owned_by(pods)
+            pause = self.watch.look(now, wall, pods, self._local.ratio_of, owned)
         except KernelError as error:
             self._local.problem_log.update("waits of pods", {error.path: str(error)})
             return REST

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from corewise.agent.interference.neighbors import NeighborSampler
 from corewise.agent.objects import QuotaPod
+from corewise.agent.quotas import RatioOf
 from corewise.interference.antagonist import LONGEST, Interval, Judgment, is_waiting, judge
-from corewise.quantities import MILLI, ONE, Ratio
+from corewise.quantities import MILLI, ONE
+from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 
 REST, ALERT = 5.0, 1.0
@@ -54,22 +57,30 @@ class WaitWatch:
         """The number of pods that were read at the last look."""
         return len(self.sampler.sources) + len(self.sampler.unknown)
 
-    def look(self, now: float, wall: float, pods: Collection[QuotaPod], ratio: Ratio = ONE) -> float:
+    def look(
+        self,
+        now: float,
+        wall: float,
+        pods: Collection[QuotaPod],
+        ratio_of: RatioOf = lambda _: ONE,
+        owned: Mapping[str, CPUSet] = MappingProxyType({}),
+    ) -> float:
         """Read all pods, judge those that wait, and return the seconds until the next look.
 
-        ``now`` is monotonic, ``wall`` in seconds since 1970. ``ratio`` is what the node divides CPUs by: a
-        request is in normalized ones.
+        ``now`` is monotonic, ``wall`` in seconds since 1970. ``ratio_of`` returns what divides the CPUs of a
+        pod that shares them: its request is in normalized ones. ``owned``: the CPUs of pods, by UID.
 
         Raises:
             KernelError: if the node's cgroups are not there.
         """
         interval = self.sampler.sample(now, pods)
         if interval is not None:
+            interval = replace(interval, owners=frozenset(pod.name for pod in pods if pod.uid in owned))
             self._keep(interval)
             if any(self._waiting(interval)):
                 self._alert_until = now + _ALERT_FOR
             if self._looks % _JUDGED_EVERY == 0:
-                self._judge_all(now, wall, _requests(pods, ratio))
+                self._judge_all(now, wall, _requests(pods, ratio_of, owned))
             self._looks += 1
         self._forget(now)
         return ALERT if now < self._alert_until else REST
@@ -115,7 +126,14 @@ class WaitWatch:
         }
 
 
-def _requests(pods: Collection[QuotaPod], ratio: Ratio) -> dict[str, float]:
-    """Return the CPUs that pods request, as the kernel counts CPUs."""
-    divisor = MILLI * ratio.hundredths / _HUNDREDTHS
-    return {pod.name: pod.cpu_request / divisor for pod in pods if pod.cpu_request}
+def _requests(pods: Collection[QuotaPod], ratio_of: RatioOf, owned: Mapping[str, CPUSet]) -> dict[str, float]:
+    """Return the CPUs that pods own or request, as the kernel counts CPUs."""
+
+    def cpus(pod: QuotaPod, request: int) -> float:
+        return request * _HUNDREDTHS / (MILLI * ratio_of(pod).hundredths)
+
+    return {
+        pod.name: float(len(owned[pod.uid])) if pod.uid in owned else cpus(pod, pod.cpu_request)
+        for pod in pods
+        if pod.cpu_request
+    }
