@@ -46,6 +46,7 @@ FREE = Pod(
     PodStatus("Running", "BestEffort"),
 )
 OFFLINE = pod("offline", {BATCH_CPU: "3000"}, "BestEffort")
+OFFLINE_VECTOR = pod("offline", {BATCH_CPU: "3000"}, "BestEffort", labels={"app": "vector"})
 OWNER = pod(
     "owner",
     {"cpu": "2"},
@@ -82,6 +83,7 @@ def records(
     [
         (SHARED, "online", 3000, 1500, 2000),
         (OFFLINE, "offline", 3000, 1500, 2000),
+        (OFFLINE_VECTOR, "offline", 3000, 1500, 2000),
         (OWNER, "CPU owner", 2000, None, 1000),
         (FREE, "online", None, None, 2000),
         (NORMALIZED, "CPU owner", 2000, None, 2000),

@@ -2,10 +2,10 @@
 
     used, normalized = used raw CPU x the ratio of the pod's workload on the node, or of the node
 
-is in the unit of the pod's request, so the two can be compared; the use of a pod that owns CPUs is raw, as
-its request is, unless the pod normalizes them: by the node's ratio. A quota is raw: the CPUs of this node
-that a pod may keep busy, its limit / that ratio; a pod that owns CPUs has none. How long a pod is throttled
-or waits for others is what the node's agent last reported of it.
+is in the unit of the pod's request, so the two can be compared. Only of online pods that share CPUs does the
+workload's ratio count. The use of a pod that owns CPUs is raw, as its request is, unless the pod normalizes
+them. A quota is raw: the CPUs of this node that a pod may keep busy, its limit / that ratio; a pod that owns
+CPUs has none. How long a pod is throttled or waits for others is what the node's agent last reported of it.
 """
 
 from __future__ import annotations
@@ -74,19 +74,20 @@ def _record(pod: Pod, row: PodRow, node: NodeFigures) -> dict[str, Any]:
         "limitCPUMilli": _limit_of(pod, work),
         "quotaRawCPUMilli": None if owns else _quota_of(pod, work, node),
         "usedRawCPUMilli": used,
-        "usedCPUMilli": None if used is None else amplify(used, _ratio_of_use(pod, node, owns=owns)),
+        "usedCPUMilli": None if used is None else amplify(used, _ratio_of_use(pod, work, node)),
         "throttled": None if waiting is None else waiting.throttled,
         "waited": None if waiting is None else waiting.waited,
         "waits": waiting.reason if waiting is not None and waiting.reason else None,
     }
 
 
-def _ratio_of_use(pod: Pod, node: NodeFigures, *, owns: bool) -> Ratio:
+def _ratio_of_use(pod: Pod, work: str, node: NodeFigures) -> Ratio:
     """Return the ratio from the raw CPU that a pod uses to the unit of its request."""
     ratios = quota_ratio(pod.metadata.labels, node.annotations)
-    if not owns:
-        return ratios.ratio
-    return ratios.node if pod.metadata.annotations.get(NORMALIZE_CPUSET) == YES else ONE
+    if work == OWNER and pod.metadata.annotations.get(NORMALIZE_CPUSET) != YES:
+        return ONE
+    shares = work == ONLINE and _sharing(pod, node.rules) is Sharing.SHARE
+    return ratios.ratio if shares else ratios.node
 
 
 def _waiting(pod: Pod, report: InterferenceReport | None) -> WaitingReport | None:
@@ -111,7 +112,8 @@ def _limit_of(pod: Pod, work: str) -> int | None:
 def _quota_of(pod: Pod, work: str, node: NodeFigures) -> int | None:
     """Return the raw milli-CPU that a pod's quota lets it keep busy; None if it has no quota."""
     if work == OFFLINE:
-        micro = quota(_batch(pod).cpu_limit, period=KUBELET_PERIOD, normalization=node.ratio_of(pod))
+        ratio = quota_ratio(pod.metadata.labels, node.annotations).node
+        micro = quota(_batch(pod).cpu_limit, period=KUBELET_PERIOD, normalization=ratio)
     else:
         ratio = node.ratio_of(pod) if _sharing(pod, node.rules) is Sharing.SHARE else ONE
         micro = pod_quota(_limits(pod), period=KUBELET_PERIOD, ratio=ratio)
