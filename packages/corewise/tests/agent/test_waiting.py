@@ -109,6 +109,17 @@ def test_one_judgment_alone_names_nobody() -> None:
     assert watch.verdicts[WEB].judgment.antagonist == BATCH
 
 
+def test_an_old_suspicion_confirms_nothing() -> None:
+    """Two judgments in a row name a neighbor, not two of different times."""
+    quiet = [interval(0.0)] * 131
+    for waits in range(1, 6):
+        long_wait = [interval(20.0)] * waits
+        before, _ = watched([*[interval(0.3)] * 9, *quiet, *long_wait])
+        never, _ = watched([*[interval(0.0)] * 9, *quiet, *long_wait])
+        assert before.verdicts.keys() == never.verdicts.keys(), waits
+    assert never.verdicts
+
+
 def test_a_verdict_goes_a_minute_after_the_wait() -> None:
     named = [interval(0.3)] * 12
     assert watched([*named, *[interval(0.0)] * 60])[0].verdicts

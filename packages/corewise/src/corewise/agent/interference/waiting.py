@@ -95,15 +95,15 @@ class WaitWatch:
         return (pod for pod in interval.waits if is_waiting(pod, interval))
 
     def _judge_all(self, now: float, wall: float, requests: Mapping[str, float]) -> None:
-        last = self._intervals[-1]
+        last, suspected = self._intervals[-1], self._suspected
+        self._suspected = {}
         waiting = set(self._waiting(last)) | (self.verdicts.keys() & last.waits.keys())
         for pod in sorted(waiting, key=lambda each: -last.part_waited(each))[:MOST_JUDGED]:
-            self._take(judge(pod, self._intervals, requests), now, wall)
+            self._take(judge(pod, self._intervals, requests), suspected.get(pod, ""), now, wall)
 
-    def _take(self, judgment: Judgment, now: float, wall: float) -> None:
-        """Let a judgment count, once it is confirmed if it names somebody."""
+    def _take(self, judgment: Judgment, suspected: str, now: float, wall: float) -> None:
+        """Let a judgment count, once it is confirmed if it names a neighbor: the one ``suspected`` before."""
         pod, before = judgment.pod, self.verdicts.get(judgment.pod)
-        suspected = self._suspected.pop(pod, "")
         if judgment.antagonist:
             self._suspected[pod] = judgment.antagonist
         if judgment.reason in _CALM:
