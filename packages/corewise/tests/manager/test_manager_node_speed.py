@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from corewise.actions import SetNodeCondition
 from corewise.kube.client import PatchType
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
+from corewise.manager.executor import PrintingExecutor
 from corewise.manager.program import Manager
 from corewise.views.page.problems import of_scores
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import ExportedMetric
 from corewise.vocabulary.names import CPU_EVALUATION, SLOW_CPU
+from corewise.vocabulary.reasons import Reason
 from manager.world import FAST, PLAIN_NODES, SLOW, World, eventually, normalization, until
 from normalization.fleets import report
 
@@ -88,6 +91,18 @@ async def test_slow_node_gets_condition_event_and_metric(world: World) -> None:
         await world.told("NodeSlowerThanPeers")
         await until(lambda: gauge(manager, metrics.NODE_PROBLEM, "fast-3", "NodeSlowerThanPeers") == 1)
         assert gauge(manager, metrics.NODE_PROBLEM, "fast-4", "NodeSlowerThanPeers") == 0
+
+
+async def test_dry_run_prints_a_condition_once() -> None:
+    printed: list[str] = []
+    executor, reason = PrintingExecutor(printed.append), Reason.NODE_SLOWER_THAN_PEERS
+    for hour in range(3):
+        for message in ("7.0 % slower", "8.0 % slower"):
+            time = f"2026-11-01T0{hour}:00:00Z"
+            name = message.partition(" ")[0]
+            await executor.carry_out(SetNodeCondition(name, SLOW_CPU, message, time, time, reason, message))
+    assert len(printed) == 2
+    assert all("2026-11-01T00:00:00Z" in line for line in printed)
 
 
 async def test_repaired_node_loses_the_condition(world: World) -> None:

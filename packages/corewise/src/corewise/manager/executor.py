@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
@@ -93,11 +94,12 @@ class PrintingExecutor:
         self._printed: dict[tuple[type, str, str], dict[str, Any]] = {}
 
     async def carry_out(self, action: NodeAction) -> str | None:
-        shown = _shown(action)
+        # A condition that is not written is due again at each look, with the time of that look.
+        lasting = _shown(replace(action, since="", at="") if isinstance(action, SetNodeCondition) else action)
         key = (type(action), action.name, action.reason if isinstance(action, EmitEvent) else "")
-        if self._printed.get(key) != shown:
-            self._printed[key] = shown
-            self._write(msgspec.json.encode(shown).decode() + "\n")
+        if self._printed.get(key) != lasting:
+            self._printed[key] = lasting
+            self._write(msgspec.json.encode(_shown(action)).decode() + "\n")
         return None
 
 
