@@ -168,7 +168,8 @@ class Watcher:
     def _node(self, _change: str, node: Document) -> None:
         """Check the Node by itself; requests of its pods are compared at the end of each phase."""
         ledger = read_owned_cpus(node["metadata"].get("annotations") or {})
-        self.found.look(LEDGER, (f"{uid} is not in it" for uid in self._owners if uid not in ledger.owners))
+        owners = list(self._owners)  # a pod may be added meanwhile
+        self.found.look(LEDGER, (f"{uid} is not in it" for uid in owners if uid not in ledger.owners))
         amount = Quantity.parse(node["status"]["allocatable"]["cpu"]).milli
         bounded = _CPUS * 1000 < amount <= int(AMPLIFIED) * 1000
         self.found.look(AMOUNTS, [*([] if bounded else [f"{amount}m"]), *wrong([node], [])])
