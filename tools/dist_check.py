@@ -96,7 +96,7 @@ def main() -> int:
     dist: Path = parser.parse_args().directory
     prefix = no_network()
     print(f"{platform.platform()}, {os.cpu_count()} CPUs; {'no' if prefix else 'THERE IS A'} network\n")
-    steps, began = Steps(), time.monotonic()
+    steps, began, found = Steps(), time.monotonic(), list[str]()
     if not steps.step("checksums", partial(check_sums, dist)):
         return 1
     with tempfile.TemporaryDirectory(prefix="dist-check-") as folder:
@@ -105,6 +105,7 @@ def main() -> int:
             if python is None:
                 print(f"{f'Python {minor}':<52}     -     not on this machine: not checked")
                 continue
+            found.append(minor)
             stranger = Stranger(dist, Path(folder, minor), python, minor, prefix)
             if steps.step(f"Python {minor}: wheels of the dependencies", stranger.collect):
                 for job in JOBS:
@@ -113,6 +114,9 @@ def main() -> int:
                     for name in DISTRIBUTIONS:
                         steps.step(f"{name}: sdist to wheel", partial(stranger.rebuild, name))
                     steps.step("chart on a local cluster", stranger.use_chart)
+    if not found:
+        print("\nnothing was checked: install one of these Pythons, with its module ensurepip")
+        return 1
     print(f"\n{steps.failed} steps failed, {time.monotonic() - began:.0f} s in all")
     return 1 if steps.failed else 0
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import dist_check
 from tools.dist_check import HELM, StepError, Steps, check_sums, find_python, locked, run, time_of
 
 
@@ -56,6 +57,15 @@ def test_failed_step_shows_its_output_and_counts(tmp_path: Path, capsys: pytest.
 
 def test_python_that_is_not_here_is_none() -> None:
     assert find_python("3.99") is None
+
+
+def test_check_without_any_python_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dist_check, "PYTHONS", ("3.99",))
+    monkeypatch.setattr("sys.argv", ["dist_check", "--directory", str(released(tmp_path))])
+    assert dist_check.main() == 1
+    assert "nothing was checked: install one of these Pythons" in capsys.readouterr().out
 
 
 def test_time_of_a_build_is_its_wheels(tmp_path: Path) -> None:
