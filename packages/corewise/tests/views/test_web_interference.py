@@ -19,7 +19,7 @@ from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.kube.objects import ObjectMeta
 from corewise.prometheus.client import PrometheusClient
-from corewise.views.page.history import EVERY, KEPT, OfflineHistory, PastHours
+from corewise.views.page.history import EVERY, KEPT, OfflineHistory, PastHours, Series
 from corewise.views.page.interference import InterferenceViews
 from corewise.vocabulary import metrics
 from corewise.workload.nodes import WORKLOAD_NODES, Node
@@ -82,6 +82,13 @@ def hour(query: str) -> list[tuple[Mapping[str, str], float]]:
 
 
 STARTED = datetime.now(UTC)
+
+
+@pytest.mark.parametrize(("typecode", "most"), [("i", 2**31 - 1), ("q", 2**63 - 1)])
+def test_history_keeps_absurd_amounts_as_the_most(typecode: str, most: int) -> None:
+    series = Series(typecode)
+    series.add(0, [10**20, -5, None, 7, most, most + 1])
+    assert [column[0] for column in series.columns] == [most, 0, -1, 7, most, most]
 
 
 @pytest.mark.parametrize(

@@ -53,17 +53,19 @@ class Series:
     """The points of one node, or of all: Unix times, and a column for each amount, -1 where there is none.
 
     ``typecode`` is that of amounts: four bytes hold those of a node, the sum of a large cluster needs eight.
+    Whoever writes a pod or a report may state more: that counts as the most that fits.
     """
 
     def __init__(self, typecode: str = "i") -> None:
         self.times = array("I")
         self.columns = tuple(array(typecode) for _ in AMOUNTS)
+        self._most = (1 << (8 * array(typecode).itemsize - 1)) - 1
 
     def add(self, at: int, amounts: Iterable[int | None]) -> None:
         """Keep a point; the oldest makes room."""
         self.times.append(at)
         for column, amount in zip(self.columns, amounts, strict=True):
-            column.append(_NONE if amount is None else amount)
+            column.append(_NONE if amount is None else min(max(amount, 0), self._most))
         if len(self.times) > POINTS:
             del self.times[0]
             for column in self.columns:
