@@ -1,8 +1,7 @@
 """The worth of one requested CPU on each kind of machine, without and with corewise (pure).
 
-    off = speed                     a node offers the CPUs that it has, and each does ``speed`` of the
-    baseline's on  = speed / amplification     a node offers ``amplification`` times as many, so each
-    request gets less
+    off = speed                  a node offers the CPUs that it has, and each does ``speed`` of a baseline CPU
+    on  = speed / amplification  a node offers ``amplification`` times as many, so each request gets less
 
 ``speed`` is the ratio that the configuration states for the machine, whether normalization is enabled on
 the node or not. Both are what a request can rely on when all that the node offers is requested and busy. A
