@@ -62,7 +62,7 @@ class FakeViews:
             raise LookupError(f"there is no node {name}")
         if kind == "hosts":
             raise OperationalError("the ledger of h1 cannot be read")
-        return {kind: name}
+        return {kind: name, "waiting": "for other/pod"} if name == "team/p" else {kind: name}
 
     async def what_if(self, body: Mapping[str, Any]) -> dict[str, Any]:
         if not body:
@@ -359,6 +359,20 @@ async def test_what_if_requires_permission_to_read_shown_configuration(tmp_path:
                 assert answer.status == status
                 if account == "lists":
                     assert f"may not get configmaps {CONFIG_NAME} in config" in await answer.text()
+
+
+async def test_neighbors_are_for_callers_who_list_pods(tmp_path: Path) -> None:
+    reads = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    async with scene(tmp_path) as world, served(FakeViews(), world.access) as page:
+        await world.client.create(NAMESPACES, {"metadata": {"name": "team"}})
+        own = await grant(world, "own", [reads], "team")
+        every = await grant(world, "every", [{**reads, "verbs": ["get", "list"]}])
+        for token, waiting in ((own, None), (every, "for other/pod"), (own, None)):
+            headers = {"Authorization": f"Bearer {token}"}
+            async with page.session.get(page.url("/api/pods/team/p"), headers=headers) as answer:
+                assert await answer.json() == {"pods": "team/p", "waiting": waiting}
+            async with page.session.get(page.url("/api/stream/pods/team/p"), headers=headers) as answer:
+                assert (await next_event(answer))[1]["waiting"] == waiting
 
 
 async def test_with_tokens_each_view_requires_its_own_permissions(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ server, so that a page of another site cannot have its own name resolve to this 
 rebinding). A request that carries a body must be JSON and come from this page.
 
 With ``access``, ``/api`` takes the bearer token of a user who may list nodes and pods: a TokenReview names
-the user, a SubjectAccessReview says what may be seen. The page and its files are not secret.
+the user, a SubjectAccessReview says what may be seen. Who may get one pod, and not list all, does not see for
+which neighbors it waits. The page and its files are not secret.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FOR_EVER = "public, max-age=31536000, immutable"
 _JSON = "application/json"
 _API, _ASSETS, _STREAM, _WHAT_IF, _SUMMARY = "/api/", "/assets/", "stream/", "what-if", "summary"
+_OF_ONE_POD = (f"{_API}pods/", f"{_API}{_STREAM}pods/")
 _INDEX, _NAMESPACE = "index.html", "namespace"
 _WRITE_WITHIN = 30.0
 
@@ -162,27 +164,46 @@ class PageServer:
             return _json({**self._session, "views": [*self._tables.names]})
         if path.startswith(_STREAM) and request.method == "GET":
             return await self._stream(request, path.removeprefix(_STREAM))
-        return _json(await self._reader(path.removeprefix(_STREAM), request.query.get(_NAMESPACE, ""))())
+        path, namespace = path.removeprefix(_STREAM), request.query.get(_NAMESPACE, "")
+        return _json(await self._reader(path, namespace, neighbors=await self._shows_neighbors(request))())
 
-    def _reader(self, path: str, namespace: str) -> Read:
+    async def _shows_neighbors(self, request: web.BaseRequest) -> bool:
+        """Whether the caller may know of the pods on other pods' nodes."""
+        if self._access is None or not request.path.startswith(_OF_ONE_POD):
+            return True
+        try:
+            await self._access.check(request, _PODS)
+        except RefusedError as refused:
+            if refused.status != 403:
+                raise
+            return False
+        return True
+
+    def _reader(self, path: str, namespace: str, *, neighbors: bool) -> Read:
         kind, _, name = path.partition("/")
-        if kind != "tables":
-            return lambda: self._documents.document(kind, name)
 
-        async def read() -> Mapping[str, Any]:
+        async def table() -> Mapping[str, Any]:
             return self._tables.table(name, namespace)
 
-        return read
+        async def document() -> Mapping[str, Any]:
+            shown = await self._documents.document(kind, name)
+            return shown if neighbors else {**shown, "waiting": None}
+
+        return table if kind == "tables" else document
 
     async def _stream(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         namespace = request.query.get(_NAMESPACE, "")
-        async with self.feeds.opened(f"{path}?{namespace}", self._reader(path, namespace)) as events:
+        neighbors = await self._shows_neighbors(request)
+        read, part = self._reader(path, namespace, neighbors=neighbors), "" if neighbors else "#"
+        async with self.feeds.opened(f"{path}?{namespace}{part}", read) as events:
             response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
             await response.prepare(request)
             # The page was closed, reads nothing, or its token counts no more: it will ask again, if it can.
             with suppress(ConnectionError, TimeoutError, RefusedError):
                 async for message in events:
                     await self._guard(request)
+                    if neighbors and not await self._shows_neighbors(request):
+                        break
                     async with asyncio.timeout(_WRITE_WITHIN):
                         await response.write(message)
         return response
