@@ -13,9 +13,11 @@ from agent.agent_world import NODE, AgentWorld, agent_world, eventually
 from agent.fake_node import container, manifest
 from agent.offline_node import stat_text
 from corewise.agent.cgroups import NodeCgroups
+from corewise.agent.claims import CPUDivision, Owner
 from corewise.agent.interference.neighbors import NeighborSampler, cgroups_of
 from corewise.agent.interference.publication import report_of
 from corewise.agent.interference.waiting import ALERT, REST, Verdict, WaitWatch
+from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.interference.antagonist import OUTSIDE, Interval, Wait
 from corewise.kernel.cgroups.layout import Driver, PodCgroups
@@ -143,6 +145,21 @@ def test_an_owner_of_cpus_is_not_accused() -> None:
         watch.look(float(now), 0.0, pods, lambda _: Ratio.parse("2.00"), owned)
     judgment = watch.verdicts[WEB].judgment
     assert [each.name for each in judgment.suspects] == [OUTSIDE]
+
+
+def test_owners_run_on_their_own_cpus_alone(tmp_path: Path) -> None:
+    """A pod that kubelet gives a CPU shares others if it requests more than that."""
+    state = tmp_path / "var/lib/kubelet/cpu_manager_state"
+    state.parent.mkdir(parents=True)
+    entries = {"uid-whole": {"a": "2-3"}, "uid-part": {"a": "4"}}
+    state.write_bytes(
+        msgspec.json.encode({"policyName": "static", "defaultCpuSet": "0-1", "entries": entries})
+    )
+    local = LocalNode("n1", tmp_path, NodeCgroups(tmp_path, "/", MemoryLog(), now=lambda: 0.0))
+    claiming, cpus = pod("claiming", "2"), CPUSet.parse("6-7")
+    local.pins.division = CPUDivision({claiming.uid: Owner(claiming, cpus, cpus)})
+    owned = local.owned_by([pod("whole", "2"), pod("part", "1500m"), claiming, pod("web")])
+    assert owned == {"uid-whole": CPUSet.parse("2-3"), "uid-claiming": cpus}
 
 
 def test_the_report_keeps_those_that_wait_most() -> None:
