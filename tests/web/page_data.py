@@ -26,9 +26,10 @@ PROBLEM = {
 ACT = {"reason": "UnknownCPUModel", "severity": "error"}
 SUMMARY = {"problems": {"error": 1, "warning": 2, "over": 1, "nodes": 1}, "recommendations": 4}
 WORTH = [
-    {"kind": EVIL, "nodes": 1, "off": None, "on": None},
+    {"kind": EVIL, "shortName": EVIL, "nodes": 1, "off": None, "on": None},
     {
         "kind": "AMD EPYC 9654 96-Core Processor",
+        "shortName": "EPYC 9654",
         "nodes": 2,
         "off": {"least": "1.50", "most": "1.50"},
         "on": {"least": "0.91", "most": "1.00"},

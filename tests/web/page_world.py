@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from playwright.sync_api import Page
 
+from corewise.views.machine_kinds import short_model
 from page_account import page_command
 from tools.web import ASSETS
 
@@ -52,10 +53,12 @@ def page_of(kubeconfig: Path) -> Iterator[str]:
 
 
 def node_row(name: str, requested: int = 12_345, **other: Any) -> dict[str, Any]:
-    """Return a node's row of ``corewise nodes -o json``."""
+    """Return a node's row of ``corewise nodes -o json``, and what the page adds."""
+    model = other.get("cpuModel", "AMD EPYC 9654 96-Core Processor")
     return {
         "name": name,
-        "cpuModel": "EPYC 9654",
+        "cpuModel": model,
+        "shortModel": model and short_model(model),
         "hyperThreading": True,
         "turbo": False,
         "normalizationRatio": "1.50",

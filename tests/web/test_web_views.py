@@ -240,7 +240,7 @@ def test_each_view_has_what_the_command_prints(
     shown = plain(page[where])
     if where.startswith("tables/"):
         for row in shown["rows"] if where == "tables/nodes" else ():
-            for more in ("labels", "problems", "onlineCPUMilli", "worthCPU"):
+            for more in ("shortModel", "labels", "problems", "onlineCPUMilli", "worthCPU"):
                 del row[more]
         assert {"items": shown["rows"], "total": shown["total"]} == wanted
     else:
@@ -496,6 +496,46 @@ def test_bad_key_gets_config_check_answer_without_planning(kubeconfig: Path, tmp
     assert shown["problems"] == wanted["problems"]
     assert wanted["errors"] == 1
     assert "plan" not in shown
+
+
+UNDONE: list[tuple[dict[str, Any], str]] = [
+    (
+        {"change": "label", "node": "slow", "label": "pool", "value": "a"},
+        "kubectl label node slow pool- --overwrite",
+    ),
+    (
+        {"change": "label", "node": "odd", "label": names.OVERSUBSCRIPTION, "value": None},
+        f"kubectl label node odd {names.OVERSUBSCRIPTION}=true --overwrite",
+    ),
+    (
+        {"change": "ratio", "node": "slow", "ratio": "1.5"},
+        (
+            f"kubectl annotate node slow {names.AMPLIFICATION_RATIO}- {names.AMPLIFICATION_ORIGINAL}- "
+            "--overwrite"
+        ),
+    ),
+    (
+        {"change": "ratio", "node": "fast", "ratio": "1.5"},
+        f"kubectl annotate node fast '{names.AMPLIFICATION_ORIGINAL}={{}}' --overwrite",
+    ),
+    (
+        {"change": "ratio", "ratio": "1.5"},
+        (
+            f"kubectl -n {names.CONFIG_NAMESPACE} patch configmap {names.CONFIG_NAME} --type merge "
+            f"--patch-file /dev/stdin <<'EOF'\ndata:\n  {names.AMPLIFICATION_KEY}: null\nEOF"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "undo"), UNDONE)
+def test_undo_restores_what_was_there(kubeconfig: Path, change: dict[str, Any], undo: str) -> None:
+    assert tried(kubeconfig, **change)["undo"] == undo
+
+
+def test_undo_of_a_key_restores_its_whole_text(kubeconfig: Path) -> None:
+    shown = tried(kubeconfig, change="model", model=FAST, ratio="1")
+    assert key_of_patch(shown["undo"]) == normalization()
 
 
 def test_held_back_decrease_is_named_with_its_command(

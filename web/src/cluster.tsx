@@ -2,7 +2,7 @@
 // (search, group, color, order) is what is shown.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ColumnChooser, chosenColumns } from "./columns";
-import { count, cpus, gibibytes, measured, number, percent, shortModels } from "./format";
+import { count, cpus, gibibytes, measured, number, percent } from "./format";
 import type { PodRow } from "./lists";
 import { MEASURES, type Measure, type Step, UNKNOWN, worst } from "./measures";
 import { Choose, Figures, found, Heading, NodeLink, Remarks, Search, StateText, Waiting } from "./parts";
@@ -15,6 +15,8 @@ import { fastestOf, type KindWorth, WorthPicture } from "./worth";
 /** A row of `corewise nodes -o json`, and what the map shows. */
 export interface NodeRow extends Row {
   cpuModel: string | null;
+  /** The model's name as the command line shortens it. */
+  shortModel: string | null;
   hyperThreading: boolean | null;
   turbo: boolean | null;
   normalizationRatio: string | null;
@@ -46,9 +48,9 @@ const flag = (on: boolean | null): string => (on === null ? "-" : on ? "on" : "o
 const hundredths = (ratio: string | null): number | null => (ratio === null ? null : Number(ratio.replace(".", "")));
 
 /** The columns of `corewise nodes -o wide`; models by their short names, which differ where a narrow column ends. */
-const nodeColumns = (models: ReadonlyMap<string, string>): Column<NodeRow>[] => [
+const NODE_COLUMNS: Column<NodeRow>[] = [
   { title: "Node", text: (row) => row.name, show: (row) => <NodeLink name={row.name} /> },
-  { title: "Model", text: (row) => row.cpuModel ?? "-", show: (row) => models.get(row.cpuModel ?? "") ?? row.cpuModel ?? "-" },
+  { title: "Model", text: (row) => row.cpuModel ?? "-", show: (row) => row.shortModel ?? "-" },
   { title: "HT", text: (row) => flag(row.hyperThreading), wide: true },
   { title: "Turbo", text: (row) => flag(row.turbo), wide: true },
   amount("Raw CPU", cpus, (row) => row.rawAllocatableCPUMilli),
@@ -83,7 +85,7 @@ const NONE: Record<string, string> = {};
 const labelsOf = (row: NodeRow): Record<string, string> => row.labels ?? NONE;
 
 function groupOf(row: NodeRow, by: string): string {
-  if (by === "model") return row.cpuModel ?? "model unknown";
+  if (by === "model") return row.shortModel ?? "model unknown";
   if (by === "none") return "all nodes";
   if (by === "problem") return row.problems?.[0]?.reason ?? "no problem";
   return labelsOf(row)[by.slice(LABEL.length)] ?? "without the label";
@@ -151,24 +153,19 @@ function Shown({ data }: { data: TableData }) {
   const measure = MEASURES.find((each) => each.name === asked("color")) ?? MEASURES[0];
   const rows = useMemo(() => [...data.rows.values()] as NodeRow[], [data.rows]);
   const options = useMemo(() => groupings(rows), [rows]);
-  const models = useMemo(() => shortModels([...new Set(rows.map((row) => row.cpuModel ?? ""))]), [rows]);
   const shown = useMemo(() => {
     const least = only === "act" ? 2 : only === "problems" ? 1 : 0;
     const wanted = rows.filter((row) => worst(row) >= least);
     return found(wanted, words, (row) =>
-      [row.name, row.cpuModel ?? "", row.state, ...Object.entries(labelsOf(row)).map(([k, v]) => `${k}=${v}`)]
+      [row.name, row.cpuModel ?? "", row.shortModel ?? "", row.state, ...Object.entries(labelsOf(row)).map(([k, v]) => `${k}=${v}`)]
         .join(" "),
     );
   }, [rows, words, only]);
   const tiles = useMemo(
-    () => shown.map((row): Tile => {
-      const group = groupOf(row, by);
-      return { row, group: models.get(group) ?? group, pods: pods.get(row.name) ?? [] };
-    }),
-    [shown, by, pods, models],
+    () => shown.map((row): Tile => ({ row, group: groupOf(row, by), pods: pods.get(row.name) ?? [] })),
+    [shown, by, pods],
   );
   const blocks = asked("pods", shown.length <= BLOCKS_UNASKED ? "blocks" : "none") === "blocks" && shown.length <= MOST_BLOCKS;
-  const columns = useMemo(() => nodeColumns(models), [models]);
   return (
     <>
       <WorthPicture of={(data.worth ?? []) as unknown as KindWorth[]} />
@@ -200,8 +197,8 @@ function Shown({ data }: { data: TableData }) {
           </section>
           <section aria-labelledby="table">
             <h2 id="table">Table</h2>
-            <ColumnChooser columns={columns} />
-            <Table caption="Nodes" columns={chosenColumns(columns)} rows={shown} marked={chosen} onMark={setChosen} />
+            <ColumnChooser columns={NODE_COLUMNS} />
+            <Table caption="Nodes" columns={chosenColumns(NODE_COLUMNS)} rows={shown} marked={chosen} onMark={setChosen} />
           </section>
         </div>
       )}

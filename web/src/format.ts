@@ -60,16 +60,6 @@ export function cpuList(text: string | null | undefined): number[] {
   return list;
 }
 
-const NOISE = /\((?:R|TM)\)|\bIntel\b|\bAMD\b|\bCPU\b|\bProcessor\b|\b\d+-Core\b|@[^,]*/g;
-
-/** Short names of CPU models, as `corewise up` prints them; two that would be alike stay whole. */
-export function shortModels(models: readonly string[]): ReadonlyMap<string, string> {
-  const short = new Map(models.map((model) => [model, model.replaceAll(NOISE, " ").replaceAll(/\s+(,)?/g, (_, comma: string | undefined) => comma ?? " ").trim() || model]));
-  const times = new Map<string, number>();
-  for (const name of short.values()) times.set(name, (times.get(name) ?? 0) + 1);
-  return new Map([...short].map(([model, name]) => [model, times.get(name) === 1 ? name : model]));
-}
-
 const keys = new Map<string, string>();
 const MOST_KEYS = 200_000;
 

@@ -124,8 +124,8 @@ const OFFLINE_COLUMNS: Column<OfflineRow>[] = [
   { title: "Limited by", text: (row) => row.limitedBy },
   {
     title: "Age",
-    text: (row) => age(row.ageSeconds) + (row.stale ? " STALE" : ""),
-    show: (row) => <StateText text={age(row.ageSeconds) + (row.stale ? " STALE" : "")} problem={row.stale} />,
+    text: (row) => age(row.ageSeconds) + (row.stale ? " OLD" : ""),
+    show: (row) => <StateText text={age(row.ageSeconds) + (row.stale ? " OLD" : "")} problem={row.stale} />,
     figure: (row) => row.ageSeconds,
   },
 ];

@@ -1,6 +1,6 @@
 // What came of a change that was tried: both plans, what differs, and the command that would make it.
 import { Copyable } from "./copy";
-import { count, cpus, percent, shortModels } from "./format";
+import { count, cpus, percent } from "./format";
 import { Bar, NodeLink, Plain, PodLink, StateText } from "./parts";
 import { hostAddress, Link } from "./router";
 
@@ -23,6 +23,7 @@ interface Planned {
 
 interface OfModel {
   model: string;
+  shortModel: string;
   nodes: number;
   beforeCPUMilli: number;
   afterCPUMilli: number;
@@ -30,6 +31,8 @@ interface OfModel {
 
 export interface Answer {
   command: string;
+  /** Restores what is there now. */
+  undo: string;
   problems: Found[];
   plan?: { plans: Planned[] };
   difference?: {
@@ -209,8 +212,10 @@ export function Outcome({ of, beside }: { of: Answer; beside: boolean }) {
       {of.plan && (
         <section aria-labelledby="command">
           <h2 id="command">The command that would make the change</h2>
-          <p>Review it, then paste it into a shell. To undo it, apply what is there now in the same way.</p>
+          <p>Review it, then paste it into a shell.</p>
           <Copyable text={of.command} label="Command" />
+          <p>To undo it: this command restores what is there now.</p>
+          <Copyable text={of.undo} label="Undo command" />
         </section>
       )}
     </>
@@ -233,7 +238,6 @@ const MOST_MODELS = 20;
 /** What the nodes of each model offer, as bars: one scale for all. */
 function Models({ of }: { of: OfModel[] }) {
   const most = Math.max(1, ...of.flatMap((each) => [each.beforeCPUMilli, each.afterCPUMilli]));
-  const names = shortModels(of.map((each) => each.model));
   const bar = (milli: number, kind: string) => (
     <span class="worth">
       <span class="rail" aria-hidden="true"><Bar part={milli / most} kind={kind} /></span>
@@ -255,7 +259,7 @@ function Models({ of }: { of: OfModel[] }) {
         <tbody>
           {of.slice(0, MOST_MODELS).map((each) => (
             <tr key={each.model}>
-              <th scope="row" title={each.model}>{names.get(each.model)} <small>{count(each.nodes, "node")}</small></th>
+              <th scope="row" title={each.model}>{each.shortModel} <small>{count(each.nodes, "node")}</small></th>
               <td>{bar(each.beforeCPUMilli, "now")}</td>
               <td>{bar(each.afterCPUMilli, each.afterCPUMilli === each.beforeCPUMilli ? "now" : "then")}</td>
             </tr>

@@ -3,7 +3,7 @@
 // A connection that breaks or stays silent is made again; then the server sends everything anew (`all`). Until
 // then the page keeps what it has and says so.
 import { batch, type Signal, signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 export type Row = Record<string, Json> & { name: string };
@@ -199,7 +199,8 @@ function newFeed<T>(): Feed<T> {
 
 function useConnection<T>(path: string, make: (feed: Feed<T>) => Record<string, (data: unknown) => void>): Feed<T> {
   const [feed, setFeed] = useState(() => newFeed<T>());
-  useEffect(() => {
+  // The request is sent before the browser paints the empty view.
+  useLayoutEffect(() => {
     const mine = newFeed<T>();
     setFeed(mine);
     feeds.value = [...feeds.value, mine];

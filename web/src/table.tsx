@@ -3,7 +3,7 @@
 // Rows have one height, so that what is above and below can be two empty rows of the right height. Screen
 // readers get the real number of rows and each row's place in it.
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Amount, byKey, naturalKey } from "./format";
 import { asked, setQuery } from "./router";
 import type { Row } from "./stream";
@@ -26,6 +26,8 @@ const ROW = 33;
 const SIGNS = { ascending: "↑", descending: "↓", none: "" };
 const BEYOND = 8;
 const ALL_BELOW = 60;
+/** From how many rows on a table is drawn in a second frame: what is beside it comes first. */
+const SECOND_FRAME = 1000;
 
 /** Sort as `corewise top` does: figures from the largest, texts from A in natural order; unknown ones last. */
 export function inOrder<R extends Row>(rows: R[], column: Column<R> | undefined, reverse: boolean): R[] {
@@ -63,14 +65,17 @@ interface TableProps<R extends Row> {
 export function Table<R extends Row>({ caption, columns, rows, total, marked, onMark, rowClass, byRows = false }: TableProps<R>) {
   const box = useRef<HTMLDivElement>(null);
   const [seen, setSeen] = useState({ top: 0, height: 900 });
+  const [drawn, setDrawn] = useState(rows.length < SECOND_FRAME);
+  useEffect(() => { setDrawn(true); }, []);
   const sort = asked("sort");
   const reverse = asked("order") === "reverse";
   const sorted = useMemo(
     () => {
+      if (!drawn) return [];
       const column = columns.find((each) => each.title.toLowerCase() === sort);
       return byRows && !column ? rows : inOrder(rows, column, reverse);
     },
-    [rows, sort, reverse, columns.map((each) => each.title).join()],
+    [drawn, rows, sort, reverse, columns.map((each) => each.title).join()],
   );
 
   useEffect(() => {
@@ -102,7 +107,7 @@ export function Table<R extends Row>({ caption, columns, rows, total, marked, on
   };
   return (
     <div class="scroll" ref={box} tabIndex={0} role="region" aria-label={caption}>
-      <table aria-rowcount={sorted.length + 1}>
+      <table aria-rowcount={rows.length + 1}>
         <caption class="hidden">{caption}</caption>
         <thead>
           <tr aria-rowindex={1}>
@@ -154,7 +159,7 @@ export function Table<R extends Row>({ caption, columns, rows, total, marked, on
               })}
             </tr>
           ))}
-          {last < sorted.length && <Gap rows={sorted.length - last} />}
+          {last < rows.length && <Gap rows={rows.length - last} />}
         </tbody>
       </table>
     </div>
@@ -163,7 +168,7 @@ export function Table<R extends Row>({ caption, columns, rows, total, marked, on
 
 function Gap({ rows }: { rows: number }) {
   const row = useRef<HTMLTableRowElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (row.current) row.current.style.height = `${rows * ROW}px`;
   }, [rows]);
   return <tr ref={row} class="gap" aria-hidden="true" />;

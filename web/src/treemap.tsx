@@ -1,9 +1,9 @@
 // The map of a cluster: a tile for each node, its area and color those of the chosen measure. Where there is room, the
 // pods of a node are blocks in it, one for each.
 import { type HierarchyRectangularNode, hierarchy, treemap, treemapSquarify } from "d3-hierarchy";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { NodeRow } from "./cluster";
-import { count } from "./format";
+import { byKey, count } from "./format";
 import { describe, type Measure, type Step, UNKNOWN, worst } from "./measures";
 import { go, nodeAddress, podAddress } from "./router";
 import { theme } from "./theme";
@@ -57,7 +57,7 @@ function layout(tiles: Tile[], measure: Measure, width: number, height: number, 
   }));
   const root = hierarchy<Branch>({ name: "", children })
     .sum((each) => each.value ?? 0)
-    .sort((a, b) => (b.value ?? 0) - (a.value ?? 0) || a.data.name.localeCompare(b.data.name));
+    .sort((a, b) => (b.value ?? 0) - (a.value ?? 0) || byKey(a.data.name, b.data.name));
   const inner = tiles.length > 1000 ? 1 : 2;
   return treemap<Branch>()
     .tile(treemapSquarify)
@@ -265,22 +265,24 @@ export function Treemap({ tiles, measure, chosen, onChoose }: TreemapProps) {
   const [size, setSize] = useState({ width: 0, height: 0, zoom: 1 });
   const [pod, setPod] = useState("");
   const [pointing, setPointing] = useState(false);
-  const wanted = shape(tiles, measure);
+  const wanted = useMemo(() => shape(tiles, measure), [tiles, measure]);
   const laid = useMemo(
     () => (size.width && tiles.length ? layout(tiles, measure, size.width, size.height, size.zoom) : null),
     [wanted, size],
   );
   const byName = useMemo(() => new Map(tiles.map((tile) => [tile.row.name, tile])), [tiles]);
 
-  useEffect(() => {
+  // Both the size and the drawing are there before the browser paints, so that the first picture has the map.
+  useLayoutEffect(() => {
     const element = canvas.current;
     if (!element) return;
-    const watch = new ResizeObserver(() => {
+    const look = (): void => {
       const { width, height } = element.getBoundingClientRect();
-      element.width = Math.round(width * devicePixelRatio);
-      element.height = Math.round(height * devicePixelRatio);
-      setSize({ width, height, zoom: parseFloat(getComputedStyle(element).fontSize) / TEXT });
-    });
+      const zoom = parseFloat(getComputedStyle(element).fontSize) / TEXT;
+      setSize((now) => (now.width === width && now.height === height && now.zoom === zoom ? now : { width, height, zoom }));
+    };
+    look();
+    const watch = new ResizeObserver(look);
     watch.observe(element);
     return () => {
       watch.disconnect();
@@ -298,19 +300,16 @@ export function Treemap({ tiles, measure, chosen, onChoose }: TreemapProps) {
     };
   }, [laid, byName, measure]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = canvas.current;
     if (!element) return;
-    const frame = requestAnimationFrame(() => {
-      if (laid) placed.current = draw({ canvas: element, laid, byName, measure, chosen });
-      else element.getContext("2d")?.clearRect(0, 0, element.width, element.height);
-      element.dataset["tiles"] = String(laid ? tiles.length : 0);
-      element.dataset["blocks"] = String(laid ? placed.current.length : 0);
-      performance.mark("map drawn");
-    });
-    return () => {
-      cancelAnimationFrame(frame);
-    };
+    const [width, height] = [Math.round(size.width * devicePixelRatio), Math.round(size.height * devicePixelRatio)];
+    if (element.width !== width || element.height !== height) [element.width, element.height] = [width, height];
+    if (laid) placed.current = draw({ canvas: element, laid, byName, measure, chosen });
+    else element.getContext("2d")?.clearRect(0, 0, width, height);
+    element.dataset["tiles"] = String(laid ? tiles.length : 0);
+    element.dataset["blocks"] = String(laid ? placed.current.length : 0);
+    if (laid) performance.mark("map drawn");
   }, [laid, byName, measure, chosen, theme.value]);
 
   const at = (event: MouseEvent): [node: string, pod: string] => {

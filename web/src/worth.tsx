@@ -1,7 +1,7 @@
 // The idea in one picture: what one CPU in a request is worth on each kind of machine, without and with corewise.
 import { useState } from "preact/hooks";
 import { Bar } from "./parts";
-import { count, shortModels } from "./format";
+import { count } from "./format";
 
 export interface WorthRange {
   least: string;
@@ -11,6 +11,8 @@ export interface WorthRange {
 /** What one requested CPU is worth on one kind of machine; null where its speed is unknown. */
 export interface KindWorth {
   kind: string;
+  /** The name that is shown, as `corewise up` prints it. */
+  shortName: string;
   nodes: number;
   off: WorthRange | null;
   on: WorthRange | null;
@@ -28,9 +30,8 @@ const isFair = (of: WorthRange): boolean =>
 
 /** The kind of machine whose CPUs do most, and how much: "EPYC 9654 (1.50)". */
 export function fastestOf(kinds: KindWorth[]): string {
-  const names = shortModels(kinds.map((each) => each.kind));
   const [first] = kinds.filter((each) => each.off !== null).sort((a, b) => Number(b.off?.most) - Number(a.off?.most));
-  return first ? `${names.get(first.kind) ?? first.kind} (${first.off?.most ?? ""})` : "-";
+  return first ? `${first.shortName} (${first.off?.most ?? ""})` : "not known";
 }
 
 function overall(ranges: WorthRange[]): WorthRange | null {
@@ -81,7 +82,6 @@ export function WorthPicture({ of }: { of: KindWorth[] }) {
   if (!of.length) return null;
   const ranges = of.flatMap((each) => [each.off, each.on]).filter((each) => each !== null);
   const most = Math.max(100, ...ranges.map((each) => hundredths(each.most)));
-  const names = shortModels(of.map((each) => each.kind));
   return (
     <section aria-labelledby="worth" class={ranges.some((each) => each.least !== each.most) ? "idea ranged" : "idea"}>
       <h2 id="worth">What one requested CPU is worth</h2>
@@ -99,7 +99,7 @@ export function WorthPicture({ of }: { of: KindWorth[] }) {
           {of.slice(0, all ? of.length : MOST).map((each) => (
             <tr key={each.kind}>
               <th scope="row" title={each.kind}>
-                {names.get(each.kind)} <small>{count(each.nodes, "node")}</small>
+                {each.shortName} <small>{count(each.nodes, "node")}</small>
               </th>
               <td><Worth of={each.off} most={most} side="without corewise" /></td>
               <td><Worth of={each.on} most={most} side="with corewise" /></td>

@@ -24,6 +24,7 @@ from corewise.scheduler.marking import NAME as INTERFERENCE
 from corewise.scheduler.policy import NAME as OWNED_CPUS
 from corewise.views.cluster_reading import read_report
 from corewise.views.cluster_report import ClusterReport
+from corewise.views.text import count
 from corewise.vocabulary.errors import first_error
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 from corewise_lab import control_plane
@@ -169,6 +170,7 @@ class _Run:
 
     async def _serve_page(self) -> str:
         """Serve the web page, and return where."""
+        self.listener.progress("starting the web page")
         folder, address = self.options.folder, f"127.0.0.1:{control_plane.free_port()}"
         arguments = ("web", "--kubeconfig", str(folder.kubeconfig), "--listen", address)
         page = LocalProgram("web page", arguments, folder.log("web"), f"http://{address}")
@@ -182,6 +184,7 @@ class _Run:
         off = None
         if not cluster.was_on:
             off = await self._measure_off()
+            listener.progress("turning corewise on: writing its configuration")
             await cluster.turn_on()
             if cluster.interference:
                 listener.progress(
@@ -190,13 +193,13 @@ class _Run:
                 await cluster.rearrange()
             await self._start_programs()
         unsettled = await self._bring_to_ratios()
-        measured = await cluster.snapshot()
-        listener.measured(measured, on=True)
+        measured = await self._measure(on=True)
         memory = self._contention(on=True)
         colocation = await self._colocate(on=True)
         listener.at_rest("" if options.duration else await self._serve_page())
         async with running(cluster.simulations.run, cluster.metrics.run):
             rest = await self._rest_on()
+        listener.progress("measuring what pods get once more")
         last = await cluster.snapshot()
         read = await self._read_cluster() if options.with_cluster else None
         changed = last.pods_by_node != measured.pods_by_node
@@ -238,22 +241,30 @@ class _Run:
             )
         if cluster.was_on:
             await self._start_programs()
+        self.listener.progress(f"creating {count(len(cluster.machines), 'node')} and their pods")
         await cluster.load()
         self.clock.marks["load"] = self.clock()
         self.listener.loaded(len(cluster.pods), self.clock())
 
     async def _measure_off(self) -> Measurement:
         """Measure the cluster without corewise, and count its node writes at rest if there is time."""
-        off = await self.cluster.snapshot()
-        self.listener.measured(off, on=False)
+        off = await self._measure(on=False)
         colocation = await self._colocate(on=False)
         seconds, duration = 1.0, self.options.duration
         if duration is not None:
             seconds = min(_LONGEST_REST_OFF, max(0.0, duration - self.clock()) * _SHARE_OF_REST_OFF)
+        self.listener.progress("counting writes of nodes while nothing changes")
         rest = await self._rest(seconds)
         memory = self._contention(on=False)
         pending = self.cluster.scheduler.pending
         return Measurement(off, colocation, memory, pending, rest if rest.seconds >= _SHORTEST_REST else None)
+
+    async def _measure(self, *, on: bool) -> ClusterMeasurement:
+        """Measure the compute that pods get."""
+        self.listener.progress(f"measuring what pods get, corewise {'on' if on else 'off'}")
+        measured = await self.cluster.snapshot()
+        self.listener.measured(measured, on=on)
+        return measured
 
     async def _colocate(self, *, on: bool) -> Mapping[str, Colocation]:
         """Measure the CPU that online and offline pods get beside each other."""
@@ -272,6 +283,7 @@ class _Run:
 
     async def _start_programs(self) -> None:
         """Start the manager and the scheduler: before kubelets do, where nodes are amplified already."""
+        self.listener.progress("starting the manager and the scheduler")
         cluster, folder, manifests = self.cluster, self.options.folder, control_plane.shipped_manifests()
         scheduler = await self._scheduler_arguments()
         for kind, more in ((control_plane.MANAGER, ()), (control_plane.SCHEDULER, scheduler)):

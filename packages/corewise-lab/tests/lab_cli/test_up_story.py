@@ -212,6 +212,31 @@ def test_offline_pods_using_more_than_idle_are_reported(
     assert "; offline pods use 25.0 CPUs, more than the 22.0 idle ones; nodes" in said
 
 
+@pytest.mark.parametrize(
+    ("terminal", "term", "shown"),
+    [
+        (True, "xterm", "\r\033[Kwaiting for pod…\r\033[K"),
+        (True, "dumb", ""),
+        (False, "xterm", ""),
+    ],
+)
+def test_progress_is_one_line_on_capable_terminals(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: bool,
+    term: str,
+    shown: str,
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("COLUMNS", "17")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    teller = Teller(Form.TABLE, tmp_path, open_ended=False)
+    teller.progress("waiting for pods to start (3 s)")
+    teller.clear()
+    assert capsys.readouterr().err == shown
+
+
 def test_progress_reports_online_losses_before_offline_gains(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,13 +6,14 @@ import asyncio
 import csv
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -287,6 +288,32 @@ def test_early_ctrl_c_ends_immediately_and_says_so() -> None:
         _, talk = process.communicate(timeout=WITHIN)
     assert process.returncode == 130
     assert talk == "corewise: stopped before there was anything to report\n"
+
+
+def test_terminal_shows_what_a_start_waits_for() -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm"}
+    run = command("--nodes", "2", *SHORT)
+    said = b""
+    with subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        with suppress(OSError):  # Linux' way to say that the other end is closed
+            while part := os.read(ours, 4096):
+                said += part
+    os.close(ours)
+    assert process.returncode == 0
+    lines = re.findall(r"\r\x1b\[K([a-z][^\r]*) …", said.decode())
+    steps = [
+        "starting the API server",
+        "creating 2 nodes and their pods",
+        "measuring what pods get, corewise off",
+        "simulating nodes with offline pods",
+        "starting the manager and the scheduler",
+        "measuring what pods get, corewise on",
+        "all nodes have their ratios: counting writes of nodes while nothing changes",
+    ]
+    assert [*dict.fromkeys(each for each in lines if each in steps)] == steps
+    assert said.endswith(b"\r\x1b[K"), "the line goes away"
 
 
 def test_vanished_reader_ends_the_run_without_a_traceback() -> None:

@@ -29,7 +29,10 @@ from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS
 from corewise.quantities import Share
 from corewise.suppression.offer import OfferHistory, OfflineAmounts, Pinned, Usage, compute
+from corewise.views.node_listing import offline_state_of
 from corewise.views.offline_reports import node_report
+from corewise.views.offline_table import PLAIN, columns, row_of
+from corewise.views.page.problems import of_report
 from corewise.views.suppression_explanation import (
     Subject,
     adjustments_left,
@@ -136,7 +139,7 @@ def test_everything_is_said_with_its_numbers(tmp_path: Path) -> None:
             "                 suppression: isolation idle, besteffort-quota, adjustStep 0.25    "
             'nodeConfigs[0] "batch" over the cluster strategy'
         ),
-        "  last sample    TIME, 0s old; one every 10 s; fresh",
+        "  last sample    TIME, 0s old (up to 2m is normal); one every 10 s",
         "  allocatable    16 CPU, raw",
         "  node           13 CPU used, by everything",
         "  offline        3 CPU of that by the BestEffort slice",
@@ -311,10 +314,28 @@ def test_bad_key_is_reported_and_agent_ratio_counts() -> None:
     assert "the agent still applies ratio 0.60" in other
 
 
+@pytest.mark.parametrize(
+    ("seconds", "old"), [(0, False), (84, False), (120, False), (121, True), (7200, True)]
+)
+def test_every_view_calls_the_same_reports_old(seconds: int, old: bool) -> None:
+    asked = subject(aged(REPORT, seconds))
+    node = asked.node
+    assert (": OLD (" in text(asked)) is old
+    assert (Reason.OFFER_REPORT_OLD in asked.problems) is old
+    assert (Reason.OFFER_REPORT_OLD in {each.reason for each in of_report(asked)}) is old
+    assert (offline_state_of(node).text == "offline data old") is old
+    row = row_of(node)
+    assert row is not None
+    (age,) = [column.text(row) for column in columns(PLAIN) if column.title == "AGE"]
+    assert age.endswith(" OLD") is old
+
+
 def test_old_data_is_marked_and_missing_samples_reported() -> None:
     old = text(subject(aged(REPORT, 7200)))
     assert old.startswith("n1: offers 2.5 of 16 CPU, 2h ago;")
-    assert "older than it should be: is the agent running?" in old
+    assert ", 2h old: OLD (up to 2m is normal); one every 10 s\n" in old
+    assert "problem        OfferReportOld" in old
+    assert "component=agent --field-selector spec.nodeName=n1\n" in old
     frozen = text(subject(changed(aged(REPORT, 300), state=OfferState.FROZEN, missing=30)))
     assert "frozen; 30 missed in a row\n" in frozen
     assert "problem        OfferFrozen" in frozen

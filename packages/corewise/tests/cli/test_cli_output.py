@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from corewise.cli import output
 from corewise.cli.errors import ExitCode
 from corewise.cli.output import Form, Screen
+from corewise.views.machine_kinds import short_model
 from corewise.views.tables import CellSeverity, Column, Listing
-from corewise.views.text import count, cpus, gibibytes, percent, short_model
+from corewise.views.text import count, cpus, gibibytes, percent
 
 
 @dataclass(frozen=True)
@@ -213,21 +214,6 @@ def test_full_disk_on_stdout_prints_one_line_only(arguments: list[str]) -> None:
 
 
 INTEL = "Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"
-
-
-@pytest.mark.parametrize(
-    ("model", "short"),
-    [
-        (INTEL, "Xeon 8369B"),
-        ("Intel(R) Xeon(R) CPU E5-2682 v4 @ 2.50GHz", "Xeon E5-2682 v4"),
-        ("AMD EPYC 9654 96-Core Processor", "EPYC 9654"),
-        ("Neoverse-N1", "Neoverse-N1"),
-        ("CPU", "CPU"),
-        ("", ""),
-    ],
-)
-def test_a_model_keeps_what_tells_it_apart(model: str, short: str) -> None:
-    assert short_model(model) == short
 
 
 def test_narrow_table_shortens_models_before_it_drops_columns() -> None:

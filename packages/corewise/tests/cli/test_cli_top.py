@@ -95,7 +95,7 @@ def test_table_splits_node_cpu_and_names_the_limit(kubeconfig: Path) -> None:
         "going down to 2.5: 0.60 of idle, less CPUs owned 0s ▃▃▃▃▃▃▆▆▆▆ ▄▄▄▄▄▄▂▂▂▂",
         "0.60 of idle 0s ▂▂▂▂▂▂▂▂▂▂ ▁▁▁▁▁▁▁▁▁▁",
         "nothing: not suppressed (offer: 0.60 of idle) 0s ▃▃▃▃▃▃▃▃▃▃ ▂▂▂▂▂▂▂▂▂▂",
-        "0.60 of idle 10h STALE ▂▂▂▂▂▂▂▂▂▂ ▁▁▁▁▁▁▁▁▁▁",
+        "0.60 of idle 10h OLD ▂▂▂▂▂▂▂▂▂▂ ▁▁▁▁▁▁▁▁▁▁",
         "going down to 2.5: no samples: frozen 0s ▃▃▃▃▃▃▆▆▆▆ ▄▄▄▄▄▄▂▂▂▂",
         "▂▂▂▂▂▂▃▃▃▃ ▂▂▂▂▂▂▂▂▂▂",
     ]
@@ -103,7 +103,7 @@ def test_table_splits_node_cpu_and_names_the_limit(kubeconfig: Path) -> None:
 
 def test_omitted_or_unreliable_data_is_reported_on_stderr(kubeconfig: Path) -> None:
     old, no_samples, strange, silent, free, off = call(kubeconfig, "offline").stderr.splitlines()
-    assert old.startswith("1 node has old data, up to 10h: n4 (is corewise agent running there?")
+    assert old.startswith("1 node has old data, up to 10h: n4 (corewise explain suppression n4; until")
     assert no_samples == "1 node has no samples: n5 (corewise explain suppression n5)"
     assert strange.startswith("1 node has a report that cannot be read: strange")
     assert silent.startswith("1 node has the label volcano.sh/oversubscription=true and no report: silent")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -30,9 +31,14 @@ GIB = 2**30
 
 
 def advice(
-    *pods: PodUse, nodes: tuple[NodeUse, ...] = (), waiting: tuple[WaitingPod, ...] = ()
+    *pods: PodUse,
+    nodes: tuple[NodeUse, ...] = (),
+    waiting: tuple[WaitingPod, ...] = (),
+    suits: Collection[str] | None = None,
 ) -> list[Recommendation]:
-    return recommend(nodes, pods, waiting)
+    """Return what is recommended; ``suits`` are the nodes that suit every workload, None is all."""
+    names = [each.name for each in nodes] if suits is None else suits
+    return recommend(nodes, pods, waiting, {each.workload: names for each in pods})
 
 
 UNUSED: list[tuple[str, PodUse, int | None]] = [
@@ -106,8 +112,14 @@ def test_free_offer_says_how_many_more_pods_fit() -> None:
     assert (
         one.what == "4 more pods of Deployment team/sum could run now."
     )  # 3 on n1, and 1 on n2 by its memory
+    assert one.why == "n1, n2 offer 12 normalized CPUs that no pod requests; each of its pods requests 2"
     assert one.amount == 8000
     assert one.command == "kubectl -n team scale deployment/sum --replicas=5"
+    assert advice(BATCH, nodes=nodes, suits=()) == []
+    (second,) = advice(BATCH, nodes=nodes, suits=["n2"])
+    assert second.why.startswith("n2 offers 5 normalized CPUs that no pod requests")
+    full = (replace(nodes[0], pods_left=1), *nodes[1:])
+    assert advice(BATCH, nodes=full)[0].amount == 4000
     assert advice(replace(BATCH, workload=Workload("Job", "team", "sum")), nodes=nodes) == []
 
 
@@ -123,7 +135,12 @@ def test_waiting_offline_pod_that_fits_is_named() -> None:
     (one,) = advice(waiting=(WaitingPod("team/late", 2000, ["n2", "n1"]), WaitingPod("team/huge", 9000, [])))
     assert one.what == "Offline pod team/late could run now on n2."
     assert one.amount == 2000
+    assert one.why == "it requests 2 normalized CPUs and waits; 2 nodes have room: n2, n1"
     assert one.command == "corewise explain pod team/late"
+    (other,) = advice(waiting=(WaitingPod("team/late", 2000, ["n2"], "volcano"),))
+    assert other.why.startswith(
+        "it requests 2 normalized CPUs and waits for the scheduler volcano; 1 node has"
+    )
 
 
 TOO_FAR: list[tuple[str, NodeUse, str | None, str]] = [

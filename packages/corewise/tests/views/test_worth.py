@@ -54,8 +54,8 @@ def test_kinds_are_in_order_of_speed_unknown_last() -> None:
         ]
     )
     assert rows == [
-        KindWorth("slow", 2, WorthRange("1.00", "1.00"), WorthRange("0.80", "1.00")),
-        KindWorth("fast", 1, WorthRange("2.00", "2.00"), WorthRange("1.00", "1.00")),
-        KindWorth("fast, HT off", 1, WorthRange("2.00", "2.00"), WorthRange("2.00", "2.00")),
-        KindWorth("odd", 1, None, None),
+        KindWorth("slow", "slow", 2, WorthRange("1.00", "1.00"), WorthRange("0.80", "1.00")),
+        KindWorth("fast", "fast", 1, WorthRange("2.00", "2.00"), WorthRange("1.00", "1.00")),
+        KindWorth("fast, HT off", "fast, HT off", 1, WorthRange("2.00", "2.00"), WorthRange("2.00", "2.00")),
+        KindWorth("odd", "odd", 1, None, None),
     ]

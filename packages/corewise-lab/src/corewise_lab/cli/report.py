@@ -6,6 +6,7 @@ A picture and the story (:mod:`corewise_lab.cli.story`) come last.
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -181,7 +182,7 @@ class Teller:
         self._table = form is Form.TABLE
         self._kubeconfig = kubeconfig
         self._open_ended = open_ended
-        self._live = sys.stderr.isatty()
+        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._off: ClusterMeasurement | None = None
         self._colocated = False
         self.reportable = False

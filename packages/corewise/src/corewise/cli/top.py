@@ -70,7 +70,7 @@ def command(
     The table nodes is that of corewise nodes --all. The table offline has a row for each node that offers
     idle CPU to offline pods, as its agent measured it. CPU is raw: ONLINE + OFFLINE + IDLE = CPU allocatable.
     OFFERED is what offline pods may have, QUOTA what their cgroup has now, LIMITED BY why it is not more. AGE
-    is that of the last sample; STALE is older than three intervals and a minute. The formula with a node's
+    is that of the last sample; OLD is more than three intervals and 90 s. The formula with a node's
     numbers in it: corewise explain suppression NODE.
     """
     cluster = load_config(kubeconfig, context)

@@ -20,6 +20,7 @@ import msgspec
 from corewise.amplification import ResourceList
 from corewise.config.facts import CPUFacts
 from corewise.quantities import ONE, Ratio, RatioError, amplify
+from corewise.views.machine_kinds import short_model
 from corewise.views.node_listing import (
     ListedCluster,
     ListedNode,
@@ -31,7 +32,7 @@ from corewise.views.node_listing import (
 from corewise.views.offline_reports import NodeReport, node_report
 from corewise.views.offline_table import BARS, added, condensed, sparkline
 from corewise.views.tables import CellSeverity, Column, Listing, amount
-from corewise.views.text import count, cpus, gibibytes, measured, number, percent, short_model, some
+from corewise.views.text import count, cpus, gibibytes, measured, number, percent, some
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 from corewise.vocabulary.reasons import Reason

@@ -1,7 +1,7 @@
 """A Node's report about its offline pods: its agent's data, their age, and its state in a word (pure).
 
-A report is *stale* if its last sample, and those that it says are missing since, were due more than three
-intervals and 90 s ago: the agent publishes at least that often, so it is gone, or cannot write.
+A report is *old*, or stale, if its last sample, and those that it says are missing since, were due more than
+three intervals and 90 s ago: the agent publishes at least that often, so it is gone, or cannot write.
 """
 
 from __future__ import annotations
@@ -48,7 +48,15 @@ class NodeReport:
             return False
         if self.age is None:
             return report.state is not OfferState.WITHDRAWN
-        return self.age > (_INTERVALS + report.missing) * report.interval_seconds + REPEATED_AFTER
+        return self.age > self.old_after
+
+    @property
+    def old_after(self) -> int:
+        """The age in seconds up to which an agent that runs may leave a report; 0 without one."""
+        report = self.report
+        if report is None:
+            return 0
+        return (_INTERVALS + report.missing) * report.interval_seconds + REPEATED_AFTER
 
     def at(self, now: datetime) -> NodeReport:
         """Return the same report with the age that it has now."""
@@ -147,3 +155,9 @@ def age_text(seconds: int | None) -> str:
         if seconds >= 2 * length:
             return f"{seconds // length}{unit}"
     return f"{seconds}s"
+
+
+def agent_command(node: str) -> str:
+    """Return the command that shows whether a node's agent runs."""
+    where = f"--field-selector spec.nodeName={node}"
+    return f"kubectl get pods -A -o wide -l app.kubernetes.io/component=agent {where}"

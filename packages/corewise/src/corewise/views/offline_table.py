@@ -158,8 +158,8 @@ def columns(bars: str) -> list[Column[TopRow]]:
         return lambda row: sparkline(samples(row.details), row.sums.allocatable, _HISTORY_WIDTH, bars)
 
     def age(row: TopRow) -> str:
-        stale = " STALE" if row.details.stale else ""
-        return "" if row.name == TOTAL else age_text(row.details.age_seconds) + stale
+        old = " OLD" if row.details.stale else ""
+        return "" if row.name == TOTAL else age_text(row.details.age_seconds) + old
 
     def staleness(row: TopRow) -> CellSeverity | None:
         return CellSeverity.ERROR if row.details.stale and row.name != TOTAL else None
@@ -245,7 +245,7 @@ def remarks(nodes: Sequence[NodeReport], config_namespace: str) -> Iterable[str]
         oldest = age_text(max((node.age or 0 for node in nodes if node.stale), default=0))
         yield (
             f"{_have(stale)} old data, up to {oldest}: {some(stale)} "
-            "(is corewise agent running there? Until it is, quotas stay as they are)"
+            f"(corewise explain suppression {stale[0]}; until its agent runs, quotas stay as they are)"
         )
     troubled = _names(nodes, lambda node: node.report is not None and bool(offer_problem(node.report)))
     if troubled:
@@ -257,7 +257,7 @@ def remarks(nodes: Sequence[NodeReport], config_namespace: str) -> Iterable[str]
     if silent:
         yield (
             f"{_have(silent)} the label {OVERSUBSCRIPTION}=true and no report: {some(silent)} "
-            "(is corewise agent running there?)"
+            f"(corewise explain suppression {silent[0]})"
         )
     free = _names(nodes, lambda node: node.report is not None and node.report.suppression is None)
     if free:

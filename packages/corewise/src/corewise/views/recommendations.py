@@ -4,7 +4,8 @@ Amounts are normalized milli-CPU, the unit of requests, so that they can be comp
 
 UnusedRequest       A workload's pods request at least twice what the busiest of them has used:
                     spare = request - used x 1.25, for each of its pods.
-OfferUnrequested    Nodes offer CPU to offline pods that none requests; more copies of a workload fit.
+OfferUnrequested    Nodes offer CPU to offline pods that none requests, and more copies of a workload fit:
+                    by CPU, memory, number of pods, and what the scheduler filters by. None of its pods waits.
 OfflinePodFits      An offline pod waits, and a node has room for it.
 AmplifiedTooFar     A node offers more CPUs than its speed gives, and would be busier than it can be if all
                     that it offers was requested and used as what is requested now:
@@ -18,7 +19,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -35,12 +36,13 @@ _STEP = 100
 _LEAST_SPARE = 500
 """Normalized milli-CPU below which a workload is not worth a change."""
 _HUNDRED = 100
+DEFAULT_SCHEDULER = "default-scheduler"
 _UNLIMITED = 1_000_000
 _LEAST_REQUESTED_PERCENT = 20
 """Below this share of requests, nothing is foretold of a node."""
 _TARGET_PERCENT = 90
-_SCALABLE = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
-_SETTABLE = _SCALABLE | {"DaemonSet"}
+SCALABLE = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
+_SETTABLE = SCALABLE | {"DaemonSet"}
 _FIXED = frozenset({"Job", "Node"})
 """Creators of pods with fixed requests: a Job's template is immutable, and a static pod is a file."""
 
@@ -94,11 +96,15 @@ class PodUse:
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """An offline pod without a node: its request, and the nodes that suit it now, the best first."""
+    """An offline pod without a node: its request, and the nodes that suit it now, the best first.
+
+    ``scheduler`` is the one that it waits for.
+    """
 
     name: str
     batch: int
     suits: Sequence[str]
+    scheduler: str = DEFAULT_SCHEDULER
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,8 @@ class NodeUse:
     """A node. ``used`` is raw milli-CPU, None if not measured; ``offered`` and ``offered_memory`` are batch
     amounts.
 
-    ``originals``: the amplification ratios that its user stated, by resource.
+    ``originals``: the amplification ratios that its user stated, by resource. ``pods_left``: the number of
+    pods that it still takes.
     """
 
     name: str
@@ -119,6 +126,7 @@ class NodeUse:
     offered: int = 0
     offered_memory: int = 0
     originals: Mapping[str, str] = field(default_factory=dict)
+    pods_left: int = _UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +157,17 @@ class Recommendation:
 
 
 def recommend(
-    nodes: Iterable[NodeUse], pods: Iterable[PodUse], waiting: Iterable[WaitingPod]
+    nodes: Iterable[NodeUse],
+    pods: Iterable[PodUse],
+    waiting: Iterable[WaitingPod],
+    suits: Mapping[Workload, Collection[str]],
 ) -> list[Recommendation]:
-    """Return the recommendations, those about the most CPU first."""
+    """Return the recommendations, those about the most CPU first.
+
+    ``suits``: the nodes that one more pod of an offline workload fits on, of those that can be scaled.
+    """
     nodes, pods = tuple(nodes), tuple(pods)
-    found = [*_unused(pods), *_fitting(waiting), *_unrequested(nodes, pods), *_too_far(nodes)]
+    found = [*_unused(pods), *_fitting(waiting), *_unrequested(nodes, pods, suits), *_too_far(nodes)]
     return sorted(found, key=lambda each: (-each.amount, each.advice, each.about))
 
 
@@ -203,19 +217,22 @@ def _request_command(workload: Workload, containers: Sequence[str], wanted: int)
 def _fitting(waiting: Iterable[WaitingPod]) -> Iterator[Recommendation]:
     for pod in waiting:
         if pod.suits:
+            waits = "" if pod.scheduler == DEFAULT_SCHEDULER else f" for the scheduler {pod.scheduler}"
             where = f"{count(len(pod.suits), 'node')} {'has' if len(pod.suits) == 1 else 'have'} room"
             yield Recommendation(
                 Advice.OFFLINE_POD_FITS,
                 "Pod",
                 pod.name,
                 f"Offline pod {pod.name} could run now on {pod.suits[0]}.",
-                f"it requests {cpus(pod.batch)} normalized CPUs and waits; {where}: {some(pod.suits)}",
+                f"it requests {cpus(pod.batch)} normalized CPUs and waits{waits}; {where}: {some(pod.suits)}",
                 pod.batch,
                 f"corewise explain pod {pod.name}",
             )
 
 
-def _unrequested(nodes: Sequence[NodeUse], pods: Sequence[PodUse]) -> Iterator[Recommendation]:
+def _unrequested(
+    nodes: Sequence[NodeUse], pods: Sequence[PodUse], suits: Mapping[Workload, Collection[str]]
+) -> Iterator[Recommendation]:
     cpu_of, memory_of = defaultdict[str, int](int), defaultdict[str, int](int)
     workloads: dict[Workload, list[PodUse]] = defaultdict(list)
     for pod in pods:
@@ -223,13 +240,17 @@ def _unrequested(nodes: Sequence[NodeUse], pods: Sequence[PodUse]) -> Iterator[R
             cpu_of[pod.node] += pod.batch
             memory_of[pod.node] += pod.memory
             workloads[pod.workload].append(pod)
-    free = {each.name: each.offered - cpu_of[each.name] for each in nodes if each.offered > cpu_of[each.name]}
-    memory = {each.name: each.offered_memory - memory_of[each.name] for each in nodes}
     for workload, members in sorted(workloads.items()):
         one = max(members, key=lambda each: each.batch)
-        more = sum(min(left // one.batch, _copies(memory[name], one.memory)) for name, left in free.items())
+        free, more = dict[str, int](), 0
+        for node in nodes if workload.kind in SCALABLE else ():
+            left = node.offered - cpu_of[node.name]
+            memory = node.offered_memory - memory_of[node.name]
+            copies = min(left // one.batch, _copies(memory, one.memory), node.pods_left)
+            if copies > 0 and node.name in suits.get(workload, ()):
+                free[node.name], more = left, more + copies
         more -= sum(not each.node for each in members)  # they take that room first
-        if more < 1 or workload.kind not in _SCALABLE:
+        if more < 1:
             continue
         amount = more * one.batch
         yield Recommendation(
@@ -237,8 +258,8 @@ def _unrequested(nodes: Sequence[NodeUse], pods: Sequence[PodUse]) -> Iterator[R
             workload.kind,
             f"{workload.namespace}/{workload.name}",
             f"{count(more, 'more pod')} of {workload.title} could run now.",
-            f"{count(len(free), 'node')} offer {cpus(sum(free.values()))} normalized CPUs that no pod "
-            f"requests; each of its pods requests {cpus(one.batch)}",
+            f"{some([*free])} offer{'s' if len(free) == 1 else ''} {cpus(sum(free.values()))} normalized "
+            f"CPUs that no pod requests; each of its pods requests {cpus(one.batch)}",
             amount,
             f"kubectl -n {shlex.quote(workload.namespace)} scale {shlex.quote(workload.target)} "
             f"--replicas={len(members) + more}",

@@ -32,6 +32,7 @@ from corewise.views.offline_reports import (
     SUPPRESSING,
     NodeReport,
     age_text,
+    agent_command,
     eviction_lines,
     isolation_lines,
     offer_problem,
@@ -53,6 +54,7 @@ T = TypeVar("T")
 S = TypeVar("S", OversubscriptionSettings, SuppressionSettings)
 _STATES = {SUPPRESSING: "squeezed", RECOVERING: "recovering", "": "not squeezed"}
 _MOVING = frozenset({Reason.SUPPRESSION_STEPPED_DOWN, Reason.SUPPRESSION_STEPPED_UP})
+_AGENT_SILENT = frozenset({Reason.OFFER_REPORT_OLD, Reason.OFFER_REPORT_MISSING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +216,11 @@ def _mode(settings: SuppressionSettings) -> str:
 
 def _usage(node: NodeReport, report: OfflineReport) -> Iterable[Line]:
     missing = f"; {report.missing} missed in a row" if report.missing else ""
-    old = "; older than it should be: is the agent running?" if node.stale else ""
-    yield Line(
-        "last sample",
-        f"{report.time}, {age_text(node.age)} old; one every {report.interval_seconds} s; "
-        f"{report.state}{missing}{old}",
-    )
-
+    state = "" if report.state is OfferState.FRESH else f"; {report.state}"
+    old = "old: OLD" if node.stale else "old"
+    age = f"{age_text(node.age)} {old} (up to {age_text(node.old_after)} is normal)"
+    every = f"one every {report.interval_seconds} s"
+    yield Line("last sample", f"{report.time}, {age}; {every}{state}{missing}")
     total, offline, online = map(cpus, (report.node_milli, report.offline_milli, report.online_milli))
     yield Line("allocatable", f"{cpus(report.allocatable_milli)} CPU, raw")
     yield Line("node", f"{total} CPU used, by everything")
@@ -325,6 +325,8 @@ def _problems(subject: Subject) -> Part:
     for reason in subject.problems:
         records.append({"reason": reason, "message": reason.meaning, "fix": reason.fix})
         lines += [Line("problem", f"{reason}: {reason.meaning}"), Line("to fix", reason.fix)]
+        if reason in _AGENT_SILENT:
+            lines.append(Line("to fix", agent_command(subject.node.name)))
     if report is None and not subject.problems:
         lines.append(Line("to fix", Reason.OVERSUBSCRIPTION_OFF.fix))
     elif report is not None and report.suppression is None and not subject.problems:

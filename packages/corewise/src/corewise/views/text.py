@@ -1,22 +1,11 @@
-"""Amounts, counts and names as text; the web page writes amounts alike (``web/src/format.ts``)."""
+"""Amounts and counts as text; the web page writes amounts alike (``web/src/format.ts``)."""
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Sequence
-from functools import lru_cache
 
 _MANY = 10
-_NOISE = re.compile(
-    r"\((?:R|TM)\)|\b(?:Intel|AMD|CPU|Processor|Platinum|Gold|Silver|Bronze)\b|\b\d+-Core\b|@.*"
-)
-
-
-@lru_cache(maxsize=1024)
-def short_model(model: str) -> str:
-    """Return a CPU model without vendor, tier, cores and clock: "Xeon 8269CY", "EPYC 9654"."""
-    return " ".join(_NOISE.sub(" ", model).split()) or model
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> str:

@@ -19,7 +19,7 @@ from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from corewise.views.errors import ObjectNotFoundError
 from corewise.views.explanation import Explanation, Line, Part
-from corewise.views.offline_reports import age_text
+from corewise.views.offline_reports import age_text, agent_command
 from corewise.views.text import count
 from corewise.vocabulary.interference_report import InterferenceReport, SuspectReport, WaitingReport, decode
 from corewise.vocabulary.names import INTERFERENCE_REPORT
@@ -28,9 +28,6 @@ from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 _STALE_WAITING, _STALE = 180, 1800
 _NAMED = frozenset({Reason.ANTAGONIST_NAMED, Reason.ANTAGONIST_OUTSIDE_PODS})
-_FIND_AGENT = (
-    "kubectl get pods -A -o wide -l app.kubernetes.io/component=agent --field-selector spec.nodeName="
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ def explain_waiting(subject: WaitSubject, now: datetime) -> Explanation:
     if age is None or fresh_report(subject.text, now) is None:
         lines = [
             Line("report", f"the last report of node {node} is {age_text(age)} old: its agent does not run"),
-            Line("next", f"{_FIND_AGENT}{node}"),
+            Line("next", agent_command(node)),
         ]
         return _explanation(subject, "is not known to wait", {**record, "reason": None}, lines)
     waiting = next((each for each in report.pods if each.uid == subject.pod.metadata.uid), None)
@@ -118,7 +115,7 @@ def _unknown(subject: WaitSubject, node: str, phase: str) -> list[Line] | None:
         what = f"no agent has reported on pods of node {node}"
         if not subject.topology:
             what += ": its NodeResourceTopology cannot be read"
-        return [Line("report", what), Line("next", f"{_FIND_AGENT}{node}")]
+        return [Line("report", what), Line("next", agent_command(node))]
     return None
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from corewise.quantities import Ratio
+from corewise.views.machine_kinds import Kind, kind_names, whole_names
 
 _HUNDRED = 100
 
@@ -51,9 +52,13 @@ class WorthRange(msgspec.Struct, frozen=True):
 
 
 class KindWorth(msgspec.Struct, frozen=True, rename="camel"):
-    """The worth of one requested CPU on one kind of machine; None where its speed is unknown."""
+    """The worth of one requested CPU on one kind of machine; None where its speed is unknown.
+
+    ``kind`` has the whole CPU model, ``short_name`` the name that is shown.
+    """
 
     kind: str
+    short_name: str
     nodes: int
     off: WorthRange | None
     on: WorthRange | None
@@ -61,29 +66,20 @@ class KindWorth(msgspec.Struct, frozen=True, rename="camel"):
 
 def worth_of(machines: Iterable[MachineSpeed]) -> list[KindWorth]:
     """Return a row for each kind of machine: the slowest first, those of unknown speed last."""
-    kinds: dict[tuple[str, bool, bool], list[MachineSpeed]] = defaultdict(list)
+    kinds: dict[Kind, list[MachineSpeed]] = defaultdict(list)
     for each in machines:
         kinds[each.model, each.hyper_threading, each.turbo].append(each)
-    alike: dict[str, int] = defaultdict(int)
-    for model, _, _ in kinds:
-        alike[model] += 1
-
-    def named(kind: tuple[str, bool, bool]) -> str:
-        model, hyper_threading, turbo = kind
-        if alike[model] == 1:
-            return model
-        return f"{model}{'' if hyper_threading else ', HT off'}{'' if turbo else ', turbo off'}"
-
-    found = [_kind(named(kind), members) for kind, members in kinds.items()]
+    whole, short = whole_names(kinds), kind_names(kinds)
+    found = [_kind(whole[kind], short[kind], members) for kind, members in kinds.items()]
     return [row for _, row in sorted(found, key=lambda each: (each[0] is None, each[0] or 0, each[1].kind))]
 
 
-def _kind(name: str, members: list[MachineSpeed]) -> tuple[int | None, KindWorth]:
+def _kind(name: str, short_name: str, members: list[MachineSpeed]) -> tuple[int | None, KindWorth]:
     speeds = [each.speed.hundredths for each in members if each.speed is not None]
     worth = [each.worth.hundredths for each in members if each.worth is not None]
     if not speeds:
-        return None, KindWorth(name, len(members), None, None)
-    return min(speeds), KindWorth(name, len(members), _range(speeds), _range(worth))
+        return None, KindWorth(name, short_name, len(members), None, None)
+    return min(speeds), KindWorth(name, short_name, len(members), _range(speeds), _range(worth))
 
 
 def _range(hundredths: list[int]) -> WorthRange:

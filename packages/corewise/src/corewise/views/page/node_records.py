@@ -1,9 +1,9 @@
 """The records of nodes that the page shows: those of ``corewise nodes -o json``, and what the map colors.
 
-Beside the keys of the command each has ``labels``, by which the page groups nodes; ``problems``, the
-reasons and severities of all that is wrong on the node and its pods; ``usedCPUMilli`` and
-``onlineCPUMilli``, raw CPU that all pods and that online pods use. The agent's report says how much; where
-there is none, metrics.k8s.io says what all use.
+Beside the keys of the command each has ``shortModel``, the name of its CPU model that the command shows
+on a narrow terminal; ``labels``, by which the page groups nodes; ``problems``, the reasons and severities of
+all that is wrong on the node and its pods; ``usedCPUMilli`` and ``onlineCPUMilli``, raw CPU that all pods and
+that online pods use. The agent's report says how much; where there is none, metrics.k8s.io says what all use.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from corewise.normalization.decision import configured_ratio
 from corewise.quantities import ONE, Ratio, RatioError
+from corewise.views.machine_kinds import short_model
 from corewise.views.node_table import NodeRow
 from corewise.views.offline_reports import NodeReport
 from corewise.views.page.followed import FollowedCluster
@@ -64,6 +65,7 @@ class NodeRecords:
         node = self._cluster.known.nodes.get(row.name)
         return {
             **row.record,
+            "shortModel": short_model(row.facts.cpu_model) if row.facts.cpu_model else None,
             "labels": dict(node.metadata.labels) if node is not None else {},
             "problems": [{"reason": reason, "severity": severity} for reason, severity in problems],
             "usedCPUMilli": usage.used,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from corewise.amplification.annotations import read_ratios
 from corewise.config.workload_ratios import quota_ratio
+from corewise.kube.resources import PODS
 from corewise.quantities import ONE, Quantity, QuantityError, Ratio, RatioError, amplify
 from corewise.scheduler.listing import decide_about
 from corewise.views.node_table import NodeRow
 from corewise.views.page.followed import FollowedCluster
 from corewise.views.pod_table import OFFLINE, PodRow
 from corewise.views.recommendations import (
+    DEFAULT_SCHEDULER,
+    SCALABLE,
     WATCHED_SECONDS,
     NodeUse,
     PodUse,
@@ -27,8 +31,8 @@ from corewise.workload.pods import Pod
 
 EVERY = 15.0
 """Seconds for which recommendations hold: what they rest on is read no more often."""
-_MOST_WAITING = 20
-"""Waiting pods for which nodes are looked for: each takes a millisecond or more."""
+_MOST_WAITING = _MOST_WORKLOADS = 20
+"""Waiting pods and workloads for which nodes are looked for: each takes a millisecond or more."""
 _RUNNING = "Running"
 _TEMPLATE_HASH = "pod-template-hash"
 
@@ -47,7 +51,9 @@ class RecommendedTable:
         now = self._cluster.clock.monotonic()
         if self._made is None or now - self._made >= EVERY:
             self._made, before = now, self._rows
-            made = [each.record for each in recommend(self._nodes(), self._pods(), self._waiting())]
+            pods = tuple(self._pods())
+            found = recommend(self._nodes(), pods, self._waiting(), self._suits(pods))
+            made = [each.record for each in found]
             self._rows = {
                 row["name"]: old if (old := before.get(row["name"])) == row else row for row in made
             }
@@ -89,6 +95,7 @@ class RecommendedTable:
                 offered=_units(allocatable, BATCH_CPU),
                 offered_memory=_units(allocatable, BATCH_MEMORY),
                 originals=_originals(node.metadata.annotations),
+                pods_left=_units(allocatable, PODS.plural) - len([*cluster.known.pods_on(row.name)]),
             )
 
     def _pods(self) -> Iterator[PodUse]:
@@ -114,7 +121,7 @@ class RecommendedTable:
             )
 
     def _waiting(self) -> Iterator[WaitingPod]:
-        state, looked = self._cluster.state, 0
+        looked = 0
         for row in self._cluster.data.tables["pods"].rows(self._cluster.clock.now()):
             pod = self._pod(row) if row.qos == OFFLINE and not row.node else None
             if pod is None or pod.spec.scheduling_gates:
@@ -122,19 +129,50 @@ class RecommendedTable:
             looked += 1
             if looked > _MOST_WAITING:
                 return
-            try:
-                decision = decide_about(pod, state.counted.cluster, state.counted.rules).decision
-            finally:
-                state.count(pod)
-            rows = sorted(
-                np.flatnonzero(decision.feasible).tolist(),
-                key=lambda each: (-int(decision.total[each]), decision.names[each]),
+            suits = self._suitable(pod)
+            yield WaitingPod(
+                row.name, row.amounts.batch_cpu, suits, pod.spec.scheduler_name or DEFAULT_SCHEDULER
             )
-            yield WaitingPod(row.name, row.amounts.batch_cpu, [decision.names[each] for each in rows])
+
+    def _suits(self, pods: Iterable[PodUse]) -> Mapping[Workload, Sequence[str]]:
+        """Return the nodes that one more pod of each offline workload fits on, if all its pods run."""
+        rows = self._cluster.data.tables["pods"].rows(self._cluster.clock.now())
+        others = (self._pod(row) for row in rows if row.phase != _RUNNING)
+        waits = {workload_of(pod) for pod in others if pod is not None}
+        one_of = {each.workload: each for each in pods if each.batch and each.workload.kind in SCALABLE}
+        found = {}
+        for workload in sorted(one_of.keys() - waits)[:_MOST_WORKLOADS]:
+            pod = self._cluster.state.pod(one_of[workload].name)
+            if pod is not None:
+                found[workload] = self._suitable(_one_more(pod))
+        return found
+
+    def _suitable(self, pod: Pod) -> Sequence[str]:
+        """Return the nodes that a pod without a node fits on now, the best first."""
+        state = self._cluster.state
+        try:
+            decision = decide_about(pod, state.counted.cluster, state.counted.rules).decision
+        finally:
+            state.count(pod)
+        rows = sorted(
+            np.flatnonzero(decision.feasible).tolist(),
+            key=lambda each: (-int(decision.total[each]), decision.names[each]),
+        )
+        return [decision.names[each] for each in rows]
 
     def _pod(self, row: PodRow) -> Pod | None:
         namespace, _, name = row.name.partition("/")
         return self._cluster.state.pods.get(name, namespace)
+
+
+def _one_more(pod: Pod) -> Pod:
+    """Return a pod like this one that has no node yet; no other can have its name."""
+    meta, spec = pod.metadata, pod.spec
+    return msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(meta, name=f"{meta.name}+", uid=""),
+        spec=msgspec.structs.replace(spec, node_name=""),
+    )
 
 
 def workload_of(pod: Pod) -> Workload:

@@ -3,7 +3,7 @@
 Nothing is written. A changed key of the ConfigMap is checked as ``config check`` does it. Without errors all
 pods are placed from scratch, as in ``plan``, with the present configuration and nodes and with the changed
 ones, and each node is assessed with both, which shows the decreases that would be held back.
-The command that would make the change comes with the answer.
+The commands that would make the change, and undo it, come with the answer.
 
 A change is one of:
 
@@ -45,6 +45,7 @@ from corewise.ratios.nodes import view_of
 from corewise.scheduler.plugins import load_plugins
 from corewise.views.compared_nodes import ComparedNodes
 from corewise.views.config_check import check_contents, check_record
+from corewise.views.machine_kinds import short_model
 from corewise.views.page.patch import config_patch, patch_command
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
@@ -95,9 +96,13 @@ class LiveObjects:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """A change: the text of a key, or labels and annotations of a node (None removes one)."""
+    """A change: the text of a key, or labels and annotations of a node (None removes one).
+
+    ``undo`` is the command that restores what is there now.
+    """
 
     command: str
+    undo: str
     key: str = ""
     text: str = ""
     node: str = ""
@@ -122,7 +127,7 @@ def try_change(body: Mapping[str, Any], live: LiveObjects) -> dict[str, Any]:
         ChangeRefused: if the body is not a change that can be tried.
     """
     edit = _edit_of(_read_change(body), live)
-    answer: dict[str, Any] = {"command": edit.command, "problems": [], "check": None}
+    answer: dict[str, Any] = {"command": edit.command, "undo": edit.undo, "problems": [], "check": None}
     if edit.key:
         contents = Contents(edit.text)
         contents.keys.append(KeyText(edit.key, edit.text, range(len(edit.text) + 1)))
@@ -174,9 +179,15 @@ def _edit_of(change: TriedChange, live: LiveObjects) -> _Edit:
     fault = label_key_fault(change.label) or (label_value_fault(change.value) if change.value else None)
     if fault:
         raise ChangeRefused(f"label {change.label}: {fault}")
-    stated = f"{change.label}-" if change.value is None else f"{change.label}={change.value}"
-    command = f"kubectl label node {shlex.quote(change.node)} {shlex.quote(stated)} --overwrite"
-    return _Edit(command, node=node.metadata.name, labels={change.label: change.value})
+    name, now = node.metadata.name, node.metadata.labels.get(change.label)
+    command, undo = (_set_on("label", name, {change.label: value}) for value in (change.value, now))
+    return _Edit(command, undo, node=name, labels={change.label: change.value})
+
+
+def _set_on(verb: str, node: str, values: Mapping[str, str | None]) -> str:
+    """Return the command that sets labels or annotations of a node; None takes one away."""
+    stated = (f"{key}-" if value is None else f"{key}={value}" for key, value in values.items())
+    return shlex.join(["kubectl", verb, "node", node, *stated, "--overwrite"])
 
 
 def _node(change: TriedChange, live: LiveObjects) -> Node:
@@ -189,7 +200,9 @@ def _config_edit(key: str, text: str, live: LiveObjects) -> _Edit:
     if key not in KEYS:
         raise ChangeRefused(f"{key!r} is not a key of corewise; the keys are {', '.join(KEYS)}")
     command = patch_command(live.namespace, CONFIG_NAME, config_patch(key, text))
-    return _Edit(command, key, text)
+    now = live.config.get(key)
+    undo = config_patch(key, now) if now is not None else f"data:\n  {key}: null\n"
+    return _Edit(command, patch_command(live.namespace, CONFIG_NAME, undo), key, text)
 
 
 def _with_model(change: TriedChange, live: LiveObjects) -> str:
@@ -253,8 +266,14 @@ def _ratio_edit(change: TriedChange, node: Node) -> _Edit:
     else:
         ratios[change.resource] = str(_ratio(change.ratio))
     text = "{" + ",".join(f'"{resource}":{ratio}' for resource, ratio in sorted(ratios.items())) + "}"
-    command = f"kubectl annotate node {shlex.quote(meta.name)} {shlex.quote(f'{name}={text}')} --overwrite"
-    return _Edit(command, node=meta.name, annotations={name: text})
+    # The manager may own the ratio by then; without its record of the original it is the user's again.
+    gone: dict[str, str | None] = {} if name == AMPLIFICATION_ORIGINAL else {AMPLIFICATION_ORIGINAL: None}
+    return _Edit(
+        _set_on("annotate", meta.name, {name: text}),
+        _set_on("annotate", meta.name, {name: meta.annotations.get(name), **gone}),
+        node=meta.name,
+        annotations={name: text},
+    )
 
 
 def _compared(live: LiveObjects) -> ComparedNodes:
@@ -302,7 +321,13 @@ def _by_model(live: LiveObjects, before: Mapping[str, str], after: Mapping[str, 
         for place, ratios in enumerate((before, after), 1):
             sums[place] += amplify(raw.milli, Ratio.parse(ratios.get(name, str(ONE))))
     rows = [
-        {"model": model, "nodes": nodes, "beforeCPUMilli": old, "afterCPUMilli": new}
+        {
+            "model": model,
+            "shortModel": short_model(model),
+            "nodes": nodes,
+            "beforeCPUMilli": old,
+            "afterCPUMilli": new,
+        }
         for model, (nodes, old, new) in models.items()
     ]
     return sorted(rows, key=lambda row: (-row["beforeCPUMilli"], row["model"]))
