@@ -5,7 +5,7 @@ which CPU model is fastest?                 the figures of the first page
 which node is fullest?                      the figures of the first page; its name is a link
 why is pod X slow?                          Pods, search its name, its page
 what limits offline work on node Y?         search its name, its page
-what happens if a ratio of Y is lowered?    its page, "amplification of this node", a ratio, Try it
+what happens if Y's ratio is lowered?       its page, "normalization of its CPU model", a ratio, Try it
 
 The objects are those of a recorded scenario; what the commands print is the right answer.
 """
@@ -25,7 +25,7 @@ from web.scenario_world import recorded
 from web.test_web_views import printed
 
 LAPTOP = {"width": 1440, "height": 900}
-POD, NODE = "default/web-0", "colo-0"
+POD, NODE = "default/web-0", "genoa-0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def test_slow_pod_says_why_on_its_page(page: Page) -> None:
     page.get_by_label("Search").fill(POD)
     page.get_by_role("link", name=POD, exact=True).click()
     expect(page.locator("h1")).to_have_text(f"Pod {POD}")
-    expect(page.get_by_label("Why it is slow, if it is")).to_contain_text(POD)
+    expect(page.get_by_role("group", name="Why it is slow, if it is")).to_contain_text(POD)
 
 
 def test_node_page_says_what_limits_offline_work(scene: Scene, page: Page) -> None:
@@ -102,10 +102,20 @@ def test_lowered_ratio_shows_effect_command_and_undo(scene: Scene, page: Page) -
     (row,) = (row for row in scene.printed("nodes --all")["items"] if row["name"] == NODE)
     page.get_by_label("Search").fill(NODE)
     page.get_by_role("link", name=NODE, exact=True).first.click()
-    page.get_by_role("link", name="amplification of this node").click()
-    expect(page.locator("fieldset")).to_contain_text(f"amplification ratio {row['amplificationRatio']}")
-    page.get_by_label("Ratio (empty").fill("1.00")
+    page.get_by_role("link", name="normalization of its CPU model").click()
+    expect(page.get_by_label("CPU model")).to_have_value(row["cpuModel"])
+    page.get_by_label("Ratio (empty").fill("1.50")
     page.get_by_role("button", name="Try it").click()
-    expect(page.get_by_text("All pods placed again")).to_be_visible(timeout=60_000)
+    changed = page.get_by_role("region", name="The difference").get_by_role("row", name=NODE)
+    expect(changed).to_contain_text(f"{row['amplificationRatio']}1.50", timeout=60_000)
     for label in ("Command", "Undo command"):
-        expect(page.get_by_label(label, exact=True)).to_contain_text(f"kubectl annotate node {NODE} ")
+        expect(page.get_by_label(label, exact=True)).to_contain_text(row["cpuModel"])
+
+
+def test_speed_alone_leads_to_the_models_ratio(page: Page) -> None:
+    page.get_by_label("Search").fill(NODE)
+    page.get_by_role("link", name=NODE, exact=True).first.click()
+    page.get_by_role("link", name="amplification of this node").click()
+    expect(page.locator("fieldset")).to_contain_text("No ratio of its own is in it.")
+    page.locator("fieldset").get_by_role("link", name="normalization of its CPU model").click()
+    expect(page.get_by_label("CPU model")).to_be_visible()

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Answer, Hosts, Outcome, Problems, type Tried } from "./outcome";
 import { Heading } from "./parts";
-import { asked, setQuery } from "./router";
+import { asked, Link, setQuery, whatIfAddress } from "./router";
 import { ask, messageOf, session, token, useTable } from "./stream";
 import type { NodeRow } from "./cluster";
 
@@ -113,10 +113,13 @@ function Now({ kind, values, rows }: { kind: string; values: Values; rows: NodeR
   const said = new Set(about.map((row) => kind === "ratio"
     ? `normalization ratio ${row.normalizationRatio ?? "1.00"}, amplification ratio ${row.amplificationRatio ?? "1.00"} with it`
     : `${entryOf(row)}, normalization ratio ${row.normalizationRatio ?? "none"}`));
+  const [one] = about;
+  const onlyItsSpeed = kind === "ratio" && one?.cpuModel && one.amplificationRatio === one.normalizationRatio;
   return (
     <p class="command">
       Now on {kind === "ratio" ? name : about.length === 1 ? about[0]?.name : `${about.length} nodes of this model`}: {[...said].join("; ")}.
       {kind === "ratio" && " A ratio is 1.00 or more, and is multiplied by the normalization ratio."}
+      {onlyItsSpeed && <>{" "}No ratio of its own is in it. To lower it, lower the <Link to={whatIfAddress({ change: "model", model: one.cpuModel ?? "" })}>normalization of its CPU model</Link>.</>}
     </p>
   );
 }

@@ -139,7 +139,7 @@ def test_everything_is_said_with_its_numbers(tmp_path: Path) -> None:
             "                 suppression: isolation idle, besteffort-quota, adjustStep 0.25    "
             'nodeConfigs[0] "batch" over the cluster strategy'
         ),
-        "  last sample    TIME, 0s old (up to 2m is normal); one every 10 s",
+        "  last sample    TIME, 0s old (normal up to 2m); one every 10 s",
         "  allocatable    16 CPU, raw",
         "  node           13 CPU used, by everything",
         "  offline        3 CPU of that by the BestEffort slice",
@@ -333,7 +333,7 @@ def test_every_view_calls_the_same_reports_old(seconds: int, old: bool) -> None:
 def test_old_data_is_marked_and_missing_samples_reported() -> None:
     old = text(subject(aged(REPORT, 7200)))
     assert old.startswith("n1: offers 2.5 of 16 CPU, 2h ago;")
-    assert ", 2h old: OLD (up to 2m is normal); one every 10 s\n" in old
+    assert ", 2h old: OLD (normal up to 2m); one every 10 s\n" in old
     assert "problem        OfferReportOld" in old
     assert "component=agent --field-selector spec.nodeName=n1\n" in old
     frozen = text(subject(changed(aged(REPORT, 300), state=OfferState.FROZEN, missing=30)))

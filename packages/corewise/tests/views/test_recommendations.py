@@ -36,7 +36,7 @@ def advice(
     waiting: tuple[WaitingPod, ...] = (),
     suits: Collection[str] | None = None,
 ) -> list[Recommendation]:
-    """Return what is recommended; ``suits`` are the nodes that suit every workload, None is all."""
+    """Return the recommendations; ``suits`` are the nodes that suit every workload, None is all."""
     names = [each.name for each in nodes] if suits is None else suits
     return recommend(nodes, pods, waiting, {each.workload: names for each in pods})
 

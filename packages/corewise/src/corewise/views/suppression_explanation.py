@@ -215,12 +215,13 @@ def _mode(settings: SuppressionSettings) -> str:
 
 
 def _usage(node: NodeReport, report: OfflineReport) -> Iterable[Line]:
-    missing = f"; {report.missing} missed in a row" if report.missing else ""
-    state = "" if report.state is OfferState.FRESH else f"; {report.state}"
     old = "old: OLD" if node.stale else "old"
-    age = f"{age_text(node.age)} {old} (up to {age_text(node.old_after)} is normal)"
-    every = f"one every {report.interval_seconds} s"
-    yield Line("last sample", f"{report.time}, {age}; {every}{state}{missing}")
+    age = f"{age_text(node.age)} {old} (normal up to {age_text(node.old_after)})"
+    yield Line("last sample", f"{report.time}, {age}; one every {report.interval_seconds} s")
+    said = [] if report.state is OfferState.FRESH else [f"the offer is {report.state}"]
+    said += [f"{report.missing} missed in a row"] if report.missing else []
+    if said:
+        yield Line("last sample", "; ".join(said))
     total, offline, online = map(cpus, (report.node_milli, report.offline_milli, report.online_milli))
     yield Line("allocatable", f"{cpus(report.allocatable_milli)} CPU, raw")
     yield Line("node", f"{total} CPU used, by everything")
