@@ -21,8 +21,7 @@ from corewise.kube.config import load_config
 from corewise.kube.resources import PODS, Resource
 from corewise.views.page.followed import FollowedCluster
 from corewise.views.page.tables import PageTables
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAMESPACE, OFFLINE_REPORT
-from corewise.vocabulary.offline_report import decode
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAMESPACE
 from corewise_lab import control_plane
 from corewise_lab.cluster import LocalCluster, local_cluster
 from corewise_lab.control_plane import running
@@ -49,8 +48,6 @@ config:
   cpu-suppression-config: '{"enabled": true}'
 """
 PERIODS = Periods(status=0.5, report=300.0, lease=5.0)
-SETTLED = 10
-"""Samples over which an offer is smoothed."""
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True, type=dict)
 BATCH = {
     "metadata": {"name": "batch"},
@@ -78,7 +75,7 @@ BATCH = {
 
 @asynccontextmanager
 async def offering(folder: Path) -> AsyncIterator[LocalCluster]:
-    """A cluster of two nodes whose offers have settled, and run on."""
+    """A cluster of two nodes that offer idle CPU, which stays the same: so does what online pods use."""
     file = folder / "offering.yaml"
     file.write_text(SCENARIO)
     plan = load_scenario(str(file)).plan()
@@ -87,14 +84,8 @@ async def offering(folder: Path) -> AsyncIterator[LocalCluster]:
         await made.turn_on()
         await made.agents_done()
         async with running(made.simulations.run):
-            await until(lambda: all(map(samples_of, made.nodes)))
+            await until(lambda: all(BATCH_CPU in node.status["allocatable"] for node in made.nodes))
             yield made
-
-
-def samples_of(node: Any) -> bool:
-    """Whether a node's offer is smoothed over all the samples that count."""
-    report = decode(node.metadata.annotations.get(OFFLINE_REPORT, ""))
-    return report is not None and report.samples >= SETTLED
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -286,7 +286,7 @@ async def test_nodes_offline_pods_show_severity_age_and_messages() -> None:
         data.put(node("n2", **labeled(changed(CALM, time="2026-11-21T01:00:00Z"))))
         app.take()
         await pilot.pause()
-        assert "2h STALE" in text_of(app)
+        assert "2h OLD" in text_of(app)
         assert "(m: 2 messages) 1 node has old data" in text_of(app)
         await pilot.press("m")
         assert "1 node not shown: oversubscription is off." in text_of(app)
