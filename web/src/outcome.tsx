@@ -214,8 +214,10 @@ export function Outcome({ of, beside }: { of: Answer; beside: boolean }) {
           <h2 id="command">The command that would make the change</h2>
           <p>Review it, then paste it into a shell.</p>
           <Copyable text={of.command} label="Command" />
-          <p>To undo it: this command restores what is there now.</p>
-          <Copyable text={of.undo} label="Undo command" />
+          <details open={!of.undo.includes("\n")}>
+            <summary>To undo it: the command that restores what is there now</summary>
+            <Copyable text={of.undo} label="Undo command" />
+          </details>
         </section>
       )}
     </>
