@@ -30,7 +30,7 @@ endef
 
 P      := packages
 VERSION  := $(P)/corewise/src/corewise/__init__.py
-COMPILED := $(P)/corewise/hatch_build.py $(P)/corewise/src/corewise/kernel/chase.c
+COMPILED := $(P)/corewise/hatch_build.py $(wildcard $(P)/corewise/src/corewise/kernel/*.c)
 OURS   := $(PIP) --no-deps --no-build-isolation
 
 # CEL is by itself: on a system that it has no wheel for (musl), everything else works, and says so.

@@ -1,10 +1,10 @@
-"""Build hook: keeps the commit, and compiles the helper in C that probes the latency of memory.
+"""Build hook: keeps the commit, and compiles the helpers in C.
 
 The commit goes into sdists and wheels (corewise.cli.commit); an sdist that is built again has it already.
-The helper needs a C compiler. Without one, or where it fails, the package is built without the helper and
-says so; nothing else needs it. An editable install finds the library beside its source, a wheel has it inside
-and is then bound to the platform, but to no version of Python: the library is loaded by ctypes. ``CC`` names
-another compiler.
+The helpers (:data:`HELPERS`) need a C compiler. Without one, or where it fails, the package is built without
+them and says what is missing. An editable install finds them beside their source, a wheel has them inside and
+is then bound to the platform, but to no version of Python: the library is loaded by ctypes, the program is
+run. ``CC`` names another compiler.
 """
 
 from __future__ import annotations
@@ -17,18 +17,34 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMMIT = Path("corewise/cli/commit.py")
 PLACE = Path("corewise/kernel")
-FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared")
+FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra")
+
+
+class Helper(NamedTuple):
+    """A source in C and its result. ``without`` says what does not work if it cannot be compiled."""
+
+    source: str
+    result: str
+    flags: Sequence[str]
+    without: str
+
+
+HELPERS = (
+    Helper("chase.c", "chase.so", ("-fPIC", "-shared"), "memory latency will not be measured"),
+    Helper("idle_start.c", "idle_start", (), "agents will not measure their CPUs (--evaluate)"),
+)
 
 
 class KeepCommitAndCompile(BuildHookInterface[Any]):
-    """Adds ``commit.txt`` to an sdist and a wheel, and to a wheel ``chase.so``, compiled from ``chase.c``."""
+    """Adds ``commit.txt`` to an sdist and a wheel, and to a wheel the compiled helpers."""
 
     PLUGIN_NAME = "custom"
 
@@ -38,7 +54,8 @@ class KeepCommitAndCompile(BuildHookInterface[Any]):
         if version != "editable":
             self._keep_commit(build_data)
         if self.target_name == "wheel":
-            self._compile(version, build_data)
+            for helper in HELPERS:
+                self._compile(helper, version, build_data)
 
     def _keep_commit(self, build_data: dict[str, Any]) -> None:
         module = runpy.run_path(str(Path(self.root, "src", COMMIT)))
@@ -48,15 +65,15 @@ class KeepCommitAndCompile(BuildHookInterface[Any]):
             folder = Path("src" if self.target_name == "sdist" else "", COMMIT.parent)
             build_data["force_include"][str(file)] = str(folder / file.name)
 
-    def _compile(self, version: str, build_data: dict[str, Any]) -> None:
-        beside = Path(self.root, "src", PLACE, "chase.so")
-        library = beside if version == "editable" else Path(self.scratch, "chase.so")
-        library.unlink(missing_ok=True)
-        why_not = compile_library(beside.with_suffix(".c"), library)
+    def _compile(self, helper: Helper, version: str, build_data: dict[str, Any]) -> None:
+        beside = Path(self.root, "src", PLACE)
+        result = (beside if version == "editable" else Path(self.scratch)) / helper.result
+        result.unlink(missing_ok=True)
+        why_not = compile_helper(beside / helper.source, result, helper.flags)
         if why_not:
-            self.app.display_warning(f"memory latency will not be measured: {why_not}")
+            self.app.display_warning(f"{helper.without}: {why_not}")
         elif version != "editable":
-            build_data["force_include"][str(library)] = str(PLACE / "chase.so")
+            build_data["force_include"][str(result)] = str(PLACE / helper.result)
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{platform_tag()}"
 
@@ -70,16 +87,16 @@ def platform_tag() -> str:
     return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
-def compile_library(source: Path, library: Path) -> str:
+def compile_helper(source: Path, result: Path, flags: Sequence[str]) -> str:
     """Compile; return why it could not be done, or nothing."""
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} is not Linux"
     compiler = shlex.split(os.environ.get("CC") or "cc")
     if shutil.which(compiler[0]) is None:
         return f"there is no C compiler ({compiler[0]})"
-    command = [*compiler, *FLAGS, "-o", str(library), str(source)]
+    command = [*compiler, *FLAGS, *flags, "-o", str(result), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the builder's compiler
     if done.returncode:
-        library.unlink(missing_ok=True)
+        result.unlink(missing_ok=True)
         return done.stderr.strip() or f"{compiler[0]} ended with {done.returncode}"
     return ""

@@ -114,7 +114,7 @@ def test_busy_machine_and_too_little_memory_are_refused() -> None:
 def test_worker_obeys_orders_and_reports_its_work() -> None:
     answers = io.StringIO()
     count = iter(range(10**9))
-    serve([f"{Command('fsum', 0, MILLI)}\n"], answers, {"fsum": lambda: next(count)})
+    serve([f"{Command('fsum', 0, MILLI)}\n"], answers, {"fsum": lambda: lambda: next(count)})
     ready, line = answers.getvalue().splitlines()
     done = Done.parse(line)
     assert ready == READY

@@ -26,7 +26,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from statistics import median_high
 
-from corewise.agent.calibration_worker import IDLE, READY, Command
+from corewise.agent.calibration_worker import IDLE, READY, Command, tolerated
+from corewise.kernel.idle_start import BUSY, RELEASE, idle_command
 from corewise.kernel.machine import MachineReading
 from corewise.normalization.calibration import Calibration, CalibrationScore, percent, rate, scored
 from corewise.normalization.mix import KERNELS, MEMORY_PER_WORKER, Done
@@ -199,6 +200,9 @@ _LEAD = 20_000_000
 _LEAD_PER_WORKER = 100_000
 """Nanoseconds between the command and the start: time to reach every worker, and to warm up."""
 
+_TRIAL = 20_000_000
+"""Nanoseconds for which a CPU is tried before an idle worker starts on it."""
+
 _NANO = 10**9
 
 
@@ -206,8 +210,8 @@ class WorkerError(Exception):
     """A worker could not be started, or stopped answering; the message says which."""
 
 
-class WorkerSilentError(WorkerError):
-    """A worker did not answer in time: it got no CPU time, or is stuck."""
+class WorkerStarvedError(WorkerError):
+    """A worker got no CPU time, or too little."""
 
 
 class Crew:
@@ -233,7 +237,10 @@ class Crew:
     def await_ready(self, within: float = _STARTING_SECONDS) -> None:
         """Wait until every worker is pinned and has its data."""
         for cpu in self._workers:
-            if self._answer(cpu, within) != READY:
+            answer = self._answer(cpu, within)
+            if answer == BUSY:
+                raise WorkerStarvedError(f"the worker of CPU {cpu} lost it before it began")
+            if answer != READY:
                 raise WorkerError(f"the worker of CPU {cpu} did not start")
 
     def _tell(self, cpu: int, line: str) -> None:
@@ -248,7 +255,7 @@ class Crew:
         poll = select.poll()
         poll.register(stdout or 1, select.POLLIN)
         if not poll.poll(seconds * 1000):
-            raise WorkerSilentError(f"the worker of CPU {cpu} has not answered for {seconds:.0f} s")
+            raise WorkerStarvedError(f"the worker of CPU {cpu} has not answered for {seconds:.0f} s")
         line = stdout.readline().strip() if stdout else ""
         if not line:
             raise WorkerError(
@@ -267,7 +274,7 @@ def crew(cpus: CPUSet) -> Iterator[Crew]:
     workers: dict[int, subprocess.Popen[str]] = {}
     try:
         for cpu in cpus:
-            workers[cpu] = _start(cpu)
+            workers[cpu] = _start(_worker(cpu))
         started = Crew(workers)
         started.await_ready()
         yield started
@@ -276,17 +283,23 @@ def crew(cpus: CPUSet) -> Iterator[Crew]:
 
 
 @contextmanager
-def idle_worker(cpu: int, started: Callable[[int], object], patience: float) -> Iterator[Crew]:
+def idle_worker(
+    cpu: int, isolate: Callable[[int], object], patience: float, trial: int = _TRIAL
+) -> Iterator[Crew]:
     """Start one worker that gives way to all other work, and end it.
 
-    ``started`` is called with its process ID at once; within ``patience`` seconds it has to be ready.
+    ``isolate`` is called with its process ID before its interpreter starts; within ``patience`` seconds
+    after that it has to be ready. For ``trial`` nanoseconds the CPU is tried first.
 
     Raises:
+        WorkerStarvedError: if other work has the CPU.
         WorkerError: if it cannot be started.
     """
-    worker = _start(cpu, IDLE)
+    worker = _start(idle_command(cpu, trial, tolerated(trial), _worker(cpu, IDLE)))
     try:
-        started(worker.pid)
+        isolate(worker.pid)
+        with suppress(OSError):  # it has ended: it does not answer either
+            print(RELEASE, end="", file=worker.stdin, flush=True)
         one = Crew({cpu: worker}, patience)
         one.await_ready(patience)
         yield one
@@ -294,14 +307,17 @@ def idle_worker(cpu: int, started: Callable[[int], object], patience: float) -> 
         _end([worker], within=_GIVING_UP_SECONDS)
 
 
-def _start(cpu: int, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "corewise.agent.calibration_worker", str(cpu), *options]
+def _worker(cpu: int, *options: str) -> list[str]:
+    return [sys.executable, "-m", "corewise.agent.calibration_worker", str(cpu), *options]
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[str]:
     try:
-        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        return subprocess.Popen(  # noqa: S603 - our own programs
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
     except OSError as error:
-        raise WorkerError(f"the worker of CPU {cpu} cannot be started: {error.strerror}") from error
+        raise WorkerError(f"{command[0]} cannot be started: {error.strerror}") from error
 
 
 def _end(workers: Iterable[subprocess.Popen[str]], within: float = _ENDING_SECONDS) -> None:

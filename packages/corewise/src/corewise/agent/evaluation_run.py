@@ -1,7 +1,8 @@
 """Measures one CPU for two seconds in a child process, and ends as soon as other work wants the CPU.
 
 The child (:mod:`corewise.agent.calibration_worker`) has the policy SCHED_IDLE and runs in a cgroup of its own
-that is idle (:mod:`corewise.kernel.cgroups.idle`): there it gives way to every other task at once. Where the
+that is idle (:mod:`corewise.kernel.cgroups.idle`), both before its interpreter starts
+(:mod:`corewise.kernel.idle_start`): there it gives way to every other task at once. Where the
 kernel refuses that cgroup (cgroup v2, in a container without the host's cgroup namespace; Linux before 5.15)
 the child stays in the agent's. There the weight of the agent's pod counts, one of the smallest of the
 node, and a task that wakes up on that CPU may wait for one slice, about 3 ms. That happens hardly more than
@@ -20,7 +21,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from corewise.agent.calibration import WorkerError, WorkerSilentError, idle_worker
+from corewise.agent.calibration import WorkerError, WorkerStarvedError, idle_worker
 from corewise.agent.calibration_worker import lost_too_much
 from corewise.kernel.cgroups.idle import IdleCgroup
 from corewise.kernel.cgroups.layout import find_layout
@@ -116,7 +117,7 @@ class KernelBench:
                     found = disturbance(watch.look(done[kernel]), cpu)
                     if found is not None:
                         return found
-        except WorkerSilentError as error:
+        except WorkerStarvedError as error:
             return Finding(Reason.EVALUATION_INTERRUPTED, f"other work wanted CPU {cpu}: {error}")
         except WorkerError as error:
             return Finding(Reason.EVALUATION_FAILED, str(error))

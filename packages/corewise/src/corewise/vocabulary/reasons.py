@@ -162,7 +162,7 @@ class Reason(StrEnum):
     EVALUATION_FAILED = _info(
         "EvaluationFailed",
         "The agent could not start the child process that measures; the message says why.",
-        "See the agent's log.",
+        "If the program idle_start is missing, install corewise where there is a C compiler (cc).",
     )
 
     # interference on a node, while it happens
