@@ -28,7 +28,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Layout
 from corewise.quantities import MILLI
 from experiments.latency.arms import ALONE, ARMS
-from experiments.latency.evaluating import started_evaluation
+from experiments.latency.evaluating import waiting_agent
 from experiments.latency.figures import counts_of
 from experiments.latency.programs import (
     Programs,
@@ -190,6 +190,7 @@ def serve(bench: Bench, case: Case, arm_name: str, due: npt.NDArray[np.uint64], 
         for pod in (online, *offline):
             tree.start(pod)
         arm.apply(tree, offline, round(cpus * MILLI * (1 - case.load)))
+        agent = stack.enter_context(waiting_agent(arm.evaluates, tree)) if arm.evaluates else None
         requests, work = directory / "requests", directory / "work"
         write_requests(requests, due)
         work.write_bytes(bytes(8 * cpus))
@@ -223,10 +224,11 @@ def serve(bench: Bench, case: Case, arm_name: str, due: npt.NDArray[np.uint64], 
         write_start(requests, round(began * _NANO))
         time.sleep(max(0.0, began + WARM_UP - time.monotonic()))
         before, done = _read(tree, bench.cpus, online, (service.pid, generator)), _done(work)
-        evaluation = started_evaluation(arm.evaluates, tree) if arm.evaluates else None
+        if agent:
+            agent.begin()
         time.sleep(max(0.0, began + WARM_UP + seconds - time.monotonic()))
-        if evaluation is not None:
-            evaluation.join()
+        if agent:
+            agent.wait()
         after, done = _read(tree, bench.cpus, online, (service.pid, generator)), _done(work) - done
         if any(each.poll() is not None for each in antagonists):
             raise SystemExit("offline work ended before the trial; its message is above")
