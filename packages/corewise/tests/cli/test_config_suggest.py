@@ -11,12 +11,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from corewise.amplification import Misfit
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.config.configuration import parse_normalization
 from corewise.ratios import decision
 from corewise.ratios.cluster import ClusterContext
-from corewise.ratios.decision import NodeAssessment
 from corewise.ratios.nodes import NodeView
 from corewise.views import ratio_suggestion
 from corewise.vocabulary.names import (
@@ -258,11 +258,11 @@ def test_every_form_names_the_models(suggest: Suggest, form: str) -> None:
 def test_only_nodes_that_fall_are_assessed(suggest: Suggest, monkeypatch: pytest.MonkeyPatch) -> None:
     assessed: list[str] = []
 
-    def assess(view: NodeView, context: ClusterContext) -> NodeAssessment:
+    def held_back(view: NodeView, context: ClusterContext) -> tuple[Misfit, ...]:
         assessed.append(view.name)
-        return decision.assess(view, context)
+        return decision.held_back(view, context)
 
-    monkeypatch.setattr(ratio_suggestion, "assess", assess)
+    monkeypatch.setattr(ratio_suggestion, "held_back", held_back)
     items = fleet(2500, 2500)
     items[0] = node("fast-0", cpu="16", ratio="2.00")
     result = suggest([*items, config_map(fast=2, slow=1)])

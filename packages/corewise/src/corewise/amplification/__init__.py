@@ -62,6 +62,7 @@ from corewise.amplification.repair import (
     StatusObservation,
     StatusState,
     assess,
+    assessed_raw,
 )
 from corewise.amplification.status import (
     StatusVerdict,
@@ -95,6 +96,7 @@ __all__ = [
     "amplified",
     "amplified_up",
     "assess",
+    "assessed_raw",
     "busy_raise",
     "decide_ratio",
     "decide_status",

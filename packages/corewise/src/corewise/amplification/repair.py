@@ -49,7 +49,7 @@ from corewise.amplification.amounts import (
     quantity,
 )
 from corewise.amplification.annotations import CELLS, RAW_ANNOTATIONS, Cell, Stated, read_node
-from corewise.amplification.status import Decided, StatusWrite, decide_amount, decide_status, doubt_about
+from corewise.amplification.status import Decided, StatusWrite, decide_amount, doubt_about, status_verdict
 from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.findings import Finding
@@ -182,12 +182,40 @@ class _Amount:
 
 def assess(seen: StatusObservation, *, maximum: Ratio = MAXIMUM) -> StatusAssessment:
     """Compare status, ratio annotation and record; say what to do."""
+    known = _known(seen, maximum)
+    if known.faults:
+        return _repaired(seen, known.found, known.amounts, known.faults)
+    touched = {cell: each.touched for cell, each in known.amounts.items()}
+    touch = status_verdict(known.write, known.stated, touched)
+    if touch.changes_nothing and not any(each.is_foreign for each in known.amounts.values()):
+        return replace(known.found, state=StatusState.SETTLED)
+    return replace(known.found, touch=not known.found.unproven and not touch.changes_nothing)
+
+
+def assessed_raw(seen: StatusObservation, *, maximum: Ratio = MAXIMUM) -> NodeAmounts:
+    """Return the raw amounts of :func:`assess` alone, in half the time."""
+    known = _known(seen, maximum)
+    found = known.found
+    return (_repaired(seen, found, known.amounts, known.faults) if known.faults else found).raw
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a status before it is touched. ``faults``: why to repair, by resource."""
+
+    stated: Stated
+    write: StatusWrite
+    amounts: Mapping[Cell, _Amount]
+    found: StatusAssessment
+    faults: Mapping[str, Finding]
+
+
+def _known(seen: StatusObservation, maximum: Ratio) -> _Known:
     stated = read_node(seen.annotations, maximum=maximum)
     write = StatusWrite(
         seen.amounts, seen.amounts, seen.annotations, by_kubelet=False, old_generation=stated.generation
     )
     amounts = {cell: _amount(seen, stated, write, cell) for cell in CELLS}
-    touch = decide_status(write, maximum=maximum)
     unproven = frozenset(
         resource
         for (_, resource), each in amounts.items()
@@ -202,11 +230,7 @@ def assess(seen: StatusObservation, *, maximum: Ratio = MAXIMUM) -> StatusAssess
     )
     findings = {name: _fault(seen, stated, name, amounts, patient=name in unproven) for name in AMPLIFIABLE}
     faults = {name: fault for name, fault in findings.items() if fault}
-    if faults:
-        return _repaired(seen, found, amounts, faults)
-    if touch.changes_nothing and not any(each.is_foreign for each in amounts.values()):
-        return replace(found, state=StatusState.SETTLED)
-    return replace(found, touch=not unproven and not touch.changes_nothing)
+    return _Known(stated, write, amounts, found, faults)
 
 
 def _amount(seen: StatusObservation, stated: Stated, write: StatusWrite, cell: Cell) -> _Amount:

@@ -147,10 +147,14 @@ class Decided:
 
 def decide_status(write: StatusWrite, *, maximum: Ratio = MAXIMUM) -> StatusVerdict:
     """Apply the rule to a write of nodes/status."""
+    stated = read_node(write.annotations, maximum=maximum)
+    return status_verdict(write, stated, {cell: decide_amount(write, stated, cell) for cell in CELLS})
+
+
+def status_verdict(write: StatusWrite, stated: Stated, decided: Mapping[Cell, Decided]) -> StatusVerdict:
+    """Return the verdict that follows from the decisions on amounts; ``stated`` are the annotations."""
     if not any(name in write.annotations for name in CONCERNED):
         return UNTOUCHED
-    stated = read_node(write.annotations, maximum=maximum)
-    decided = {cell: decide_amount(write, stated, cell) for cell in CELLS}
     changes: dict[StatusField, dict[str, Quantity | None]] = {field: {} for field in FIELDS}
     for (field, resource), cell in decided.items():
         new, old = write.new.of(field).get(resource), write.old.of(field).get(resource)

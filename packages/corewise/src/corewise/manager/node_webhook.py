@@ -22,9 +22,9 @@ from corewise.amplification import (
     Misfit,
     StatusObservation,
     allows_unsafe_change,
+    assessed_raw,
     read_ratios,
 )
-from corewise.amplification import assess as assess_status
 from corewise.amplification.annotations import effective_ratios
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.config.workload_ratios import WorkloadRatiosError, read_workload_ratios
@@ -203,8 +203,7 @@ def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misf
     targets = [target for target in targets if any(lowered(before, target))]
     if not targets:
         return ()
-    status = assess_status(
-        StatusObservation(old.amounts, old.annotations, old.machine, 0), maximum=context.largest
-    )
-    found = [unsafe_decreases(old, status, before, target) for target in targets]
+    seen = StatusObservation(old.amounts, old.annotations, old.machine, 0)
+    raw = assessed_raw(seen, maximum=context.largest)
+    found = [unsafe_decreases(old, raw, before, target) for target in targets]
     return max(found, key=len)

@@ -26,6 +26,7 @@ from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus,
 from corewise.amplification import (
     AMPLIFIABLE,
     Misfit,
+    NodeAmounts,
     Ratios,
     RatioVerdict,
     Repair,
@@ -127,22 +128,12 @@ class NodeAssessment:
 def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_HISTORY) -> NodeAssessment:
     """Assess one node."""
     normalization = normalization_of(node, context.configuration)
-    status = amplification.assess(
-        StatusObservation(
-            amounts=node.amounts,
-            annotations=node.annotations,
-            machine=node.machine,
-            mismatch_seconds=history.mismatch,
-            record_seconds=history.record,
-            ratio_written=history.ratio_written,
-        ),
-        maximum=context.largest,
-    )
+    status = amplification.assess(_observation(node, history), maximum=context.largest)
     effective = effective_ratios(node.annotations, maximum=context.largest)
     verdict = wanted_ratio(node, normalization, context)
     unsafe: tuple[Misfit, ...] = ()
     if any(lowered(effective, verdict.ratios)):
-        unsafe = unsafe_decreases(node, status, effective, verdict.ratios)
+        unsafe = unsafe_decreases(node, status.raw, effective, verdict.ratios)
     allowed = allows_unsafe_change(node.annotations)
     held_back = () if allowed else unsafe
     if held_back:
@@ -185,6 +176,27 @@ def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_
         problems=problems,
         actions=(*actions, *events),
         recheck=recheck,
+    )
+
+
+def held_back(node: NodeView, context: ClusterContext) -> tuple[Misfit, ...]:
+    """Return the decreases that :func:`assess` holds back; without the rest, that is twice as fast."""
+    verdict = wanted_ratio(node, normalization_of(node, context.configuration), context)
+    effective = effective_ratios(node.annotations, maximum=context.largest)
+    if allows_unsafe_change(node.annotations) or not any(lowered(effective, verdict.ratios)):
+        return ()
+    raw = amplification.assessed_raw(_observation(node, NO_HISTORY), maximum=context.largest)
+    return unsafe_decreases(node, raw, effective, verdict.ratios)
+
+
+def _observation(node: NodeView, history: StatusHistory) -> StatusObservation:
+    return StatusObservation(
+        amounts=node.amounts,
+        annotations=node.annotations,
+        machine=node.machine,
+        mismatch_seconds=history.mismatch,
+        record_seconds=history.record,
+        ratio_written=history.ratio_written,
     )
 
 
@@ -231,11 +243,9 @@ def lowered(old: Ratios, new: Ratios) -> Iterable[str]:
     return (resource for resource, ratio in old.items() if new.get(resource, ONE) < ratio)
 
 
-def unsafe_decreases(
-    node: NodeView, status: StatusAssessment, old: Ratios, new: Ratios
-) -> tuple[Misfit, ...]:
+def unsafe_decreases(node: NodeView, raw: NodeAmounts, old: Ratios, new: Ratios) -> tuple[Misfit, ...]:
     """Return the resources whose allocatable falls so far that the node's pods no longer fit."""
-    found = misfits(old=old, new=new, raw_allocatable=status.raw.allocatable, demand=node.demand())
+    found = misfits(old=old, new=new, raw_allocatable=raw.allocatable, demand=node.demand())
     return tuple(each for each in found if _falls(node, each))
 
 

@@ -194,16 +194,33 @@ def demand_of_node(
     The entry of a pod that is not among them counts as a pod that requests what it owns. A pod has the CPUs
     of its entry, whatever its resource-status says.
     """
+    owners, static = owners_of_node(topology_annotations, annotations, capacity)
+    demands = {pod.metadata.uid or str(number): demand_of(pod) for number, pod in enumerate(pods)}
+    return demand_with_owners(demands, owners, static_cpu_manager=static)
+
+
+def owners_of_node(
+    topology_annotations: Annotations | None, annotations: Annotations, capacity: Quantity | None
+) -> tuple[Mapping[str, CPUOwner], bool]:
+    """Return the pods in a node's ledger by their UIDs, and whether kubelet's CPU manager is static."""
     try:
         manager = _CPU_MANAGER.decode((topology_annotations or {}).get(CPU_MANAGER_POLICY, "{}"))
     except UNREADABLE:
         manager = _CPUManager()
-    owners = read_owned_cpus(annotations, whole_cpus(capacity)).owners
-    demands = {pod.metadata.uid or str(number): demand_of(pod) for number, pod in enumerate(pods)}
-    for uid, owner in owners.items():
-        bound = demands.get(uid) or _not_bound(owner)
-        demands[uid] = replace(bound, exclusive_cpus=owner.cpus.cpus, surplus=owner.surplus)
-    return node_demand(demands.values(), static_cpu_manager=manager.policy == "static")
+    return read_owned_cpus(annotations, whole_cpus(capacity)).owners, manager.policy == "static"
+
+
+def demand_with_owners(
+    demands: Mapping[str, PodDemand], owners: Mapping[str, CPUOwner], *, static_cpu_manager: bool
+) -> NodeDemand:
+    """Sum up the demands of pods by their UIDs, with the CPUs that a node's ledger gives to some."""
+    owning = {
+        uid: replace(
+            demands.get(uid) or _not_bound(owner), exclusive_cpus=owner.cpus.cpus, surplus=owner.surplus
+        )
+        for uid, owner in owners.items()
+    }
+    return node_demand({**demands, **owning}.values(), static_cpu_manager=static_cpu_manager)
 
 
 def _not_bound(owner: CPUOwner) -> PodDemand:

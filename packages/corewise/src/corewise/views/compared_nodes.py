@@ -7,24 +7,25 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from corewise.amplification import NodeDemand
 from corewise.amplification.amounts import CPU
 from corewise.config.decoding import Problem, Severity
 from corewise.kube.objects import ConfigMap, ObjectMeta, PartialObject
-from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES
+from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, PODS
 from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
 from corewise.quantities import Ratio
+from corewise.ratios.alike import Demands, RequestingPod
 from corewise.ratios.cluster import ClusterContext, interfering_webhook, read_configuration
 from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, quantities, view_of
 from corewise.views.tables import Column
 from corewise.views.text import count, some
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.workload.nodes import WORKLOAD_NODES, Node, NodeStatus
-from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 if TYPE_CHECKING:
     from corewise.kube.client import Client
@@ -32,26 +33,26 @@ if TYPE_CHECKING:
 
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
-PodsOf = Callable[[str], Iterable[Pod]]
+PodsOf = Callable[[str], Iterable[RequestingPod]]
 
 
-def _no_pods(_node: str) -> Iterable[Pod]:
+def _no_pods(_node: str) -> Iterable[RequestingPod]:
     return ()
 
 
-class _Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct, gc=False):
     name: str
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
-class _Kind(msgspec.Struct):
+class _Kind(msgspec.Struct, gc=False):
     """An object of any kind."""
 
     kind: str = "Node"
 
 
-class _Object(_Kind, kw_only=True):
+class _Object(_Kind, kw_only=True, gc=False):
     """A Node, a NodeResourceTopology, a NodeMetrics or a ConfigMap."""
 
     metadata: _Metadata
@@ -101,11 +102,19 @@ class ComparedNodes:
 
         ``pods`` returns those that run on a node; None if they were not asked for, or may not be read.
         """
-        running = pods or _no_pods
-        views = tuple(
-            view_of(node, topologies.get(node.metadata.name), partial(running, node.metadata.name))
-            for node in nodes
-        )
+        demands, running = Demands(), pods or _no_pods
+
+        def view(node: Node) -> NodeView:
+            seen = view_of(node, topologies.get(node.metadata.name), tuple)
+            capacity = seen.amounts.capacity.get(CPU)
+
+            @cache
+            def demand() -> NodeDemand:
+                return demands.of_node(running(seen.name), seen.topology, seen.annotations, capacity)
+
+            return replace(seen, demand=demand)
+
+        views = tuple(map(view, nodes))
         return cls(views, bool(topologies), used, stored, koordinator, pods_known=pods is not None)
 
     @property
@@ -129,22 +138,22 @@ class ComparedNodes:
         return asyncio.run(raised_on_busy_nodes(self.views, context, used))
 
 
-class _PlaceOfPod(msgspec.Struct, rename="camel"):
+class _PlaceOfPod(msgspec.Struct, rename="camel", gc=False):
     """The part of a Pod's spec."""
 
     node_name: str = ""
 
 
-class _PhaseOfPod(msgspec.Struct):
+class _PhaseOfPod(msgspec.Struct, gc=False):
     """The part of a Pod's status."""
 
     phase: str = ""
 
 
-class _PodOfDump(msgspec.Struct):
-    """The part of a Pod that says whether it runs, and where."""
+class _ItemOfDump(_Kind, gc=False):
+    """The part of an object that says whether it is a Pod, and runs, and where."""
 
-    spec: _PlaceOfPod
+    spec: _PlaceOfPod | None = None
     status: _PhaseOfPod = msgspec.field(default_factory=_PhaseOfPod)
 
 
@@ -156,7 +165,7 @@ class _Dump(msgspec.Struct):
 
 _DUMP, _KIND = msgspec.json.Decoder(_Dump), msgspec.json.Decoder(_Kind)
 _OBJECT = msgspec.json.Decoder(_Object)
-_POD, _WHOLE_POD = msgspec.json.Decoder(_PodOfDump), msgspec.json.Decoder(Pod)
+_ITEM, _REQUESTING_POD = msgspec.json.Decoder(_ItemOfDump), msgspec.json.Decoder(RequestingPod)
 _READ = frozenset({"Node", "NodeResourceTopology", "NodeMetrics", "ConfigMap"})
 
 
@@ -172,14 +181,27 @@ def nodes_of_dump(content: bytes, *, pods: bool = False) -> ComparedNodes:
     running: dict[str, list[msgspec.Raw]] = defaultdict(list)
     for index, item in enumerate(_DUMP.decode(content).items):
         try:
-            kind = _KIND.decode(item).kind
-            if kind in _READ:
-                objects[kind].append(_OBJECT.decode(item))
-            elif kind == "Pod" and pods and (pod := _POD.decode(item)).status.phase not in _FINISHED:
-                running[pod.spec.node_name].append(item)
+            seen = _item(item, pods=pods)
+            if seen.kind in _READ:
+                objects[seen.kind].append(_OBJECT.decode(item))
+            elif seen.kind == "Pod" and pods and seen.status.phase not in _FINISHED:
+                if seen.spec is None:
+                    raise msgspec.ValidationError("Object missing required field `spec`")  # noqa: TRY301 - as of the decoder
+                running[seen.spec.node_name].append(item)
         except msgspec.ValidationError as error:
             raise msgspec.ValidationError(f"items[{index}]: {error}") from None
-    return _joined(objects, (lambda name: map(_WHOLE_POD.decode, running[name])) if running else None)
+    return _joined(objects, (lambda name: map(_REQUESTING_POD.decode, running[name])) if running else None)
+
+
+def _item(item: msgspec.Raw, *, pods: bool) -> _ItemOfDump:
+    """Decode an object in one pass: most are pods."""
+    try:
+        return _ITEM.decode(item)
+    except msgspec.ValidationError:
+        kind = _KIND.decode(item).kind
+        if pods and kind == "Pod":
+            raise
+        return _ItemOfDump(kind)
 
 
 def _joined(of_kind: Mapping[str, Sequence[_Object]], pods: PodsOf | None) -> ComparedNodes:
@@ -224,10 +246,10 @@ async def nodes_of_cluster(
         koordinator = interfering_webhook(await client.list(MUTATING_WEBHOOKS))
     except (Forbidden, NotFound):
         koordinator = ""
-    running: dict[str, list[Pod]] | None = None
+    running: dict[str, list[RequestingPod]] | None = None
     if pods:
         with suppress(Forbidden):
-            listed = await client.list(WORKLOAD_PODS, field_selector=RUNNING_ON_A_NODE)
+            listed = await client.list(PODS.typed(RequestingPod), field_selector=RUNNING_ON_A_NODE)
             running = defaultdict(list)
             for pod in listed:
                 running[pod.spec.node_name].append(pod)

@@ -33,7 +33,7 @@ from corewise.normalization.fleet import (
 )
 from corewise.quantities import ONE, Ratio, RatioError
 from corewise.ratios.cluster import ClusterContext, read_configuration
-from corewise.ratios.decision import assess
+from corewise.ratios.decision import held_back
 from corewise.ratios.nodes import NodeView, read_scores
 from corewise.views.compared_nodes import ComparedNodes
 from corewise.views.tables import CellSeverity, Column
@@ -165,7 +165,7 @@ class _Effects:
                 self.raised[setting] += 1
                 continue
             self.lowered[setting] += 1
-            if held := assess(view, context).held_back:
+            if held := held_back(view, context):
                 self.held_back[setting].append(view.name)
                 self.unsafe[view.name] = "; ".join(each.message for each in held)
 
