@@ -25,13 +25,13 @@ import numpy.typing as npt
 
 from corewise.normalization.mix import KERNELS, VERSION
 from experiments.accuracy.records import MeasuredRun
+from experiments.latency.figures import bounds
 
 DRAWS = 1000
 STEPS = 12
 """The grid of weights."""
 _SEED = 37
 _PERCENT = 100.0
-_HALF_OUTSIDE = 0.025
 _P95 = 0.95
 Floats = npt.NDArray[np.float64]
 
@@ -209,8 +209,7 @@ def _quantile(errors: Floats, quantile: float) -> float:
 
 
 def _figure(values: Floats) -> Figure:
-    low, high = np.quantile(values[1:], [_HALF_OUTSIDE, 1 - _HALF_OUTSIDE])
-    return Figure(float(values[0]), float(low), float(high))
+    return Figure(float(values[0]), *bounds(values[1:]))
 
 
 def by_model(runs: Sequence[MeasuredRun]) -> Mapping[str, Sequence[MeasuredRun]]:

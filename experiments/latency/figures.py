@@ -60,15 +60,19 @@ def quantile(counts: npt.NDArray[np.int64], part: float) -> npt.NDArray[np.float
 def ratio(arm: Counts, base: Counts, part: float, seed: int = 0) -> Interval:
     """Return a quantile of one arm relative to the same of another: the median of paired repetitions."""
     ratios = quantile(arm, part) / quantile(base, part)
-    low, high = np.quantile(np.median(ratios[_picks(len(ratios), seed)], axis=1), (0.025, 0.975))
-    return Interval(float(np.median(ratios)), float(low), float(high))
+    return Interval(float(np.median(ratios)), *bounds(np.median(ratios[_picks(len(ratios), seed)], axis=1)))
 
 
 def mean(values: Sequence[float], seed: int = 0) -> Interval:
     """Return a mean over repetitions."""
     array = np.array(values)
-    low, high = np.quantile(array[_picks(len(array), seed)].mean(axis=1), (0.025, 0.975))
-    return Interval(float(array.mean()), float(low), float(high))
+    return Interval(float(array.mean()), *bounds(array[_picks(len(array), seed)].mean(axis=1)))
+
+
+def bounds(drawn: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a figure, by its values in the bootstrap's resamples."""
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def _picks(repetitions: int, seed: int) -> npt.NDArray[np.int64]:
