@@ -47,6 +47,8 @@ def call(*arguments: str) -> Result:
         (["--metrics-listen", "nowhere"], "HOST:PORT"),
         (["--interval", "0.1s"], "at least 1s"),
         (["--interval", "soon"], "not a duration"),
+        (["--evaluate-minutes", "nan"], "nan is not a number"),
+        (["--evaluate-minutes", "0"], "not in the range"),
         (["--no-nri", "--nri-socket", "s"], "exclude each other"),
         (["--root", "/nonexistent"], "does not exist"),
     ],

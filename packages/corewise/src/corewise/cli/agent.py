@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,13 @@ _STATE = click.option(
 )
 
 
+def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Refuse NaN, which is within every range."""
+    if isnan(value):
+        raise click.BadParameter("nan is not a number", context, parameter)
+    return value
+
+
 @click.group(
     invoke_without_command=True,
     epilog=examples(
@@ -99,6 +107,7 @@ _STATE = click.option(
 @click.option(
     "--evaluate-minutes",
     type=click.FloatRange(0.1, 60),
+    callback=_number,
     default=DEFAULT_MINUTES,
     show_default=True,
     help="With --evaluate: at most so many minutes a day.",
