@@ -115,7 +115,7 @@ class Demands:
         annotations: Annotations,
         capacity: Quantity | None,
     ) -> NodeDemand:
-        """Return what :func:`corewise.ratios.nodes.demand_of_node` does."""
+        """Return the same sum as :func:`corewise.ratios.nodes.demand_of_node`."""
         owners, static = owners_of_node(topology, annotations, capacity)
         kinds = {pod.metadata.uid or str(number): self._kind(pod) for number, pod in enumerate(pods)}
         owning = {uid: each.pod for uid, each in kinds.items() if uid in owners or each.pod.exclusive_cpus}
