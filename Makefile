@@ -10,7 +10,7 @@ MINUTES ?= 10
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack libvirt test explore check types lint generate web man golden bench scale docs docs-serve size test-kube test-node test-kubelet image dist dist-check chart install-demo lock clean
+.PHONY: help up openstack libvirt test explore check types lint generate web man golden bench bench-check scale docs docs-serve size test-kube test-node test-kubelet image dist dist-check chart install-demo lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,8 +107,11 @@ man: $(VENV)/run.stamp ## Write the man pages, one for each command, from the co
 golden: $(VENV)/dev.stamp ## Keep what commands and programs say now as what they have to say (tests/golden)
 	COREWISE_GOLDEN=write $(BIN)/pytest -q tests/golden
 
-bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks
-	$(BIN)/python -m tools.bench
+bench: $(VENV)/dev.stamp ## Measure, and write docs/benchmarks; or compare ten figures with a commit (COMPARE=REV): ten minutes
+	$(BIN)/python -m tools.bench $(if $(COMPARE),--compare $(COMPARE))
+
+bench-check: $(VENV)/dev.stamp ## Compare them, and fail if one is more than 10 % larger (COMPARE=REV; default: the last release)
+	@$(BIN)/python -m tools.bench --check $(if $(COMPARE),--compare $(COMPARE))
 
 scale: $(VENV)/dev.stamp ## Run manager and scheduler on a cluster of N nodes and PODS pods, and measure them (N=1000; SOAK=60m)
 	@$(BIN)/python -m experiments.scale --nodes $(or $(N),1000) $(if $(PODS),--pods $(PODS)) $(if $(SOAK),--soak $(SOAK)) $(if $(OUT),--out "$(OUT)")

@@ -35,6 +35,7 @@ ROOT = Path(__file__).parents[1]
 LOCKED = tuple(ROOT / "requirements" / f"{name}.txt" for name in ("build", "openstack", "cel"))
 """The locked requirements of all distributions, and what builds them."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+"""All that are used where a machine has them. The packages' classifiers name those that were used once."""
 HELM = "helm-python-sdk"
 _PATIENCE = 300.0
 _NO_NETWORK = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")

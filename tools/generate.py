@@ -41,6 +41,7 @@ from kubedouble.schema.structure import ANYTHING, Field, Schema
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tools import chart
+from tools.bench.pages import pages as benchmark_pages
 from tools.dashboards import dashboard_json, dashboards
 from tools.diagram import draw
 
@@ -525,6 +526,7 @@ GENERATED: list[tuple[str, Callable[[], str]]] = [
     ("docs/guides/coming-from-nova.md", nova_page),
     *((man_page_path(name), partial(str, text)) for name, text in man_pages(corewise, "corewise").items()),
     ("packages/corewise/src/corewise/config/pod_schema.json", pod_schema),
+    *((name, partial(str, text)) for name, text in benchmark_pages()),
     *chart.generated(),
     *((path, partial(pinned, path)) for path in PINNING),
 ]

@@ -11,6 +11,7 @@ Python version that runs this.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
 import json
 import os
@@ -80,7 +81,7 @@ class Tool:
         given = [f"--build-arg={name}={value}" for name, value in arguments.items()]
         given.append(f"--build-arg=SOURCE_DATE_EPOCH={epoch}")
         if self.program != "docker":
-            given += ["--isolation", "chroot", "--timestamp", epoch, *self._policy]
+            given += ["--no-cache", "--isolation", "chroot", "--timestamp", epoch, *self._policy]
         run(
             self.program,
             *self._options,
@@ -168,7 +169,7 @@ def make_base(tool: Tool, name: str, packages: tuple[str, ...], scratch: Path, e
             f"image: no Debian has Python {_PYTHON}: make {versions} the Python of .venv, or name a BASE"
         )
     directory = scratch / name
-    directory.mkdir()
+    directory.mkdir(parents=True)
     variant = ("--variant=extract", f"--include={','.join(packages)}", f"--hook-dir={_HOOKS}")
     run(
         "mmdebstrap",
@@ -235,7 +236,7 @@ def options(program: str, description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--requirements", type=Path, default=requirements, help="default: %(default)s")
     parser.add_argument("--tool", choices=TOOLS, help="default: the first that is installed")
     parser.add_argument("--directory", type=Path, default=ROOT / "dist", help="default: %(default)s")
-    parser.add_argument("--twice", action="store_true", help="build it twice, and fail if the digests differ")
+    parser.add_argument("--twice", action="store_true", help="build it twice, and fail if the files differ")
     return parser
 
 
@@ -273,18 +274,19 @@ def make(given: argparse.Namespace, epoch: str) -> None:
 
 def build(tool: Tool, given: argparse.Namespace, scratch: Path, epoch: str) -> None:
     """Build the image with a tool, save it beside its bill of materials, and print what was made."""
-    base, builder = given.base, given.builder
-    if base == "debian":
-        base = make_base(tool, "base", _BASE_PACKAGES, scratch, epoch)
-        builder = builder or make_base(tool, "builder", _BUILDER_PACKAGES, scratch, epoch)
-    arguments = {
-        "BASE": base or f"python:{_PYTHON}-slim-bookworm",
-        "BUILDER": builder or f"python:{_PYTHON}-bookworm",
-    }
-    digests: set[str] = set()
+    builds: set[tuple[str, ...]] = set()
     for attempt in ("first", "second")[: 1 + given.twice]:
-        context, made = scratch / attempt, scratch / f"{attempt}.tar"
-        context.mkdir()
+        folder = scratch / attempt
+        base, builder = given.base, given.builder
+        if base == "debian":
+            base = make_base(tool, "base", _BASE_PACKAGES, folder, epoch)
+            builder = builder or make_base(tool, "builder", _BUILDER_PACKAGES, folder, epoch)
+        arguments = {
+            "BASE": base or f"python:{_PYTHON}-slim-bookworm",
+            "BUILDER": builder or f"python:{_PYTHON}-bookworm",
+        }
+        context, made = folder / "context", folder / "image.tar"
+        context.mkdir(parents=True)
         make_context(context, given.requirements)
         name = f"localhost/corewise:{__version__}"
         labels = {"VERSION": __version__, "COMMIT": commit(COMMAND_LINE)}
@@ -292,16 +294,21 @@ def build(tool: Tool, given: argparse.Namespace, scratch: Path, epoch: str) -> N
         tool.save(name, made)
         stem = given.directory / f"corewise-{__version__}"
         archive = Path(f"{stem}-image-{platform.machine()}.tar")
-        if archive.exists() and digests:
+        if archive.exists() and builds:
             archive.rename(archive.with_suffix(".first.tar"))
         digest, sizes = finish_archive(made, archive, name, int(epoch))
-        digests.add(digest)
-        shutil.copy(context / "sbom.cdx.json", f"{stem}-sbom.cdx.json")
-    if len(digests) > 1:
+        bill = shutil.copy(context / "sbom.cdx.json", f"{stem}-sbom.cdx.json")
+        builds.add(
+            (digest, *(hashlib.sha256(Path(each).read_bytes()).hexdigest() for each in (archive, bill)))
+        )
+        shutil.rmtree(folder)
+    if len(builds) > 1:
         sys.exit(
             f"image: two builds differ; compare: diffoscope {archive.with_suffix('.first.tar')} {archive}"
         )
     archive.with_suffix(".first.tar").unlink(missing_ok=True)
+    if given.twice:
+        print("built    twice: the same digest, archive and bill of materials")
     print(f"image    {name}")
     print(f"digest   {digest}")
     print(f"archive  {archive}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tomllib
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,18 @@ from pathlib import Path
 import pytest
 
 from tools import dist_check
-from tools.dist_check import HELM, StepError, Steps, check_sums, find_python, locked, run, time_of
+from tools.dist_check import (
+    HELM,
+    PYTHONS,
+    ROOT,
+    StepError,
+    Steps,
+    check_sums,
+    find_python,
+    locked,
+    run,
+    time_of,
+)
 
 
 def released(directory: Path) -> Path:
@@ -66,6 +78,31 @@ def test_check_without_any_python_fails(
     monkeypatch.setattr("sys.argv", ["dist_check", "--directory", str(released(tmp_path))])
     assert dist_check.main() == 1
     assert "nothing was checked: install one of these Pythons" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["bin/python3.14", "versions/3.14.0/bin/python"])
+def test_python_on_path_or_in_pyenv_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    python = tmp_path / place
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\necho {python}\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin")
+    assert "3.14" in PYTHONS
+    assert find_python("3.14") == python
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("packages/*/pyproject.toml")), ids=lambda path: path.parent.name
+)
+def test_classifiers_agree_with_requires_python(path: Path) -> None:
+    project = tomllib.loads(path.read_text())["project"]
+    beginning = "Programming Language :: Python :: 3."
+    named = [each.rpartition(" ")[2] for each in project["classifiers"] if each.startswith(beginning)]
+    assert project["requires-python"] == f">={named[0]}"
+    assert named == list(PYTHONS[: len(named)])
 
 
 def test_time_of_a_build_is_its_wheels(tmp_path: Path) -> None:

@@ -1,26 +1,33 @@
 """``make bench``: run every measurement, print it, and write it to docs/benchmarks.
 
 ``python -m tools.bench watching webhook`` runs some of them only; nothing is written with ``--print``.
+``make bench COMPARE=REV`` and ``make bench-check`` measure the headline figures of two trees in pairs.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import sys
 from collections.abc import Callable, Coroutine
 
 from tools.bench import (
     agent,
     applying,
+    comparing,
     engine,
     guests,
     handler,
     interference,
     interference_metrics,
+    pages,
+    pairs,
     placement,
     planner,
     policy,
     ratio_change,
+    records,
     scheduler,
     suppression,
     table,
@@ -29,6 +36,7 @@ from tools.bench import (
     web,
     webhook,
 )
+from tools.bench.comparing import LIMIT
 from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
@@ -65,24 +73,61 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
 }
 
 
-def main() -> None:
-    """Run the named measurements, or all."""
-    parser = argparse.ArgumentParser(prog="python -m tools.bench", description="Measure, and write to docs.")
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(MEASUREMENTS)} (default: all)"
+def main() -> int:
+    """Measure what is named, or all; or compare with a commit. Return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.bench",
+        description="Measure, and write docs/benchmarks; or compare the ten headline figures with a commit.",
     )
+    names = (records.HEADLINE_FIGURES, *MEASUREMENTS)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)} (default: all)")
     parser.add_argument("--print", action="store_true", help="write nothing to docs/benchmarks")
+    parser.add_argument("--compare", metavar="COMMIT", help="measure the headline figures in pairs with it")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help=f"exit with 1 if one is more than {LIMIT - 1:.0%} larger (default COMMIT: the last release)",
+    )
     given = parser.parse_args()
-    for name in set(given.names) - set(MEASUREMENTS):
-        parser.error(f"no measurement named {name}; there are {', '.join(MEASUREMENTS)}")
-    for name in given.names or MEASUREMENTS:
+    if given.check or given.compare is not None:
+        return _compare(pairs.commit_of(given.compare or pairs.last_release()), check=given.check)
+    for name in set(given.names) - set(names):
+        parser.error(f"no measurement named {name}; there are {', '.join(names)}")
+    for name in given.names or names:
         print(f"# {name}", flush=True)
-        text = table.markdown(asyncio.run(MEASUREMENTS[name]()))
-        print(text, flush=True)
+        if name == records.HEADLINE_FIGURES:
+            here = pairs.Tree(pairs.ROOT)
+            pairs.measure(pairs.RUNS, [here])
+            result = records.record(name, samples=here.samples)
+        else:
+            result = records.record(name, rows=asyncio.run(MEASUREMENTS[name]()))
+        print(pages.shown(result), flush=True)
         if not given.print:
-            table.fill(name, text)
+            records.write(name, result)
     if not given.print:
-        table.fill("machine", table.machine())
+        for page, text in pages.pages():
+            (records.ROOT / page).write_text(text)
+    return 0
 
 
-main()
+def _compare(commit: str, *, check: bool) -> int:
+    here = pairs.Tree(pairs.ROOT)
+    with pairs.tree_of(commit) as there:
+        lacking = pairs.measure(pairs.RUNS, [here, there])
+    print(comparing.table(here.samples, there.samples, commit))
+    print(f"\nMedians of {pairs.PAIRS} pairs, and the median of the pairs' ratios with its 95 % interval.")
+    print(f"{table.machine()}; load average {os.getloadavg()[0]:.1f}.")
+    print(*pairs.spoken(lacking, commit), sep="\n")
+    found = comparing.ratios(here.samples, there.samples)
+    if check:
+        print(comparing.verdict(found, commit))
+    if not found:
+        return 2
+    return 1 if check and comparing.slower(found) else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except pairs.NotMeasuredError as error:
+        sys.exit(f"bench: this tree cannot be measured: {error}")

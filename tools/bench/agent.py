@@ -15,6 +15,8 @@ import shutil
 import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from corewise.kube.resources import NODES, PODS
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
 from tools.bench import processes
 from tools.bench.agent_machine import BenchMachine, bench_machine
-from tools.bench.table import Row, exponent
+from tools.bench.table import Row, exponent, quantile
 
 NODE = "n1"
 COUNTS = (110, 250)
@@ -41,6 +43,11 @@ _CYCLES = [
 ]
 _MEMORY = {"RSS": "VmRSS", "peak RSS": "VmHWM", "PSS": "Pss", "anonymous": "Anonymous"}
 _COUNTED = "anonymous and the kernel's, in its cgroup"
+_CYCLES_SAMPLED = 11
+_SETTLED = 2.5
+"""Seconds until the agent has nothing to do but its cycles, half a cycle off them."""
+_Running = tuple[Client, BenchMachine, list[QuotaPod], Process, int]
+"""What runs: the API server's client, the machine, its pods, the agent, and the port of its metrics."""
 _DIVIDED = {"1.50": {66_667, 33_334}, "2.00": {50_000, 25_000}}
 
 
@@ -57,8 +64,32 @@ async def measure() -> list[Row]:
     return [*rows, Row("exponents of growth (1.00: linear)", f"{few} to {many} pods", shown)]
 
 
+async def sample() -> dict[str, float]:
+    """Return the p50 of the agent's CPU time in a second with one cycle, and its memory.
+
+    In microseconds and MiB. The probe of memory latency is off: not every tree has its compiled helper.
+    """
+    options = ("--interval", "1s", "--no-latency-probe")
+    async with _running(COUNTS[0], *options) as (client, machine, pods, agent, port):
+        await _change(client, machine, pods, port, "1.50")
+        await asyncio.sleep(_SETTLED)
+        used = []
+        for _ in range(_CYCLES_SAMPLED):
+            before = processes.cpu_nanoseconds(agent)
+            await asyncio.sleep(1.0)
+            used.append((processes.cpu_nanoseconds(agent) - before) / 1e3)
+        return {"agent-cycle": quantile(used, 0.5), "agent-memory": _memory(agent, machine)["anonymous"]}
+
+
 async def _measure(count: int) -> tuple[list[Row], dict[str, float]]:
     """Run the agent on a full node; change the ratio; let it rest."""
+    async with _running(count) as running:
+        return await _rows(*running)
+
+
+@asynccontextmanager
+async def _running(count: int, *options: str) -> AsyncIterator[_Running]:
+    """Run the agent on a full node beside the block."""
     with tempfile.TemporaryDirectory() as name, bench_machine() as machine:
         folder = Path(name)
         async with (
@@ -68,12 +99,12 @@ async def _measure(count: int) -> tuple[list[Row], dict[str, float]]:
             pods = await _populate(client, count)
             machine.start(pods)
             port = processes.free_port()
-            arguments = _arguments(folder, kubeconfig, machine, port)
+            arguments = [*_arguments(folder, kubeconfig, machine, port), *options]
             async with processes.child(
                 *arguments, log=folder / "agent.log", environment=ENVIRONMENT, cgroup=machine.agents
             ) as agent:
                 await processes.until_ready(agent, port, folder / "agent.log")
-                return await _rows(client, machine, pods, agent, port)
+                yield client, machine, pods, agent, port
 
 
 def _arguments(folder: Path, kubeconfig: Path, machine: BenchMachine, port: int) -> list[str]:
