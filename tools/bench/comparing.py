@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from statistics import median, quantiles
 
 from tools.bench.headlines import HEADLINES
@@ -90,19 +90,23 @@ def table(here: Samples, there: Samples, revision: str) -> str:
 
 def verdict(found: Mapping[str, Spread], revision: str) -> str:
     """Return the message about figures that became more than 10 % larger, and what to do next."""
+    figures, limit = {each.name: each for each in HEADLINES}, f"{100 * (LIMIT - 1):.0f} %"
     lines = []
-    runs = {each.name: each for each in HEADLINES}
     for name in slower(found):
-        ratio, each = found[name], runs[name]
-        more, low, high = (round(100 * (bound - 1)) for bound in (ratio.value, ratio.low, ratio.high))
-        lines.append(f"{name} costs {more} % more than at {revision} ({low} to {high} %): {each.what}.")
-        lines.append(f"  See where the time goes: {each.profile}")
-    if not lines:
-        return f"No figure costs more than {LIMIT - 1:.0%} more than at {revision}."
-    return "\n".join(
-        [
-            *lines,
+        more, low, high = (round(100 * (each - 1)) for each in astuple(found[name]))
+        lines += [
+            f"{name} costs {more} % more than at {revision} ({low} to {high} %): {figures[name].what}.",
+            f"  See where the time goes: {figures[name].profile}",
+        ]
+    if lines:
+        lines += [
             f"Find the commit: make bench COMPARE=COMMIT, with commits between {revision} and this tree.",
             "If the cost is intended, say so in the commit message and in CHANGELOG.md.",
         ]
-    )
+    else:
+        lines.append(f"No figure is shown to cost more than {limit} more than at {revision}.")
+    unclear = [name for name, ratio in found.items() if ratio.low <= LIMIT < ratio.high]
+    if unclear:
+        names = ", ".join(unclear)
+        lines.append(f"Too noisy to tell {limit}: {names}. Repeat it while nothing else runs here.")
+    return "\n".join(lines)
