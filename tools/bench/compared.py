@@ -80,7 +80,7 @@ def _latencies() -> Iterator[Compared]:
 
 
 def _scheduling() -> Iterator[Compared]:
-    """Yield what corewise changes of kube-scheduler: its rate, and how much pods slow each other down."""
+    """Yield comparisons with kube-scheduler alone: its rate, and how much pods slow each other down."""
     data, other = _EXPERIMENTS / "interference_cluster" / "data", "kube-scheduler alone"
     runs = [each for each in read_rates(data / "rate.jsonl") if each.profiled]
     speeds = {(each.arm, each.pair): each.per_second for each in runs}

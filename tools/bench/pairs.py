@@ -123,6 +123,6 @@ def tree_of(commit: str) -> Iterator[Tree]:
 
 
 def _git(*arguments: str) -> str:
-    """Return what git prints; nothing if it fails."""
+    """Return the output of git; nothing if it fails."""
     done = subprocess.run(("git", *arguments), cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
