@@ -2,7 +2,7 @@
 
     python -m tools.bench.headlines engine    # one sample, as JSON
 
-All are costs, CPU time or memory: less is better, and other work on the machine changes them little. A run is
+All are costs, CPU time or memory: less is better, and other work on the machine changes them less. A run is
 the function ``sample`` of one module here, in a process of its own, since addresses and hash seeds differ
 between processes; it may give two figures. It uses this tree's benchmark and the packages that Python finds,
 which are another tree's when two are compared (pairs.py): so both sides do the same work.
