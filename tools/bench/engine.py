@@ -1,7 +1,7 @@
 """The scheduling engine without a network: a decision, a binding, and planning, as the cluster grows.
 
 Machines of four sizes and three ratios; one in ten is tainted, all have labels. Pods come in many sizes, and
-every tenth is a CPUSet pod. CPU times are of one decision after the other in one process, while nodes fill up.
+every tenth is a CPUSet pod. Times are CPU time, of one decision after the other, while nodes fill up.
 Memory is what the cluster keeps, by tracemalloc.
 """
 

@@ -1,10 +1,10 @@
 """Interference in the engine, and what is asked of Prometheus: a decision, a refresh, and memory.
 
 Nodes are measured in every series, no two alike; 20 types of workloads, some with a selector, arrive in turn,
-and every pod placed counts as a counterweight for the rest of the run. Times are of one decision after the
-other in one process, with the plugin alone and with the extender's whole engine. A refresh asks a server in
-the same process, so its own time is part of the figure; each answer has one series a node. The collector
-leaves the cluster alone meanwhile, as in the program. Memory is what is kept, by tracemalloc.
+and every pod placed counts as a counterweight for the rest of the run. Decisions are in CPU time, one after
+the other, with the plugin alone and with the extender's whole engine. A refresh asks a server in the same
+process, so its own time is part of the figure; each answer has one series a node. The collector leaves the
+cluster alone meanwhile, as in the program. Memory is what is kept, by tracemalloc.
 """
 
 from __future__ import annotations
