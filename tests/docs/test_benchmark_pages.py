@@ -56,4 +56,4 @@ def test_written_result_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_compared_row_has_pairs_and_interval() -> None:
     row = Compared("theirs", "p99", [1.0, 2.0, 4.0], "[page](page.md)").row()
-    assert row == "| theirs | p99 | 3 | 2.00 (1.00 to 4.00) | lower | [page](page.md) |"
+    assert row == "| theirs | p99 | 3 | 2.00 (1.00 to 4.00) | [page](page.md) |"

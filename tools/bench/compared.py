@@ -36,25 +36,23 @@ _CLUSTER = "[interference](interference-cluster.md)"
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One comparison: the alternative, the figure, each pair's ratio, better when lower, and its page."""
+    """One comparison: the alternative, the figure, each pair's ratio, and the page that it is measured in."""
 
     other: str
     figure: str
     ratios: Sequence[float]
     page: str
-    less_is_better: bool = True
 
     def row(self) -> str:
         """Return the row of the table."""
         found = interval(self.ratios)
         shown = f"{amount(found.value)} ({amount(found.low)} to {amount(found.high)})"
-        better = "lower" if self.less_is_better else "higher"
-        return f"| {self.other} | {self.figure} | {len(self.ratios)} | {shown} | {better} | {self.page} |"
+        return f"| {self.other} | {self.figure} | {len(self.ratios)} | {shown} | {self.page} |"
 
 
 def table() -> str:
     """Return the table."""
-    lines = ["| compared with | figure | pairs | ratio (interval) | better | measured in |", "|---" * 6 + "|"]
+    lines = ["| compared with | figure | pairs | ratio (interval) | measured in |", "|---" * 5 + "|"]
     found = (*_latencies(), *_scheduling(), _parsing(read(HEADLINE_FIGURES)))
     return "\n".join([*lines, *(each.row() for each in found)])
 
@@ -75,7 +73,7 @@ def _latencies() -> Iterator[Compared]:
             ]
             both = sorted(arms[0].keys() & arms[1].keys())
             ours, theirs = (quantile(stacked([arm[each] for each in both]), 0.99) for arm in arms)
-            figure = f"p99 of 0.1 ms requests, half load, {machine}"
+            figure = f"p99 beside offline work, {machine}"
             yield Compared(described, figure, (ours / theirs).tolist(), _OFFLINE)
 
 
@@ -85,11 +83,11 @@ def _scheduling() -> Iterator[Compared]:
     runs = [each for each in read_rates(data / "rate.jsonl") if each.profiled]
     speeds = {(each.arm, each.pair): each.per_second for each in runs}
     figure = "pods/s on 1,000 nodes, one pod in ten with a profile"
-    yield Compared(other, figure, _of_pairs(speeds, rate.ALONE), _CLUSTER, less_is_better=False)
+    yield Compared(other, figure, _of_pairs(speeds, rate.ALONE), _CLUSTER)
     cells = read_cells(data / "mixes.jsonl")
     for mix, described in (("even", "all kinds of pods"), ("cache", "cache-sensitive pods")):
         slowdowns = {(each.arm, each.seed): each.slowdown for each in cells if each.mix == mix}
-        figure = f"mean slowdown by other pods, {described}; simulated nodes"
+        figure = f"mean slowdown by other pods, {described}"
         yield Compared(other, figure, _of_pairs(slowdowns, STOCK), _CLUSTER)
 
 
@@ -103,5 +101,5 @@ def _parsing(headlines: Record) -> Compared:
     """Return the time of a watch event relative to Python's own reading of its JSON."""
     own, theirs = (headlines.samples[name] for name in ("event", "json-loads"))
     ratios = [one / other for one, other in zip(own, theirs, strict=True)]
-    figure = "CPU time of a Pod's watch event: received and decoded, against `json.loads` of the line"
-    return Compared("Python's json", figure, ratios, "this page")
+    figure = "CPU time of a Pod's watch event, received and decoded"
+    return Compared("`json.loads` of its line", figure, ratios, "this page")

@@ -56,7 +56,7 @@ class Tree:
     def add(self, run: str, seed: int) -> None:
         """Take a sample, and keep it."""
         for name, value in self.take(run, seed).items():
-            self.samples.setdefault(name, []).append(value)
+            self.samples.setdefault(name, []).append(float(f"{value:.5g}"))
 
 
 def measure(runs: Sequence[str], trees: Sequence[Tree]) -> dict[str, str]:
