@@ -130,6 +130,11 @@ def test_failed_run_tells_its_last_line(tmp_path: Path) -> None:
         Tree(tmp_path).take("nothing", 0)
 
 
+def test_tree_without_packages_is_not_measured(tmp_path: Path) -> None:
+    with pytest.raises(NotMeasuredError, match="it has no packages"):
+        Tree(tmp_path).take("engine", 0)
+
+
 def test_figures_another_tree_lacks_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = Tree(tmp_path / "here"), Tree(tmp_path / "there")
 

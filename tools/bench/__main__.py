@@ -113,15 +113,17 @@ def _compare(commit: str, *, check: bool) -> int:
     here = pairs.Tree(pairs.ROOT)
     with pairs.tree_of(commit) as there:
         lacking = pairs.measure(pairs.RUNS, [here, there])
+    found = comparing.ratios(here.samples, there.samples)
+    for sentence in pairs.spoken(lacking, commit):
+        print(sentence)
+    if not found:
+        print("No figure was compared: name a newer commit.")
+        return 2
     print(comparing.table(here.samples, there.samples, commit))
     print(f"\nMedians of {pairs.PAIRS} pairs, and the median of the pairs' ratios with its 95 % interval.")
     print(f"{table.machine()}; load average {os.getloadavg()[0]:.1f}.")
-    print(*pairs.spoken(lacking, commit), sep="\n")
-    found = comparing.ratios(here.samples, there.samples)
     if check:
         print(comparing.verdict(found, commit))
-    if not found:
-        return 2
     return 1 if check and comparing.slower(found) else 0
 
 

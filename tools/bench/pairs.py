@@ -39,7 +39,9 @@ class Tree:
 
     def take(self, run: str, seed: int) -> dict[str, float]:
         """Return a sample of each figure of a run."""
-        sources = sorted(str(each / "src") for each in (self.folder / "packages").iterdir())
+        sources = sorted(map(str, self.folder.glob("packages/*/src")))
+        if not sources:
+            raise NotMeasuredError("it has no packages/*/src")
         done = subprocess.run(
             (sys.executable, "-m", "tools.bench.headlines", run),
             cwd=ROOT,
