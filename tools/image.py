@@ -304,8 +304,8 @@ def build(tool: Tool, given: argparse.Namespace, scratch: Path, epoch: str) -> N
         shutil.rmtree(folder)
     if len(builds) > 1:
         sys.exit(
-            "image: two builds differ. If the commit or a file changed meanwhile, build in a clean clone. Else "
-            f"compare: diffoscope {archive.with_suffix('.first.tar')} {archive}"
+            "image: two builds differ. If the commit or a file changed meanwhile, build in a clean clone; "
+            f"else compare: diffoscope {archive.with_suffix('.first.tar')} {archive}"
         )
     archive.with_suffix(".first.tar").unlink(missing_ok=True)
     if given.twice:
