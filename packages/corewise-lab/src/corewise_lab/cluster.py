@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,10 +68,25 @@ _VERDICT_POLL = 1.0
 _CONCURRENCY = 32
 
 
-class LocalCluster:
-    """A running cluster; :func:`local_cluster` makes it."""
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The clients of the programs in this process; each may have a way of its own to the API server."""
 
-    def __init__(self, plan: Plan, client: Client, folder: Path, periods: Periods) -> None:
+    kubelets: Client
+    agents: Client
+    scheduler: Client
+
+
+class LocalCluster:
+    """A running cluster; :func:`local_cluster` makes it.
+
+    ``client`` is the administrator's; ``clients``: those of the others, if they have their own.
+    """
+
+    def __init__(
+        self, plan: Plan, client: Client, folder: Path, periods: Periods, clients: Clients | None = None
+    ) -> None:
+        clients = clients or Clients(client, client, client)
         self.plan = plan
         self.client = client
         self.machines = {machine.name: machine for machine in plan.machines}
@@ -78,20 +94,27 @@ class LocalCluster:
         self.children: dict[str, Child] = {}
         self.was_on = False
         """Whether corewise had been turned on already in the state that the API server kept."""
-        self._nodes = Cache(client, SIMULATED_NODES, on_change=self._node_changed)
+        self._nodes = Cache(clients.kubelets, SIMULATED_NODES, on_change=self._node_changed)
         self._pods = Cache(
-            client, SIMULATED_PODS, field_selector="spec.nodeName!=", on_change=self._pod_changed
+            clients.kubelets,
+            SIMULATED_PODS,
+            field_selector="spec.nodeName!=",
+            on_change=self._pod_changed,
         )
         self.files = MachineFiles(folder)
         roots = {machine.name: self.files.make(machine) for machine in plan.machines}
         self.kubelets = KubeletFleet(
-            client, plan.machines, cached_node=self._nodes.get, boot_id=self.files.boot_id, periods=periods
+            clients.kubelets,
+            plan.machines,
+            cached_node=self._nodes.get,
+            boot_id=self.files.boot_id,
+            periods=periods,
         )
         agent, groups = control_plane.account_identity(
             control_plane.AGENT_NAMESPACE, control_plane.AGENT_NAME
         )
         self.agents = AgentFleet(
-            client.as_user(agent, groups),
+            clients.agents.as_user(agent, groups),
             roots,
             self.kubelets,
             rules=QoSRules(frozenset(plan.qos_namespaces)),
@@ -108,7 +131,7 @@ class LocalCluster:
             clock=SYSTEM_CLOCK,
             on_start=self.agents.look_at,
         )
-        self.scheduler = LocalScheduler(client, clock=SYSTEM_CLOCK)
+        self.scheduler = LocalScheduler(clients.scheduler, clock=SYSTEM_CLOCK)
         self.waits = Waits(
             (self.kubelets.counters.refusals, self.scheduler.failures),
             lambda: {name: child.log for name, child in self.children.items()},

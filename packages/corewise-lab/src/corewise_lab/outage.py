@@ -267,7 +267,7 @@ async def _run(folder: Folder, phases: Phases, progress: Callable[[str], None], 
                 if unsettled := await cluster.settle(timeout=_SETTLE):
                     raise ClusterError(f"not amplified after {_SETTLE:g} s: {', '.join(unsettled)}")
                 progress("waiting until the policies alone do what webhooks did at first")
-                await _policies_alone(cluster)
+                await policies_alone(cluster)
             witness = Witness(cluster)
             async with running(
                 witness.nodes.run,
@@ -278,7 +278,7 @@ async def _run(folder: Folder, phases: Phases, progress: Callable[[str], None], 
                 return await _three_phases(phases, witness, corewise, cluster.kubelets.counters, progress)
 
 
-async def _policies_alone(cluster: LocalCluster) -> None:
+async def policies_alone(cluster: LocalCluster) -> None:
     """Wait until the programs have installed their policies, and removed the webhooks in their place."""
     client = cluster.client
 
