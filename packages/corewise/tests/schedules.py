@@ -18,7 +18,7 @@ class Known(BaseException):
 
 @dataclass
 class Schedule:
-    """The choices of one run: ``prefix`` first, then the first of each."""
+    """The choices of one run: ``prefix`` first, then the first of each. One without a name is no event."""
 
     prefix: tuple[int, ...]
     states: set[Hashable]
@@ -37,14 +37,22 @@ class Schedule:
         if depth < len(self.prefix):
             choice = self.prefix[depth]
         else:
-            key = hash(state)
-            if key in self.states:
-                raise Known
-            self.states.add(key)
+            self.arrive_at(state)
             self.more += [(*self.taken, other) for other in range(len(options) - 1, 0, -1)]
         self.taken.append(choice)
-        self.names.append(options[choice])
+        self.names += filter(None, [options[choice]])
         return choice
+
+    def arrive_at(self, state: Hashable) -> None:
+        """Note a state; call it for the last one too, where there is nothing to choose.
+
+        Raises:
+            Known: if the run may end, because another has been there.
+        """
+        key = hash(state)
+        if key in self.states:
+            raise Known
+        self.states.add(key)
 
 
 @dataclass(frozen=True)

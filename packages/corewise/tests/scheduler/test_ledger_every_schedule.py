@@ -10,8 +10,10 @@ behind by its last event, or by all from then on. Watches show everything at onc
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -20,12 +22,13 @@ from unittest.mock import patch
 
 import pytest
 
+from corewise.kube.errors import TransportError
 from corewise.scheduler import binding, executor
 from corewise.scheduler.binding import Binder
 from corewise.scheduler.collector import EXPIRY, LedgerCollector
 from every_case import WHOLE, Stopwatch
 from mutants import Mutant
-from scheduler.test_ledger_histories import Histories, deliver_until
+from scheduler.test_ledger_histories import Histories, deliver_until, is_bound
 from schedules import Explored, Schedule, explore
 
 PODS: Final = "/api/v1/pods"
@@ -44,7 +47,10 @@ class Cluster(Histories):
         self.waiting = [0, 1]
         self.faults = faults
         self.lag = [CURRENT, CURRENT]
-        self.told: list[list[object]] = [[], []]
+        self.told: list[list[Any]] = [[self.snapshot()], [self.snapshot()]]
+        self.fresh = [True, True]
+        """Whether a replica has done nothing yet: then it knows what it sees, however that came about."""
+        self.orders = ((0, 1), (1, 0)) if writers[0] == writers[1] else ((0, 1),)
         self.show()
         if "look after expiry" in writers:
             claim_expires(self)
@@ -56,17 +62,49 @@ class Cluster(Histories):
             port = self.replicas[number].port
             keep = {CURRENT: 0, BY_ONE: 1}.get(self.lag[number], len(port.unseen))
             if (shown := len(port.unseen) - keep) > 0:
-                self.told[number] += port.unseen[:shown]
+                for path, line in port.unseen[:shown]:
+                    self.tell(number, path, json.loads(line))
                 self.see(number, shown)
 
+    def snapshot(self) -> dict[str, dict[str, Any]]:
+        """Return what a replica sees that begins now: of pods, the bound ones."""
+        return {
+            path: {name: each for name, each in objects.items() if path != PODS or is_bound(each)}
+            for path, objects in self.server.objects.items()
+        }
+
+    def tell(self, number: int, path: str, event: dict[str, Any]) -> None:
+        if not self.fresh[number]:
+            self.told[number].append((path, event))
+            return
+        seen = self.told[number][0][path]
+        name = event["object"]["metadata"]["name"]
+        seen.pop(name, None)
+        if event["type"] != "DELETED":
+            seen[name] = event["object"]
+
     def state(self) -> object:
-        """Return all that the future depends on: a replica's memory is what it was told."""
-        held = [
-            (self.replica_of(each), each.request.method, each.request.path, str(each.request.body))
+        """Return all that the future depends on: a replica's memory is what it was told.
+
+        Two replicas with the same work are alike: a state and its mirror image are one.
+        """
+        return min(canonical(self.seen_from(order)) for order in self.orders)
+
+    def seen_from(self, order: tuple[int, ...]) -> object:
+        """Return the state; the replicas are numbered in this order, and requests have none."""
+        held = sorted(
+            (self.place_in(order, each), each.request.method, each.request.path, each.request.body or b"null")
             for each in self.held
-        ]
-        bounds = self.lag, self.waiting, self.faults
-        return ranked(repr((self.server.objects, held, self.told, bounds)))
+        )
+        requests = [(*what, json.loads(body)) for *what, body in held]
+        ports = [self.replicas[number].port for number in order]
+        unseen = [[(path, json.loads(line)) for path, line in port.unseen] for port in ports]
+        known = [(self.told[number], self.lag[number], number in self.waiting) for number in order]
+        return self.server.objects, requests, unseen, known, self.faults
+
+    def place_in(self, order: tuple[int, ...], held: Any) -> int:
+        number = self.replica_of(held)
+        return order.index(number) if number in order else number
 
     def replica_of(self, held: Any) -> int:
         return next((n for n in REPLICAS if held.port is self.replicas[n].port), -1)
@@ -79,23 +117,40 @@ class Cluster(Histories):
         faults: dict[str, Callable[[], None]] = {}
         for place, held in enumerate(self.held):
             path = held.request.path.removeprefix("/api/v1/")
-            what = f"{held.request.method} {path} of {self.replica_of(held)}"
+            number = self.replica_of(held)
+            sender = f"of {number}" if number in REPLICAS else f"of a replica that ended ({place})"
+            what = f"{held.request.method} {path} {sender}"
+            assert f"{what} arrives" not in options
             options[f"{what} arrives"] = partial(self.arrive, place, "delivered")
-            for fate in ("lost", "answer lost", "delivered twice"):
+            for fate in self.fates(held):
                 faults[f"{what}: {fate}"] = partial(self.arrive, place, fate)
         if not options:
             return {}
         for number in REPLICAS:
             faults[f"replica {number} ends"] = partial(self.crash, number)
-            if self.lag[number] == CURRENT:
-                for lag in (BY_ONE, BY_ALL):
-                    faults[f"replica {number} lags {lag}"] = partial(self.fall_back, number, lag)
         return options | (faults if self.faults else {})
+
+    def fates(self, held: Any) -> tuple[str, ...]:
+        """Return the faults of a request that differ to somebody."""
+        if held.request.method == "GET":
+            return ("lost",)
+        return (
+            ("lost", "answer lost", "delivered twice")
+            if self.replica_of(held) >= 0
+            else ("lost", "delivered twice")
+        )
+
+    def lags(self, number: int) -> dict[str, str]:
+        """Return how a replica may fall behind now, as it is to see something: before, nobody could tell."""
+        if not self.faults or self.lag[number] != CURRENT or not self.replicas[number].port.unseen:
+            return {}
+        return {"": CURRENT, **{f"replica {number} lags {lag}": lag for lag in (BY_ONE, BY_ALL)}}
 
     def start(self, number: int) -> None:
         self.waiting = [each for each in self.waiting if each != number]
-        WRITERS[self.names[number]](self, number)
+        self.fresh[number] = False
         self.told[number].append(self.names[number])
+        WRITERS[self.names[number]](self, number)
 
     def arrive(self, place: int, fate: str) -> None:
         self.faults -= fate != "delivered"
@@ -104,17 +159,19 @@ class Cluster(Histories):
         number = self.replica_of(held)
         if number >= 0:
             answer = held.answer
-            told = "" if answer.cancelled() else repr(answer.exception() or answer.result())
-            self.told[number].append((held.request.path, told))
+            self.told[number].append((held.request.path, told_by(answer)))
 
     def crash(self, number: int) -> None:
         self.faults -= 1
+        port = self.replicas[number].port
+        for held in [each for each in self.held if each.port is port and each.request.method == "GET"]:
+            self.held.remove(held)  # it changes nothing, and its answer reaches nobody
         self.restart(number)
-        self.told[number] = [json.dumps(self.server.objects, sort_keys=True)]
+        self.told[number], self.fresh[number] = [self.snapshot()], True
         self.lag[number] = CURRENT
 
     def fall_back(self, number: int, how: str) -> None:
-        self.faults -= 1
+        self.faults -= how != CURRENT
         self.lag[number] = how
 
     def check(self) -> None:
@@ -122,13 +179,36 @@ class Cluster(Histories):
         self.the_fold_is_in_allocatable()
 
 
-_VERSION = re.compile(r"""(?<=["']resourceVersion["']: ["'])\d+""")
+_VERSION: Final = re.compile(r'"resourceVersion": "(\d+)"(?:, "uid": "(\w[\w-]*)")?')
+_ATTEMPT: Final = re.compile(r"\b0000[0-9a-f]{4}\b")
 
 
-def ranked(text: str) -> str:
-    """Number the versions in a state in their order: nothing else depends on them."""
-    ranks = {version: f"{rank}" for rank, version in enumerate(sorted(map(int, _VERSION.findall(text))))}
-    return _VERSION.sub(lambda found: ranks[int(found[0])], text)
+def canonical(state: object) -> str:
+    """Return a state as text, without what nothing depends on.
+
+    Versions of one object are numbered in their order, and attempts as the text names them: versions of two
+    objects are never compared, and the names of attempts only for equality.
+    """
+    text = json.dumps(state, sort_keys=True)
+    versions: defaultdict[str, set[int]] = defaultdict(set)
+    for version, uid in _VERSION.findall(text):
+        versions[uid].add(int(version))
+    ranks = {
+        uid: {number: rank for rank, number in enumerate(sorted(all_))} for uid, all_ in versions.items()
+    }
+    text = _VERSION.sub(lambda found: f"version {ranks[found[2] or ''][int(found[1])]} of {found[2]}", text)
+    names: dict[str, str] = {}
+    return _ATTEMPT.sub(lambda found: names.setdefault(found[0], f"attempt {len(names)}"), text)
+
+
+def told_by(answer: asyncio.Future[bytes]) -> object:
+    """Return what an answer tells a replica; nothing if the replica waits no more."""
+    if answer.cancelled():
+        return None
+    error = answer.exception()
+    if isinstance(error, TransportError):
+        return "no answer"
+    return repr(error) if error else json.loads(answer.result())
 
 
 def bind(pod: str) -> Callable[[Cluster, int], None]:
@@ -164,6 +244,8 @@ WRITERS: Final[dict[str, Callable[[Cluster, int], None]]] = {
 def claim_expires(cluster: Cluster) -> None:
     """Have p1 claimed, its Binding in the network, and both replicas have waited for it long enough."""
     cluster.ask(cluster.server.objects[PODS]["p1"], NODE, 0)
+    cluster.fresh = [False, False]
+    cluster.told[0].append("p1 is to be bound")
     late = deliver_until(cluster, "/binding")
     cluster.held.remove(late)
     for number in REPLICAS:
@@ -207,8 +289,13 @@ def play(cluster: Cluster, schedule: Schedule) -> None:
     while options := cluster.options():
         choice = schedule.choose([*options], cluster.state())
         [*options.values()][choice]()
+        for number in REPLICAS:
+            if lags := cluster.lags(number):
+                choice = schedule.choose([*lags], (number, cluster.state()))
+                cluster.fall_back(number, [*lags.values()][choice])
         cluster.show()
         cluster.check()
+    schedule.arrive_at(cluster.state())
     cluster.lag = [CURRENT, CURRENT]
     cluster.settle()
 
