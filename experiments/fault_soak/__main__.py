@@ -21,6 +21,7 @@ from tempfile import mkdtemp
 
 from corewise.kube.errors import KubeError
 from corewise_lab.control_plane import ClusterError
+from experiments.fault_soak.links import Fault
 from experiments.fault_soak.result import Options
 from experiments.fault_soak.run import run
 from kubedouble import expressions
@@ -35,6 +36,9 @@ def main(arguments: list[str]) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--minutes", type=float, default=60.0, help="how long faults strike (default: 60)")
     parser.add_argument("--seed", type=int, default=1, help="draws the faults (default: 1)")
+    parser.add_argument(
+        "--only", nargs="+", choices=[each.option for each in Fault], help="kinds of faults (default: all)"
+    )
     parser.add_argument("--nodes", type=int, default=4, help="1 to 8 (default: 4)")
     parser.add_argument("--logs", type=Path, help="folder to keep the programs' logs in")
     given = parser.parse_args(arguments)
@@ -44,7 +48,9 @@ def main(arguments: list[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(filename=folder / "this-process.log", format="%(asctime)s %(name)s: %(message)s")
     try:
-        result = asyncio.run(run(Options(given.nodes, given.minutes * 60, given.seed), folder, _say))
+        kinds = frozenset(each for each in Fault if not given.only or each.option in given.only)
+        options = Options(given.nodes, given.minutes * 60, given.seed, kinds)
+        result = asyncio.run(run(options, folder, _say))
         print(f"{machine()}\n\n{result.table()}", flush=True)
         failed = bool(result.problems)
     except (ClusterError, KubeError) as error:

@@ -35,6 +35,11 @@ class Fault(StrEnum):
     REFUSED = "partition, refused"
     SILENT = "partition, silent"
 
+    @property
+    def option(self) -> str:
+        """The name on the command line."""
+        return self.name.lower().replace("_", "-")
+
 
 OF_HTTP: Final = tuple(Fault)
 OF_TLS: Final = (Fault.SLOW_READS, Fault.LOSSES, Fault.REFUSED, Fault.SILENT)
@@ -51,12 +56,15 @@ class Spell:
 
 
 def spells(link: str, faults: Sequence[Fault], seed: int, seconds: float) -> tuple[Spell, ...]:
-    """Return the spells of a link: every kind once, in any order, before any of them comes again."""
+    """Return the spells of a link: every kind once, in any order, before any of them comes again.
+
+    Without a kind there are none.
+    """
     draw = Random(f"{seed} {link}")  # noqa: S311 - an order of faults
     found: list[Spell] = []
     deck: list[Fault] = []
     begins = draw.uniform(*CALM)
-    while begins < seconds:
+    while faults and begins < seconds:
         deck = deck or draw.sample(faults, len(faults))
         ends = begins + draw.uniform(SHORTEST, LONGEST)
         found.append(Spell(deck.pop(), begins, min(ends, seconds)))

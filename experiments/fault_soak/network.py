@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,8 @@ from corewise.kube.config import load_config
 from corewise_lab import control_plane
 from corewise_lab.control_plane import MANAGER, SCHEDULER, Folder, LocalProgram
 from experiments.fault_soak.api_proxy import APIProxy
-from experiments.fault_soak.links import OF_HTTP, OF_TLS, Link
+from experiments.fault_soak.links import OF_HTTP, OF_TLS, Fault, Link
+from experiments.fault_soak.result import Options
 from experiments.fault_soak.tls_proxy import TLSProxy
 
 MANAGERS: Final = ("manager-a", "manager-b")
@@ -68,17 +69,21 @@ class Network:
 
 
 @asynccontextmanager
-async def running_network(folder: Folder, seed: int) -> AsyncIterator[Network]:
+async def running_network(folder: Folder, options: Options) -> AsyncIterator[Network]:
     """Run the proxies beside the block; the API server runs already."""
     config = load_config(str(folder.kubeconfig))
     context = client_context(config, await credentials_for(config, SYSTEM_CLOCK).identity())
     to_api, to_program = {}, {}
     async with AsyncExitStack() as stack:
         for name in (*MANAGERS, *SCHEDULERS, *IN_THIS_PROCESS):
-            link = Link.drawn(f"{name} to API server", OF_HTTP, seed)
+            link = _link(f"{name} to API server", OF_HTTP, options)
             to_api[name] = await stack.enter_async_context(APIProxy(link, config.server, context))
         for caller, names in (("API server", MANAGERS), ("kube-scheduler", SCHEDULERS)):
             for name in names:
-                link = Link.drawn(f"{caller} to {name}", OF_TLS, seed)
+                link = _link(f"{caller} to {name}", OF_TLS, options)
                 to_program[name] = await stack.enter_async_context(TLSProxy(link))
         yield Network(folder, to_api, to_program)
+
+
+def _link(name: str, possible: Iterable[Fault], options: Options) -> Link:
+    return Link.drawn(name, tuple(each for each in possible if each in options.faults), options.seed)

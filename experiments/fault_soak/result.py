@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from experiments.fault_soak.links import Link
+from experiments.fault_soak.links import Fault, Link
 from tools.bench.table import quantile
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How large the cluster is, how long the faults last, and by which seed they are drawn."""
+    """How large the cluster is, how long faults last, by which seed they are drawn, and of which kinds."""
 
     nodes: int = 4
     seconds: float = 3600.0
     seed: int = 1
+    faults: frozenset[Fault] = frozenset(Fault)
 
 
 @dataclass
@@ -45,7 +46,9 @@ class Result:
         """Show the faults of each link, the waits of pods, and what was wrong."""
         options, done = self.options, sorted(self.done.items())
         happened = ", ".join(f"{number:,} {what}" for what, number in done)
-        head = f"{options.nodes} nodes, {options.seconds / 60:g} minutes, seed {options.seed}: {happened}."
+        kinds = "" if options.faults == set(Fault) else f", {', '.join(sorted(options.faults))} alone"
+        size = f"{options.nodes} nodes, {options.seconds / 60:g} minutes, seed {options.seed}"
+        head = f"{size}{kinds}: {happened}."
         return "\n".join(
             [head, "", *self._of_links(), "", *self._of_waits(), "", self._verdict(), *self._of_problems()]
         )

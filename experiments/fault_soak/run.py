@@ -64,7 +64,7 @@ async def _run(options: Options, folder: Folder, say: Say) -> Result:
     say("starting the API server, the nodes, two managers and two schedulers")
     async with (
         control_plane.api_server(folder),
-        running_network(folder, options.seed) as network,
+        running_network(folder, options) as network,
         _clients(network) as clients,
         _cluster(options, folder, clients) as cluster,
         _programs(network, cluster),

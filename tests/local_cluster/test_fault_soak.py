@@ -23,6 +23,7 @@ def test_every_kind_of_fault_strikes_each_link(faults: tuple[Fault, ...]) -> Non
     drawn = spells("one to another", faults, SEED, HOUR)
     assert {spell.fault for spell in drawn[: len(faults)]} == set(faults)
     assert len(drawn) > HOUR / 20
+    assert spells("one to another", (), SEED, HOUR) == ()
 
 
 def test_spells_follow_each_other_and_end_in_time() -> None:
