@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--only", nargs="+", choices=[each.option for each in Fault], help="kinds of faults (default: all)"
     )
-    parser.add_argument("--nodes", type=int, default=4, help="1 to 8 (default: 4)")
+    parser.add_argument("--nodes", type=int, default=2, help="1 to 8 (default: 2)")
     parser.add_argument("--logs", type=Path, help="folder to keep the programs' logs in")
     given = parser.parse_args(arguments)
     if not expressions.is_available():

@@ -37,7 +37,7 @@ REORDERED_BY: Final = (0.0, 2.0)
 LATE_BY: Final = (0.5, 8.0)
 """Seconds after which a request arrives that its sender has given up, or a watch shows what happened."""
 LONGEST_LATE: Final = LATE_BY[1] + 2.0
-_LOSSES: Final = 0.25
+_LOSSES: Final = 0.4
 _ERRORS: Final = 0.33
 _EXPIRED: Final = 0.3
 _LOOKED_EVERY: Final = 1.0
@@ -55,9 +55,9 @@ _REASONS: Final[Mapping[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """An eviction that the API server accepted, in seconds of the event loop."""
+    """An eviction that the API server accepted; when it was sent, in seconds of the event loop."""
 
-    at: float
+    sent: float
     uid: str
 
 
@@ -102,6 +102,7 @@ class APIProxy:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.link.passed += 1
+        request["sent"] = asyncio.get_running_loop().time()
         body = await request.read()
         try:
             if request.query.get("watch") in {"true", "1"}:
@@ -174,7 +175,7 @@ class APIProxy:
         async with self._session.request(**self._sent(request), data=body or None) as answer:
             if request.path.endswith("/eviction") and answer.ok:
                 uid = json.loads(body)["deleteOptions"]["preconditions"]["uid"]
-                self.evictions.append(Eviction(asyncio.get_running_loop().time(), uid))
+                self.evictions.append(Eviction(request["sent"], uid))
             headers = _passed_on(answer.headers)
             return web.Response(status=answer.status, body=await answer.read(), headers=headers)
 

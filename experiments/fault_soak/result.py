@@ -14,7 +14,7 @@ from tools.bench.table import quantile
 class Options:
     """How large the cluster is, how long faults last, by which seed they are drawn, and of which kinds."""
 
-    nodes: int = 4
+    nodes: int = 2
     seconds: float = 3600.0
     seed: int = 1
     faults: frozenset[Fault] = frozenset(Fault)

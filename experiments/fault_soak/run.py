@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
@@ -114,12 +114,21 @@ async def _programs(network: Network, cluster: LocalCluster) -> AsyncIterator[No
         await stack.enter_async_context(
             running(*(child.fail_on_death for child in cluster.children.values()))
         )
-        connecting = ExtenderCalls.connect(cluster.client, network.scheduler_urls, Pods.OWNED)
+        connecting = BalancedCalls.connect(cluster.client, network.scheduler_urls, Pods.OWNED)
         cluster.scheduler.extender = await cluster.waits.ending("the client certificate", connecting)
         if unsettled := await cluster.settle(timeout=_AMPLIFIED_WITHIN):
             raise ClusterError(f"not amplified after {_AMPLIFIED_WITHIN:g} s: {', '.join(unsettled)}")
         await policies_alone(cluster)
         yield
+
+
+class BalancedCalls(ExtenderCalls):
+    """Calls of the extender that begin with one replica after the other, as behind a Service."""
+
+    async def call(self, path: str, body: object, seconds: float) -> Any:
+        """Return an answer; raise as :class:`ExtenderCalls` does."""
+        self._urls = [*self._urls[1:], self._urls[0]]
+        return await super().call(path, body, seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,10 @@ class Kind:
 
 
 KINDS: Final = (
-    Kind(PLAIN, 24, 12.0, 500),
-    Kind(OWNER, 10, 20.0, 2000, "LSR"),
-    Kind(NORMALIZED, 5, 20.0, 3000, "LSR", {NORMALIZE_CPUSET: YES}),
-    Kind(OFFLINE, 8, 40.0, 0),
+    Kind(PLAIN, 16, 12.0, 500),
+    Kind(OWNER, 16, 10.0, 2000, "LSR"),
+    Kind(NORMALIZED, 6, 10.0, 4000, "LSR", {NORMALIZE_CPUSET: YES}),
+    Kind(OFFLINE, 16, 40.0, 0),
 )
 
 
