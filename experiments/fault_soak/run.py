@@ -177,10 +177,13 @@ class _Run:
         links, seconds = self.network.links, self.options.seconds
         self.say(f"faults on {len(links)} links, for {seconds:g} s")
         now = asyncio.get_running_loop().time
-        began = now()
+        began, told = now(), 0
         for link in links:
             link.begin(self.options.seed, seconds)
         while (left := began + seconds - now()) > 0:
             await asyncio.sleep(min(left, _SAID_EVERY))
             struck = sum(link.struck.total() for link in links)
             self.say(f"{now() - began:.0f} s: {struck} faults, {len(witness.violations)} violations")
+            for violation in witness.violations[told:]:
+                self.say(violation)
+            told = len(witness.violations)
