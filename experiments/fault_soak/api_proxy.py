@@ -163,7 +163,7 @@ class APIProxy:
             await self._forward(request, body)
 
     def _sent(self, request: web.Request) -> dict[str, Any]:
-        """Return what is sent to the API server for a request, without its body."""
+        """Return the arguments that send a request on to the API server, without its body."""
         return {
             "method": request.method,
             "url": URL(self.server + request.raw_path, encoded=True),

@@ -1,6 +1,6 @@
 """Evictions of offline pods on nodes that are short of memory all the time, by the agent's own evictor.
 
-The stand-ins of agents in a local cluster evict nobody, so this is the agent's decision and its request
+The stand-ins of agents in a local cluster evict no pods, so this is the agent's decision and its request
 (:mod:`corewise.agent.eviction`) on a watch of its own, with a sample that is made up. What the API server
 accepted is read where the faults are injected.
 """

@@ -54,12 +54,12 @@ class Result:
         )
 
     def _of_links(self) -> Iterator[str]:
-        kinds = sorted(self.struck)
-        yield f"| link | requests | {' | '.join(kinds)} |"
-        yield f"|---|---:|{'---:|' * len(kinds)}"
+        yield "| link | requests | faults |"
+        yield "|---|---:|---:|"
         for link in self.links:
-            cells = " | ".join(f"{link.struck[kind]:,}" for kind in kinds)
-            yield f"| {link.name} | {link.passed:,} | {cells} |"
+            yield f"| {link.name} | {link.passed:,} | {link.struck.total():,} |"
+        faults = ", ".join(f"{number:,} {fault}" for fault, number in self.struck.most_common())
+        yield from ("", f"Of the faults were: {faults}.")
 
     def _of_waits(self) -> Iterator[str]:
         yield "| pods | bound | median wait, s | 95 % | longest |"

@@ -112,7 +112,7 @@ class Witness:
         return left
 
     def wrong(self, expected: Mapping[str, Ratio]) -> Iterator[str]:
-        """Yield what is not as it should be in the end; ``expected``: the ratio of each node."""
+        """Yield the problems that are left; ``expected``: the ratio of each node."""
         pods = list(self.pods.items.values())
         for pod in pods:
             if not pod.spec.node_name or pod.status.phase != "Running":

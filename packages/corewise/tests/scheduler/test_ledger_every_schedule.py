@@ -67,7 +67,7 @@ class Cluster(Histories):
                 self.see(number, shown)
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
-        """Return what a replica sees that begins now: of pods, the bound ones."""
+        """Return the objects that a new replica sees: of pods, the bound ones."""
         return {
             path: {name: each for name, each in objects.items() if path != PODS or is_bound(each)}
             for path, objects in self.server.objects.items()
@@ -103,8 +103,11 @@ class Cluster(Histories):
         return self.server.objects, requests, unseen, known, self.faults
 
     def place_in(self, order: tuple[int, ...], held: Any) -> int:
-        number = self.replica_of(held)
-        return order.index(number) if number in order else number
+        return order.index(self.replica_of(held)) if self.waits_for(held) else -1
+
+    def waits_for(self, held: Any) -> bool:
+        """Whether a replica still waits for an answer: it may have ended, or given up."""
+        return self.replica_of(held) >= 0 and not held.answer.done()
 
     def replica_of(self, held: Any) -> int:
         return next((n for n in REPLICAS if held.port is self.replicas[n].port), -1)
@@ -118,7 +121,7 @@ class Cluster(Histories):
         for place, held in enumerate(self.held):
             path = held.request.path.removeprefix("/api/v1/")
             number = self.replica_of(held)
-            sender = f"of {number}" if number in REPLICAS else f"of a replica that ended ({place})"
+            sender = f"of {number}" if self.waits_for(held) else f"that was given up ({place})"
             what = f"{held.request.method} {path} {sender}"
             assert f"{what} arrives" not in options
             options[f"{what} arrives"] = partial(self.arrive, place, "delivered")
@@ -131,17 +134,13 @@ class Cluster(Histories):
         return options | (faults if self.faults else {})
 
     def fates(self, held: Any) -> tuple[str, ...]:
-        """Return the faults of a request that differ to somebody."""
+        """Return the faults of a request that make a difference."""
         if held.request.method == "GET":
             return ("lost",)
-        return (
-            ("lost", "answer lost", "delivered twice")
-            if self.replica_of(held) >= 0
-            else ("lost", "delivered twice")
-        )
+        return ("lost", *(("answer lost",) if self.waits_for(held) else ()), "delivered twice")
 
     def lags(self, number: int) -> dict[str, str]:
-        """Return how a replica may fall behind now, as it is to see something: before, nobody could tell."""
+        """Return the ways in which a replica may fall behind: only if there is something to see."""
         if not self.faults or self.lag[number] != CURRENT or not self.replicas[number].port.unseen:
             return {}
         return {"": CURRENT, **{f"replica {number} lags {lag}": lag for lag in (BY_ONE, BY_ALL)}}
@@ -155,17 +154,16 @@ class Cluster(Histories):
     def arrive(self, place: int, fate: str) -> None:
         self.faults -= fate != "delivered"
         held = self.held[place]
+        is_waited_for = self.waits_for(held)
         self.carry(place, fate)
-        number = self.replica_of(held)
-        if number >= 0:
-            answer = held.answer
-            self.told[number].append((held.request.path, told_by(answer)))
+        if is_waited_for:
+            self.told[self.replica_of(held)].append((held.request.path, told_by(held.answer)))
 
     def crash(self, number: int) -> None:
         self.faults -= 1
         port = self.replicas[number].port
         for held in [each for each in self.held if each.port is port and each.request.method == "GET"]:
-            self.held.remove(held)  # it changes nothing, and its answer reaches nobody
+            self.held.remove(held)  # it changes nothing, and nothing waits for its answer
         self.restart(number)
         self.told[number], self.fresh[number] = [self.snapshot()], True
         self.lag[number] = CURRENT
@@ -202,9 +200,7 @@ def canonical(state: object) -> str:
 
 
 def told_by(answer: asyncio.Future[bytes]) -> object:
-    """Return what an answer tells a replica; nothing if the replica waits no more."""
-    if answer.cancelled():
-        return None
+    """Return the content of an answer, or the error that a replica has in its place."""
     error = answer.exception()
     if isinstance(error, TransportError):
         return "no answer"
