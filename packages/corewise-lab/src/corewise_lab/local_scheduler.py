@@ -306,7 +306,8 @@ def _waits(pod: Pod) -> bool:
 
 def _asks_the_same(old: Pod, new: Pod) -> bool:
     before, after = old.metadata, new.metadata
-    return (old.spec, before.labels, before.annotations, before.deletion_timestamp) == (
+    return (before.uid, old.spec, before.labels, before.annotations, before.deletion_timestamp) == (
+        after.uid,
         new.spec,
         after.labels,
         after.annotations,
