@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import math
 import shutil
 import sys
 import time
@@ -28,6 +29,7 @@ from kubedouble import expressions
 from tools.bench.table import machine
 
 _BEGAN = time.monotonic()
+_MOST_NODES = 8
 
 
 def main(arguments: list[str]) -> int:
@@ -39,9 +41,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--only", nargs="+", choices=[each.option for each in Fault], help="kinds of faults (default: all)"
     )
-    parser.add_argument("--nodes", type=int, default=2, help="1 to 8 (default: 2)")
+    parser.add_argument("--nodes", type=int, default=2, help=f"1 to {_MOST_NODES} (default: 2)")
     parser.add_argument("--logs", type=Path, help="folder to keep the programs' logs in")
     given = parser.parse_args(arguments)
+    if not 0 < given.minutes < math.inf:
+        parser.error(f"--minutes is a number above 0, not {given.minutes:g}")
+    if not 1 <= given.nodes <= _MOST_NODES:
+        parser.error(f"--nodes is 1 to {_MOST_NODES}, not {given.nodes}")
     if not expressions.is_available():
         parser.error("the policies need the package cel-expr-python")
     folder = given.logs or Path(mkdtemp(prefix="corewise-faults-"))

@@ -1,4 +1,4 @@
-"""Looking at marked files: which are rewritten, by whom, and after how long."""
+"""Watches marked files: which are rewritten, by whom, and after how long."""
 
 from __future__ import annotations
 

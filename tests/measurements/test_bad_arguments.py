@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[2]
         ("experiments.owned_burst --kubeconfig /no/kubeconfig", "/no/kubeconfig: No such file"),
         ("experiments.accuracy run /no/folder/runs.jsonl", "there is no folder /no/folder"),
         ("tools.record_objects", "usage:"),
+        ("experiments.fault_soak --minutes -1", "--minutes is a number above 0, not -1"),
+        ("experiments.fault_soak --minutes nan", "--minutes is a number above 0, not nan"),
+        ("experiments.fault_soak --nodes 9", "--nodes is 1 to 8, not 9"),
     ],
 )
 def test_a_wrong_argument_is_named_in_a_sentence(command: str, says: str) -> None:
