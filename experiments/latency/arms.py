@@ -98,6 +98,7 @@ _ARMS = (
     Arm("option 1, idle pods, long slice", quota=Place.SLICE, idle=Place.PODS, slice_ns=_LONG_SLICE),
     Arm("option 2", quota=Place.PODS),
     Arm("option 2, idle", quota=Place.PODS, idle=Place.SLICE),
+    Arm("option 2, idle pods, 1 s", quota=Place.PODS, idle=Place.PODS, period=_LONG_PERIOD),
     Arm("option 2, idle pods, long slice", quota=Place.PODS, idle=Place.PODS, slice_ns=_LONG_SLICE),
 )
 ARMS = {arm.name: arm for arm in _ARMS}
