@@ -9,7 +9,7 @@ from statistics import fmean
 
 import numpy as np
 
-from experiments.latency.arms import ALONE, ARMS, PUBLISHED
+from experiments.latency.arms import ALONE, ARMS, TABLED
 from experiments.latency.figures import Interval, mean, quantile, ratio, stacked
 from experiments.latency.trials import Case, Trial
 
@@ -63,7 +63,7 @@ def published(trials: Sequence[Trial]) -> list[Pairs]:
     """Return the pairs that the docs show: with a thread of the service for each CPU."""
     return [
         each
-        for each in pairs([each for each in trials if each.arm in (ALONE, *PUBLISHED)])
+        for each in pairs([each for each in trials if each.arm in (ALONE, *TABLED)])
         if each.arm != ALONE and each.case == Case(each.case.size, each.case.load, each.case.antagonist)
     ]
 
@@ -71,19 +71,24 @@ def published(trials: Sequence[Trial]) -> list[Pairs]:
 def summary(trials: Sequence[Trial]) -> str:
     """Return the docs' table: p99 relative to the service alone, and offline work's part of the rest.
 
-    The last column compares corewise with no quota in the repetitions that have both.
+    The last column compares corewise with no quota in the repetitions that have both, if there are any.
     """
-    head = ["requests", "load (measured)", *PUBLISHED.values(), f"{PUBLISHED[_COREWISE]} / no quota"]
+    arms = [arm for arm in TABLED if any(each.arm == arm for each in trials)]
+    both = {_COREWISE, _NO_QUOTA} <= {*arms}
+    last = [f"{TABLED[_COREWISE]} / no quota"] if both else []
+    head = ["requests", "load (measured)", *(TABLED[arm] for arm in arms), *last]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for case, group in itertools.groupby(published(trials), key=lambda each: each.case):
         found = {each.arm: each for each in group}
         load = fmean(each.load() for each in found.values())
         shown = [
             f"{found[arm].relative(0.99)}; {found[arm].rest().value:.0%}" if arm in found else "-"
-            for arm in PUBLISHED
+            for arm in arms
         ]
+        if both:
+            shown.append(_between(found))
         beside = "" if case.antagonist == "spin" else f", {case.antagonist}"
-        cells = [f"{case.size:g} ms{beside}", f"{case.load:.0%} ({load:.0%})", *shown, _between(found)]
+        cells = [f"{case.size:g} ms{beside}", f"{case.load:.0%} ({load:.0%})", *shown]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
