@@ -322,6 +322,45 @@ def test_every_problem_row_has_reason_object_and_fix(page: dict[str, Any]) -> No
     assert model["message"] in {each["message"] for each in explained}
 
 
+def test_conflict_of_entries_follows_the_labels_of_nodes(kubeconfig: Path) -> None:
+    entries = [{"name": each, "nodeSelector": {"matchLabels": {each: "1"}}} for each in ("pool", "tier")]
+    conflicting = {"enable": True, "nodeConfigs": entries}
+
+    async def look() -> None:
+        async with Client(load_config(str(kubeconfig))) as client, followed(kubeconfig) as (tables, _):
+
+            async def shows(conflict: bool) -> None:
+                for _ in range(1500):
+                    rows = tables.table("problems")["rows"]
+                    found = {row["reason"] for row in rows if row["current"]}
+                    if (Reason.CONFLICTING_NODE_CONFIGS in found) == conflict:
+                        return
+                    await asyncio.sleep(0.02)
+                pytest.fail(f"a conflict is {'missing' if conflict else 'left'}")
+
+            async def label(value: str | None) -> None:
+                await client.patch(NODES, "slow", {"metadata": {"labels": {"pool": value, "tier": value}}})
+
+            async def configure(text: str | None) -> None:
+                patch = {"data": {names.OVERSUBSCRIPTION_KEY: text}}
+                await client.patch(CONFIG_MAPS, names.CONFIG_NAME, patch, namespace=names.CONFIG_NAMESPACE)
+
+            try:
+                await configure(json.dumps(conflicting))
+                await label("1")
+                await shows(True)
+                await label(None)
+                await shows(False)
+                await label("1")
+                await shows(True)
+            finally:
+                await configure(None)
+                await label(None)
+            await shows(False)
+
+    asyncio.run(look())
+
+
 def problem(reason: Reason, name: str = "n1") -> KnownProblem:
     return KnownProblem("Node", name, reason, "so", name)
 

@@ -155,6 +155,8 @@ def node_config_conflicts(
     config: Configuration[S], nodes: Iterable[tuple[str, Mapping[str, str]]]
 ) -> tuple[Problem, ...]:
     """Return one error for each pair of entries that select a common node, naming such a node."""
+    if len(config.node_configs) < 2:
+        return ()
     common: dict[tuple[int, int], list[str]] = {}
     for name, labels in nodes:
         # With more entries for one node, there are enough pairs of smaller numbers to list.

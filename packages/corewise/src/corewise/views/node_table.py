@@ -215,11 +215,13 @@ def _used_lately(node: NodeReport) -> tuple[int, ...]:
 def total_of(rows: list[NodeRow]) -> NodeRow:
     """Return the row that adds up all others."""
 
-    def add(amount: str) -> int | None:
-        known = [each for each in (getattr(row.amounts, amount) for row in rows) if each is not None]
+    def add(amounts: tuple[int | None, ...]) -> int | None:
+        known = [each for each in amounts if each is not None]
         return sum(known) if known else None
 
-    amounts = {name: add(name) for name in SummedAmounts.__struct_fields__}
+    fields = SummedAmounts.__struct_fields__
+    columns = zip(*(msgspec.structs.astuple(row.amounts) for row in rows), strict=True)
+    amounts = dict.fromkeys(fields) | dict(zip(fields, map(add, columns), strict=False))
     models = count(len({row.facts.cpu_model for row in rows} - {None}), "model")
     return NodeRow(
         TOTAL,

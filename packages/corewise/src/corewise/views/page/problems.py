@@ -203,6 +203,7 @@ class ProblemTable:
         self._rows: dict[str, dict[str, Any]] = {}
         self._reported: dict[str, tuple[NodeRow, tuple[KnownProblem, ...]]] = {}
         self._scores: tuple[datetime, tuple[KnownProblem, ...]] | None = None
+        self._configuration: tuple[tuple[object, ...], tuple[KnownProblem, ...]] = (), ()
 
     def rows(self, now: datetime) -> list[dict[str, Any]]:
         """Return the rows as they are now."""
@@ -210,7 +211,7 @@ class ProblemTable:
         state, tables = cluster.state, cluster.data.tables
         nodes = tables["nodes"].rows(now)
         found = (
-            *of_configuration(cluster.known),
+            *self._of_configuration(),
             *self._of_scores(now),
             *of_nodes(nodes),
             *of_pods(tables["pods"].rows(now), state.pods.items, state.counted.rules),
@@ -221,6 +222,17 @@ class ProblemTable:
         rows = self._history.rows(map(self._placed, found), cluster.events, now, self._created)
         self._rows = {row["name"]: old if (old := before.get(row["name"])) == row else row for row in rows}
         return list(self._rows.values())
+
+    def _of_configuration(self) -> tuple[KnownProblem, ...]:
+        """Return the problems with the ConfigMap and the webhook, as last time if nothing differs.
+
+        Each entry of the ConfigMap is tried on the labels of every node, which most changes of nodes keep.
+        """
+        known = self._cluster.known
+        of = known.reading, known.config_map, known.koordinator, known.node_labels()
+        if self._configuration[0] != of:
+            self._configuration = of, tuple(of_configuration(known))
+        return self._configuration[1]
 
     def _of_scores(self, now: datetime) -> tuple[KnownProblem, ...]:
         """Return the problems with configured ratios, once a minute: scores change about once a day."""
