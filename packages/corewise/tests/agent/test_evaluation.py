@@ -68,6 +68,13 @@ class JumpingClock:
         await asyncio.sleep(0)
 
 
+class StandingClock(JumpingClock):
+    """A clock whose waits never end."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.Event().wait()
+
+
 class StatedBench:
     """Returns the outcomes it is given, the last one again and again; a run takes :data:`RUN` seconds."""
 
@@ -107,8 +114,8 @@ async def evaluating(
     loop = EvaluationLoop(
         agent.local,
         agent.watched,
-        agent.executor,
         world.client,
+        show=agent.show_evaluation,
         root=world.options.root,
         bench=bench,
         minutes=2,
@@ -142,8 +149,9 @@ async def has_runs(world: AgentWorld, count: int) -> bool:
     return report is not None and report.runs >= count
 
 
-async def has_topology(world: AgentWorld) -> None:
-    await eventually(lambda: world.client.get(NODE_RESOURCE_TOPOLOGIES, NODE))
+async def is_shown(world: AgentWorld, agent: Agent) -> bool:
+    topology = await world.client.get(NODE_RESOURCE_TOPOLOGIES, NODE)
+    return topology.metadata.annotations.get(CPU_EVALUATION) == agent.reporter.evaluation
 
 
 async def test_an_idle_node_reports_its_score(world: AgentWorld) -> None:
@@ -223,6 +231,7 @@ async def test_a_restart_keeps_score_and_pause(world: AgentWorld) -> None:
         first = StatedBench(clock, 1000)
         async with evaluating(world, agent, clock, first):
             await eventually(lambda: has_runs(world, 3))
+        await eventually(lambda: is_shown(world, agent))
         before = await reported(world)
         second = StatedBench(clock, 500, 500, INTERRUPTED)  # the third run would replace the old score
         async with evaluating(world, agent, clock, second):
@@ -230,6 +239,26 @@ async def test_a_restart_keeps_score_and_pause(world: AgentWorld) -> None:
         after = await reported(world)
     assert second.runs[0][0] - datetime.fromisoformat(before.time).timestamp() >= pause_after(RUN, 2)
     assert (after.score, after.runs) == (before.score, before.runs) == (1_000_000, before.runs)
+
+
+async def test_a_recreated_topology_shows_the_report_again(world: AgentWorld) -> None:
+    clock = JumpingClock(world.options.root, ticks=CPUS * 100)
+    async with world.agent() as agent, evaluating(world, agent, clock, StatedBench(clock, 1000)):
+        before = await reported(world)
+        await world.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
+        agent._topology_due.set()  # a minute later
+        assert await reported(world) == before
+
+
+async def test_a_restarted_agent_shows_what_it_found(world: AgentWorld) -> None:
+    clock = JumpingClock(world.options.root)
+    async with world.agent() as agent:
+        async with evaluating(world, agent, clock, StatedBench(clock, 1000)):
+            await eventually(lambda: has_runs(world, 1))
+        await eventually(lambda: is_shown(world, agent))
+        shown, agent.reporter.evaluation = agent.reporter.evaluation, ""
+        async with evaluating(world, agent, StandingClock(world.options.root), None):
+            await until(lambda: agent.reporter.evaluation == shown)
 
 
 async def test_another_kernels_files_are_not_measured(world: AgentWorld) -> None:

@@ -24,6 +24,7 @@ from corewise.quantities import ONE, AmplifiedMilli, Bytes, Quantity, Ratio
 from corewise.topology import Topology
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
+    CPU_EVALUATION,
     CPU_RATIO_APPLIED,
     MACHINE_RAW_ALLOCATABLE,
     MACHINE_RAW_CAPACITY,
@@ -203,6 +204,15 @@ def test_kubelet_leftover_is_removed_when_no_longer_known(intel: MachineReading)
     known = replace(report_of(intel), allocatable={"cpu": "15500m"})
     unknown = after(report_of(intel), created(known))
     assert MACHINE_RAW_ALLOCATABLE not in unknown["metadata"]["annotations"]
+
+
+def test_a_missing_evaluation_is_written_again(intel: MachineReading) -> None:
+    known = replace(report_of(intel), evaluation='{"time":"t"}')
+    existing = created(known)
+    assert topology_change(known, existing) is None
+    assert topology_change(report_of(intel), existing) is None  # before its first slot an agent knows none
+    del existing["metadata"]["annotations"][CPU_EVALUATION]
+    assert after(known, existing)["metadata"]["annotations"][CPU_EVALUATION] == '{"time":"t"}'
 
 
 def test_offline_cpus_and_memory_only_nodes_count_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 The counters are read a minute before the node's slot (:mod:`corewise.normalization.evaluation`), and again at
 the slot. If the node was nearly idle in between, a run follows (:mod:`corewise.agent.evaluation_run`). The
-annotation is written after each run, and when a slot passes without one for another reason than the last.
+report changes after each run, and when a slot passes without one for another reason than the last.
+:mod:`corewise.agent.topology_report` writes it to the NodeResourceTopology, and again if it is missing there.
 After a restart it also tells when the last run was, so that restarts do not add runs.
 """
 
@@ -12,14 +13,13 @@ import asyncio
 import logging
 import platform
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
 from corewise.agent.evaluation_run import Bench, pressure_share
-from corewise.agent.executor import Executor
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.topology_report import TOPOLOGIES
@@ -76,15 +76,18 @@ class _Slot:
 
 
 class EvaluationLoop:
-    """The loop of one agent. ``bench`` is None where the files below the root are of another kernel."""
+    """The loop of one agent. ``bench`` is None where the files below the root are of another kernel.
+
+    ``show`` is called with the annotation that the node is to have.
+    """
 
     def __init__(
         self,
         local: LocalNode,
         watched: Watched,
-        executor: Executor,
         client: Client,
         *,
+        show: Callable[[str], None],
         root: Path,
         bench: Bench | None,
         minutes: float,
@@ -93,8 +96,8 @@ class EvaluationLoop:
     ) -> None:
         self._local = local
         self._watched = watched
-        self._executor = executor
         self._client = client
+        self._show = show
         self._root = root
         self._bench = bench
         self._minutes = minutes
@@ -108,6 +111,8 @@ class EvaluationLoop:
         """Use each slot of the node until canceled."""
         await self._watched.synced()
         before = await self._stated(heartbeats)
+        if before is not None:
+            self._show(before.encode())
         self._due = self._due_after(before)
         while True:
             now, wait = self._clock.now().timestamp(), self._due - self._clock.monotonic()
@@ -116,7 +121,7 @@ class EvaluationLoop:
             await self._clock.sleep(slot - now - LOOKED_BACK)
             began = self._read()
             await self._clock.sleep(LOOKED_BACK)
-            await self._take(await self._use_slot(began), before)
+            self._take(await self._use_slot(began), before)
 
     async def _stated(self, heartbeats: Heartbeats) -> EvaluationReport | None:
         """Return the report of the agent before this one, once the API server answers."""
@@ -184,7 +189,7 @@ class EvaluationLoop:
         exclusive = CPUSet.of(cpu for cpus in manager.exclusive.values() for cpu in cpus)
         return self._local.pins.division.owned | exclusive
 
-    async def _take(self, slot: _Slot, before: EvaluationReport | None) -> None:
+    def _take(self, slot: _Slot, before: EvaluationReport | None) -> None:
         """Count and report the outcome of a slot."""
         now, outcome = self._clock.now(), slot.outcome
         if self._known is None:
@@ -208,18 +213,8 @@ class EvaluationLoop:
         )
         said = None if finding is None else finding.reason
         if slot.seconds or said is not self._said:
-            self._said = said if await self._publish(report) else None
-
-    async def _publish(self, report: EvaluationReport) -> bool:
-        problems: dict[str, str] = {}
-        try:
-            await self._executor.annotate(self._local.name, {CPU_EVALUATION: report.encode()})
-        except NotFound:  # the topology is not reported yet
-            return False
-        except KubeError as error:
-            problems["report"] = str(error)
-        self._local.problem_log.update("report of the evaluation", problems)
-        return not problems
+            self._said = said
+            self._show(report.encode())
 
     def _read(self) -> CPUConditions | None:
         return read_conditions(HostFiles(self._root))

@@ -174,8 +174,8 @@ class Agent:
         return EvaluationLoop(
             self.local,
             self.watched,
-            self.executor,
             client,
+            show=self.show_evaluation,
             root=options.root,
             bench=KernelBench(options.root) if is_own_kernel(options.root) else None,
             minutes=options.evaluate_minutes,
@@ -207,6 +207,11 @@ class Agent:
         publish_pinning(self.local, self.metrics)
         self.interference.publish()
         self.waits.publish()
+
+    def show_evaluation(self, text: str) -> None:
+        """Have the NodeResourceTopology show the node's own measurement."""
+        self.reporter.evaluation = text
+        self._topology_due.set()
 
     def wake(self) -> None:
         """Have a cycle run as soon as may be."""

@@ -52,6 +52,7 @@ from corewise.vocabulary.cpu_annotations import (
 )
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
+    CPU_EVALUATION,
     CPU_MANAGER_POLICY,
     CPU_RATIO_APPLIED,
     CPU_TOPOLOGY,
@@ -114,8 +115,8 @@ class TopologyReport:
     ``ratio`` is the CPU amplification ratio in use, ``boot_id`` the boot in which all this was read,
     ``cpu_manager`` kubelet's policy, ``reserved`` the CPUs that kubelet reserves, and ``pod_cpus`` who owns
     which CPUs, as the annotation has it. ``allocatable`` is what kubelet leaves of the machine, and
-    ``generation`` that of the Node's record before the machine was read. What is empty is unknown and left
-    out.
+    ``generation`` that of the Node's record before the machine was read. ``evaluation`` is the annotation
+    with the node's own measurement. What is empty is unknown and left out.
     """
 
     node: str
@@ -130,6 +131,7 @@ class TopologyReport:
     pod_cpus: str = ""
     allocatable: Mapping[str, str] = field(default_factory=dict)
     generation: str = ""
+    evaluation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,8 @@ def _annotations(report: TopologyReport, stated: Mapping[str, str]) -> dict[str,
     # An empty list of owners is shown only where pods owned CPUs before.
     if report.pod_cpus and (report.pod_cpus != NOBODY or POD_CPUS in stated):
         annotations[POD_CPUS] = report.pod_cpus
+    if report.evaluation:
+        annotations[CPU_EVALUATION] = report.evaluation
     return annotations
 
 
@@ -311,13 +315,17 @@ def _resource(name: str, all_of_it: str, available: str) -> JSON:
 
 
 class TopologyReporter:
-    """The report of one node; ``read`` reads the machine below its root."""
+    """The report of one node; ``read`` reads the machine below its root.
+
+    ``evaluation`` is the annotation with the node's own measurement, "" where nothing is known of it.
+    """
 
     def __init__(self, client: Client, local: LocalNode, root: Path, *, read: Read = read_machine) -> None:
         self._client = client
         self._local = local
         self._root = root
         self._read = read
+        self.evaluation = ""
 
     async def check(self, node: AgentNode, pods: Collection[QuotaPod]) -> TopologyChange | None:
         """Bring the report up to date; return what was changed.
@@ -370,6 +378,7 @@ class TopologyReporter:
             pod_cpus=local.pins.report,
             allocatable=local.pins.kubelet.allocatable(reading.host),
             generation=node.metadata.annotations.get(RECORD_GENERATION, ""),
+            evaluation=self.evaluation,
         )
 
 
