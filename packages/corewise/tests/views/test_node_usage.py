@@ -49,11 +49,11 @@ def shown(row: NodeRow) -> tuple[str, str]:
     return texts["USED"], texts["LATELY"]
 
 
-def rows(*nodes: dict[str, Any], used: dict[str, list[int]] | None = None) -> dict[str, NodeRow]:
+def rows(*nodes: dict[str, Any], used: dict[str, list[int | None]] | None = None) -> dict[str, NodeRow]:
     data = HandmadeData(nodes)
     for name, samples in (used or {}).items():
         for each in samples:
-            data.usages.take({name: each})
+            data.usages.take({} if each is None else {name: each})
     return {row.name: row for row in data.tables["nodes"].rows(NOW)}
 
 
@@ -68,6 +68,32 @@ def test_a_node_without_a_report_shows_measured_samples() -> None:
     found = rows(node("n1", 8), node("n2", 8), used={"n1": [1_000, 2_000, 8_000]})
     assert shown(found["n1"]) == ("8.00 (100%)", ".-#")
     assert shown(found["n2"]) == ("-", "")
+
+
+@pytest.mark.parametrize(
+    ("samples", "used", "lately"),
+    [
+        ([1_000, None, 8_000], "8.00 (100%)", ". #"),
+        ([8_000, None], "-", "# "),
+        ([8_000, *[None] * 8, 4_000, 8_000], "8.00 (100%)", "#    %"),
+        ([8_000, *[None] * 20], "-", ""),
+        ([8_000, *[None] * 20, 4_000], "4.00 (50%)", "+"),
+    ],
+    ids=["one failure", "the last read failed", "eight failures", "forgotten", "measured again"],
+)
+def test_a_failed_read_leaves_a_gap(samples: list[int | None], used: str, lately: str) -> None:
+    found = rows(node("n1", 8), used={"n1": samples})
+    assert shown(found["n1"]) == (used, lately)
+    assert shown(total_of([*found.values()])) == (used, lately)
+
+
+def test_an_unmeasured_node_keeps_its_history() -> None:
+    data = HandmadeData([node("n1", 8), node("n2", 8)])
+    for used in ({"n1": 8_000, "n2": 4_000}, {"n2": 4_000}):
+        data.usages.take(used)
+    found = data.tables["nodes"].rows(NOW)
+    assert [shown(row) for row in found] == [("-", "# "), ("4.00 (50%)", "++")]
+    assert shown(total_of(found)) == ("4.00 (50%)", "%-")
 
 
 def test_an_old_report_shows_no_usage() -> None:
@@ -87,11 +113,12 @@ def test_the_sum_counts_only_nodes_that_are_measured() -> None:
         ([1, 2, 3], 8, [1, 2, 3]),
         ([1, 3, 5, 7], 2, [2, 6]),
         ([9, 1, 3, 5, 7], 2, [5, 5]),
+        ([9, None, None, 5, 7], 3, [9, None, 6]),
         (list(range(30)), 8, [0, 3, 7, 11, 15, 19, 23, 27]),
     ],
 )
 def test_many_samples_become_few_means_the_newest_whole(
-    values: list[int], width: int, means: list[int]
+    values: list[int | None], width: int, means: list[int | None]
 ) -> None:
     assert condensed(values, width) == means
 
@@ -105,7 +132,7 @@ async def client(tmp_path: Any) -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize("versions", VERSIONS)
-async def test_usages_are_read_from_metrics_and_forgotten(client: Client, versions: Sequence[str]) -> None:
+async def test_usages_are_read_from_metrics_with_gaps(client: Client, versions: Sequence[str]) -> None:
     metrics = Resource("metrics.k8s.io", versions[0], "nodes", "NodeMetrics", namespaced=False, type=dict)
     changed: list[str] = []
     usages = NodeUsages(client, StoppedClock(), changed.append)
@@ -123,4 +150,4 @@ async def test_usages_are_read_from_metrics_and_forgotten(client: Client, versio
     assert await cpu_usage_milli(client, "n2") is None
     await client.delete(metrics, "n1")
     await usages.read()
-    assert (usages.of("n1"), changed) == ((), ["n1"] * 3)
+    assert (usages.of("n1"), changed) == ((1_500, 2_500, None), ["n1"] * 3)

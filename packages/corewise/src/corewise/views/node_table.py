@@ -30,7 +30,7 @@ from corewise.views.node_listing import (
     state_of,
 )
 from corewise.views.offline_reports import NodeReport, node_report
-from corewise.views.offline_table import BARS, added, condensed, sparkline
+from corewise.views.offline_table import BARS, added, aligned, condensed, sparkline
 from corewise.views.tables import CellSeverity, Column, Listing, amount
 from corewise.views.text import count, cpus, gibibytes, measured, number, percent, some
 from corewise.vocabulary.findings import Finding
@@ -120,7 +120,8 @@ class NodeRow:
     """One row: a node, or the sum of all. ``model`` is what the column shows.
 
     ``problems`` are the warnings of the node's assessment, of which ``state`` names the first. ``lately``:
-    the raw CPU used in the last minutes, oldest first; ``used_of``: the raw CPU of the nodes it counts.
+    the raw CPU used in the last minutes, oldest first, None where it is unknown. ``used_of`` and
+    ``lately_of``: the raw CPU of the nodes that the usage and ``lately`` count.
     """
 
     name: str
@@ -129,8 +130,9 @@ class NodeRow:
     amounts: SummedAmounts
     state: NodeState
     problems: tuple[Finding, ...] = ()
-    lately: tuple[int, ...] = ()
+    lately: tuple[int | None, ...] = ()
     used_of: int = 0
+    lately_of: int = 0
 
     @property
     def record(self) -> dict[str, Any]:
@@ -151,7 +153,7 @@ class NodeRow:
 
 
 def row_of(
-    listed: ListedNode, now: datetime, *, pods_known: bool = True, usage: Sequence[int] = ()
+    listed: ListedNode, now: datetime, *, pods_known: bool = True, usage: Sequence[int | None] = ()
 ) -> NodeRow:
     """Return a node's row. ``now`` tells how old the report on its offline pods is.
 
@@ -196,11 +198,16 @@ def row_of(
     return with_usage(row, _used_lately(offline) or usage)
 
 
-def with_usage(row: NodeRow, samples: Sequence[int]) -> NodeRow:
+def with_usage(row: NodeRow, samples: Sequence[int | None]) -> NodeRow:
     """Return a node's row with these samples of the raw CPU that it uses, the last one last."""
-    amounts = msgspec.structs.replace(row.amounts, used=samples[-1] if samples else None)
-    used_of = (row.amounts.raw or 0) if samples else 0
-    return replace(row, amounts=amounts, lately=tuple(samples), used_of=used_of)
+    used, raw = samples[-1] if samples else None, row.amounts.raw or 0
+    return replace(
+        row,
+        amounts=msgspec.structs.replace(row.amounts, used=used),
+        lately=tuple(samples),
+        used_of=0 if used is None else raw,
+        lately_of=raw if samples else 0,
+    )
 
 
 def _used_lately(node: NodeReport) -> tuple[int, ...]:
@@ -214,14 +221,9 @@ def _used_lately(node: NodeReport) -> tuple[int, ...]:
 
 def total_of(rows: list[NodeRow]) -> NodeRow:
     """Return the row that adds up all others."""
-
-    def add(amounts: tuple[int | None, ...]) -> int | None:
-        known = [each for each in amounts if each is not None]
-        return sum(known) if known else None
-
     fields = SummedAmounts.__struct_fields__
     columns = zip(*(msgspec.structs.astuple(row.amounts) for row in rows), strict=True)
-    amounts = dict.fromkeys(fields) | dict(zip(fields, map(add, columns), strict=False))
+    amounts = dict.fromkeys(fields) | dict(zip(fields, map(_sum, columns), strict=False))
     models = count(len({row.facts.cpu_model for row in rows} - {None}), "model")
     return NodeRow(
         TOTAL,
@@ -229,9 +231,16 @@ def total_of(rows: list[NodeRow]) -> NodeRow:
         Facts(),
         SummedAmounts(**amounts),
         NodeState(""),
-        lately=tuple(added(row.lately for row in rows)),
+        lately=tuple(map(_sum, aligned((row.lately for row in rows), None))),
         used_of=sum(row.used_of for row in rows),
+        lately_of=sum(row.lately_of for row in rows),
     )
+
+
+def _sum(amounts: Iterable[int | None]) -> int | None:
+    """Return the sum of what is known; None if nothing is."""
+    known = [each for each in amounts if each is not None]
+    return sum(known) if known else None
 
 
 def _milli(amounts: ResourceList) -> int | None:
@@ -287,7 +296,7 @@ def columns(bars: str = BARS) -> list[Column[NodeRow]]:
     """Return the columns; ``bars`` are the characters of sparklines."""
 
     def lately(row: NodeRow) -> str:
-        return sparkline(condensed(row.lately, _BARS_WIDE), row.used_of, _BARS_WIDE, bars)
+        return sparkline(condensed(row.lately, _BARS_WIDE), row.lately_of, _BARS_WIDE, bars)
 
     return [
         Column("NODE", lambda row: row.name),

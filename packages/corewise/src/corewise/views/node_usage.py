@@ -19,13 +19,16 @@ _KEPT = 20
 
 
 class NodeUsages:
-    """The last samples of every node in milli-CPU; ``on_change`` gets the name of each that has a new one."""
+    """The last samples of every node in milli-CPU; ``on_change`` gets the name of each that has a new one.
+
+    A sample is None where the node was not measured.
+    """
 
     def __init__(self, client: Client, clock: Clock, on_change: Callable[[str], None]) -> None:
         self._client, self._clock, self._on_change = client, clock, on_change
-        self._samples: dict[str, deque[int]] = {}
+        self._samples: dict[str, deque[int | None]] = {}
 
-    def of(self, node: str) -> tuple[int, ...]:
+    def of(self, node: str) -> tuple[int | None, ...]:
         """Return a node's samples, oldest first."""
         return tuple(self._samples.get(node, ()))
 
@@ -34,12 +37,12 @@ class NodeUsages:
         self.take(await cpu_usages(self._client))
 
     def take(self, used: Mapping[str, int]) -> None:
-        """Take one sample of each of these nodes; forget all others."""
-        for gone in self._samples.keys() - used.keys():
-            del self._samples[gone]
-            self._on_change(gone)
-        for node, milli in used.items():
-            self._samples.setdefault(node, deque(maxlen=_KEPT)).append(milli)
+        """Take one sample of each node; forget those that were not measured for five minutes."""
+        for node in {**self._samples, **used}:
+            samples = self._samples.setdefault(node, deque(maxlen=_KEPT))
+            samples.append(used.get(node))
+            if samples.count(None) == len(samples):
+                del self._samples[node]
             self._on_change(node)
 
     async def run(self) -> None:

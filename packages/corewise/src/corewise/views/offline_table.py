@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from corewise.views.text import count, cpus, gibibytes, measured, number, percen
 from corewise.vocabulary.names import CONFIG_NAME, OVERSUBSCRIPTION, SUPPRESSION_KEY
 from corewise.vocabulary.offline_report import OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
+
+T = TypeVar("T")
 
 TOTAL = "*"
 """The name of the row that adds up all others; no node can have it."""
@@ -141,8 +143,13 @@ def total_of(rows: Sequence[TopRow]) -> TopRow:
 
 def added(histories: Iterable[Sequence[int]]) -> list[int]:
     """Add up histories, the newest samples to each other."""
+    return [sum(samples) for samples in aligned(histories, 0)]
+
+
+def aligned(histories: Iterable[Sequence[T]], absent: T) -> list[tuple[T, ...]]:
+    """Return the samples of all histories by time, oldest first; ``absent`` before a history begins."""
     newest_first = (reversed(history) for history in histories)
-    return [sum(samples) for samples in zip_longest(*newest_first, fillvalue=0)][::-1]
+    return [*zip_longest(*newest_first, fillvalue=absent)][::-1]
 
 
 def columns(bars: str) -> list[Column[TopRow]]:
@@ -290,20 +297,27 @@ def ramp(encoding: str | None) -> str:
     return BARS
 
 
-def condensed(values: Sequence[int], width: int) -> list[int]:
-    """Return at most ``width`` values, each the mean of as many neighbors as that takes."""
+def condensed(values: Sequence[int | None], width: int) -> list[int | None]:
+    """Return at most ``width`` values, each the mean of as many neighbors as that takes; None if all are."""
     together = max(1, -(-len(values) // width))
     parts = [values[max(0, end - together) : end] for end in range(len(values), 0, -together)]
-    return [sum(part) // len(part) for part in reversed(parts)]
+    known = ([each for each in part if each is not None] for part in reversed(parts))
+    return [sum(part) // len(part) if part else None for part in known]
 
 
-def sparkline(values: Sequence[int], full: int, width: int, bars: str = BARS) -> str:
+def sparkline(values: Sequence[int | None], full: int, width: int, bars: str = BARS) -> str:
     """Return the last ``width`` values as bars, oldest first; ``full`` is the height of the highest one.
 
-    Values beyond the ends are shown as the ends are. Without a positive ``full`` there is nothing to show.
+    Values beyond the ends are shown as the ends are, None as a blank. Without a positive ``full`` there is
+    nothing to show.
     """
     if full <= 0:
         return ""
     steps = len(bars)
-    heights = (min(max(value, 0), full) * steps // full for value in values[-width:] if width > 0)
-    return "".join(bars[min(height, steps - 1)] for height in heights)
+
+    def bar(value: int | None) -> str:
+        if value is None:
+            return " "
+        return bars[min(min(max(value, 0), full) * steps // full, steps - 1)]
+
+    return "".join(map(bar, values[-width:] if width > 0 else ()))
