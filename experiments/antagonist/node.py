@@ -58,8 +58,8 @@ class Seen(msgspec.Struct):
     reason: str = ""
 
     def note(self, verdicts: Mapping[str, Verdict], after: float) -> None:
-        for pod, each in verdicts.items():
-            judgment = each.judgment
+        for each in verdicts.values():
+            judgment, pod = each.judgment, each.judgment.pod
             if judgment.antagonist and pod not in self.named:
                 suspect = judgment.suspects[0]
                 share, slowdown = round(suspect.share, 3), round(suspect.slowdown, 3)
@@ -179,7 +179,8 @@ class Node:
     def cost(self, looks: int) -> dict[str, tuple[float, float]]:
         """Return the CPU seconds of one look at all pods, and of judging one of them, by source."""
         costs = {}
-        requests = dict.fromkeys(self.pods, 0.1)
+        victim = self.pods[VICTIM].uid
+        requests = dict.fromkeys((pod.uid for pod in self.pods.values()), 0.1)
         for source in SOURCES:
             with ExitStack() as stack:
                 sampler = self._watch_of(source, stack).sampler
@@ -190,10 +191,10 @@ class Node:
                     found.append(sampler.sample(time.monotonic(), self.pods.values()))
                 reading = (time.process_time() - began) / looks
                 waits = [replace(each, seconds=1.0) for each in found if each is not None]
-                waits = [replace(each, waits={**each.waits, VICTIM: Wait(1.0)}) for each in waits]
+                waits = [replace(each, waits={**each.waits, victim: Wait(1.0)}) for each in waits]
                 began = time.process_time()
                 for _ in range(looks):
-                    judge(VICTIM, waits, requests)
+                    judge(victim, waits, requests)
                 costs[str(source)] = reading, (time.process_time() - began) / looks
         return costs
 

@@ -32,7 +32,7 @@ from corewise.vocabulary.names import INTERFERENCE_REPORT
 from corewise.vocabulary.reasons import Reason
 from kubedouble import LocalAPIServer
 
-WEB, BATCH = "default/web", "default/batch"
+WEB, BATCH = "uid-web", "uid-batch"
 
 
 def pod(name: str, request: str = "100m", limit: str = "", *, phase: str = "Running") -> QuotaPod:
@@ -99,7 +99,7 @@ def test_a_wait_is_followed_every_second() -> None:
 
 def test_an_antagonist_is_named_within_a_dozen_looks() -> None:
     watch, _ = watched([interval(0.0, seconds=5.0), *[interval(0.3)] * 12])
-    assert watch.verdicts[WEB].judgment.antagonist == BATCH
+    assert watch.verdicts[WEB].judgment.antagonist == "default/batch"
     assert watch.verdicts[WEB].since < 1e9 + 5 + 12
     assert set(watch.verdicts) == {WEB}
 
@@ -108,7 +108,7 @@ def test_one_judgment_alone_names_nobody() -> None:
     watch, _ = watched([interval(0.3)] * 9)
     assert not watch.verdicts
     watch, _ = watched([interval(0.3)] * 11)
-    assert watch.verdicts[WEB].judgment.antagonist == BATCH
+    assert watch.verdicts[WEB].judgment.antagonist == "default/batch"
 
 
 def test_an_old_suspicion_confirms_nothing() -> None:
@@ -227,6 +227,32 @@ def test_a_sample_divides_the_node_among_pods(tmp_path: Path) -> None:
     assert (web.for_others, web.among_itself, web.throttled) == pytest.approx((0.2, 0.025, 0.1))
     assert sampler.sources == {WEB: WaitSource.PRESSURE, BATCH: WaitSource.PRESSURE}
     assert not sampler.unknown
+
+
+def test_a_recreated_pod_inherits_no_verdict(tmp_path: Path) -> None:
+    """A StatefulSet gives the next pod the name of the one before."""
+    machine = Machine(tmp_path)
+    watch = WaitWatch(machine.sampler())
+    for second in range(14):
+        machine.counts("web", 300_000 * second, 300_000 * second)
+        machine.counts("batch", 600_000 * second, 0)
+        machine.busy(92 * second)
+        watch.look(float(second), 1e9 + second, PODS)
+    uids = {"uid-web": "uid-web", "uid-again": "uid-again"}
+    (waiting,) = report_of(watch, uids, 1e9 + 14).pods
+    assert (waiting.pod, waiting.uid, waiting.suspects[0].name) == ("default/web", "uid-web", "default/batch")
+    metadata = msgspec.structs.replace(PODS[0].metadata, uid="uid-again")
+    again = msgspec.structs.replace(PODS[0], metadata=metadata)
+    machine.counts("again", 0, 0)
+    watch.look(14.0, 1e9 + 14, [again, PODS[1]])
+    assert report_of(watch, uids, 1e9 + 14).pods == []
+
+
+def test_a_neighbor_that_is_gone_keeps_its_name() -> None:
+    watch = WaitWatch(StatedSampler([interval(0.3)] * 12))
+    for now in range(12):
+        watch.look(float(now), 0.0, PODS if now < 10 else PODS[:1])
+    assert watch.verdicts[WEB].judgment.antagonist == "default/batch"
 
 
 def test_counters_that_run_backwards_are_no_negative_use(tmp_path: Path) -> None:

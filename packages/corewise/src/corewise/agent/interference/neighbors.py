@@ -69,7 +69,10 @@ class _Counters:
 
 
 class NeighborSampler:
-    """The counters of one node's pods. ``busy`` reads the node's CPU time, ``only`` restricts the source."""
+    """The counters of one node's pods, by their UIDs.
+
+    ``busy`` reads the node's CPU time, ``only`` restricts the source.
+    """
 
     def __init__(
         self, root: Path, cgroups: NodeCgroups, *, busy: Busy | None = None, only: WaitSource | None = None
@@ -101,9 +104,9 @@ class NeighborSampler:
             return None
         read = dict(self._pods(found, self._reader, pods))
         before, self._before = self._before, _Counters(now, busy, read)
-        waits = {name: each.wait for name, each in read.items()}
-        self.unknown = {name: each for name, each in waits.items() if isinstance(each, Finding)}
-        self.sources = {name: each.source for name, each in waits.items() if isinstance(each, WaitCounters)}
+        waits = {uid: each.wait for uid, each in read.items()}
+        self.unknown = {uid: each for uid, each in waits.items() if isinstance(each, Finding)}
+        self.sources = {uid: each.source for uid, each in waits.items() if isinstance(each, WaitCounters)}
         return None if before is None else _interval(before, self._before)
 
     def _pods(
@@ -118,7 +121,7 @@ class NeighborSampler:
             with suppress(KernelError):
                 throttled = sum(read_throttled(found.files, each) for each in cgroups.throttling)
                 used = read_usage(found.files, cgroups.pod)
-                yield pod.name, _PodCounters(used, throttled, reader.read(cgroups.pod))
+                yield pod.uid, _PodCounters(used, throttled, reader.read(cgroups.pod))
         reader.keep(frozenset(there))
 
 
@@ -127,14 +130,14 @@ def _interval(before: _Counters, after: _Counters) -> Interval | None:
     if elapsed <= 0:
         return None
     span = elapsed * _NANO
-    both = {name: (before.pods[name], each) for name, each in after.pods.items() if name in before.pods}
-    used = {name: max(0, last.used - first.used) / span for name, (first, last) in both.items()}
+    both = {uid: (before.pods[uid], each) for uid, each in after.pods.items() if uid in before.pods}
+    used = {uid: max(0, last.used - first.used) / span for uid, (first, last) in both.items()}
     node = max(0, after.busy.busy - before.busy.busy) / span
     used[OUTSIDE] = max(0.0, node - sum(used.values()))
     waits = {
-        name: wait
-        for name, (first, last) in both.items()
-        if (wait := _wait(first, last, span, used[name], max(node, sum(used.values())))) is not None
+        uid: wait
+        for uid, (first, last) in both.items()
+        if (wait := _wait(first, last, span, used[uid], max(node, sum(used.values())))) is not None
     }
     return Interval(elapsed, after.busy.cpus, used, waits)
 

@@ -7,7 +7,7 @@ that sees nothing from one that is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from corewise.agent.executor import Executor
@@ -37,16 +37,21 @@ _LONGEST_WRITE = 300.0
 _DIGITS = 3
 
 
-def report_of(watch: WaitWatch, uids: dict[str, str], wall: float) -> InterferenceReport:
-    """Return the report; of more pods than fit those that wait most."""
-    verdicts = sorted(watch.verdicts.items(), key=lambda item: (-item[1].judgment.wait.for_others, item[0]))
+def report_of(watch: WaitWatch, uids: Mapping[str, str], wall: float) -> InterferenceReport:
+    """Return the report; of more pods than fit those that wait most.
+
+    ``uids``: those of the API by those of the cgroups; a static pod has two.
+    """
+    verdicts = sorted(
+        watch.verdicts.items(), key=lambda item: (-item[1].judgment.wait.for_others, item[1].judgment.pod)
+    )
     return InterferenceReport(
         time=rfc3339(datetime.fromtimestamp(wall, UTC)),
         watched=watch.watched,
         sources=sorted(set(watch.sampler.sources.values())),
         unknown=len(watch.sampler.unknown),
         left_out=max(0, len(verdicts) - MOST_PODS),
-        pods=[_waiting(verdict, uids.get(pod, "")) for pod, verdict in verdicts[:MOST_PODS]],
+        pods=[_waiting(verdict, uids.get(uid, "")) for uid, verdict in verdicts[:MOST_PODS]],
     )
 
 
@@ -142,14 +147,14 @@ class WaitLoop:
         """Write the report if it is due; a write that fails is due again after the shortest pause."""
         node, now = self._watched.node, self._clock.monotonic()
         said = frozenset(
-            (pod, str(each.judgment.reason), each.judgment.antagonist)
-            for pod, each in self.watch.verdicts.items()
+            (uid, str(each.judgment.reason), each.judgment.antagonist)
+            for uid, each in self.watch.verdicts.items()
         )
         if node is None or not self._is_due(said, now):
             return
         self._written = now, said
-        pods: Collection[tuple[str, str]] = [(pod.name, pod.metadata.uid) for pod in self._watched.pods]
-        text = report_of(self.watch, dict(pods), self._clock.now().timestamp()).encode()
+        uids = {pod.uid: pod.metadata.uid for pod in self._watched.pods}
+        text = report_of(self.watch, uids, self._clock.now().timestamp()).encode()
         problems: dict[str, str] = {}
         try:
             await self._executor.annotate(node.metadata.name, {INTERFERENCE_REPORT: text})

@@ -2,7 +2,10 @@
 
 At rest all pods are read every 5 s. While one of them waits, and half a minute longer, they are read every
 second, and each that waits is judged every second time. A neighbor is named once two judgments in a row name
-it. A verdict stands until its pod has waited little for a minute.
+it. A verdict stands until its pod has waited little for a minute, or is gone.
+
+Pods are told apart by their UIDs: one that is created again under the same name, as by a StatefulSet, has a
+history of its own. Verdicts show names.
 """
 
 from __future__ import annotations
@@ -34,7 +37,10 @@ _HUNDREDTHS = 100
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgment on a pod that counts; ``since`` and ``waited_at`` are times of the caller's clocks."""
+    """The judgment on a pod that counts, with the names of pods.
+
+    ``since`` and ``waited_at`` are times of the caller's clocks.
+    """
 
     judgment: Judgment
     since: float
@@ -42,13 +48,14 @@ class Verdict:
 
 
 class WaitWatch:
-    """The pods of one node that wait, by name."""
+    """The pods of one node that wait, by UID."""
 
     def __init__(self, sampler: NeighborSampler) -> None:
         self.sampler = sampler
         self.verdicts: dict[str, Verdict] = {}
         self._intervals: deque[Interval] = deque()
         self._suspected: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         self._alert_until = 0.0
         self._looks = 0
 
@@ -75,14 +82,14 @@ class WaitWatch:
         """
         interval = self.sampler.sample(now, pods)
         if interval is not None:
-            interval = replace(interval, owners=frozenset(pod.name for pod in pods if pod.uid in owned))
-            self._keep(interval)
+            self._keep(replace(interval, owners=frozenset(owned)))
+            self._keep_names(pods)
             if any(self._waiting(interval)):
                 self._alert_until = now + _ALERT_FOR
             if self._looks % _JUDGED_EVERY == 0:
                 self._judge_all(now, wall, _requests(pods, ratio_of, owned))
             self._looks += 1
-        self._forget(now)
+        self._forget(now, pods)
         return ALERT if now < self._alert_until else REST
 
     def _keep(self, interval: Interval) -> None:
@@ -91,49 +98,65 @@ class WaitWatch:
         while total > LONGEST:
             total -= self._intervals.popleft().seconds
 
+    def _keep_names(self, pods: Collection[QuotaPod]) -> None:
+        """Know the names of the pods, and of those that are gone and still in an interval."""
+        self._names |= {pod.uid: pod.name for pod in pods}
+        if len(self._names) > len(pods):
+            in_use = {uid for each in self._intervals for uid in each.used}
+            self._names = {uid: name for uid, name in self._names.items() if uid in in_use}
+
+    def _named(self, judgment: Judgment) -> Judgment:
+        """Return a judgment with names in place of UIDs."""
+        suspects = (replace(each, name=self._names.get(each.name, each.name)) for each in judgment.suspects)
+        return replace(judgment, pod=self._names[judgment.pod], suspects=tuple(suspects))
+
     def _waiting(self, interval: Interval) -> Iterator[str]:
-        return (pod for pod in interval.waits if is_waiting(pod, interval))
+        return (uid for uid in interval.waits if is_waiting(uid, interval))
 
     def _judge_all(self, now: float, wall: float, requests: Mapping[str, float]) -> None:
         last, suspected = self._intervals[-1], self._suspected
         self._suspected = {}
         waiting = set(self._waiting(last)) | (self.verdicts.keys() & last.waits.keys())
-        for pod in sorted(waiting, key=lambda each: -last.part_waited(each))[:MOST_JUDGED]:
-            self._take(judge(pod, self._intervals, requests), suspected.get(pod, ""), now, wall)
+        for uid in sorted(waiting, key=lambda each: -last.part_waited(each))[:MOST_JUDGED]:
+            self._take(judge(uid, self._intervals, requests), suspected.get(uid, ""), now, wall)
 
     def _take(self, judgment: Judgment, suspected: str, now: float, wall: float) -> None:
         """Let a judgment count, once it is confirmed if it names a neighbor: the one ``suspected`` before."""
-        pod, before = judgment.pod, self.verdicts.get(judgment.pod)
+        uid, before = judgment.pod, self.verdicts.get(judgment.pod)
         if judgment.antagonist:
-            self._suspected[pod] = judgment.antagonist
+            self._suspected[uid] = judgment.antagonist
         if judgment.reason in _CALM:
             return
         if judgment.reason in _TO_CONFIRM and suspected != judgment.antagonist:
             if before is not None:
-                self.verdicts[pod] = replace(before, waited_at=now)
+                self.verdicts[uid] = replace(before, waited_at=now)
             return
+        named = self._named(judgment)
         same = before is not None and (before.judgment.reason, before.judgment.antagonist) == (
-            judgment.reason,
-            judgment.antagonist,
+            named.reason,
+            named.antagonist,
         )
         since = before.since if before is not None and same else wall
-        self.verdicts[pod] = Verdict(judgment, since, now)
+        self.verdicts[uid] = Verdict(named, since, now)
 
-    def _forget(self, now: float) -> None:
-        """Drop verdicts on pods that have waited little for a while."""
+    def _forget(self, now: float, pods: Collection[QuotaPod]) -> None:
+        """Drop verdicts on pods that are gone, or have waited little for a while."""
+        there = {pod.uid for pod in pods}
         self.verdicts = {
-            pod: each for pod, each in self.verdicts.items() if now - each.waited_at <= _STANDS_FOR
+            uid: each
+            for uid, each in self.verdicts.items()
+            if uid in there and now - each.waited_at <= _STANDS_FOR
         }
 
 
 def _requests(pods: Collection[QuotaPod], ratio_of: RatioOf, owned: Mapping[str, CPUSet]) -> dict[str, float]:
-    """Return the CPUs that pods own or request, as the kernel counts CPUs."""
+    """Return the CPUs that pods own or request, by UID, as the kernel counts CPUs."""
 
     def cpus(pod: QuotaPod, request: int) -> float:
         return request * _HUNDREDTHS / (MILLI * ratio_of(pod).hundredths)
 
     return {
-        pod.name: float(len(owned[pod.uid])) if pod.uid in owned else cpus(pod, pod.cpu_request)
+        pod.uid: float(len(owned[pod.uid])) if pod.uid in owned else cpus(pod, pod.cpu_request)
         for pod in pods
         if pod.cpu_request
     }
