@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,8 +72,11 @@ class StatedSampler(NeighborSampler):
         super().__init__(Path("/nowhere"), NodeCgroups(Path("/nowhere"), "/", MemoryLog(), now=lambda: 0.0))
         self._intervals = iter(intervals)
 
-    def sample(self, now: float, pods: Iterable[QuotaPod]) -> Interval | None:
-        return next(self._intervals)
+    def sample(
+        self, now: float, pods: Iterable[QuotaPod], owners: frozenset[str] = frozenset()
+    ) -> Interval | None:
+        found = next(self._intervals)
+        return found and replace(found, owners=owners)
 
 
 def watched(intervals: Iterable[Interval | None]) -> tuple[WaitWatch, list[float]]:
@@ -206,8 +209,17 @@ class Machine:
             f"full avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n"
         )
 
-    def sampler(self) -> NeighborSampler:
-        return NeighborSampler(self.root, NodeCgroups(self.root, "/", MemoryLog(), now=lambda: 0.0))
+    def tasks(self, name: str, tasks: Mapping[int, tuple[float, float]]) -> None:
+        """Write the seconds that each task of a pod ran and waited."""
+        (self.kubepods / f"burstable/poduid-{name}/cgroup.threads").write_text("\n".join(map(str, tasks)))
+        for task, seconds in tasks.items():
+            ran, waited = (round(each * 1_000_000_000) for each in seconds)
+            (self.root / f"proc/{task}").mkdir(exist_ok=True)
+            (self.root / f"proc/{task}/schedstat").write_text(f"{ran} {waited} 1\n")
+
+    def sampler(self, only: WaitSource | None = None) -> NeighborSampler:
+        cgroups = NodeCgroups(self.root, "/", MemoryLog(), now=lambda: 0.0)
+        return NeighborSampler(self.root, cgroups, only=only)
 
 
 def test_a_sample_divides_the_node_among_pods(tmp_path: Path) -> None:
@@ -227,6 +239,25 @@ def test_a_sample_divides_the_node_among_pods(tmp_path: Path) -> None:
     assert (web.for_others, web.among_itself, web.throttled) == pytest.approx((0.2, 0.025, 0.1))
     assert sampler.sources == {WEB: WaitSource.PRESSURE, BATCH: WaitSource.PRESSURE}
     assert not sampler.unknown
+
+
+def test_owned_cpus_make_no_other_pod_wait(tmp_path: Path) -> None:
+    """Two threads of a pod share one CPU, and another pod keeps two CPUs of its own busy."""
+    machine = Machine(tmp_path)
+    sampler = machine.sampler(WaitSource.TASKS)
+    for second in range(2):
+        machine.counts("web", 1_000_000 * second, 0)
+        machine.counts("batch", 2_000_000 * second, 0)
+        machine.tasks("web", {11: (second / 2, second / 2), 12: (second / 2, second / 2)})
+        machine.tasks("batch", {21: (second, second / 2), 22: (second, second / 2)})
+        machine.busy(310 * second)
+        found = sampler.sample(float(second), PODS, frozenset({BATCH}))
+    assert found is not None
+    assert found.used == pytest.approx({WEB: 1.0, BATCH: 2.0, OUTSIDE: 0.1})
+    for uid in (WEB, BATCH):
+        wait = found.waits[uid]
+        assert wait.for_others + wait.among_itself == pytest.approx(1.0)
+        assert wait.for_others < 0.2, uid
 
 
 def test_a_recreated_pod_inherits_no_verdict(tmp_path: Path) -> None:

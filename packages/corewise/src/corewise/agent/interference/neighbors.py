@@ -86,10 +86,12 @@ class NeighborSampler:
         self.unknown: dict[str, Finding] = {}
         self.sources: dict[str, WaitSource] = {}
 
-    def sample(self, now: float, pods: Iterable[QuotaPod]) -> Interval | None:
+    def sample(
+        self, now: float, pods: Iterable[QuotaPod], owners: frozenset[str] = frozenset()
+    ) -> Interval | None:
         """Return the interval since the last reading; None after the first, or if it cannot be believed.
 
-        ``now`` is monotonic, in seconds.
+        ``now`` is monotonic, in seconds; ``owners`` are the pods that run on CPUs of their own.
 
         Raises:
             KernelError: if the node's cgroups are not there.
@@ -107,7 +109,7 @@ class NeighborSampler:
         waits = {uid: each.wait for uid, each in read.items()}
         self.unknown = {uid: each for uid, each in waits.items() if isinstance(each, Finding)}
         self.sources = {uid: each.source for uid, each in waits.items() if isinstance(each, WaitCounters)}
-        return None if before is None else _interval(before, self._before)
+        return None if before is None else _interval(before, self._before, owners)
 
     def _pods(
         self, found: CgroupSetup, reader: WaitReader, pods: Iterable[QuotaPod]
@@ -125,7 +127,7 @@ class NeighborSampler:
         reader.keep(frozenset(there))
 
 
-def _interval(before: _Counters, after: _Counters) -> Interval | None:
+def _interval(before: _Counters, after: _Counters, owners: frozenset[str]) -> Interval | None:
     elapsed = after.at - before.at
     if elapsed <= 0:
         return None
@@ -134,16 +136,21 @@ def _interval(before: _Counters, after: _Counters) -> Interval | None:
     used = {uid: max(0, last.used - first.used) / span for uid, (first, last) in both.items()}
     node = max(0, after.busy.busy - before.busy.busy) / span
     used[OUTSIDE] = max(0.0, node - sum(used.values()))
-    waits = {
-        uid: wait
-        for uid, (first, last) in both.items()
-        if (wait := _wait(first, last, span, used[uid], max(node, sum(used.values())))) is not None
-    }
-    return Interval(elapsed, after.busy.cpus, used, waits)
+    shared = sum(cpus for uid, cpus in used.items() if uid not in owners)
+    waits = {}
+    for uid, (first, last) in both.items():
+        others = used[OUTSIDE] if uid in owners else max(0.0, shared - used[uid])
+        wait = _wait(first, last, span, used[uid], others)
+        if wait is not None:
+            waits[uid] = wait
+    return Interval(elapsed, after.busy.cpus, used, waits, owners)
 
 
-def _wait(first: _PodCounters, last: _PodCounters, span: float, used: float, node: float) -> Wait | None:
-    """Return the wait of one pod; None if it is not known, or was counted by two sources."""
+def _wait(first: _PodCounters, last: _PodCounters, span: float, used: float, others: float) -> Wait | None:
+    """Return the wait of one pod; None if it is not known, or was counted by two sources.
+
+    ``used`` and ``others``: the CPUs that it used, and those of everyone else who may run where it runs.
+    """
     was, now = first.wait, last.wait
     if isinstance(was, Finding) or isinstance(now, Finding) or was.source is not now.source:
         return None
@@ -155,7 +162,7 @@ def _wait(first: _PodCounters, last: _PodCounters, span: float, used: float, nod
             if task in was.tasks
         ]
         waited = sum(max(0.0, each - throttled) for _, each in grown)
-        for_others = wait_for_others(grown, used, node - used, throttled)
+        for_others = wait_for_others(grown, used, others, throttled)
         return Wait(for_others, waited - for_others, throttled)
     waited = max(0, now.waited - was.waited) / span
     among = max(0.0, (now.any_waited - was.any_waited) / span - waited)

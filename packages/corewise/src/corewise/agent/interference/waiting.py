@@ -80,9 +80,9 @@ class WaitWatch:
         Raises:
             KernelError: if the node's cgroups are not there.
         """
-        interval = self.sampler.sample(now, pods)
+        interval = self.sampler.sample(now, pods, frozenset(owned))
         if interval is not None:
-            self._keep(replace(interval, owners=frozenset(owned)))
+            self._keep(interval)
             self._keep_names(pods)
             if any(self._waiting(interval)):
                 self._alert_until = now + _ALERT_FOR
