@@ -626,6 +626,16 @@ def test_missing_slice_is_bounded_once_it_appears(tmp_path: Path) -> None:
     assert kept.node.milli() == 14_400
 
 
+def test_a_missing_slice_says_nothing_about_the_kernel(tmp_path: Path) -> None:
+    kept = without_slice(tmp_path)
+    kept.tick(online=4000)
+    assert kept.controller.isolation is None
+    kept.node.make_slice()
+    kept.start(JOB)
+    kept.tick(online=4000)
+    assert idle(kept, JOB) == ["1", "0", "0"]
+
+
 @pytest.mark.parametrize("content", ["", "nonsense\n", "max\n", "-5 100000\n", "1000 0\n"])
 def test_unreadable_quota_is_reported_and_left_alone(tmp_path: Path, content: str) -> None:
     kept = Kept(OfflineNode(tmp_path))

@@ -222,8 +222,10 @@ class BatchLimits:
         self, found: CgroupSetup, cgroups: Iterable[BatchCgroup], isolation: Isolation | None
     ) -> set[str]:
         """Return the names of the pods that are to be idle."""
-        is_wanted = isolation is Isolation.IDLE
-        self.lacks_idle = is_wanted and not has_idle(found.files, found.names.qos(QOSClass.BEST_EFFORT))
+        best_effort = found.names.qos(QOSClass.BEST_EFFORT)
+        # without that cgroup no offline pod runs yet, and what the kernel can is unknown
+        is_wanted = isolation is Isolation.IDLE and found.files.exists(best_effort)
+        self.lacks_idle = is_wanted and not has_idle(found.files, best_effort)
         pods = {
             each.pod
             for each in cgroups
