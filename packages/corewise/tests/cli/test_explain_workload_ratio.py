@@ -21,6 +21,7 @@ from corewise.vocabulary.names import (
 )
 
 ENCODER = {"app": "encoder"}
+CLAIMS = [{"resourceClaimName": "c", "direct": [{"name": "cpu", "quantity": "1"}]}]
 ENTRY = {
     "name": "vector",
     "podSelector": {"matchLabels": ENCODER},
@@ -56,14 +57,14 @@ TOPOLOGY = {
 }
 
 
-def pod(labels: dict[str, str], node: str = "n1") -> dict[str, Any]:
+def pod(labels: dict[str, str], node: str = "n1", **status: object) -> dict[str, Any]:
     container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "p", "namespace": "default", "uid": "u1", "labels": labels},
         "spec": {"containers": [container], **({"nodeName": node} if node else {})},
-        "status": {"phase": "Running" if node else "Pending"},
+        "status": {"phase": "Running" if node else "Pending", **status},
     }
 
 
@@ -76,19 +77,20 @@ def explain(tmp_path: Path, what: str, name: str, *items: dict[str, Any], form: 
 
 
 @pytest.mark.parametrize(
-    ("labels", "node", "told"),
+    ("which", "told"),
     [
-        (ENCODER, "n1", True),
-        ({"app": "web"}, "n1", False),
-        (ENCODER, "", False),
-        (ENCODER | {QOS_CLASS: "BE"}, "n1", False),
+        (pod(ENCODER), True),
+        (pod({"app": "web"}), False),
+        (pod(ENCODER, ""), False),
+        (pod(ENCODER | {QOS_CLASS: "BE"}), False),
+        (pod(ENCODER, nodeAllocatableResourceClaimStatuses=CLAIMS), False),
     ],
-    ids=["selected", "not selected", "not bound", "never divided"],
+    ids=["selected", "not selected", "not bound", "never divided", "with claimed CPU"],
 )
 def test_explain_pod_names_the_workload_that_counts(
-    tmp_path: Path, labels: dict[str, str], node: str, told: bool
+    tmp_path: Path, which: dict[str, Any], told: bool
 ) -> None:
-    items = pod(labels, node), NODE, TOPOLOGY
+    items = which, NODE, TOPOLOGY
     text = explain(tmp_path, "pod", "default/p", *items)
     line = 'divided by 1.20, the ratio of workload "vector" on n1; the ratio of the node itself is 1.50'
     assert (line in " ".join(text.split())) is told

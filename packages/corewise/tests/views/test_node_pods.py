@@ -20,7 +20,7 @@ from corewise.vocabulary.names import (
     WORKLOAD_RATIOS,
 )
 from corewise.vocabulary.qos import QoSRules
-from corewise.workload.pods import Container, Pod, PodSpec, PodStatus
+from corewise.workload.pods import ClaimedResource, ClaimStatus, Container, Pod, PodSpec, PodStatus
 
 RULES = QoSRules(frozenset({"default"}))
 FAST = {
@@ -69,6 +69,15 @@ NORMALIZED_VECTOR = pod(
     annotations=NORMALIZED.metadata.annotations,
 )
 VECTOR = pod("vector", {"cpu": "3"}, labels={"app": "vector"})
+CLAIMED = Pod(
+    VECTOR.metadata,
+    VECTOR.spec,
+    PodStatus(
+        "Running",
+        "Burstable",
+        node_allocatable_resource_claim_statuses=(ClaimStatus(direct=(ClaimedResource("cpu"),)),),
+    ),
+)
 
 
 def records(
@@ -89,6 +98,7 @@ def records(
         (NORMALIZED, "CPU owner", 2000, None, 2000),
         (NORMALIZED_VECTOR, "CPU owner", 2000, None, 2000),
         (VECTOR, "online", 3000, 1200, 2500),
+        (CLAIMED, "online", 3000, 3000, 2000),
     ],
 )
 def test_quota_is_raw_and_use_is_normalized(

@@ -70,24 +70,10 @@ class QuotaPodSpec(PodSpec, frozen=True):
         yield from self.ephemeral_containers
 
 
-class ClaimedResource(Struct, frozen=True):
-    """core/v1 NodeAllocatableDirectResources and NodeAllocatableOverheadResources."""
-
-    name: str = ""
-
-
-class ClaimStatus(Struct, frozen=True):
-    """core/v1 NodeAllocatableResourceClaimStatus: what a ResourceClaim brings beyond the spec."""
-
-    direct: tuple[ClaimedResource, ...] | None = ()
-    overhead: tuple[ClaimedResource, ...] | None = ()
-
-
 class QuotaPodStatus(PodStatus, frozen=True):
     """core/v1 PodStatus. ``resize`` is what conditions have said since Kubernetes 1.33."""
 
     resize: str = ""
-    node_allocatable_resource_claim_statuses: tuple[ClaimStatus, ...] | None = ()
     observed_generation: int = 0
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -177,14 +163,6 @@ class QuotaPod(Pod, frozen=True):
             for condition in status.conditions
         )
         return unseen or pending or status.resize in _WAITING
-
-    @property
-    def has_claimed_cpu(self) -> bool:
-        """Whether a ResourceClaim brings CPU, which kubelet adds to quotas and no limit states."""
-        claims = self.status.node_allocatable_resource_claim_statuses or ()
-        return any(
-            each.name == CPU for claim in claims for each in (*(claim.direct or ()), *(claim.overhead or ()))
-        )
 
     @property
     def has_ended(self) -> bool:

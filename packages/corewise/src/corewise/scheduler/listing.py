@@ -191,7 +191,9 @@ def divided_by(
 ) -> QuotaRatio | None:
     """Return the ratio that divides a pod's quotas on the Node with these annotations; None if none does."""
     labels = pod.metadata.labels
-    if where is None or where.cpus or rules.class_of(labels, pod.metadata.namespace) in EXEMPT_CLASSES:
+    if where is None or where.cpus or pod.has_claimed_cpu:
+        return None
+    if rules.class_of(labels, pod.metadata.namespace) in EXEMPT_CLASSES:
         return None
     return quota_ratio(labels, annotations)
 

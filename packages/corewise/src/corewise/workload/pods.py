@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import force_setattr
 
+from corewise.amplification.amounts import CPU
 from corewise.kube.objects import (
     EMPTY,
     NO_META,
@@ -139,6 +140,19 @@ class PodCondition(Struct, frozen=True):
     last_transition_time: str | None = ""
 
 
+class ClaimedResource(Struct, frozen=True):
+    """core/v1 NodeAllocatableDirectResources and NodeAllocatableOverheadResources."""
+
+    name: str = ""
+
+
+class ClaimStatus(Struct, frozen=True):
+    """core/v1 NodeAllocatableResourceClaimStatus: what a ResourceClaim brings beyond the spec (KEP-5517)."""
+
+    direct: tuple[ClaimedResource, ...] | None = ()
+    overhead: tuple[ClaimedResource, ...] | None = ()
+
+
 class PodStatus(Struct, frozen=True):
     """core/v1 PodStatus. Of a decoded Pod ``conditions`` are empty: see its ``scheduled_at``."""
 
@@ -147,6 +161,7 @@ class PodStatus(Struct, frozen=True):
     container_statuses: Slice[GrantedContainer] = ()
     init_container_statuses: Slice[GrantedContainer] = ()
     conditions: Slice[PodCondition] = ()
+    node_allocatable_resource_claim_statuses: tuple[ClaimStatus, ...] | None = ()
 
     def __post_init__(self) -> None:
         for name in ("phase", "qos_class"):
@@ -174,6 +189,14 @@ class Pod(Struct, frozen=True):
             if each.type == "PodScheduled" and each.status == "True":
                 force_setattr(self, "scheduled_at", shared_text(each.last_transition_time or ""))
         force_setattr(self, "status", self.status.kept())
+
+    @property
+    def has_claimed_cpu(self) -> bool:
+        """Whether a ResourceClaim brings CPU, which kubelet adds to quotas and no limit states."""
+        claims = self.status.node_allocatable_resource_claim_statuses or ()
+        return any(
+            each.name == CPU for claim in claims for each in (*(claim.direct or ()), *(claim.overhead or ()))
+        )
 
 
 WORKLOAD_PODS: Resource[Pod] = PODS.typed(Pod)

@@ -123,7 +123,8 @@ def _quota_of(pod: Pod, work: str, node: NodeFigures) -> int | None:
 def _sharing(pod: Pod, rules: QoSRules) -> Sharing:
     meta = pod.metadata
     stated = rules.class_of(meta.labels, meta.namespace)
-    return sharing_of(stated, meta.uid, pod.status.qos_class, NO_POLICY, owns=False)
+    sharing = sharing_of(stated, meta.uid, pod.status.qos_class, NO_POLICY, owns=False)
+    return Sharing.EXEMPT if sharing is Sharing.SHARE and pod.has_claimed_cpu else sharing
 
 
 def _limits(pod: Pod) -> PodLimits:
