@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from aiohttp import web
 from corewise.config.interference.metrics import METRICS, Metric, Preset
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
-from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.clock import SYSTEM_CLOCK, SystemClock
 from corewise.kube.config import ClusterConfig
 from corewise.kube.objects import ObjectMeta
 from corewise.prometheus.client import PrometheusClient
@@ -47,10 +47,10 @@ def test_node_stands_beside_measured_nodes_and_failures_show() -> None:
         async with fake_prometheus(answer) as fake, PrometheusClient(fake.url) as client:
             nodes = Cache(Client(ClusterConfig(server="http://127.0.0.1:1")), WORKLOAD_NODES)
             nodes.items = {name: Node(metadata=ObjectMeta(name=name)) for name in BANDWIDTHS}
-            views = InterferenceViews(client, Preset.COREWISE, nodes)
+            views = InterferenceViews(client, Preset.COREWISE, nodes, SYSTEM_CLOCK)
             asked = asyncio.Event()
             before = views.record("n1")
-            running = asyncio.create_task(views.run(SYSTEM_CLOCK, asked.set))
+            running = asyncio.create_task(views.run(asked.set))
             await asked.wait()
             running.cancel()
             return before, *(views.record(name) for name in ("n1", "n2", "old"))
@@ -74,6 +74,29 @@ def test_node_stands_beside_measured_nodes_and_failures_show() -> None:
     assert [each["text"] for each in old["measures"]] == ["-", "-"]
     assert any("latency is not to be seen" in each for each in first["remarks"])
     assert any("returns no series" in each for each in first["remarks"])
+
+
+class MovedClock(SystemClock):
+    """The date is ``ahead`` of the machine's."""
+
+    ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+async def test_values_get_old_by_the_pages_clock() -> None:
+    clock, asked = MovedClock(), asyncio.Event()
+    async with fake_prometheus(answer) as fake, PrometheusClient(fake.url) as client:
+        nodes = Cache(Client(ClusterConfig(server="http://127.0.0.1:1")), WORKLOAD_NODES)
+        nodes.items = {name: Node(metadata=ObjectMeta(name=name)) for name in BANDWIDTHS}
+        views = InterferenceViews(client, Preset.COREWISE, nodes, clock)
+        running = asyncio.create_task(views.run(asked.set))
+        await asked.wait()
+        running.cancel()
+    assert views.record("n1")["measures"]
+    clock.ahead = timedelta(hours=1)
+    assert not views.record("n1")["measures"]
 
 
 def hour(query: str) -> list[tuple[Mapping[str, str], float]]:

@@ -107,7 +107,7 @@ class FollowedCluster:
         started = clock.now()
         self.history = OfflineHistory(started)
         self.past = PastHours(prometheus[0], clock, started) if prometheus else None
-        self.interference = prometheus and InterferenceViews(*prometheus, self.state.nodes)
+        self.interference = prometheus and InterferenceViews(*prometheus, self.state.nodes, clock)
         self.hosts = HostRows(hosts) if hosts else None
         self.usages = Usages(client, clock)
 
@@ -160,7 +160,7 @@ class FollowedCluster:
 
     async def _ask_prometheus(self, interference: InterferenceViews) -> None:
         await self.listed()
-        await interference.run(self.clock, self._on_change)
+        await interference.run(self._on_change)
 
     async def listed(self) -> None:
         """Wait until everything has been listed, or has failed to be."""

@@ -6,7 +6,6 @@ texts are in the units in which these print them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -34,19 +33,20 @@ _SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 class InterferenceViews:
     """The last values from Prometheus."""
 
-    def __init__(self, client: PrometheusClient, preset: Preset, nodes: Cache[Node]) -> None:
+    def __init__(self, client: PrometheusClient, preset: Preset, nodes: Cache[Node], clock: Clock) -> None:
         configuration = InterferenceConfiguration(metrics=MetricsSettings(preset))
         self._asked = tuple(each for each in sources(configuration) if each.metric.spec.page)
         self._interval = refresh_interval(configuration.window)
-        self._client, self._nodes, self._latest = client, nodes, Observation(0.0)
+        self._client, self._nodes, self._clock = client, nodes, clock
+        self._latest = Observation(0.0)
 
-    async def run(self, clock: Clock, on_change: Callable[[], None]) -> None:
+    async def run(self, on_change: Callable[[], None]) -> None:
         """Ask again and again; ``on_change`` is called after each answer."""
         while True:
             nodes = NodeNames(identities(self._nodes.items.values()))
-            self._latest = await observe(self._client, self._asked, nodes, time.time, self._latest)
+            self._latest = await observe(self._client, self._asked, nodes, self._now, self._latest)
             on_change()
-            await clock.sleep(self._interval)
+            await self._clock.sleep(self._interval)
 
     def record(self, name: str) -> dict[str, Any]:
         """Return the node's values, and the quantiles of all nodes that have a value that is not too old."""
@@ -64,12 +64,16 @@ class InterferenceViews:
             for each in found.sources
             if each.metric not in found.failures and (text := complaint(each, found.readings[each.metric]))
         ]
-        measures = [_measure(each, found.readings[each.metric], place, time.time()) for each in found.sources]
+        now = self._now()
+        measures = [_measure(each, found.readings[each.metric], place, now) for each in found.sources]
         return {
             "source": self._client.label,
             "remarks": [*dict.fromkeys(wrong)],
             "measures": [each for each in measures if each["nodes"]],
         }
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
 
 
 def _measure(source: Source, reading: Reading, place: int, now: float) -> dict[str, Any]:
