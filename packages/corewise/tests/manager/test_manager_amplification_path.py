@@ -11,15 +11,25 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from corewise.amplification.policy import amplification_policy, static_policy
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
-from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION, MUTATING_NAME, AmplifyBy
+from corewise.manager.amplification_path import policy_in_file, policy_works
+from corewise.manager.options import (
+    KUBELET_USER,
+    LARGEST_AMPLIFICATION,
+    MUTATING_NAME,
+    AmplifyBy,
+    ManagerOptions,
+)
 from corewise.manager.program import Manager
+from corewise.manager.snapshot import Listeners, Snapshot
 from corewise.service.installation import GRACE
 from corewise.service.webhooks import rule
 from corewise.vocabulary.metrics import AMPLIFICATION_PATH
+from corewise.workload.nodes import WORKLOAD_NODES
 from kubedouble.server import NEW_IN_1_36, serve
 from manager.world import World, eventually, normalization, small_cluster, until
 
@@ -229,3 +239,22 @@ async def test_file_with_other_options_counts_as_absent(
         await shows(manager, POLICY)
         await world.shows_cpu("fast", "16")
     assert "corewise manager policy --static" in caplog.text
+
+
+async def test_a_node_that_is_gone_answers_nothing(world: World) -> None:
+    load_file(world)
+    await amplified(world)
+    async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
+        await shows(manager, FILE)
+        await world.shows_cpu("fast", "16")
+    there = await world.client.get(WORKLOAD_NODES, "fast")
+    gone = replace(there, metadata=replace(there.metadata, name="gone"))
+    options = ManagerOptions()
+    listeners = Listeners(lambda _name: None, lambda _name: None, lambda: None)
+    snapshot = Snapshot(world.client, options, listeners, world.clock)
+    snapshot.nodes.items = {"gone": gone, "fast": there}
+    assert await policy_in_file(world.client, options, snapshot)
+    assert await policy_works(world.client, snapshot)
+    snapshot.nodes.items = {"gone": gone}
+    assert not await policy_in_file(world.client, options, snapshot)
+    assert await policy_works(world.client, snapshot)

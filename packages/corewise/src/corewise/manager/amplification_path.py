@@ -16,14 +16,14 @@ and the policy is removed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from corewise.amplification.amounts import AMPLIFIABLE
 from corewise.amplification.policy import ASKED, amplification_policy, fingerprint
 from corewise.kube.client import Client
+from corewise.kube.errors import NotFound
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.manager.options import AmplifyBy, ManagerOptions
 from corewise.manager.snapshot import Snapshot
@@ -86,11 +86,13 @@ async def policy_in_file(client: Client, options: ManagerOptions, snapshot: Snap
     Raises:
         KubeError: if the API server cannot be asked.
     """
-    node = next(iter(snapshot.nodes.items.values()), None)
-    if node is None:
-        return False
     body = {"metadata": {"annotations": {AMPLIFICATION_PROBE: ASKED}}}
-    found = await client.patch(WORKLOAD_NODES, node.metadata.name, body, subresource="status", dry_run=True)
+    for node in [*snapshot.nodes.items.values()]:
+        found = await _try(client, node.metadata.name, body)
+        if found is not None:
+            break
+    else:
+        return False
     answer, own = found.metadata.annotations.get(AMPLIFICATION_PROBE, ASKED), fingerprint(_documents(options))
     if answer not in {ASKED, own}:
         log.warning(
@@ -112,8 +114,13 @@ async def policy_works(client: Client, snapshot: Snapshot) -> bool:
     Raises:
         KubeError: if the API server cannot be asked.
     """
-    probes = islice(_probes(snapshot.nodes.items.values()), _PROBED)
-    answers = [await _undoes(client, *probe) for probe in probes]
+    answers: list[bool] = []
+    for probe in _probes([*snapshot.nodes.items.values()]):
+        undone = await _undoes(client, *probe)
+        if undone is not None:
+            answers.append(undone)
+        if len(answers) == _PROBED:
+            break
     if answers and not any(answers):
         log.warning("the policy is installed, and does not amplify: the webhook stays")
     return any(answers) or not answers
@@ -133,10 +140,21 @@ def _probes(nodes: Iterable[Node]) -> Iterator[tuple[str, str, str]]:
                 break
 
 
-async def _undoes(client: Client, node: str, resource: str, raw: str) -> bool:
+async def _undoes(client: Client, node: str, resource: str, raw: str) -> bool | None:
+    """Say whether the raw amount of a node is not stored; None if the node is gone."""
     body = {
         "metadata": {"annotations": {AMPLIFICATION_PROBE: "raw"}},
         "status": {"allocatable": {resource: raw}},
     }
-    found = await client.patch(WORKLOAD_NODES, node, body, subresource="status", dry_run=True)
+    found = await _try(client, node, body)
+    if found is None:
+        return None
     return quantities(found.status.allocatable) != quantities({**found.status.allocatable, resource: raw})
+
+
+async def _try(client: Client, node: str, body: Mapping[str, Any]) -> Node | None:
+    """Return a Node as a patch of its status would leave it; None if it was deleted meanwhile."""
+    try:
+        return await client.patch(WORKLOAD_NODES, node, body, subresource="status", dry_run=True)
+    except NotFound:
+        return None
