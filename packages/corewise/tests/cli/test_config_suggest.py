@@ -85,13 +85,13 @@ def config_map(**models: float) -> dict[str, Any]:
     return {"kind": "ConfigMap", "metadata": {"name": CONFIG_NAME}, "data": data}
 
 
-def fleet(fast: int = 8, slow: int = 8) -> list[dict[str, Any]]:
-    """Return nodes of two models, of which FAST measured 1.50 times the score of SLOW."""
+def fleet(fast: int = 8, slow: int = 8, *, score: int = 1500) -> list[dict[str, Any]]:
+    """Return nodes of two models, of which FAST measured 1.50 times the score of SLOW, 1000."""
     items = []
-    for model, score, size in ((FAST, 1500, fast), (SLOW, 1000, slow)):
+    for model, own, size in ((FAST, score, fast), (SLOW, 1000, slow)):
         for at in range(size):
             name = f"{'fast' if model == FAST else 'slow'}-{at}"
-            items += [node(name), topology(name, model, score)]
+            items += [node(name), topology(name, model, own)]
     return items
 
 
@@ -137,6 +137,18 @@ def test_missing_ratio_is_a_difference(suggest: Suggest) -> None:
     assert result.exit_code == ExitCode.VERDICT
     assert [each["configuredRatio"] for each in record(result)["models"]] == ["1.00", None]
     assert record(result)["ratioModel"] == {SLOW: {FIELD: "1.00"}, FAST: {FIELD: "1.50"}}
+
+
+@pytest.mark.parametrize("fast", [None, 3.0, 5.0])
+def test_a_ratio_above_the_largest_is_never_suggested(suggest: Suggest, fast: float | None) -> None:
+    models = {"slow": 1.0} if fast is None else {"slow": 1.0, "fast": fast}
+    items = [*fleet(score=6000), config_map(**models)]
+    result = suggest(items, "-o", "json")
+    assert result.exit_code == 0
+    assert record(result)["differs"] is False
+    assert record(result)["ratioModel"].get(FAST) == (None if fast is None else {FIELD: f"{fast:.2f}"})
+    assert "measured 6.00, above the largest ratio 5.00: it is not suggested" in result.stderr
+    assert "above 5.00" in suggest(items).stdout
 
 
 def test_key_keeps_everything_but_measured_ratios(suggest: Suggest) -> None:

@@ -52,8 +52,9 @@ def command(nodes: ComparedNodes | None, form: Form | str) -> None:
 
     Scores of corewise calibrate are not used: they are of all CPUs at once, these of one.
 
-    Exit codes: 0 no model is off, 1 a configured ratio is off by more than 5 % or missing, 2 wrong call, 3 no
-    answer from the cluster, 4 no node has a score, 5 a file cannot be read.
+    Exit codes: 0 no model is off, 1 a configured ratio is off by more than 5 % or missing, unless the
+    measured one is above 5.00, the largest allowed, 2 wrong call, 3 no answer from the cluster, 4 no node has
+    a score, 5 a file cannot be read.
     """
     if nodes is None:
         raise click.UsageError("name the nodes: --cluster, or --nodes DUMP")

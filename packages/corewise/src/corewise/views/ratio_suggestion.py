@@ -16,7 +16,13 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
-from corewise.config.configuration import NO_NORMALIZATION, ModelRatios, NormalizationConfig, RatioField
+from corewise.config.configuration import (
+    LARGEST_NORMALIZATION_RATIO,
+    NO_NORMALIZATION,
+    ModelRatios,
+    NormalizationConfig,
+    RatioField,
+)
 from corewise.config.facts import CPUFacts
 from corewise.kube.objects import ConfigMap
 from corewise.normalization.calibration import ModelSetting, ratio_model_json
@@ -91,8 +97,8 @@ class RatioSuggestion:
 
     @property
     def differs(self) -> bool:
-        """Whether a model has no ratio, or one that is off."""
-        return any(each.configured is None or each.off for each in self.rows)
+        """Whether a model has no ratio, or one that is off, and the measured one is allowed."""
+        return any(each.measured.is_allowed and (each.configured is None or each.off) for each in self.rows)
 
 
 def fleet_of(views: Iterable[NodeView]) -> Fleet:
@@ -211,6 +217,8 @@ def _range(row: SuggestedRatio) -> str:
 
 
 def _change(row: SuggestedRatio) -> str:
+    if not row.measured.is_allowed:
+        return f"above {LARGEST_NORMALIZATION_RATIO}"
     if row.configured is None:
         return "new"
     percent = row.percent
@@ -273,8 +281,8 @@ def _on_samples(rows: Sequence[SuggestedRatio]) -> Iterator[str]:
         yield f"fewer than {LEAST_NODES} nodes, so a slow one would not be noticed in the ratio: {some(few)}"
     for each in rows:
         if not each.measured.is_allowed:
-            name, ratio = each.measured.model, each.measured.ratio
-            yield f'"{name}" measured {ratio}, above the largest ratio 5.00: it is not suggested'
+            name, ratio, largest = each.measured.model, each.measured.ratio, LARGEST_NORMALIZATION_RATIO
+            yield f'"{name}" measured {ratio}, above the largest ratio {largest}: it is not suggested'
 
 
 def _on_configuration(suggestion: RatioSuggestion) -> Iterator[str]:
