@@ -30,7 +30,7 @@ from corewise.kube.objects import Event
 from corewise.kube.resources import PODS
 from corewise.manager.busy_nodes import cpu_usages
 from corewise.normalization.quota import container_quota
-from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, requested
+from corewise.quantities import ONE, Microseconds
 from corewise.ratios.decision import assess
 from corewise.scheduler.listing import decide_about, divided_by
 from corewise.topology import Host
@@ -41,7 +41,7 @@ from corewise.views.node_listing import installed_paths
 from corewise.views.offline_table import TOTAL
 from corewise.views.page.followed import FollowedCluster, UnknownObject
 from corewise.views.page.interference import NOT_ASKED
-from corewise.views.page.node_pods import NodeFigures, pod_records
+from corewise.views.page.node_pods import NodeFigures, cpu_amount, pod_records
 from corewise.views.page.problems import severity_of
 from corewise.views.page.trial import tried
 from corewise.views.page.what_if import ChangeRefused
@@ -253,10 +253,10 @@ def quota_record(
     if sharing is Sharing.SHARE and pod.has_claimed_cpu:
         sharing = Sharing.EXEMPT
     divisor = ratio.ratio if sharing is Sharing.SHARE else ONE
-    level = _limit(pod.spec.resources.limits)
+    level = cpu_amount(pod.spec.resources.limits)
 
     def container(each: Container) -> dict[str, Any]:
-        limit = _limit(each.resources.limits)
+        limit = cpu_amount(each.resources.limits)
         quota = container_quota(limit, period=PERIOD, ratio=divisor, pod_level=level)
         return {
             "name": each.name,
@@ -270,13 +270,6 @@ def quota_record(
         "periodMicroseconds": PERIOD,
         "containers": [container(each) for each in pod.spec.all_containers],
     }
-
-
-def _limit(amounts: Mapping[str, str]) -> AmplifiedMilli | None:
-    try:
-        return AmplifiedMilli(requested("cpu", amounts["cpu"]).milli) if "cpu" in amounts else None
-    except QuantityError:
-        return None
 
 
 def _no_pod(name: str) -> str:

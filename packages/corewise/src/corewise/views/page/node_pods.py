@@ -130,18 +130,19 @@ def _sharing(pod: Pod, rules: QoSRules) -> Sharing:
 def _limits(pod: Pod) -> PodLimits:
     def limit(container: Container) -> ContainerLimit:
         sidecar = container.restart_policy == _ALWAYS
-        return ContainerLimit(_cpu(container.resources.limits), sidecar)
+        return ContainerLimit(cpu_amount(container.resources.limits), sidecar)
 
     spec = pod.spec
     return PodLimits(
         tuple(map(limit, spec.containers)),
         tuple(map(limit, spec.init_containers)),
-        _cpu(spec.resources.limits),
-        _cpu(spec.overhead) or AmplifiedMilli(0),
+        cpu_amount(spec.resources.limits),
+        cpu_amount(spec.overhead) or AmplifiedMilli(0),
     )
 
 
-def _cpu(amounts: Mapping[str, str]) -> AmplifiedMilli | None:
+def cpu_amount(amounts: Mapping[str, str]) -> AmplifiedMilli | None:
+    """Return the CPU of a ResourceList; None if it states none, or one that cannot be read."""
     try:
         return AmplifiedMilli(requested(_CPU, amounts[_CPU]).milli) if _CPU in amounts else None
     except QuantityError:
