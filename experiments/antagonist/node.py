@@ -19,7 +19,7 @@ from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.interference.neighbors import NeighborSampler
 from corewise.agent.interference.waiting import Verdict, WaitWatch
 from corewise.agent.objects import QuotaPod
-from corewise.agent.quotas import targets_of
+from corewise.agent.quota_targets import targets_of
 from corewise.interference.antagonist import Wait, judge
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, QOSClass, find_layout, find_pod_cgroups

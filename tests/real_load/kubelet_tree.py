@@ -18,7 +18,7 @@ from typing import Any, Self
 import msgspec
 
 from corewise.agent.objects import QuotaPod
-from corewise.agent.quotas import targets_of
+from corewise.agent.quota_targets import targets_of
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, QOSClass, Version, find_pod_cgroups
 from corewise.kernel.cgroups.resources import read_bandwidth, read_usage

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from corewise.agent.objects import QuotaPod
-from corewise.agent.quotas import targets_of
+from corewise.agent.quota_targets import targets_of
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import QOSClass, Version, find_layout, find_pod_cgroups
 from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandwidth

@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from agent.fake_node import container, pod
 from corewise.agent.kubelet import NO_POLICY, UNKNOWN_POLICY, CPUManager
 from corewise.agent.objects import QuotaPod
-from corewise.agent.quotas import Sharing, divided, sharing_of, spec_in_force, targets_of, undivided
+from corewise.agent.quota_targets import spec_in_force, targets_of
+from corewise.agent.quotas import Sharing, divided, sharing_of, undivided
 from corewise.kernel.cgroups.layout import Driver, PodCgroups
 from corewise.kernel.errors import UnsafeName
 from corewise.quantities import Microseconds, Ratio

@@ -22,7 +22,7 @@ import pytest
 from agent.agent_world import AgentWorld, agent_world, until
 from agent.fake_node import container, manifest
 from corewise.agent.objects import QuotaPod
-from corewise.agent.quotas import targets_of
+from corewise.agent.quota_targets import targets_of
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, Version, find_pod_cgroups
 from corewise.kernel.cgroups.resources import read_bandwidth, read_usage

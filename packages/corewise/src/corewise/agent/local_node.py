@@ -25,7 +25,8 @@ from corewise.agent.kubelet import CPUManager, cpu_manager_file
 from corewise.agent.objects import CertainPods, QuotaPod, QuotaPodStatus, certain_pods
 from corewise.agent.pinning import CPUSetReconciler
 from corewise.agent.problems import ProblemLog
-from corewise.agent.quotas import QuotaReconciler, Sharing, container_cgroups, sharing_of
+from corewise.agent.quota_targets import container_cgroups
+from corewise.agent.quotas import QuotaReconciler, Sharing, sharing_of
 from corewise.amplification import read_ratios
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.config.workload_ratios import (

@@ -14,7 +14,7 @@ from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_loop import OfflineLoop
 from corewise.agent.offline_settings import KEYS
-from corewise.agent.quotas import targets_of
+from corewise.agent.quota_targets import targets_of
 from corewise.amplification.amounts import CPU
 from corewise.kernel.cgroups.resources import read_usage
 from corewise.kernel.errors import KernelError

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from corewise.actions import EmitEvent
 from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaPod, QuotaPodSpec
-from corewise.agent.quotas import Target, spec_in_force, targets_of
+from corewise.agent.quota_targets import Target, spec_in_force, targets_of
 from corewise.agent.sampler import PinnedPod
 from corewise.amplification.amounts import CPU
 from corewise.colocation.offline import mark_of

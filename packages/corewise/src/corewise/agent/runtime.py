@@ -8,9 +8,9 @@ none when kubelet updates them.
 
 The quota of a pod's own cgroup is left to the reconciler, which is woken. No container meets a parent
 smaller than itself: kubelet makes the pod's cgroup undivided, and the reconciler narrows it, on v1 never
-below a container's undivided quota (:mod:`corewise.agent.quotas`). Its CPUs are set at once, before any
-container is made in it: so no container runs a moment on CPUs that others own, and none is given CPUs of its
-own by the runtime, which would remember them when they have changed.
+below a container's undivided quota (:mod:`corewise.agent.quota_targets`). Its CPUs are set at once, before
+any container is made in it: so no container runs a moment on CPUs that others own, and none is given CPUs of
+its own by the runtime, which would remember them when they have changed.
 
 At each new connection the runtime lists what runs already. The reconciler has divided those; the answer
 carries their quotas too, so that the runtime writes back the divided one when it updates another resource.

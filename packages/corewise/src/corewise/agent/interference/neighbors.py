@@ -14,7 +14,7 @@ from pathlib import Path
 
 from corewise.agent.cgroups import CgroupSetup, NodeCgroups
 from corewise.agent.objects import QuotaPod
-from corewise.agent.quotas import container_cgroups
+from corewise.agent.quota_targets import container_cgroups
 from corewise.amplification.amounts import CPU
 from corewise.interference.antagonist import OUTSIDE, Interval, Wait, wait_for_others
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
