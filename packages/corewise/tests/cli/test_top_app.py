@@ -15,7 +15,8 @@ from textual.pilot import Pilot
 
 from cli.offline_world import CALM, REPORT, changed, labeled
 from cli.top_screen import HandmadeData, lines_of, node, pod, text_of
-from corewise.cli.top_app import RowTable, TextScreen, TopApp
+from corewise.cli.top_app import TextScreen, TopApp
+from corewise.cli.top_table import RowTable
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import Forbidden, Status
