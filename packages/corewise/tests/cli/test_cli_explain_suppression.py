@@ -39,8 +39,8 @@ from corewise.views.suppression_explanation import (
     explain_suppression,
     formula,
     next_step,
-    settings_for,
 )
+from corewise.views.suppression_settings import settings_for
 from corewise.vocabulary.names import (
     CONFIG_NAME,
     CONFIG_NAMESPACE,

@@ -11,21 +11,10 @@ In the record amounts are milli-CPU and bytes, ratios and shares decimal texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
 
-from corewise.config.colocation import (
-    NO_OVERSUBSCRIPTION,
-    NO_SUPPRESSION,
-    OversubscriptionSettings,
-    SuppressionMode,
-    SuppressionSettings,
-    parse_oversubscription,
-    parse_suppression,
-)
-from corewise.config.decoding import Parsed
-from corewise.config.node_configs import Configuration
+from corewise.config.colocation import SuppressionMode, SuppressionSettings
 from corewise.views.explanation import Explanation, Line, Part
 from corewise.views.offline_reports import (
     RECOVERING,
@@ -39,42 +28,15 @@ from corewise.views.offline_reports import (
     resctrl_lines,
     suppression_state,
 )
+from corewise.views.suppression_settings import OfflineSettings
 from corewise.views.text import count, cpus, gibibytes, some
-from corewise.vocabulary.names import (
-    BATCH_CPU,
-    BATCH_MEMORY,
-    OVERSUBSCRIPTION,
-    OVERSUBSCRIPTION_KEY,
-    SUPPRESSION_KEY,
-)
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OVERSUBSCRIPTION
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
-T = TypeVar("T")
-S = TypeVar("S", OversubscriptionSettings, SuppressionSettings)
 _STATES = {SUPPRESSING: "squeezed", RECOVERING: "recovering", "": "not squeezed"}
 _MOVING = frozenset({Reason.SUPPRESSION_STEPPED_DOWN, Reason.SUPPRESSION_STEPPED_UP})
 _AGENT_SILENT = frozenset({Reason.OFFER_REPORT_OLD, Reason.OFFER_REPORT_MISSING})
-
-
-@dataclass(frozen=True, slots=True)
-class Configured(Generic[T]):
-    """The settings for one node, None if they are not known, and where they come from in words.
-
-    ``invalid``: the key has errors.
-    """
-
-    settings: T | None
-    source: str
-    invalid: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OfflineSettings:
-    """The configuration of one node, key by key."""
-
-    oversubscription: Configured[OversubscriptionSettings]
-    suppression: Configured[SuppressionSettings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,33 +336,3 @@ def _next_of_each_pod(suppression: SuppressionReport, settings: SuppressionSetti
             return f"{step.format('gain')}, until utilization is above {settings.low}"
         case _:
             return f"nothing, until utilization is above {settings.high} or below {settings.recover}"
-
-
-def settings_for(data: Mapping[str, str] | None, labels: Mapping[str, str]) -> OfflineSettings:
-    """Read the ConfigMap's data for a node with these labels; None is a ConfigMap that could not be read.
-
-    Without a ConfigMap, pass an empty mapping: the defaults apply.
-    """
-    return OfflineSettings(
-        _configured(data, labels, OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION),
-        _configured(data, labels, SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION),
-    )
-
-
-def _configured(
-    data: Mapping[str, str] | None,
-    labels: Mapping[str, str],
-    key: str,
-    parse: Callable[[str], Parsed[Configuration[S]]],
-    absent: Configuration[S],
-) -> Configured[Any]:
-    if data is None:
-        return Configured(None, "unknown: the ConfigMap could not be read")
-    text = data.get(key, "")
-    if not text.strip():
-        return Configured(absent.cluster, f"defaults: there is no key {key}")
-    config = parse(text).value
-    if config is None:
-        source = f"key {key} has errors; the agent keeps the last good one (corewise config check)"
-        return Configured(None, source, invalid=True)
-    return Configured(*config.strategy_for(labels))

@@ -19,7 +19,8 @@ from corewise.suppression.batch_limits import BatchContainer
 from corewise.views.errors import no_node
 from corewise.views.explanation import Explanation
 from corewise.views.offline_reports import node_report
-from corewise.views.suppression_explanation import Subject, explain_suppression, settings_for
+from corewise.views.suppression_explanation import Subject, explain_suppression
+from corewise.views.suppression_settings import settings_for
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
