@@ -18,7 +18,7 @@ from corewise.amplification import annotations as amplification
 from corewise.engine import reading
 from corewise.quantities import offered, requested
 from corewise.ratios import nodes as assessment
-from corewise.scheduler import collector
+from corewise.scheduler import late_owners
 from corewise.vocabulary import cpu_annotations, owned_cpus
 from corewise.vocabulary.names import OWNED_CPUS, OWNED_MILLI_CPU, RECORD_GENERATION
 from corewise.vocabulary.text_cache import MIB, TextCache, remembered
@@ -83,9 +83,9 @@ CASES: dict[str, tuple[TextCache[..., Any], int, Callable[[int], object]]] = {
         lambda n: cpu_annotations.parse_resource_status('{"cpuset":"0-4095"}' + " " * n),
     ),
     "kubelet's CPUs": (
-        collector._reports,
+        late_owners._reports,
         100,
-        lambda n: collector._reports(
+        lambda n: late_owners._reports(
             json.dumps([{"uid": f"{n}", "cpuset": "0-4095", "managedByKubelet": True}])
         ),
     ),
@@ -132,8 +132,8 @@ def test_amounts_that_are_no_amounts_are_not_remembered(traced: Callable[[], int
 
 def test_report_giving_many_pods_same_cpus_is_ignored() -> None:
     pods = [{"uid": f"u{each}", "cpuset": "0-8191", "managedByKubelet": True} for each in range(3)]
-    assert collector._reports(json.dumps(pods)) == {}
-    assert set(collector._reports(json.dumps(pods[:1]))) == {"u0"}
+    assert late_owners._reports(json.dumps(pods)) == {}
+    assert set(late_owners._reports(json.dumps(pods[:1]))) == {"u0"}
 
 
 def test_cache_forgets_entries_not_requested_lately_keeping_others() -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from corewise.kube.errors import api_error
-from corewise.scheduler import collector, counted
-from corewise.scheduler.collector import _ASKED_AT_ONCE, EXPIRY, LedgerCollector
+from corewise.scheduler import counted, late_owners
+from corewise.scheduler.collector import _ASKED_AT_ONCE, EXPIRY
+from corewise.scheduler.late_owners import LateOwners
 from corewise.scheduler.program import Scheduler
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
@@ -298,11 +299,11 @@ async def test_pods_that_own_nothing_are_not_looked_at(
     """A Guaranteed pod with whole CPUs owns them only where kubelet's CPU manager is static."""
     followed: list[str] = []
 
-    async def follow(collector: LedgerCollector, key: str) -> bool:
+    async def follow(late: LateOwners, key: str) -> bool:
         followed.append(key)
         return True
 
-    monkeypatch.setattr(LedgerCollector, "_follow", follow)
+    monkeypatch.setattr(LateOwners, "follow", follow)
     for node in ("n1", "static"):
         await world.add_node(node, 8)
     topology = {CPU_TOPOLOGY: print_cpu_topology(arrangement(8)), CPU_MANAGER_POLICY: '{"policy":"static"}'}
@@ -411,7 +412,7 @@ async def test_orderly_state_is_read_once_until_it_changes(
         monkeypatch.setattr(module, name, counted)
 
     count(counted, "read_node_facts")
-    count(collector, "stated_status")
+    count(late_owners, "stated_status")
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
     async with world.scheduler() as scheduler:
