@@ -68,6 +68,17 @@ async def test_bound_pod_shows_its_cpus_and_its_losses(world: SchedulerWorld, ku
     assert "if not bound" in answer.stdout
 
 
+async def test_bound_pod_is_judged_without_its_ledger_entry(world: SchedulerWorld, kubeconfig: str) -> None:
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="6", qos="LSR")
+    async with world.scheduler():
+        await world.bind("p", "n1")
+    assert await world.ledger("n1") == {"p": "0-2,4-6"}
+    answer = await explain(kubeconfig, "apps/p")
+    assert "apps/p: on node n1 with CPUs 0-2,4-6\n" in answer.stdout
+    assert "  n1             suits it, score" in answer.stdout
+
+
 async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="2500m", qos="LSR")

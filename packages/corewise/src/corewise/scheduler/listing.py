@@ -180,9 +180,10 @@ def decide_about(
     facts = pod_facts(pod, rules)
     where, findings = _bound(pod, facts, cluster, rules)
     cluster.remove_pod(key_of(pod))
-    snapshot = cluster.snapshot()
-    decision = _engine(plugin).decide(facts, snapshot)
-    owned = normalized_owned(facts, snapshot) if facts.normalizes else {}
+    with cluster.without_entries(pod.metadata.uid):
+        snapshot = cluster.snapshot()
+        decision = _engine(plugin).decide(facts, snapshot)
+        owned = normalized_owned(facts, snapshot) if facts.normalizes else {}
     return ListedPod(facts, where, decision, findings, tuple(missing), owned=owned)
 
 
