@@ -13,8 +13,9 @@ from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.scheduler.listing import read_rules
 from corewise.vocabulary.metrics import OWNED_CPUS_PATH
-from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.names import NORMALIZE_CPUSET, RESOURCE_STATUS
 from corewise.vocabulary.qos import QoSRules
+from corewise.vocabulary.reasons import Reason
 from manager.world import PODS_NAMESPACE, until
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
 
@@ -48,8 +49,8 @@ async def test_a_pending_pod_is_told_node_by_node(world: SchedulerWorld, kubecon
         "apps/p: not bound",
         "  requests       6 CPUs of its own (FullPCPUs, preferred)",
         "  nodes          1 of 2 suit it; not the others: 1 not enough free CPUs",
-        "  n1             AmplifiedCPU: needs 6 CPUs of its own, 4 are free (NotEnoughCPUs)",
         "  n2             suits it, score 62",
+        "  n1             AmplifiedCPU: needs 6 CPUs of its own, 4 are free (NotEnoughCPUs)",
     ]
     document = json.loads((await explain(kubeconfig, "apps/p", "--node", "n1", "-o", "json")).stdout)
     assert document["nodesSuiting"] == 1
@@ -79,6 +80,38 @@ async def test_bound_pod_is_judged_without_its_ledger_entry(world: SchedulerWorl
     assert "  n1             suits it, score" in answer.stdout
 
 
+async def test_normalized_pod_shows_owned_and_requested_number(
+    world: SchedulerWorld, kubeconfig: str
+) -> None:
+    await world.add_node("n1", 8)
+    status = {RESOURCE_STATUS: '{"cpuset":"0-2","requestedCPUs":4}', NORMALIZE_CPUSET: "true"}
+    document = pod_document("p", cpu="4", qos="LSR", annotations=status)
+    document["spec"]["nodeName"] = "n1"
+    await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
+    answer = await explain(kubeconfig, "apps/p")
+    heading = "apps/p: on node n1 with CPUs 0-2 (3 for the 4 that it requests, normalized)"
+    assert answer.stdout.splitlines()[0] == heading
+
+
+async def test_suitable_nodes_come_before_others(world: SchedulerWorld, kubeconfig: str) -> None:
+    for number in range(22):
+        await world.add_node(f"n{number:02}", 8 if number == 21 else 2)
+    await world.add_pod("p", cpu="4", qos="LSR")
+    lines = (await explain(kubeconfig, "apps/p")).stdout.splitlines()
+    assert lines[3].startswith("  n21            suits it")
+    assert lines[4].startswith("  n00            ")
+    assert "2 more nodes" in lines[-1]
+
+
+async def test_problem_of_a_pod_names_its_remedy(world: SchedulerWorld, kubeconfig: str) -> None:
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="4", qos="LSR", annotations={NORMALIZE_CPUSET: "yes"})
+    answer = await explain(kubeconfig, "apps/p")
+    reason = Reason.RESOURCE_SPEC_INVALID
+    assert f"problem        {reason}: annotation {NORMALIZE_CPUSET}: 'yes' is not valid" in answer.stdout
+    assert f"to fix         {reason.fix}" in answer.stdout
+
+
 async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="2500m", qos="LSR")
@@ -91,7 +124,7 @@ async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str)
         assert answer.exception.exit_code == ExitCode.NOT_FOUND
         assert wrong in str(answer.exception)
     answer = await explain(kubeconfig, "apps/p")
-    assert "  problem        the requested CPUs must be integer: 2500m" in answer.stdout
+    assert "  problem        CPUsNotInteger: the requested CPUs must be integer: 2500m" in answer.stdout
     assert "no node suits it, not even an empty one" in answer.stdout
     assert "n1" not in answer.stdout
 
@@ -141,7 +174,9 @@ async def test_node_names_are_separated_from_their_explanations(
     assert texts == ["  a-node-with-a-long-name ", "  n1                      "]
 
 
-REFUSED = "problem        QoS class LSE is not allowed in namespace apps: use another class, or add it to"
+REFUSED = (
+    "problem        QoSClassNotAllowed: QoS class LSE is not allowed in namespace apps: use another class"
+)
 NOT_STATED = (
     "namespaces of LSE pods: no corewise-owned-cpus is installed that states them (corewise scheduler "
     "--manage-webhooks); assuming kube-system"

@@ -13,6 +13,7 @@ from corewise.kube.client import Client
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import PODS
 from corewise.prometheus.client import PrometheusClient
+from corewise.quantities import MILLI
 from corewise.scheduler.decisions import decision_record, node_records
 from corewise.scheduler.listing import ListedPod, list_pod
 from corewise.views.errors import ObjectNotFoundError
@@ -48,6 +49,9 @@ def explain_pod(listed: ListedPod, node: str) -> Explanation:
     heading = "not bound"
     if where is not None:
         heading = f"on node {where.node}" + (f" with CPUs {where.cpus}" if where.cpus else "")
+        if where.cpus and where.surplus:
+            requested = len(where.cpus) + where.surplus // MILLI
+            heading += f" ({len(where.cpus)} for the {requested} that it requests, normalized)"
     record = {
         **decision_record(listed.decision),
         "node": where.node if where else None,
@@ -76,9 +80,13 @@ def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
         where = listed.placement.node if listed.placement else "its node"
         text = f'divided by {ratio.ratio}, the ratio of workload "{ratio.workload}" on {where}'
         yield Line("quotas", f"{text}; the ratio of the node itself is {ratio.node}")
+    problem = listed.facts.problem
     for finding in listed.findings:
-        yield Line("problem", finding)
-    if listed.facts.problem is not None:
+        yield Line(
+            "problem", f"{problem.reason}: {finding}" if problem and finding == problem.message else finding
+        )
+    if problem is not None:
+        yield from [Line("to fix", problem.reason.fix)] if problem.reason.fix else []
         yield Line("nodes", "no node suits it, not even an empty one")
         return
     if listed.placement is not None:
@@ -106,7 +114,8 @@ def _requests(listed: ListedPod) -> str:
 
 def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
     decision = listed.decision
-    rows = sorted(np.flatnonzero(decision.asked).tolist(), key=lambda row: decision.names[row])
+    asked = np.flatnonzero(decision.asked).tolist()
+    rows = sorted(asked, key=lambda row: (not decision.feasible[row], decision.names[row]))
     rows = [row for row in rows if wanted in {"", decision.names[row]}]
     for row in rows[:_SHOWN_NODES]:
         yield Line(decision.names[row], _verdict(listed, row))
