@@ -22,8 +22,11 @@ from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
+from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
-from corewise.views.node_listing import NodeState, offline_state_of
+from corewise.ratios.cluster import read_configuration
+from corewise.views.node_listing import ListedCluster, NodeState, offline_state_of
+from corewise.views.node_table import remarks
 from corewise.views.offline_reports import node_report
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
@@ -123,6 +126,15 @@ def test_facts_left_out_of_the_table_reach_stderr(kubeconfig: Path) -> None:
     assert "tainted" in shown.stdout
     assert "hidden" not in shown.stderr
     assert "a problem: tainted OfferFrozen (corewise explain suppression tainted)" in shown.stderr
+
+
+def test_key_with_errors_names_the_next_command() -> None:
+    reading = read_configuration(ConfigMap(data={NORMALIZATION_KEY: '{"enable": 1}'}))
+    said = list(remarks(ListedCluster((), reading, True, ()), [], "koordinator-system"))
+    assert said[-1] == (
+        f"{NORMALIZATION_KEY} has errors, and what they concern is not applied. To see them: "
+        f"kubectl -n koordinator-system get configmap {CONFIG_NAME} -o yaml | corewise config check -"
+    )
 
 
 def test_a_selector_narrows_the_list(kubeconfig: Path) -> None:

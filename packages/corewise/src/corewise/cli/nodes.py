@@ -63,5 +63,5 @@ def command(
         for used in [usages.get(each.node.metadata.name)]
     ]
     click.echo(output.render(node_table.listing_of(rows, ramp(sys.stdout.encoding)), form), nl=False)
-    for line in node_table.remarks(listed, rows):
+    for line in node_table.remarks(listed, rows, config_namespace):
         output.say(line)

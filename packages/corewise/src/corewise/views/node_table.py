@@ -31,6 +31,7 @@ from corewise.views.node_listing import (
 )
 from corewise.views.offline_reports import NodeReport, node_report
 from corewise.views.offline_table import BARS, added, aligned, condensed, sparkline
+from corewise.views.stored_config import key_has_errors
 from corewise.views.tables import CellSeverity, Column, Listing, amount
 from corewise.views.text import count, cpus, gibibytes, measured, number, percent, some
 from corewise.vocabulary.findings import Finding
@@ -53,7 +54,7 @@ def hidden(listed: ListedNode) -> bool:
     )
 
 
-def remarks(listed: ListedCluster, rows: list[NodeRow]) -> Iterable[str]:
+def remarks(listed: ListedCluster, rows: list[NodeRow], config_namespace: str) -> Iterable[str]:
     """Yield remarks about what the table does not show: hidden rows, problems, and unreadable objects."""
     if not listed.nodes:
         yield "No nodes found."
@@ -65,7 +66,7 @@ def remarks(listed: ListedCluster, rows: list[NodeRow]) -> Iterable[str]:
     if listed.amplified_by is not None and any(each.assessment.effective for each in listed.nodes):
         yield f"Nodes are amplified by {amplified_by(listed.amplified_by)}."
     for key in listed.reading.bad_keys:
-        yield f"{key} has errors; the manager keeps the last good one (corewise config check)"
+        yield key_has_errors(key, config_namespace)
     yield from listed.missing
 
 

@@ -67,6 +67,6 @@ def _configured(
         return Configured(absent.cluster, f"defaults: there is no key {key}")
     config = parse(text).value
     if config is None:
-        source = f"key {key} has errors; the agent keeps the last good one (corewise config check)"
+        source = f"key {key} has errors; the agent keeps the last good one"
         return Configured(None, source, invalid=True)
     return Configured(*config.strategy_for(labels))

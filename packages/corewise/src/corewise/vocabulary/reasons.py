@@ -214,7 +214,8 @@ class Reason(StrEnum):
         "ConfigInvalid",
         "A key of the ConfigMap slo-controller-config has errors. Its entries without errors are applied; "
         "what the others are meant for stays as it is.",
-        "Run corewise config check on the ConfigMap: it lists every error with line and column.",
+        "kubectl -n corewise-system get configmap slo-controller-config -o yaml | corewise config check - "
+        "lists every error with line and column.",
     )
     CONFIG_APPLIED = _info(
         "ConfigApplied",
