@@ -122,8 +122,28 @@ def test_table_shows_ratio_interval_and_difference(suggest: Suggest) -> None:
     assert json.loads(key)["ratioModel"][FAST] == {FIELD: 1.5}
     assert f'{{"{FIELD}": 1.50}}' in key
     assert "corewise config check new.yaml --nodes dump.json" in result.stderr
-    assert "corewise plan --from dump.json" in result.stderr
     assert result.exit_code == ExitCode.VERDICT
+
+
+def test_next_commands_save_check_plan_and_apply(suggest: Suggest) -> None:
+    result = suggest([*fleet(), config_map(fast=1.6, slow=1)])
+    commands = [line.strip() for line in result.stderr.splitlines() if line.startswith("  ")]
+    save, *others = commands
+    assert save.startswith(f"kubectl -n corewise-system get configmap {CONFIG_NAME} -o yaml | grep -v ' uid:")
+    assert save.endswith(" > before.yaml")
+    assert others == [
+        "corewise config suggest --nodes dump.json -o configmap > new.yaml",
+        "corewise config check new.yaml --nodes dump.json",
+        "corewise plan --from dump.json --policy new.yaml --against before.yaml",
+        "kubectl apply -f new.yaml",
+    ]
+
+
+def test_without_config_map_there_is_nothing_to_save(suggest: Suggest) -> None:
+    result = suggest(fleet())
+    assert f"ConfigMap {CONFIG_NAME}: the dump has none, so all ratios count as new" in result.stderr
+    assert "corewise plan --from dump.json --policy new.yaml --against none" in result.stderr
+    assert "before.yaml" not in result.stderr
 
 
 def test_ratios_within_five_percent_succeed(suggest: Suggest) -> None:
@@ -231,11 +251,19 @@ def test_slowest_model_with_another_ratio_is_remarked(suggest: Suggest) -> None:
     assert result.exit_code == 0
 
 
-def test_configuration_with_errors_is_remarked(suggest: Suggest) -> None:
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("{", "has nothing of it"),
+        ('{"enable": true, "ratioModel": {"Other": {"baseRatio": 0.5}}}', "leaves out ratios of ratioModel"),
+    ],
+)
+def test_configuration_with_errors_is_remarked(suggest: Suggest, text: str, kept: str) -> None:
     items = [*fleet(), config_map()]
-    items[-1]["data"][NORMALIZATION_KEY] = "{"
+    items[-1]["data"][NORMALIZATION_KEY] = text
     result = suggest(items)
-    assert f"the key {NORMALIZATION_KEY} of the cluster has errors" in result.stderr
+    assert f"{NORMALIZATION_KEY} of the cluster has errors, and the suggestion {kept}" in result.stderr
+    assert f"get configmap {CONFIG_NAME} -o yaml | corewise config check -" in result.stderr
     assert result.exit_code == ExitCode.VERDICT
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 
 import click
 
@@ -19,6 +20,7 @@ from corewise.views.ratio_suggestion import (
     suggest,
     suggestion_record,
 )
+from corewise.views.stored_config import save_command
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 from corewise.vocabulary.names import CONFIG_NAME, NORMALIZATION_KEY
 
@@ -59,7 +61,7 @@ def command(nodes: ComparedNodes | None, form: Form | str) -> None:
     if nodes is None:
         raise click.UsageError("name the nodes: --cluster, or --nodes DUMP")
     try:
-        suggestion = suggest(nodes)
+        suggestion = suggest(nodes, click.get_current_context().params["config_namespace"])
     except UNREADABLE as error:  # pods of a dump are read when they matter
         raise Failure(f"a Pod of the dump cannot be read: {unreadable_text(error)}") from None
     if not suggestion.rows:
@@ -91,14 +93,25 @@ def _print(suggestion: RatioSuggestion, nodes: ComparedNodes, form: Form | str) 
     elif form is Form.TABLE:
         click.echo(output.table(COLUMNS, suggestion.rows))
         click.echo(suggestion.key, nl=False)
-        dump = click.get_current_context().params["dump"]
-        source = "--cluster" if dump is None else f"--nodes {shlex.quote(dump)}"
-        output.say(
-            f"The key {NORMALIZATION_KEY} of ConfigMap {CONFIG_NAME}, with the measured ratios. Next:\n"
-            f"  corewise config suggest {source} -o configmap > new.yaml\n"
-            f"  corewise config check new.yaml {source}\n"
-            "  corewise plan --from dump.json --policy new.yaml --against FILE  # FILE: the present ConfigMap"
-        )
+        output.say(f"The key {NORMALIZATION_KEY} of ConfigMap {CONFIG_NAME}, with the measured ratios. Next:")
+        for line in _next(has_stored=bool(nodes.stored)):
+            output.say(f"  {line}")
     else:
         assert isinstance(form, Form)  # noqa: S101 - the option has no other
         click.echo(output.document_text(suggestion_record(suggestion), form), nl=False)
+
+
+def _next(*, has_stored: bool) -> Iterator[str]:
+    """Yield the commands that save the ConfigMap, check the suggested one, plan with it, and apply it."""
+    params = click.get_current_context().params
+    dump, namespace = params["dump"], params["config_namespace"]
+    source = "--cluster" if dump is None else f"--nodes {shlex.quote(dump)}"
+    if has_stored:
+        yield f"{save_command(namespace)} > before.yaml"
+    yield f"corewise config suggest {source} -o configmap > new.yaml"
+    yield f"corewise config check new.yaml {source}"
+    if dump is None:
+        yield f"{HOW_TO_WITH_PODS} > dump.json"
+    against = "before.yaml" if has_stored else "none"
+    yield f"corewise plan --from {shlex.quote(dump or 'dump.json')} --policy new.yaml --against {against}"
+    yield "kubectl apply -f new.yaml"

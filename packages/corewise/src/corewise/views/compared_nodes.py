@@ -76,7 +76,7 @@ class ComparedNodes:
     ``used``: the milli-CPU that nodes really use, where it is known. ``stored``: the texts of the cluster's
     ConfigMap. ``koordinator``: its webhook that amplifies nodes, if there is one. ``names``: those of other
     projects on the cluster's objects; None if they were not asked for. ``pods_known``: whether views have the
-    pods that run on their nodes.
+    pods that run on their nodes. ``unread``: why nothing is stored, in words; empty if something is.
     """
 
     views: tuple[NodeView, ...]
@@ -86,6 +86,7 @@ class ComparedNodes:
     koordinator: str = ""
     names: FoundNames | None = None
     pods_known: bool = False
+    unread: str = ""
 
     @classmethod
     def of(
@@ -205,7 +206,10 @@ def _item(item: msgspec.Raw, *, pods: bool) -> _ItemOfDump:
 
 
 def _joined(of_kind: Mapping[str, Sequence[_Object]], pods: PodsOf | None) -> ComparedNodes:
-    return ComparedNodes.of(
+    stored = next(
+        (each.data for each in of_kind["ConfigMap"] if each.metadata.name == CONFIG_NAME and each.data), {}
+    )
+    compared = ComparedNodes.of(
         (each.node for each in of_kind["Node"]),
         {each.metadata.name: each.metadata.annotations or {} for each in of_kind["NodeResourceTopology"]},
         {
@@ -213,12 +217,10 @@ def _joined(of_kind: Mapping[str, Sequence[_Object]], pods: PodsOf | None) -> Co
             for each in of_kind["NodeMetrics"]
             if (amount := quantities(each.usage or {}).get(CPU))
         },
-        next(
-            (each.data for each in of_kind["ConfigMap"] if each.metadata.name == CONFIG_NAME and each.data),
-            {},
-        ),
+        stored,
         pods=pods,
     )
+    return compared if stored else replace(compared, unread=f"ConfigMap {CONFIG_NAME}: the dump has none")
 
 
 async def nodes_of_cluster(
@@ -232,16 +234,19 @@ async def nodes_of_cluster(
     from corewise.kube.errors import Forbidden, NotFound  # noqa: PLC0415
     from corewise.manager.busy_nodes import cpu_usages  # noqa: PLC0415
     from corewise.views.foreign_names import foreign_names  # noqa: PLC0415
+    from corewise.views.node_listing import unread  # noqa: PLC0415
 
     nodes = await client.list(WORKLOAD_NODES)
     try:
         topologies = tuple(await client.list(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)))
     except NotFound:  # a cluster without the CRD, which the agents need
         topologies = ()
+    stored: Mapping[str, str] = {}
+    why = ""
     try:
         stored = (await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)).data
-    except (Forbidden, NotFound):
-        stored = {}
+    except (Forbidden, NotFound) as error:
+        why = unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error)
     try:
         koordinator = interfering_webhook(await client.list(MUTATING_WEBHOOKS))
     except (Forbidden, NotFound):
@@ -261,6 +266,7 @@ async def nodes_of_cluster(
         koordinator,
         pods=None if running is None else running.__getitem__,
     )
+    compared = replace(compared, unread=why)
     if not names:
         return compared
     of_nodes = [each.metadata for each in nodes]

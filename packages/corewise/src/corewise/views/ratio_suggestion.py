@@ -38,13 +38,14 @@ from corewise.normalization.fleet import (
     suggested_model,
 )
 from corewise.quantities import ONE, Ratio, RatioError
-from corewise.ratios.cluster import ClusterContext, read_configuration
+from corewise.ratios.cluster import ClusterContext, ConfigurationReading, read_configuration
 from corewise.ratios.decision import held_back
 from corewise.ratios.nodes import NodeView, read_scores
 from corewise.views.compared_nodes import ComparedNodes
+from corewise.views.stored_config import check_command
 from corewise.views.tables import CellSeverity, Column
 from corewise.views.text import count, some
-from corewise.vocabulary.names import NORMALIZATION_KEY, NORMALIZATION_RATIO
+from corewise.vocabulary.names import CONFIG_NAMESPACE, NORMALIZATION_KEY, NORMALIZATION_RATIO
 
 _HUNDRED = 100
 _RATIO_MODEL = "ratioModel"
@@ -82,7 +83,7 @@ class RatioSuggestion:
     key with it.
 
     ``scale``: the configured ratio of the slowest model. ``unsafe``: why decreases would be held back, by
-    node. ``problem`` says what is wrong with the key that the cluster has.
+    node. ``problem`` says what is wrong with the key that the cluster has; ``unread``, why none is known.
     """
 
     rows: tuple[SuggestedRatio, ...]
@@ -94,6 +95,7 @@ class RatioSuggestion:
     pods_known: bool
     unsafe: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
+    unread: str = ""
 
     @property
     def differs(self) -> bool:
@@ -106,9 +108,10 @@ def fleet_of(views: Iterable[NodeView]) -> Fleet:
     return Fleet.of(read_scores((each.name, each.topology or {}) for each in views))
 
 
-def suggest(nodes: ComparedNodes) -> RatioSuggestion:
+def suggest(nodes: ComparedNodes, config_namespace: str = CONFIG_NAMESPACE) -> RatioSuggestion:
     """Return the ratios that the nodes measured, and what they would change."""
-    present = read_configuration(ConfigMap(data=dict(nodes.stored))).configuration
+    reading = read_configuration(ConfigMap(data=dict(nodes.stored)))
+    present = reading.configuration
     config = present.normalization or NO_NORMALIZATION
     configured = config.cluster.ratio_model
     fleet = fleet_of(nodes.views)
@@ -132,7 +135,6 @@ def suggest(nodes: ComparedNodes) -> RatioSuggestion:
         )
         for each in measured
     )
-    unreadable = f"the key {NORMALIZATION_KEY} of the cluster has errors: corewise config check names them"
     return RatioSuggestion(
         rows=rows,
         fleet=fleet,
@@ -142,7 +144,21 @@ def suggest(nodes: ComparedNodes) -> RatioSuggestion:
         is_enabled=config.cluster.enable is True,
         pods_known=nodes.pods_known,
         unsafe=effects.unsafe,
-        problem="" if present.normalization is not None else unreadable,
+        problem=_problem(reading, config_namespace),
+        unread=nodes.unread,
+    )
+
+
+def _problem(reading: ConfigurationReading, config_namespace: str) -> str:
+    """Return the remark on errors in the cluster's key: what the suggestion keeps of it."""
+    if not reading.errors(NORMALIZATION_KEY):
+        return ""
+    kept = "the suggestion has nothing of it"
+    if reading.configuration.normalization is not None:
+        kept = "the suggestion leaves out ratios of ratioModel with errors and keeps all else"
+    return (
+        f"{NORMALIZATION_KEY} of the cluster has errors, and {kept}. To see them: "
+        f"{check_command(config_namespace)}"
     )
 
 
@@ -292,10 +308,12 @@ def _on_configuration(suggestion: RatioSuggestion) -> Iterator[str]:
             f"the slowest model is configured with {scale}, and the suggestion gives it 1.00: "
             f"divide the ratios of models that were not measured by {scale}, too"
         )
+    if suggestion.unread:
+        yield f"{suggestion.unread}, so all ratios count as new, and -o configmap has no other keys"
     if suggestion.problem:
         yield suggestion.problem
-    elif not suggestion.is_enabled:
-        yield 'normalization is off for the cluster ("enable" is not true): only labels enable it on nodes'
+    if not suggestion.is_enabled:
+        yield 'the key has no "enable": true, so the ratios count only on nodes whose label enables them'
 
 
 def _on_pods(suggestion: RatioSuggestion) -> Iterator[str]:
