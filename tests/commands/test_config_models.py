@@ -101,6 +101,32 @@ def test_models_without_ratio_warn_and_exit_0() -> None:
     ]
 
 
+def test_workload_ratio_of_other_settings_warns(directory: Path) -> None:
+    turbo, every = {"turboEnabledRatio": 1.2}, {"hyperThreadTurboEnabledRatio": 1.5}
+    workload = {"name": "vector", "podSelector": {}, "ratioModel": {NEW: turbo}}
+    key = {"enable": True, "ratioModel": {NEW: every, OLD: every}, "workloadRatios": [workload]}
+    options = ("--key", NORMALIZATION_KEY, "--nodes", "cluster.json")
+    warned = run("check", "-", *options, stdin=json.dumps(key)).stdout
+    assert (
+        f'<stdin>:1:1: warning: workloadRatios "vector": no hyperThreadTurboEnabledRatio of "{NEW}" '
+        "(3 nodes: new-1, new-2, new-3), so their own ratio applies"
+    ) in warned.splitlines()
+    workload["ratioModel"] = {NEW: turbo | every}
+    assert "workloadRatios" not in run("check", "-", *options, stdin=json.dumps(key)).stdout
+
+
+def test_workload_ratio_of_another_spelling_warns(directory: Path) -> None:
+    every = {"hyperThreadTurboEnabledRatio": 1.5}
+    workload = {"name": "vector", "podSelector": {}, "ratioModel": {"Xeon Platinum 8369B": every}}
+    key = {"enable": True, "ratioModel": {NEW: every, OLD: every}, "workloadRatios": [workload]}
+    options = ("--key", NORMALIZATION_KEY, "--nodes", "cluster.json")
+    assert (
+        f'<stdin>:1:1: warning: workloadRatios "vector": no entry for "{NEW}" '
+        '(3 nodes: new-1, new-2, new-3): did you mean this CPU with "Xeon Platinum 8369B"? '
+        "Only the exact name matches"
+    ) in run("check", "-", *options, stdin=json.dumps(key)).stdout.splitlines()
+
+
 def test_json_has_all_models_nodes_and_meant_name() -> None:
     document = json.loads(run("check", "names.yaml", "--nodes", "mixed-cluster.json", "-o", "json").stdout)
     assert (document["errors"], document["warnings"], len(document["problems"])) == (0, 3, 3)

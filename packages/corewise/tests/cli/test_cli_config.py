@@ -183,6 +183,12 @@ def test_suppression_entries_selecting_the_same_node_fail(check: Check, tmp_path
     assert "selects node n1" in check(text, "--nodes", "nodes.json").stdout
 
 
+def test_misspelled_only_key_of_schedulers_file_is_named(check: Check) -> None:
+    result = check("normalizeCpuset: true\n")
+    assert result.exit_code == ExitCode.VERDICT
+    assert result.stdout == 'f:1:1: error: normalizeCpuset: unknown key: did you mean "normalizeCPUSet"?\n'
+
+
 def test_the_schedulers_file_is_checked_too(check: Check) -> None:
     answer = check("scoring: MostAllocated\nnormalizeCPUSet: true\n")
     assert (answer.exit_code, answer.stdout) == (0, "")

@@ -105,6 +105,14 @@ def test_entry_without_selector_selects_no_pod() -> None:
     assert warning.message == "no podSelector, so the entry selects no pod: {} selects all"
 
 
+def test_entry_without_ratios_has_no_effect() -> None:
+    (warning,) = parse_normalization(text({**VECTOR, "ratioModel": None})).warnings
+    assert (warning.path, warning.message) == (
+        "workloadRatios[0]",
+        "no ratioModel, so the entry has no effect",
+    )
+
+
 def test_model_in_another_spelling_is_a_warning() -> None:
     (warning,) = parse_normalization(text({**VECTOR, "ratioModel": {"xeon": {"baseRatio": 1.2}}})).warnings
     assert warning.path == "workloadRatios[0].ratioModel.xeon"

@@ -33,6 +33,7 @@ from corewise.normalization.starter import (
     starter_ratios,
 )
 from corewise.quantities import Ratio
+from corewise.scheduler.configuration import KEYS as SCHEDULER_KEYS
 from corewise.views.compared_nodes import COVERAGE_COLUMNS, ComparedNodes, remarks
 from corewise.views.config_check import CheckedConfig, check_contents, check_record, check_scheduler_file
 from corewise.views.foreign_names import FoundNames, lines, names_record
@@ -226,7 +227,8 @@ def _contents(file: str, text: str, key: str | None) -> Contents:
         keys = " or ".join(KEYS if key is None else (key,))
         raise Failure(
             f"{file} holds no configuration of corewise",
-            hint=f"a ConfigMap has it in data, under {keys}; or write a {KIND}",
+            hint=f"a ConfigMap has it in data, under {keys}; a {KIND} has it in spec; "
+            f"and the file of corewise scheduler --config, in {' or '.join(SCHEDULER_KEYS)}",
         )
     return contents
 

@@ -251,11 +251,13 @@ def _workload(
         )
         decoder.error(fields["podSelector"], many)
     models: dict[str, ModelRatios] = {}
+    if fields["ratioModel"].value is None:
+        decoder.warn(place, "no ratioModel, so the entry has no effect")
     for key, ratios in decoder.entries(fields["ratioModel"]):
         models[model := str(key.path[-1])] = _model_ratios(decoder, ratios, _WHOLE_LIMIT)
         if ratio_model and model not in ratio_model:
             near = decoder.near(model, ratio_model)
-            decoder.warn(key, f"the strategy's own ratioModel has no entry for this model{near}")
+            decoder.warn(key, f"ratioModel of the nodes has no entry for this model{near}")
     return WorkloadRatioModel(name, selector, MappingProxyType(models))
 
 

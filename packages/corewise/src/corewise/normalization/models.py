@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from corewise.config.configuration import NormalizationConfig, RatioField
+from corewise.config.configuration import NormalizationConfig, RatioField, WorkloadRatioModel
 from corewise.config.facts import CPUFacts
 from corewise.config.node_configs import Configuration
 from corewise.normalization.decision import NormalizationVerdict, decide, same_product
@@ -37,7 +37,8 @@ class ModelInUse:
     """Nodes of one CPU model with the same settings and the same verdict.
 
     ``is_named``: whether ratioModel has an entry for the model; if not, ``other_name`` is one that it has for
-    the same product, if any.
+    the same product, if any. ``without_field``: the entries of workloadRatios that state the model, but no
+    ratio for its settings. ``respelled``: those that state the product by another name, with that name.
     """
 
     facts: CPUFacts
@@ -45,6 +46,8 @@ class ModelInUse:
     verdict: NormalizationVerdict
     is_named: bool
     other_name: str | None
+    without_field: tuple[str, ...] = ()
+    respelled: tuple[tuple[str, str], ...] = ()
 
     @property
     def ratio(self) -> Ratio | None:
@@ -98,12 +101,26 @@ def model_coverage(nodes: Iterable[CheckedNode], config: NormalizationConfig) ->
             without_facts.append(node.name)
     models = []
     for (facts, _, _), (verdict, alike) in found.items():
-        named = config.strategy_for(alike[0].labels)[0].ratio_model
+        strategy, _ = config.strategy_for(alike[0].labels)
+        named = strategy.ratio_model
         other = None if facts.model in named else same_product(facts.model, named)
         names = tuple(each.name for each in alike)
-        models.append(ModelInUse(facts, names, verdict, facts.model in named, other))
+        in_use = ModelInUse(facts, names, verdict, facts.model in named, other)
+        models.append(_with_workloads(in_use, strategy.workloads))
     in_order = sorted(models, key=lambda each: (each.facts.model, each.field, each.nodes))
     return ModelCoverage(tuple(in_order), tuple(without_facts), tuple(off))
+
+
+def _with_workloads(in_use: ModelInUse, workloads: Iterable[WorkloadRatioModel]) -> ModelInUse:
+    """Add the entries of workloadRatios that seem to be meant for a model, and are not applied to it."""
+    model, without_field, respelled = in_use.facts.model, [], []
+    for each in workloads:
+        ratios = each.ratio_model.get(model)
+        if ratios is not None and in_use.field not in ratios:
+            without_field.append(each.name)
+        elif ratios is None and (other := same_product(model, each.ratio_model)):
+            respelled.append((each.name, other))
+    return replace(in_use, without_field=tuple(without_field), respelled=tuple(respelled))
 
 
 def _verdict(node: CheckedNode, config: NormalizationConfig) -> NormalizationVerdict:

@@ -276,11 +276,18 @@ async def nodes_of_cluster(
 
 
 def model_problems(coverage: ModelCoverage) -> Iterator[Problem]:
-    """Yield a warning for each model without a ratio of its own, at the start of the key's text."""
+    """Yield a warning for each model without a ratio, its own or a workload's, at the start of the text."""
     for each in coverage.models:
+        nodes = f"{count(len(each.nodes), 'node')}: {some(each.nodes, 3)}"
+        for workload in each.without_field:
+            path = f'workloadRatios "{workload}"'
+            message = f'no {each.field} of "{each.facts.model}" ({nodes}), so their own ratio applies'
+            yield Problem(Severity.WARNING, 1, 1, path, message)
+        for workload, other in each.respelled:
+            message = f'no entry for "{each.facts.model}" ({nodes}){_meant(other)}'
+            yield Problem(Severity.WARNING, 1, 1, f'workloadRatios "{workload}"', message)
         if each.is_matched:
             continue
-        nodes = f"{count(len(each.nodes), 'node')}: {some(each.nodes, 3)}"
         if each.is_named:
             path, message = f'ratioModel["{each.facts.model}"]', f"no {each.field} ({nodes})"
         else:
@@ -288,8 +295,12 @@ def model_problems(coverage: ModelCoverage) -> Iterator[Problem]:
         if each.ratio is not None:
             message += f", so defaultRatio {each.ratio} applies"
         if each.other_name is not None:
-            message += f': did you mean this CPU with "{each.other_name}"? Only the exact name matches'
+            message += _meant(each.other_name)
         yield Problem(Severity.WARNING, 1, 1, path, message)
+
+
+def _meant(other_name: str) -> str:
+    return f': did you mean this CPU with "{other_name}"? Only the exact name matches'
 
 
 def _switch(*, on: bool) -> str:

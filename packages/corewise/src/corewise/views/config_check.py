@@ -10,7 +10,7 @@ from typing import Any
 from corewise.config.colocation import parse_oversubscription, parse_resource_qos, parse_suppression
 from corewise.config.colocation_profile import KIND, profiles_in
 from corewise.config.configuration import node_config_conflicts, parse_amplification, parse_normalization
-from corewise.config.decoding import Parsed, Problem, Severity
+from corewise.config.decoding import Parsed, Problem, Severity, nearest_words
 from corewise.config.eviction import parse_resource_threshold
 from corewise.config.key_texts import Contents, KeyText
 from corewise.config.node_configs import Configuration
@@ -76,10 +76,13 @@ def check_scheduler_file(text: str) -> CheckedConfig | None:
         document = load_document(text)
     except NotYAMLError:
         return None
-    if not isinstance(document, dict) or "kind" in document or not document.keys() & set(KEYS):
+    if not isinstance(document, dict) or "kind" in document:
+        return None
+    keys = tuple(key for key in KEYS if key in document)
+    if not keys and not any(nearest_words(str(key), KEYS, closeness=0.8) for key in document):
         return None
     findings = tuple(ConfigFinding("", each) for each in read_configuration(text).problems)
-    return CheckedConfig(tuple(key for key in KEYS if key in document), findings, None)
+    return CheckedConfig(keys, findings, None)
 
 
 def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:
