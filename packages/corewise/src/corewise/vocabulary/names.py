@@ -481,8 +481,9 @@ TABLE: tuple[Name, ...] = (
         "Namespace",
         "`true` or `false`",
         "user",
-        "The same for new pods of the namespace that own CPUs and do not state it themselves. It wins over "
-        "`normalizeCPUSet` of the scheduler's file.",
+        "Whether CPUs that new pods of the namespace own are normalized. The pod's annotation of this name "
+        "wins over it; it wins over `normalizeCPUSet` of the scheduler's file. Any other value counts as "
+        "absent.",
     ),
     Name(
         OWNED_CPU_COUNT,
