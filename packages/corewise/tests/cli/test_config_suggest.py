@@ -245,6 +245,15 @@ def test_scores_left_out_are_counted_with_reasons(suggest: Suggest) -> None:
     assert "1 node left out, measured with another mix, Python or zlib than most: y" in result.stderr
 
 
+def test_node_that_cannot_be_measured_names_the_command(suggest: Suggest) -> None:
+    items = [*fleet(), node("x"), topology("x", FAST, 0, reason="EvaluationStealTime")]
+    said = suggest(items).stderr
+    assert "1 node left out, which cannot be measured: x\n" in said
+    annotation = CPU_EVALUATION.replace(".", r"\.")
+    command = f"kubectl get noderesourcetopology x -o jsonpath='{{.metadata.annotations.{annotation}}}'"
+    assert f"to see the reason: {command}" in said
+
+
 def test_slowest_model_with_another_ratio_is_remarked(suggest: Suggest) -> None:
     result = suggest([*fleet(), config_map(fast=1.8, slow=1.2)])
     assert "the slowest model is configured with 1.20, and the suggestion gives it 1.00" in result.stderr

@@ -67,7 +67,7 @@ class LeftOut(StrEnum):
 
     NO_REPORT = "without a score: their agents do not measure yet (corewise agent --evaluate)"
     UNREADABLE = "with a report that cannot be read"
-    NOT_MEASURED = "that cannot be measured: the reason is in the annotation node.corewise.io/cpu-evaluation"
+    NOT_MEASURED = "which cannot be measured"
     FEW_RUNS = f"with fewer than {LEAST_RUNS} runs so far"
     UNKNOWN_MODEL = "whose CPU model is unknown"
     OTHER_SETTINGS = "measured with another CPU model, hyper-threading or turbo than they have"

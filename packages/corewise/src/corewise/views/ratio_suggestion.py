@@ -30,6 +30,7 @@ from corewise.normalization.decision import decide
 from corewise.normalization.fleet import (
     LEAST_NODES,
     Fleet,
+    LeftOut,
     MeasuredRatio,
     RatioOff,
     measured_ratios,
@@ -45,7 +46,12 @@ from corewise.views.compared_nodes import ComparedNodes
 from corewise.views.stored_config import check_command
 from corewise.views.tables import CellSeverity, Column
 from corewise.views.text import count, some
-from corewise.vocabulary.names import CONFIG_NAMESPACE, NORMALIZATION_KEY, NORMALIZATION_RATIO
+from corewise.vocabulary.names import (
+    CONFIG_NAMESPACE,
+    CPU_EVALUATION,
+    NORMALIZATION_KEY,
+    NORMALIZATION_RATIO,
+)
 
 _HUNDRED = 100
 _RATIO_MODEL = "ratioModel"
@@ -282,6 +288,12 @@ def remarks(suggestion: RatioSuggestion) -> Iterator[str]:
     """Yield remarks on nodes that do not count, on the ratios, and on what a change would do."""
     for why, names in suggestion.fleet.left_out.items():
         yield f"{count(len(names), 'node')} left out, {why}: {some(names)}"
+        if why is LeftOut.NOT_MEASURED:
+            path = CPU_EVALUATION.replace(".", r"\.")
+            command = (
+                f"kubectl get noderesourcetopology {names[0]} -o jsonpath='{{.metadata.annotations.{path}}}'"
+            )
+            yield f"  to see the reason: {command}"
     if suggestion.rows:
         yield from _on_samples(suggestion.rows)
         yield from _on_configuration(suggestion)
