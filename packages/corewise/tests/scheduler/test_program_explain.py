@@ -48,7 +48,7 @@ async def test_a_pending_pod_is_told_node_by_node(world: SchedulerWorld, kubecon
     assert answer.stdout.splitlines() == [
         "apps/p: not bound",
         "  requests       6 CPUs of its own (FullPCPUs, preferred)",
-        "  nodes          1 of 2 suit it; not the others: 1 not enough free CPUs",
+        "  nodes          1 of 2 suit it; not the others: not enough free CPUs (1 node)",
         "  n2             suits it, score 62",
         "  n1             AmplifiedCPU: needs 6 CPUs of its own, 4 are free (NotEnoughCPUs)",
     ]

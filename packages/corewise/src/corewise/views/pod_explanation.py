@@ -19,7 +19,7 @@ from corewise.scheduler.listing import ListedPod, list_pod
 from corewise.views.errors import ObjectNotFoundError
 from corewise.views.explanation import Explanation, Line, Part
 from corewise.views.new_pod import online_in_spite_of
-from corewise.views.text import cpus
+from corewise.views.text import count, cpus
 
 _SHOWN_NODES = 20
 
@@ -92,7 +92,7 @@ def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
     if listed.placement is not None:
         yield Line("if not bound", "the result would be as follows, ignoring the pod's own usage")
     decision = listed.decision
-    causes = ", ".join(f"{each.nodes} {each.cause.summary}" for each in decision.causes())
+    causes = "; ".join(f"{each.cause.summary} ({count(each.nodes, 'node')})" for each in decision.causes())
     suiting = f"{int(decision.feasible.sum())} of {int(decision.asked.sum())} suit it"
     yield Line("nodes", f"{suiting}; not the others: {causes}" if causes else suiting)
     yield from _node_lines(listed, node)
@@ -101,15 +101,18 @@ def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
 def _requests(listed: ListedPod) -> str:
     facts = listed.facts
     if facts.problem is not None:
-        return f"{cpus(facts.cpu)} CPUs"
+        return _in_cpus(facts.cpu)
     if facts.owned_by_class:
         how = f"{facts.binding.policy}, {'required' if facts.binding.required else 'preferred'}"
-        what = "normalized CPUs" if facts.normalizes else "CPUs"
-        return f"{cpus(facts.cpu)} {what} of its own ({how})"
+        return f"{_in_cpus(facts.cpu, 'normalized ' if facts.normalizes else '')} of its own ({how})"
     if facts.owned_if_static:
-        shared = f"{cpus(facts.cpu)} CPUs; {cpus(facts.owned_if_static)} of its own"
+        shared = f"{_in_cpus(facts.cpu)}; {cpus(facts.owned_if_static)} of its own"
         return f"{shared} on nodes with a static CPU manager"
-    return f"{cpus(facts.cpu)} CPUs, shared"
+    return f"{_in_cpus(facts.cpu)}, shared"
+
+
+def _in_cpus(milli: int, kind: str = "") -> str:
+    return f"{cpus(milli)} {kind}CPU{'' if milli == MILLI else 's'}"
 
 
 def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
