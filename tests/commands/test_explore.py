@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from every_case import Tried
+from schedules import Schedule, explore
 from tools.explore.__main__ import ROOT
 from tools.explore.exhaustive import counts_of
 from tools.explore.plugin import Ran
@@ -158,3 +159,37 @@ def test_exhaustive_run_reports_what_each_test_tried(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tools.explore", "--exhaustive", str(tmp_path / "test_cases.py")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, "| cases | 7 cases | 0 |  |" in done.stdout) == (0, True), done.stderr
+
+
+def test_every_schedule_is_tried_once() -> None:
+    tried: list[tuple[str, ...]] = []
+
+    def run(schedule: Schedule) -> None:
+        for _ in range(2):
+            schedule.choose(["a", "b"], lambda: tuple(schedule.taken))
+        tried.append(tuple(schedule.names))
+
+    found = explore(run)
+    assert tried == [("a", "a"), ("a", "b"), ("b", "a"), ("b", "b")]
+    assert (found.schedules, found.states) == (4, 3)
+
+
+@pytest.mark.parametrize(("first", "second", "ends"), [(1, 0, 1), (0, 1, 2), (1, 1, 1)])
+def test_state_with_more_faults_left_is_tried_again(first: int, second: int, ends: int) -> None:
+    ended: list[int] = []
+
+    def run(schedule: Schedule) -> None:
+        left = (first, second)[schedule.choose(["one way", "another"], lambda: "begin")]
+        schedule.arrive_at("the same state", left)
+        ended.append(left)
+
+    assert (explore(run).states, len(ended)) == (2, ends)
+
+
+def test_schedule_stops_at_the_first_failure() -> None:
+    def run(schedule: Schedule) -> None:
+        assert schedule.choose(["right", "wrong", "never tried"], lambda: "begin") == 0
+
+    found = explore(run)
+    assert found.failure is not None
+    assert (found.schedules, found.failure[0]) == (2, ("wrong",))

@@ -1,7 +1,7 @@
 """Runs the tests that try every case within a bound, over their whole domains: ``--exhaustive``.
 
 They are the test files that import ``every_case``. The counts go to stdout as Markdown, for
-docs/internals/reliability.md.
+docs/internals/reliability-bounds.md.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def counts_of(tried: Iterable[Tried]) -> Iterable[str]:
         counts[each.domain].update(each.counts)
         seconds[each.domain] += round(each.seconds)
         histories[each.domain] = " > ".join(each.history)
-    yield "| every case of | tried | seconds of one process | shown by |"
+    yield "| every case of | tried | seconds of CPU | shown by |"
     yield "|---|---|---:|---|"
     for domain in sorted(counts):
         numbers = ", ".join(f"{number:,} {what}" for what, number in counts[domain].items())

@@ -3,7 +3,8 @@
 A run is deterministic but for its choices: which event comes next, which fault strikes. It is begun afresh
 for each schedule, follows a prefix of choices, and from there takes the first choice each time; the others
 are tried later. A run that comes to a state where another has been ends there: it has the same future. A
-state is what a run passes to :meth:`Schedule.choose`, and must say all that its future depends on.
+state is what a run passes to :meth:`Schedule.choose`, and must say all that its future depends on, but for
+the faults that are left: those who have more left can do whatever those with fewer can.
 """
 
 from __future__ import annotations
@@ -13,21 +14,29 @@ from dataclasses import dataclass, field
 
 
 class Known(BaseException):
-    """Another schedule has come to the same state."""
+    """Another schedule has come to the same state, and had as many faults left."""
 
 
 @dataclass
 class Schedule:
-    """The choices of one run: ``prefix`` first, then the first of each. One without a name is no event."""
+    """The choices of one run: ``prefix`` first, then the first of each. One without a name is no event.
+
+    ``states``: where runs have been, with the most faults that one had left there.
+    """
 
     prefix: tuple[int, ...]
-    states: set[Hashable]
+    states: dict[Hashable, int]
     more: list[tuple[int, ...]]
     taken: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
 
-    def choose(self, options: Sequence[str], state: Hashable) -> int:
-        """Return the place of the option to take.
+    @property
+    def repeats(self) -> bool:
+        """Whether the run is still where another has been."""
+        return len(self.taken) < len(self.prefix)
+
+    def choose(self, options: Sequence[str], state: Callable[[], Hashable], left: int = 0) -> int:
+        """Return the place of the option to take; the state is asked for where no run has been yet.
 
         Raises:
             Known: if the run may end, because another goes on from the same state.
@@ -37,22 +46,22 @@ class Schedule:
         if depth < len(self.prefix):
             choice = self.prefix[depth]
         else:
-            self.arrive_at(state)
+            self.arrive_at(state(), left)
             self.more += [(*self.taken, other) for other in range(len(options) - 1, 0, -1)]
         self.taken.append(choice)
         self.names += filter(None, [options[choice]])
         return choice
 
-    def arrive_at(self, state: Hashable) -> None:
+    def arrive_at(self, state: Hashable, left: int = 0) -> None:
         """Note a state; call it for the last one too, where there is nothing to choose.
 
         Raises:
             Known: if the run may end, because another has been there.
         """
         key = hash(state)
-        if key in self.states:
+        if self.states.get(key, -1) >= left:
             raise Known
-        self.states.add(key)
+        self.states[key] = left
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ class Explored:
 
 def explore(run: Callable[[Schedule], None], *, stop_at_failure: bool = True) -> Explored:
     """Run every schedule; without ``stop_at_failure`` go on for the shortest one that fails."""
-    states: set[Hashable] = set()
+    states: dict[Hashable, int] = {}
     more: list[tuple[int, ...]] = [()]
     schedules, failure = 0, None
     while more:

@@ -89,7 +89,7 @@ def play(schedule: Schedule, faults: int) -> None:
     world, left = Shortage(), faults
     for _ in range(SAMPLES):
         options = world.faults() if left else {}
-        choice = schedule.choose([ALL_IS_WELL, *options], tuple(schedule.taken))
+        choice = schedule.choose([ALL_IS_WELL, *options], lambda: tuple(schedule.taken))
         if choice:
             left -= 1
             [*options.values()][choice - 1]()

@@ -4,7 +4,8 @@ The node, its writers and the promises are those of :mod:`amplification.node_mod
 than those of :mod:`amplification.test_amplification_short_histories`, and have fewer events: kubelet,
 manager, agent and scheduler do their work in any order, and at most two faults strike. A manager that has
 read an old node writes nothing, because its write names the version that it read; one that dies forgets that
-it has just written the ratio.
+it has just written the ratio. The agent reports in any order too; in the end a node comes
+to rest by what the agent reports, or without an agent.
 
 ``make explore EXHAUSTIVE=1`` tries all; ``make test`` tries whether errors in the rule are found.
 """
@@ -73,7 +74,8 @@ def histories(
 @REST
 @pytest.mark.parametrize("begins", STARTS)
 def test_no_history_amplifies_twice_or_for_long(begins: str, agent: bool) -> None:
-    watch = Stopwatch(f"node that begins {begins}, {FAULTS} faults, {LENGTH} events")
+    rest = "with" if agent else "without"
+    watch = Stopwatch(f"node that begins {begins}, rests {rest} an agent, {FAULTS} faults, {LENGTH} events")
 
     def look_at(world: World, history: tuple[str, ...]) -> None:
         try:

@@ -182,7 +182,7 @@ def play(node: Quotas | Settings, schedule: Schedule, faults: int) -> None:
             return
         foreign = node.foreign()
         names = [GOES_ON, f"{where}: the agent dies", *(f"{where}: {each}" for each in foreign)]
-        choice = schedule.choose(names, tuple(schedule.taken))
+        choice = schedule.choose(names, lambda: tuple(schedule.taken))
         left[0] -= choice > 0
         if choice == 1:
             raise Killed

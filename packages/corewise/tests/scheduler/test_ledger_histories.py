@@ -22,6 +22,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
@@ -86,6 +87,8 @@ _IDLE = 3
 _ROUNDS = 30
 _SETTLED = 3
 """Rounds without a write after which nothing is left: an entry is seen, announced as expired, and removed."""
+WORK: ContextVar[str] = ContextVar("WORK", default="")
+"""What a replica does while it sends a request."""
 
 
 def status_error(code: int, message: str) -> Exception:
@@ -132,25 +135,34 @@ class Server:
             unbound_too = request.params.get("fieldSelector") != BOUND
             chosen = (each for each in self.objects[request.path].values() if unbound_too or is_bound(each))
             return self._encoded({"metadata": {"resourceVersion": str(self.version)}, "items": [*chosen]})
-        parts = request.path.removeprefix("/api/v1/").split("/")
-        path, name = (_NODES, parts[1]) if parts[0] == "nodes" else (_PODS, parts[3])
+        path, name = self._named_by(request)
         found = self.objects[path].get(name)
         if found is None:
             raise status_error(404, f"{name} not found")
         if request.method == "GET":
             return self._encoded(found)
         body = json.loads(request.body or b"{}")
-        if parts[-1] == "binding":
+        if request.path.endswith("/binding"):
             return self._bound(found, body)
         self._check(found, body)
         return self._encoded(self.put(path, merged(found, body)))
 
     @staticmethod
+    def _named_by(request: Request) -> tuple[str, str]:
+        """Return the path and the name of the object that a request is about."""
+        parts = request.path.removeprefix("/api/v1/").split("/")
+        return (_NODES, parts[1]) if parts[0] == "nodes" else (_PODS, parts[3])
+
+    def refuses_for_good(self, request: Request) -> bool:
+        """Say whether a write names a uid or a version that its object has lost: neither ever comes back."""
+        path, name = self._named_by(request)
+        found = self.objects[path].get(name, {"metadata": {}})
+        return bool(outdated(found, json.loads(request.body or b"{}")))
+
+    @staticmethod
     def _check(found: dict[str, Any], body: dict[str, Any]) -> None:
-        for key in ("uid", "resourceVersion"):
-            wanted = body["metadata"].get(key)
-            if wanted and wanted != found["metadata"][key]:
-                raise status_error(409, f"the {key} is another")
+        if key := outdated(found, body):
+            raise status_error(409, f"the {key} is another")
 
     def _bound(self, pod: dict[str, Any], binding: dict[str, Any]) -> bytes:
         self._check(pod, binding)
@@ -182,6 +194,14 @@ class Server:
         return document
 
 
+def outdated(found: dict[str, Any], body: dict[str, Any]) -> str:
+    """Return which of uid and version a write names, and its object does not have; "" if neither."""
+    named, has = body.get("metadata", {}), found["metadata"]
+    return next(
+        (key for key in ("uid", "resourceVersion") if named.get(key) and named[key] != has.get(key)), ""
+    )
+
+
 def is_bound(pod: dict[str, Any]) -> bool:
     """Whether the watch of a scheduler shows a pod."""
     return bool(pod["spec"].get("nodeName"))
@@ -206,11 +226,12 @@ def folded(node: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class Held:
-    """A request in the network, and who waits for its answer."""
+    """A request in the network, who waits for its answer, and the work that it is part of."""
 
     port: Port
     request: Request
     answer: asyncio.Future[bytes]
+    work: str
 
 
 @dataclass(eq=False)
@@ -231,7 +252,7 @@ class Port:
     async def send(self, request: Request) -> bytes:
         if request.path in self.server.objects:
             return self.server.answer(request)
-        held = Held(self, request, asyncio.get_running_loop().create_future())
+        held = Held(self, request, asyncio.get_running_loop().create_future(), WORK.get())
         self.held.append(held)
         return await held.answer
 
