@@ -331,3 +331,104 @@ def test_outlook_is_rebuilt_only_when_something_changed() -> None:
     assert scene.plugin.nodes(scene.cluster.snapshot()) is not second
     scene.measure(cpu=0.9)
     assert np.all(scene.plugin.nodes(scene.cluster.snapshot()).pressure.cpu == 0.9)
+
+
+MIXED = """
+interference:
+  profiles:
+    graph:
+      profile: {memoryBandwidth: 1GB/s, memory: 0.2GB, cpu: 1, llc: 8MiB}
+      affinity: {memorybandwidth: 0, memorylatency: 0, llc_occupancy: 40, llc_mpki: 40, cpu: 0}
+    hog:
+      selector: {matchLabels: {tier: batch}}
+      profile: {memoryBandwidth: 5GB/s, memory: 0.2GB, cpu: 1, llc: 16MiB}
+      affinity: {memorybandwidth: 80, memorylatency: 80, llc_occupancy: 0, llc_mpki: 0, cpu: 0}
+"""
+
+
+def typed(name: str, kind: str) -> PodFacts:
+    labels = {"tier": "batch"} if kind == "hog" else {"app": kind}
+    return replace(share(f"ns/{name}", 0.1), labels=labels)
+
+
+def minded(scene: Scene) -> dict[str, tuple[int, int]]:
+    """Return the MiB in the cache and the affinities to it, of the pods of each node."""
+    snapshot = scene.cluster.snapshot()
+    sums = snapshot.neighbors.at(snapshot.size)
+    return {name: (int(sums.llc[row]) >> 20, int(sums.affinity[row])) for name, row in snapshot.index.items()}
+
+
+def test_pods_placed_long_ago_are_neighbors() -> None:
+    scene = Scene(configuration(MIXED))
+    scene.put(typed("a", "graph"), "n1", None)
+    scene.put(typed("b", "hog"), "n1", scene.now - EXPIRY)
+    scene.put(typed("c", "unknown"), "n2", scene.now)
+    assert minded(scene) == {"n1": (24, 80), "n2": (0, 0), "n3": (0, 0)}
+    scene.cluster.remove_pod("ns/a")
+    assert minded(scene)["n1"] == (16, 0)
+
+
+def test_neighbors_follow_node_pod_and_profiles() -> None:
+    scene = Scene(configuration(MIXED))
+    scene.put(typed("a", "graph"), "n1", None)
+    scene.put(typed("a", "graph"), "n2", None)
+    assert minded(scene) == {"n1": (0, 0), "n2": (8, 80), "n3": (0, 0)}
+    scene.cluster.remove_node("n2")
+    scene.cluster.put_node(node("other", 8))
+    assert minded(scene)["other"] == (0, 0)
+    scene.cluster.put_node(node("n2", 8))
+    assert minded(scene)["n2"] == (8, 80)
+    scene.use(configuration(MIXED.replace("8MiB", "4MiB")))
+    assert minded(scene)["n2"] == (4, 80)
+    scene.use(configuration("interference: {}"))
+    assert minded(scene)["n2"] == (0, 0)
+
+
+@given(actions)
+def test_neighbors_are_those_of_a_cluster_made_anew(steps: list[tuple[str, int, int]]) -> None:
+    scene = Scene(configuration(MIXED))
+    for what, which, where in steps:
+        name = scene.nodes[where]
+        match what:
+            case "pod":
+                scene.put(typed(f"p{which}", "hog" if which % 2 else "graph"), name, None)
+            case "remove":
+                scene.cluster.remove_pod(f"ns/p{which}")
+            case "node":
+                scene.cluster.put_node(node(name, 8))
+            case "lose":
+                scene.cluster.remove_node(name)
+            case _:
+                scene.now += 50
+    for name, found in minded(scene).items():
+        kinds = [
+            "hog" if pod.labels.get("tier") else "graph" for pod, _ in scene.cluster.pods_on(name).values()
+        ]
+        assert found == (8 * kinds.count("graph") + 16 * kinds.count("hog"), 80 * kinds.count("graph"))
+
+
+def test_hog_goes_where_nobody_minds() -> None:
+    scene = Scene(configuration(MIXED))
+    scene.measure(memorybandwidth_used={"n1": 1e9, "n2": 10e9, "n3": 20e9})
+    assert scene.decide(typed("h", "hog")).node == "n1"
+    scene.put(typed("a", "graph"), "n1", None)
+    scene.put(typed("b", "graph"), "n1", None)
+    decision = scene.decide(typed("h", "hog"))
+    assert decision.node == "n2"
+    account = decision.accounts["Interference"]
+    told = account.of(0)
+    assert told["neighbors"] == {"affinity": 160, "llc": 16 << 20, "displaced": 0.5, "deduction": 800}
+    assert (told["raw"], told["normalizer"], told["zero"], told["normalized"]) == (1600, 1600, -800, 67)
+    lines = dict(account.lines(0))
+    assert lines["neighbors"] == "takes 50.0% of the cache of pods with affinities of 160: 800 points less"
+    assert lines["points"] == "1600 - 800, from -800 to 1600, by profile hog: 67 of 100"
+    every = scene.cluster.snapshot()
+    alone = scene.engine.decide(typed("h", "hog"), every.only(every.index["n1"]))
+    assert alone.accounts["Interference"].of(0)["neighbors"] == told["neighbors"]
+
+
+def test_pod_without_affinities_spares_neighbors() -> None:
+    scene = Scene(configuration(MIXED.replace("80", "0")))
+    scene.put(typed("a", "graph"), "n1", None)
+    scores = scene.decide(typed("h", "hog")).scores["Interference"]
+    assert scores.tolist() == [0, 100, 100]

@@ -23,6 +23,7 @@ from corewise.interference.filtering import (
     filter_nodes,
     select_profile,
 )
+from corewise.interference.neighbors import CacheStakes, Neighbors, stake_of
 from corewise.interference.outlook import Counterweights, Outlook, Weights, outlook
 from corewise.interference.pressure import COLUMNS, LARGEST, LEAST, ZERO_IS_MISSING, Flags, Pressure
 from corewise.interference.score import Ranked, node_record, plain, rank_nodes
@@ -35,8 +36,8 @@ _GIGA = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class RecentPod:
-    """A pod placed recently: the name of its profile, and the seconds since then."""
+class PlacedPod:
+    """A pod on a node: the name of its profile, and the seconds since it was placed."""
 
     profile: str
     age: float
@@ -49,7 +50,7 @@ class MeasuredNode:
     name: str
     values: Mapping[str, float]
     labels: Mapping[str, str] = field(default_factory=dict)
-    placed: tuple[RecentPod, ...] = ()
+    placed: tuple[PlacedPod, ...] = ()
 
     def missing(self) -> dict[str, str]:
         """Return the missing columns, each with a reason."""
@@ -102,8 +103,8 @@ class InterferenceDecision:
         """The names of the nodes with the best score."""
         if not self.passes.any():
             return []
-        raw = np.where(self.passes, self.ranked.scores.raw, -np.inf)
-        return [self.nodes[row].name for row in np.flatnonzero(raw == raw.max()).tolist()]
+        net = np.where(self.passes, self.ranked.scores.raw - self.ranked.scores.deduction, -np.inf)
+        return [self.nodes[row].name for row in np.flatnonzero(net == net.max()).tolist()]
 
     def reasons(self, row: int) -> list[Reason]:
         """Return the reasons why the filter refuses a node; none if it passes."""
@@ -125,10 +126,10 @@ def decide(
     selected = select_profile(pod.labels, pod.requests, config)
     if isinstance(selected, ProfileConflict):
         return selected
-    seen = outlook(_pressure(nodes, config), _weights(nodes, config), config)
+    seen = outlook(_pressure(nodes, config), _weights(nodes, config), config, _neighbors(nodes, config))
     filtered = filter_nodes(seen, selected.profile, config)
     passes = np.ones(len(nodes), dtype=np.bool_) if pod.exempt else filtered.passes
-    ranked = rank_nodes(seen, selected.affinity, config, passes)
+    ranked = rank_nodes(seen, selected.affinity, config, passes, selected.profile.llc)
     return InterferenceDecision(pod, config, nodes, selected, seen, filtered, passes, ranked)
 
 
@@ -148,6 +149,15 @@ def _weights(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -
         for number, each in enumerate(node.placed):
             placed.put(f"{node.name}/{number}", row, config.profiles[each.profile].profile, -each.age)
     return placed.at(0.0, len(nodes))
+
+
+def _neighbors(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> CacheStakes:
+    there = Neighbors()
+    for row, node in enumerate(nodes):
+        for number, each in enumerate(node.placed):
+            profile = config.profiles[each.profile]
+            there.put(f"{node.name}/{number}", row, stake_of(profile.profile, profile.affinity))
+    return there.at(len(nodes))
 
 
 def record_of(decision: InterferenceDecision) -> dict[str, Any]:
@@ -170,6 +180,7 @@ def record_of(decision: InterferenceDecision) -> dict[str, Any]:
         "relative": sorted(decision.outlook.relative),
         "predicted": sorted(config.predicted),
         "normalizer": plain(decision.ranked.scores.best),
+        "zero": plain(-decision.ranked.scores.largest),
         "best": decision.best,
         "nodes": {
             node.name: {
@@ -202,11 +213,13 @@ def heading_of(decision: InterferenceDecision) -> str:
     affinity = decision.selected.affinity
     exempt = "; of a DaemonSet, so not filtered" if decision.pod.exempt else ""
     weights = ", ".join(f"{metric} {affinity[metric]}" for metric in RANKED)
+    scores = decision.ranked.scores
+    zero = f", 0 is -{scores.largest:.6g}" if scores.largest else ""
     return (
         f"{decision.pod.name}: profile {decision.selected.name}{exempt}\n"
         f"  {_needs(decision)}\n"
         f"  affinities {weights}\n"
-        f"  a score of 100 is {plain(decision.ranked.scores.best)} raw\n"
+        f"  a score of 100 is {plain(scores.best)} raw{zero}\n"
     )
 
 
@@ -247,6 +260,7 @@ def columns_of(decision: InterferenceDecision) -> list[Column[int]]:
         _side("GB FREE > NEEDED", decision.filtered.memory, 3),
         *(_position(decision, metric) for metric in RANKED),
         Column("RAW", lambda row: scored(row, scores.raw[row]), right=True, priority=1),
+        *([_deduction(decision)] if scores.largest else []),
         Column("SCORE", lambda row: scored(row, scores.normalized[row]), right=True),
         *(_value(decision, metric) for metric in RANKED),
         Column("MISSING", lambda row: ", ".join(missing_of(decision, row)), wide=True),
@@ -270,6 +284,13 @@ def _position(decision: InterferenceDecision, metric: Metric) -> Column[int]:
         return f"{position} ({decision.ranked.points[metric][row]:.4g})" if position else "-"
 
     return Column(metric.spec.title, text, right=True, priority=4)
+
+
+def _deduction(decision: InterferenceDecision) -> Column[int]:
+    def text(row: int) -> str:
+        return f"{0.0 - decision.ranked.scores.deduction[row]:.6g}" if decision.passes[row] else "-"
+
+    return Column("NEIGHBORS", text, right=True, priority=1)
 
 
 def _value(decision: InterferenceDecision, metric: Metric) -> Column[int]:
