@@ -38,7 +38,8 @@ class Arm:
     what offline threads ask the kernel for. ``awake``: without offline work, an idle loop of lowest priority
     keeps each CPU from halting. A virtual machine leaves its hypervisor when a CPU halts, and comes back
     late: this is alone without that. ``evaluates``: beside the service, an agent measures a CPU once, as with
-    ``--evaluate`` but however busy the node is; its child is in that place.
+    ``--evaluate`` but however busy the node is; its child is in that place. ``features``: scheduler features
+    of the whole machine that are set during the trial.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Arm:
     confined: bool = False
     period: Microseconds = PERIOD
     evaluates: ChildPlace | None = None
+    features: tuple[str, ...] = ()
 
     def apply(self, tree: KubeletTree, pods: Iterable[QuotaPod], idle_milli: int) -> None:
         """Set the cgroups; ``idle_milli`` is what online pods leave of the node."""
@@ -94,6 +96,7 @@ _ARMS = (
     Arm("option 1, idle pods, 1 s", quota=Place.SLICE, idle=Place.PODS, period=_LONG_PERIOD),
     Arm("option 1, 1 s", quota=Place.SLICE, period=_LONG_PERIOD),
     Arm("option 1, short slice", quota=Place.SLICE, slice_ns=_SHORT_SLICE),
+    Arm("option 1, unprotected", quota=Place.SLICE, features=("NO_RUN_TO_PARITY",)),
     Arm("option 1, long slice", quota=Place.SLICE, slice_ns=_LONG_SLICE),
     Arm("option 1, idle pods, long slice", quota=Place.SLICE, idle=Place.PODS, slice_ns=_LONG_SLICE),
     Arm("option 2", quota=Place.PODS),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import random
 import signal
 import sys
@@ -19,13 +18,23 @@ from typing import TypeVar
 
 import msgspec
 
-from corewise.kernel.cgroups.layout import Layout, Version
+from corewise.kernel.cgroups.layout import Version
 from experiments.latency import pictures, tables, wave
 from experiments.latency.arms import AGAIN, ALONE, ARMS, AWAKE
 from experiments.latency.figures import quantile, stacked
 from experiments.latency.programs import build, calibrate
 from experiments.latency.trace import recording, waits_of
-from experiments.latency.trials import MOST_OTHERS, Bench, Case, Trial, run, wait_quiet, with_request_ms
+from experiments.latency.trials import (
+    MOST_OTHERS,
+    Bench,
+    Case,
+    Header,
+    Trial,
+    before_all_others,
+    run,
+    wait_quiet,
+    with_request_ms,
+)
 from kernel.cgroup_writes import layout_here
 from real_load.runs import cpus_here
 from tools.bench.table import machine
@@ -35,14 +44,6 @@ KINDS = ("spin", "stream", "fork", "faults", "threads")
 ANTAGONISTS = KINDS[:3]
 _Measured = TypeVar("_Measured", Trial, wave.Run)
 DEFAULT_ARMS = (ALONE, AGAIN, AWAKE, "weights", "idle pods", "option 1", "option 1, idle pods, 1 s")
-
-
-class Header(msgspec.Struct, frozen=True):
-    """The first line of a file of trials: the machine, and what :class:`trials.Bench` has of it."""
-
-    machine: str
-    round_ns: dict[str, float]
-    request_ms: dict[float, float]
 
 
 def say(text: str) -> None:
@@ -162,20 +163,6 @@ def _bench(work: str) -> Iterator[Bench]:
         signal.signal(signal.SIGTERM, before)
 
 
-@contextmanager
-def before_all_others(layout: Layout) -> Iterator[None]:
-    """Let this process run whenever it wants to, so that offline work does not hold up the experiment.
-
-    It sleeps while requests count. What it starts does not inherit this.
-    """
-    (layout.cpu / "cgroup.procs").write_text(str(os.getpid()))
-    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-
-
 def _trace(given: argparse.Namespace) -> None:
     case = Case(given.size, given.load, given.antagonist, threads=given.threads, pinned=given.pinned)
     with _bench(case.work) as bare, recording() as record:
@@ -188,7 +175,7 @@ def _trace(given: argparse.Namespace) -> None:
 
 def _measure(given: argparse.Namespace) -> None:
     until = time.monotonic() + given.minutes * 60 if given.minutes else float("inf")
-    _check_folder(given.file)
+    check_folder(given.file)
     with _bench(given.work) as bare:
         if not given.file.exists():
             alone = with_request_ms(bare, given.work, given.threads, given.sizes)
@@ -213,7 +200,7 @@ def _measure(given: argparse.Namespace) -> None:
                 break
             if (case, arm, repetition) not in had:
                 trial = partial(run, bench, case, arm, repetition, given.seconds)
-                _append(given.file, _undisturbed(bench, f"{arm}, {case}", trial))
+                append(given.file, _undisturbed(bench, f"{arm}, {case}", trial))
 
 
 def _plan(given: argparse.Namespace) -> Iterator[tuple[Case, str, int]]:
@@ -243,7 +230,8 @@ def _undisturbed(bench: Bench, name: str, measure: Callable[[], _Measured]) -> _
     return found
 
 
-def _append(path: Path, trial: Trial) -> None:
+def append(path: Path, trial: Trial) -> None:
+    """Add a trial to a file."""
     with path.open("ab") as file:
         file.write(msgspec.json.encode(trial) + b"\n")
 
@@ -253,14 +241,14 @@ def _table(given: argparse.Namespace) -> None:
     print(f"{header.machine}\n\n{tables.summary(trials)}\n\n{tables.relative(trials)}")
 
 
-def _check_folder(path: Path) -> None:
+def check_folder(path: Path) -> None:
     """Refuse a file whose folder is missing, before anything is measured."""
     if not path.absolute().parent.is_dir():
         raise SystemExit(f"{path} cannot be written: there is no such folder")
 
 
 def _draw(given: argparse.Namespace) -> None:
-    _check_folder(given.out / "picture")
+    check_folder(given.out / "picture")
     for name, text in drawn(given.file, given.wave):
         (given.out / f"{name}.svg").write_text(text, encoding="utf-8")
 
@@ -276,7 +264,7 @@ def drawn(trials: Path, waved: Path) -> Iterator[tuple[str, str]]:
 
 
 def _wave(given: argparse.Namespace) -> None:
-    _check_folder(given.file)
+    check_folder(given.file)
     with _bench("compute") as bare:
         bench = with_request_ms(bare, "compute", 1, (wave.SIZE,))
         runs: list[wave.Run] = []

@@ -57,6 +57,12 @@ def quantile(counts: npt.NDArray[np.int64], part: float) -> npt.NDArray[np.float
     return middle
 
 
+def above(counts: npt.NDArray[np.int64], milliseconds: float) -> float:
+    """Return the part of the requests that took longer."""
+    bounds_ms = _FIRST_MS * _STEP ** np.arange(_BINS)
+    return float(counts[bounds_ms >= milliseconds].sum() / counts.sum())
+
+
 def ratio(arm: Counts, base: Counts, part: float, seed: int = 0) -> Interval:
     """Return a quantile of one arm relative to the same of another: the median of paired repetitions."""
     ratios = quantile(arm, part) / quantile(base, part)

@@ -27,15 +27,15 @@ class Programs:
     antagonist: Path
 
 
-def build(directory: Path) -> Programs:
-    """Compile both programs.
+def build(directory: Path, *options: str) -> Programs:
+    """Compile both programs, with more options of the compiler.
 
     Raises:
         SystemExit: without a C compiler, or if it refuses the sources.
     """
     built = {name: directory / name for name in ("service", "antagonist")}
     for name, path in built.items():
-        command = ["cc", "-O2", "-pthread", "-o", str(path), str(_SOURCES / f"{name}.c")]
+        command = ["cc", "-O2", "-pthread", *options, "-o", str(path), str(_SOURCES / f"{name}.c")]
         try:
             subprocess.run(command, check=True)
         except (OSError, subprocess.CalledProcessError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -10,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from experiments.latency.arms import ALONE, ARMS, TABLED
-from experiments.latency.figures import Interval, mean, quantile, ratio, stacked
+from experiments.latency.figures import Interval, above, mean, quantile, ratio, stacked
 from experiments.latency.trials import Case, Trial
 
 _FEWEST_FOR_P999 = 2000
@@ -140,3 +141,42 @@ def _same_service(one: Case, other: Case) -> bool:
         other.threads,
         other.pinned,
     )
+
+
+def kernels(found: Mapping[str, Sequence[Trial]]) -> str:
+    """Return a table with a row for each kernel and case, by the kernel's version.
+
+    A cell has p99 relative to the service alone under the same arrivals, and the part of requests that took
+    longer than ten times their own CPU time.
+    """
+    had = {each.arm for trials in found.values() for each in trials} - {ALONE}
+    arms = [arm for arm in ARMS if arm in had]
+    head = ["Linux", "requests", "load (measured)", "p99 alone", *(TABLED.get(arm, arm) for arm in arms)]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for release in sorted(found, key=_version):
+        for case, group in itertools.groupby(pairs(found[release]), key=lambda each: each.case):
+            of_arm = {each.arm: each for each in group}
+            alone = of_arm[ALONE]
+            tail = np.median(quantile(stacked([each.latencies for each in alone.trials]), 0.99))
+            cells = [
+                release,
+                f"{case.size:g} ms",
+                f"{case.load:.0%} ({alone.load():.0%})",
+                f"{tail:.2f} ms; {_late(alone)}",
+                *(
+                    f"{of_arm[arm].relative(0.99)}; {_late(of_arm[arm])}" if arm in of_arm else "-"
+                    for arm in arms
+                ),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _version(release: str) -> list[int]:
+    return [int(each) for each in re.findall(r"\d+", release)]
+
+
+def _late(found: Pairs) -> str:
+    """Return the part of requests that took longer than ten times their own CPU time."""
+    counts = stacked([each.latencies for each in found.trials]).sum(axis=0)
+    return f"{above(counts, 10 * found.case.size):.1%}"

@@ -13,8 +13,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ import numpy.typing as npt
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Layout
 from corewise.quantities import MILLI
+from experiments.latency import scheduler
 from experiments.latency.arms import ALONE, ARMS
 from experiments.latency.evaluating import waiting_agent
 from experiments.latency.figures import counts_of
@@ -46,7 +47,7 @@ TAIL = 0.1
 """Seconds of requests after those that count: these end under the same load."""
 MOST_OTHERS = 0.025
 """The part of the CPUs that other work may use during a trial."""
-_MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, with a directory of our own in it
+MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, with a directory of our own in it
 _LEAD, _READY_WITHIN = 0.05, 20.0
 _NANO, _MICRO = 1e9, 1e6
 
@@ -106,6 +107,28 @@ class Bench:
     programs: Programs
     round_ns: dict[str, float]
     request_ms: dict[float, float]
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The first line of a file of trials: the machine, and what :class:`Bench` has of it."""
+
+    machine: str
+    round_ns: dict[str, float]
+    request_ms: dict[float, float]
+
+
+@contextmanager
+def before_all_others(layout: Layout) -> Iterator[None]:
+    """Let this process run whenever it wants to, so that offline work does not hold up the experiment.
+
+    It sleeps while requests count. What it starts does not inherit this.
+    """
+    (layout.cpu / "cgroup.procs").write_text(str(os.getpid()))
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +207,8 @@ def serve(bench: Bench, case: Case, arm_name: str, due: npt.NDArray[np.uint64], 
     """
     arm, cpus = ARMS[arm_name], len(bench.cpus)
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY)))
+        stack.enter_context(scheduler.changed(arm.features))
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY)))
         tree = stack.enter_context(KubeletTree(bench.layout, heavy=True))
         online, offline = online_pod("web", cpus), [offline_pod(f"batch-{cpu}", MILLI) for cpu in bench.cpus]
         for pod in (online, *offline):

@@ -32,6 +32,12 @@ class Machine:
     runs_agent: bool = False
     guest: str = "node.guest"
     """The module that runs in it."""
+    tells: tuple[str, ...] = ()
+    """Arguments of that module, after the file of its results."""
+    qemu: tuple[str, ...] = ()
+    """More options of qemu."""
+    longest: int = 1200
+    """Seconds for one boot, from the start to power off. Undisturbed it takes about 100."""
 
     @property
     def cpus(self) -> int:
@@ -60,6 +66,7 @@ class Machine:
             "--qemu-opts",
             "-cpu",
             f"{self.qemu_model},model-id={self.model}",
+            *self.qemu,
         ]
 
 

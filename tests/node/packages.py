@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from node.unpacking import Unavailable, unpacked
+from node.unpacking import Take, Unavailable, unpacked
 
 _APT = Path("/etc/apt")
 
@@ -36,10 +36,10 @@ def runtime_files() -> RuntimeFiles:
     Raises:
         Unavailable: if they cannot be had here.
     """
-    base = unpacked("containers", ("runc", "busybox-static"), with_dependencies=False)
+    base = unpacked("containers", ("runc", "busybox-static"), Take.THEM)
     suite = os.environ.get("COREWISE_TEST_CONTAINERD_SUITE") or "trixie"
-    with _sources_of(suite):
-        runtime = unpacked(f"containerd-{suite}", ("containerd",), with_dependencies=False)
+    with sources_of(suite):
+        runtime = unpacked(f"containerd-{suite}", ("containerd",), Take.THEM)
     busybox = next((path for path in (base / "bin/busybox", base / "usr/bin/busybox") if path.exists()), None)
     if busybox is None:
         raise Unavailable(f"there is no busybox in {base}")
@@ -48,8 +48,12 @@ def runtime_files() -> RuntimeFiles:
 
 
 @contextmanager
-def _sources_of(suite: str) -> Iterator[None]:
-    """Have apt see nothing but the suite, as long as this lasts."""
+def sources_of(suite: str) -> Iterator[None]:
+    """Have apt see nothing but the suite, as long as this lasts.
+
+    Raises:
+        Unavailable: if this system has no mirror of Debian.
+    """
     before = os.environ.get("APT_CONFIG")
     with tempfile.TemporaryDirectory() as directory:
         sources = Path(directory, "suite.sources")

@@ -11,11 +11,13 @@ import hashlib
 import os
 import platform
 import pwd
+import re
 import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum, auto
 from pathlib import Path
 
 LONGEST = 600
@@ -35,8 +37,18 @@ def cache() -> Path:
     return Path(os.environ.get("COREWISE_TEST_CACHE") or users)
 
 
-def unpacked(name: str, packages: Sequence[str], *, with_dependencies: bool = True) -> Path:
-    """Return a directory with the files of packages, and of those they need that this system does not have.
+class Take(Enum):
+    """Which packages are unpacked, for those that are named."""
+
+    THEM = auto()
+    WITH_MISSING = auto()
+    """And those they need that this system does not have."""
+    NEWEST = auto()
+    """Those whose names match a pattern, of the newest version; a version is the group of a pattern."""
+
+
+def unpacked(name: str, packages: Sequence[str], take: Take = Take.WITH_MISSING) -> Path:
+    """Return a directory with the files of packages.
 
     Raises:
         Unavailable: if apt cannot get them here.
@@ -45,19 +57,19 @@ def unpacked(name: str, packages: Sequence[str], *, with_dependencies: bool = Tr
     with _locked(cache()):
         if not tree.exists():
             partial = tree.with_suffix(".partial")
-            _fill_in_the_end(partial, packages, with_dependencies=with_dependencies)
+            _fill_in_the_end(partial, packages, take)
             partial.rename(tree)
     return tree
 
 
-def _fill_in_the_end(directory: Path, packages: Sequence[str], *, with_dependencies: bool) -> None:
+def _fill_in_the_end(directory: Path, packages: Sequence[str], take: Take) -> None:
     """Fill a directory, restarting each time that apt fails."""
     if not shutil.which("apt-get"):
         raise Unavailable("there is no apt-get here to fetch Debian's packages with")
     for pause in (*PAUSES, None):
         shutil.rmtree(directory, ignore_errors=True)
         try:
-            _fill(directory, packages, with_dependencies=with_dependencies)
+            _fill(directory, packages, take)
         except (Unavailable, subprocess.SubprocessError) as error:
             if pause is None:
                 raise Unavailable(str(error)) from error
@@ -72,16 +84,21 @@ def _fingerprint(packages: Sequence[str]) -> str:
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:8]
 
 
-def _fill(directory: Path, packages: Sequence[str], *, with_dependencies: bool) -> None:
+def _fill(directory: Path, packages: Sequence[str], take: Take) -> None:
     work = directory / "apt"
     for needed in ("lists/partial", "archives/partial", "debs"):
         (work / needed).mkdir(parents=True)
     _apt(work, "update")
-    wanted = _missing(work, packages) if with_dependencies else list(packages)
-    _apt(work, "download", *wanted)
+    _apt(work, "download", *_chosen(work, packages, take))
     for deb in sorted((work / "debs").glob("*.deb")):
         subprocess.run(["dpkg", "--extract", deb, directory], check=True, timeout=LONGEST)
     shutil.rmtree(work)
+
+
+def _chosen(work: Path, packages: Sequence[str], take: Take) -> Sequence[str]:
+    if take is Take.WITH_MISSING:
+        return _missing(work, packages)
+    return packages if take is Take.THEM else _newest(work, packages)
 
 
 def _missing(work: Path, packages: Sequence[str]) -> list[str]:
@@ -90,7 +107,23 @@ def _missing(work: Path, packages: Sequence[str]) -> list[str]:
     return [line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")]
 
 
-def _apt(work: Path, *arguments: str) -> str:
+def _newest(work: Path, patterns: Sequence[str]) -> list[str]:
+    """Return the packages whose names match, of the newest version that any of them has."""
+    listed = _apt(work, "search", "--names-only", ".", program="apt-cache").splitlines()
+    names = [line.split()[0] for line in listed]
+    found = [each for pattern in patterns for name in names if (each := re.fullmatch(pattern, name))]
+    if not found:
+        raise Unavailable(f"no package here matches {', '.join(patterns)}")
+    newest = max((each[1] for each in found), key=numbers)
+    return [each[0] for each in found if each[1] == newest]
+
+
+def numbers(version: str) -> list[int]:
+    """Return the numbers of a version, by which versions are ordered."""
+    return [int(each) for each in re.findall(r"\d+", version)]
+
+
+def _apt(work: Path, *arguments: str, program: str = "apt-get") -> str:
     options = {
         "Acquire::Retries": "3",
         "Acquire::http::Timeout": "60",
@@ -101,13 +134,13 @@ def _apt(work: Path, *arguments: str) -> str:
         "Acquire::Languages": "none",
     }
     given = [word for option, value in options.items() for word in ("-o", f"{option}={value}")]
-    command = ["apt-get", "--quiet", *given, *arguments]
+    command = [program, "--quiet", *given, *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=LONGEST, check=False, cwd=work / "debs"
     )
     if done.returncode:
         complaint = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        raise Unavailable(f"apt-get {' '.join(arguments[:3])} failed: {' '.join(complaint)}")
+        raise Unavailable(f"{program} {' '.join(arguments[:3])} failed: {' '.join(complaint)}")
     return done.stdout
 
 

@@ -31,9 +31,6 @@ from node.unpacking import Unavailable, unpacked
 PACKAGES = ("qemu-system-x86", "kmod", "busybox-static", "linux-image-amd64")
 QEMU = "qemu-system-x86_64"
 COMMANDS = {"depmod": "bin/kmod", "modprobe": "bin/kmod", "busybox": "bin/busybox"}
-LONGEST = 1200
-"""Seconds for one boot, from the start to power off. Undisturbed it takes about 100."""
-
 ATTEMPTS = 3
 BOOT_SILENT_FOR = 120.0
 """Seconds without a word on the console before the guest's first record. Undisturbed it is there after 20."""
@@ -87,8 +84,13 @@ def tools() -> Tools:
     if not kernels:
         raise Unavailable(f"no kernel among {', '.join(PACKAGES)} here; is linux-image-amd64 installed?")
     # A guest cannot keep what it compiles, and compiles slowly.
-    sources = (*_ROOT.glob("packages/*/src"), *_ROOT.glob("packages/*/tests"), _ROOT / "tests")
-    subprocess.run([sys.executable, "-m", "compileall", "-q", *map(str, sources)], check=True)
+    ours = (
+        *_ROOT.glob("packages/*/src"),
+        *_ROOT.glob("packages/*/tests"),
+        _ROOT / "tests",
+        _ROOT / "experiments",
+    )
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *map(str, ours)], check=True)
     return Tools(virtme_run, kernels[-1], _commands(tree))
 
 
@@ -113,15 +115,15 @@ class Stalled(Exception):  # noqa: N818 - a boot is tried again for it
     """A boot did not end, and its guest did not say why."""
 
 
-def observed(machine: Machine, with_: Tools, directory: Path) -> Observations:
-    """Boot a machine and return what was seen in it.
+def observed(machine: Machine, with_: Tools, directory: Path, within: float = ALL_WITHIN) -> Observations:
+    """Boot a machine and return what was seen in it; attempts begin ``within`` seconds of the first use.
 
     Raises:
         Unavailable: if no boot came to its end, or to a failure of its guest.
         AssertionError: if the guest failed.
     """
     for attempt in range(1, ATTEMPTS + 1):
-        if time.monotonic() - _STARTED > ALL_WITHIN:
+        if time.monotonic() - _STARTED > within:
             break
         folder = directory / str(attempt)
         folder.mkdir()
@@ -135,7 +137,12 @@ def observed(machine: Machine, with_: Tools, directory: Path) -> Observations:
 def _boot(machine: Machine, with_: Tools, directory: Path) -> Observations:
     results, console = directory / "results", directory / "console"
     results.touch()
-    command = ["timeout", "--kill-after=10", str(LONGEST), *_command(machine, with_, directory, results)]
+    command = [
+        "timeout",
+        "--kill-after=10",
+        str(machine.longest),
+        *_command(machine, with_, directory, results),
+    ]
     path = os.pathsep.join([str(with_.commands), *os.environ["PATH"].split(os.pathsep), "/usr/sbin", "/sbin"])
     environment = {"PATH": path, "HOME": str(directory), "TMPDIR": str(directory)}
     with (
@@ -184,6 +191,7 @@ def _command(machine: Machine, with_: Tools, directory: Path, results: Path) -> 
             machine.guest,
             str(results),
             *(["agent"] if machine.runs_agent else []),
+            *machine.tells,
         ]
     )
     return [

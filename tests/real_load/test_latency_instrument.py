@@ -20,7 +20,7 @@ from experiments.latency.figures import counts_of, mean, quantile, ratio, stacke
 from experiments.latency.programs import arrivals, build, calibrate, square_wave
 from experiments.latency.tables import relative
 from experiments.latency.trace import waits_of
-from experiments.latency.trials import Bench, Case, Trial, run
+from experiments.latency.trials import Bench, Case, Header, Trial, before_all_others, run
 from kernel.cgroup_writes import layout_here
 from real_load.runs import cpus_here
 from tools.bench.table import machine
@@ -121,7 +121,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         pytest.skip("needs a C compiler")
     programs = build(tmp_path_factory.mktemp("programs"))
     round_ns = {"compute": calibrate(programs, "compute")}
-    with command.before_all_others(layout):
+    with before_all_others(layout):
         yield Bench(layout, cpus_here(), programs, round_ns, request_ms={CASE.size: CASE.size})
 
 
@@ -181,7 +181,7 @@ def test_trials_of_another_machine_are_not_added_to(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "trials"
-    file.write_bytes(msgspec.json.encode(command.Header("another", bench.round_ns, {})) + b"\n")
+    file.write_bytes(msgspec.json.encode(Header("another", bench.round_ns, {})) + b"\n")
     monkeypatch.setattr(sys, "argv", ["latency", "run", str(file)])
     with pytest.raises(SystemExit, match="is of another machine"):
         command.main()
@@ -191,7 +191,7 @@ def test_sizes_that_a_file_lacks_are_refused(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "trials"
-    header = command.Header(machine(), bench.round_ns, {1.0: 1.1})
+    header = Header(machine(), bench.round_ns, {1.0: 1.1})
     file.write_bytes(msgspec.json.encode(header) + b"\n")
     monkeypatch.setattr(sys, "argv", ["latency", "run", str(file), "--sizes", "1,5"])
     with pytest.raises(SystemExit, match="begun with compute work and requests of 1 ms"):
