@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 import numpy as np
 
@@ -144,39 +144,25 @@ def _same_service(one: Case, other: Case) -> bool:
 
 
 def kernels(found: Mapping[str, Sequence[Trial]]) -> str:
-    """Return a table with a row for each kernel and case, by the kernel's version.
+    """Return a table with a row for each kernel, by its version.
 
-    A cell has p99 relative to the service alone under the same arrivals, and the part of requests that took
-    longer than ten times their own CPU time.
+    A cell has p99 of the median trial, of the best and the worst, and the part of requests that took longer
+    than ten times their own CPU time in the median trial.
     """
-    had = {each.arm for trials in found.values() for each in trials} - {ALONE}
+    had = {each.arm for trials in found.values() for each in trials}
     arms = [arm for arm in ARMS if arm in had]
-    head = ["Linux", "requests", "load (measured)", "p99 alone", *(TABLED.get(arm, arm) for arm in arms)]
+    head = ["Linux", *(TABLED.get(arm, arm) for arm in arms)]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for release in sorted(found, key=_version):
-        for case, group in itertools.groupby(pairs(found[release]), key=lambda each: each.case):
-            of_arm = {each.arm: each for each in group}
-            alone = of_arm[ALONE]
-            tail = np.median(quantile(stacked([each.latencies for each in alone.trials]), 0.99))
-            cells = [
-                release,
-                f"{case.size:g} ms",
-                f"{case.load:.0%} ({alone.load():.0%})",
-                f"{tail:.2f} ms; {_late(alone)}",
-                *(
-                    f"{of_arm[arm].relative(0.99)}; {_late(of_arm[arm])}" if arm in of_arm else "-"
-                    for arm in arms
-                ),
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
+    for release in sorted(found, key=lambda each: [int(number) for number in re.findall(r"\d+", each)]):
+        cells = [_tails([each for each in found[release] if each.arm == arm]) for arm in arms]
+        lines.append(f"| {' | '.join([release, *cells])} |")
     return "\n".join(lines)
 
 
-def _version(release: str) -> list[int]:
-    return [int(each) for each in re.findall(r"\d+", release)]
-
-
-def _late(found: Pairs) -> str:
-    """Return the part of requests that took longer than ten times their own CPU time."""
-    counts = stacked([each.latencies for each in found.trials]).sum(axis=0)
-    return f"{above(counts, 10 * found.case.size):.1%}"
+def _tails(trials: Sequence[Trial]) -> str:
+    if not trials:
+        return "-"
+    counts = stacked([each.latencies for each in trials])
+    tails = quantile(counts, 0.99)
+    late = median(above(row, 10 * each.case.size) for row, each in zip(counts, trials, strict=True))
+    return f"{np.median(tails):.2f} ms ({min(tails):.2f}-{max(tails):.2f}); {late:.1%}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from experiments.latency import tables
 from experiments.latency.command import drawn, read
+from experiments.latency.kernels import by_kernel
 from golden.test_golden_pictures import DOCS, same
 
 DATA = Path(__file__).parents[2] / "experiments" / "latency" / "data"
@@ -25,3 +26,9 @@ def test_page_has_the_tables_of_the_measurements() -> None:
     for file in DATA.glob("*.jsonl"):
         _, trials = read(file)
         assert f"<!-- offline-cost {file.stem} -->\n{tables.summary(trials)}\n<!-- /offline-cost -->" in shown
+
+
+def test_page_has_the_table_of_all_kernels() -> None:
+    shown = (DOCS / "benchmarks" / "offline-kernels.md").read_text()
+    table = tables.kernels(by_kernel(DATA / "kernels"))
+    assert f"<!-- offline-kernels -->\n{table}\n<!-- /offline-kernels -->" in shown
