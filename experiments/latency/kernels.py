@@ -33,9 +33,10 @@ _BACKPORTS = "trixie-backports"
 KERNELS = {
     "6.1": "bookworm",
     "6.12": "trixie",
-    **dict.fromkeys(("6.16", "6.17", "6.18", "6.19", "7.0", "7.3"), _BACKPORTS),
+    "6.18": _BACKPORTS,
+    "7.3": _BACKPORTS,
 }
-"""Versions, and the suite of Debian that has a kernel of each."""
+"""Versions, and the suite of Debian that has a kernel of each; others are looked for in the backports."""
 
 _PACKAGES = r"linux-(?:image|binary|modules)-({}\.[^-]+(?:-\d+)?)-amd64"
 """Until 6.18 one package has all; later ones have the kernel and its modules in packages of their own."""
