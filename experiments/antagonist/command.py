@@ -20,7 +20,7 @@ from corewise.topology import CPUSet
 from experiments.antagonist.node import Node, Outcome, Programs
 from experiments.antagonist.scenarios import VICTIM, Load, Scenario, drawn
 from experiments.antagonist.tables import table
-from experiments.latency.command import before_all_others
+from experiments.latency.trials import before_all_others
 from tools.bench.table import machine
 
 _SOURCES = Path(__file__).parent
