@@ -1,4 +1,4 @@
-"""The command: ``run`` and ``simulate`` add results to a file, ``table`` shows what they come to."""
+"""The command: ``run`` adds results to a file, ``table`` shows what they come to."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from experiments.interference_cluster import rate, tables
 from experiments.interference_cluster.cells import STOCK, Outcome, Run, cells
-from experiments.interference_cluster.mixes import MIXES, WINDOW, configuration, configuration_text
-from experiments.interference_cluster.offline import simulate
+from experiments.interference_cluster.mixes import MIXES, WINDOW, configuration_text
 
 _SCHEDULER = "default-scheduler"
-_COREWISE = "corewise"
 _PATIENCE = 120.0
 """Seconds that a request may take: a crowded control plane is slow, and a run should outlast that."""
 T = TypeVar("T")
@@ -50,18 +48,6 @@ def main() -> None:
     )
     run.add_argument("--minutes", type=float, default=3.5, help="in which pods arrive")
     run.add_argument("--prometheus-port", type=int, default=0, help="of 127.0.0.1, for corewise scheduler")
-    virtual = commands.add_parser("simulate", help="run them in virtual time, without a cluster")
-    virtual.set_defaults(act=_simulate)
-    virtual.add_argument("file", type=Path, help="results are added to it, a line for each cell")
-    virtual.add_argument("--mixes", type=_mixes, default=tuple(MIXES), metavar="MIX,...")
-    virtual.add_argument("--seeds", type=_seeds, default=(0,), metavar="FIRST-LAST")
-    virtual.add_argument(
-        "--arm", dest="arms", action="append", metavar="NAME", help=f"default: {STOCK}, {_COREWISE}"
-    )
-    virtual.add_argument("--minutes", type=float, default=3.5, help="in which pods arrive")
-    virtual.add_argument(
-        "--lag", type=float, default=0.0, metavar="SECONDS", help="until the watch shows a pod on its node"
-    )
     fast = commands.add_parser("rate", help="measure pods per second and CPU time, alone and with corewise")
     fast.set_defaults(act=_rate)
     fast.add_argument("file", type=Path, help="runs are added to it, a line for each")
@@ -164,15 +150,6 @@ def _run(given: argparse.Namespace) -> None:
             file.writelines(msgspec.json.encode(each) + b"\n" for each in outcomes)
 
     run_until_ended(take())
-
-
-def _simulate(given: argparse.Namespace) -> None:
-    arms = [(name, "") for name in given.arms or (STOCK, _COREWISE)]
-    with given.file.open("ab") as file:
-        for cell in cells(given.mixes, given.seeds, arms, given.minutes * 60, 1.0):
-            outcome = simulate(cell, configuration(), lag=given.lag)
-            file.write(msgspec.json.encode(outcome) + b"\n")
-            file.flush()
 
 
 def _scheduler(text: str) -> tuple[str, int]:

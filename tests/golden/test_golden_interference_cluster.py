@@ -23,9 +23,3 @@ def test_page_has_the_tables_of_the_results() -> None:
     page = (ROOT / "docs" / "benchmarks" / "interference-cluster.md").read_text()
     for name, table in expected.items():
         assert f"<!-- cluster-{name} -->\n{table}\n<!-- /cluster-{name} -->" in page
-
-
-def test_virtual_page_has_the_table_of_the_results() -> None:
-    table = tables.slowdowns(read(DATA / "virtual.jsonl"))
-    page = (ROOT / "docs" / "benchmarks" / "interference-virtual.md").read_text()
-    assert f"<!-- cluster-virtual -->\n{table}\n<!-- /cluster-virtual -->" in page

@@ -23,13 +23,11 @@ from experiments.interference_cluster.mixes import (
     LOAD,
     MIXES,
     WORK,
-    Arrival,
     arrivals,
     configuration,
     machines,
 )
 from experiments.interference_cluster.nodes import Node
-from experiments.interference_cluster.offline import Offline, simulate
 from experiments.interference_cluster.tables import Difference, difference, slowdowns
 from kubedouble import LocalAPIServer
 
@@ -100,24 +98,6 @@ def test_table_pairs_cells_by_seed() -> None:
     outcomes = [cell(STOCK, 0, 0.1), cell(STOCK, 1, 0.2), cell("corewise", 1, 0.1), cell("corewise", 0, 0.0)]
     row = "| even | 2 | 15.00 | 5.00 | -10.00 (-10.00 to -10.00) | 30.0 | 10.0 | -20.00 (-20.00 to -20.00) |"
     assert slowdowns(outcomes).splitlines()[-1] == row
-
-
-def test_virtual_cell_ends_every_pod_and_repeats() -> None:
-    def outcome(arm: str, lag: float = 0.0) -> Outcome:
-        return simulate(Cell("cache", 0, arm, "", arrivals("cache", 0, seconds=40)), configuration(), lag=lag)
-
-    stock, with_corewise, late = outcome(STOCK), outcome("corewise"), outcome("corewise", lag=8.0)
-    assert stock.pods == with_corewise.pods == late.pods == len(arrivals("cache", 0, seconds=40))
-    assert outcome("corewise") == with_corewise != stock
-    assert with_corewise.longest_wait == 0 < late.wait
-    assert 0 <= with_corewise.slowdown <= with_corewise.p99 < 1
-
-
-def test_virtual_pods_wait_until_one_ends() -> None:
-    to_come = [Arrival(0.0, ALL["pricing"], 10.0)] * (CPUS // ALL["pricing"].cpus + 1)
-    outcome = Offline(Cell("cache", 0, STOCK, "", to_come), None).take()
-    assert outcome.pods == len(to_come)
-    assert outcome.longest_wait == pytest.approx(10.0, rel=0.1)
 
 
 @pytest.fixture

@@ -177,25 +177,6 @@ def test_just_placed_pods_count_in_filter_and_score(run: Run) -> None:
     assert second["values"]["cpu"] == pytest.approx(0.1 + 1.5 / 32)
 
 
-def test_pods_placed_long_ago_lose_their_cache(run: Run) -> None:
-    mind = "llc_occupancy: 60, llc_mpki: 40, cpu: 0}"
-    config = CONFIG.replace(
-        "memorylatency: 0, llc_occupancy: 0, llc_mpki: 0, cpu: 0}", f"memorylatency: 0, {mind}"
-    )
-    placed = [{"profile": "batch", "age": 100_000}]
-    metrics = {**FOUR, "n2": {**FOUR["n2"], "placed": placed}}
-    document = decided(run, metrics=metrics, config=config)
-    first, second = document["nodes"]["n1"], document["nodes"]["n2"]
-    assert second["neighbors"] == {"affinity": 100, "llc": 0, "displaced": 1, "deduction": 1000}
-    assert (document["normalizer"], document["zero"]) == (1700, -1000)
-    assert (first["raw"], first["normalized"]) == (610, round(1610 * 100 / 2700))
-    assert (second["raw"], second["normalized"]) == (1700, round(1700 * 100 / 2700))
-    table = run(metrics=metrics, config=config).stdout
-    assert "a score of 100 is 1700 raw, 0 is -1000\n" in table
-    assert "  RAW  NEIGHBORS  SCORE\n" in table
-    assert "  -1000     63\n" in table
-
-
 def test_pod_without_profile_counts_by_its_requests(run: Run) -> None:
     document = decided(run, pod=POD.replace("incept-no-leak", "unknown"))
     assert document["profile"] == {

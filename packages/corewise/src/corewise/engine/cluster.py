@@ -23,7 +23,6 @@ from corewise.config.interference.model import CounterweightSettings, Profile
 from corewise.engine.columns import NO_ROW, ClusterSnapshot, NodeColumns
 from corewise.engine.facts import CPU, NodeAccount, NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
-from corewise.interference.neighbors import CacheStake, Neighbors
 from corewise.interference.outlook import Counterweights, shares
 from corewise.pinning.ledger import Claim, Exclusivity, Ledger
 from corewise.quantities import MILLI
@@ -44,15 +43,13 @@ _NOT_COUNTED = CounterweightSettings(expiry=0)
 class Estimates:
     """Profiles of pods, how long they count once placed, and what nodes can move by their labels.
 
-    ``now`` is Unix time. A node's own statement wins over that by its labels. ``stake_of`` returns the stake
-    in the cache of a pod of a known type.
+    ``now`` is Unix time. A node's own statement wins over that by its labels.
     """
 
     profile_of: Callable[[PodFacts], Profile | None] = lambda _: None
     counterweight: CounterweightSettings = _NOT_COUNTED
     now: Callable[[], float] = lambda: math.inf
     bandwidth_by_labels: Callable[[Mapping[str, str]], int | None] = lambda _: None
-    stake_of: Callable[[PodFacts], CacheStake | None] = lambda _: None
 
     def recent(self, pod: PodFacts, since: float) -> Profile | None:
         """Return the profile of a pod that was placed at ``since``, if that still counts."""
@@ -144,8 +141,6 @@ class Cluster:
             return
         self._changed.pop(name, None)
         self._columns.counterweights.remove_node(self._columns.row(name))
-        for pod in self.pods_on(name):
-            self._columns.neighbors.remove(pod)
         self._columns.remove(facts)
         self._ledgers.pop(name, None)
         self._follow_entries(name, facts.owned.owners, NO_OWNERS)
@@ -201,7 +196,6 @@ class Cluster:
         account = self._accounts[node]
         taken = account.take(key)
         self._columns.counterweights.remove(key)
-        self._columns.neighbors.remove(key)
         if node in self._ledgers:
             self._ledgers[node] = self._ledgers[node].without(key)
         if not account.pods and node not in self._facts:
@@ -262,7 +256,6 @@ class Cluster:
         """Count pods placed lately, and what nodes' memory can move, in another way from now on."""
         self._estimates = estimates
         self._columns.counterweights = Counterweights(estimates.counterweight)
-        self._columns.neighbors = Neighbors()
         for account in self._accounts.values():
             for pod, placement in account.pods.values():
                 self._weigh(pod, placement)
@@ -317,12 +310,9 @@ class Cluster:
         return Profile(round(profile.memory_bandwidth * shown), round(profile.memory * shown))
 
     def _weigh(self, pod: PodFacts, placement: Placement) -> None:
-        """Count a pod by its profile, if its node is known: as a neighbor, and as placed lately if it was."""
+        """Count a pod placed lately by its profile, if its node is known."""
         row, since = self._columns.row(placement.node), placement.since
-        if row == NO_ROW:
-            return
-        self._columns.neighbors.put(pod.key, row, self._estimates.stake_of(pod))
-        profile = None if since is None else self._estimates.recent(pod, since)
+        profile = None if since is None or row == NO_ROW else self._estimates.recent(pod, since)
         if profile is not None and since is not None:
             self._columns.counterweights.put(pod.key, row, profile, since)
 

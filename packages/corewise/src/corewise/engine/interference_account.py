@@ -70,7 +70,6 @@ class InterferenceAccount:
             "relative": sorted(self._nodes.relative),
             "predicted": sorted(configuration.predicted),
             "normalizer": plain(ranked.scores.best),
-            "zero": plain(-ranked.scores.largest),
             **node_record(self._nodes, self._inequalities(), ranked, row, scored=scored),
             "ages": {column: self._age(column, row) for column in _AGED},
         }
@@ -84,9 +83,11 @@ class InterferenceAccount:
         for metric in RANKED:
             yield metric.value, _metric_text(metric, record)
         if record["raw"] is not None:
-            if record["zero"]:
-                yield "neighbors", _neighbors_text(record["neighbors"])
-            yield "points", _points_text(record)
+            best = f"{record['normalizer']:g}"
+            yield (
+                "points",
+                f"{record['raw']:g} of {best} by profile {record['profile']}: {record['normalized']} of 100",
+            )
 
     def _inequalities(self) -> FilterVerdicts:
         if self._both is None:
@@ -95,13 +96,7 @@ class InterferenceAccount:
 
     def _ranking(self) -> Ranked:
         if self._ranked is None:
-            self._ranked = rank_nodes(
-                self._nodes,
-                self._selected.affinity,
-                self._configuration,
-                self._among,
-                self._selected.profile.llc,
-            )
+            self._ranked = rank_nodes(self._nodes, self._selected.affinity, self._configuration, self._among)
         return self._ranked
 
     def _age(self, column: str, row: int) -> float | None:
@@ -136,18 +131,6 @@ def _metric_text(metric: Metric, record: Mapping[str, Any]) -> str:
     if position is None:
         return f"{value}; not ranked"
     return f"{value}; position {position}: {points:g} points x affinity {record['affinity'][metric]}"
-
-
-def _neighbors_text(neighbors: Mapping[str, Any]) -> str:
-    taken = f"{neighbors['displaced']:.1%} of the cache of pods with affinities of {neighbors['affinity']}"
-    return f"takes {taken}: {neighbors['deduction']:.4g} points less"
-
-
-def _points_text(record: Mapping[str, Any]) -> str:
-    deduction, zero = record["neighbors"]["deduction"], record["zero"]
-    net = f"{record['raw']:g} - {deduction:.4g}" if zero else f"{record['raw']:g}"
-    between = f", from {zero:.4g} to {record['normalizer']:g}," if zero else f" of {record['normalizer']:g}"
-    return f"{net}{between} by profile {record['profile']}: {record['normalized']} of 100"
 
 
 def _short_of_bandwidth(numbers: Inputs) -> str:

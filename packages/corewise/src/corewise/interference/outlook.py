@@ -42,7 +42,6 @@ from corewise.config.interference.model import (
     Profile,
 )
 from corewise.interference.latency import predicted_latency
-from corewise.interference.neighbors import CacheStakes
 from corewise.interference.pressure import Flags, Pressure, Values
 from corewise.quantities import MILLI
 
@@ -154,7 +153,6 @@ class Outlook:
 
     ``best_high`` is the same turned so that more is better. ``relative`` names the metrics that are relative.
     ``levels``: where nodes count misses of different levels of cache, those of each level; else empty.
-    ``neighbors``: the stakes of the pods that are there (neighbors.py).
     """
 
     pressure: Pressure
@@ -165,7 +163,6 @@ class Outlook:
     best_high: Mapping[Metric, Values]
     relative: frozenset[Metric]
     levels: tuple[Flags, ...]
-    neighbors: CacheStakes
 
     @property
     def size(self) -> int:
@@ -178,16 +175,8 @@ class Outlook:
             yield np.where(each, self.best_high[metric], np.nan)
 
 
-def outlook(
-    pressure: Pressure,
-    weights: Weights,
-    config: InterferenceConfiguration,
-    neighbors: CacheStakes | None = None,
-) -> Outlook:
-    """Return the outlook of nodes by a cleaned pressure and the counterweights of the moment.
-
-    ``neighbors``: the stakes of the pods that are there, none if None.
-    """
+def outlook(pressure: Pressure, weights: Weights, config: InterferenceConfiguration) -> Outlook:
+    """Return the outlook of nodes by a cleaned pressure and the counterweights of the moment."""
     free = pressure.memorybandwidth_capacity - pressure.memorybandwidth_used - weights.memory_bandwidth
     descending = {metric for metric in RANKED if config.metrics.rankings[metric].order is Order.DESCENDING}
 
@@ -219,7 +208,6 @@ def outlook(
         best_high={metric: column if metric in descending else -column for metric, column in values.items()},
         relative=frozenset(relative),
         levels=_levels(pressure),
-        neighbors=neighbors or CacheStakes.none(pressure.size),
     )
 
 

@@ -7,15 +7,11 @@ matter. A tolerance of 2 % takes in 102 ns beside 100 ns: the bound is widened b
 binary fractions do not hold such numbers exactly. A tolerance of 0 takes in equal values only.
 
     raw        = sum over metrics of affinity x points[position]
-    best       = points[1] x sum of affinities
-    normalized = (raw - deduction + largest) x 100 / (best + largest), to the nearest whole number, 0..100
+    normalized = raw x 100 / (points[1] x sum of affinities), to the nearest whole number, 0..100
 
-Deductions are what the pods that are there lose by this one (neighbors.py); ``largest`` is that of the nodes
-that passed. So 0 is no points and the largest deduction; where nothing is deducted, the score is the share of
-the best points. The affinity to a metric that none of these nodes has leaves the sum; if best + largest is 0,
-every score is 0. In the seed's example positions 3, 2, 1, 4, 2 with affinities 60, 60, 0, 0, 50 and points
-10, 5, 1 give 610 of 1700, which is 36. MPKI is ranked for each level of cache by itself: each has its own
-positions from 1 on.
+The affinity to a metric that none of these nodes has leaves the sum below; if that sum is 0, every score is
+0. In the seed's example positions 3, 2, 1, 4, 2 with affinities 60, 60, 0, 0, 50 and points 10, 5, 1 give 610
+of 1700, which is 36. MPKI is ranked for each level of cache by itself: each has its own positions from 1 on.
 
 :func:`node_record` is one node's decision as a document, under the names used wherever one is explained.
 """
@@ -34,7 +30,6 @@ from numpy.typing import NDArray
 from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import LINEAR_BEST, AffinityPoints, InterferenceConfiguration
 from corewise.interference.filtering import FilterVerdicts, Inequality
-from corewise.interference.neighbors import deductions, displaced
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
 from corewise.quantities import MILLI
@@ -111,39 +106,26 @@ _HUNDRED = 100.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """For every node, those not handed in having 0. ``best`` is the raw score that 100 stands for.
-
-    ``deduction``: what the pods there lose by the pod; ``largest`` is the largest one.
-    """
+    """For every node, those not handed in having 0. ``best`` is the raw score that 100 stands for."""
 
     raw: Values
-    deduction: Values
     normalized: NDArray[np.int64]
     best: float
-    largest: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
-    """A score with its positions and points, and the share of each node's cache that the pod takes."""
+    """A score with all positions and points that made it."""
 
     positions: Mapping[Metric, RankPositions]
     points: Mapping[Metric, Values]
-    displaced: Values
     scores: Scores
 
 
 def score_nodes(
-    nodes: Outlook,
-    affinity: AffinityPoints,
-    config: InterferenceConfiguration,
-    among: Flags,
-    llc: int = 0,
+    nodes: Outlook, affinity: AffinityPoints, config: InterferenceConfiguration, among: Flags
 ) -> Scores:
-    """Return the scores of the nodes ``among``; metrics of affinity 0 are not looked at.
-
-    ``llc``: the bytes of cache that the pod takes.
-    """
+    """Return the scores of the nodes ``among``; metrics of affinity 0 are not looked at."""
     points = {
         metric: reduce(
             np.add,
@@ -155,15 +137,11 @@ def score_nodes(
         for metric in RANKED
         if affinity[metric]
     }
-    return _scores(nodes, affinity, config, points, among, llc=llc)
+    return _scores(nodes, affinity, config, points, among)
 
 
 def rank_nodes(
-    nodes: Outlook,
-    affinity: AffinityPoints,
-    config: InterferenceConfiguration,
-    among: Flags,
-    llc: int = 0,
+    nodes: Outlook, affinity: AffinityPoints, config: InterferenceConfiguration, among: Flags
 ) -> Ranked:
     """Return the same scores with every metric's positions and points."""
     found: dict[Metric, RankPositions] = {}
@@ -173,8 +151,7 @@ def rank_nodes(
         each = [positions(column, tolerance) for column in nodes.ranked_together(metric, among)]
         found[metric] = np.sum(each, axis=0)
         points[metric] = np.sum([worth(one, config.points) for one in each], axis=0)
-    taken = displaced(llc, nodes.neighbors, nodes.pressure.llc_capacity)
-    return Ranked(found, points, taken, _scores(nodes, affinity, config, points, among, llc=llc))
+    return Ranked(found, points, _scores(nodes, affinity, config, points, among))
 
 
 def _scores(
@@ -183,8 +160,6 @@ def _scores(
     config: InterferenceConfiguration,
     points: Mapping[Metric, Values],
     among: Flags,
-    *,
-    llc: int,
 ) -> Scores:
     raw = np.zeros(nodes.size)
     weight = 0
@@ -192,18 +167,9 @@ def _scores(
         raw += affinity[metric] * column
         if not np.isnan(nodes.best_high[metric][among]).all():
             weight += affinity[metric]
-    first = LINEAR_BEST if config.points is None else config.points[0]
-    best = weight * first
-    deduction = deductions(llc, nodes.neighbors, nodes.pressure.llc_capacity, first, among)
-    largest = float(deduction.max(initial=0.0))
-    share = np.zeros(nodes.size)
-    if best + largest > 0:
-        share = raw - deduction
-        share += largest
-        share *= _HUNDRED
-        share /= best + largest
-        share *= among
-    return Scores(raw, deduction, np.rint(share).astype(np.int64), best, largest)
+    best = weight * (LINEAR_BEST if config.points is None else config.points[0])
+    share = np.rint(raw * _HUNDRED / best) if best > 0 else np.zeros(nodes.size)
+    return Scores(raw, share.astype(np.int64), best)
 
 
 def node_record(
@@ -229,12 +195,6 @@ def node_record(
         "positions": {metric.value: int(ranked.positions[metric][row]) or None for metric in RANKED},
         "points": {metric.value: plain(ranked.points[metric][row]) if scored else None for metric in RANKED},
         "raw": plain(ranked.scores.raw[row]) if scored else None,
-        "neighbors": {
-            "affinity": int(nodes.neighbors.affinity[row]),
-            "llc": int(nodes.neighbors.llc[row]),
-            "displaced": plain(ranked.displaced[row]) if scored else None,
-            "deduction": plain(ranked.scores.deduction[row]) if scored else None,
-        },
         "normalized": int(ranked.scores.normalized[row]) if scored else None,
         "counterweights": {"cpu": plain(weights.cpu[row] / MILLI), "llc": plain(weights.llc[row])},
     }

@@ -23,7 +23,6 @@ from corewise.interference.filtering import (
     filter_nodes,
     select_profile,
 )
-from corewise.interference.neighbors import CacheStakes, Neighbors, stake_of
 from corewise.interference.outlook import Counterweights, Outlook, Weights, outlook
 from corewise.interference.pressure import COLUMNS, LARGEST, LEAST, ZERO_IS_MISSING, Flags, Pressure
 from corewise.interference.score import Ranked, node_record, plain, rank_nodes
@@ -36,8 +35,8 @@ _GIGA = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedPod:
-    """A pod on a node: the name of its profile, and the seconds since it was placed."""
+class RecentPod:
+    """A pod placed recently: the name of its profile, and the seconds since then."""
 
     profile: str
     age: float
@@ -50,7 +49,7 @@ class MeasuredNode:
     name: str
     values: Mapping[str, float]
     labels: Mapping[str, str] = field(default_factory=dict)
-    placed: tuple[PlacedPod, ...] = ()
+    placed: tuple[RecentPod, ...] = ()
 
     def missing(self) -> dict[str, str]:
         """Return the missing columns, each with a reason."""
@@ -103,8 +102,8 @@ class InterferenceDecision:
         """The names of the nodes with the best score."""
         if not self.passes.any():
             return []
-        net = np.where(self.passes, self.ranked.scores.raw - self.ranked.scores.deduction, -np.inf)
-        return [self.nodes[row].name for row in np.flatnonzero(net == net.max()).tolist()]
+        raw = np.where(self.passes, self.ranked.scores.raw, -np.inf)
+        return [self.nodes[row].name for row in np.flatnonzero(raw == raw.max()).tolist()]
 
     def reasons(self, row: int) -> list[Reason]:
         """Return the reasons why the filter refuses a node; none if it passes."""
@@ -126,10 +125,10 @@ def decide(
     selected = select_profile(pod.labels, pod.requests, config)
     if isinstance(selected, ProfileConflict):
         return selected
-    seen = outlook(_pressure(nodes, config), _weights(nodes, config), config, _neighbors(nodes, config))
+    seen = outlook(_pressure(nodes, config), _weights(nodes, config), config)
     filtered = filter_nodes(seen, selected.profile, config)
     passes = np.ones(len(nodes), dtype=np.bool_) if pod.exempt else filtered.passes
-    ranked = rank_nodes(seen, selected.affinity, config, passes, selected.profile.llc)
+    ranked = rank_nodes(seen, selected.affinity, config, passes)
     return InterferenceDecision(pod, config, nodes, selected, seen, filtered, passes, ranked)
 
 
@@ -149,15 +148,6 @@ def _weights(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -
         for number, each in enumerate(node.placed):
             placed.put(f"{node.name}/{number}", row, config.profiles[each.profile].profile, -each.age)
     return placed.at(0.0, len(nodes))
-
-
-def _neighbors(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> CacheStakes:
-    there = Neighbors()
-    for row, node in enumerate(nodes):
-        for number, each in enumerate(node.placed):
-            profile = config.profiles[each.profile]
-            there.put(f"{node.name}/{number}", row, stake_of(profile.profile, profile.affinity))
-    return there.at(len(nodes))
 
 
 def record_of(decision: InterferenceDecision) -> dict[str, Any]:
@@ -180,7 +170,6 @@ def record_of(decision: InterferenceDecision) -> dict[str, Any]:
         "relative": sorted(decision.outlook.relative),
         "predicted": sorted(config.predicted),
         "normalizer": plain(decision.ranked.scores.best),
-        "zero": plain(-decision.ranked.scores.largest),
         "best": decision.best,
         "nodes": {
             node.name: {
@@ -213,13 +202,11 @@ def heading_of(decision: InterferenceDecision) -> str:
     affinity = decision.selected.affinity
     exempt = "; of a DaemonSet, so not filtered" if decision.pod.exempt else ""
     weights = ", ".join(f"{metric} {affinity[metric]}" for metric in RANKED)
-    scores = decision.ranked.scores
-    zero = f", 0 is -{scores.largest:.6g}" if scores.largest else ""
     return (
         f"{decision.pod.name}: profile {decision.selected.name}{exempt}\n"
         f"  {_needs(decision)}\n"
         f"  affinities {weights}\n"
-        f"  a score of 100 is {plain(scores.best)} raw{zero}\n"
+        f"  a score of 100 is {plain(decision.ranked.scores.best)} raw\n"
     )
 
 
@@ -260,7 +247,6 @@ def columns_of(decision: InterferenceDecision) -> list[Column[int]]:
         _side("GB FREE > NEEDED", decision.filtered.memory, 3),
         *(_position(decision, metric) for metric in RANKED),
         Column("RAW", lambda row: scored(row, scores.raw[row]), right=True, priority=1),
-        *([_deduction(decision)] if scores.largest else []),
         Column("SCORE", lambda row: scored(row, scores.normalized[row]), right=True),
         *(_value(decision, metric) for metric in RANKED),
         Column("MISSING", lambda row: ", ".join(missing_of(decision, row)), wide=True),
@@ -284,13 +270,6 @@ def _position(decision: InterferenceDecision, metric: Metric) -> Column[int]:
         return f"{position} ({decision.ranked.points[metric][row]:.4g})" if position else "-"
 
     return Column(metric.spec.title, text, right=True, priority=4)
-
-
-def _deduction(decision: InterferenceDecision) -> Column[int]:
-    def text(row: int) -> str:
-        return f"{0.0 - decision.ranked.scores.deduction[row]:.6g}" if decision.passes[row] else "-"
-
-    return Column("NEIGHBORS", text, right=True, priority=1)
 
 
 def _value(decision: InterferenceDecision, metric: Metric) -> Column[int]:
