@@ -446,3 +446,34 @@ async def test_data_arriving_while_changes_gather_applies_on_demand(
             assert seen == ["n1", "n2", "n3"]
             await gathering.end()
             await following
+
+
+async def test_all_that_arrived_applies_on_demand(tmp_path: Path, authority: Authority) -> None:
+    pair = authority.issue_server(["127.0.0.1"], now=NOW)
+    seen, count = list[str](), 4_000
+    gathering = Gathering(60.0)
+
+    async def at_once(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await response.write(event("ADDED", node("n0", 1)))
+        await asyncio.sleep(0.2)
+        await response.write(b"".join(event("ADDED", node(f"n{each}", each + 1)) for each in range(1, count)))
+        await asyncio.Event().wait()
+        return response
+
+    async def follow(client: Client) -> None:
+        async with aclosing(client.watch(NODES, "0", gathering=gathering)) as events:
+            async for each in events:
+                assert isinstance(each, WatchEvent)
+                seen.append(each.object.metadata.name)
+
+    async with fake_api(server_context(pair, tmp_path)) as api:
+        api.answers(at_once)
+        async with Client(replace(api.config, ca_pem=authority.certificate_pem.encode())) as client:
+            following = asyncio.create_task(follow(client))
+            await asyncio.sleep(1.0)
+            assert seen == ["n0"]
+            await gathering.end()
+            assert len(seen) == count
+            following.cancel()

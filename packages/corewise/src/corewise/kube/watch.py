@@ -88,6 +88,7 @@ class Gathering:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._asked = asyncio.Event()
+        self.chunks = 0
 
     async def pause(self) -> None:
         """Wait until the time is over or somebody asks."""
@@ -99,12 +100,15 @@ class Gathering:
     async def end(self) -> None:
         """Have what has arrived taken in now."""
         self._asked.set()
-        for _ in range(_TURNS):
+        idle = 0
+        while idle < _TURNS:
+            before = self.chunks
             await asyncio.sleep(0)
+            idle = idle + 1 if self.chunks == before else 0
 
 
 _TURNS = 4
-"""Turns of the event loop until that is done: the pause ends, bytes are read, decrypted, taken in."""
+"""Turns of the event loop until a chunk is taken in: the pause ends, bytes are read, decrypted, taken in."""
 
 
 T = TypeVar("T")
@@ -135,6 +139,8 @@ async def _lines(
 ) -> AsyncIterator[bytes]:
     splitter = LineSplitter()
     async for chunk in chunks:
+        if gathering:
+            gathering.chunks += 1
         for line in splitter.feed(chunk):
             yield line
         if gathering and len(chunk) < READ_BUFFER // 2:
