@@ -19,7 +19,7 @@ from corewise.agent.interference.publication import report_of
 from corewise.agent.interference.waiting import ALERT, REST, Verdict, WaitWatch
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.interference.antagonist import OUTSIDE, Interval, Wait
+from corewise.interference.antagonist import LONGEST, OUTSIDE, Interval, Wait
 from corewise.kernel.cgroups.layout import Driver, PodCgroups
 from corewise.kernel.cgroups.waits import WaitSource
 from corewise.kernel.writing.journal import MemoryLog
@@ -129,6 +129,13 @@ def test_a_verdict_goes_a_minute_after_the_wait() -> None:
     named = [interval(0.3)] * 12
     assert watched([*named, *[interval(0.0)] * 60])[0].verdicts
     assert not watched([*named, *[interval(0.0)] * 95])[0].verdicts
+
+
+def test_an_interval_too_long_yields_no_verdict() -> None:
+    waits = [interval(0.3)] * 12
+    assert not watched([*waits, interval(40.0, seconds=LONGEST + 10)])[0].verdicts
+    assert not watched([interval(40.0, seconds=LONGEST + 10), *waits[:9]])[0].verdicts
+    assert watched([interval(40.0, seconds=LONGEST + 10), *waits])[0].verdicts
 
 
 def test_requests_count_as_the_kernel_counts_cpus() -> None:

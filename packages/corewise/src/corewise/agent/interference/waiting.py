@@ -93,6 +93,7 @@ class WaitWatch:
         return ALERT if now < self._alert_until else REST
 
     def _keep(self, interval: Interval) -> None:
+        """Keep the intervals of the last LONGEST seconds: none, if this one alone is longer."""
         self._intervals.append(interval)
         total = sum(each.seconds for each in self._intervals)
         while total > LONGEST:
@@ -114,8 +115,10 @@ class WaitWatch:
         return (uid for uid in interval.waits if is_waiting(uid, interval))
 
     def _judge_all(self, now: float, wall: float, requests: Mapping[str, float]) -> None:
-        last, suspected = self._intervals[-1], self._suspected
-        self._suspected = {}
+        suspected, self._suspected = self._suspected, {}
+        if not self._intervals:
+            return
+        last = self._intervals[-1]
         waiting = set(self._waiting(last)) | (self.verdicts.keys() & last.waits.keys())
         for uid in sorted(waiting, key=lambda each: -last.part_waited(each))[:MOST_JUDGED]:
             self._take(judge(uid, self._intervals, requests), suspected.get(uid, ""), now, wall)
