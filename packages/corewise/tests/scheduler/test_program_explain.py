@@ -93,6 +93,18 @@ async def test_normalized_pod_shows_owned_and_requested_number(
     assert answer.stdout.splitlines()[0] == heading
 
 
+async def test_lost_cpus_change_no_requested_number(world: SchedulerWorld, kubeconfig: str) -> None:
+    await world.add_node("n1", 8)
+    await add_bound(world, "first", "2-5")
+    status = {RESOURCE_STATUS: '{"cpuset":"0-2","requestedCPUs":4}', NORMALIZE_CPUSET: "true"}
+    document = pod_document("second", cpu="4", qos="LSR", annotations=status)
+    document["spec"]["nodeName"] = "n1"
+    await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
+    answer = await explain(kubeconfig, "apps/second")
+    heading = "apps/second: on node n1 with CPUs 0-1 (2 for the 4 that it requests, normalized)"
+    assert answer.stdout.splitlines()[0] == heading
+
+
 async def test_suitable_nodes_come_before_others(world: SchedulerWorld, kubeconfig: str) -> None:
     for number in range(22):
         await world.add_node(f"n{number:02}", 8 if number == 21 else 2)

@@ -49,8 +49,8 @@ def explain_pod(listed: ListedPod, node: str) -> Explanation:
     heading = "not bound"
     if where is not None:
         heading = f"on node {where.node}" + (f" with CPUs {where.cpus}" if where.cpus else "")
-        if where.cpus and where.surplus:
-            requested = len(where.cpus) + where.surplus // MILLI
+        requested = listed.facts.owned_by_class // MILLI
+        if where.cpus and where.surplus and requested:
             heading += f" ({len(where.cpus)} for the {requested} that it requests, normalized)"
     record = {
         **decision_record(listed.decision),
