@@ -76,6 +76,27 @@ def test_enabling_label_overrides_the_disabling_entry() -> None:
     assert model_coverage([on], config(CONFIG)).in_use == {SLOW}
 
 
+def test_an_entry_with_own_workload_ratios_counts_alone() -> None:
+    workload = '"workloadRatios": [{"name": "%s", "podSelector": {}, "ratioModel": {"%s": {"%s": 2}}}]'
+    whole = workload % ("web", FAST, "hyperThreadTurboEnabledRatio")
+    part = workload % ("part", FAST, "bothDisabledRatio")
+    other = workload % ("other", "Xeon Platinum 8369B", "hyperThreadTurboEnabledRatio")
+    entries = "".join(
+        f', {{"nodeSelector": {{"matchLabels": {{"pool": "{pool}"}}}}, {text}}}'
+        for pool, text in (("part", part), ("other", other), ("also", whole))
+    )
+    text = CONFIG.replace('"enable": true', f'"enable": true, {whole}', 1).replace(
+        "false}]", f"false}}{entries}]"
+    )
+    nodes = [node("a"), node("b", pool="part"), node("c", pool="other"), node("d", pool="also")]
+    coverage = model_coverage(nodes, config(text))
+    assert [(each.nodes, each.without_field, each.respelled) for each in coverage.models] == [
+        (("a", "d"), (), ()),
+        (("b",), ("part",), ()),
+        (("c",), (), (("other", "Xeon Platinum 8369B"),)),
+    ]
+
+
 @pytest.mark.parametrize("enable", ['"enable": false', '"enable": null'])
 def test_models_are_checked_before_normalization_is_on(enable: str) -> None:
     not_yet = config(CONFIG.replace('"enable": true', enable, 1))

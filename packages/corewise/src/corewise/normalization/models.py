@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from corewise.config.configuration import NormalizationConfig, RatioField, WorkloadRatioModel
+from corewise.config.configuration import NormalizationConfig, NormalizationStrategy, RatioField
 from corewise.config.facts import CPUFacts
 from corewise.config.node_configs import Configuration
 from corewise.normalization.decision import NormalizationVerdict, decide, same_product
@@ -83,12 +83,23 @@ class ModelCoverage:
         return self.in_use - {each.facts.model for each in self.models if not each.is_matched}
 
 
-_Alike: TypeAlias = tuple[CPUFacts, Reason, Ratio | None]
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """What a strategy states of one model; the fields are those of ModelInUse."""
+
+    is_named: bool
+    other_name: str | None
+    without_field: tuple[str, ...]
+    respelled: tuple[tuple[str, str], ...]
+
+
+_Alike: TypeAlias = tuple[CPUFacts, Reason, Ratio | None, _Stated]
 
 
 def model_coverage(nodes: Iterable[CheckedNode], config: NormalizationConfig) -> ModelCoverage:
     """Look up the ratio of every node."""
-    found: dict[_Alike, tuple[NormalizationVerdict, list[CheckedNode]]] = {}
+    found: dict[_Alike, tuple[NormalizationVerdict, list[str]]] = {}
+    stated: dict[tuple[CPUFacts, str], _Stated] = {}
     without_facts, off = [], []
     for node in sorted(nodes, key=lambda each: each.name):
         verdict = _verdict(node, config)
@@ -96,31 +107,42 @@ def model_coverage(nodes: Iterable[CheckedNode], config: NormalizationConfig) ->
             off.append(node.name)
         elif isinstance(node.facts, CPUFacts):
             facts = CPUFacts(node.facts.model, node.facts.hyper_threading, node.facts.turbo)
-            found.setdefault((facts, verdict.reason, verdict.ratio), (verdict, []))[1].append(node)
+            strategy, source = config.strategy_for(node.labels)
+            if (facts, source) not in stated:
+                stated[facts, source] = _look_up(facts, strategy)
+            alike = facts, verdict.reason, verdict.ratio, stated[facts, source]
+            found.setdefault(alike, (verdict, []))[1].append(node.name)
         else:
             without_facts.append(node.name)
-    models = []
-    for (facts, _, _), (verdict, alike) in found.items():
-        strategy, _ = config.strategy_for(alike[0].labels)
-        named = strategy.ratio_model
-        other = None if facts.model in named else same_product(facts.model, named)
-        names = tuple(each.name for each in alike)
-        in_use = ModelInUse(facts, names, verdict, facts.model in named, other)
-        models.append(_with_workloads(in_use, strategy.workloads))
+    models = (
+        ModelInUse(
+            facts,
+            tuple(names),
+            verdict,
+            said.is_named,
+            said.other_name,
+            said.without_field,
+            said.respelled,
+        )
+        for (facts, _, _, said), (verdict, names) in found.items()
+    )
     in_order = sorted(models, key=lambda each: (each.facts.model, each.field, each.nodes))
     return ModelCoverage(tuple(in_order), tuple(without_facts), tuple(off))
 
 
-def _with_workloads(in_use: ModelInUse, workloads: Iterable[WorkloadRatioModel]) -> ModelInUse:
-    """Add the entries of workloadRatios that seem to be meant for a model, and are not applied to it."""
-    model, without_field, respelled = in_use.facts.model, [], []
-    for each in workloads:
+def _look_up(facts: CPUFacts, strategy: NormalizationStrategy) -> _Stated:
+    """Look a model up, also in the entries of workloadRatios that are meant for it and not applied to it."""
+    model, named = facts.model, strategy.ratio_model
+    ratio_field = RatioField.of(hyper_threading=facts.hyper_threading, turbo=facts.turbo)
+    without_field, respelled = [], []
+    for each in strategy.workloads:
         ratios = each.ratio_model.get(model)
-        if ratios is not None and in_use.field not in ratios:
+        if ratios is not None and ratio_field not in ratios:
             without_field.append(each.name)
         elif ratios is None and (other := same_product(model, each.ratio_model)):
             respelled.append((each.name, other))
-    return replace(in_use, without_field=tuple(without_field), respelled=tuple(respelled))
+    other_name = None if model in named else same_product(model, named)
+    return _Stated(model in named, other_name, tuple(without_field), tuple(respelled))
 
 
 def _verdict(node: CheckedNode, config: NormalizationConfig) -> NormalizationVerdict:
