@@ -29,6 +29,7 @@ from corewise.views.node_listing import ListedCluster, NodeState, offline_state_
 from corewise.views.node_table import remarks
 from corewise.views.offline_reports import node_report
 from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
     CONFIG_NAME,
@@ -37,11 +38,17 @@ from corewise.vocabulary.names import (
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
     OFFLINE_REPORT,
+    OVERSUBSCRIPTION_KEY,
+    RESOURCE_QOS_KEY,
+    RESOURCE_THRESHOLD_KEY,
+    SUPPRESSION_KEY,
 )
 from corewise.vocabulary.offline_report import OfferState, OfflineReport
 from manager.world import CRD, FAST, SLOW, normalization
 from node_records import recorded
 
+IN_PARTS = "entries without errors are applied, nodes that others may be meant for stay as they are"
+LAST_GOOD = "the last good one stays in force"
 FRESH = aged(REPORT, -3600, datetime.now(UTC))
 AMPLIFIED_ANNOTATIONS = {
     OFFLINE_REPORT: FRESH.encode(),
@@ -128,11 +135,23 @@ def test_facts_left_out_of_the_table_reach_stderr(kubeconfig: Path) -> None:
     assert "a problem: tainted OfferFrozen (corewise explain suppression tainted)" in shown.stderr
 
 
-def test_key_with_errors_names_the_next_command() -> None:
-    reading = read_configuration(ConfigMap(data={NORMALIZATION_KEY: '{"enable": 1}'}))
+@pytest.mark.parametrize(
+    ("key", "text", "instead"),
+    [
+        (NORMALIZATION_KEY, '{"enable": 1}', IN_PARTS),
+        (AMPLIFICATION_KEY, '{"enable": 1}', IN_PARTS),
+        (NORMALIZATION_KEY, "{", LAST_GOOD),
+        (OVERSUBSCRIPTION_KEY, "[]", LAST_GOOD),
+        (SUPPRESSION_KEY, "[]", LAST_GOOD),
+        (RESOURCE_QOS_KEY, "[]", LAST_GOOD),
+        (RESOURCE_THRESHOLD_KEY, "[]", LAST_GOOD),
+    ],
+)
+def test_key_with_errors_names_the_next_command(key: str, text: str, instead: str) -> None:
+    reading = read_configuration(ConfigMap(data={key: text}))
     said = list(remarks(ListedCluster((), reading, True, ()), [], "koordinator-system"))
     assert said[-1] == (
-        f"{NORMALIZATION_KEY} has errors, and what they concern is not applied. To see them: "
+        f"{key} has errors: {instead}. To see them: "
         f"kubectl -n koordinator-system get configmap {CONFIG_NAME} -o yaml | corewise config check -"
     )
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from corewise.views.stored_config import check_command
 from corewise.vocabulary import names
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.reasons import Reason
@@ -20,8 +21,12 @@ def test_every_reason_is_camel_case_like_its_constant() -> None:
 @pytest.mark.parametrize("reason", Reason)
 def test_reason_states_its_meaning_and_warning_its_fix(reason: Reason) -> None:
     assert reason.meaning.endswith(".")
-    assert not reason.fix or reason.fix.endswith(".")
+    assert not reason.fix or reason.fix.endswith((".", " -"))  # a last argument - has no full stop
     assert bool(reason.fix) or not reason.warning
+
+
+def test_fix_of_bad_key_ends_in_command() -> None:
+    assert Reason.CONFIG_INVALID.fix.endswith(f": {check_command(names.SYSTEM_NAMESPACE)}")
 
 
 def _is_constant(name: str, value: object) -> bool:

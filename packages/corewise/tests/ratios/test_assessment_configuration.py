@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from corewise.config.colocation import NO_SUPPRESSION
 from corewise.kube.objects import ConfigMap
+from corewise.manager.reporting import events_about
 from corewise.ratios.cluster import UNKNOWN, conflicts, read_configuration
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
@@ -39,3 +40,13 @@ def test_bad_colocation_keys_and_entry_clashes_are_reported() -> None:
     assert again.bad_keys == (OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)
     assert again.configuration == reading.configuration
     assert read_configuration(None).configuration.suppression == NO_SUPPRESSION
+
+
+def test_the_event_says_what_applies_instead() -> None:
+    config_map = ConfigMap(data={NORMALIZATION_KEY: '{"enable":1}', SUPPRESSION_KEY: '{"adjustStep":0}'})
+    reading = read_configuration(config_map)
+    in_parts, whole = events_about(reading, config_map, (), was_bad=False)
+    assert in_parts.message.endswith(
+        "; entries without errors are applied, nodes that others may be meant for stay as they are"
+    )
+    assert whole.message.endswith("; the last good one stays in force")

@@ -93,8 +93,8 @@ def events_about(
     meta = config_map.metadata
     messages: list[tuple[Reason, str]] = []
     for key in reading.bad_keys:
-        stays = "entries without errors are applied, nodes that others may be meant for stay as they are"
-        messages.append((Reason.CONFIG_INVALID, f"{key}: {_summary(reading.errors(key))}; {stays}"))
+        errors = _summary(reading.errors(key))
+        messages.append((Reason.CONFIG_INVALID, f"{key}: {errors}; {reading.applied_instead(key)}"))
     for key, problems in conflicts(reading.configuration, nodes).items():
         if key not in reading.bad_keys:
             messages.append((Reason.CONFLICTING_NODE_CONFIGS, f"{key}: {_summary(problems)}"))

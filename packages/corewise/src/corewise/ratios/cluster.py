@@ -93,11 +93,15 @@ class ClusterContext:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationReading:
-    """The configuration after a ConfigMap was read, and what was wrong with the ConfigMap, by key."""
+    """The configuration after a ConfigMap was read, and what was wrong with the ConfigMap, by key.
+
+    ``in_parts``: the keys of which the entries without errors are applied, in spite of others with errors.
+    """
 
     configuration: ClusterConfiguration
     present: bool = True
     problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
+    in_parts: frozenset[str] = frozenset()
 
     def errors(self, key: str) -> tuple[Problem, ...]:
         return tuple(each for each in self.problems.get(key, ()) if each.severity is Severity.ERROR)
@@ -106,6 +110,12 @@ class ConfigurationReading:
     def bad_keys(self) -> tuple[str, ...]:
         """The keys whose text has errors."""
         return tuple(key for key in KEYS if self.errors(key))
+
+    def applied_instead(self, key: str) -> str:
+        """Return in words what applies in place of a key that has errors."""
+        if key in self.in_parts:
+            return "entries without errors are applied, nodes that others may be meant for stay as they are"
+        return "the last good one stays in force"
 
 
 UNKNOWN = ClusterConfiguration()
@@ -120,6 +130,7 @@ def read_configuration(
 ) -> ConfigurationReading:
     """Read the ConfigMap (None: there is none) and return the configuration that applies."""
     problems: dict[str, tuple[Problem, ...]] = {}
+    parted: set[str] = set()
 
     def read(
         key: str, parse: Callable[[str], Parsed[T]], absent: T, last: T | None, *, in_parts: bool = False
@@ -129,8 +140,10 @@ def read_configuration(
             return absent
         parsed = parse(text)
         problems[key] = parsed.problems
-        value = parsed.rest if in_parts and parsed.rest is not None else parsed.value
-        return last if value is None else value
+        if in_parts and parsed.rest is not None:
+            parted.add(key)
+            return parsed.rest
+        return last if parsed.value is None else parsed.value
 
     def amplification(text: str) -> Parsed[AmplificationConfig]:
         return parse_amplification(text, largest)
@@ -149,7 +162,7 @@ def read_configuration(
         read(RESOURCE_QOS_KEY, parse_resource_qos, NO_RESOURCE_QOS, last_good.resource_qos),
         read(RESOURCE_THRESHOLD_KEY, parse_resource_threshold, NO_RESOURCE_THRESHOLD, last_good.eviction),
     )
-    return ConfigurationReading(configuration, config_map is not None, problems)
+    return ConfigurationReading(configuration, config_map is not None, problems, frozenset(parted))
 
 
 def config_map_text(config_map: ConfigMap | None, key: str) -> str | None:

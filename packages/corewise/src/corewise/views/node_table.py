@@ -31,7 +31,7 @@ from corewise.views.node_listing import (
 )
 from corewise.views.offline_reports import NodeReport, node_report
 from corewise.views.offline_table import BARS, added, aligned, condensed, sparkline
-from corewise.views.stored_config import key_has_errors
+from corewise.views.stored_config import keys_with_errors
 from corewise.views.tables import CellSeverity, Column, Listing, amount
 from corewise.views.text import count, cpus, gibibytes, measured, number, percent, some
 from corewise.vocabulary.findings import Finding
@@ -65,8 +65,7 @@ def remarks(listed: ListedCluster, rows: list[NodeRow], config_namespace: str) -
     yield from problems(rows)
     if listed.amplified_by is not None and any(each.assessment.effective for each in listed.nodes):
         yield f"Nodes are amplified by {amplified_by(listed.amplified_by)}."
-    for key in listed.reading.bad_keys:
-        yield key_has_errors(key, config_namespace)
+    yield from keys_with_errors(listed.reading, config_namespace)
     yield from listed.missing
 
 

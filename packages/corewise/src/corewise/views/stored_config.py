@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from corewise.ratios.cluster import ConfigurationReading
 from corewise.vocabulary.names import CONFIG_NAME
 
 
@@ -10,12 +13,11 @@ def check_command(config_namespace: str) -> str:
     return f"kubectl -n {config_namespace} get configmap {CONFIG_NAME} -o yaml | corewise config check -"
 
 
-def key_has_errors(key: str, config_namespace: str) -> str:
-    """Say that a key has errors, what follows, and how to see them."""
-    return (
-        f"{key} has errors, and what they concern is not applied. To see them: "
-        f"{check_command(config_namespace)}"
-    )
+def keys_with_errors(reading: ConfigurationReading, config_namespace: str) -> Iterator[str]:
+    """Say of each key with errors what applies instead, and how to see them."""
+    for key in reading.bad_keys:
+        instead = reading.applied_instead(key)
+        yield f"{key} has errors: {instead}. To see them: {check_command(config_namespace)}"
 
 
 def save_command(config_namespace: str) -> str:

@@ -35,7 +35,7 @@ from corewise.views.offline_reports import NodeReport, node_report
 from corewise.views.offline_table import TopRow
 from corewise.views.pod_explanation import explain_pod, read_pod
 from corewise.views.pod_table import PodRow
-from corewise.views.stored_config import key_has_errors
+from corewise.views.stored_config import keys_with_errors
 from corewise.views.suppression_subject import read_suppression
 from corewise.views.tables import Column, Listing
 from corewise.vocabulary.reasons import Reason
@@ -357,8 +357,7 @@ class TopData:
 
     def _remarks_on_nodes(self, rows: list[NodeRow]) -> Iterator[str]:
         yield from node_table.problems(rows)
-        for key in self.snapshot.reading.bad_keys:
-            yield key_has_errors(key, self._config_namespace)
+        yield from keys_with_errors(self.snapshot.reading, self._config_namespace)
 
     async def _explain_node(self, name: str) -> Explained:
         return await read_node(Client(self._cluster), name, self._config_namespace)

@@ -212,10 +212,11 @@ class Reason(StrEnum):
     # configuration
     CONFIG_INVALID = _warning(
         "ConfigInvalid",
-        "A key of the ConfigMap slo-controller-config has errors. Its entries without errors are applied; "
-        "what the others are meant for stays as it is.",
-        "kubectl -n corewise-system get configmap slo-controller-config -o yaml | corewise config check - "
-        "lists every error with line and column.",
+        "A key of the ConfigMap slo-controller-config has errors. Of normalization and amplification, "
+        "entries without errors are applied, and what the others are meant for stays as it is. "
+        "Of the other keys, and of a text that is no JSON, the last good one stays in force.",
+        "To list every error with its line and column: kubectl -n corewise-system get configmap "
+        "slo-controller-config -o yaml | corewise config check -",
     )
     CONFIG_APPLIED = _info(
         "ConfigApplied",
