@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,15 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from api_process import local_api_server
 from corewise.amplification import Misfit
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.config.configuration import parse_normalization
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.errors import api_error
+from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, Resource
 from corewise.ratios import decision
 from corewise.ratios.cluster import ClusterContext
 from corewise.ratios.nodes import NodeView
@@ -31,9 +38,20 @@ from corewise.vocabulary.names import (
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
+from manager.world import eventually
 from normalization.fleets import FAST, SLOW, report
+from shipped import definition
 
 Suggest = Callable[..., Result]
+MAKE_DUMP = "kubectl get nodes,pods,noderesourcetopologies,configmaps -A -o json > dump.json"
+CRDS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+    type=dict,
+)
 FIELD = "hyperThreadTurboEnabledRatio"
 
 
@@ -107,6 +125,21 @@ def suggest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Suggest:
     return run
 
 
+def commands(result: Result) -> list[str]:
+    """Return the commands that are printed to go on with."""
+    return [line.strip() for line in result.stderr.splitlines() if line.startswith("  ")]
+
+
+def commands_of_dump() -> list[str]:
+    """Return the commands after the ConfigMap of a dump is saved."""
+    return [
+        "corewise config suggest --nodes dump.json -o configmap > new.yaml",
+        "corewise config check new.yaml --nodes dump.json",
+        "corewise plan --from dump.json --policy new.yaml --against before.yaml",
+        "kubectl apply -f new.yaml",
+    ]
+
+
 def record(result: Result) -> Mapping[str, Any]:
     document: Mapping[str, Any] = json.loads(result.stdout)
     return document
@@ -127,23 +160,118 @@ def test_table_shows_ratio_interval_and_difference(suggest: Suggest) -> None:
 
 def test_next_commands_save_check_plan_and_apply(suggest: Suggest) -> None:
     result = suggest([*fleet(), config_map(fast=1.6, slow=1)])
-    commands = [line.strip() for line in result.stderr.splitlines() if line.startswith("  ")]
-    save, *others = commands
+    save, *others = commands(result)
     assert save.startswith(f"kubectl -n corewise-system get configmap {CONFIG_NAME} -o yaml | grep -v ' uid:")
     assert save.endswith(" > before.yaml")
+    assert others == commands_of_dump()
+
+
+def test_dump_without_config_map_is_never_applied(suggest: Suggest) -> None:
+    result = suggest(fleet())
+    assert f"ConfigMap {CONFIG_NAME}: the dump has none, so all ratios count as new" in result.stderr
+    assert "To keep its other keys, read it first, with --cluster or a complete dump:" in result.stderr
+    assert commands(result) == [MAKE_DUMP, "corewise config suggest --nodes dump.json"]
+
+
+def test_config_map_without_keys_is_saved(suggest: Suggest) -> None:
+    result = suggest([*fleet(), {"kind": "ConfigMap", "metadata": {"name": CONFIG_NAME}}])
+    assert commands(result)[0].endswith(" > before.yaml")
+    assert commands(result)[-2].endswith(" --against none")
+
+
+@pytest.mark.parametrize("others", [[], ["elsewhere", "corewise-system"]])
+def test_namespace_is_that_of_config_map(suggest: Suggest, others: list[str]) -> None:
+    namespaces = others or ["koordinator-system"]
+    items = fleet()
+    for namespace in namespaces:
+        found = config_map(fast=1.6, slow=1)
+        found["metadata"]["namespace"] = namespace
+        found["data"]["of"] = namespace
+        items.append(found)
+    assert commands(suggest(items))[0].startswith(f"kubectl -n {namespaces[-1]} get configmap ")
+    document = yaml.safe_load(suggest(items, "-o", "configmap").stdout)
+    assert document["metadata"]["namespace"] == document["data"]["of"] == namespaces[-1]
+    items[-1]["data"][NORMALIZATION_KEY] = "{"
+    assert f"To see them: kubectl -n {namespaces[-1]} get configmap" in suggest(items).stderr
+
+
+def test_next_commands_of_stdin_use_a_file() -> None:
+    dump = json.dumps({"items": [*fleet(), config_map(fast=1.6, slow=1)]})
+    result = CliRunner().invoke(corewise, ["config", "suggest", "--nodes", "-"], input=dump)
+    make, save, *others = commands(result)
+    assert make == MAKE_DUMP
+    assert save.endswith(" > before.yaml")
+    assert others == commands_of_dump()
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return the kubeconfig of a cluster whose ConfigMap is in namespace "own"; its path has a space."""
+
+    async def fill(file: Path) -> None:
+        async with Client(load_config(str(file))) as client:
+            await client.create(NAMESPACES.typed(dict), {"metadata": {"name": "own"}})
+            crds, kind = CRDS.typed(dict), NODE_RESOURCE_TOPOLOGIES.typed(dict)
+            await client.create(crds, definition("noderesourcetopologies.topology.node.k8s.io"))
+            await eventually(partial(is_served, client))
+            parts: dict[str, Any] = {"topologyPolicies": [], "zones": []}
+            for each in fleet(3, 3):
+                resource = NODES.typed(dict) if each["kind"] == "Node" else kind
+                await client.create(resource, {**each, **parts, "apiVersion": resource.api_version})
+            await client.create(CONFIG_MAPS.typed(dict), config_map(fast=1.6, slow=1), "own")
+
+    with local_api_server(tmp_path_factory.mktemp("a cluster")) as path:
+        asyncio.run(fill(path))
+        yield path
+
+
+async def is_served(client: Client) -> bool:
+    await client.list(NODE_RESOURCE_TOPOLOGIES.typed(dict))
+    return True
+
+
+def of_cluster(file: Path, *options: str) -> list[str]:
+    arguments = ["config", "suggest", "--cluster", "--kubeconfig", str(file), *options]
+    return commands(CliRunner().invoke(corewise, arguments))
+
+
+def test_next_commands_name_the_same_cluster(kubeconfig: Path) -> None:
+    context = yaml.safe_load(kubeconfig.read_text())["current-context"]
+    flags = f"--kubeconfig '{kubeconfig}' --context {context}"
+    corewise_flags = f"--cluster {flags} --config-namespace own"
+    save, *others = of_cluster(kubeconfig, "--context", context, "--config-namespace", "own")
+    assert save.startswith(f"kubectl {flags} -n own get configmap {CONFIG_NAME} -o yaml | grep")
     assert others == [
-        "corewise config suggest --nodes dump.json -o configmap > new.yaml",
-        "corewise config check new.yaml --nodes dump.json",
+        f"corewise config suggest {corewise_flags} -o configmap > new.yaml",
+        f"corewise config check new.yaml {corewise_flags}",
+        MAKE_DUMP.replace("kubectl", f"kubectl {flags}"),
         "corewise plan --from dump.json --policy new.yaml --against before.yaml",
-        "kubectl apply -f new.yaml",
+        f"kubectl {flags} apply -f new.yaml",
     ]
 
 
-def test_without_config_map_there_is_nothing_to_save(suggest: Suggest) -> None:
-    result = suggest(fleet())
-    assert f"ConfigMap {CONFIG_NAME}: the dump has none, so all ratios count as new" in result.stderr
-    assert "corewise plan --from dump.json --policy new.yaml --against none" in result.stderr
-    assert "before.yaml" not in result.stderr
+def test_cluster_without_config_map_saves_nothing(kubeconfig: Path) -> None:
+    found = of_cluster(kubeconfig)
+    assert "before.yaml" not in " ".join(found)
+    assert (
+        found[0] == f"corewise config suggest --cluster --kubeconfig '{kubeconfig}' -o configmap > new.yaml"
+    )
+    assert found[-2].endswith(" --against none")
+    assert found[-1] == f"kubectl --kubeconfig '{kubeconfig}' apply -f new.yaml"
+
+
+def test_forbidden_config_map_is_never_applied(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    get = Client.get
+
+    async def refused(client: Client, resource: Resource[Any], name: str, namespace: str = "") -> Any:
+        if name == CONFIG_NAME:
+            raise api_error(403, b"{}")
+        return await get(client, resource, name, namespace)
+
+    monkeypatch.setattr(Client, "get", refused)
+    found = of_cluster(kubeconfig, "--config-namespace", "own")
+    make = MAKE_DUMP.replace("kubectl", f"kubectl --kubeconfig '{kubeconfig}'")
+    assert found == [make, "corewise config suggest --nodes dump.json"]
 
 
 def test_ratios_within_five_percent_succeed(suggest: Suggest) -> None:
@@ -164,8 +292,10 @@ def test_a_ratio_above_the_largest_is_never_suggested(suggest: Suggest, fast: fl
     models = {"slow": 1.0} if fast is None else {"slow": 1.0, "fast": fast}
     items = [*fleet(score=6000), config_map(**models)]
     result = suggest(items, "-o", "json")
-    assert result.exit_code == 0
-    assert record(result)["differs"] is False
+    is_below = fast == 3.0
+    assert result.exit_code == (ExitCode.VERDICT if is_below else 0)
+    assert record(result)["differs"] is is_below
+    assert ("write 5.00 into the key, which is closer" in result.stderr) == is_below
     assert record(result)["ratioModel"].get(FAST) == (None if fast is None else {FIELD: f"{fast:.2f}"})
     assert "measured 6.00, above the largest ratio 5.00: it is not suggested" in result.stderr
     assert "above 5.00" in suggest(items).stdout

@@ -13,10 +13,17 @@ from click.core import ParameterSource
 from corewise.cli.files import TEXT_FILE, decoded
 from corewise.cli.options import connection_options, together
 from corewise.views.compared_nodes import ComparedNodes, nodes_of_cluster, nodes_of_dump
+from corewise.views.stored_config import KUBECTL
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 HOW_TO = "kubectl get nodes,noderesourcetopologies -o json"
-HOW_TO_WITH_PODS = "kubectl get nodes,pods,noderesourcetopologies,configmaps -A -o json"
+_WITH_PODS = "get nodes,pods,noderesourcetopologies,configmaps -A -o json"
+HOW_TO_WITH_PODS = f"{KUBECTL} {_WITH_PODS}"
+
+
+def dump_command(kubectl: str) -> str:
+    """Return the command that makes a complete dump; ``kubectl`` has the options that name the cluster."""
+    return f"{kubectl} {_WITH_PODS}"
 
 
 def node_options(
@@ -62,7 +69,7 @@ def _with_nodes(command: Callable[..., None], *, names: bool, pods: bool) -> Cal
             raise click.UsageError("--config-namespace is a namespace of the cluster: add --cluster")
         if dump == "-" and others.get("file") == "-":
             raise click.UsageError("only one of FILE and --nodes can be stdin")
-        nodes = None if dump is None else _of_dump(dump, pods=pods)
+        nodes = None if dump is None else _of_dump(dump, config_namespace, pods=pods)
         if cluster:
             nodes = _of_cluster(kubeconfig, context, config_namespace, names=names, pods=pods)
         command(nodes=nodes, **others)
@@ -70,9 +77,10 @@ def _with_nodes(command: Callable[..., None], *, names: bool, pods: bool) -> Cal
     return with_nodes
 
 
-def _of_dump(file: str, *, pods: bool) -> ComparedNodes:
+def _of_dump(file: str, config_namespace: str, *, pods: bool) -> ComparedNodes:
     how_to = HOW_TO_WITH_PODS if pods else HOW_TO
-    return decoded(file, partial(nodes_of_dump, pods=pods), "a list of nodes", f"make it with: {how_to}")
+    read = partial(nodes_of_dump, config_namespace=config_namespace, pods=pods)
+    return decoded(file, read, "a list of nodes", f"make it with: {how_to}")
 
 
 def _of_cluster(

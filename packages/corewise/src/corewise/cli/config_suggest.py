@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from corewise.cli import output
-from corewise.cli.config_nodes import HOW_TO_WITH_PODS, node_options
+from corewise.cli.config_nodes import HOW_TO_WITH_PODS, dump_command, node_options
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.options import CONFIG_NAMESPACE_OPTION, examples
 from corewise.cli.output import Form
@@ -20,10 +22,11 @@ from corewise.views.ratio_suggestion import (
     suggest,
     suggestion_record,
 )
-from corewise.views.stored_config import save_command
+from corewise.views.stored_config import KUBECTL, save_command
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
-from corewise.vocabulary.names import CONFIG_NAME, NORMALIZATION_KEY
+from corewise.vocabulary.names import AMPLIFICATION_KEY, CONFIG_NAME, NORMALIZATION_KEY
 
+_DUMP = "dump.json"
 CONFIG_MAP_FORM = "configmap"
 
 
@@ -54,14 +57,16 @@ def command(nodes: ComparedNodes | None, form: Form | str) -> None:
 
     Scores of corewise calibrate are not used: they are of all CPUs at once, these of one.
 
-    Exit codes: 0 no model is off, 1 a configured ratio is off by more than 5 % or missing, unless the
-    measured one is above 5.00, the largest allowed, 2 wrong call, 3 no answer from the cluster, 4 no node has
-    a score, 5 a file cannot be read.
+    Exit codes: 0 no model is off, 1 a configured ratio is off by more than 5 % or missing (where the measured
+    one is above 5.00, the largest allowed: off and below 5.00), 2 wrong call, 3 no answer from the cluster,
+    4 no node has a score, 5 a file cannot be read.
     """
     if nodes is None:
         raise click.UsageError("name the nodes: --cluster, or --nodes DUMP")
+    params = click.get_current_context().params
+    namespace = nodes.namespace or params["config_namespace"]
     try:
-        suggestion = suggest(nodes, click.get_current_context().params["config_namespace"])
+        suggestion = suggest(nodes, namespace, _kubectl(params))
     except UNREADABLE as error:  # pods of a dump are read when they matter
         raise Failure(f"a Pod of the dump cannot be read: {unreadable_text(error)}") from None
     if not suggestion.rows:
@@ -72,16 +77,15 @@ def command(nodes: ComparedNodes | None, form: Form | str) -> None:
             hint="let agents measure: corewise agent --evaluate; or measure by hand: corewise calibrate",
             exit_code=ExitCode.NOT_FOUND,
         )
-    _print(suggestion, nodes, form)
+    _print(suggestion, nodes, namespace, form)
     for line in remarks(suggestion):
         output.say(line)
     if suggestion.differs:
         raise click.exceptions.Exit(ExitCode.VERDICT)
 
 
-def _print(suggestion: RatioSuggestion, nodes: ComparedNodes, form: Form | str) -> None:
+def _print(suggestion: RatioSuggestion, nodes: ComparedNodes, namespace: str, form: Form | str) -> None:
     if form == CONFIG_MAP_FORM:
-        namespace = click.get_current_context().params["config_namespace"]
         output.print_manifests(
             {
                 "apiVersion": "v1",
@@ -91,27 +95,65 @@ def _print(suggestion: RatioSuggestion, nodes: ComparedNodes, form: Form | str) 
             }
         )
     elif form is Form.TABLE:
+        params = click.get_current_context().params
         click.echo(output.table(COLUMNS, suggestion.rows))
         click.echo(suggestion.key, nl=False)
-        output.say(f"The key {NORMALIZATION_KEY} of ConfigMap {CONFIG_NAME}, with the measured ratios. Next:")
-        for line in _next(has_stored=bool(nodes.stored)):
+        then = "Next:"
+        if nodes.unread and not nodes.absent:
+            how = "with --cluster or a complete dump" if params["dump"] else "with an account that may"
+            then = f"To keep its other keys, read it first, {how}:"
+        output.say(
+            f"The key {NORMALIZATION_KEY} of ConfigMap {CONFIG_NAME}, with the measured ratios. {then}"
+        )
+        for line in _next(nodes, namespace):
             output.say(f"  {line}")
     else:
         assert isinstance(form, Form)  # noqa: S101 - the option has no other
         click.echo(output.document_text(suggestion_record(suggestion), form), nl=False)
 
 
-def _next(*, has_stored: bool) -> Iterator[str]:
-    """Yield the commands that save the ConfigMap, check the suggested one, plan with it, and apply it."""
+def _kubectl(params: Mapping[str, Any]) -> str:
+    """Return kubectl with the options that name the cluster."""
+    return KUBECTL + _options(params, ("kubeconfig", "context"))
+
+
+def _options(params: Mapping[str, Any], names: Iterable[str]) -> str:
+    given = ((name.replace("_", "-"), params[name]) for name in names if params[name] is not None)
+    return "".join(f" --{option} {shlex.quote(value)}" for option, value in given)
+
+
+def _source(params: Mapping[str, Any]) -> str:
+    """Return the options of corewise that name the nodes and the ConfigMap; stdin becomes a file."""
+    dump = params["dump"]
+    if dump is not None:
+        return f"--nodes {_DUMP if dump == '-' else shlex.quote(dump)}"
+    names = ["kubeconfig", "context"]
+    if click.get_current_context().get_parameter_source("config_namespace") is not ParameterSource.DEFAULT:
+        names.append("config_namespace")
+    return "--cluster" + _options(params, names)
+
+
+def _next(nodes: ComparedNodes, namespace: str) -> Iterator[str]:
+    """Yield the commands that save the ConfigMap, check the suggested one, plan with it, and apply it.
+
+    Where the ConfigMap was not read, the suggested one lacks its other keys, so it is not applied.
+    """
     params = click.get_current_context().params
-    dump, namespace = params["dump"], params["config_namespace"]
-    source = "--cluster" if dump is None else f"--nodes {shlex.quote(dump)}"
-    if has_stored:
-        yield f"{save_command(namespace)} > before.yaml"
+    kubectl, source, dump = _kubectl(params), _source(params), params["dump"]
+    make_dump = f"{dump_command(kubectl)} > {_DUMP}"
+    if nodes.unread and not nodes.absent:
+        yield make_dump
+        yield f"corewise config suggest --nodes {_DUMP}"
+        return
+    if dump == "-":
+        yield make_dump
+    if not nodes.absent:
+        yield f"{save_command(namespace, kubectl)} > before.yaml"
     yield f"corewise config suggest {source} -o configmap > new.yaml"
     yield f"corewise config check new.yaml {source}"
     if dump is None:
-        yield f"{HOW_TO_WITH_PODS} > dump.json"
-    against = "before.yaml" if has_stored else "none"
-    yield f"corewise plan --from {shlex.quote(dump or 'dump.json')} --policy new.yaml --against {against}"
-    yield "kubectl apply -f new.yaml"
+        yield make_dump
+    against = "before.yaml" if nodes.stored.keys() & {NORMALIZATION_KEY, AMPLIFICATION_KEY} else "none"
+    planned = _DUMP if dump in {None, "-"} else shlex.quote(dump)
+    yield f"corewise plan --from {planned} --policy new.yaml --against {against}"
+    yield f"{kubectl} apply -f new.yaml"

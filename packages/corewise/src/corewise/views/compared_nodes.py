@@ -24,7 +24,7 @@ from corewise.ratios.cluster import ClusterContext, interfering_webhook, read_co
 from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, quantities, view_of
 from corewise.views.tables import Column
 from corewise.views.text import count, some
-from corewise.vocabulary.names import CONFIG_NAME
+from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.workload.nodes import WORKLOAD_NODES, Node, NodeStatus
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def _no_pods(_node: str) -> Iterable[RequestingPod]:
 
 class _Metadata(msgspec.Struct, gc=False):
     name: str
+    namespace: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
@@ -76,7 +77,8 @@ class ComparedNodes:
     ``used``: the milli-CPU that nodes really use, where it is known. ``stored``: the texts of the cluster's
     ConfigMap. ``koordinator``: its webhook that amplifies nodes, if there is one. ``names``: those of other
     projects on the cluster's objects; None if they were not asked for. ``pods_known``: whether views have the
-    pods that run on their nodes. ``unread``: why nothing is stored, in words; empty if something is.
+    pods that run on their nodes. ``namespace``: that of the ConfigMap; empty if it is not known. ``unread``:
+    why the ConfigMap was not read, in words; empty if it was. ``absent``: the cluster said that it has none.
     """
 
     views: tuple[NodeView, ...]
@@ -86,7 +88,9 @@ class ComparedNodes:
     koordinator: str = ""
     names: FoundNames | None = None
     pods_known: bool = False
+    namespace: str = ""
     unread: str = ""
+    absent: bool = False
 
     @classmethod
     def of(
@@ -170,10 +174,13 @@ _ITEM, _REQUESTING_POD = msgspec.json.Decoder(_ItemOfDump), msgspec.json.Decoder
 _READ = frozenset({"Node", "NodeResourceTopology", "NodeMetrics", "ConfigMap"})
 
 
-def nodes_of_dump(content: bytes, *, pods: bool = False) -> ComparedNodes:
+def nodes_of_dump(
+    content: bytes, config_namespace: str = CONFIG_NAMESPACE, *, pods: bool = False
+) -> ComparedNodes:
     """Read nodes as kubectl prints them, with what else was asked for; with ``pods`` those that run on them.
 
     Objects of other kinds are skipped. Pods of a node are read when they matter: the most of a dump are pods.
+    Of several ConfigMaps with the name, that of ``config_namespace`` counts, else the first.
 
     Raises:
         UNREADABLE: if an object does not have the form of its kind.
@@ -191,7 +198,16 @@ def nodes_of_dump(content: bytes, *, pods: bool = False) -> ComparedNodes:
                 running[seen.spec.node_name].append(item)
         except msgspec.ValidationError as error:
             raise msgspec.ValidationError(f"items[{index}]: {error}") from None
-    return _joined(objects, (lambda name: map(_REQUESTING_POD.decode, running[name])) if running else None)
+    configs = [each for each in objects["ConfigMap"] if each.metadata.name == CONFIG_NAME]
+    configs.sort(key=lambda each: each.metadata.namespace != config_namespace)
+    compared = _joined(
+        objects,
+        configs[0].data or {} if configs else {},
+        (lambda name: map(_REQUESTING_POD.decode, running[name])) if running else None,
+    )
+    if configs:
+        return replace(compared, namespace=configs[0].metadata.namespace)
+    return replace(compared, unread=f"ConfigMap {CONFIG_NAME}: the dump has none")
 
 
 def _item(item: msgspec.Raw, *, pods: bool) -> _ItemOfDump:
@@ -205,11 +221,10 @@ def _item(item: msgspec.Raw, *, pods: bool) -> _ItemOfDump:
         return _ItemOfDump(kind)
 
 
-def _joined(of_kind: Mapping[str, Sequence[_Object]], pods: PodsOf | None) -> ComparedNodes:
-    stored = next(
-        (each.data for each in of_kind["ConfigMap"] if each.metadata.name == CONFIG_NAME and each.data), {}
-    )
-    compared = ComparedNodes.of(
+def _joined(
+    of_kind: Mapping[str, Sequence[_Object]], stored: Mapping[str, str], pods: PodsOf | None
+) -> ComparedNodes:
+    return ComparedNodes.of(
         (each.node for each in of_kind["Node"]),
         {each.metadata.name: each.metadata.annotations or {} for each in of_kind["NodeResourceTopology"]},
         {
@@ -220,7 +235,6 @@ def _joined(of_kind: Mapping[str, Sequence[_Object]], pods: PodsOf | None) -> Co
         stored,
         pods=pods,
     )
-    return compared if stored else replace(compared, unread=f"ConfigMap {CONFIG_NAME}: the dump has none")
 
 
 async def nodes_of_cluster(
@@ -242,11 +256,12 @@ async def nodes_of_cluster(
     except NotFound:  # a cluster without the CRD, which the agents need
         topologies = ()
     stored: Mapping[str, str] = {}
-    why = ""
+    why, absent = "", False
     try:
         stored = (await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)).data
     except (Forbidden, NotFound) as error:
         why = unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error)
+        absent = isinstance(error, NotFound)
     try:
         koordinator = interfering_webhook(await client.list(MUTATING_WEBHOOKS))
     except (Forbidden, NotFound):
@@ -266,7 +281,7 @@ async def nodes_of_cluster(
         koordinator,
         pods=None if running is None else running.__getitem__,
     )
-    compared = replace(compared, unread=why)
+    compared = replace(compared, namespace=config_namespace, unread=why, absent=absent)
     if not names:
         return compared
     of_nodes = [each.metadata for each in nodes]

@@ -43,7 +43,7 @@ from corewise.ratios.cluster import ClusterContext, ConfigurationReading, read_c
 from corewise.ratios.decision import held_back
 from corewise.ratios.nodes import NodeView, read_scores
 from corewise.views.compared_nodes import ComparedNodes
-from corewise.views.stored_config import check_command
+from corewise.views.stored_config import KUBECTL, check_command
 from corewise.views.tables import CellSeverity, Column
 from corewise.views.text import count, some
 from corewise.vocabulary.names import (
@@ -76,6 +76,13 @@ class SuggestedRatio:
     is_baseline: bool = False
 
     @property
+    def could_be_closer(self) -> bool:
+        """Whether the largest ratio is nearer than the configured one to a measured one above it."""
+        if self.measured.is_allowed or self.off is None:
+            return False
+        return self.off.configured < LARGEST_NORMALIZATION_RATIO
+
+    @property
     def percent(self) -> Fraction | None:
         """The difference to the configured ratio."""
         if self.configured is None or not self.configured.hundredths:
@@ -90,6 +97,7 @@ class RatioSuggestion:
 
     ``scale``: the configured ratio of the slowest model. ``unsafe``: why decreases would be held back, by
     node. ``problem`` says what is wrong with the key that the cluster has; ``unread``, why none is known.
+    ``kubectl`` begins the commands in remarks.
     """
 
     rows: tuple[SuggestedRatio, ...]
@@ -102,11 +110,15 @@ class RatioSuggestion:
     unsafe: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     unread: str = ""
+    kubectl: str = KUBECTL
 
     @property
     def differs(self) -> bool:
-        """Whether a model has no ratio, or one that is off, and the measured one is allowed."""
-        return any(each.measured.is_allowed and (each.configured is None or each.off) for each in self.rows)
+        """Whether a model has no ratio, or one that is off, and an allowed one would be better."""
+        return any(
+            each.could_be_closer or (each.measured.is_allowed and (each.configured is None or each.off))
+            for each in self.rows
+        )
 
 
 def fleet_of(views: Iterable[NodeView]) -> Fleet:
@@ -114,7 +126,9 @@ def fleet_of(views: Iterable[NodeView]) -> Fleet:
     return Fleet.of(read_scores((each.name, each.topology or {}) for each in views))
 
 
-def suggest(nodes: ComparedNodes, config_namespace: str = CONFIG_NAMESPACE) -> RatioSuggestion:
+def suggest(
+    nodes: ComparedNodes, config_namespace: str = CONFIG_NAMESPACE, kubectl: str = KUBECTL
+) -> RatioSuggestion:
     """Return the ratios that the nodes measured, and what they would change."""
     reading = read_configuration(ConfigMap(data=dict(nodes.stored)))
     present = reading.configuration
@@ -150,22 +164,20 @@ def suggest(nodes: ComparedNodes, config_namespace: str = CONFIG_NAMESPACE) -> R
         is_enabled=config.cluster.enable is True,
         pods_known=nodes.pods_known,
         unsafe=effects.unsafe,
-        problem=_problem(reading, config_namespace),
+        problem=_problem(reading, check_command(config_namespace, kubectl)),
         unread=nodes.unread,
+        kubectl=kubectl,
     )
 
 
-def _problem(reading: ConfigurationReading, config_namespace: str) -> str:
+def _problem(reading: ConfigurationReading, to_see: str) -> str:
     """Return the remark on errors in the cluster's key: what the suggestion keeps of it."""
     if not reading.errors(NORMALIZATION_KEY):
         return ""
     kept = "the suggestion has nothing of it"
     if reading.configuration.normalization is not None:
         kept = "the suggestion leaves out ratios of ratioModel with errors and keeps all else"
-    return (
-        f"{NORMALIZATION_KEY} of the cluster has errors, and {kept}. To see them: "
-        f"{check_command(config_namespace)}"
-    )
+    return f"{NORMALIZATION_KEY} of the cluster has errors, and {kept}. To see them: {to_see}"
 
 
 class _Effects:
@@ -290,10 +302,8 @@ def remarks(suggestion: RatioSuggestion) -> Iterator[str]:
         yield f"{count(len(names), 'node')} left out, {why}: {some(names)}"
         if why is LeftOut.NOT_MEASURED:
             path = CPU_EVALUATION.replace(".", r"\.")
-            command = (
-                f"kubectl get noderesourcetopology {names[0]} -o jsonpath='{{.metadata.annotations.{path}}}'"
-            )
-            yield f"  to see the reason: {command}"
+            get = f"{suggestion.kubectl} get noderesourcetopology {names[0]}"
+            yield f"  to see the reason: {get} -o jsonpath='{{.metadata.annotations.{path}}}'"
     if suggestion.rows:
         yield from _on_samples(suggestion.rows)
         yield from _on_configuration(suggestion)
@@ -310,7 +320,8 @@ def _on_samples(rows: Sequence[SuggestedRatio]) -> Iterator[str]:
     for each in rows:
         if not each.measured.is_allowed:
             name, ratio, largest = each.measured.model, each.measured.ratio, LARGEST_NORMALIZATION_RATIO
-            yield f'"{name}" measured {ratio}, above the largest ratio {largest}: it is not suggested'
+            closer = f"; write {largest} into the key, which is closer" if each.could_be_closer else ""
+            yield f'"{name}" measured {ratio}, above the largest ratio {largest}: it is not suggested{closer}'
 
 
 def _on_configuration(suggestion: RatioSuggestion) -> Iterator[str]:

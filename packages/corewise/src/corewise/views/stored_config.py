@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from corewise.ratios.cluster import ConfigurationReading
 from corewise.vocabulary.names import CONFIG_NAME
 
+KUBECTL = "kubectl"
 
-def check_command(config_namespace: str) -> str:
+
+def check_command(config_namespace: str, kubectl: str = KUBECTL) -> str:
     """Return the command that checks the ConfigMap as the cluster has it."""
-    return f"kubectl -n {config_namespace} get configmap {CONFIG_NAME} -o yaml | corewise config check -"
+    return f"{_get(config_namespace, kubectl)} | corewise config check -"
 
 
 def keys_with_errors(reading: ConfigurationReading, config_namespace: str) -> Iterator[str]:
@@ -20,9 +23,10 @@ def keys_with_errors(reading: ConfigurationReading, config_namespace: str) -> It
         yield f"{key} has errors: {instead}. To see them: {check_command(config_namespace)}"
 
 
-def save_command(config_namespace: str) -> str:
+def save_command(config_namespace: str, kubectl: str = KUBECTL) -> str:
     """Return the command that prints the ConfigMap in a form that kubectl can apply again later."""
-    return (
-        f"kubectl -n {config_namespace} get configmap {CONFIG_NAME} -o yaml "
-        "| grep -v ' uid:\\| resourceVersion:'"
-    )
+    return f"{_get(config_namespace, kubectl)} | grep -v ' uid:\\| resourceVersion:'"
+
+
+def _get(config_namespace: str, kubectl: str) -> str:
+    return f"{kubectl} -n {shlex.quote(config_namespace)} get configmap {CONFIG_NAME} -o yaml"
