@@ -11,8 +11,10 @@ CPU has no caches. There is no other CPU for a thread to run on.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -69,7 +71,7 @@ def main() -> None:
     boot.add_argument("--repetitions", type=int, default=6, metavar="N", help="in a boot")
     boot.add_argument("--seconds", type=float, default=2.0, metavar="S", help="of requests, a trial")
     table = commands.add_parser("table", help="print a row for each kernel")
-    table.set_defaults(act=lambda given: print(tables.kernels(by_kernel(given.folder))))
+    table.set_defaults(act=_table)
     table.add_argument("folder", type=Path)
     given = parser.parse_args()
     given.act(given)
@@ -77,6 +79,8 @@ def main() -> None:
 
 def _run(given: argparse.Namespace) -> None:
     check_folder(given.folder / "file")
+    if given.repetitions < 1 or not 0 < given.seconds < math.inf:
+        sys.exit("--repetitions is at least 1, and --seconds is a number above 0")
     for version in given.kernels.split(","):
         kernel = kernel_of(version)
         release = kernel.name.removeprefix("vmlinuz-")
@@ -89,6 +93,13 @@ def _run(given: argparse.Namespace) -> None:
             file.write_bytes(bytes(header) + b"\n")
         for trial in trials:
             append(file, trial)
+
+
+def _table(given: argparse.Namespace) -> None:
+    found = by_kernel(given.folder)
+    if not found:
+        sys.exit(f"{given.folder}: there is no file of trials (*.jsonl)")
+    print(tables.kernels(found))
 
 
 def by_kernel(folder: Path) -> dict[str, list[Trial]]:

@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[2]
         ("tools.record_objects", "usage:"),
         ("experiments.fault_soak --minutes -1", "--minutes is a number above 0, not -1"),
         ("experiments.fault_soak --minutes nan", "--minutes is a number above 0, not nan"),
+        ("experiments.latency.kernels table /no/folder", "there is no file of trials"),
+        ("experiments.latency.kernels run /tmp --repetitions -1", "--repetitions is at least 1"),
         ("experiments.fault_soak --nodes 9", "--nodes is 1 to 8, not 9"),
     ],
 )
