@@ -65,7 +65,8 @@ def published(trials: Sequence[Trial]) -> list[Pairs]:
     return [
         each
         for each in pairs([each for each in trials if each.arm in (ALONE, *TABLED)])
-        if each.arm != ALONE and each.case == Case(each.case.size, each.case.load, each.case.antagonist)
+        if each.arm != ALONE
+        and each.case == Case(each.case.size, each.case.load, each.case.antagonist, each.case.work)
     ]
 
 
@@ -88,7 +89,7 @@ def summary(trials: Sequence[Trial]) -> str:
         ]
         if both:
             shown.append(_between(found))
-        beside = "" if case.antagonist == "spin" else f", {case.antagonist}"
+        beside = "" if case.antagonist == "spin" and case.work == "compute" else f", {case.antagonist}"
         cells = [f"{case.size:g} ms{beside}", f"{case.load:.0%} ({load:.0%})", *shown]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
