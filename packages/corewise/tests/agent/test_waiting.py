@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -91,7 +92,7 @@ def watched(intervals: Iterable[Interval | None]) -> tuple[WaitWatch, list[float
 
 def test_a_quiet_node_is_read_every_five_seconds() -> None:
     watch, pauses = watched([None, *[interval(0.0)] * 5])
-    assert set(pauses) == {REST}
+    assert pauses == [ALERT, *[REST] * 5]
     assert not watch.verdicts
 
 
@@ -204,6 +205,12 @@ class Machine:
     def busy(self, ticks: int) -> None:
         (self.root / "proc/stat").write_text(stat_text(1, ticks))
 
+    def pressure(self, waited: int) -> None:
+        """Write the microseconds in which something on the node waited for a CPU."""
+        directory = self.root / "proc/pressure"
+        directory.mkdir(exist_ok=True)
+        (directory / "cpu").write_text(f"some avg10=0.00 avg60=0.00 avg300=0.00 total={waited}\n")
+
     def counts(self, name: str, used: int, waited: int, throttled: int = 0, among: int = 0) -> None:
         """Write microseconds of CPU time used, waited for others, throttled, and waited among itself."""
         directory = self.kubepods / f"burstable/poduid-{name}"
@@ -265,6 +272,31 @@ def test_owned_cpus_make_no_other_pod_wait(tmp_path: Path) -> None:
         wait = found.waits[uid]
         assert wait.for_others + wait.among_itself == pytest.approx(1.0)
         assert wait.for_others < 0.2, uid
+
+
+def test_pods_are_not_read_while_nothing_waits(tmp_path: Path) -> None:
+    """But a pod that comes is, and so are all once something waits."""
+    machine = Machine(tmp_path)
+    watch = WaitWatch(machine.sampler())
+    read: list[int] = []
+    sample = watch.sampler.sample
+
+    def counted(*given: Any) -> Interval | None:
+        read.append(round(given[0]))
+        return sample(*given)
+
+    watch.sampler.sample = counted  # type: ignore[assignment,method-assign]
+    waited, now, pods = 0, 0.0, PODS[:1]
+    for _ in range(13):
+        machine.counts("web", round(now * 300_000), waited)
+        machine.counts("batch", round(now * 600_000), 0)
+        machine.busy(round(92 * now))
+        machine.pressure(waited)
+        now += watch.look(now, 1e9 + now, pods)
+        pods = PODS if now > 20 else pods
+        waited += 300_000 if now > 40 else 0
+    assert read == [0, 21, 42, 43, 44]
+    assert watch.watched == 2
 
 
 def test_a_recreated_pod_inherits_no_verdict(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 A reading takes two small files a pod, and one more for each cgroup whose quota can throttle the pod; with
 ``schedstat`` as the source one a task. A pod that cannot be read is left out: it has just ended, or will
 start later. An interval whose counters ran backwards, or whose clock stood still, is none.
+
+Where nothing on the node waits for a CPU, no pod does: one file, /proc/pressure/cpu, tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +22,16 @@ from corewise.interference.antagonist import OUTSIDE, Interval, Wait, wait_for_o
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.cgroups.resources import read_usage
 from corewise.kernel.cgroups.waits import WaitCounters, WaitReader, WaitSource, read_throttled
+from corewise.kernel.cpu_conditions import PRESSURE, waited
 from corewise.kernel.errors import KernelError, UnsafeName
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.usage import BusyTime, read_busy_time
 from corewise.vocabulary.findings import Finding
 
 _NANO = 1_000_000_000
+_MICRO = 1_000_000
+_CALM = 0.01
+"""CPUs for which something waits, all CPUs together: half of what counts as a wait of one pod."""
 Busy = Callable[[], BusyTime | None]
 
 
@@ -83,11 +89,28 @@ class NeighborSampler:
         self._busy = busy or (lambda: read_busy_time(self._host))
         self._reader: WaitReader | None = None
         self._before: _Counters | None = None
+        self._pressed: tuple[float, int | None] = 0.0, None
+        self._read: tuple[frozenset[str], int] = frozenset(), 0
         self.unknown: dict[str, Finding] = {}
         self.sources: dict[str, WaitSource] = {}
 
+    def is_calm(self, now: float, pods: Iterable[QuotaPod]) -> bool:
+        """Whether nothing has waited since the last call, and the pods are those that were read last.
+
+        Then no pod is to be read, and the next interval begins with the next reading.
+        """
+        (at, before), (uids, cpus) = self._pressed, self._read
+        pressed = self._host.parsed(PRESSURE, waited)
+        self._pressed = now, pressed
+        if pressed is None or before is None or uids != frozenset(pod.uid for pod in pods):
+            return False
+        if (pressed - before) * cpus >= _CALM * _MICRO * (now - at):
+            return False
+        self._before = None
+        return True
+
     def sample(
-        self, now: float, pods: Iterable[QuotaPod], owners: frozenset[str] = frozenset()
+        self, now: float, pods: Collection[QuotaPod], owners: frozenset[str] = frozenset()
     ) -> Interval | None:
         """Return the interval since the last reading; None after the first, or if it cannot be believed.
 
@@ -104,6 +127,7 @@ class NeighborSampler:
         if busy is None:
             self._before = None
             return None
+        self._read = frozenset(pod.uid for pod in pods), busy.cpus
         read = dict(self._pods(found, self._reader, pods))
         before, self._before = self._before, _Counters(now, busy, read)
         waits = {uid: each.wait for uid, each in read.items()}

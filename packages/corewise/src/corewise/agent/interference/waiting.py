@@ -1,8 +1,9 @@
 """Watches which pods of a node wait for CPUs, and keeps the verdict on each.
 
-At rest all pods are read every 5 s. While one of them waits, and half a minute longer, they are read every
-second, and each that waits is judged every second time. A neighbor is named once two judgments in a row name
-it. A verdict stands until its pod has waited little for a minute, or is gone.
+At rest all pods are read every 5 s, or none if nothing on the node waits. While one of them waits, and half a
+minute longer, they are read every second, and each that waits is judged every second time. A neighbor is
+named once two judgments in a row name it. A verdict stands until its pod has waited little for a minute, or
+is gone.
 
 Pods are told apart by their UIDs: one that is created again under the same name, as by a StatefulSet, has a
 history of its own. Verdicts show names.
@@ -80,6 +81,9 @@ class WaitWatch:
         Raises:
             KernelError: if the node's cgroups are not there.
         """
+        if now >= self._alert_until and self.sampler.is_calm(now, pods):
+            self._forget(now, pods)
+            return REST
         interval = self.sampler.sample(now, pods, frozenset(owned))
         if interval is not None:
             self._keep(interval)
@@ -90,7 +94,7 @@ class WaitWatch:
                 self._judge_all(now, wall, _requests(pods, ratio_of, owned))
             self._looks += 1
         self._forget(now, pods)
-        return ALERT if now < self._alert_until else REST
+        return ALERT if now < self._alert_until or interval is None else REST
 
     def _keep(self, interval: Interval) -> None:
         """Keep the intervals of the last LONGEST seconds: none, if this one alone is longer."""
