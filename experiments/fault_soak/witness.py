@@ -4,7 +4,7 @@ At every moment, in each version of each object that the API server has had:
 
 - a node's allocatable CPU is its raw CPU x its ratio, less what owned CPUs cost: never raw, never twice;
 - a node's ledger gives a CPU to one pod;
-- two bound pods of a node that are there at once state no CPU in common.
+- two bound pods of a node that are there at once, and have not ended, state no CPU in common.
 
 At the end, when the faults are over and everything had time to settle:
 
@@ -38,12 +38,32 @@ _MOST_SHOWN: Final = 20
 _POLL: Final = 1.0
 
 
+class Claims:
+    """Which pod has which CPU of a node, as the pods state that are bound and have not ended."""
+
+    def __init__(self) -> None:
+        self._owner_of: dict[tuple[str, int], str] = {}
+
+    def take(self, pod: Pod) -> list[int]:
+        """Count a pod as it is; return its CPUs that another pod has. One that kubelet rejects has none."""
+        if not holds_resources(pod):
+            self.free(pod.metadata.uid)
+            return []
+        uid, node = pod.metadata.uid, pod.spec.node_name
+        cpus = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS)).cpus
+        return [cpu for cpu in cpus if self._owner_of.setdefault((node, cpu), uid) != uid]
+
+    def free(self, gone: str) -> None:
+        """Count a pod no more."""
+        self._owner_of = {cpu: uid for cpu, uid in self._owner_of.items() if uid != gone}
+
+
 class Witness:
     """Watches nodes and pods of a cluster, and keeps what must not be."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
-        self._owner_of: dict[tuple[str, int], str] = {}
+        self._claims = Claims()
         self.violations: list[str] = []
         self.node_versions = self.pod_versions = 0
         self.waits: defaultdict[str, list[float]] = defaultdict(list)
@@ -85,9 +105,8 @@ class Witness:
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            gone = old.metadata.uid
-            self._waiting.pop(gone, None)
-            self._owner_of = {cpu: uid for cpu, uid in self._owner_of.items() if uid != gone}
+            self._waiting.pop(old.metadata.uid, None)
+            self._claims.free(old.metadata.uid)
         if new is None:
             return
         self.pod_versions += self.is_judging
@@ -97,11 +116,9 @@ class Witness:
             return
         if (since := self._waiting.pop(new.metadata.uid, None)) is not None:
             self.waits[new.metadata.name.rpartition("-")[0]].append(now - since)
-        for cpu in stated_cpus(new.metadata.annotations.get(RESOURCE_STATUS)).cpus:
-            owner = self._owner_of.setdefault((new.spec.node_name, cpu), new.metadata.uid)
-            if owner != new.metadata.uid:
-                what = f"CPU {cpu} of node {new.spec.node_name} is {new.metadata.name}'s and another pod's"
-                self._violated(what)
+        for cpu in self._claims.take(new):
+            what = f"CPU {cpu} of node {new.spec.node_name} is {new.metadata.name}'s and another pod's"
+            self._violated(what)
 
     async def until_settled(self, expected: Mapping[str, Ratio], until: float) -> list[str]:
         """Wait until nothing is wrong, or until a time of the loop; return what is still wrong."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.workload.pods import Pod
 from experiments.fault_soak.api_proxy import Eviction
 from experiments.fault_soak.evictions import COOLDOWN, wrong_evictions
 from experiments.fault_soak.links import LONGEST, OF_HTTP, OF_TLS, SHORTEST, Fault, spells
 from experiments.fault_soak.result import Options
 from experiments.fault_soak.run import run
+from experiments.fault_soak.witness import Claims
 from kubedouble import expressions
 
 SEED = 1
@@ -54,6 +58,24 @@ def test_evictions_too_many_or_too_soon_are_named(
     node_of = {"a": "n1", "b": "n1", "elsewhere": "n2"}
     evictions = [Eviction(at, uid) for uid, at in accepted]
     assert list(wrong_evictions(evictions, node_of)) == wrong
+
+
+def owner(name: str, cpus: str, phase: str = "Running", node: str = "n1") -> Pod:
+    status = {RESOURCE_STATUS: f'{{"cpuset":"{cpus}"}}'}
+    metadata = {"name": name, "namespace": "default", "uid": name, "annotations": status}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {"nodeName": node, "containers": []}, "status": {"phase": phase}}, Pod
+    )
+
+
+def test_a_cpu_of_two_pods_is_seen_unless_one_has_ended() -> None:
+    claims = Claims()
+    assert claims.take(owner("first", "2-3")) == []
+    assert claims.take(owner("elsewhere", "2-3", node="n2")) == []
+    assert claims.take(owner("second", "3-4")) == [3]
+    claims.free("second")
+    assert claims.take(owner("first", "2-3", "Failed")) == []
+    assert claims.take(owner("third", "2-4")) == []
 
 
 @pytest.mark.skipif(not expressions.is_available(), reason="the policies need the package cel-expr-python")
