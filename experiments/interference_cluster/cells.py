@@ -32,7 +32,8 @@ from experiments.interference_cluster.mixes import ALL, MIXES, Arrival, arrivals
 from experiments.interference_cluster.nodes import Ended, Node
 from experiments.interference_wca.experiment import Machine
 
-STOCK = "stock"
+STOCK, OWN, COREWISE = "stock", "own", "corewise"
+"""kube-scheduler alone; corewise with a score of what a pod itself suffers alone; corewise as it is."""
 NAMESPACE = "default"
 MARK = "corewise-experiment"
 """The label of all objects; on nodes, pods and the taint its value is the cell's name."""

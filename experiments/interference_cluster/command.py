@@ -1,4 +1,4 @@
-"""The command: ``run`` adds results to a file, ``table`` shows what they come to."""
+"""The command: ``run`` and ``simulate`` add results to a file, ``table`` shows what they come to."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ import msgspec
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from experiments.interference_cluster import rate, tables
-from experiments.interference_cluster.cells import STOCK, Outcome, Run, cells
-from experiments.interference_cluster.mixes import MIXES, WINDOW, configuration_text
+from experiments.interference_cluster.cells import COREWISE, OWN, STOCK, Outcome, Run, cells
+from experiments.interference_cluster.mixes import MIXES, WINDOW, configuration, configuration_text
+from experiments.interference_cluster.offline import Offline
 
 _SCHEDULER = "default-scheduler"
+_MINUTES = 3.5
+"""In which the pods of a cell arrive."""
 _PATIENCE = 120.0
 """Seconds that a request may take: a crowded control plane is slow, and a run should outlast that."""
 T = TypeVar("T")
@@ -46,8 +49,18 @@ def main() -> None:
         metavar="NAME[=SCHEDULER]",
         help=f"and the schedulerName of its pods (default: {_SCHEDULER}); corewise is not asked in {STOCK}",
     )
-    run.add_argument("--minutes", type=float, default=3.5, help="in which pods arrive")
+    run.add_argument("--minutes", type=float, default=_MINUTES, help="in which pods arrive")
     run.add_argument("--prometheus-port", type=int, default=0, help="of 127.0.0.1, for corewise scheduler")
+    virtual = commands.add_parser(
+        "simulate", help="run three arms of them in virtual time, without a cluster"
+    )
+    virtual.set_defaults(act=_simulate)
+    virtual.add_argument("file", type=Path, help="results are added to it, a line for each cell")
+    virtual.add_argument("--mixes", type=_mixes, default=tuple(MIXES), metavar="MIX,...")
+    virtual.add_argument("--seeds", type=_seeds, default=(0,), metavar="FIRST-LAST")
+    virtual.add_argument(
+        "--lag", type=float, default=0.0, metavar="SECONDS", help="until the watch shows a pod on its node"
+    )
     fast = commands.add_parser("rate", help="measure pods per second and CPU time, alone and with corewise")
     fast.set_defaults(act=_rate)
     fast.add_argument("file", type=Path, help="runs are added to it, a line for each")
@@ -128,8 +141,13 @@ def _lines(path: Path, kind: type[T]) -> list[T]:
 
 def _table(given: argparse.Namespace) -> None:
     outcomes = read(*given.files)
-    several = len({each.arm for each in outcomes}) > 2
-    shown = [tables.arms(outcomes)] if several else [tables.slowdowns(outcomes), tables.prices(outcomes)]
+    names = {each.arm for each in outcomes}
+    if OWN in names:
+        shown = [tables.neighbors(outcomes)]
+    elif len(names) > 2:
+        shown = [tables.arms(outcomes)]
+    else:
+        shown = [tables.slowdowns(outcomes), tables.prices(outcomes)]
     print("\n\n".join(shown))
 
 
@@ -150,6 +168,15 @@ def _run(given: argparse.Namespace) -> None:
             file.writelines(msgspec.json.encode(each) + b"\n" for each in outcomes)
 
     run_until_ended(take())
+
+
+def _simulate(given: argparse.Namespace) -> None:
+    arms = [(name, "") for name in (STOCK, OWN, COREWISE)]
+    with given.file.open("ab") as file:
+        for cell in cells(given.mixes, given.seeds, arms, _MINUTES * 60, 1.0):
+            outcome = Offline(cell, configuration(), given.lag).take()
+            file.write(msgspec.json.encode(outcome) + b"\n")
+            file.flush()
 
 
 def _scheduler(text: str) -> tuple[str, int]:

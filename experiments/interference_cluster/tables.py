@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
 
-from experiments.interference_cluster.cells import STOCK, Outcome
+from experiments.interference_cluster.cells import COREWISE, OWN, STOCK, Outcome
 from experiments.interference_cluster.mixes import MIXES
 
 Of = Callable[[Outcome], float]
 _COLUMNS = (
     *("mix", "pairs", "mean slowdown alone", "with corewise", "difference, points"),
     *("p99 alone", "with corewise", "difference, points"),
+)
+_NEIGHBORS = (
+    *("mix", "pairs", "mean slowdown", "difference from alone", "difference from own"),
+    *("p99", "difference from alone", "difference from own"),
 )
 _PRICES = (*("mix", "makespan", "pods/s", "nodes used", "mean wait for a node", "longest wait"),)
 
@@ -31,21 +35,21 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The cells of a mix in an arm, each with that of kube-scheduler alone under the same arrivals."""
+    """The cells of a mix in an arm, each with that of another arm under the same arrivals."""
 
     mix: str
     arm: str
     cells: Sequence[Outcome]
-    alone: Sequence[Outcome]
+    others: Sequence[Outcome]
 
     def differences(self, of: Of) -> list[float]:
-        """Return the differences of the arm from kube-scheduler alone, by pair."""
-        return [of(one) - of(other) for one, other in zip(self.cells, self.alone, strict=True)]
+        """Return the differences of the arm from the other one, by pair."""
+        return [of(one) - of(other) for one, other in zip(self.cells, self.others, strict=True)]
 
     def both(self, of: Of, form: str) -> tuple[str, str]:
-        """Return the means of kube-scheduler alone and of the arm as texts."""
-        alone, cells = (fmean(map(of, side)) for side in (self.alone, self.cells))
-        return format(alone, form), format(cells, form)
+        """Return the means of the other arm and of this one as texts."""
+        others, cells = (fmean(map(of, side)) for side in (self.others, self.cells))
+        return format(others, form), format(cells, form)
 
 
 def difference(of_pairs: Sequence[float]) -> Difference:
@@ -68,15 +72,21 @@ def _student(freedom: int) -> float:
 
 
 def pairs(outcomes: Sequence[Outcome]) -> Iterator[Pairs]:
-    """Yield the pairs of each mix and arm."""
+    """Yield the pairs of each mix and arm with kube-scheduler alone."""
     arms = dict.fromkeys(each.arm for each in outcomes if each.arm != STOCK)
     for mix in MIXES:
-        of_mix = [each for each in outcomes if each.mix == mix]
-        alone = {each.seed: each for each in of_mix if each.arm == STOCK}
         for arm in arms:
-            cells = [each for each in of_mix if each.arm == arm and each.seed in alone]
-            if cells:
-                yield Pairs(mix, arm, cells, [alone[each.seed] for each in cells])
+            found = paired(outcomes, mix, arm, STOCK)
+            if found.cells:
+                yield found
+
+
+def paired(outcomes: Sequence[Outcome], mix: str, arm: str, other: str) -> Pairs:
+    """Return the pairs of a mix in an arm and in another one."""
+    of_mix = [each for each in outcomes if each.mix == mix]
+    others = {each.seed: each for each in of_mix if each.arm == other}
+    cells = [each for each in of_mix if each.arm == arm and each.seed in others]
+    return Pairs(mix, arm, cells, [others[each.seed] for each in cells])
 
 
 def slowdowns(outcomes: Sequence[Outcome]) -> str:
@@ -95,6 +105,22 @@ def slowdowns(outcomes: Sequence[Outcome]) -> str:
             for each in pairs(outcomes)
         ],
     )
+
+
+def neighbors(outcomes: Sequence[Outcome]) -> str:
+    """Return the table of corewise beside kube-scheduler alone, and beside a score of the pod's own loss."""
+    rows = []
+    for mix in MIXES:
+        alone, own = (paired(outcomes, mix, COREWISE, other) for other in (STOCK, OWN))
+        if not alone.cells:
+            continue
+        row = [mix, str(len(alone.cells))]
+        for of, form in ((_slowdown, ".2f"), (_p99, ".1f")):
+            before, after = alone.both(of, form)
+            row.append(f"{before} → {own.both(of, form)[0]} → {after}")
+            row += [str(difference(each.differences(of))) for each in (alone, own)]
+        rows.append(row)
+    return table(_NEIGHBORS, rows)
 
 
 def prices(outcomes: Sequence[Outcome]) -> str:

@@ -23,3 +23,10 @@ def test_page_has_the_tables_of_the_results() -> None:
     page = (ROOT / "docs" / "benchmarks" / "interference-cluster.md").read_text()
     for name, table in expected.items():
         assert f"<!-- cluster-{name} -->\n{table}\n<!-- /cluster-{name} -->" in page
+
+
+def test_virtual_page_has_the_tables_of_the_results() -> None:
+    page = (ROOT / "docs" / "benchmarks" / "interference-virtual.md").read_text()
+    for name in ("virtual", "held-out", "late-3", "late-16"):
+        table = tables.neighbors(read(DATA / f"{name}.jsonl"))
+        assert f"<!-- cluster-{name} -->\n{table}\n<!-- /cluster-{name} -->" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,19 +17,22 @@ from corewise.kube.resources import NODES, PODS
 from corewise_lab.control_plane import running
 from corewise_lab.local_scheduler import NAME, LocalScheduler
 from experiments.interference_cluster import cells, rate
-from experiments.interference_cluster.cells import MARK, STOCK, Cell, Outcome, Run
+from experiments.interference_cluster.cells import COREWISE, MARK, OWN, STOCK, Cell, Outcome, Run
 from experiments.interference_cluster.mixes import (
     ALL,
     CPUS,
     LOAD,
     MIXES,
     WORK,
+    Arrival,
+    Workload,
     arrivals,
     configuration,
     machines,
 )
 from experiments.interference_cluster.nodes import Node
-from experiments.interference_cluster.tables import Difference, difference, slowdowns
+from experiments.interference_cluster.offline import Offline
+from experiments.interference_cluster.tables import Difference, difference, neighbors, slowdowns
 from kubedouble import LocalAPIServer
 
 HOG = ALL["sysbench-memory-big"]
@@ -98,6 +102,48 @@ def test_table_pairs_cells_by_seed() -> None:
     outcomes = [cell(STOCK, 0, 0.1), cell(STOCK, 1, 0.2), cell("corewise", 1, 0.1), cell("corewise", 0, 0.0)]
     row = "| even | 2 | 15.00 | 5.00 | -10.00 (-10.00 to -10.00) | 30.0 | 10.0 | -20.00 (-20.00 to -20.00) |"
     assert slowdowns(outcomes).splitlines()[-1] == row
+    outcomes += [cell("own", 0, 0.05), cell("own", 1, 0.15)]
+    row = "| even | 2 | 15.00 → 10.00 → 5.00 | -10.00 (-10.00 to -10.00) | -5.00 (-5.00 to -5.00) "
+    assert neighbors(outcomes).splitlines()[-1].startswith(row)
+
+
+def test_virtual_cell_ends_every_pod_and_repeats() -> None:
+    def outcome(arm: str, lag: float = 0.0) -> Outcome:
+        to_come = arrivals("cache", 0, seconds=40)
+        return Offline(Cell("cache", 0, arm, "", to_come), configuration(), lag).take()
+
+    stock, own, with_corewise = map(outcome, (STOCK, OWN, COREWISE))
+    late = outcome(COREWISE, lag=8.0)
+    assert {each.pods for each in (stock, own, with_corewise, late)} == {
+        len(arrivals("cache", 0, seconds=40))
+    }
+    assert outcome(COREWISE) == with_corewise
+    assert len({each.slowdown for each in (stock, own, with_corewise)}) == 3
+    assert with_corewise.longest_wait == 0 < late.wait
+    assert 0 <= with_corewise.slowdown <= with_corewise.p99 < 1
+
+
+def test_virtual_pods_wait_until_one_ends() -> None:
+    to_come = [Arrival(0.0, ALL["pricing"], 10.0)] * (CPUS // ALL["pricing"].cpus + 1)
+    outcome = Offline(Cell("cache", 0, STOCK, "", to_come), configuration()).take()
+    assert outcome.pods == len(to_come)
+    assert outcome.longest_wait == pytest.approx(10.0, rel=0.1)
+
+
+def test_virtual_pods_of_one_moment_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hog needs twice its 14.4 GB/s: a node of 34 GB/s has room for one."""
+    homes = Counter[str]()
+
+    def started(self: Node, pod: str, workload: Workload, work: float, now: float) -> None:
+        homes[self.machine.name] += 1
+        start(self, pod, workload, work, now)
+
+    start = Node.start
+    monkeypatch.setattr(Node, "start", started)
+    cell = Cell("bursts", 0, COREWISE, "", [Arrival(0.0, HOG, 10.0)] * 40)
+    Offline(cell, configuration()).take()
+    assert homes.total() == 40
+    assert {number for name, number in homes.items() if "two-channels" in name} <= {1}
 
 
 @pytest.fixture

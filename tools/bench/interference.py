@@ -43,6 +43,7 @@ _RANGES = {
     "memory_available": (16e9, 256e9),
     "memorylatency": (80e-9, 200e-9),
     "llc_occupancy": (1e6, 80e6),
+    "llc_capacity": (32e6, 400e6),
     "llc_mpki": (0.1, 30.0),
     "cpu": (0.0, 0.9),
     "cpu_cores": (16.0, 128.0),

@@ -177,6 +177,52 @@ def test_just_placed_pods_count_in_filter_and_score(run: Run) -> None:
     assert second["values"]["cpu"] == pytest.approx(0.1 + 1.5 / 32)
 
 
+MINDS = CONFIG.replace(
+    "memorylatency: 0, llc_occupancy: 0, llc_mpki: 0,", "memorylatency: 0, llc_occupancy: 60, llc_mpki: 40,"
+)
+SIZED = {name: {**values, "llc_capacity": 16 * 2**20} for name, values in FOUR.items()}
+"""Of these caches the pod takes a quarter."""
+
+
+def test_pods_placed_long_ago_lose_their_cache(run: Run) -> None:
+    placed = [{"profile": "batch", "age": 100_000}]
+    metrics = {**SIZED, "n2": {**SIZED["n2"], "placed": placed}}
+    document = decided(run, metrics=metrics, config=MINDS)
+    first, second = document["nodes"]["n1"], document["nodes"]["n2"]
+    assert second["neighbors"] == {"minded": 100, "displaced": 0.25, "deduction": 250}
+    assert (document["normalizer"], document["zero"]) == (1700, -1000)
+    assert (first["raw"], first["normalized"]) == (610, round(1610 * 100 / 2700))
+    assert (second["raw"], second["normalized"]) == (1700, round(2450 * 100 / 2700))
+    table = run(metrics=metrics, config=MINDS).stdout
+    assert "a score of 100 is 1700 raw, 0 is -1000\n" in table
+    assert "  RAW  NEIGHBORS  SCORE\n" in table
+    assert "  1700       -250     91\n" in table
+
+
+@pytest.mark.parametrize(
+    ("config", "displaced"),
+    [
+        pytest.param(MINDS, 0.25, id="some pods may mind"),
+        pytest.param(CONFIG, None, id="none can: the cluster does not query it"),
+        pytest.param(CONFIG.replace("overprovisioning: 2", "relative: true"), 0.25, id="relative"),
+    ],
+)
+def test_cache_size_counts_where_the_cluster_queries_it(
+    run: Run, config: str, displaced: float | None
+) -> None:
+    first = decided(run, metrics=SIZED, config=config)["nodes"]["n1"]
+    assert first["neighbors"] == {"minded": 0, "displaced": displaced, "deduction": 0}
+    assert first["normalized"] == 36
+
+
+def test_pod_that_is_not_asked_about_is_told(run: Run) -> None:
+    said = "only if they own CPUs: no affinity, and no more than 1 GB/s (askAbove)\n"
+    assert said not in run().stdout
+    quiet = CONFIG.replace("60, memorylatency: 60", "0, memorylatency: 0").replace("cpu: 50", "cpu: 0")
+    assert said not in run(config=quiet).stdout
+    assert said in run(config=quiet.replace("5GB/s", "1GB/s")).stdout
+
+
 def test_pod_without_profile_counts_by_its_requests(run: Run) -> None:
     document = decided(run, pod=POD.replace("incept-no-leak", "unknown"))
     assert document["profile"] == {

@@ -38,6 +38,7 @@ ROOMY = {
     "memory_available": 64e9,
     "memorylatency": 1e-7,
     "llc_occupancy": 10e6,
+    "llc_capacity": 32.0 * 2**20,
     "llc_mpki": 1.0,
     "cpu": 0.3,
     "cpu_cores": 8.0,

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,9 @@ from hypothesis import strategies as st
 from corewise.engine import PodFacts
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.scheduler.decisions import Asked, Decisions, encode, node_records
+from corewise.topology import CPUSet
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise.vocabulary.owned_cpus import CPUOwner, OwnedCPUs
 from corewise.vocabulary.reasons import Reason
 from engine.interference_scenes import EXPIRY, STREAM, Scene, configuration, stream
 from engine.scenes import GIB, node, share
@@ -331,3 +334,129 @@ def test_outlook_is_rebuilt_only_when_something_changed() -> None:
     assert scene.plugin.nodes(scene.cluster.snapshot()) is not second
     scene.measure(cpu=0.9)
     assert np.all(scene.plugin.nodes(scene.cluster.snapshot()).pressure.cpu == 0.9)
+
+
+MIXED = """
+interference:
+  profiles:
+    graph:
+      profile: {memoryBandwidth: 1GB/s, memory: 0.2GB, cpu: 1, llc: 8MiB}
+      affinity: {memorybandwidth: 0, memorylatency: 0, llc_occupancy: 40, llc_mpki: 40, cpu: 0}
+    hog:
+      selector: {matchLabels: {tier: batch}}
+      profile: {memoryBandwidth: 5GB/s, memory: 0.2GB, cpu: 1, llc: 16MiB}
+      affinity: {memorybandwidth: 80, memorylatency: 80, llc_occupancy: 0, llc_mpki: 1, cpu: 0}
+"""
+
+
+def typed(name: str, kind: str) -> PodFacts:
+    labels = {"tier": "batch"} if kind == "hog" else {"app": kind}
+    return replace(share(f"ns/{name}", 0.1), labels=labels)
+
+
+def minded(scene: Scene) -> dict[str, float]:
+    """Return the affinities to the cache of the pods of each node."""
+    snapshot = scene.cluster.snapshot()
+    sums = snapshot.neighbors.at(snapshot.size)
+    return {name: float(sums[row]) for name, row in snapshot.index.items()}
+
+
+def test_pods_placed_long_ago_are_neighbors() -> None:
+    scene = Scene(configuration(MIXED))
+    scene.put(typed("a", "graph"), "n1", None)
+    scene.put(typed("b", "hog"), "n1", scene.now - EXPIRY)
+    scene.put(typed("c", "unknown"), "n2", scene.now)
+    assert minded(scene) == {"n1": 81, "n2": 0, "n3": 0}
+    scene.cluster.remove_pod("ns/a")
+    assert minded(scene)["n1"] == 1
+
+
+def test_neighbors_follow_node_pod_and_profiles() -> None:
+    scene = Scene(configuration(MIXED))
+    scene.put(typed("a", "graph"), "n1", None)
+    scene.put(typed("a", "graph"), "n2", None)
+    assert minded(scene) == {"n1": 0, "n2": 80, "n3": 0}
+    scene.cluster.remove_node("n2")
+    scene.cluster.put_node(node("other", 8))
+    assert minded(scene)["other"] == 0
+    scene.cluster.put_node(node("n2", 8))
+    assert minded(scene)["n2"] == 80
+    scene.use(configuration(MIXED.replace("llc_occupancy: 40", "llc_occupancy: 20")))
+    assert minded(scene)["n2"] == 60
+    scene.use(configuration("interference: {}"))
+    assert minded(scene)["n2"] == 0
+
+
+def test_ledger_entries_of_unknown_pods_are_no_neighbors() -> None:
+    """Their labels are unknown, and this selector selects whatever has none."""
+    text = MIXED.replace("{matchLabels: {tier: batch}}", "{}")
+    scene = Scene(configuration(text))
+    entry = CPUOwner("ns/owner", CPUSet.parse("0-3"))
+    scene.cluster.put_node(replace(node("n1", 8), owned=OwnedCPUs({"u1": entry})))
+    assert scene.cluster.unbound_entries == 1
+    assert minded(scene)["n1"] == 0
+    scene.use(configuration(text))
+    assert minded(scene)["n1"] == 0
+    scene.put(replace(typed("owner", "hog"), uid="u1"), "n1", None)
+    assert minded(scene)["n1"] == 1
+    scene.cluster.remove_pod("ns/owner")
+    assert minded(scene)["n1"] == 0
+
+
+@given(actions)
+def test_neighbors_are_those_of_a_new_cluster(steps: list[tuple[str, int, int]]) -> None:
+    scene = Scene(configuration(MIXED))
+    for what, which, where in steps:
+        name = scene.nodes[where]
+        match what:
+            case "pod":
+                scene.put(typed(f"p{which}", "hog" if which % 2 else "graph"), name, None)
+            case "remove":
+                scene.cluster.remove_pod(f"ns/p{which}")
+            case "node":
+                scene.cluster.put_node(node(name, 8))
+            case "lose":
+                scene.cluster.remove_node(name)
+            case _:
+                scene.now += 50
+    for name, found in minded(scene).items():
+        pods = scene.cluster.pods_on(name).values()
+        assert found == sum(1 if pod.labels.get("tier") else 80 for pod, _ in pods)
+
+
+def test_hog_goes_where_no_pod_minds() -> None:
+    scene = Scene(configuration(MIXED.replace("llc_mpki: 1", "llc_mpki: 0")))
+    scene.measure(memorybandwidth_used={"n1": 1e9, "n2": 10e9, "n3": 20e9})
+    assert scene.decide(typed("h", "hog")).node == "n1"
+    scene.put(typed("a", "graph"), "n1", None)
+    scene.put(typed("b", "graph"), "n1", None)
+    decision = scene.decide(typed("h", "hog"))
+    assert decision.node == "n2"
+    account = decision.accounts["Interference"]
+    told = account.of(0)
+    assert told["neighbors"] == {"minded": 160, "displaced": 0.5, "deduction": 800}
+    assert (told["raw"], told["normalizer"], told["zero"], told["normalized"]) == (1600, 1600, -2000, 78)
+    lines = dict(account.lines(0))
+    takes = "takes 50.0% of the cache, the pods there have affinities of 160 to it: 800 points less"
+    assert lines["neighbors"] == takes
+    assert lines["points"] == "1600 - 800 on a scale from -2000 to 1600 by profile hog: 78 of 100"
+    every = scene.cluster.snapshot()
+    alone = scene.engine.decide(typed("h", "hog"), every.only(every.index["n1"]))
+    assert alone.accounts["Interference"].of(0)["neighbors"] == told["neighbors"]
+
+
+def test_cache_of_unknown_size_is_told() -> None:
+    scene = Scene(configuration(MIXED))
+    scene.measure(llc_capacity={"n1": math.nan})
+    for name in ("n1", "n2"):
+        scene.put(typed(f"on-{name}", "graph"), name, None)
+    account = scene.decide(typed("h", "hog")).accounts["Interference"]
+    assert account.of(0)["neighbors"] == {"minded": 80, "displaced": None, "deduction": 0}
+    assert dict(account.lines(0))["neighbors"] == "the size of the cache is unknown: no points less"
+
+
+def test_pod_without_affinities_spares_neighbors() -> None:
+    scene = Scene(configuration(MIXED.replace("80", "0").replace("llc_mpki: 1", "llc_mpki: 0")))
+    scene.put(typed("a", "graph"), "n1", None)
+    scores = scene.decide(typed("h", "hog")).scores["Interference"]
+    assert scores.tolist() == [80, 100, 100]

@@ -17,23 +17,9 @@ from corewise.config.interference.model import (
     equal_affinity,
 )
 from corewise.interference.score import rank_nodes, score_nodes
-from interference.nodes import pressure, seen, weights
+from interference.nodes import FOUR, INCEPT, pressure, seen, weights
 
 CONFIG = InterferenceConfiguration()
-INCEPT = dict(zip(RANKED, (60, 60, 0, 0, 50), strict=True))
-FOUR = pressure(
-    4,
-    memorybandwidth_capacity=[100e9] * 4,
-    memorybandwidth_used=[40e9, 10e9, 20e9, 70e9],
-    memorylatency=[95e-9, 90e-9, 110e-9, 120e-9],
-    llc_occupancy=[1e6, 20e6, 30e6, 40e6],
-    llc_mpki=[9.0, 3.0, 2.0, 1.0],
-    cpu=[0.3, 0.1, 0.5, 0.7],
-    cpu_cores=[32.0] * 4,
-    memory_available=[64e9] * 4,
-)
-"""The first is third by bandwidth, second by latency, first by occupancy, last by MPKI, second by CPU."""
-
 ALL = np.ones(4, dtype=np.bool_)
 
 

@@ -71,6 +71,9 @@ def test_what_no_decision_reads_is_not_asked() -> None:
     plain = asked("window: 60s")
     assert asked("relative: true") - plain == {Metric.LLC_CAPACITY, Metric.MEMORY_LATENCY_IDLE}
     assert asked("latencyModel: curve") - plain == {Metric.MEMORY_LATENCY_IDLE}
+    takes, minds = "a: {profile: {llc: 8MiB}}", "b: {affinity: {llc_mpki: 1}}"
+    assert asked(f"profiles: {{{takes}}}") == asked(f"profiles: {{{minds}}}") == plain
+    assert asked(f"profiles: {{{takes}, {minds}}}") - plain == {Metric.LLC_CAPACITY}
     assert asked("metrics: {cpu: {query: x}}") == {Metric.CPU}
 
 

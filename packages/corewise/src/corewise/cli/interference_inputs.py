@@ -2,9 +2,9 @@
 
 Measurements are JSON, in base units: ``{"n1": {"memorybandwidth_used": 2e10, ...}}``. Beside the columns of
 :class:`corewise.interference.Pressure` a node may state ``labels``, by which capacity rules select it, and
-``placed``: pods placed so recently that the values do not show them yet, each with its profile and its age in
-seconds. null is a missing value; NaN and infinities, for which JSON has no form, are read as JavaScript and
-Prometheus write them, and are missing.
+``placed``: pods of known types that are there, each with its profile and its age in seconds. The values do
+not show those placed recently, and all may lose cache to the new pod. null is a missing value; NaN and
+infinities, for which JSON has no form, are read as JavaScript and Prometheus write them, and are missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from corewise.engine.interference import interfering_requests
 from corewise.engine.reading import key_of, pod_facts
 from corewise.interference.pressure import COLUMNS
 from corewise.quantities import Quantity, QuantityError
-from corewise.views.interference_explanation import ExplainedPod, MeasuredNode, RecentPod
+from corewise.views.interference_explanation import ExplainedPod, MeasuredNode, PlacedPod
 from corewise.workload.pods import Pod
 
 _CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}
@@ -107,7 +107,7 @@ def _value(decoder: Decoder, place: Place, column: str) -> float | None:
     return None
 
 
-def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> RecentPod:
+def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> PlacedPod:
     fields = decoder.fields(place, ("profile", "age"))
     profile = decoder.text(fields["profile"])
     if profile is None:
@@ -116,7 +116,7 @@ def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -
         near = did_you_mean(profile, config.profiles)
         decoder.error(fields["profile"], f"{shown(profile)} is not a profile of the configuration{near}")
     age = number(decoder, fields["age"], 0, _OLDEST)
-    return RecentPod(profile or "", float(age or 0))
+    return PlacedPod(profile or "", float(age or 0))
 
 
 class _GivenTwice(Exception):  # noqa: N818 - a fault of the text

@@ -23,6 +23,7 @@ from corewise.config.interference.model import CounterweightSettings, Profile
 from corewise.engine.columns import NO_ROW, ClusterSnapshot, NodeColumns
 from corewise.engine.facts import CPU, NodeAccount, NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
+from corewise.interference.neighbors import Neighbors
 from corewise.interference.outlook import Counterweights, shares
 from corewise.pinning.ledger import Claim, Exclusivity, Ledger
 from corewise.quantities import MILLI
@@ -44,12 +45,14 @@ class Estimates:
     """Profiles of pods, how long they count once placed, and what nodes can move by their labels.
 
     ``now`` is Unix time. A node's own statement wins over that by its labels.
+    ``cache_affinity_of`` returns how much a pod of a known type minds losing its cache.
     """
 
     profile_of: Callable[[PodFacts], Profile | None] = lambda _: None
     counterweight: CounterweightSettings = _NOT_COUNTED
     now: Callable[[], float] = lambda: math.inf
     bandwidth_by_labels: Callable[[Mapping[str, str]], int | None] = lambda _: None
+    cache_affinity_of: Callable[[PodFacts], int] = lambda _: 0
 
     def recent(self, pod: PodFacts, since: float) -> Profile | None:
         """Return the profile of a pod that was placed at ``since``, if that still counts."""
@@ -141,6 +144,8 @@ class Cluster:
             return
         self._changed.pop(name, None)
         self._columns.counterweights.remove_node(self._columns.row(name))
+        for pod in self.pods_on(name):
+            self._columns.neighbors.remove(pod)
         self._columns.remove(facts)
         self._ledgers.pop(name, None)
         self._follow_entries(name, facts.owned.owners, NO_OWNERS)
@@ -164,11 +169,11 @@ class Cluster:
             self._drop_entry(placement.node, pod.uid)
             self._stated[pod.key] = placement
             placement = replace(placement, cpus=owner.cpus, surplus=owner.surplus)
-        self._put(pod, placement, before[0].requests if before else ())
+        if self.pods_on(placement.node).get(pod.key) != (pod, placement):
+            self._put(pod, placement, before[0].requests if before else ())
+            self._weigh(pod, placement)
 
     def _put(self, pod: PodFacts, placement: Placement, resources: Iterable[str] = ()) -> None:
-        if self.pods_on(placement.node).get(pod.key) == (pod, placement):
-            return
         self._node_of[pod.key] = placement.node
         if placement.node not in self._accounts:
             self._accounts[placement.node] = NodeAccount()
@@ -176,7 +181,6 @@ class Cluster:
         ledger = self._ledgers.get(placement.node)
         if ledger is not None:
             self._ledgers[placement.node] = _with_pod(ledger, pod, placement)
-        self._weigh(pod, placement)
         self._refresh(placement.node, {*pod.requests, *resources})
 
     def remove_pod(self, key: str) -> None:
@@ -196,6 +200,7 @@ class Cluster:
         account = self._accounts[node]
         taken = account.take(key)
         self._columns.counterweights.remove(key)
+        self._columns.neighbors.remove(key)
         if node in self._ledgers:
             self._ledgers[node] = self._ledgers[node].without(key)
         if not account.pods and node not in self._facts:
@@ -256,9 +261,12 @@ class Cluster:
         """Count pods placed lately, and what nodes' memory can move, in another way from now on."""
         self._estimates = estimates
         self._columns.counterweights = Counterweights(estimates.counterweight)
+        self._columns.neighbors = Neighbors()
+        entries = set(self._entries.values())
         for account in self._accounts.values():
             for pod, placement in account.pods.values():
-                self._weigh(pod, placement)
+                if pod.key not in entries:
+                    self._weigh(pod, placement)
         for facts in self._facts.values():
             self._state_bandwidth(facts)
 
@@ -310,9 +318,12 @@ class Cluster:
         return Profile(round(profile.memory_bandwidth * shown), round(profile.memory * shown))
 
     def _weigh(self, pod: PodFacts, placement: Placement) -> None:
-        """Count a pod placed lately by its profile, if its node is known."""
+        """Count a pod by its profile, if its node is known: as a neighbor, and as placed lately if it was."""
         row, since = self._columns.row(placement.node), placement.since
-        profile = None if since is None or row == NO_ROW else self._estimates.recent(pod, since)
+        if row == NO_ROW:
+            return
+        self._columns.neighbors.put(pod.key, row, self._estimates.cache_affinity_of(pod))
+        profile = None if since is None else self._estimates.recent(pod, since)
         if profile is not None and since is not None:
             self._columns.counterweights.put(pod.key, row, profile, since)
 

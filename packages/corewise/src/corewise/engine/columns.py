@@ -27,6 +27,7 @@ from corewise.amplification import left, occupied
 from corewise.amplification.numa import BoolColumn, IntColumn
 from corewise.engine.facts import CPU, MEMORY, PODS, BlockingTaint, NodeAccount, NodeFacts, ZoneAccount
 from corewise.engine.table import ABSENT, LabelColumn, Measures, Table
+from corewise.interference.neighbors import Neighbors
 from corewise.interference.outlook import Counterweights, Weights
 from corewise.pinning.ledger import FreeCores, Ledger
 from corewise.quantities import MILLI, ONE, amplify, bounded, deamplified_ceil
@@ -106,6 +107,8 @@ class ClusterSnapshot:
     """Unix time of the last sample that each value is from."""
     counterweights: Counterweights | CounterweightsOfSome
     """What pods placed lately are going to use."""
+    neighbors: Neighbors | NeighborsOfSome
+    """How much the pods of known types mind losing their cache."""
     written: Sequence[int] = ()
     """The rows written since the cluster made this snapshot, in order; a row may be there several times."""
 
@@ -156,6 +159,8 @@ class SomeNodes(ClusterSnapshot):
             value = {key: column.some(rows, every.size) for key, column in value.items()}
         elif name == "counterweights":
             value = CounterweightsOfSome(value, rows, every.size)
+        elif name == "neighbors":
+            value = NeighborsOfSome(value, rows, every.size)
         elif isinstance(value, dict):
             value = {key: column[rows] for key, column in value.items()}
         object.__setattr__(self, name, value)
@@ -179,6 +184,24 @@ class CounterweightsOfSome:
         """Return their weights at ``now``; ``size`` is for those of all nodes."""
         weights = self.every.at(now, self.size)
         return Weights(*(getattr(weights, each.name)[self.rows] for each in fields(Weights)))
+
+
+@dataclass(frozen=True, slots=True)
+class NeighborsOfSome:
+    """The neighbors on some nodes."""
+
+    every: Neighbors | NeighborsOfSome
+    rows: slice | Indices
+    size: int
+    """How many nodes all are."""
+
+    @property
+    def version(self) -> int:
+        return self.every.version
+
+    def at(self, size: int) -> Measures:
+        """Return the sums of their pods; ``size`` is for those of all nodes."""
+        return self.every.at(self.size)[self.rows]
 
 
 NO_ROW = -1
@@ -217,6 +240,7 @@ class NodeColumns:
         self._snapshot: tuple[tuple[int, ...], ClusterSnapshot] | None = None
         self._written: list[int] = []
         self._counterweights = Counterweights()
+        self._neighbors = Neighbors()
 
     def put(self, before: NodeFacts | None, facts: NodeFacts) -> None:
         """Write what a node is; ``before``: what it was. What its pods take is for ``refresh``."""
@@ -287,6 +311,15 @@ class NodeColumns:
     @counterweights.setter
     def counterweights(self, counterweights: Counterweights) -> None:
         self._counterweights = counterweights
+        self._table.version += 1
+
+    @property
+    def neighbors(self) -> Neighbors:
+        return self._neighbors
+
+    @neighbors.setter
+    def neighbors(self, neighbors: Neighbors) -> None:
+        self._neighbors = neighbors
         self._table.version += 1
 
     def state_bandwidth(self, name: str, amount: int) -> None:
@@ -417,5 +450,6 @@ class NodeColumns:
             measured={name: table.measures(f"measured/{name}") for name in self._series},
             measured_at={name: table.measures(f"sampled/{name}") for name in self._series},
             counterweights=self._counterweights,
+            neighbors=self._neighbors,
             written=self._written,
         )

@@ -2,7 +2,7 @@
 
 - Filter: capacity - used - counterweights must exceed overprovisioning x profile, of bandwidth and of memory.
 - Score: the nodes that passed are ranked by every metric; points of the positions, each times the pod's
-  affinity to the metric; 0 to 100.
+  affinity to the metric, less what the pods there lose of their cache; 0 to 100.
 - Reserve: records when the pod was placed. From then on it counts as a counterweight.
 
 The arithmetic is that of :mod:`corewise.interference`. No query is made here: values come with the snapshot,
@@ -10,7 +10,7 @@ and those older than their series' maximum age are missing. DaemonSet pods are n
 profiles match fits nowhere, since it is unknown what it uses.
 
 What depends on no pod is computed once and kept until something changes: the pressure until a value is
-measured or grows too old, the outlook until a counterweight comes or goes, and for a second at most.
+measured or grows too old, the outlook until a pod that counts in it comes or goes, and for a second at most.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from corewise.amplification.numa import BoolColumn, IntColumn
-from corewise.config.interference.model import InterferenceConfiguration, Profile
+from corewise.config.interference.model import DEFAULT, InterferenceConfiguration, Profile
 from corewise.engine.cluster import Estimates
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import MEMORY, Placement, PodFacts
@@ -45,6 +45,7 @@ from corewise.interference.filtering import (
     needs,
     select_profile,
 )
+from corewise.interference.neighbors import cache_affinity
 from corewise.interference.outlook import Outlook, Weights, outlook
 from corewise.interference.pressure import Pressure
 from corewise.interference.score import score_nodes
@@ -66,7 +67,7 @@ class _Kept:
     until: float
     sampled: Mapping[str, Measures]
     nodes: Outlook | None = None
-    version: int = -1
+    version: tuple[int, int] = (-1, -1)
     made_at: float = 0.0
 
 
@@ -80,6 +81,8 @@ class Interference:
         self.configuration = configuration
         self._now = now
         self._ages = configuration.maximum_ages
+        self._types = configuration.profiles.keys()
+        self._selects = any(each.selector is not None for each in configuration.profiles.values())
         self._kept: _Kept | None = None
         self._alone: _Kept | None = None
         self._selected: tuple[PodFacts, Selected | ProfileConflict] | None = None
@@ -87,12 +90,27 @@ class Interference:
     def estimates(self) -> Estimates:
         """Return the estimates for pods and nodes, which need no measurements, by the configuration."""
         settings = self.configuration
-        return Estimates(self.profile_of, settings.counterweight, self._now, settings.capacity_by_rule)
+        return Estimates(
+            self.profile_of,
+            settings.counterweight,
+            self._now,
+            settings.capacity_by_rule,
+            self.cache_affinity_of,
+        )
 
     def profile_of(self, pod: PodFacts) -> Profile | None:
         """Return the expected use of a pod; None if two profiles match it."""
         selected = self.select(pod)
         return selected.profile if isinstance(selected, Selected) else None
+
+    def cache_affinity_of(self, pod: PodFacts) -> int:
+        """Return a pod's affinity to its cache; 0 if its type is unknown."""
+        if not self._selects and pod.labels.get(self.configuration.type_label) not in self._types:
+            return 0
+        selected = self.select(pod)
+        if isinstance(selected, ProfileConflict) or selected.name == DEFAULT:
+            return 0
+        return cache_affinity(selected.affinity)
 
     def select(self, pod: PodFacts) -> Selected | ProfileConflict:
         """Return the profile and affinities of a pod."""
@@ -119,11 +137,14 @@ class Interference:
         return verdicts(snapshot.size, _refusals(said), _inputs(said, nodes))
 
     def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn) -> IntColumn:
-        """Return 0 to 100 for every node; 0 everywhere for a pod without affinity to any metric."""
+        """Return 0 to 100 for every node; 0 everywhere for a pod without affinities that takes no cache."""
         selected = self.select(pod)
-        if isinstance(selected, ProfileConflict) or not any(selected.affinity.values()):
+        if isinstance(selected, ProfileConflict):
             return snapshot.nowhere()
-        return score_nodes(self.nodes(snapshot), selected.affinity, self.configuration, feasible).normalized
+        affinity, llc = selected.affinity, selected.profile.llc
+        if not llc and not any(affinity.values()):
+            return snapshot.nowhere()
+        return score_nodes(self.nodes(snapshot), affinity, self.configuration, feasible, llc).normalized
 
     def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Finding:
         """Note when the pod was placed."""
@@ -149,14 +170,12 @@ class Interference:
     def nodes(self, snapshot: ClusterSnapshot) -> Outlook:
         """Return the nodes as they are once the pods just placed show."""
         now, kept = self._now(), self._made_of(snapshot)
-        version = snapshot.counterweights.version
+        version = snapshot.counterweights.version, snapshot.neighbors.version
         if kept.nodes is None or kept.version != version or not 0 <= now - kept.made_at < _DECAYS_FOR:
             weights = snapshot.counterweights.at(now, snapshot.size)
-            kept.nodes, kept.version, kept.made_at = (
-                _made(kept.pressure, weights, self.configuration),
-                version,
-                now,
-            )
+            neighbors = snapshot.neighbors.at(snapshot.size)
+            kept.nodes = _made(kept.pressure, weights, self.configuration, neighbors)
+            kept.version, kept.made_at = version, now
         return kept.nodes
 
     def _made_of(self, snapshot: ClusterSnapshot) -> _Kept:
@@ -201,11 +220,13 @@ def pressure_of(
     return Pressure.of(snapshot.size, columns).cleaned(), until
 
 
-def _made(pressure: Pressure, weights: Weights, configuration: InterferenceConfiguration) -> Outlook:
+def _made(
+    pressure: Pressure, weights: Weights, configuration: InterferenceConfiguration, neighbors: Measures
+) -> Outlook:
     """Return the outlook; its columns stay as they are, so decisions that are remembered share them."""
-    made = outlook(pressure, weights, configuration)
+    made = outlook(pressure, weights, configuration, neighbors)
     columns = [getattr(each, column.name) for each in (pressure, weights) for column in fields(each)]
-    for column in (made.free_bandwidth, made.free_memory, *columns):
+    for column in (made.free_bandwidth, made.free_memory, made.neighbors, *columns):
         column.setflags(write=False)
     return made
 

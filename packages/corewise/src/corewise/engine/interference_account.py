@@ -18,7 +18,7 @@ from corewise.engine.framework import Cause, Inputs
 from corewise.engine.table import Measures
 from corewise.interference.filtering import FilterVerdicts, Selected, filter_nodes
 from corewise.interference.outlook import Outlook
-from corewise.interference.score import Ranked, node_record, plain, rank_nodes
+from corewise.interference.score import Ranked, node_record, plain, points_text, rank_nodes
 from corewise.vocabulary.reasons import Reason
 
 _SIDES = (
@@ -70,6 +70,7 @@ class InterferenceAccount:
             "relative": sorted(self._nodes.relative),
             "predicted": sorted(configuration.predicted),
             "normalizer": plain(ranked.scores.best),
+            "zero": plain(-ranked.scores.worst),
             **node_record(self._nodes, self._inequalities(), ranked, row, scored=scored),
             "ages": {column: self._age(column, row) for column in _AGED},
         }
@@ -83,11 +84,9 @@ class InterferenceAccount:
         for metric in RANKED:
             yield metric.value, _metric_text(metric, record)
         if record["raw"] is not None:
-            best = f"{record['normalizer']:g}"
-            yield (
-                "points",
-                f"{record['raw']:g} of {best} by profile {record['profile']}: {record['normalized']} of 100",
-            )
+            if record["zero"]:
+                yield "neighbors", _neighbors_text(record["neighbors"])
+            yield "points", _points_text(record)
 
     def _inequalities(self) -> FilterVerdicts:
         if self._both is None:
@@ -96,7 +95,13 @@ class InterferenceAccount:
 
     def _ranking(self) -> Ranked:
         if self._ranked is None:
-            self._ranked = rank_nodes(self._nodes, self._selected.affinity, self._configuration, self._among)
+            self._ranked = rank_nodes(
+                self._nodes,
+                self._selected.affinity,
+                self._configuration,
+                self._among,
+                self._selected.profile.llc,
+            )
         return self._ranked
 
     def _age(self, column: str, row: int) -> float | None:
@@ -131,6 +136,23 @@ def _metric_text(metric: Metric, record: Mapping[str, Any]) -> str:
     if position is None:
         return f"{value}; not ranked"
     return f"{value}; position {position}: {points:g} points x affinity {record['affinity'][metric]}"
+
+
+def _neighbors_text(neighbors: Mapping[str, Any]) -> str:
+    if neighbors["displaced"] is None:
+        return "the size of the cache is unknown: no points less"
+    taken = f"takes {neighbors['displaced']:.1%} of the cache"
+    minded = f"the pods there have affinities of {neighbors['minded']} to it"
+    return f"{taken}, {minded}: {points_text(neighbors['deduction'])} points less"
+
+
+def _points_text(record: Mapping[str, Any]) -> str:
+    net, best = points_text(record["raw"]), points_text(record["normalizer"])
+    scale = f"of {best}"
+    if record["zero"]:
+        net += f" - {points_text(record['neighbors']['deduction'])}"
+        scale = f"on a scale from {points_text(record['zero'])} to {best}"
+    return f"{net} {scale} by profile {record['profile']}: {record['normalized']} of 100"
 
 
 def _short_of_bandwidth(numbers: Inputs) -> str:

@@ -3,6 +3,7 @@
 A decision in order, every step over all nodes at once (a row per node, columns of float64, NaN is missing):
 
     pressure    Pressure: what was measured of the nodes; ``cleaned`` makes impossible values missing
+    neighbors   Neighbors: how much the pods of nodes mind losing their cache; what a pod takes of it
     latency     LatencyHistory: each node's latency curve, learned from one snapshot after another
     outlook     Counterweights: pods placed so recently that measurements do not show them yet; Outlook: the
                 nodes once they show. Made once per snapshot, and again when a counterweight changes or decays

@@ -153,6 +153,7 @@ class Outlook:
 
     ``best_high`` is the same turned so that more is better. ``relative`` names the metrics that are relative.
     ``levels``: where nodes count misses of different levels of cache, those of each level; else empty.
+    ``neighbors``: how much the pods there mind losing cache (neighbors.py).
     """
 
     pressure: Pressure
@@ -163,6 +164,7 @@ class Outlook:
     best_high: Mapping[Metric, Values]
     relative: frozenset[Metric]
     levels: tuple[Flags, ...]
+    neighbors: Values
 
     @property
     def size(self) -> int:
@@ -175,8 +177,16 @@ class Outlook:
             yield np.where(each, self.best_high[metric], np.nan)
 
 
-def outlook(pressure: Pressure, weights: Weights, config: InterferenceConfiguration) -> Outlook:
-    """Return the outlook of nodes by a cleaned pressure and the counterweights of the moment."""
+def outlook(
+    pressure: Pressure,
+    weights: Weights,
+    config: InterferenceConfiguration,
+    neighbors: Values | None = None,
+) -> Outlook:
+    """Return the outlook of nodes by a cleaned pressure and the counterweights of the moment.
+
+    ``neighbors``: how much the pods there mind losing cache, nothing if None.
+    """
     free = pressure.memorybandwidth_capacity - pressure.memorybandwidth_used - weights.memory_bandwidth
     descending = {metric for metric in RANKED if config.metrics.rankings[metric].order is Order.DESCENDING}
 
@@ -208,6 +218,7 @@ def outlook(pressure: Pressure, weights: Weights, config: InterferenceConfigurat
         best_high={metric: column if metric in descending else -column for metric, column in values.items()},
         relative=frozenset(relative),
         levels=_levels(pressure),
+        neighbors=np.zeros(pressure.size) if neighbors is None else neighbors,
     )
 
 

@@ -7,11 +7,14 @@ matter. A tolerance of 2 % takes in 102 ns beside 100 ns: the bound is widened b
 binary fractions do not hold such numbers exactly. A tolerance of 0 takes in equal values only.
 
     raw        = sum over metrics of affinity x points[position]
-    normalized = raw x 100 / (points[1] x sum of affinities), to the nearest whole number, 0..100
+    best       = points[1] x sum of affinities
+    normalized = (raw - deduction + worst) x 100 / (best + worst), to the nearest whole number, 0..100
 
-The affinity to a metric that none of these nodes has leaves the sum below; if that sum is 0, every score is
-0. In the seed's example positions 3, 2, 1, 4, 2 with affinities 60, 60, 0, 0, 50 and points 10, 5, 1 give 610
-of 1700, which is 36. MPKI is ranked for each level of cache by itself: each has its own positions from 1 on.
+A deduction is what the pods there would lose of their cache, and at most ``worst``, which depends on the pod
+and the sizes of caches (neighbors.py): a node that loses many points changes the score of no other.
+The affinity to a metric that none of these nodes has leaves the sum; if best + worst is 0, every score is 0.
+In the seed's example positions 3, 2, 1, 4, 2 with affinities 60, 60, 0, 0, 50 and points 10, 5, 1 give 610 of
+1700, which is 36. MPKI is ranked for each level of cache by itself: each has its own positions from 1 on.
 
 :func:`node_record` is one node's decision as a document, under the names used wherever one is explained.
 """
@@ -30,6 +33,7 @@ from numpy.typing import NDArray
 from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import LINEAR_BEST, AffinityPoints, InterferenceConfiguration
 from corewise.interference.filtering import FilterVerdicts, Inequality
+from corewise.interference.neighbors import deductions, displaced, worst_deduction
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
 from corewise.quantities import MILLI
@@ -106,26 +110,39 @@ _HUNDRED = 100.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """For every node, those not handed in having 0. ``best`` is the raw score that 100 stands for."""
+    """For every node, those not handed in having 0. ``best`` is what 100 stands for, ``-worst`` what 0 does.
+
+    ``deduction``: the points that a node loses, since its pods would lose cache.
+    """
 
     raw: Values
+    deduction: Values
     normalized: NDArray[np.int64]
     best: float
+    worst: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
-    """A score with all positions and points that made it."""
+    """A score with its positions and points, and the share of each node's cache that the pod takes."""
 
     positions: Mapping[Metric, RankPositions]
     points: Mapping[Metric, Values]
+    displaced: Values
     scores: Scores
 
 
 def score_nodes(
-    nodes: Outlook, affinity: AffinityPoints, config: InterferenceConfiguration, among: Flags
+    nodes: Outlook,
+    affinity: AffinityPoints,
+    config: InterferenceConfiguration,
+    among: Flags,
+    llc: int = 0,
 ) -> Scores:
-    """Return the scores of the nodes ``among``; metrics of affinity 0 are not looked at."""
+    """Return the scores of the nodes ``among``; metrics of affinity 0 are not looked at.
+
+    ``llc``: the bytes of cache that the pod takes.
+    """
     points = {
         metric: reduce(
             np.add,
@@ -137,11 +154,15 @@ def score_nodes(
         for metric in RANKED
         if affinity[metric]
     }
-    return _scores(nodes, affinity, config, points, among)
+    return _scores(nodes, affinity, config, points, among, llc=llc)
 
 
 def rank_nodes(
-    nodes: Outlook, affinity: AffinityPoints, config: InterferenceConfiguration, among: Flags
+    nodes: Outlook,
+    affinity: AffinityPoints,
+    config: InterferenceConfiguration,
+    among: Flags,
+    llc: int = 0,
 ) -> Ranked:
     """Return the same scores with every metric's positions and points."""
     found: dict[Metric, RankPositions] = {}
@@ -151,7 +172,8 @@ def rank_nodes(
         each = [positions(column, tolerance) for column in nodes.ranked_together(metric, among)]
         found[metric] = np.sum(each, axis=0)
         points[metric] = np.sum([worth(one, config.points) for one in each], axis=0)
-    return Ranked(found, points, _scores(nodes, affinity, config, points, among))
+    taken = displaced(llc, nodes.pressure.llc_capacity)
+    return Ranked(found, points, taken, _scores(nodes, affinity, config, points, among, llc=llc))
 
 
 def _scores(
@@ -160,16 +182,28 @@ def _scores(
     config: InterferenceConfiguration,
     points: Mapping[Metric, Values],
     among: Flags,
+    *,
+    llc: int,
 ) -> Scores:
     raw = np.zeros(nodes.size)
     weight = 0
     for metric, column in points.items():
-        raw += affinity[metric] * column
-        if not np.isnan(nodes.best_high[metric][among]).all():
+        if column.any():  # the best of the nodes that have a value has points
+            raw += affinity[metric] * column
             weight += affinity[metric]
-    best = weight * (LINEAR_BEST if config.points is None else config.points[0])
-    share = np.rint(raw * _HUNDRED / best) if best > 0 else np.zeros(nodes.size)
-    return Scores(raw, share.astype(np.int64), best)
+    first = LINEAR_BEST if config.points is None else config.points[0]
+    best = weight * first
+    capacity = nodes.pressure.llc_capacity
+    net, deduction = raw, np.zeros(nodes.size)
+    worst = worst_deduction(llc, nodes.neighbors, capacity, first)
+    if worst:
+        deduction = deductions(llc, nodes.neighbors, capacity, first)
+        net = raw - deduction
+        net += worst
+        net *= among
+    scale = best + worst
+    share = np.rint(net * _HUNDRED / scale) if scale > 0 else np.zeros(nodes.size)
+    return Scores(raw, deduction, share.astype(np.int64), best, worst)
 
 
 def node_record(
@@ -195,6 +229,11 @@ def node_record(
         "positions": {metric.value: int(ranked.positions[metric][row]) or None for metric in RANKED},
         "points": {metric.value: plain(ranked.points[metric][row]) if scored else None for metric in RANKED},
         "raw": plain(ranked.scores.raw[row]) if scored else None,
+        "neighbors": {
+            "minded": int(nodes.neighbors[row]),
+            "displaced": plain(ranked.displaced[row]) if scored else None,
+            "deduction": plain(ranked.scores.deduction[row]) if scored else None,
+        },
         "normalized": int(ranked.scores.normalized[row]) if scored else None,
         "counterweights": {"cpu": plain(weights.cpu[row] / MILLI), "llc": plain(weights.llc[row])},
     }
@@ -215,3 +254,8 @@ def plain(value: float) -> float | int | None:
     if math.isnan(number):
         return None
     return int(number) if number.is_integer() else number
+
+
+def points_text(value: float) -> str:
+    """Return points as people read them: to two decimals, and never with an exponent."""
+    return str(plain(round(value, 2)))

@@ -82,7 +82,7 @@ _AWAY = {
 }
 _PROFILED_WEIGHT = (
     " The score for interference is not stretched over the nodes: one with a third of the best possible "
-    "points has 3. For a pod without preferences of its own, kube-scheduler tells nodes apart by resources, "
+    "score has 3. For a pod without preferences of its own, kube-scheduler tells nodes apart by resources, "
     "images and spreading, together 5; so with 4 a third of the scale outweighs the usual differences of "
     "those, and not a preferred affinity."
 )

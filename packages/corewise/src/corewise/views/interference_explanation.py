@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from corewise.config.interference.amounts import bytes_text
 from corewise.config.interference.metrics import DIVISORS, RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.interference.filtering import (
@@ -23,9 +24,10 @@ from corewise.interference.filtering import (
     filter_nodes,
     select_profile,
 )
+from corewise.interference.neighbors import Neighbors, cache_affinity
 from corewise.interference.outlook import Counterweights, Outlook, Weights, outlook
-from corewise.interference.pressure import COLUMNS, LARGEST, LEAST, ZERO_IS_MISSING, Flags, Pressure
-from corewise.interference.score import Ranked, node_record, plain, rank_nodes
+from corewise.interference.pressure import COLUMNS, LARGEST, LEAST, ZERO_IS_MISSING, Flags, Pressure, Values
+from corewise.interference.score import Ranked, node_record, plain, points_text, rank_nodes
 from corewise.views.tables import CellSeverity, Column
 from corewise.vocabulary.reasons import Reason
 
@@ -35,8 +37,8 @@ _GIGA = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class RecentPod:
-    """A pod placed recently: the name of its profile, and the seconds since then."""
+class PlacedPod:
+    """A pod on a node: the name of its profile, and the seconds since it was placed."""
 
     profile: str
     age: float
@@ -49,7 +51,7 @@ class MeasuredNode:
     name: str
     values: Mapping[str, float]
     labels: Mapping[str, str] = field(default_factory=dict)
-    placed: tuple[RecentPod, ...] = ()
+    placed: tuple[PlacedPod, ...] = ()
 
     def missing(self) -> dict[str, str]:
         """Return the missing columns, each with a reason."""
@@ -102,8 +104,8 @@ class InterferenceDecision:
         """The names of the nodes with the best score."""
         if not self.passes.any():
             return []
-        raw = np.where(self.passes, self.ranked.scores.raw, -np.inf)
-        return [self.nodes[row].name for row in np.flatnonzero(raw == raw.max()).tolist()]
+        net = np.where(self.passes, self.ranked.scores.raw - self.ranked.scores.deduction, -np.inf)
+        return [self.nodes[row].name for row in np.flatnonzero(net == net.max()).tolist()]
 
     def reasons(self, row: int) -> list[Reason]:
         """Return the reasons why the filter refuses a node; none if it passes."""
@@ -125,16 +127,22 @@ def decide(
     selected = select_profile(pod.labels, pod.requests, config)
     if isinstance(selected, ProfileConflict):
         return selected
-    seen = outlook(_pressure(nodes, config), _weights(nodes, config), config)
+    seen = outlook(_pressure(nodes, config), _weights(nodes, config), config, _neighbors(nodes, config))
     filtered = filter_nodes(seen, selected.profile, config)
     passes = np.ones(len(nodes), dtype=np.bool_) if pod.exempt else filtered.passes
-    ranked = rank_nodes(seen, selected.affinity, config, passes)
+    ranked = rank_nodes(seen, selected.affinity, config, passes, selected.profile.llc)
     return InterferenceDecision(pod, config, nodes, selected, seen, filtered, passes, ranked)
 
 
 def _pressure(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Pressure:
-    """Return the cleaned columns; a capacity rule counts before what was measured, as in the cluster."""
-    values = {name: [each.values.get(name, math.nan) for each in nodes] for name in COLUMNS}
+    """Return the cleaned columns, as in the cluster.
+
+    There series that no decision reads are not queried, and a rule's capacity counts before a measured one.
+    """
+    unread = {each.column for each in config.unread}
+    values = {
+        name: [each.values.get(name, math.nan) for each in nodes] for name in COLUMNS if name not in unread
+    }
     pressure = Pressure.of(len(nodes), values).cleaned()
     rules = [config.capacity_by_rule(each.labels) for each in nodes]
     by_rule = np.array([math.nan if rule is None else float(rule) for rule in rules], dtype=np.float64)
@@ -148,6 +156,15 @@ def _weights(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -
         for number, each in enumerate(node.placed):
             placed.put(f"{node.name}/{number}", row, config.profiles[each.profile].profile, -each.age)
     return placed.at(0.0, len(nodes))
+
+
+def _neighbors(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Values:
+    there = Neighbors()
+    for row, node in enumerate(nodes):
+        for number, each in enumerate(node.placed):
+            affinity = config.profiles[each.profile].affinity
+            there.put(f"{node.name}/{number}", row, cache_affinity(affinity))
+    return there.at(len(nodes))
 
 
 def record_of(decision: InterferenceDecision) -> dict[str, Any]:
@@ -170,6 +187,7 @@ def record_of(decision: InterferenceDecision) -> dict[str, Any]:
         "relative": sorted(decision.outlook.relative),
         "predicted": sorted(config.predicted),
         "normalizer": plain(decision.ranked.scores.best),
+        "zero": plain(-decision.ranked.scores.worst),
         "best": decision.best,
         "nodes": {
             node.name: {
@@ -199,14 +217,20 @@ def missing_of(decision: InterferenceDecision, row: int) -> dict[str, str]:
 
 def heading_of(decision: InterferenceDecision) -> str:
     """Return the heading: the pod, its profile and its needs, in lines before the table."""
-    affinity = decision.selected.affinity
+    selected, config, scores = decision.selected, decision.config, decision.ranked.scores
     exempt = "; of a DaemonSet, so not filtered" if decision.pod.exempt else ""
-    weights = ", ".join(f"{metric} {affinity[metric]}" for metric in RANKED)
+    weights = ", ".join(f"{metric} {selected.affinity[metric]}" for metric in RANKED)
+    zero = f", 0 is {points_text(-scores.worst)}" if scores.worst else ""
+    asked = ""
+    if selected.name in config.profiles.keys() - {each.name for each in config.at_stake}:
+        least = f"no affinity, and no more than {bytes_text(config.ask_above, '/s')} (askAbove)"
+        asked = f"  without --pods all corewise is asked about such pods only if they own CPUs: {least}\n"
     return (
-        f"{decision.pod.name}: profile {decision.selected.name}{exempt}\n"
+        f"{decision.pod.name}: profile {selected.name}{exempt}\n"
         f"  {_needs(decision)}\n"
         f"  affinities {weights}\n"
-        f"  a score of 100 is {plain(decision.ranked.scores.best)} raw\n"
+        f"  a score of 100 is {plain(scores.best)} raw{zero}\n"
+        f"{asked}"
     )
 
 
@@ -232,7 +256,7 @@ def columns_of(decision: InterferenceDecision) -> list[Column[int]]:
     """Return the columns of the table, whose rows are the places of nodes; points stand in brackets."""
 
     def scored(row: int, value: float) -> str:
-        return f"{value:.6g}" if decision.passes[row] else "-"
+        return points_text(value) if decision.passes[row] else "-"
 
     scores = decision.ranked.scores
     return [
@@ -247,6 +271,7 @@ def columns_of(decision: InterferenceDecision) -> list[Column[int]]:
         _side("GB FREE > NEEDED", decision.filtered.memory, 3),
         *(_position(decision, metric) for metric in RANKED),
         Column("RAW", lambda row: scored(row, scores.raw[row]), right=True, priority=1),
+        *([_deduction(decision)] if scores.worst else []),
         Column("SCORE", lambda row: scored(row, scores.normalized[row]), right=True),
         *(_value(decision, metric) for metric in RANKED),
         Column("MISSING", lambda row: ", ".join(missing_of(decision, row)), wide=True),
@@ -267,9 +292,16 @@ def _side(title: str, inequality: Inequality, priority: int) -> Column[int]:
 def _position(decision: InterferenceDecision, metric: Metric) -> Column[int]:
     def text(row: int) -> str:
         position = int(decision.ranked.positions[metric][row])
-        return f"{position} ({decision.ranked.points[metric][row]:.4g})" if position else "-"
+        return f"{position} ({points_text(decision.ranked.points[metric][row])})" if position else "-"
 
     return Column(metric.spec.title, text, right=True, priority=4)
+
+
+def _deduction(decision: InterferenceDecision) -> Column[int]:
+    def text(row: int) -> str:
+        return points_text(-decision.ranked.scores.deduction[row]) if decision.passes[row] else "-"
+
+    return Column("NEIGHBORS", text, right=True, priority=1)
 
 
 def _value(decision: InterferenceDecision, metric: Metric) -> Column[int]:

@@ -169,7 +169,7 @@ class InterferenceConfiguration:
     """The whole section. ``points`` are those of the first positions; None is linear.
 
     ``missing_passes``: a node passes the filter where a value is missing. ``ask_above``: a type without
-    affinities is at stake if one of its pods moves more bytes/s than this.
+    affinities is at stake if one of its pods moves more bytes/s than this, whatever cache it takes.
     """
 
     overprovisioning: Fraction = Fraction(2)
@@ -203,11 +203,19 @@ class InterferenceConfiguration:
         return frozenset({Metric.MEMORY_LATENCY}) if by_curve else frozenset()
 
     @property
+    def counts_neighbors(self) -> bool:
+        """Whether pods take cache that others mind losing: then the score reads the sizes of caches."""
+        takes = self.default.llc > 0 or any(each.profile.llc for each in self.profiles.values())
+        cache = Metric.LLC_OCCUPANCY, Metric.LLC_MPKI
+        return takes and any(each.affinity[metric] for each in self.profiles.values() for metric in cache)
+
+    @property
     def unread(self) -> frozenset[Metric]:
         """The metrics that no decision reads."""
         if self.relative:
             return frozenset()
-        return DIVISORS - {metric.spec.reference for metric in self.predicted}
+        read = {metric.spec.reference for metric in self.predicted}
+        return DIVISORS - read - ({Metric.LLC_CAPACITY} if self.counts_neighbors else set())
 
     def maximum_age(self, metric: Metric) -> float:
         """Return the age in seconds up to which a value counts; by default the window's length."""
