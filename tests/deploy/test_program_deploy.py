@@ -112,6 +112,9 @@ def grants() -> Iterator[tuple[str, str, Rule]]:
                 yield text, namespace, Rule.of({**rule, "verbs": [verb]})
 
 
+GRANTS = tuple(grants())
+
+
 def covers(namespace: str, rule: Rule, access: Access) -> bool:
     return namespace in {"", access.namespace} and rule.allows(access)
 
@@ -120,9 +123,7 @@ def unused(*recorders: Recorder) -> list[str]:
     """Return the grants that no request needed."""
     wanted = [each for recorder in recorders for each in recorder.wanted]
     return [
-        text
-        for text, namespace, rule in grants()
-        if not any(covers(namespace, rule, each) for each in wanted)
+        text for text, namespace, rule in GRANTS if not any(covers(namespace, rule, each) for each in wanted)
     ]
 
 
@@ -148,8 +149,10 @@ async def before_1_36(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Recor
 async def live(world: SchedulerWorld, *recorders: Recorder) -> None:
     """A short life of a cluster in which the scheduler has to do all it can do.
 
-    Time that is skipped may cost it the lease, which it then takes again.
+    Time that is skipped may cost it the lease, which it then takes again. It makes the views of the cluster
+    old, too, up to the next bookmark; so these come often.
     """
+    world.server.cluster.bookmark_seconds = 0.2
     left = webhook_configuration(lambda path: {"url": f"https://127.0.0.1:1{path}"}, DEFAULT_RULES)
     for hook in left["webhooks"]:
         hook["objectSelector"] = {"matchLabels": {"no": "pod"}}
