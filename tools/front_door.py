@@ -3,7 +3,7 @@
     python3 -m tools.front_door
 
 Run it in a fresh clone, before anything of development is installed: it begins with README's first command,
-which makes the virtual environment, and ends with the tutorial for contributors, whose change it discards. It
+which makes the virtual environment. Clusters wait most of the time, so two rows of steps run side by side. It
 needs Python and make; what needs kubectl is left out where there is none of 1.31 or newer. What a step prints
 is shown if it fails; the last line says how long each took.
 """
@@ -15,17 +15,16 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools import tutorial
 
 ROOT = Path(__file__).parents[1]
-PAGES = tuple(
-    Path("docs/start", f"{name}.md") for name in ("cluster-admin", "batch-jobs", "openstack", "contributor")
-)
-"""The tutorials. That for contributors comes last: it installs the tools of development first."""
+PAGES = tuple(Path("docs/start", f"{name}.md") for name in ("cluster-admin", "batch-jobs", "openstack"))
+"""The tutorials for users."""
 _PATIENCE = 900.0
 _STORY = "What one CPU in a request is worth"
 _COREWISE = ".venv/bin/corewise"
@@ -63,39 +62,51 @@ kill $! && wait $!
 _WHEELS = """for each in packages/*; do
   (cd $each && ../../.venv/bin/python -m hatchling build --target wheel --directory {work}/dist) || exit
 done"""
-STEPS = (
-    Step('make up UP="--for 5s"', (_STORY, "one CPU is worth")),
-    Step(f"{_COREWISE} up --scenario colocation --for 5s", ("offline pods",)),
-    Step(f"{_COREWISE} up --scenario interference --for 5s", ("memory bandwidth",)),
-    Step(f"{_COREWISE} up --scenario unknown-model --for 5s", ("UnknownCPUModel",)),
-    Step(f"{_COREWISE} up --scenario outage --for 10s", ("all killed", "all run again")),
-    Step(f"{_COREWISE} up --nodes 50 --for 5s", (_STORY, "50 nodes")),
-    Step(f"{_COREWISE} up --state {{work}}/state --for 5s", (_STORY,)),
-    Step(f"{_COREWISE} up --state {{work}}/state --for 5s", ("corewise was on from the start",)),
-    Step(f"{_COREWISE} up --for 5s -o json | python3 -m json.tool", ('"spread": {',)),
-    Step(SECOND_TERMINAL, ("genoa-0", "normalization ratio"), by_kubectl=True),
-    Step(f"{_COREWISE} up --from {{work}}/facts.json --for 5s", (_STORY,), by_kubectl=True),
-    Step(
-        f"{_COREWISE} up --from {{work}}/dump.json --for 5s",
-        ("No CPU facts of", "cpuFacts:"),
-        by_kubectl=True,
+_ALONE = "python3 -m venv {work}/venv && {work}/venv/bin/pip install --quiet {work}/dist/corewise-*.whl"
+STAGES = (
+    ((Step('make up UP="--for 5s"', (_STORY, "one CPU is worth")),),),
+    (
+        (
+            Step(f"{_COREWISE} up --scenario colocation --for 5s", ("offline pods",)),
+            Step(f"{_COREWISE} up --scenario interference --for 5s", ("memory bandwidth",)),
+            Step(f"{_COREWISE} up --scenario unknown-model --for 5s", ("UnknownCPUModel",)),
+            Step(f"{_COREWISE} up --scenario outage --for 10s", ("all killed", "all run again")),
+            Step(f"{_COREWISE} up --nodes 50 --for 5s", (_STORY, "50 nodes")),
+            Step(f"{_COREWISE} up --state {{work}}/state --for 5s", (_STORY,)),
+            Step(f"{_COREWISE} up --state {{work}}/state --for 5s", ("corewise was on from the start",)),
+            Step(f"{_COREWISE} up --for 5s -o json | python3 -m json.tool", ('"spread": {',)),
+            Step(_WHEELS),
+        ),
+        (
+            Step(SECOND_TERMINAL, ("genoa-0", "normalization ratio"), by_kubectl=True),
+            Step(f"{_COREWISE} up --from {{work}}/facts.json --for 5s", (_STORY,), by_kubectl=True),
+            Step(
+                f"{_COREWISE} up --from {{work}}/dump.json --for 5s",
+                ("No CPU facts of", "cpuFacts:"),
+                by_kubectl=True,
+            ),
+            *(Step(str(page), by_kubectl=True) for page in PAGES[:2]),
+        ),
     ),
-    *(Step(str(page), by_kubectl=True) for page in PAGES[:2]),
-    Step("make openstack"),
-    Step(f"{_COREWISE} up --scenario openstack --for 1s", ("Where the guests went",)),
-    Step(_WHEELS),
-    # corewise alone, then with the lab: commands of a distribution are there once it is installed.
-    Step("python3 -m venv {work}/venv && {work}/venv/bin/pip install --quiet {work}/dist/corewise-*.whl"),
-    Step("cd {work} && venv/bin/corewise topology", ("Shape:",)),
-    Step("cd {work} && ! venv/bin/corewise up 2>&1", ("corewise up is part of corewise-lab",)),
-    Step("{work}/venv/bin/pip install --quiet {work}/dist/{kubedouble,corewise_lab}-*.whl"),
-    Step("cd {work} && venv/bin/corewise up --for 5s", (_STORY,)),
-    Step(str(PAGES[2])),
-    # What the tutorial for contributors tells to install; `.ci/run` makes the checks of it afterwards.
-    Step("make .venv/dev.stamp"),
-    Step(str(PAGES[3])),
-    Step("git checkout packages docs && git clean -f packages/corewise/tests && git diff --exit-code"),
+    (
+        (
+            Step("make openstack"),
+            Step(f"{_COREWISE} up --scenario openstack --for 1s", ("Where the guests went",)),
+            Step(str(PAGES[2])),
+        ),
+        (
+            # corewise alone, then with the lab: commands of a distribution are there once it is installed.
+            Step(_ALONE),
+            Step("cd {work} && venv/bin/corewise topology", ("Shape:",)),
+            Step("cd {work} && ! venv/bin/corewise up 2>&1", ("corewise up is part of corewise-lab",)),
+            Step("{work}/venv/bin/pip install --quiet {work}/dist/{kubedouble,corewise_lab}-*.whl"),
+            Step("cd {work} && venv/bin/corewise up --for 5s", (_STORY,)),
+        ),
+    ),
+    ((Step("git diff --exit-code"),),),
 )
+"""Stages, one after the other. The rows of a stage run side by side, each step by step."""
+STEPS = tuple(step for stage in STAGES for row in stage for step in row)
 
 
 def main() -> None:
@@ -105,38 +116,54 @@ def main() -> None:
         sys.exit("front door: there is a .venv here already: run it in a fresh clone")
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     environment |= {"LANG": "C.UTF-8", "TERM": "dumb"}
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="front-door-") as folder:
-        work = Path(folder)
-        took: list[tuple[str, float]] = []
-        failed = 0
-        has_kubectl = _has_kubectl()
-        for step in STEPS:
-            if step.by_kubectl and not has_kubectl:
-                print(f"front door: no kubectl of 1.31 or newer, left out: {step.command}", flush=True)
-                continue
-            began = time.monotonic()
-            problem = (_page if Path(step.command) in PAGES else _step)(step, work, environment)
-            name = (
-                "README's commands for a second terminal" if step.command == SECOND_TERMINAL else step.command
-            )
-            took.append((name, time.monotonic() - began))
-            how = "FAILED" if problem else "ok    "
-            print(f"front door: {took[-1][1]:4.0f} s  {how}  {name}", flush=True)
-            if problem:
-                failed += 1
-                print(problem, flush=True)
-                if len(took) == 1:
-                    break  # nothing works without it
-    total = sum(seconds for _, seconds in took)
-    each = ", ".join(f"{name} {seconds:.0f}" for name, seconds in took)
-    print(f"front door: {len(took)} steps in {total:.0f} s, {failed} failed: {each}")
-    sys.exit(1 if failed else 0)
+        visit = _Visit(Path(folder), environment, has_kubectl=_has_kubectl())
+        for stage in STAGES:
+            with ThreadPoolExecutor(len(stage)) as rows:
+                list(rows.map(visit.run, stage))
+            if visit.failed == len(visit.took):
+                break  # nothing works without the first step
+    total = time.monotonic() - began
+    each = ", ".join(f"{name} {seconds:.0f}" for name, seconds in visit.took)
+    print(f"front door: {len(visit.took)} steps in {total:.0f} s, {visit.failed} failed: {each}")
+    sys.exit(1 if visit.failed else 0)
 
 
 def _has_kubectl() -> bool:
     printed, code = tutorial.shell("kubectl version --client -o json", ROOT, os.environ, patience=60.0)
     found = re.search(r'"minor": "(\d+)', printed)
     return code == 0 and found is not None and int(found[1]) >= 31
+
+
+@dataclass
+class _Visit:
+    """The steps that were run: their names with their seconds, and how many failed."""
+
+    work: Path
+    environment: Mapping[str, str]
+    has_kubectl: bool
+    took: list[tuple[str, float]] = field(default_factory=list)
+    failed: int = 0
+
+    def run(self, row: Sequence[Step]) -> None:
+        """Run a row of steps, one after the other."""
+        for step in row:
+            if step.by_kubectl and not self.has_kubectl:
+                print(f"front door: no kubectl of 1.31 or newer, left out: {step.command}", flush=True)
+                continue
+            began = time.monotonic()
+            problem = (_page if Path(step.command) in PAGES else _step)(step, self.work, self.environment)
+            seconds = time.monotonic() - began
+            name = (
+                "README's commands for a second terminal" if step.command == SECOND_TERMINAL else step.command
+            )
+            how = "FAILED" if problem else "ok    "
+            print(
+                f"front door: {seconds:4.0f} s  {how}  {name}", *filter(None, [problem]), sep="\n", flush=True
+            )
+            self.took.append((name, seconds))
+            self.failed += bool(problem)
 
 
 def _step(step: Step, work: Path, environment: Mapping[str, str]) -> str:
