@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from corewise.agent.objects import QuotaPod
@@ -38,8 +39,10 @@ class Arm:
     what offline threads ask the kernel for. ``awake``: without offline work, an idle loop of lowest priority
     keeps each CPU from halting. A virtual machine leaves its hypervisor when a CPU halts, and comes back
     late: this is alone without that. ``evaluates``: beside the service, an agent measures a CPU once, as with
-    ``--evaluate`` but however busy the node is; its child is in that place. ``features``: scheduler features
-    of the whole machine that are set during the trial.
+    ``--evaluate`` but however busy the node is; its child is in that place. ``scheduler``: what is
+    set for the whole machine during the trial, as :func:`scheduler.changed` takes it. ``policy``: the
+    scheduling policy of offline threads. ``at_root``: they are in a cgroup at the root of the hierarchy, with
+    the weight of kubelet's BestEffort cgroup.
     """
 
     name: str
@@ -51,7 +54,9 @@ class Arm:
     confined: bool = False
     period: Microseconds = PERIOD
     evaluates: ChildPlace | None = None
-    features: tuple[str, ...] = ()
+    scheduler: tuple[str, ...] = ()
+    policy: int = os.SCHED_OTHER
+    at_root: bool = False
 
     def apply(self, tree: KubeletTree, pods: Iterable[QuotaPod], idle_milli: int) -> None:
         """Set the cgroups; ``idle_milli`` is what online pods leave of the node."""
@@ -76,13 +81,35 @@ _LONG_PERIOD = Microseconds(1_000_000)
 """The longest period that the kernel grants."""
 
 ALONE, AGAIN, AWAKE = "alone", "alone again", "alone, awake"
+WEIGHTS = Arm("weights")
+DEFAULT = Arm("option 1, idle pods, 1 s", quota=Place.SLICE, idle=Place.PODS, period=_LONG_PERIOD)
+_SHORTER, _WITHOUT_ZERO = "base_slice_ns=700000", "NO_DELAY_ZERO"
+_ROOT, _IDLE = "at the root", "SCHED_IDLE"
+_SETTINGS = ("preempt=full", "NO_HRTICK", "NO_RUN_TO_PARITY", _WITHOUT_ZERO, _SHORTER)
+CHANGES = (_ROOT, *_SETTINGS, _IDLE)
+"""What is changed in weights or in corewise's default, one at a time, by the end of the arm's name."""
+
+
+def changed(arm: str, change: str) -> str:
+    """Return the name of an arm with a change."""
+    return f"{arm}, {change}"
+
+
+def _with_settings(arm: Arm, *settings: str) -> Iterator[Arm]:
+    for each in settings:
+        yield replace(arm, name=changed(arm.name, each), scheduler=(each,))
+    yield replace(arm, name=changed(arm.name, _IDLE), policy=os.SCHED_IDLE)
+
+
 _ARMS = (
     Arm(ALONE, offline=False),
     Arm(AGAIN, offline=False),
     Arm(AWAKE, offline=False, awake=True),
     Arm("evaluation", offline=False, evaluates=ChildPlace.IDLE),
     Arm("evaluation in its pod", offline=False, evaluates=ChildPlace.AGENT),
-    Arm("weights"),
+    WEIGHTS,
+    replace(WEIGHTS, name=changed(WEIGHTS.name, _ROOT), at_root=True),
+    *_with_settings(WEIGHTS, *_SETTINGS),
     Arm("idle", idle=Place.SLICE),
     Arm("idle pods", idle=Place.PODS),
     Arm("confined", confined=True),
@@ -93,10 +120,11 @@ _ARMS = (
     Arm("option 1", quota=Place.SLICE),
     Arm("option 1, idle", quota=Place.SLICE, idle=Place.SLICE),
     Arm("option 1, idle pods", quota=Place.SLICE, idle=Place.PODS),
-    Arm("option 1, idle pods, 1 s", quota=Place.SLICE, idle=Place.PODS, period=_LONG_PERIOD),
+    DEFAULT,
+    *_with_settings(DEFAULT, _WITHOUT_ZERO, _SHORTER),
     Arm("option 1, 1 s", quota=Place.SLICE, period=_LONG_PERIOD),
     Arm("option 1, short slice", quota=Place.SLICE, slice_ns=_SHORT_SLICE),
-    Arm("option 1, unprotected", quota=Place.SLICE, features=("NO_RUN_TO_PARITY",)),
+    Arm("option 1, unprotected", quota=Place.SLICE, scheduler=("NO_RUN_TO_PARITY",)),
     Arm("option 1, long slice", quota=Place.SLICE, slice_ns=_LONG_SLICE),
     Arm("option 1, idle pods, long slice", quota=Place.SLICE, idle=Place.PODS, slice_ns=_LONG_SLICE),
     Arm("option 2", quota=Place.PODS),
@@ -106,9 +134,9 @@ _ARMS = (
 )
 ARMS = {arm.name: arm for arm in _ARMS}
 PUBLISHED = {
-    "weights": "weights",
+    WEIGHTS.name: "weights",
     "option 1": "option 1",
-    "option 1, idle pods, 1 s": "corewise",
+    DEFAULT.name: "corewise",
     "idle pods": "no quota",
 }
 """The arms that the docs draw, and their names there."""

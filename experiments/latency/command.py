@@ -83,7 +83,9 @@ def main() -> None:
     measure.add_argument("--sizes", type=_numbers, default=SIZES, metavar="MS,...")
     measure.add_argument("--loads", type=_numbers, default=LOADS, metavar="PART,...", help="of all CPUs")
     measure.add_argument("--antagonists", type=_kinds, default=ANTAGONISTS, metavar="KIND,...")
-    measure.add_argument("--arms", type=_arms, default=DEFAULT_ARMS, metavar="ARM;...", help="; ".join(ARMS))
+    measure.add_argument(
+        "--arms", type=arms_of, default=DEFAULT_ARMS, metavar="ARM;...", help="; ".join(ARMS)
+    )
     measure.add_argument("--work", default="compute", choices=("compute", "cache", "memory"))
     measure.add_argument("--threads", type=int, default=1, help="of the service for each CPU (0: one in all)")
     measure.add_argument("--pinned", action="store_true", help="each thread stays on one CPU")
@@ -108,7 +110,7 @@ def main() -> None:
     follow.add_argument("file", type=Path, help="JSON, replaced")
     follow.add_argument("--repetitions", type=int, default=3, metavar="N")
     follow.add_argument("--seconds", type=float, default=16.0, metavar="S")
-    follow.add_argument("--arms", type=_arms, default=wave.ARMS, metavar="ARM;...")
+    follow.add_argument("--arms", type=arms_of, default=wave.ARMS, metavar="ARM;...")
     draw = commands.add_parser("pictures", help="draw what the docs show")
     draw.set_defaults(act=_draw)
     draw.add_argument("file", type=Path, help="trials")
@@ -139,7 +141,12 @@ def _kinds(text: str) -> tuple[str, ...]:
     return names
 
 
-def _arms(text: str) -> tuple[str, ...]:
+def arms_of(text: str) -> tuple[str, ...]:
+    """Return the names of arms of an argument; a semicolon is between two.
+
+    Raises:
+        argparse.ArgumentTypeError: if there is no arm of that name.
+    """
     names = tuple(name.strip() for name in text.split(";"))
     for name in names:
         if name not in ARMS:

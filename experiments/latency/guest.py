@@ -24,7 +24,7 @@ import msgspec
 
 from corewise.kernel.cgroups.layout import Version
 from experiments.latency import scheduler
-from experiments.latency.arms import AGAIN, ALONE, ARMS
+from experiments.latency.arms import AGAIN, ALONE, ARMS, DEFAULT, WEIGHTS
 from experiments.latency.programs import Programs, calibrate
 from experiments.latency.trials import (
     MEMORY,
@@ -48,20 +48,17 @@ _OF_A_NODE = 4
 """The kernel multiplies its times by 1 + log2(CPUs), at most by this."""
 
 
+COMPARED = (ALONE, AGAIN, WEIGHTS.name, "option 1", "option 1, unprotected", DEFAULT.name)
+"""The arms that kernels are compared by."""
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What a guest measures, and where it finds the programs."""
 
     first: int
     repetitions: int
     seconds: float
-    arms: Sequence[str] = (
-        ALONE,
-        AGAIN,
-        "weights",
-        "option 1",
-        "option 1, unprotected",
-        "option 1, idle pods, 1 s",
-    )
+    arms: Sequence[str] = COMPARED
     sizes: Sequence[float] = (0.1,)
     loads: Sequence[float] = (0.1,)
     service: str = ""
@@ -89,7 +86,7 @@ def measure(report: Report, plan: Plan) -> None:
         bench = with_request_ms(bare, _WORK, 1, plan.sizes)
         report.add("header", Header(machine(), bench.round_ns, bench.request_ms))
         cases = [Case(size, load, _KIND) for size in plan.sizes for load in plan.loads]
-        arms = [arm for arm in plan.arms if scheduler.has(ARMS[arm].features)]
+        arms = [arm for arm in plan.arms if scheduler.has(ARMS[arm].scheduler)]
         for repetition in range(plan.first, plan.first + plan.repetitions):
             trials = [(case, arm) for case in cases for arm in arms]
             random.Random(repetition).shuffle(trials)  # noqa: S311 - an order, not a secret

@@ -22,8 +22,9 @@ from pathlib import Path
 import msgspec
 
 from experiments.latency import tables
-from experiments.latency.command import append, check_folder, read, say
-from experiments.latency.guest import TRIAL, Plan
+from experiments.latency.arms import ARMS
+from experiments.latency.command import append, arms_of, check_folder, read, say
+from experiments.latency.guest import COMPARED, TRIAL, Plan
 from experiments.latency.programs import build
 from experiments.latency.trials import Trial
 from node.machines import Machine
@@ -68,9 +69,12 @@ def main() -> None:
     boot.set_defaults(act=_run)
     boot.add_argument("folder", type=Path, help="gets a file of trials for each kernel; trials are added")
     boot.add_argument("--kernels", default=",".join(KERNELS), metavar="VERSION,...", help="%(default)s")
+    boot.add_argument("--arms", type=arms_of, default=COMPARED, metavar="ARM;...", help="; ".join(ARMS))
     boot.add_argument("--repetitions", type=int, default=6, metavar="N", help="in a boot")
     boot.add_argument("--seconds", type=float, default=2.0, metavar="S", help="of requests, a trial")
-    table = commands.add_parser("table", help="print a row for each kernel")
+    table = commands.add_parser(
+        "table", help="print a row for each kernel, and one for each change to a kernel"
+    )
     table.set_defaults(act=_table)
     table.add_argument("folder", type=Path)
     given = parser.parse_args()
@@ -86,9 +90,9 @@ def _run(given: argparse.Namespace) -> None:
         release = kernel.name.removeprefix("vmlinuz-")
         file = given.folder / f"{release}.jsonl"
         had = read(file)[1] if file.exists() else []
-        first = max((each.repetition + 1 for each in had), default=0)
+        first = max((each.repetition + 1 for each in had if each.arm in given.arms), default=0)
         say(f"{release}; load average {os.getloadavg()[0]:.1f}")
-        header, trials = measure(kernel, Plan(first, given.repetitions, given.seconds))
+        header, trials = measure(kernel, Plan(first, given.repetitions, given.seconds, given.arms))
         if not had:
             file.write_bytes(bytes(header) + b"\n")
         for trial in trials:
@@ -100,6 +104,9 @@ def _table(given: argparse.Namespace) -> None:
     if not found:
         sys.exit(f"{given.folder}: there is no file of trials (*.jsonl)")
     print(tables.kernels(found))
+    for release, trials in found.items():
+        if table := tables.changes(trials):
+            print(f"\n{release}\n\n{table}")
 
 
 def by_kernel(folder: Path) -> dict[str, list[Trial]]:

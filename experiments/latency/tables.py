@@ -10,12 +10,14 @@ from statistics import fmean, median
 
 import numpy as np
 
-from experiments.latency.arms import ALONE, ARMS, TABLED
+from experiments.latency.arms import ALONE, ARMS, CHANGES, DEFAULT, TABLED, WEIGHTS, changed
 from experiments.latency.figures import Interval, above, mean, quantile, ratio, stacked
 from experiments.latency.trials import Case, Trial
 
 _FEWEST_FOR_P999 = 2000
-_COREWISE, _NO_QUOTA = "option 1, idle pods, 1 s", "idle pods"
+_COREWISE, _NO_QUOTA = DEFAULT.name, "idle pods"
+_CHANGEABLE = (WEIGHTS.name, DEFAULT.name)
+_CHANGED = {changed(arm, change) for arm in _CHANGEABLE for change in CHANGES}
 _COLUMNS = (
     *("requests", "load (measured)", "beside", "arm", "pairs", "p99 ms"),
     *("p50, of alone", "p99, of alone", "p99.9, of alone", "of the rest"),
@@ -148,9 +150,9 @@ def kernels(found: Mapping[str, Sequence[Trial]]) -> str:
     """Return a table with a row for each kernel, by its version.
 
     A cell has p99 of the median trial, of the best and the worst, and the part of requests that took longer
-    than ten times their own CPU time in the median trial.
+    than ten times their own CPU time in the median trial. Arms with a change are in :func:`changes`.
     """
-    had = {each.arm for trials in found.values() for each in trials}
+    had = {each.arm for trials in found.values() for each in trials} - _CHANGED
     arms = [arm for arm in ARMS if arm in had]
     head = ["Linux", *(TABLED.get(arm, arm) for arm in arms)]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
@@ -167,3 +169,27 @@ def _tails(trials: Sequence[Trial]) -> str:
     tails = quantile(counts, 0.99)
     late = median(above(row, 10 * each.case.size) for row, each in zip(counts, trials, strict=True))
     return f"{np.median(tails):.2f} ms ({min(tails):.2f}-{max(tails):.2f}); {late:.1%}"
+
+
+def changes(trials: Sequence[Trial]) -> str:
+    """Return a table with a row for each change: the tail, and the part of the rest that offline work got.
+
+    It is empty if no trial has a change.
+    """
+    had = {each.arm for each in trials}
+    if not had & _CHANGED:
+        return ""
+    lines = [f"| changed | {' | '.join(TABLED[arm] for arm in _CHANGEABLE)} |", "|---|---|---|"]
+    for change in ("", *CHANGES):
+        arms = [changed(arm, change) if change else arm for arm in _CHANGEABLE]
+        if had & {*arms}:
+            cells = (_tails_and_rest([each for each in trials if each.arm == arm]) for arm in arms)
+            lines.append(f"| {change or 'nothing'} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _tails_and_rest(trials: Sequence[Trial]) -> str:
+    if not trials:
+        return "-"
+    rest = fmean(each.offline / (each.cpus - each.online) for each in trials)
+    return f"{_tails(trials)}; {rest:.0%}"

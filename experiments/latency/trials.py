@@ -28,7 +28,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Layout
 from corewise.quantities import MILLI
 from experiments.latency import scheduler
-from experiments.latency.arms import ALONE, ARMS
+from experiments.latency.arms import ALONE, ARMS, Arm
 from experiments.latency.evaluating import waiting_agent
 from experiments.latency.figures import counts_of
 from experiments.latency.programs import (
@@ -207,7 +207,7 @@ def serve(bench: Bench, case: Case, arm_name: str, due: npt.NDArray[np.uint64], 
     """
     arm, cpus = ARMS[arm_name], len(bench.cpus)
     with ExitStack() as stack:
-        stack.enter_context(scheduler.changed(arm.features))
+        stack.enter_context(scheduler.changed(arm.scheduler))
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY)))
         tree = stack.enter_context(KubeletTree(bench.layout, heavy=True))
         online, offline = online_pod("web", cpus), [offline_pod(f"batch-{cpu}", MILLI) for cpu in bench.cpus]
@@ -218,16 +218,14 @@ def serve(bench: Bench, case: Case, arm_name: str, due: npt.NDArray[np.uint64], 
         requests, work = directory / "requests", directory / "work"
         write_requests(requests, due)
         work.write_bytes(bytes(8 * cpus))
-        antagonists = []
+        places = list(_places(tree, arm, offline))
         free = bench.cpus[: max(1, round(cpus * (1 - case.load)))]
-        if arm.offline or arm.awake:
+        antagonists = []
+        for index, place in enumerate(places):
             kind = case.antagonist if arm.offline else "spin"
-            for index, pod in enumerate(offline):
-                command = [str(bench.programs.antagonist), kind, str(work), str(index), str(arm.slice_ns)]
-                place = tree.container(pod) if arm.offline else tree.beside(f"awake-{index}")
-                if arm.awake:
-                    tree.file(place, "cpu.idle").write_text("1")
-                antagonists.append(_start(stack, command, tree, place, free if arm.confined else bench.cpus))
+            command = [str(bench.programs.antagonist), kind, str(work), str(index), str(arm.slice_ns)]
+            on = free if arm.confined else bench.cpus
+            antagonists.append(_start(stack, command, tree, place, on, policy=arm.policy))
         if arm.offline and arm.period > PERIOD:
             time.sleep(random.random() * arm.period / _MICRO)  # noqa: S311 - any phase
         rounds = max(1, round(case.size * 1e6 / bench.round_ns[case.work]))
@@ -247,13 +245,14 @@ def serve(bench: Bench, case: Case, arm_name: str, due: npt.NDArray[np.uint64], 
         began = time.monotonic() + _LEAD
         write_start(requests, round(began * _NANO))
         time.sleep(max(0.0, began + WARM_UP - time.monotonic()))
-        before, done = _read(tree, bench.cpus, online, (service.pid, generator)), _done(work)
+        read = partial(_read, tree, bench.cpus, online, places if arm.offline else ())
+        before, done = read((service.pid, generator)), _done(work)
         if agent:
             agent.begin()
         time.sleep(max(0.0, began + WARM_UP + seconds - time.monotonic()))
         if agent:
             agent.wait()
-        after, done = _read(tree, bench.cpus, online, (service.pid, generator)), _done(work) - done
+        after, done = read((service.pid, generator)), _done(work) - done
         if any(each.poll() is not None for each in antagonists):
             raise SystemExit("offline work ended before the trial; its message is above")
         if service.wait(timeout=60 + seconds * 10):
@@ -262,6 +261,19 @@ def serve(bench: Bench, case: Case, arm_name: str, due: npt.NDArray[np.uint64], 
     counted = times[(times["due"] >= WARM_UP * _NANO) & (times["due"] < (WARM_UP + seconds) * _NANO)]
     latencies = (counted["done"] - (counted["due"] + np.uint64(round(began * _NANO)))) / 1e6
     return Served(counted["due"] / _NANO - WARM_UP, latencies, before, after, done)
+
+
+def _places(tree: KubeletTree, arm: Arm, pods: Sequence[QuotaPod]) -> Iterator[str]:
+    """Yield the cgroup of each program that runs beside the service."""
+    for index, pod in enumerate(pods):
+        if arm.at_root:
+            yield tree.at_root(f"batch-{index}")
+        elif arm.offline:
+            yield tree.container(pod)
+        elif arm.awake:
+            place = tree.beside(f"awake-{index}")
+            tree.file(place, "cpu.idle").write_text("1")
+            yield place
 
 
 def with_request_ms(bench: Bench, work: str, threads: int, sizes: Sequence[float]) -> Bench:
@@ -302,20 +314,27 @@ def seed_of(case: Case, repetition: int) -> int:
 
 
 def _start(
-    stack: ExitStack, command: list[str], tree: KubeletTree, cgroup: str, cpus: Sequence[int]
+    stack: ExitStack,
+    command: list[str],
+    tree: KubeletTree,
+    cgroup: str,
+    cpus: Sequence[int],
+    *,
+    policy: int = os.SCHED_OTHER,
 ) -> subprocess.Popen[bytes]:
     """Start a program inside a cgroup, on these CPUs; it ends with the trial."""
     files = [directory / "cgroup.procs" for directory in tree.process_directories(cgroup)]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
-    process = subprocess.Popen(command, preexec_fn=partial(_enter, files, cpus))  # noqa: PLW1509 - no threads here
+    process = subprocess.Popen(command, preexec_fn=partial(_enter, files, cpus, policy))  # noqa: PLW1509 - no threads here
     stack.callback(process.wait)
     stack.callback(process.kill)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return process
 
 
-def _enter(files: Sequence[Path], cpus: Sequence[int]) -> None:
+def _enter(files: Sequence[Path], cpus: Sequence[int], policy: int) -> None:
     os.sched_setaffinity(0, cpus)
+    os.sched_setscheduler(0, policy, os.sched_param(0))
     for file in files:
         file.write_text(str(os.getpid()))
 
@@ -330,9 +349,16 @@ def _wait_ready(service: subprocess.Popen[bytes], requests: Path, threads: int) 
     return found[1]
 
 
-def _read(tree: KubeletTree, cpus: Sequence[int], online: QuotaPod, processes: tuple[int, int]) -> _Reading:
-    """Read the counters; ``processes``: the service and its generator."""
+def _read(
+    tree: KubeletTree,
+    cpus: Sequence[int],
+    online: QuotaPod,
+    offline: Sequence[str],
+    processes: tuple[int, int],
+) -> _Reading:
+    """Read the counters; ``offline``: its cgroups, ``processes``: the service and its generator."""
     usage = partial(_seconds_used, tree)
+    outside = sum(usage(each) for each in offline if not each.startswith(f"{tree.root}/"))
     service, generator = (_ran_and_waited(each) for each in processes)
     sending = generator[0]
     pressure = tree.file(tree.container(online), "cpu.pressure")
@@ -344,8 +370,8 @@ def _read(tree: KubeletTree, cpus: Sequence[int], online: QuotaPod, processes: t
         at=at,
         online=usage(tree.container(online)),
         sending=sending,
-        offline=usage(tree.best_effort),
-        ours=usage(tree.root) + sending + own.ru_utime + own.ru_stime,
+        offline=sum(map(usage, offline)),
+        ours=usage(tree.root) + outside + sending + own.ru_utime + own.ru_stime,
         busy=len(cpus) * at - idle - stolen,
         stolen=stolen,
         waited=service[1],

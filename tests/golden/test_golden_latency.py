@@ -30,5 +30,9 @@ def test_page_has_the_tables_of_the_measurements() -> None:
 
 def test_page_has_the_table_of_all_kernels() -> None:
     shown = (DOCS / "benchmarks" / "offline-kernels.md").read_text()
-    table = tables.kernels(by_kernel(DATA / "kernels"))
+    found = by_kernel(DATA / "kernels")
+    table = tables.kernels(found)
     assert f"<!-- offline-kernels -->\n{table}\n<!-- /offline-kernels -->" in shown
+    for release, trials in found.items():
+        if changes := tables.changes(trials):
+            assert f"<!-- offline-changes {release} -->\n{changes}\n<!-- /offline-changes -->" in shown

@@ -155,6 +155,13 @@ class KubeletTree:
         self._make(cgroup)
         return cgroup
 
+    def at_root(self, name: str) -> str:
+        """Make a cgroup outside the tree, with the weight of the BestEffort one, and return it."""
+        cgroup = f"{self.root}-{name}"
+        self._make(cgroup)
+        self._weigh(cgroup, _LIGHTEST)
+        return cgroup
+
     def _move(self, cgroup: str, process: int) -> None:
         for directory in self.process_directories(cgroup):
             (directory / "cgroup.procs").write_text(str(process))

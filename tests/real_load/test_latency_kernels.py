@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments.latency import kernels, scheduler, tables
-from experiments.latency.arms import ALONE
+from experiments.latency.arms import ALONE, DEFAULT, changed
 from experiments.latency.figures import above, counts_of
 from experiments.latency.guest import Plan
 from experiments.latency.trials import Case, Header, Trial
@@ -24,6 +24,7 @@ def debugfs(tmp_path: Path) -> Path:
     """Return a directory of plain files: what is written last is what a file has."""
     (tmp_path / "features").write_text("PLACE_LAG RUN_TO_PARITY NO_NEXT_BUDDY\n")
     (tmp_path / "base_slice_ns").write_text("750000\n")
+    (tmp_path / "preempt").write_text("full (lazy)\n")
     return tmp_path
 
 
@@ -40,13 +41,42 @@ def test_a_feature_that_was_off_stays_off(debugfs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("features", "expected"),
-    [((), True), (("NO_RUN_TO_PARITY",), True), (("NEXT_BUDDY",), True), (("NO_PICK_BUDDY",), False)],
+    ("setting", "file", "during", "after"),
+    [
+        ("base_slice_ns=700000", "base_slice_ns", "700000", "750000"),
+        ("preempt=full", "preempt", "full", "lazy"),
+    ],
 )
-def test_kernel_has_features_whether_on_or_off(
-    debugfs: Path, features: tuple[str, ...], expected: bool
+def test_files_are_put_back_after_a_trial(
+    debugfs: Path, setting: str, file: str, during: str, after: str
 ) -> None:
-    assert scheduler.has(features, debugfs) is expected
+    with scheduler.changed((setting,), debugfs):
+        assert (debugfs / file).read_text() == during
+    assert (debugfs / file).read_text() == after
+
+
+def test_settings_are_put_back_when_one_is_refused(debugfs: Path) -> None:
+    settings = ("base_slice_ns=700000", "cgroup_mode=smp")
+    with pytest.raises(SystemExit, match="cgroup_mode cannot be read"), scheduler.changed(settings, debugfs):
+        pass
+    assert (debugfs / "base_slice_ns").read_text() == "750000"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ((), True),
+        (("NO_RUN_TO_PARITY",), True),
+        (("NEXT_BUDDY",), True),
+        (("NO_PICK_BUDDY",), False),
+        (("base_slice_ns=700000", "NEXT_BUDDY"), True),
+        (("cgroup_mode=smp",), False),
+    ],
+)
+def test_kernel_has_settings_whatever_their_value(
+    debugfs: Path, settings: tuple[str, ...], expected: bool
+) -> None:
+    assert scheduler.has(settings, debugfs) is expected
 
 
 def test_missing_debugfs_is_reported_with_the_command(tmp_path: Path) -> None:
@@ -87,6 +117,23 @@ def test_kernels_are_compared_in_order_of_version() -> None:
     ]
 
 
+def test_changes_are_compared_with_nothing_changed() -> None:
+    quick, slow = [0.1] * 100, [0.1] * 95 + [2.0] * 5
+    without = changed(DEFAULT.name, "NO_DELAY_ZERO")
+    trials = [trial(ALONE, quick), trial(DEFAULT.name, slow), trial(without, quick)]
+    assert tables.changes(trials).splitlines() == [
+        "| changed | weights | corewise |",
+        "|---|---|---|",
+        "| nothing | - | 2.00 ms (2.00-2.00); 5.0%; 56% |",
+        "| NO_DELAY_ZERO | - | 0.10 ms (0.10-0.10); 0.0%; 56% |",
+    ]
+    assert tables.kernels({"7.3.4": trials}).splitlines()[0] == "| Linux | alone | corewise |"
+
+
+def test_kernels_without_changes_have_no_table() -> None:
+    assert tables.changes([trial(ALONE, [0.1]), trial(DEFAULT.name, [0.1])]) == ""
+
+
 def test_a_later_boot_adds_further_repetitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(_kernel: Path, plan: Plan) -> tuple[msgspec.Raw, list[Trial]]:
         header = Header("a machine", {"compute": 1.0}, {0.1: 0.1})
@@ -100,5 +147,11 @@ def test_a_later_boot_adds_further_repetitions(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(sys, "argv", ["kernels", *arguments])
     kernels.main()
     kernels.main()
+    monkeypatch.setattr(sys, "argv", ["kernels", *arguments, "--arms", "weights"])
+    kernels.main()
     assert [*kernels.by_kernel(tmp_path)] == ["6.1.0-amd64"]
-    assert [each.repetition for each in kernels.by_kernel(tmp_path)["6.1.0-amd64"]] == [0, 1, 2, 3]
+    found = kernels.by_kernel(tmp_path)["6.1.0-amd64"]
+    assert [(each.arm, each.repetition) for each in found] == [
+        *((ALONE, each) for each in range(4)),
+        *(("weights", each) for each in range(2)),
+    ]
