@@ -37,6 +37,7 @@ KERNELS = {
     "6.1": "bookworm",
     "6.12": "trixie",
     "6.18": _BACKPORTS,
+    "7.2": _BACKPORTS,
     "7.3": _BACKPORTS,
 }
 """Versions, and the suite of Debian that has a kernel of each; others are looked for in the backports."""
