@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -474,6 +475,50 @@ async def test_all_that_arrived_applies_on_demand(tmp_path: Path, authority: Aut
             following = asyncio.create_task(follow(client))
             await asyncio.sleep(1.0)
             assert seen == ["n0"]
+            await gathering.end()
+            assert len(seen) == count
+            following.cancel()
+
+
+async def test_changes_that_gather_stay_unread(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = authority.issue_server(["127.0.0.1"], now=NOW)
+    seen, reads, count = list[str](), list[int](), 50
+    gathering, sent = Gathering(60.0), asyncio.Event()
+    read = SSLProtocol.buffer_updated
+
+    def counted(protocol: SSLProtocol, nbytes: int) -> None:
+        reads.append(nbytes)
+        read(protocol, nbytes)
+
+    monkeypatch.setattr(SSLProtocol, "buffer_updated", counted)
+
+    async def one_by_one(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        for each in range(count):
+            await response.write(event("ADDED", node(f"n{each}", each + 1)))
+            await asyncio.sleep(0.01)
+        sent.set()
+        await asyncio.Event().wait()
+        return response
+
+    async def follow(client: Client) -> None:
+        async with aclosing(client.watch(NODES, "0", gathering=gathering)) as events:
+            async for each in events:
+                assert isinstance(each, WatchEvent)
+                if not seen:
+                    reads.clear()
+                seen.append(each.object.metadata.name)
+
+    async with fake_api(server_context(pair, tmp_path)) as api:
+        api.answers(one_by_one)
+        async with Client(replace(api.config, ca_pem=authority.certificate_pem.encode())) as client:
+            following = asyncio.create_task(follow(client))
+            await sent.wait()
+            assert len(seen) == 1
+            assert len(reads) <= 1, "TLS notices that there is more, and no more than that"
             await gathering.end()
             assert len(seen) == count
             following.cancel()

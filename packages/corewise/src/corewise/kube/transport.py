@@ -188,12 +188,14 @@ class Chunks:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Leave what comes as it is: with TLS each reading costs more than what is read."""
+        """Leave what comes in the kernel: each reading costs more than what is read."""
         connection = self._response.connection
         transport = connection.transport if connection else None
         if transport is None:
             yield
             return
+        if limit := getattr(transport, "set_read_buffer_limits", None):
+            limit(high=1, low=0)  # TLS reads on, up to this many bytes, before it pauses the socket below
         transport.pause_reading()
         try:
             yield

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import TypeVar
 
 from corewise.kube.decoding import Bookmark, Undecodable, WatchEvent, decode_event
@@ -80,35 +80,48 @@ class LineSplitter:
 
 
 class Gathering:
-    """Lets the changes of a watch pile up, so that one waking of the program takes in many, until one asks.
+    """Lets the changes of a watch pile up unread, so that one waking of the program takes in many.
 
-    A change that comes alone is taken in at once; those that come within ``seconds`` after it, together.
+    A change that comes alone is taken in at once; those that come within ``seconds`` after it, together, or
+    when somebody asks.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._asked = asyncio.Event()
-        self.chunks = 0
+        self._steps = 0
+        """How often the watch went on: what waits for it to be done sees by this that it is not."""
 
     async def pause(self) -> None:
         """Wait until the time is over or somebody asks."""
         self._asked.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._seconds):
-                await self._asked.wait()
+        timer = asyncio.get_running_loop().call_later(self._seconds, self._asked.set)
+        try:
+            await self._asked.wait()
+        finally:
+            timer.cancel()
+        self.step()
+
+    def step(self) -> None:
+        """Note that the watch goes on."""
+        self._steps += 1
 
     async def end(self) -> None:
         """Have what has arrived taken in now."""
         self._asked.set()
         idle = 0
-        while idle < _TURNS:
-            before = self.chunks
+        while idle < _IDLE_TURNS:
+            before = self._steps
             await asyncio.sleep(0)
-            idle = idle + 1 if self.chunks == before else 0
+            idle = idle + 1 if self._steps == before else 0
 
 
-_TURNS = 4
-"""Turns of the event loop until a chunk is taken in: the pause ends, bytes are read, decrypted, taken in."""
+_READING_TURNS = 3
+"""Turns of the event loop in which it reads what piled up: TLS gives what it had, then reads the rest."""
+_IDLE_TURNS = _READING_TURNS + 3
+"""Turns in which a watch that does not go on has nothing more to take in."""
+_MORE = READ_BUFFER // 8
+"""Bytes of a chunk after which more may have arrived: it was read in one piece, of 64 KiB with TLS."""
 
 
 T = TypeVar("T")
@@ -130,21 +143,23 @@ async def watch_events(
     async with transport.stream(request, longest=timeout_seconds + GRACE) as chunks:
         if on_open is not None:
             on_open()
-        async for line in _lines(chunks, request, gathering):
-            yield decode_event(resource, line)
+        async for lines in _lines(chunks, request, gathering):
+            for line in lines:
+                yield decode_event(resource, line)
 
 
 async def _lines(
     chunks: AsyncIterator[bytes], request: Request, gathering: Gathering | None
-) -> AsyncIterator[bytes]:
+) -> AsyncIterator[list[bytes]]:
     splitter = LineSplitter()
     async for chunk in chunks:
         if gathering:
-            gathering.chunks += 1
-        for line in splitter.feed(chunk):
-            yield line
-        if gathering and len(chunk) < READ_BUFFER // 2:
+            gathering.step()
+        yield splitter.feed(chunk)
+        if gathering and len(chunk) < _MORE:
             with chunks.held() if isinstance(chunks, Chunks) else nullcontext():
                 await gathering.pause()
+            for _ in range(_READING_TURNS):
+                await asyncio.sleep(0)
     if splitter.pending:
         raise TransportError(f"{request.label}: the watch was cut inside an event")
