@@ -66,7 +66,7 @@ def select_profile(
     labels: Mapping[str, str], requests: PodRequests, config: InterferenceConfiguration
 ) -> Selected | ProfileConflict:
     """Return the profile of a pod with these labels and requests."""
-    matching = [each for each in config.profiles.values() if each.matches(labels, config.type_label)]
+    matching = config.types_of(labels)
     if not matching:
         return Selected(DEFAULT, _default_profile(config.default, requests), config.default.affinity)
     if len(matching) > 1:

@@ -61,8 +61,7 @@ def has_stake(pod: Pod, settings: InterferenceConfiguration | None) -> bool:
         return False
     if any(each.kind == _DAEMON_SET for each in pod.metadata.owner_references):
         return False
-    labels = pod.metadata.labels
-    return any(each.matches(labels, settings.type_label) for each in settings.at_stake)
+    return any(each in settings.at_stake for each in settings.types_of(pod.metadata.labels))
 
 
 def is_missed(pod: Pod, settings: InterferenceConfiguration | None) -> bool:
@@ -89,7 +88,7 @@ def _label(key: str) -> str:
 
 
 def _matches_any(settings: InterferenceConfiguration) -> str:
-    """Return the expression for :meth:`WorkloadProfile.matches` of any type at stake."""
+    """Return whether any of :meth:`InterferenceConfiguration.types_of` is at stake, as an expression."""
     names = json.dumps(sorted(each.name for each in settings.at_stake))
     named = f'{_label(settings.type_label)}.orValue("") in {names}'
     selected = [_selects(each.selector) for each in settings.at_stake if each.selector]

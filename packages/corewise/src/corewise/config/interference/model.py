@@ -83,11 +83,6 @@ class WorkloadProfile:
     line: int = 0
     column: int = 0
 
-    def matches(self, labels: Mapping[str, str], type_label: str) -> bool:
-        """Whether a pod with these labels is of this type."""
-        named = labels.get(type_label) == self.name
-        return named or (self.selector is not None and self.selector.matches(labels))
-
 
 BANDWIDTH_PER_CORE = 500_000_000
 """Bytes/s for each CPU requested by a pod without a profile, unless configured.
@@ -187,14 +182,28 @@ class InterferenceConfiguration:
     ask_above: int = 1_000_000_000
     while_away: WhileAway = WhileAway.SCHEDULE
 
-    @property
-    def at_stake(self) -> tuple[WorkloadProfile, ...]:
-        """The types of pods that kube-scheduler asks about: contention slows them, or they cause it."""
-        return tuple(
+    at_stake: tuple[WorkloadProfile, ...] = field(init=False, repr=False, compare=False)
+    """The types of pods that kube-scheduler asks about: contention slows them, or they cause it."""
+    _selecting: tuple[WorkloadProfile, ...] = field(init=False, repr=False, compare=False)
+    """The types whose pods a selector selects. All others are found by name, however many they are."""
+
+    def __post_init__(self) -> None:
+        every = self.profiles.values()
+        at_stake = (
             each
-            for each in self.profiles.values()
+            for each in every
             if any(each.affinity.values()) or each.profile.memory_bandwidth > self.ask_above
         )
+        object.__setattr__(self, "at_stake", tuple(at_stake))
+        object.__setattr__(self, "_selecting", tuple(each for each in every if each.selector))
+
+    def types_of(self, labels: Mapping[str, str]) -> tuple[WorkloadProfile, ...]:
+        """Return the types that a pod with these labels is of, in the order of the configuration."""
+        found = {each.name for each in self._selecting if each.selector and each.selector.matches(labels)}
+        named = labels.get(self.type_label, "")
+        if named in self.profiles:
+            found.add(named)
+        return tuple(self.profiles[name] for name in self.profiles if name in found) if found else ()
 
     @property
     def predicted(self) -> frozenset[Metric]:
