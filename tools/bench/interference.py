@@ -65,8 +65,8 @@ async def sample() -> dict[str, float]:
     return {"interference": quantile(times, 0.5) * 1e6}
 
 
-def configuration() -> InterferenceConfiguration:
-    """Twenty types; every fourth is found by a selector beside its name."""
+def configuration_text() -> str:
+    """Return a scheduler's file with twenty types; every fourth is found by a selector beside its name."""
     profiles = {
         f"type-{index}": {
             "profile": {
@@ -86,7 +86,12 @@ def configuration() -> InterferenceConfiguration:
         }
         for index in range(_TYPES)
     }
-    parsed = parse_interference(msgspec.json.encode({"interference": {"profiles": profiles}}).decode())
+    return msgspec.json.encode({"interference": {"profiles": profiles}}).decode()
+
+
+def configuration() -> InterferenceConfiguration:
+    """Return what that file configures."""
+    parsed = parse_interference(configuration_text())
     if parsed.value is None:
         raise SystemExit("; ".join(map(str, parsed.errors)))
     return parsed.value
@@ -169,7 +174,7 @@ async def _refreshes(count: int) -> list[Row]:
     times, longest, forced = [], [], []
     cluster = _cluster(count)
     freeze_gc()
-    async with _server(_answer(names)) as url, PrometheusClient(url) as client:
+    async with metrics_server(names) as url, PrometheusClient(url) as client:
         for _ in range(_REFRESHES):
             stall = asyncio.create_task(_longest_stall())
             start = time.perf_counter()
@@ -200,8 +205,9 @@ async def _longest_stall() -> float:
 
 
 @asynccontextmanager
-async def _server(body: bytes) -> AsyncIterator[str]:
-    """Answer every query with the same body."""
+async def metrics_server(names: tuple[str, ...]) -> AsyncIterator[str]:
+    """Answer every query with a value of each node."""
+    body = _answer(names)
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=body, content_type="application/json")

@@ -100,13 +100,14 @@ async def manager(folder: Path, kubeconfig: Path, *options: str) -> AsyncIterato
 
 
 @asynccontextmanager
-async def scheduler(folder: Path, kubeconfig: Path) -> AsyncIterator[tuple[Process, str]]:
+async def scheduler(folder: Path, kubeconfig: Path, *options: str) -> AsyncIterator[tuple[Process, str]]:
     """The scheduler, ready, and the address of its extender."""
     listen, metrics = f"127.0.0.1:{free_port()}", free_port()
     command = (
         *("corewise", "scheduler", "--kubeconfig", str(kubeconfig), "--no-leader-elect", "--manage-webhooks"),
         *("--listen", listen, "--webhook-url", f"https://{listen}"),
         *("--metrics-listen", f"127.0.0.1:{metrics}"),
+        *options,
     )
     async with child(*command, log=folder / "scheduler.log") as process:
         await until_ready(process, metrics, folder / "scheduler.log")

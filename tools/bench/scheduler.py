@@ -7,7 +7,7 @@ program, and its own time is part of a round trip; the CPU time of the program i
 
 Bind: pods that own 4 CPUs are bound by /bind to ten nodes in turn, one after the other and 16 at once: the
 pod is read, CPUs are chosen, the ledger is swapped, the Binding is posted. The local API server, which does
-most of that, is part of the round trip. Plain pods are bound without the scheduler, which only watches.
+most of that, is part of the round trip.
 """
 
 from __future__ import annotations
@@ -44,19 +44,14 @@ _BINDINGS = 80
 _AT_ONCE = (1, 16)
 _BIND_NODES = 10
 _CPUS = 64
-_PLAIN_PODS_BOUND = 5000
 _CERTIFICATE_WITHIN = 30.0
-_SETTLED = 2.0
-"""Seconds after the last write in which the scheduler has seen everything."""
-_IDLE = 10.0
-"""Seconds after which ledgers of deleted pods are in order, and for which an idle scheduler is watched."""
 _PATIENCE = 60.0
 _JSON = {"Content-Type": "application/json"}
 _PLAIN_PODS = PODS.typed(dict[str, Any])
 
 
 async def measure(counts: tuple[int, ...]) -> list[Row]:
-    """Measure round trips of filter, prioritize and bind at numbers of nodes, and the cost of plain pods."""
+    """Measure round trips of filter, prioritize and bind at numbers of nodes."""
     return [row for count in counts for row in await _measure(count)]
 
 
@@ -76,7 +71,6 @@ async def _measure(count: int) -> list[Row]:
                 for asked in sorted({min(each, count) for each in _NAMES}):
                     rows += await asyncio.to_thread(_extender, (url, trust), process, pod, (asked, count))
                 rows += [await _binds(client, f"{url}/{BIND}", trust, each, count) for each in _AT_ONCE]
-                rows.append(await _plain_pods(client, process, count))
                 memory = processes.peak_rss_mib(process)
     return [*rows, Row("peak memory of the scheduler", f"{count} nodes", f"{memory:.0f} MiB")]
 
@@ -150,31 +144,6 @@ async def _binds(client: Client, url: str, trust: ssl.SSLContext, at_once: int, 
         await client.delete(_PLAIN_PODS, pod["metadata"]["name"], "default", grace_period=0)
     what = "/bind round trip of an owned pod (choose, swap, bind) p50, p99"
     return Row(what, f"{at_once} at once, {count} nodes", _quantiles(times))
-
-
-async def _plain_pods(client: Client, process: Process, count: int) -> Row:
-    """Create and bind plain pods without the scheduler, and say what CPU time watching them took."""
-    await asyncio.sleep(_IDLE)
-    before = processes.cpu_nanoseconds(process)
-    await asyncio.sleep(_IDLE)
-    idle = processes.cpu_nanoseconds(process) - before
-    gate = asyncio.Semaphore(16)
-
-    async def bound(index: int) -> None:
-        async with gate:
-            name = f"plain-{index}"
-            await _pod(client, name)
-            target = {"kind": "Node", "name": fleet.node_name(index % count)}
-            path = PODS.path(name, namespace="default", subresource="binding")
-            await client.request("POST", path, body={"metadata": {"name": name}, "target": target})
-
-    before, started = processes.cpu_nanoseconds(process), time.perf_counter()
-    await asyncio.gather(*map(bound, range(_PLAIN_PODS_BOUND)))
-    await asyncio.sleep(_SETTLED)
-    idle = int(idle * (time.perf_counter() - started) / _IDLE)
-    spent = (processes.cpu_nanoseconds(process) - before - idle) / _PLAIN_PODS_BOUND / 1e6
-    what = "CPU of the scheduler per plain pod that is created and bound (watch only)"
-    return Row(what, f"{count} nodes", f"{spent:.3f} ms")
 
 
 def _quantiles(seconds: list[float]) -> str:
