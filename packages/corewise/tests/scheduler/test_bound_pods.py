@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -10,13 +10,19 @@ from corewise.engine import Placement, PodFacts
 from corewise.kube.cache import STALE_AFTER
 from corewise.kube.resources import PODS
 from corewise.scheduler.program import Scheduler
+from corewise.workload.pods import Pod
 from manager.world import PODS_NAMESPACE, until
 from scheduler.program_world import PLAIN_PODS, Interrupted, SchedulerWorld, caller
 
 
+def watched(scheduler: Scheduler) -> Iterable[Pod]:
+    """The pods that the watch has shown."""
+    return scheduler.state.pods.items.values()
+
+
 def shown(scheduler: Scheduler) -> Iterator[str]:
-    """The names of the pods that the watch has shown."""
-    return (pod.metadata.name for pod in scheduler.state.pods.items.values())
+    """Their names."""
+    return (pod.metadata.name for pod in watched(scheduler))
 
 
 def requested(scheduler: Scheduler) -> int:
@@ -42,6 +48,20 @@ async def test_pod_is_watched_from_binding_until_it_finishes(world: SchedulerWor
         await world.client.delete(PODS, "unbound", PODS_NAMESPACE, grace_period=0)
         await until(lambda: set(shown(scheduler)) == {"stays"})
         assert requested(scheduler) == 1000
+
+
+async def test_granted_amount_of_running_pod_counts(world: SchedulerWorld) -> None:
+    """Its kubelet first states that it runs, which counts nothing, and then what it has been granted."""
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="1")
+    async with world.scheduler() as scheduler:
+        await world.bind_past("p", "n1")
+        granted = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "3"}}]}
+        for status, milli in (({}, 1000), (granted, 3000)):
+            body = {"status": {"phase": "Running", **status}}
+            await world.client.patch(PLAIN_PODS, "p", body, namespace=PODS_NAMESPACE, subresource="status")
+            await until(lambda: any(pod.status.phase == "Running" for pod in watched(scheduler)))
+            await until(lambda milli=milli: requested(scheduler) == milli)
 
 
 async def test_pod_owning_nothing_is_bound_without_another_read(

@@ -286,6 +286,8 @@ class NodeAccount:
                 named = len(cpus & placement.cpus) * MILLI
                 yield zone, named, named, placement.zones.get(zone, {}).get(MEMORY, 0)
             return
+        if not placement.zones:
+            return
         left = len(placement.cpus) * MILLI or pod.owned(static_cpu_manager=self.static_cpu_manager)
         for zone, amounts in sorted(placement.zones.items()):
             cpu = amounts.get(CPU, 0)

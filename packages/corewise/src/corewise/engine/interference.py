@@ -54,6 +54,7 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
 
 NAME = "Interference"
+_MOST_TEMPLATES = 1024
 _DECAYS_FOR = 1.0
 """Seconds that an outlook serves while nothing comes or goes: a counterweight loses 0.3 % of its weight."""
 
@@ -85,7 +86,8 @@ class Interference:
         self._selects = any(each.selector is not None for each in configuration.profiles.values())
         self._kept: _Kept | None = None
         self._alone: _Kept | None = None
-        self._selected: tuple[PodFacts, Selected | ProfileConflict] | None = None
+        self._selected: dict[tuple[int, int], tuple[PodFacts, Selected | ProfileConflict]] = {}
+        """By template: pods of one have the same objects, which the pod that is kept here keeps alive."""
 
     def estimates(self) -> Estimates:
         """Return the estimates for pods and nodes, which need no measurements, by the configuration."""
@@ -114,11 +116,14 @@ class Interference:
 
     def select(self, pod: PodFacts) -> Selected | ProfileConflict:
         """Return the profile and affinities of a pod."""
-        last = self._selected
-        if last is None or last[0] is not pod:
+        template = id(pod.labels), id(pod.requests)
+        known = self._selected.get(template)
+        if known is None:
+            if len(self._selected) >= _MOST_TEMPLATES:
+                self._selected.clear()
             selected = select_profile(pod.labels, interfering_requests(pod), self.configuration)
-            last = self._selected = pod, selected
-        return last[1]
+            known = self._selected[template] = pod, selected
+        return known[1]
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes without the memory bandwidth and the memory that a pod of this type needs."""

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from corewise.engine import Cluster
+from corewise.engine import Cluster, PodFacts
 from corewise.engine.objects import ReportedTopology
 from corewise.engine.reading import key_of, placement, pod_facts, read_node_facts
 from corewise.service.logs import fields
@@ -58,8 +58,12 @@ class CountedCluster:
 
     def has(self, key: str, uid: str) -> bool:
         """Whether the pod that counts under a name is the one of this uid."""
+        return self._counted(key, uid) is not None
+
+    def _counted(self, key: str, uid: str) -> PodFacts | None:
+        """Return the pod that counts under a name, if it is the one of this uid."""
         counted = self.cluster.pods_on(self.cluster.node_of(key) or "").get(key)
-        return counted is not None and counted[0].uid == uid
+        return counted[0] if counted is not None and counted[0].uid == uid else None
 
     def put_node(self, node: Node, topology: ReportedTopology | None) -> None:
         """Count a node as it is."""
@@ -92,10 +96,11 @@ class CountedCluster:
     def remove_pod(self, pod: Pod) -> None:
         """Count a pod no more, unless another one of its name counts."""
         key = key_of(pod)
-        if not self.has(key, pod.metadata.uid):
+        counted = self._counted(key, pod.metadata.uid)
+        if counted is None:
             return
         self._told.pop(key, None)
-        if pod_facts(pod, self.rules).owned_by_class:
+        if counted.owned_by_class:
             self.given_back.set()
         self.cluster.remove_pod(key)
         self.on_room()

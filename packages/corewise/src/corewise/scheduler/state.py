@@ -118,7 +118,7 @@ class ClusterState:
             if pod is not None:
                 self.counted.changed.add(pod.spec.node_name)
         if new is not None and holds_resources(new):
-            if old is None or not _same(old, new) or old.scheduled_at != new.scheduled_at:
+            if old is None or not _counts_alike(old, new):
                 self.count(new)
             return
         pod = new or old
@@ -133,7 +133,7 @@ class ClusterState:
         answered = self._answered.get(new.metadata.name) if new else None
         if new is not None and (answered is None or not _is_older(new, answered)):
             self._answered.pop(new.metadata.name, None)
-            if answered is not None or old is None or not _same(old, new):  # most changes are heartbeats
+            if answered is not None or old is None or not _is_heartbeat(old, new):
                 self._put_node(new)
         elif new is None and old is not None:
             self._answered.pop(old.metadata.name, None)
@@ -158,9 +158,24 @@ def _is_older(node: Node, than: Node) -> bool:
     return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
 
-def _same(old: Pod | Node, new: Pod | Node) -> bool:
-    """Whether two states of a pod or of a node count alike."""
+def _counts_alike(old: Pod, new: Pod) -> bool:
+    """Whether two states of a pod that holds resources count alike: how far its kubelet is does not count."""
+    if not _states_alike(old, new) or old.scheduled_at != new.scheduled_at:
+        return False
+    before, after = old.status, new.status
+    return before is after or (
+        (before.container_statuses, before.init_container_statuses, before.qos_class)
+        == (after.container_statuses, after.init_container_statuses, after.qos_class)
+    )
+
+
+def _is_heartbeat(old: Node, new: Node) -> bool:
+    """Whether two states of a node count alike, as most do."""
+    return _states_alike(old, new) and old.status == new.status
+
+
+def _states_alike(old: Pod | Node, new: Pod | Node) -> bool:
     before, after = old.metadata, new.metadata
     if (before.annotations, before.labels, before.uid) != (after.annotations, after.labels, after.uid):
         return False
-    return (old.spec, old.status) == (new.spec, new.status)
+    return old.spec == new.spec

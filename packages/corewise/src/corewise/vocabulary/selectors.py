@@ -122,7 +122,12 @@ class LabelSelector:
         return cls(tuple(Requirement(key, Operator.IN, frozenset({value})) for key, value in labels.items()))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return not self.selects_nothing and all(each.holds(labels) for each in self.requirements)
+        if self.selects_nothing:
+            return False
+        for each in self.requirements:  # noqa: SIM110 - all() takes twice as long; every pod passes here
+            if not each.holds(labels):
+                return False
+        return True
 
     @property
     def size(self) -> int:

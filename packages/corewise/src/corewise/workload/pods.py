@@ -112,12 +112,17 @@ class PodSpec(Struct, frozen=True):
     tolerations: Slice[PodToleration] = ()
 
     def __post_init__(self) -> None:
-        for name in ("node_name", "scheduler_name"):
-            force_setattr(self, name, shared_text(getattr(self, name)))
-        for name in ("containers", "init_containers", "tolerations"):
-            force_setattr(self, name, shared_structs(getattr(self, name) or ()))
-        for name in ("node_selector", "overhead"):
-            force_setattr(self, name, shared_map(getattr(self, name)))
+        force_setattr(self, "node_name", shared_text(self.node_name))
+        force_setattr(self, "scheduler_name", shared_text(self.scheduler_name))
+        force_setattr(self, "containers", shared_structs(self.containers or ()))
+        if self.init_containers != ():
+            force_setattr(self, "init_containers", shared_structs(self.init_containers or ()))
+        if self.tolerations != ():
+            force_setattr(self, "tolerations", shared_structs(self.tolerations or ()))
+        if self.node_selector is not EMPTY:
+            force_setattr(self, "node_selector", shared_map(self.node_selector))
+        if self.overhead is not EMPTY:
+            force_setattr(self, "overhead", shared_map(self.overhead))
         if self.affinity is not None:
             force_setattr(self, "affinity", shared_struct(self.affinity))
 
@@ -129,7 +134,8 @@ class GrantedContainer(Struct, frozen=True):
     allocated_resources: Map = EMPTY
 
     def __post_init__(self) -> None:
-        force_setattr(self, "allocated_resources", shared_map(self.allocated_resources))
+        if self.allocated_resources is not EMPTY:
+            force_setattr(self, "allocated_resources", shared_map(self.allocated_resources))
 
 
 class PodCondition(Struct, frozen=True):
@@ -164,10 +170,11 @@ class PodStatus(Struct, frozen=True):
     node_allocatable_resource_claim_statuses: tuple[ClaimStatus, ...] | None = ()
 
     def __post_init__(self) -> None:
-        for name in ("phase", "qos_class"):
-            force_setattr(self, name, shared_text(getattr(self, name)))
+        force_setattr(self, "phase", shared_text(self.phase))
+        force_setattr(self, "qos_class", shared_text(self.qos_class))
         for name in ("container_statuses", "init_container_statuses", "conditions"):
-            force_setattr(self, name, getattr(self, name) or ())
+            if getattr(self, name) is None:
+                force_setattr(self, name, ())
 
     def kept(self) -> PodStatus:
         """Return the status to keep: without conditions it is that of many pods, and kept once."""
