@@ -56,12 +56,17 @@ async def test_granted_amount_of_running_pod_counts(world: SchedulerWorld) -> No
     await world.add_pod("p", cpu="1")
     async with world.scheduler() as scheduler:
         await world.bind_past("p", "n1")
-        granted = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "3"}}]}
-        for status, milli in (({}, 1000), (granted, 3000)):
+        await until(lambda: requested(scheduler) == 1000)
+
+        async def state(**status: object) -> None:
             body = {"status": {"phase": "Running", **status}}
             await world.client.patch(PLAIN_PODS, "p", body, namespace=PODS_NAMESPACE, subresource="status")
-            await until(lambda: any(pod.status.phase == "Running" for pod in watched(scheduler)))
-            await until(lambda milli=milli: requested(scheduler) == milli)
+
+        await state()
+        await until(lambda: [pod.status.phase for pod in watched(scheduler)] == ["Running"])
+        assert requested(scheduler) == 1000
+        await state(containerStatuses=[{"name": "c", "allocatedResources": {"cpu": "3"}}])
+        await until(lambda: requested(scheduler) == 3000)
 
 
 async def test_pod_owning_nothing_is_bound_without_another_read(

@@ -10,8 +10,7 @@ the watch has caught up. So does a pod from the decision where it goes until it 
 
 Only bound pods are watched: most pods are none of this program's business, and so each of them is one event
 when it is bound, not two or more. A pod that is being scheduled comes with the calls of kube-scheduler.
-Their events are taken in twice a second at most, which is most of what a plain pod would cost, and at
-once when kube-scheduler asks.
+Their events stay in the kernel for half a second, and are read at once when kube-scheduler asks.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from corewise.workload.pods import WORKLOAD_PODS, Pod
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 BOUND = f"spec.nodeName!=,{UNFINISHED}"
 _GATHERING = 0.5
-"""Seconds; 1.0 saves no more."""
+"""Seconds."""
 
 
 class ClusterState:
