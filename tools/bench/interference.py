@@ -90,7 +90,7 @@ def configuration_text() -> str:
 
 
 def configuration() -> InterferenceConfiguration:
-    """Return what that file configures."""
+    """Return the configuration in that file."""
     parsed = parse_interference(configuration_text())
     if parsed.value is None:
         raise SystemExit("; ".join(map(str, parsed.errors)))

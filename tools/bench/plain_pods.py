@@ -1,4 +1,4 @@
-"""The CPU time of ``corewise scheduler`` for plain pods, about which nobody asks; interference is configured.
+"""The CPU time of ``corewise scheduler`` for plain pods, which it only watches, with interference configured.
 
 The scheduler, the local API server and this caller are processes of their own. Pods of about 5 KB are created
 first, which the scheduler does not see, and then bound here. *Bound* is one event a pod. A *life* is five: a
