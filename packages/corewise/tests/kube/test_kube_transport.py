@@ -459,7 +459,9 @@ async def test_all_that_arrived_applies_on_demand(tmp_path: Path, authority: Aut
         await response.prepare(request)
         await response.write(event("ADDED", node("n0", 1)))
         await asyncio.sleep(0.2)
-        await response.write(b"".join(event("ADDED", node(f"n{each}", each + 1)) for each in range(1, count)))
+        large = {"status": {"images": ["x" * 200]}}
+        every = (event("ADDED", node(f"n{each}", each + 1, **large)) for each in range(1, count))
+        await response.write(b"".join(every))
         await asyncio.Event().wait()
         return response
 
