@@ -82,8 +82,6 @@ class Interference:
         self.configuration = configuration
         self._now = now
         self._ages = configuration.maximum_ages
-        self._types = configuration.profiles.keys()
-        self._selects = any(each.selector is not None for each in configuration.profiles.values())
         self._kept: _Kept | None = None
         self._alone: _Kept | None = None
         self._selected: dict[tuple[int, int], tuple[PodFacts, Selected | ProfileConflict]] = {}
@@ -107,8 +105,6 @@ class Interference:
 
     def cache_affinity_of(self, pod: PodFacts) -> int:
         """Return a pod's affinity to its cache; 0 if its type is unknown."""
-        if not self._selects and pod.labels.get(self.configuration.type_label) not in self._types:
-            return 0
         selected = self.select(pod)
         if isinstance(selected, ProfileConflict) or selected.name == DEFAULT:
             return 0
