@@ -22,6 +22,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.errors import api_error
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, Resource
+from corewise.normalization.decision import NormalizationVerdict
 from corewise.ratios import decision
 from corewise.ratios.cluster import ClusterContext
 from corewise.ratios.nodes import NodeView
@@ -437,9 +438,11 @@ def test_every_form_names_the_models(suggest: Suggest, form: str) -> None:
 def test_only_nodes_that_fall_are_assessed(suggest: Suggest, monkeypatch: pytest.MonkeyPatch) -> None:
     assessed: list[str] = []
 
-    def held_back(view: NodeView, context: ClusterContext) -> tuple[Misfit, ...]:
+    def held_back(
+        view: NodeView, verdict: NormalizationVerdict, context: ClusterContext
+    ) -> tuple[Misfit, ...]:
         assessed.append(view.name)
-        return decision.held_back(view, context)
+        return decision.held_back(view, verdict, context)
 
     monkeypatch.setattr(ratio_suggestion, "held_back", held_back)
     items = fleet(2500, 2500)

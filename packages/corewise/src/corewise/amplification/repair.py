@@ -32,7 +32,7 @@ cannot be read, the rule keeps its amounts, and nothing is repaired.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
@@ -192,9 +192,11 @@ def assess(seen: StatusObservation, *, maximum: Ratio = MAXIMUM) -> StatusAssess
     return replace(known.found, touch=not known.found.unproven and not touch.changes_nothing)
 
 
-def assessed_raw(seen: StatusObservation, *, maximum: Ratio = MAXIMUM) -> NodeAmounts:
-    """Return the raw amounts of :func:`assess` alone, in half the time."""
-    known = _known(seen, maximum)
+def assessed_raw(
+    seen: StatusObservation, resources: Collection[str] = AMPLIFIABLE, *, maximum: Ratio = MAXIMUM
+) -> NodeAmounts:
+    """Return the raw amounts of :func:`assess` alone, of some resources."""
+    known = _known(seen, maximum, resources)
     found = known.found
     return (_repaired(seen, found, known.amounts, known.faults) if known.faults else found).raw
 
@@ -210,12 +212,12 @@ class _Known:
     faults: Mapping[str, Finding]
 
 
-def _known(seen: StatusObservation, maximum: Ratio) -> _Known:
+def _known(seen: StatusObservation, maximum: Ratio, resources: Collection[str] = AMPLIFIABLE) -> _Known:
     stated = read_node(seen.annotations, maximum=maximum)
     write = StatusWrite(
         seen.amounts, seen.amounts, seen.annotations, by_kubelet=False, old_generation=stated.generation
     )
-    amounts = {cell: _amount(seen, stated, write, cell) for cell in CELLS}
+    amounts = {cell: _amount(seen, stated, write, cell) for cell in CELLS if cell[1] in resources}
     unproven = frozenset(
         resource
         for (_, resource), each in amounts.items()
@@ -228,7 +230,11 @@ def _known(seen: StatusObservation, maximum: Ratio) -> _Known:
         unproven=unproven,
         finding=next((each for each in stated.ratios.findings if each.about in {"", *AMPLIFIABLE}), None),
     )
-    findings = {name: _fault(seen, stated, name, amounts, patient=name in unproven) for name in AMPLIFIABLE}
+    findings = {
+        name: _fault(seen, stated, name, amounts, patient=name in unproven)
+        for name in AMPLIFIABLE
+        if name in resources
+    }
     faults = {name: fault for name, fault in findings.items() if fault}
     return _Known(stated, write, amounts, found, faults)
 
@@ -312,7 +318,7 @@ def _repaired(
         finding = Finding(Reason.RAW_UNKNOWN, message, resource)
         return replace(found, state=StatusState.RAW_UNKNOWN, finding=finding)
     stated = _amounts({cell: amount for cell, amount in raw.items() if cell[1] in repaired})
-    kept = [amounts[cell] for cell in CELLS if cell[1] not in repaired]
+    kept = [each for cell, each in amounts.items() if cell[1] not in repaired]
     # Koordinator's annotations go too, unless they are all that is known of another resource.
     needed = any(each.raw is None and (each.named or each.touched.undecided) for each in kept)
     named = () if needed else _named(seen)

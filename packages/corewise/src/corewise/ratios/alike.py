@@ -118,14 +118,21 @@ class Demands:
         """Return the same sum as :func:`corewise.ratios.nodes.demand_of_node`."""
         owners, static = owners_of_node(topology, annotations, capacity)
         kinds = {pod.metadata.uid or str(number): self._kind(pod) for number, pod in enumerate(pods)}
-        owning = {uid: each.pod for uid, each in kinds.items() if uid in owners or each.pod.exclusive_cpus}
-        alone = [each.static if static else each.shared for uid, each in kinds.items() if uid not in owning]
-        every = [*alone, demand_with_owners(owning, owners, static_cpu_manager=static)]
-        return NodeDemand(
-            {name: sum(each.requests[name] for each in every) for name in (CPU, MEMORY)},
-            sum(each.cpuset_milli for each in every),
-            sum(each.surplus for each in every),
-        )
+        owning: dict[str, PodDemand] = {}
+        cpu = memory = owned = 0
+        for uid, each in kinds.items():
+            if each.pod.exclusive_cpus or uid in owners:
+                owning[uid] = each.pod
+                continue
+            alone = each.static if static else each.shared
+            cpu += alone.requests[CPU]
+            memory += alone.requests[MEMORY]
+            owned += alone.cpuset_milli
+        if not owning and not owners:
+            return NodeDemand({CPU: cpu, MEMORY: memory}, owned)
+        rest = demand_with_owners(owning, owners, static_cpu_manager=static)
+        requests = {CPU: cpu + rest.requests[CPU], MEMORY: memory + rest.requests[MEMORY]}
+        return NodeDemand(requests, owned + rest.cpuset_milli, rest.surplus)
 
     def _kind(self, pod: RequestingPod) -> _Kind:
         kind = pod.kind

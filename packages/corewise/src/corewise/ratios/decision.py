@@ -179,13 +179,16 @@ def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_
     )
 
 
-def held_back(node: NodeView, context: ClusterContext) -> tuple[Misfit, ...]:
-    """Return the decreases that :func:`assess` holds back; without the rest, that is twice as fast."""
-    verdict = wanted_ratio(node, normalization_of(node, context.configuration), context)
+def held_back(
+    node: NodeView, normalization: NormalizationVerdict, context: ClusterContext
+) -> tuple[Misfit, ...]:
+    """Return the decreases that :func:`assess` holds back, without the rest of the assessment."""
+    verdict = wanted_ratio(node, normalization, context)
     effective = effective_ratios(node.annotations, maximum=context.largest)
-    if allows_unsafe_change(node.annotations) or not any(lowered(effective, verdict.ratios)):
+    fallen = tuple(lowered(effective, verdict.ratios))
+    if not fallen or allows_unsafe_change(node.annotations):
         return ()
-    raw = amplification.assessed_raw(_observation(node, NO_HISTORY), maximum=context.largest)
+    raw = amplification.assessed_raw(_observation(node, NO_HISTORY), fallen, maximum=context.largest)
     return unsafe_decreases(node, raw, effective, verdict.ratios)
 
 

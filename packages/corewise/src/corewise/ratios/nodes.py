@@ -133,6 +133,14 @@ def _report(text: str) -> Mapping[str, str]:
 
 def view_of(node: Node, topology: Annotations | None, pods: Callable[[], Iterable[Pod]]) -> NodeView:
     """Return the view of a node; ``pods`` are those bound to it."""
+    annotations = node.metadata.annotations
+    return view_with(node, topology, lambda cpu: demand_of_node(pods(), topology, annotations, cpu))
+
+
+def view_with(
+    node: Node, topology: Annotations | None, demand: Callable[[Quantity | None], NodeDemand]
+) -> NodeView:
+    """Return the view of a node; ``demand`` sums up its pods, given the node's capacity of cpu."""
     meta = node.metadata
     amounts = NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable))
     slow = node.status.condition(SLOW_CPU)
@@ -145,7 +153,7 @@ def view_of(node: Node, topology: Annotations | None, pods: Callable[[], Iterabl
         amounts=amounts,
         boot_id=node.status.node_info.boot_id,
         topology=topology,
-        demand=cache(lambda: demand_of_node(pods(), topology, meta.annotations, amounts.capacity.get(CPU))),
+        demand=cache(lambda: demand(amounts.capacity.get(CPU))),
         slow=slow.message if slow else "",
     )
 

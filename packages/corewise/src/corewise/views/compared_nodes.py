@@ -7,12 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from corewise.amplification import NodeDemand
 from corewise.amplification.amounts import CPU
 from corewise.config.decoding import Problem, Severity
 from corewise.kube.objects import ConfigMap, ObjectMeta, PartialObject
@@ -21,7 +19,7 @@ from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
 from corewise.quantities import Ratio
 from corewise.ratios.alike import Demands, RequestingPod
 from corewise.ratios.cluster import ClusterContext, interfering_webhook, read_configuration
-from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, quantities, view_of
+from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, quantities, view_with
 from corewise.views.tables import Column
 from corewise.views.text import count, some
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
@@ -110,14 +108,11 @@ class ComparedNodes:
         demands, running = Demands(), pods or _no_pods
 
         def view(node: Node) -> NodeView:
-            seen = view_of(node, topologies.get(node.metadata.name), tuple)
-            capacity = seen.amounts.capacity.get(CPU)
-
-            @cache
-            def demand() -> NodeDemand:
-                return demands.of_node(running(seen.name), seen.topology, seen.annotations, capacity)
-
-            return replace(seen, demand=demand)
+            name, annotations = node.metadata.name, node.metadata.annotations
+            topology = topologies.get(name)
+            return view_with(
+                node, topology, lambda cpu: demands.of_node(running(name), topology, annotations, cpu)
+            )
 
         views = tuple(map(view, nodes))
         return cls(views, bool(topologies), used, stored, koordinator, pods_known=pods is not None)

@@ -198,14 +198,15 @@ class _Effects:
                 continue
             facts = view.facts
             setting = facts.model, RatioField.of(hyper_threading=facts.hyper_threading, turbo=facts.turbo)
-            ratio, now = decide(view, config).ratio, _annotated(view)
+            verdict, now = decide(view, config), _annotated(view)
+            ratio = verdict.ratio
             if ratio is None or ratio == now:
                 continue
             if ratio > now:
                 self.raised[setting] += 1
                 continue
             self.lowered[setting] += 1
-            if held := held_back(view, context):
+            if held := held_back(view, verdict, context):
                 self.held_back[setting].append(view.name)
                 self.unsafe[view.name] = "; ".join(each.message for each in held)
 
