@@ -105,12 +105,17 @@ def test_entry_without_selector_selects_no_pod() -> None:
     assert warning.message == "no podSelector, so the entry selects no pod: {} selects all"
 
 
-def test_entry_without_ratios_has_no_effect() -> None:
-    (warning,) = parse_normalization(text({**VECTOR, "ratioModel": None})).warnings
-    assert (warning.path, warning.message) == (
-        "workloadRatios[0]",
-        "no ratioModel, so the entry has no effect",
-    )
+@pytest.mark.parametrize(
+    ("stated", "path", "said"),
+    [
+        (None, "", "no ratioModel, so the entry has no effect"),
+        ({}, ".ratioModel", "is empty, so the entry has no effect"),
+        ({"Xeon": {}}, '.ratioModel["Xeon"]', "is empty, so the entry has no effect on this model"),
+    ],
+)
+def test_entry_without_ratios_has_no_effect(stated: Any, path: str, said: str) -> None:
+    (warning,) = parse_normalization(text({**VECTOR, "ratioModel": stated})).warnings
+    assert (warning.path, warning.message) == (f"workloadRatios[0]{path}", said)
 
 
 def test_model_in_another_spelling_is_a_warning() -> None:

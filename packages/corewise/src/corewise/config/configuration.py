@@ -33,7 +33,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from corewise.config.decoding import MOST_PROBLEMS, Decoder, Fields, Parsed, Place, Problem, Severity, either
-from corewise.config.json_text import read_json
+from corewise.config.json_text import Members, read_json
 from corewise.config.node_configs import Configuration, S, read_label_selector, read_node_configs
 from corewise.quantities import ONE, Ratio
 from corewise.vocabulary.selectors import NOTHING, LabelSelector
@@ -253,12 +253,20 @@ def _workload(
     models: dict[str, ModelRatios] = {}
     if fields["ratioModel"].value is None:
         decoder.warn(place, "no ratioModel, so the entry has no effect")
+    elif _is_empty_object(fields["ratioModel"]):
+        decoder.warn(fields["ratioModel"], "is empty, so the entry has no effect")
     for key, ratios in decoder.entries(fields["ratioModel"]):
         models[model := str(key.path[-1])] = _model_ratios(decoder, ratios, _WHOLE_LIMIT)
+        if _is_empty_object(ratios):
+            decoder.warn(ratios, "is empty, so the entry has no effect on this model")
         if ratio_model and model not in ratio_model:
             near = decoder.near(model, ratio_model)
             decoder.warn(key, f"ratioModel of the nodes has no entry for this model{near}")
     return WorkloadRatioModel(name, selector, MappingProxyType(models))
+
+
+def _is_empty_object(place: Place) -> bool:
+    return isinstance(place.value, Members) and not place.value
 
 
 def _model_ratios(decoder: Decoder, place: Place, hint: str = _BASELINE) -> ModelRatios:
