@@ -15,6 +15,7 @@ from corewise.cli import corewise
 from corewise.cli.errors import Failure
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
+    CONFIG_NAME,
     CPU_BASIC_INFO,
     CPU_TOPOLOGY,
     NORMALIZATION_RATIO,
@@ -109,6 +110,55 @@ def test_unusable_configuration_is_a_failure(trace: list[str], tmp_path: Path, t
     assert result.exception.exit_code == 5
     assert str(file) in str(result.exception)
     assert "corewise config check" in result.exception.hint
+
+
+def dump_with(folder: Path, text: str) -> str:
+    """Return a dump of a node with 8 CPUs, two pods that request 6 each, and this configuration."""
+    amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+    status = {"capacity": amounts, "allocatable": amounts}
+    container = {"name": "c", "resources": {"requests": {"cpu": "6"}}}
+    pods = [
+        {"kind": "Pod", "metadata": {"name": name, "namespace": "a"}, "spec": {"containers": [container]}}
+        for name in "pq"
+    ]
+    config = {
+        "kind": "ConfigMap",
+        "metadata": {"name": CONFIG_NAME},
+        "data": {"resource-amplification-config": text},
+    }
+    file = folder / "dump.json"
+    node = {"kind": "Node", "metadata": {"name": "n0"}, "status": status}
+    file.write_text(json.dumps({"items": [node, *pods, config]}))
+    return str(file)
+
+
+DOUBLED_WITH_ERROR = '{"enable": true, "resourceAmplificationRatio": {"cpu": 2.00, "memory": 0.5}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "scheduled", "said"),
+    [
+        (DOUBLED_WITH_ERROR, 2, "entries without errors are applied"),
+        ("{", 1, "nodes keep the ratios they have"),
+    ],
+)
+def test_stored_errors_are_planned_as_applied(tmp_path: Path, text: str, scheduled: int, said: str) -> None:
+    file = dump_with(tmp_path, text)
+    result = run("--from", file, "--against", policy(tmp_path, "1.0"), "-o", "json")
+    document = json.loads(result.stdout)
+    assert [each["scheduled"] for each in document["plans"]] == [1, scheduled]
+    (note,) = [each for each in document["notes"] if "has errors" in each]
+    assert said in note
+    assert note.endswith(f"To see them: corewise config check {file}")
+    assert note in result.stderr
+
+
+def test_present_file_with_errors_is_compared(trace: list[str], tmp_path: Path) -> None:
+    before = tmp_path / "before.yaml"
+    before.write_text(f"kind: ConfigMap\ndata:\n  resource-amplification-config: '{DOUBLED_WITH_ERROR}'\n")
+    result = run(*trace, "--policy", policy(tmp_path, "2.0"), "--against", str(before))
+    assert result.exit_code == 0
+    assert f"note: {before}: resource-amplification-config has errors" in result.stderr
 
 
 def test_missing_file_is_a_failure(tmp_path: Path, trace: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from corewise.cli.choice import Choice
 from corewise.cli.completers import file_names, of_names
-from corewise.cli.config_file import configuration_of, read_policy
+from corewise.cli.config_file import AppliedPolicy, applied_policy, read_policy, read_present_policy
 from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE, TEXT_FILE
 from corewise.cli.interference_inputs import read_interference
@@ -21,7 +22,7 @@ from corewise.engine import Allocation
 from corewise.planner.inputs import PlanInput
 from corewise.planner.planner import Comparison, PlanOutcome, compare, plan
 from corewise.planner.records import Planned, percent_of, record_of
-from corewise.ratios.cluster import NOTHING_CONFIGURED, ClusterConfiguration
+from corewise.ratios.cluster import NOTHING_CONFIGURED
 from corewise.scheduler.plugins import load_plugins
 from corewise.views.tables import Column
 from corewise.views.text import count, cpus, percent
@@ -93,18 +94,21 @@ def command(
     """Place all pods offline, on the scheduler's engine, and show what fits and what does not.
 
     Changes nothing. With --against, both configurations are planned and compared: --against is the present
-    one, --policy the new one.
+    one, --policy the new one. Where the present one has errors, what the manager applies of it is planned.
 
     Exit codes: 0 no difference (or nothing to compare), 1 a difference, 2 wrong call, 5 a bad file.
     """
     given = _input(dump, openb)
     profiles = None if interference is None else read_interference(interference)
     plugins = load_plugins()
+    policies = [] if against is None else [_present(against)]
+    policies.append(_wanted(given, dump, policy))
+    remarks = [remark for _, applied in policies for remark in applied.remarks]
+    given = replace(given, notes=(*given.notes, *remarks))
     planned: list[Planned] = []
-    for file in (policy,) if against is None else (against, policy):
-        name, configuration = _configuration(given, file)
+    for name, applied in policies:
         start = time.perf_counter()
-        outcome = plan(given, configuration, SCORES[score], profiles, plugins)
+        outcome = plan(given, applied.configuration, SCORES[score], profiles, plugins)
         planned.append(Planned(name, outcome, time.perf_counter() - start))
     difference = compare(planned[0].outcome, planned[1].outcome) if len(planned) > 1 else None
 
@@ -127,13 +131,22 @@ def _input(dump: Path | None, openb: tuple[Path, Path] | None) -> PlanInput:
     return plan_from_openb(*openb)
 
 
-def _configuration(given: PlanInput, file: str | None) -> tuple[str, ClusterConfiguration]:
-    """Return one of the configurations, and its name."""
+def _present(file: str) -> tuple[str, AppliedPolicy]:
+    """Return the configuration to compare with, and its name."""
+    return _nothing() if file == _NONE else (file, read_present_policy(file))
+
+
+def _wanted(given: PlanInput, dump: Path | None, file: str | None) -> tuple[str, AppliedPolicy]:
+    """Return the configuration of ``file``, or that of the dump, and its name."""
     if file is not None and file != _NONE:
-        return file, read_policy(file)
+        return file, AppliedPolicy(read_policy(file))
     if file is None and given.config:
-        return "the dump's own", configuration_of(given.config, given.source)
-    return "no configuration", NOTHING_CONFIGURED
+        return "the dump's own", applied_policy(given.config, str(dump))
+    return _nothing()
+
+
+def _nothing() -> tuple[str, AppliedPolicy]:
+    return "no configuration", AppliedPolicy(NOTHING_CONFIGURED)
 
 
 def _print_tables(given: PlanInput, planned: Sequence[Planned], difference: Comparison | None) -> None:
