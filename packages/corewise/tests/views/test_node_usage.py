@@ -93,7 +93,16 @@ def test_an_unmeasured_node_keeps_its_history() -> None:
         data.usages.take(used)
     found = data.tables["nodes"].rows(NOW)
     assert [shown(row) for row in found] == [("-", "# "), ("4.00 (50%)", "++")]
-    assert shown(total_of(found)) == ("4.00 (50%)", "%-")
+    assert shown(total_of(found)) == ("4.00 (50%)", "%+")
+
+
+def test_many_unmeasured_nodes_make_no_dip() -> None:
+    names = [f"n{number}" for number in range(10)]
+    data = HandmadeData([node(name, 8) for name in names])
+    for missing in (0, 9, 0, 10):
+        data.usages.take(dict.fromkeys(names[missing:], 6_000))
+    total = total_of(data.tables["nodes"].rows(NOW))
+    assert total.lately == (60_000, 60_000, 60_000, None)
 
 
 def test_an_old_report_shows_no_usage() -> None:

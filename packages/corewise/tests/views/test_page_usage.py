@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from corewise.kube.errors import Forbidden, KubeError, NotFound, Status
+from corewise.kube.errors import Forbidden, KubeError, NotFound, Status, TransportError
 from corewise.views.page.usage import WANTED_SECONDS, Usages
 
 
@@ -28,12 +28,15 @@ class Answers:
 
     pods: dict[str, list[str]] = field(default_factory=dict)
     error: KubeError | None = None
+    has_nodes: bool = True
     version: str = "v1beta1"
 
     async def request(self, _method: str, path: str, **_options: Any) -> bytes:
         if f"/{self.version}/" not in path:
             raise NotFound(Status(code=404))
         if path.endswith("/nodes"):
+            if not self.has_nodes:
+                raise TransportError("no answer")
             return msgspec.json.encode({"items": [{"metadata": {"name": "n1"}, "usage": {"cpu": "3500m"}}]})
         if self.error is not None:
             raise self.error
@@ -79,6 +82,15 @@ async def test_unknown_usage_is_said_and_the_last_stays() -> None:
         await found.read()
         assert said in found.remark
         assert found.pods == {"ns/a": 1000}
+
+
+async def test_unread_usage_of_nodes_is_unknown() -> None:
+    answers = Answers()
+    found = usages(answers, Hours())
+    await found.read()
+    answers.has_nodes = False
+    await found.read()
+    assert found.nodes == {}
 
 
 def test_usage_is_wanted_for_two_minutes() -> None:

@@ -10,7 +10,7 @@ runs (used) and what is offered to offline pods is raw, and beside all that.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -231,10 +231,24 @@ def total_of(rows: list[NodeRow]) -> NodeRow:
         Facts(),
         SummedAmounts(**amounts),
         NodeState(""),
-        lately=tuple(map(_sum, aligned((row.lately for row in rows), None))),
+        lately=tuple(_lately(rows)),
         used_of=sum(row.used_of for row in rows),
         lately_of=sum(row.lately_of for row in rows),
     )
+
+
+def _lately(rows: Sequence[NodeRow]) -> Iterator[int | None]:
+    """Yield the raw CPU that all nodes used, oldest first.
+
+    Nodes that were not measured at a time count as if they had used as large a share as the others: one that
+    misses a read is not idle.
+    """
+    raw = [row.lately_of for row in rows]
+    total = sum(raw)
+    for samples in aligned((row.lately for row in rows), None):
+        used = _sum(samples)
+        of = sum(each for each, sample in zip(raw, samples, strict=True) if sample is not None)
+        yield used * total // of if used is not None and of else used
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:

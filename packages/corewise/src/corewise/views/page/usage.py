@@ -93,8 +93,11 @@ class Usages:
             await self._clock.sleep(EVERY if len(self.pods) < _MANY else EVERY_OF_MANY)
 
     async def read(self) -> None:
-        """Read usage once; without an answer the last one stays, and ``remark`` says why."""
-        self.nodes = await cpu_usages(self._client) or self.nodes
+        """Read usage once.
+
+        Without an answer nothing is known of nodes; that of pods stays, and ``remark`` says why.
+        """
+        self.nodes = await cpu_usages(self._client)
         try:
             body = await read_metrics(self._client, "pods", _TIMEOUT)
             pods = await asyncio.to_thread(_used, body)
