@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -111,17 +111,33 @@ async def evaluating(
     world: AgentWorld, agent: Agent, clock: JumpingClock, bench: Bench | None
 ) -> AsyncIterator[None]:
     """Run the loop of an agent until the block ends."""
-    loop = EvaluationLoop(
+    async with running(loop_of(world, agent, clock, bench, agent.show_evaluation), clock):
+        yield
+
+
+def loop_of(
+    world: AgentWorld,
+    agent: Agent,
+    clock: JumpingClock,
+    bench: Bench | None,
+    show: Callable[[str], None],
+) -> EvaluationLoop:
+    return EvaluationLoop(
         agent.local,
         agent.watched,
         world.client,
-        show=agent.show_evaluation,
+        show=show,
         root=world.options.root,
         bench=bench,
         minutes=2,
         metrics=agent.metrics,
         clock=clock,
     )
+
+
+@asynccontextmanager
+async def running(loop: EvaluationLoop, clock: JumpingClock) -> AsyncIterator[None]:
+    """Run a loop until the block ends."""
     task = asyncio.create_task(loop.run(Heartbeats(clock)))
     try:
         yield
@@ -259,6 +275,33 @@ async def test_a_restarted_agent_shows_what_it_found(world: AgentWorld) -> None:
         shown, agent.reporter.evaluation = agent.reporter.evaluation, ""
         async with evaluating(world, agent, StandingClock(world.options.root), None):
             await until(lambda: agent.reporter.evaluation == shown)
+
+
+async def test_a_crashed_loop_shows_no_older_report(world: AgentWorld) -> None:
+    clock = JumpingClock(world.options.root)
+
+    class CrashesOnce(StatedBench):
+        def measure(self, topology: Topology, cpu: int, stop: Event) -> Mapping[str, Done] | Finding:
+            done = super().measure(topology, cpu, stop)
+            if len(self.runs) == 4:
+                raise ZeroDivisionError
+            return done
+
+    shown: list[str] = []
+    bench = CrashesOnce(clock, 1000)
+    async with world.agent() as agent:
+        loop = loop_of(world, agent, clock, bench, shown.append)
+        with pytest.raises(ZeroDivisionError):
+            await loop.run(Heartbeats(clock))
+        await eventually(lambda: world.client.get(NODE_RESOURCE_TOPOLOGIES, NODE))
+        older = {"metadata": {"annotations": {CPU_EVALUATION: shown[0]}}}
+        await world.client.patch(NODE_RESOURCE_TOPOLOGIES, NODE, older)
+        async with running(loop, clock):
+            await until(lambda: len(shown) >= 5)
+    runs = [report.runs for text in shown if (report := decode(text))]
+    assert runs == [*range(1, len(shown) + 1)]
+    times = [time for time, _ in bench.runs]
+    assert all(later - sooner >= pause_after(RUN, 2) for sooner, later in pairwise(times))
 
 
 async def test_another_kernels_files_are_not_measured(world: AgentWorld) -> None:

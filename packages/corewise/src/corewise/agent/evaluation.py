@@ -103,17 +103,22 @@ class EvaluationLoop:
         self._minutes = minutes
         self._metrics = metrics
         self._clock = clock
+        self._before: EvaluationReport | None = None
         self._known: Evaluation | None = None
-        self._due = 0.0
+        self._due: float | None = None
         self._said: Reason | None = None
 
     async def run(self, heartbeats: Heartbeats) -> None:
-        """Use each slot of the node until canceled."""
+        """Use each slot of the node until canceled.
+
+        Called again after a crash, it goes on from what it knows: the API may have an older report.
+        """
         await self._watched.synced()
-        before = await self._stated(heartbeats)
-        if before is not None:
-            self._show(before.encode())
-        self._due = self._due_after(before)
+        if self._due is None:
+            self._before = await self._stated(heartbeats)
+            if self._before is not None:
+                self._show(self._before.encode())
+            self._due = self._due_after(self._before)
         while True:
             now, wait = self._clock.now().timestamp(), self._due - self._clock.monotonic()
             slot = next_slot(self._local.name, now + max(LOOKED_BACK, wait))
@@ -121,7 +126,7 @@ class EvaluationLoop:
             await self._clock.sleep(slot - now - LOOKED_BACK)
             began = self._read()
             await self._clock.sleep(LOOKED_BACK)
-            self._take(await self._use_slot(began), before)
+            self._take(await self._use_slot(began))
 
     async def _stated(self, heartbeats: Heartbeats) -> EvaluationReport | None:
         """Return the report of the agent before this one, once the API server answers."""
@@ -155,7 +160,9 @@ class EvaluationLoop:
             outcome = await asyncio.to_thread(self._bench.measure, reading.host.topology, cpu, stop)
         finally:
             stop.set()
-        return _Slot(outcome, machine, self._clock.monotonic() - start)
+            ended = self._clock.monotonic()
+            self._due = start + pause_after(ended - start, self._minutes)
+        return _Slot(outcome, machine, ended - start)
 
     def _cpu_or_finding(self, began: CPUConditions | None, reading: MachineReading) -> int | Finding:
         """Return the CPU to measure on, or why none is measured."""
@@ -189,17 +196,15 @@ class EvaluationLoop:
         exclusive = CPUSet.of(cpu for cpus in manager.exclusive.values() for cpu in cpus)
         return self._local.pins.division.owned | exclusive
 
-    def _take(self, slot: _Slot, before: EvaluationReport | None) -> None:
+    def _take(self, slot: _Slot) -> None:
         """Count and report the outcome of a slot."""
         now, outcome = self._clock.now(), slot.outcome
         if self._known is None:
-            self._known = Evaluation(slot.machine, before=before)
+            self._known = Evaluation(slot.machine, before=self._before)
         self._known = self._known.on(slot.machine)
         finding = outcome if isinstance(outcome, Finding) else None
         if not isinstance(outcome, Finding):
             self._known = self._known.with_run(rates_of(outcome), rfc3339(now))
-        if slot.seconds:
-            self._due = self._clock.monotonic() + pause_after(slot.seconds, self._minutes) - slot.seconds
         self._metrics.count(metrics.EVALUATION_RUNS, MEASURED if finding is None else str(finding.reason))
         report = self._known.report(rfc3339(now), finding)
         scores: dict[tuple[str, ...], float] = {}
