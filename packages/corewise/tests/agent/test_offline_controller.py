@@ -636,6 +636,20 @@ def test_a_missing_slice_says_nothing_about_the_kernel(tmp_path: Path) -> None:
     assert idle(kept, JOB) == ["1", "0", "0"]
 
 
+def test_offline_pods_without_a_slice_are_reported(tmp_path: Path) -> None:
+    kept = without_slice(tmp_path)
+    kept.suppression = PER_POD
+    kept.pods += (JOB,)
+    kept.tick(online=4000)
+    assert kept.controller.isolation is not None
+    assert kept.controller.isolation.reason == Reason.SLICE_MISSING
+    assert "no cgroup" in kept.controller.isolation.why
+    kept.node.make_slice()
+    kept.node.start(JOB)
+    kept.tick(online=4000)
+    assert kept.controller.isolation.reason == Reason.OFFLINE_POD_IDLE
+
+
 @pytest.mark.parametrize("content", ["", "nonsense\n", "max\n", "-5 100000\n", "1000 0\n"])
 def test_unreadable_quota_is_reported_and_left_alone(tmp_path: Path, content: str) -> None:
     kept = Kept(OfflineNode(tmp_path))

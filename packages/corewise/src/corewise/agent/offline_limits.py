@@ -22,7 +22,7 @@ pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (calculateLinuxResources)
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -153,7 +153,7 @@ class BatchLimits:
 
     ``limited`` are the pods that have a limit and a cgroup, as the last call found them.
 
-    ``idle`` counts the pods that are idle; ``lacks_idle``: they should be, and the kernel cannot.
+    ``idle`` counts the pods that are idle.
 
     As long as pods, ratio and isolation are the same, nothing is read again but once in ``AGAIN_AFTER``
     calls: drift of quotas is mended by every round of whoever writes quotas, and weights are rarely changed.
@@ -164,17 +164,15 @@ class BatchLimits:
         self._applied: _Wanted | None = None
         self._calls = 0
         self.idle = 0
-        self.lacks_idle = False
+        self._hindered: IsolationReport | None = None
         self._said = ""
         self.limited: tuple[LimitedPod, ...] = ()
 
     @property
     def isolation(self) -> IsolationReport | None:
         """The report on isolation; None where no pod is kept apart, and none is to be."""
-        if self.lacks_idle:
-            return IsolationReport(reason=Reason.ISOLATION_UNSUPPORTED, why=f"there is no {IDLE_FILE}")
-        if not self.idle:
-            return None
+        if self._hindered or not self.idle:
+            return self._hindered
         return IsolationReport(
             reason=Reason.OFFLINE_POD_IDLE, why=f"pods with {IDLE_FILE}: {self.idle}", pods=self.idle
         )
@@ -219,17 +217,23 @@ class BatchLimits:
         return result
 
     def _idle_pods(
-        self, found: CgroupSetup, cgroups: Iterable[BatchCgroup], isolation: Isolation | None
+        self, found: CgroupSetup, cgroups: Sequence[BatchCgroup], isolation: Isolation | None
     ) -> set[str]:
         """Return the names of the pods that are to be idle."""
         best_effort = found.names.qos(QOSClass.BEST_EFFORT)
-        # without that cgroup no offline pod runs yet, and what the kernel can is unknown
-        is_wanted = isolation is Isolation.IDLE and found.files.exists(best_effort)
-        self.lacks_idle = is_wanted and not has_idle(found.files, best_effort)
+        is_wanted, self._hindered = isolation is Isolation.IDLE, None
+        if is_wanted and not found.files.exists(best_effort):
+            is_wanted = False  # what the kernel can is unknown
+            if cgroups:
+                why = f"there is no cgroup {best_effort}"
+                self._hindered = IsolationReport(reason=Reason.SLICE_MISSING, why=why)
+        elif is_wanted and not has_idle(found.files, best_effort):
+            is_wanted, why = False, f"there is no {IDLE_FILE}"
+            self._hindered = IsolationReport(reason=Reason.ISOLATION_UNSUPPORTED, why=why)
         pods = {
             each.pod
             for each in cgroups
-            if (is_wanted and not self.lacks_idle)
+            if is_wanted
             or (isolation is None and found.settings.applied(each.cgroup, Setting.CPU_IDLE) == "1")
         }
         self.idle = len(pods)
