@@ -12,12 +12,14 @@ from click.testing import CliRunner, Result
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.scheduler.listing import read_rules
+from corewise.topology import CPUSet
 from corewise.vocabulary.metrics import OWNED_CPUS_PATH
 from corewise.vocabulary.names import NORMALIZE_CPUSET, RESOURCE_STATUS
+from corewise.vocabulary.owned_cpus import CPUOwner, print_owned_cpus
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
 from manager.world import PODS_NAMESPACE, until
-from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
+from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, pod_document
 
 
 @pytest.fixture
@@ -173,6 +175,20 @@ async def test_pods_whose_eviction_helps_are_named(
     assert [line.strip() for line in answer.stdout.splitlines()[4:]] == ([shown] if shown else [])
     document = json.loads((await explain(kubeconfig, "apps/high", "-o", "json")).stdout)
     assert document["victims"] == ({"n1": ["apps/low"]} if shown else {})
+
+
+async def test_a_pods_own_entry_takes_no_room(world: SchedulerWorld, kubeconfig: str) -> None:
+    """A binding that failed half-way leaves the pod's entry in the Node's ledger for a while."""
+    await world.add_node("n1", 8)
+    low, high = pod_document("low", cpu="4"), pod_document("high", cpu="6", qos="LSR")
+    low["spec"] |= {"nodeName": "n1", "priority": 5}
+    high["spec"]["priority"] = 10
+    await world.client.create(PLAIN_PODS, low, PODS_NAMESPACE)
+    uid = (await world.client.create(PLAIN_PODS, high, PODS_NAMESPACE))["metadata"]["uid"]
+    entry = {uid: CPUOwner("apps/high", CPUSet.of(range(6)))}
+    await world.client.patch(PLAIN_NODES, "n1", {"metadata": {"annotations": print_owned_cpus(entry)}})
+    answer = await explain(kubeconfig, "apps/high")
+    assert "would have room after evicting apps/low (priority 5)" in answer.stdout
 
 
 async def test_node_names_are_separated_from_their_explanations(

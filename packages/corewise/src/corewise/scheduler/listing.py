@@ -135,13 +135,14 @@ async def list_pod(
     engine = _engine(plugin)
     by_key = {key_of(each): each for each in pods}
     victims: dict[str, Sequence[Victim]] = {}
-    for node in _evictable(listed.decision, nodes)[:_EVICTABLE]:
-        alone = cluster.alone(node.metadata.name)
-        lower = lower_pods(node.metadata.name, alone, pod.spec.priority or 0, by_key.get, time.time())
-        guarded = with_budgets(lower, budgets)
-        chosen = cheapest_victims(engine, alone, listed.facts, guarded, published_amounts(node))
-        if chosen:
-            victims[node.metadata.name] = chosen
+    with cluster.without_entries(pod.metadata.uid):
+        for node in _evictable(listed.decision, nodes)[:_EVICTABLE]:
+            alone = cluster.alone(node.metadata.name)
+            lower = lower_pods(node.metadata.name, alone, pod.spec.priority or 0, by_key.get, time.time())
+            guarded = with_budgets(lower, budgets)
+            chosen = cheapest_victims(engine, alone, listed.facts, guarded, published_amounts(node))
+            if chosen:
+                victims[node.metadata.name] = chosen
     return replace(listed, victims=victims)
 
 
