@@ -123,7 +123,7 @@ def test_facts_left_out_of_the_table_reach_stderr(kubeconfig: Path) -> None:
     said = call(kubeconfig, "nodes").stderr.splitlines()
     assert said == [
         "1 node hidden by taint or cordon (--all shows it).",
-        "1 node has a problem: odd UnknownCPUModel (corewise explain node odd)",
+        f"1 node has a problem: odd UnknownCPUModel (corewise explain node --kubeconfig {kubeconfig} odd)",
         (
             "Nodes are amplified by nothing that the API shows: no policy and no webhook is installed "
             "(corewise manager --manage-webhooks), unless a policy is in a file of the API server."
@@ -132,7 +132,8 @@ def test_facts_left_out_of_the_table_reach_stderr(kubeconfig: Path) -> None:
     shown = call(kubeconfig, "nodes", "--all")
     assert "tainted" in shown.stdout
     assert "hidden" not in shown.stderr
-    assert "a problem: tainted OfferFrozen (corewise explain suppression tainted)" in shown.stderr
+    command = f"corewise explain suppression --kubeconfig {kubeconfig} tainted"
+    assert f"a problem: tainted OfferFrozen ({command})" in shown.stderr
 
 
 @pytest.mark.parametrize(

@@ -103,15 +103,17 @@ def test_table_splits_node_cpu_and_names_the_limit(kubeconfig: Path) -> None:
 
 def test_omitted_or_unreliable_data_is_reported_on_stderr(kubeconfig: Path) -> None:
     old, no_samples, strange, silent, free, off = call(kubeconfig, "offline").stderr.splitlines()
-    assert old.startswith("1 node has old data, up to 10h: n4 (corewise explain suppression n4; until")
-    assert no_samples == "1 node has no samples: n5 (corewise explain suppression n5)"
+    explain = f"corewise explain suppression --kubeconfig {kubeconfig}"
+    assert old.startswith(f"1 node has old data, up to 10h: n4 ({explain} n4; until")
+    assert no_samples == f"1 node has no samples: n5 ({explain} n5)"
     assert strange.startswith("1 node has a report that cannot be read: strange")
     assert silent.startswith("1 node has the label volcano.sh/oversubscription=true and no report: silent")
     assert free.startswith(
         "1 node has no suppression: n3 (turn it on: key cpu-suppression-config of ConfigMap"
     )
     assert off == (
-        "2 nodes not shown: oversubscription is off. Turn it on: kubectl label node off-a "
+        "2 nodes not shown: oversubscription is off. Turn it on: "
+        f"kubectl --kubeconfig {kubeconfig} label node off-a "
         "volcano.sh/oversubscription=true, and key cpu-suppression-config of ConfigMap "
         "corewise-system/slo-controller-config"
     )

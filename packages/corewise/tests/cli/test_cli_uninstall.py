@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -178,13 +179,15 @@ BY_HELM = {"meta.helm.sh/release-name": "mine", "meta.helm.sh/release-namespace"
 
 
 async def steps(world: World) -> list[str]:
-    """Return the steps that the command prints without an option."""
+    """Return the steps that the command prints, without the option that each of their commands has."""
     with NamedTemporaryFile() as kubeconfig:
         world.server.write_kubeconfig(kubeconfig.name)
         arguments = ["uninstall", "--kubeconfig", kubeconfig.name]
         done = await asyncio.to_thread(CliRunner().invoke, corewise, arguments)
     assert done.exit_code == 0, done.output
-    return done.stdout.splitlines()
+    option, lines = f" --kubeconfig {kubeconfig.name}", done.stdout.splitlines()
+    assert all(option in line for line in lines if line.startswith("    "))
+    return [line.replace(option, "") for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +208,8 @@ async def test_steps_follow_the_installation_method(
         "3. Uninstall:",
         f"    {uninstalling}",
     ]
-    assert f"safe to uninstall: {uninstalling}" in (await check(world)).stderr
+    said = re.sub(r" --kubeconfig \S+", "", (await check(world)).stderr)
+    assert f"safe to uninstall: {uninstalling}" in said
     await world.annotate("n1", {AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'})
     printed = await steps(world)
     undo = f"    kubectl annotate node n1 {AMPLIFICATION_ORIGINAL}-"

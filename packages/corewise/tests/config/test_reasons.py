@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from corewise.views.stored_config import check_command
+from corewise.views.stored_config import check_command, fix_of
 from corewise.vocabulary import names
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.reasons import Reason
@@ -50,3 +50,9 @@ def test_a_name_stands_on_an_object_once() -> None:
     rows = [(row.name, row.on) for row in names.TABLE]
     assert len(rows) == len(set(rows))
     assert len({metric.name for metric in METRICS}) == len(METRICS)
+
+
+def test_remedy_names_the_namespace_of_the_configuration() -> None:
+    fix = fix_of(Reason.CONFIG_INVALID, "own")
+    assert fix.endswith(f": {check_command('own')}")
+    assert "-n own get configmap" in fix

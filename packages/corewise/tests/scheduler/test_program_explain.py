@@ -137,6 +137,7 @@ async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str)
         assert isinstance(answer.exception, Failure)
         assert answer.exception.exit_code == ExitCode.NOT_FOUND
         assert wrong in str(answer.exception)
+    assert f"corewise nodes --kubeconfig {kubeconfig}" in str(answer.exception)
     answer = await explain(kubeconfig, "apps/p")
     assert "  problem        CPUsNotInteger: the requested CPUs must be integer: 2500m" in answer.stdout
     assert "no node suits it, not even an empty one" in answer.stdout

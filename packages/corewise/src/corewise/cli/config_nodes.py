@@ -15,17 +15,10 @@ from click.core import ParameterSource
 from corewise.cli.files import TEXT_FILE, decoded
 from corewise.cli.options import connection_options, together
 from corewise.views.compared_nodes import ComparedNodes, nodes_of_cluster, nodes_of_dump
-from corewise.views.stored_config import KUBECTL
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 HOW_TO = "kubectl get nodes,noderesourcetopologies -o json"
-_WITH_PODS = "get nodes,pods,noderesourcetopologies,configmaps -A -o json"
-HOW_TO_WITH_PODS = f"{KUBECTL} {_WITH_PODS}"
-
-
-def dump_command(kubectl: str) -> str:
-    """Return the command that makes a complete dump; ``kubectl`` has the options that name the cluster."""
-    return f"{kubectl} {_WITH_PODS}"
+HOW_TO_WITH_PODS = "kubectl get nodes,pods,noderesourcetopologies,configmaps -A -o json"
 
 
 def node_options(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import click
-from click.core import ParameterSource
 
 from corewise.cli import output
-from corewise.cli.config_nodes import HOW_TO_WITH_PODS, dump_command, node_options
+from corewise.cli.config_nodes import HOW_TO_WITH_PODS, node_options
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.options import CONFIG_NAMESPACE_OPTION, examples
 from corewise.cli.output import Form
@@ -22,7 +20,7 @@ from corewise.views.ratio_suggestion import (
     suggest,
     suggestion_record,
 )
-from corewise.views.stored_config import KUBECTL, save_command
+from corewise.views.stored_config import save_command
 from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 from corewise.vocabulary.names import AMPLIFICATION_KEY, CONFIG_NAME, NORMALIZATION_KEY
 
@@ -66,7 +64,7 @@ def command(nodes: ComparedNodes | None, form: Form | str) -> None:
     params = click.get_current_context().params
     namespace = nodes.namespace or params["config_namespace"]
     try:
-        suggestion = suggest(nodes, namespace, _kubectl(params))
+        suggestion = suggest(nodes, namespace)
     except UNREADABLE as error:  # pods of a dump are read when they matter
         raise Failure(f"a Pod of the dump cannot be read: {unreadable_text(error)}") from None
     if not suggestion.rows:
@@ -112,35 +110,16 @@ def _print(suggestion: RatioSuggestion, nodes: ComparedNodes, namespace: str, fo
         click.echo(output.document_text(suggestion_record(suggestion), form), nl=False)
 
 
-def _kubectl(params: Mapping[str, Any]) -> str:
-    """Return kubectl with the options that name the cluster."""
-    return KUBECTL + _options(params, ("kubeconfig", "context"))
-
-
-def _options(params: Mapping[str, Any], names: Iterable[str]) -> str:
-    given = ((name.replace("_", "-"), params[name]) for name in names if params[name] is not None)
-    return "".join(f" --{option} {shlex.quote(value)}" for option, value in given)
-
-
-def _source(params: Mapping[str, Any]) -> str:
-    """Return the options of corewise that name the nodes and the ConfigMap; stdin becomes a file."""
-    dump = params["dump"]
-    if dump is not None:
-        return f"--nodes {_DUMP if dump == '-' else shlex.quote(dump)}"
-    names = ["kubeconfig", "context"]
-    if click.get_current_context().get_parameter_source("config_namespace") is not ParameterSource.DEFAULT:
-        names.append("config_namespace")
-    return "--cluster" + _options(params, names)
-
-
 def _next(nodes: ComparedNodes, namespace: str) -> Iterator[str]:
     """Yield the commands that save the ConfigMap, check the suggested one, plan with it, and apply it.
 
     Where the ConfigMap was not read, the suggested one lacks its other keys, so it is not applied.
     """
     params = click.get_current_context().params
-    kubectl, source, dump = _kubectl(params), _source(params), params["dump"]
-    make_dump = f"{dump_command(kubectl)} > {_DUMP}"
+    dump = params["dump"]
+    file = _DUMP if dump in {None, "-"} else shlex.quote(dump)
+    source = "--cluster" if dump is None else f"--nodes {file}"
+    make_dump = f"{HOW_TO_WITH_PODS} > {_DUMP}"
     if nodes.unread and not nodes.absent:
         yield make_dump
         yield f"corewise config suggest --nodes {_DUMP}"
@@ -148,12 +127,11 @@ def _next(nodes: ComparedNodes, namespace: str) -> Iterator[str]:
     if dump == "-":
         yield make_dump
     if not nodes.absent:
-        yield f"{save_command(namespace, kubectl)} > before.yaml"
+        yield f"{save_command(namespace)} > before.yaml"
     yield f"corewise config suggest {source} -o configmap > new.yaml"
     yield f"corewise config check new.yaml {source}"
     if dump is None:
         yield make_dump
     against = "before.yaml" if nodes.stored.keys() & {NORMALIZATION_KEY, AMPLIFICATION_KEY} else "none"
-    planned = _DUMP if dump in {None, "-"} else shlex.quote(dump)
-    yield f"corewise plan --from {planned} --policy new.yaml --against {against}"
-    yield f"{kubectl} apply -f new.yaml"
+    yield f"corewise plan --from {file} --policy new.yaml --against {against}"
+    yield "kubectl apply -f new.yaml"

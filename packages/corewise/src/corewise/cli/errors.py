@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from corewise.cli.same_cluster import for_same_cluster
 from corewise.vocabulary.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ class Failure(Exception):  # noqa: N818 - it is what the user sees, and is named
 
     def __init__(self, message: str, *, hint: str = "", exit_code: int = ExitCode.BAD_INPUT) -> None:
         super().__init__(message)
-        self.hint = hint
+        self.hint = for_same_cluster(hint)
         self.exit_code = int(exit_code)
 
     @classmethod

@@ -14,6 +14,7 @@ import click
 from corewise.cli.choice import Choice
 from corewise.cli.completers import context_names
 from corewise.cli.files import TEXT_FILE
+from corewise.cli.same_cluster import remember
 from corewise.quantities import Quantity, QuantityError, RatioError
 from corewise.service.logs import LogFormat
 from corewise.service.options import Address, AddressError, ServiceAddress
@@ -60,12 +61,14 @@ connection_options = together(
         type=TEXT_FILE,
         metavar="FILE",
         default=None,
+        callback=remember,
         help="Kubeconfig file; else KUBECONFIG, ~/.kube/config, or the Pod's own account.",
     ),
     click.option(
         "--context",
         metavar="NAME",
         default=None,
+        callback=remember,
         shell_complete=context_names,
         help="Context of the kubeconfig to use.",
     ),
@@ -76,6 +79,7 @@ CONFIG_NAMESPACE_OPTION = click.option(
     envvar="COREWISE_CONFIG_NAMESPACE",
     default=CONFIG_NAMESPACE,
     show_default=True,
+    callback=remember,
     help="Namespace of the ConfigMap slo-controller-config, or $COREWISE_CONFIG_NAMESPACE.",
 )
 cluster_options = together(connection_options, CONFIG_NAMESPACE_OPTION)

@@ -23,6 +23,7 @@ import msgspec
 import yaml
 
 from corewise.cli.choice import Choice
+from corewise.cli.same_cluster import for_same_cluster
 from corewise.views.explanation import Explanation
 from corewise.views.tables import CellSeverity, Column, Listing, OutputRecord
 from corewise.views.text import wrapped
@@ -180,18 +181,19 @@ def document_text(document: Any, form: Form) -> str:
 
 def tell(text: str, indent: str = "  ") -> None:
     """Print lines of results on stdout, broken between words where a terminal is too narrow for them."""
-    click.echo(Screen.of_stdout().wrapped(text, indent))
+    click.echo(Screen.of_stdout().wrapped(for_same_cluster(text), indent))
 
 
 def say(message: str) -> None:
     """Tell the person something about the data (stderr)."""
-    click.echo(message, err=True)
+    click.echo(for_same_cluster(message), err=True)
 
 
 def show_explanation(explanation: Explanation, form: Form, missing: Iterable[str] = ()) -> None:
     """Print an explanation on stdout, and the names of unreadable objects on stderr."""
     if form is Form.TABLE:
-        click.echo(explanation.on(Screen.of_stdout().width), nl=False)
+        shown = explanation.with_texts(for_same_cluster)
+        click.echo(shown.on(Screen.of_stdout().width), nl=False)
     else:
         click.echo(document_text(explanation.record, form), nl=False)
     for line in missing:

@@ -19,6 +19,7 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Footer, Input, Static
 
 from corewise.cli.errors import Failure
+from corewise.cli.same_cluster import for_same_cluster
 from corewise.cli.top_sheet import Sheet
 from corewise.cli.top_table import RowTable
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
@@ -91,7 +92,8 @@ class TextScreen(Screen[None]):
 
     def _write(self) -> None:
         width = self.app.size.width - 2
-        self.query_one(Static).update(Content("\n".join(part.on(width) for part in self._parts)))
+        shown = (part.with_texts(for_same_cluster).on(width) for part in self._parts)
+        self.query_one(Static).update(Content("\n".join(shown)))
 
     def action_scroll_line(self, lines: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
@@ -181,7 +183,7 @@ class TopApp(App[None]):
         table = self._table
         if self._data.ready(table):
             rows = table.rows(self._clock.now())
-            self._remarks = self._data.remarks(table, rows)
+            self._remarks = [*map(for_same_cluster, self._data.remarks(table, rows))]
             self.current.change(lambda: self.current.sheet.update(rows))
         self._tell()
 

@@ -17,6 +17,7 @@ from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.options import cluster_options, examples
 from corewise.cli.output import Form
+from corewise.cli.same_cluster import for_same_cluster
 from corewise.views.text import count
 from corewise.vocabulary.names import CONFIG_NAME
 
@@ -93,7 +94,7 @@ def _steps(found: Removal, config_namespace: str) -> Iterator[str]:
     deleting = "".join(f"    kubectl delete {each}\n" for each in kept)
     steps.append(("Delete what stays, if nothing else uses it:", deleting))
     for number, (title, lines) in enumerate(steps, 1):
-        yield f"{number}. {title}\n{lines}"
+        yield for_same_cluster(f"{number}. {title}\n{lines}")
 
 
 def _text(found: Removal, form: Form) -> str:
@@ -108,4 +109,4 @@ def _text(found: Removal, form: Form) -> str:
 def _lines(found: Iterable[Hindrance]) -> Iterator[str]:
     for each in found:
         yield output.Screen.of_stdout().wrapped(f"{each.object}: {each.why}") + "\n"
-        yield f"    {each.command}\n"
+        yield for_same_cluster(f"    {each.command}\n")

@@ -6,7 +6,7 @@ programs, side by side. Either may be empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,16 @@ class Explanation:
     def on(self, width: int | None) -> str:
         """Return the text for people with its lines broken to fit a width, ending in a newline."""
         return explanation(self.heading, [line for part in self.parts for line in part.lines], width)
+
+    def with_texts(self, changed: Callable[[str], str]) -> Explanation:
+        """Return it with the text of each line changed."""
+        return Explanation(
+            self.heading,
+            [
+                Part(part.record, [Line(line.label, changed(line.text)) for line in part.lines])
+                for part in self.parts
+            ],
+        )
 
     @property
     def record(self) -> dict[str, Any]:

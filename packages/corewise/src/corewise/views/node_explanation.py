@@ -21,9 +21,15 @@ from corewise.views.errors import no_node
 from corewise.views.explanation import Explanation, Line, Part
 from corewise.views.node_listing import amplified_by, list_cluster, state_of
 from corewise.views.offline_reports import eviction_lines, isolation_lines, resctrl_lines
+from corewise.views.stored_config import fix_of
 from corewise.views.text import cpus, gibibytes
 from corewise.vocabulary.findings import Finding
-from corewise.vocabulary.names import MANAGER_COMPONENT, NORMALIZATION_RATIO, OFFLINE_REPORT
+from corewise.vocabulary.names import (
+    CONFIG_NAMESPACE,
+    MANAGER_COMPONENT,
+    NORMALIZATION_RATIO,
+    OFFLINE_REPORT,
+)
 from corewise.vocabulary.offline_report import decode
 
 _SHOWN_EVENTS = 5
@@ -35,6 +41,7 @@ def explain_node(
     *,
     pods_known: bool = True,
     paths: frozenset[Path] | None = None,
+    config_namespace: str = CONFIG_NAMESPACE,
 ) -> Explanation:
     """Explain a node from its assessment; ``events`` are the manager's about the node, the latest first.
 
@@ -48,7 +55,7 @@ def explain_node(
         _path(paths),
         *_amounts(assessment, pods_known=pods_known),
         _offline_pods(assessment),
-        _problems(assessment),
+        _problems(assessment, config_namespace),
         _events(events, [each.message for each in assessment.problems]),
     ]
     return Explanation(_heading(assessment), parts)
@@ -188,10 +195,10 @@ def _status(assessment: NodeAssessment) -> str:
     }[state]
 
 
-def _problems(assessment: NodeAssessment) -> Part:
+def _problems(assessment: NodeAssessment, config_namespace: str) -> Part:
     records, lines = [], []
     for problem in assessment.problems:
-        fix = problem.reason.fix
+        fix = fix_of(problem.reason, config_namespace)
         records.append({"reason": problem.reason, "message": problem.message, "fix": fix})
         lines.append(Line("problem", f"{problem.reason}: {problem.message}"))
         lines += [Line("to fix", fix)] if fix else []
@@ -247,7 +254,13 @@ async def read_node(client: Client, name: str, config_namespace: str) -> tuple[E
         except NotFound as error:
             raise await no_node(client, name) from error
     assessment = listed.nodes[0].assessment
-    explained = explain_node(assessment, events, pods_known=listed.pods_known, paths=listed.amplified_by)
+    explained = explain_node(
+        assessment,
+        events,
+        pods_known=listed.pods_known,
+        paths=listed.amplified_by,
+        config_namespace=config_namespace,
+    )
     return explained, listed.missing
 
 

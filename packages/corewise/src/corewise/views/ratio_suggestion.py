@@ -43,7 +43,7 @@ from corewise.ratios.cluster import ClusterContext, ConfigurationReading, read_c
 from corewise.ratios.decision import held_back
 from corewise.ratios.nodes import NodeView, read_scores
 from corewise.views.compared_nodes import ComparedNodes
-from corewise.views.stored_config import KUBECTL, check_command
+from corewise.views.stored_config import check_command
 from corewise.views.tables import CellSeverity, Column
 from corewise.views.text import count, some
 from corewise.vocabulary.names import (
@@ -97,7 +97,6 @@ class RatioSuggestion:
 
     ``scale``: the configured ratio of the slowest model. ``unsafe``: why decreases would be held back, by
     node. ``problem`` says what is wrong with the key that the cluster has; ``unread``, why none is known.
-    ``kubectl`` begins the commands in remarks.
     """
 
     rows: tuple[SuggestedRatio, ...]
@@ -110,7 +109,6 @@ class RatioSuggestion:
     unsafe: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     unread: str = ""
-    kubectl: str = KUBECTL
 
     @property
     def differs(self) -> bool:
@@ -126,9 +124,7 @@ def fleet_of(views: Iterable[NodeView]) -> Fleet:
     return Fleet.of(read_scores((each.name, each.topology or {}) for each in views))
 
 
-def suggest(
-    nodes: ComparedNodes, config_namespace: str = CONFIG_NAMESPACE, kubectl: str = KUBECTL
-) -> RatioSuggestion:
+def suggest(nodes: ComparedNodes, config_namespace: str = CONFIG_NAMESPACE) -> RatioSuggestion:
     """Return the ratios that the nodes measured, and what they would change."""
     reading = read_configuration(ConfigMap(data=dict(nodes.stored)))
     present = reading.configuration
@@ -164,9 +160,8 @@ def suggest(
         is_enabled=config.cluster.enable is True,
         pods_known=nodes.pods_known,
         unsafe=effects.unsafe,
-        problem=_problem(reading, check_command(config_namespace, kubectl)),
+        problem=_problem(reading, check_command(config_namespace)),
         unread=nodes.unread,
-        kubectl=kubectl,
     )
 
 
@@ -303,7 +298,7 @@ def remarks(suggestion: RatioSuggestion) -> Iterator[str]:
         yield f"{count(len(names), 'node')} left out, {why}: {some(names)}"
         if why is LeftOut.NOT_MEASURED:
             path = CPU_EVALUATION.replace(".", r"\.")
-            get = f"{suggestion.kubectl} get noderesourcetopology {names[0]}"
+            get = f"kubectl get noderesourcetopology {names[0]}"
             yield f"  to see the reason: {get} -o jsonpath='{{.metadata.annotations.{path}}}'"
     if suggestion.rows:
         yield from _on_samples(suggestion.rows)

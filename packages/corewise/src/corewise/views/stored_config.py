@@ -6,14 +6,13 @@ import shlex
 from collections.abc import Iterator
 
 from corewise.ratios.cluster import ConfigurationReading
-from corewise.vocabulary.names import CONFIG_NAME
+from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.vocabulary.reasons import Reason
 
-KUBECTL = "kubectl"
 
-
-def check_command(config_namespace: str, kubectl: str = KUBECTL) -> str:
+def check_command(config_namespace: str) -> str:
     """Return the command that checks the ConfigMap as the cluster has it."""
-    return f"{_get(config_namespace, kubectl)} | corewise config check -"
+    return f"{_get(config_namespace)} | corewise config check -"
 
 
 def keys_with_errors(reading: ConfigurationReading, config_namespace: str) -> Iterator[str]:
@@ -23,10 +22,15 @@ def keys_with_errors(reading: ConfigurationReading, config_namespace: str) -> It
         yield f"{key} has errors: {instead}. To see them: {check_command(config_namespace)}"
 
 
-def save_command(config_namespace: str, kubectl: str = KUBECTL) -> str:
+def fix_of(reason: Reason, config_namespace: str) -> str:
+    """Return the remedy of a reason, where the ConfigMap is in this namespace."""
+    return reason.fix.replace(check_command(CONFIG_NAMESPACE), check_command(config_namespace))
+
+
+def save_command(config_namespace: str) -> str:
     """Return the command that prints the ConfigMap in a form that kubectl can apply again later."""
-    return f"{_get(config_namespace, kubectl)} | grep -v ' uid:\\| resourceVersion:'"
+    return f"{_get(config_namespace)} | grep -v ' uid:\\| resourceVersion:'"
 
 
-def _get(config_namespace: str, kubectl: str) -> str:
-    return f"{kubectl} -n {shlex.quote(config_namespace)} get configmap {CONFIG_NAME} -o yaml"
+def _get(config_namespace: str) -> str:
+    return f"kubectl -n {shlex.quote(config_namespace)} get configmap {CONFIG_NAME} -o yaml"

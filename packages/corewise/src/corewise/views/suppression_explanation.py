@@ -28,9 +28,10 @@ from corewise.views.offline_reports import (
     resctrl_lines,
     suppression_state,
 )
+from corewise.views.stored_config import fix_of
 from corewise.views.suppression_settings import OfflineSettings
 from corewise.views.text import count, cpus, gibibytes, some
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OVERSUBSCRIPTION
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAMESPACE, OVERSUBSCRIPTION
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
@@ -80,7 +81,7 @@ class Subject:
         return tuple(found)
 
 
-def explain_suppression(subject: Subject) -> Explanation:
+def explain_suppression(subject: Subject, config_namespace: str = CONFIG_NAMESPACE) -> Explanation:
     """Explain a node's offer and its offline pods' quota."""
     report = subject.node.report
     state = (offer_problem(report) or suppression_state(report)) if report else ""
@@ -110,7 +111,7 @@ def explain_suppression(subject: Subject) -> Explanation:
         Part(
             {"tinyPods": list(subject.tiny)}, [Line("tiny pods", some(subject.tiny))] if subject.tiny else []
         ),
-        _problems(subject),
+        _problems(subject, config_namespace),
     ]
     return Explanation(_heading(subject), parts)
 
@@ -281,13 +282,14 @@ def _native(subject: Subject) -> Iterable[Line]:
         )
 
 
-def _problems(subject: Subject) -> Part:
+def _problems(subject: Subject, config_namespace: str) -> Part:
     report = subject.node.report
     records = []
     lines = []
     for reason in subject.problems:
-        records.append({"reason": reason, "message": reason.meaning, "fix": reason.fix})
-        lines += [Line("problem", f"{reason}: {reason.meaning}"), Line("to fix", reason.fix)]
+        fix = fix_of(reason, config_namespace)
+        records.append({"reason": reason, "message": reason.meaning, "fix": fix})
+        lines += [Line("problem", f"{reason}: {reason.meaning}"), Line("to fix", fix)]
         if reason in _AGENT_SILENT:
             lines.append(Line("to fix", agent_command(subject.node.name)))
     if report is None and not subject.problems:

@@ -39,7 +39,7 @@ async def read_suppression(client: Client, name: str, config_namespace: str) -> 
         missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
     if pods is None:
         missing.append("pods: you may not read them")
-    return explain_suppression(subject_of(node, data, pods)), missing
+    return explain_suppression(subject_of(node, data, pods), config_namespace), missing
 
 
 async def _config(client: Client, namespace: str) -> Mapping[str, str] | None:

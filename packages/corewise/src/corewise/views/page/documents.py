@@ -125,12 +125,18 @@ class PageDocuments:
         paths = await installed_paths(cluster.client, known.webhooks.items.values(), missing)
         events = self._events_about("Node", name)
         assessment, pods_known = assess(known.view_of(node), known.context), known.pods.synced.is_set()
-        explanation = explain_node(assessment, shown_events(events), pods_known=pods_known, paths=paths)
+        explanation = explain_node(
+            assessment,
+            shown_events(events),
+            pods_known=pods_known,
+            paths=paths,
+            config_namespace=cluster.config_namespace,
+        )
         before = await cluster.past.of(name) if cluster.past else ()
         cluster.usages.want()
         now = cluster.clock.now()
         offline = (each for each in self._data.tables["offline"].rows(now) if each.name == name)
-        suppression = explain_suppression(cluster.subject(node))
+        suppression = explain_suppression(cluster.subject(node), cluster.config_namespace)
         problems = (*explanation.record["problems"], *suppression.record["problems"])
         return {
             "node": row.record,

@@ -79,7 +79,7 @@ class FollowedCluster:
         prometheus: tuple[PrometheusClient, Preset] | None = None,
     ) -> None:
         self.client, self.clock, self._on_change = client, clock, on_change
-        self._config_namespace = config_namespace
+        self.config_namespace = config_namespace
 
         def changed(*_: object) -> None:
             on_change()
@@ -194,7 +194,7 @@ class FollowedCluster:
             pods_of={str(name): known.pods_on(str(name)) for name in known.nodes.items},
             config=dict(known.config_map.data) if known.config_map else {},
             context=known.context,
-            namespace=self._config_namespace,
+            namespace=self.config_namespace,
             used=used,
             rules=state.counted.rules,
         )

@@ -32,8 +32,10 @@ from corewise.ratios.nodes import read_scores
 from corewise.views.node_table import NodeRow
 from corewise.views.page.followed import FollowedCluster
 from corewise.views.pod_table import PodRow
+from corewise.views.stored_config import fix_of
 from corewise.views.suppression_explanation import Subject
 from corewise.vocabulary.findings import Finding
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import Pod
@@ -100,7 +102,8 @@ class KnownProblem:
 
     @property
     def fix(self) -> str:
-        return _REASONS[self.reason].fix if self.reason in _REASONS else ""
+        namespace = self.name.partition("/")[0] if self.kind == "ConfigMap" else CONFIG_NAMESPACE
+        return fix_of(_REASONS[self.reason], namespace) if self.reason in _REASONS else ""
 
     @property
     def command(self) -> str:

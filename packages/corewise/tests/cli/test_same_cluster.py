@@ -1,0 +1,82 @@
+"""The commands that commands print name the cluster that was read: in messages, results and hints."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from corewise.cli import output
+from corewise.cli.errors import Failure
+from corewise.cli.options import cluster_options
+from corewise.cli.output import Form
+from corewise.views.explanation import Explanation, Line, Part
+
+WHERE = ["--kubeconfig", "a file", "--context", "c"]
+NAMED = "--kubeconfig 'a file' --context c"
+
+
+@click.command()
+@cluster_options
+@click.argument("text")
+@click.option("--fail", is_flag=True)
+def command(text: str, *, fail: bool, **_options: str | None) -> None:
+    """Say a text in every way: as a message, a result, an explanation, or the hint of a failure."""
+    if fail:
+        raise Failure("no", hint=text)
+    output.say(text)
+    output.tell(text)
+    output.show_explanation(Explanation("heading", [Part({}, [Line("next", text)])]), Form.TABLE)
+
+
+def said(text: str, *options: str) -> str:
+    result = CliRunner().invoke(command, [*options, text], catch_exceptions=False)
+    first, second, _, third = result.output.splitlines()
+    assert first == second == third.partition("next")[2].strip()
+    return first
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("kubectl get nodes", f"kubectl {NAMED} get nodes"),
+        ("kubectl -n own describe pod p", f"kubectl {NAMED} -n own describe pod p"),
+        ("try: kubectl cluster-info", f"try: kubectl {NAMED} cluster-info"),
+        ("kubectl get nodes | kubectl apply -f -", f"kubectl {NAMED} get nodes | kubectl {NAMED} apply -f -"),
+        ("what kubectl prints", "what kubectl prints"),
+        ("see corewise explain pod a/p.", f"see corewise explain pod {NAMED} a/p."),
+        ("corewise explain reason ConfigInvalid", "corewise explain reason ConfigInvalid"),
+        ("corewise config check -", "corewise config check -"),
+        (
+            "corewise config starter --cluster | corewise config check - --cluster",
+            f"corewise config starter --cluster {NAMED} | corewise config check - --cluster {NAMED}",
+        ),
+        ("helm uninstall x -n y", "helm --kubeconfig 'a file' --kube-context c uninstall x -n y"),
+        ("corewise agent runs on the node", "corewise agent runs on the node"),
+    ],
+)
+def test_commands_get_the_options_of_the_call(text: str, shown: str) -> None:
+    assert said(text, *WHERE) == shown
+    assert said(shown, *WHERE) == shown
+    assert said(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("corewise nodes", "corewise nodes --config-namespace own"),
+        ("corewise explain node n", "corewise explain node --config-namespace own n"),
+        ("corewise explain pod a/p", "corewise explain pod a/p"),
+        ("corewise config suggest --cluster", "corewise config suggest --cluster --config-namespace own"),
+        ("corewise config starter --cluster", "corewise config starter --cluster"),
+        ("kubectl get nodes", "kubectl get nodes"),
+    ],
+)
+def test_config_namespace_goes_where_it_is_taken(text: str, shown: str) -> None:
+    assert said(text, "--config-namespace", "own") == shown
+
+
+def test_hints_of_failures_name_the_same_cluster() -> None:
+    result = CliRunner().invoke(command, [*WHERE, "--fail", "corewise nodes"])
+    assert isinstance(result.exception, Failure)
+    assert result.exception.hint == f"corewise nodes {NAMED}"
