@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from corewise.normalization.fleet import ScoredNode
-from corewise.normalization.slow_nodes import ScoreHistory, SlowNodes, deviations
+from corewise.normalization.slow_nodes import Peers, ScoreHistory, SlowNodes, deviations, peers_of
 from normalization.fleets import FAST, SLOW, scored
 
 START = datetime(2026, 11, 1, 3, tzinfo=UTC)
@@ -168,6 +168,15 @@ def test_deviation_is_from_the_median_of_the_others() -> None:
     scores = [900, 1000, 1000, 1010, 1020]
     found = deviations([node(f"n{at}", score, 0) for at, score in enumerate(scores)], day(0))
     assert [each.slower for each in found.values()] == [1044, 49, 49, -100, -200]
+
+
+def test_peers_have_median_count_and_difference() -> None:
+    scores = [900, 1000, 1000, 1010, 1020]
+    nodes = [node(f"n{at}", score, 0) for at, score in enumerate(scores)]
+    assert peers_of("n0", nodes, day(0)) == Peers(4, 1005, 1044)
+    assert peers_of("n4", nodes, day(0)) == Peers(4, 1000, -200)
+    assert peers_of("other", nodes, day(0)) is None
+    assert peers_of("n0", nodes[:4], day(0)) is None
 
 
 def test_small_group_waits_for_enough_scores() -> None:

@@ -32,7 +32,7 @@ and dynamical systems, JRSS B 57 (1995), for tests of all recent windows.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -102,23 +102,53 @@ class SlowNodes:
     unchanged: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """What a node's score is compared with: so many peers, and the median of their scores.
+
+    ``slower``: by how much the node's score is lower, in basis points.
+    """
+
+    count: int
+    median: int
+    slower: int
+
+
+def peers_of(name: str, nodes: Iterable[ScoredNode], now: datetime) -> Peers | None:
+    """Return the peers of a node; None if its score is not recent, or it has too few."""
+    for group in _groups(nodes, now):
+        for place, (node, _) in enumerate(group):
+            if node.name == name:
+                doubled = _doubled_median_without([each.report.score for each, _ in group], place)
+                return Peers(len(group) - 1, doubled // 2, _slower(node, doubled))
+    return None
+
+
 def deviations(nodes: Iterable[ScoredNode], now: datetime) -> Mapping[str, Deviation]:
     """Return the deviation of each node that has a recent score and enough peers."""
+    found = {}
+    for group in _groups(nodes, now):
+        scores = [node.report.score for node, _ in group]
+        for place, (node, measured) in enumerate(group):
+            slower = _slower(node, _doubled_median_without(scores, place))
+            found[node.name] = Deviation(measured, slower, _own_error(node), len(group) - 1)
+    return found
+
+
+def _groups(nodes: Iterable[ScoredNode], now: datetime) -> Iterator[list[tuple[ScoredNode, datetime]]]:
+    """Yield the nodes that are compared with each other, with the times of their scores, the lowest first."""
     groups: dict[object, list[tuple[ScoredNode, datetime]]] = defaultdict(list)
     for node in nodes:
         measured = _moment(node.report.measured or node.report.time)
         if measured is not None and -_AHEAD < now - measured < _RECENT:
             groups[node.setting, node.toolchain].append((node, measured))
-    found = {}
     for group in groups.values():
-        if len(group) <= LEAST_PEERS:
-            continue
-        scores = sorted(node.report.score for node, _ in group)
-        for place, (node, measured) in enumerate(sorted(group, key=lambda each: each[0].report.score)):
-            doubled = _doubled_median_without(scores, place)
-            slower = (doubled - 2 * node.report.score) * _WHOLE // doubled
-            found[node.name] = Deviation(measured, slower, _own_error(node), len(group) - 1)
-    return found
+        if len(group) > LEAST_PEERS:
+            yield sorted(group, key=lambda each: each[0].report.score)
+
+
+def _slower(node: ScoredNode, doubled_median: int) -> int:
+    return (doubled_median - 2 * node.report.score) * _WHOLE // doubled_median
 
 
 def _moment(text: str) -> datetime | None:

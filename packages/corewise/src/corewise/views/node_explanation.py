@@ -12,6 +12,7 @@ from typing import Any
 from corewise.amplification import Ratios, ResourceList, StatusState
 from corewise.config.facts import CPUFacts
 from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
@@ -20,6 +21,7 @@ from corewise.service.installation import Path
 from corewise.views.errors import no_node
 from corewise.views.explanation import Explanation, Line, Part
 from corewise.views.node_listing import amplified_by, list_cluster, state_of
+from corewise.views.node_score import NodeScore, node_score, score_part
 from corewise.views.offline_reports import eviction_lines, isolation_lines, resctrl_lines
 from corewise.views.stored_config import fix_of
 from corewise.views.text import cpus, gibibytes
@@ -42,14 +44,16 @@ def explain_node(
     pods_known: bool = True,
     paths: frozenset[Path] | None = None,
     config_namespace: str = CONFIG_NAMESPACE,
+    score: NodeScore | None = None,
 ) -> Explanation:
     """Explain a node from its assessment; ``events`` are the manager's about the node, the latest first.
 
-    ``paths``: what is installed to amplify nodes; None if that is unknown.
+    ``paths``: what is installed to amplify nodes; None if that is unknown. ``score``: that of its agent.
     """
     parts = [
         Part({"name": assessment.node.name, "state": state_of(assessment).text}),
         _facts(assessment),
+        score_part(score, is_slow=bool(assessment.node.slow)),
         _normalization(assessment),
         _amplification(assessment),
         _path(paths),
@@ -260,6 +264,7 @@ async def read_node(client: Client, name: str, config_namespace: str) -> tuple[E
         pods_known=listed.pods_known,
         paths=listed.amplified_by,
         config_namespace=config_namespace,
+        score=node_score(name, listed.topologies, SYSTEM_CLOCK.now()),
     )
     return explained, listed.missing
 

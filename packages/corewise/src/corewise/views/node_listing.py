@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from corewise.actions import PatchNode
@@ -30,7 +30,7 @@ from corewise.ratios.cluster import (
     read_configuration,
 )
 from corewise.ratios.decision import NodeAssessment, assess
-from corewise.ratios.nodes import RUNNING_ON_A_NODE, running_on, view_of
+from corewise.ratios.nodes import RUNNING_ON_A_NODE, Annotations, running_on, view_of
 from corewise.service.installation import Path
 from corewise.views.offline_reports import SUPPRESSING, NodeReport, offer_problem, suppression_state
 from corewise.vocabulary.names import CONFIG_NAME
@@ -59,6 +59,8 @@ class ListedCluster:
     missing: tuple[str, ...]
     amplified_by: frozenset[Path] | None = None
     """What is installed to amplify nodes; None if the user may not read that."""
+    topologies: Mapping[str, Annotations] = field(default_factory=dict)
+    """The annotations of all NodeResourceTopologies."""
 
 
 async def list_cluster(
@@ -112,7 +114,8 @@ async def list_cluster(
         return ListedNode(node, assess(view, context))
 
     in_order = sorted(nodes, key=lambda node: node.metadata.name)
-    return ListedCluster(tuple(map(listed, in_order)), reading, pods is not None, tuple(missing), paths)
+    rows = tuple(map(listed, in_order))
+    return ListedCluster(rows, reading, pods is not None, tuple(missing), paths, facts)
 
 
 async def installed_paths(

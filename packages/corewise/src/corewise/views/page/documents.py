@@ -38,6 +38,7 @@ from corewise.views.explanation import Explanation
 from corewise.views.new_pod import online_in_spite_of
 from corewise.views.node_explanation import event_record, explain_node, shown_events
 from corewise.views.node_listing import installed_paths
+from corewise.views.node_score import node_score
 from corewise.views.offline_table import TOTAL
 from corewise.views.page.followed import FollowedCluster, UnknownObject
 from corewise.views.page.interference import NOT_ASKED
@@ -125,16 +126,18 @@ class PageDocuments:
         paths = await installed_paths(cluster.client, known.webhooks.items.values(), missing)
         events = self._events_about("Node", name)
         assessment, pods_known = assess(known.view_of(node), known.context), known.pods.synced.is_set()
+        topologies = {str(each): known.stated_of(str(each)) for each in known.nodes.items}
+        now = cluster.clock.now()
         explanation = explain_node(
             assessment,
             shown_events(events),
             pods_known=pods_known,
             paths=paths,
             config_namespace=cluster.config_namespace,
+            score=await asyncio.to_thread(node_score, name, topologies, now),
         )
         before = await cluster.past.of(name) if cluster.past else ()
         cluster.usages.want()
-        now = cluster.clock.now()
         offline = (each for each in self._data.tables["offline"].rows(now) if each.name == name)
         suppression = explain_suppression(cluster.subject(node), cluster.config_namespace)
         problems = (*explanation.record["problems"], *suppression.record["problems"])
