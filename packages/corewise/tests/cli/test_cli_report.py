@@ -25,6 +25,7 @@ from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
+    NORMALIZE_CPUSET,
 )
 from manager.world import FAST, SLOW, normalization
 from node_records import recorded
@@ -133,6 +134,15 @@ def parsed(html: str) -> Tags:
     tags.close()
     assert tags.open == []
     return tags
+
+
+def test_unread_label_of_a_namespace_is_a_problem(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    namespace = {"kind": "Namespace", "metadata": {"name": "jobs", "labels": {NORMALIZE_CPUSET: "yes"}}}
+    file.write_text(json.dumps({"items": [*objects(), namespace]}))
+    text = text_of(file, "-o", "md")
+    assert "NormalizeLabelInvalid" in text
+    assert f"kubectl label --overwrite namespace jobs {NORMALIZE_CPUSET}=true" in text
 
 
 def test_page_is_well_formed_and_needs_nothing_else(dump: Path) -> None:

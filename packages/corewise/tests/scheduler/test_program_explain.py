@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
+from corewise.kube.resources import NAMESPACES
 from corewise.scheduler.listing import read_rules
 from corewise.topology import CPUSet
 from corewise.vocabulary.metrics import OWNED_CPUS_PATH
@@ -124,6 +125,24 @@ async def test_problem_of_a_pod_names_its_remedy(world: SchedulerWorld, kubeconf
     reason = Reason.RESOURCE_SPEC_INVALID
     assert f"problem        {reason}: annotation {NORMALIZE_CPUSET}: 'yes' is not valid" in answer.stdout
     assert f"to fix         {reason.fix}" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("qos", "annotations", "said"),
+    [("LSR", {}, True), ("LS", {}, False), ("LSR", {NORMALIZE_CPUSET: "false"}, False)],
+)
+async def test_unread_label_of_the_namespace_is_said(
+    world: SchedulerWorld, kubeconfig: str, qos: str, annotations: dict[str, str], said: bool
+) -> None:
+    await world.add_node("n1", 8)
+    label = {"metadata": {"labels": {NORMALIZE_CPUSET: "True"}}}
+    await world.client.patch(NAMESPACES.typed(dict), PODS_NAMESPACE, label)
+    await world.add_pod("p", cpu="4", qos=qos, annotations=annotations)
+    answer = await explain(kubeconfig, "apps/p")
+    problem = f'{Reason.NORMALIZE_LABEL_INVALID}: namespace apps: the label {NORMALIZE_CPUSET}="True"'
+    assert (problem in answer.stdout) == said
+    command = f"kubectl --kubeconfig {kubeconfig} label --overwrite namespace apps {NORMALIZE_CPUSET}=true"
+    assert (command in answer.stdout) == said
 
 
 async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str) -> None:

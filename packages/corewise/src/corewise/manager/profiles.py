@@ -56,8 +56,8 @@ def priorities_of(classes: Iterable[PriorityClass]) -> dict[str, PriorityOfClass
 class Profiles:
     """The profiles, the PriorityClasses that they name, and the namespaces that they select.
 
-    ``on_change`` is called when a profile changes, ``on_effect`` when any of it does. ``_compared`` is
-    touched by the reader's thread alone.
+    ``on_change`` is called when a profile changes, ``on_effect`` when any of it does, ``on_labels`` when
+    labels of a namespace do. ``_compared`` is touched by the reader's thread alone.
     """
 
     def __init__(
@@ -66,8 +66,9 @@ class Profiles:
         on_change: Callable[[], None],
         clock: Clock,
         on_effect: Callable[[], None] = lambda: None,
+        on_labels: Callable[[], None] = lambda: None,
     ) -> None:
-        self._on_change, self._on_effect = on_change, on_effect
+        self._on_change, self._on_effect, self._on_labels = on_change, on_effect, on_labels
         self.good: dict[str, ColocationProfile] = {}
         self._compared = ComparedProfiles()
         self._readings: dict[str, asyncio.Future[ProfileReading]] = {}
@@ -94,7 +95,12 @@ class Profiles:
         found = self._namespaces.get(namespace)
         return found.metadata.labels if found else {}
 
+    def namespaces(self) -> Iterable[Namespace]:
+        return tuple(self._namespaces.items.values())
+
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        if old is None or new is None or old.metadata.labels != new.metadata.labels:
+            self._on_labels()
         if old is not None and new is not None and old.metadata.labels != new.metadata.labels:
             self._on_effect()
 

@@ -26,6 +26,7 @@ from corewise.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from corewise.manager import reporting as gauges
 from corewise.manager.amplification_path import alternative
 from corewise.manager.executor import APIExecutor, Executor, PrintingExecutor
+from corewise.manager.namespace_labels import NamespaceLabels
 from corewise.manager.node_speed import NodeSpeedWatch
 from corewise.manager.options import VALIDATING_NAME, ManagerOptions, OfflinePods
 from corewise.manager.pod_webhooks import pods_configuration
@@ -117,7 +118,14 @@ class Manager:
             self._everything_changed,
             self._pod_changed,
         )
-        self.profiles = Profiles(client, self._profiles_changed, clock, self._selection_changed)
+        self.profiles = Profiles(
+            client,
+            self._profiles_changed,
+            clock,
+            self._selection_changed,
+            self._labels_changed,
+        )
+        self.namespace_labels = NamespaceLabels(self.profiles.namespaces, self._say)
         self.snapshot = Snapshot(client, options, listeners, clock, more=self.profiles.caches)
         self.events = EventRecorder(
             client, component=MANAGER_COMPONENT, instance=options.identity, clock=clock
@@ -186,6 +194,8 @@ class Manager:
     async def _lead(self) -> None:
         """Do what only the leader does, until canceled."""
         loops: list[Loop] = [("reconciler", self._reconcile), ("node speed", self.node_speed.run)]
+        if not self.options.dry_run:
+            loops.append(("namespace labels", self.namespace_labels.run))
         if self.options.offline_pods is not OfflinePods.LEAVE and not self.options.dry_run:
             loops.append(("untranslated pods", self.untranslated.run))
         if self.webhooks and self.webhooks.installer:
@@ -239,6 +249,9 @@ class Manager:
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self.untranslated.pod_changed(old, new)
+
+    def _labels_changed(self) -> None:
+        self.namespace_labels.changed()
 
     def _selection_changed(self) -> None:
         self.untranslated.everything_changed()

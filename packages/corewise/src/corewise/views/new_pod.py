@@ -19,14 +19,16 @@ from corewise.colocation.profiles import (
 from corewise.config.json_text import path_text
 from corewise.kube.admission import Operation, operations_between
 from corewise.kube.client import Client
-from corewise.kube.errors import NotFound
+from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, PRIORITY_CLASSES, Resource
 from corewise.manager.options import OfflinePods
 from corewise.manager.pod_webhooks import NAMESPACE_LABEL, SPARED_NAMESPACES, refusal
 from corewise.manager.profiles import parse_object, priorities_of
 from corewise.quantities import QuantityError
 from corewise.views.explanation import Explanation, Line, Part
-from corewise.vocabulary.names import SYSTEM_NAMESPACE
+from corewise.vocabulary.cpu_annotations import normalize_label_problem
+from corewise.vocabulary.names import NORMALIZE_CPUSET, QOS_CLASS, SYSTEM_NAMESPACE
+from corewise.vocabulary.qos import OWNERS_OF_CPUS
 from corewise.workload.nodes import WORKLOAD_NODES
 
 T = TypeVar("T")
@@ -128,6 +130,27 @@ def _require_batch_resources(new: _NewPod, offline: OfflinePods, *, offered: boo
         new.refuse(result.problem)
     else:
         new.change("resources", result.pod)
+
+
+async def pod_remarks(client: Client, pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say of a pod that exists what its namespace, or a profile, was to do with it, and did not."""
+    said = await online_in_spite_of(client, pod), await _unread_label(client, pod)
+    return tuple(filter(None, said))
+
+
+async def _unread_label(client: Client, pod: Mapping[str, Any]) -> str:
+    """Say that the label by which a pod's CPUs are to be normalized cannot be read; "" if it can."""
+    meta = pod["metadata"]
+    if (meta.get("labels") or {}).get(QOS_CLASS) not in OWNERS_OF_CPUS:
+        return ""
+    if NORMALIZE_CPUSET in (meta.get("annotations") or {}):
+        return ""
+    namespace = meta.get("namespace") or "default"
+    try:
+        problem = normalize_label_problem(namespace, await _labels_of(client, namespace))
+    except Forbidden:
+        return ""
+    return f"{problem.reason}: {problem.message}" if problem else ""
 
 
 async def online_in_spite_of(client: Client, pod: Mapping[str, Any]) -> str:

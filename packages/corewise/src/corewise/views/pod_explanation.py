@@ -18,7 +18,7 @@ from corewise.scheduler.decisions import decision_record, node_records
 from corewise.scheduler.listing import ListedPod, list_pod
 from corewise.views.errors import ObjectNotFoundError
 from corewise.views.explanation import Explanation, Line, Part
-from corewise.views.new_pod import online_in_spite_of
+from corewise.views.new_pod import pod_remarks
 from corewise.views.text import count, cpus
 
 _SHOWN_NODES = 20
@@ -33,10 +33,8 @@ async def read_pod(
         try:
             prometheus = await stack.enter_async_context(PrometheusClient(url)) if url else None
             listed = await list_pod(client, namespace or "default", pod, interference, prometheus)
-            late = await online_in_spite_of(
-                client, await client.get(PODS.typed(dict), pod, namespace or "default")
-            )
-            return replace(listed, findings=(*listed.findings, *([late] if late else [])))
+            raw = await client.get(PODS.typed(dict), pod, namespace or "default")
+            return replace(listed, findings=(*listed.findings, *await pod_remarks(client, raw)))
         except NotFound as error:
             where = f"{namespace or 'default'}/{pod}"
             hint = "list the pods with: kubectl get pods -A"

@@ -13,7 +13,8 @@ Cores may be numbered within their socket. Caches are not in it: the CPUs of a N
 Absent and empty values are the default. Texts longer than LONGEST_SPEC characters are refused: whoever
 creates a pod writes them.
 
-``normalize-cpuset`` of a pod, corewise's own: ``true`` if the CPUs that it requests are normalized ones.
+``normalize-cpuset`` of a pod, corewise's own: ``true`` if the CPUs that it requests are normalized ones. The
+label of that name on its namespace counts for new pods.
 
 ``reservation`` of a Node: CPUs that no pod may own.
 ``{"reservedCPUs": "0-5", "resources": {"cpu": "4"}, "applyPolicy": "ReservedCPUsOnly"}``
@@ -207,6 +208,19 @@ def normalize_problem(annotations: Mapping[str, str]) -> Finding | None:
     shown = (text or "")[:_LONGEST_SHOWN]
     message = f"annotation {NORMALIZE_CPUSET}: {shown!r} is not valid; the choices are {YES}, {NO}"
     return Finding(Reason.RESOURCE_SPEC_INVALID, message)
+
+
+def normalize_label_problem(namespace: str, labels: Mapping[str, str]) -> Finding | None:
+    """Return the problem of a namespace's label normalize-cpuset; None if it is absent or good."""
+    text = labels.get(NORMALIZE_CPUSET)
+    if text in {None, YES, NO}:
+        return None
+    message = (
+        f'namespace {namespace}: the label {NORMALIZE_CPUSET}="{text}" is neither {YES} nor {NO}, so it '
+        f"counts as absent; to correct it: kubectl label --overwrite namespace {namespace} "
+        f"{NORMALIZE_CPUSET}={YES}"
+    )
+    return Finding(Reason.NORMALIZE_LABEL_INVALID, message)
 
 
 def numa_policy(word: str) -> NumaPolicy | None:

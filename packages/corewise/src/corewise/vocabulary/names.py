@@ -483,7 +483,7 @@ TABLE: tuple[Name, ...] = (
         "user",
         "Whether CPUs that new pods of the namespace own are normalized. The pod's annotation of this name "
         "wins over it; it wins over `normalizeCPUSet` of the scheduler's file. Any other value counts as "
-        "absent.",
+        "absent and is reported.",
     ),
     Name(
         OWNED_CPU_COUNT,

@@ -854,6 +854,12 @@ class Reason(StrEnum):
         "Correct scheduling.koordinator.sh/resource-spec, scheduling.koordinator.sh/numa-topology-spec or "
         "node.corewise.io/normalize-cpuset.",
     )
+    NORMALIZE_LABEL_INVALID = _warning(
+        "NormalizeLabelInvalid",
+        "The label by which a namespace normalizes the CPUs that its new pods own is neither true nor false; "
+        "it counts as absent.",
+        "Set the label node.corewise.io/normalize-cpuset of the namespace to true or false, or remove it.",
+    )
     NORMALIZATION_RATIO_INVALID = _warning(
         "NormalizationRatioInvalid",
         "The Node's normalization ratio cannot be read, so no pod whose CPUs are normalized is placed there. "

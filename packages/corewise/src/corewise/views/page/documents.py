@@ -35,7 +35,7 @@ from corewise.ratios.decision import assess
 from corewise.scheduler.listing import decide_about, divided_by
 from corewise.topology import Host
 from corewise.views.explanation import Explanation
-from corewise.views.new_pod import online_in_spite_of
+from corewise.views.new_pod import pod_remarks
 from corewise.views.node_explanation import event_record, explain_node, shown_events
 from corewise.views.node_listing import installed_paths
 from corewise.views.node_score import node_score
@@ -167,7 +167,7 @@ class PageDocuments:
             raw = await self._cluster.client.get(PODS.typed(dict), plain, namespace)
         except NotFound as error:
             raise UnknownObject(_no_pod(name)) from error
-        late = await online_in_spite_of(self._cluster.client, raw)
+        remarks = await pod_remarks(self._cluster.client, raw)
         await self._state.catch_up()
         try:
             listed = decide_about(pod, self._state.counted.cluster, rules)
@@ -177,7 +177,7 @@ class PageDocuments:
         annotations = node.metadata.annotations if node else {}
         listed = replace(
             listed,
-            findings=(*listed.findings, *([late] if late else [])),
+            findings=(*listed.findings, *remarks),
             divided_by=divided_by(pod, listed.placement, annotations, rules),
         )
         explanation = explain_pod(listed, "")
