@@ -68,7 +68,7 @@ def owner(name: str, cpus: str, phase: str = "Running", node: str = "n1") -> Pod
     )
 
 
-def test_a_cpu_of_two_pods_is_seen_unless_one_has_ended() -> None:
+def test_two_pods_on_one_cpu_are_seen() -> None:
     claims = Claims()
     assert claims.take(owner("first", "2-3")) == []
     assert claims.take(owner("elsewhere", "2-3", node="n2")) == []
