@@ -101,13 +101,12 @@ class Rig:
                     before = cpu_ms(process)
                     await asyncio.sleep(_AT_REST)
                     rest = (cpu_ms(process) - before) / _AT_REST
-                used = [cpu_ms(each) for each in (arm.process, process) if each]
+                scheduler, own = cpu_ms(arm.process), cpu_ms(process) if process else 0.0
                 seconds = await self._bind(f"{arm.name}-{number}", arm)
-                scheduler, *corewise = [
-                    cpu_ms(each) - before
-                    for each, before in zip(filter(None, (arm.process, process)), used, strict=True)
-                ]
-                own = corewise[0] - rest * seconds if corewise else 0.0
+                scheduler = cpu_ms(arm.process) - scheduler
+                if process:
+                    await asyncio.sleep(_SETTLED)  # it reads the last events later
+                    own = cpu_ms(process) - own - rest * (seconds + _SETTLED)
             yield Rate(number, arm.name, self.nodes, self.pods, self.profiled, seconds, scheduler, own)
             await remove_pods(self.client)
             await asyncio.sleep(_SETTLED)
