@@ -190,13 +190,13 @@ def test_pods_placed_long_ago_lose_their_cache(run: Run) -> None:
     document = decided(run, metrics=metrics, config=MINDS)
     first, second = document["nodes"]["n1"], document["nodes"]["n2"]
     assert second["neighbors"] == {"minded": 100, "displaced": 0.25, "deduction": 250}
-    assert (document["normalizer"], document["zero"]) == (1700, -1000)
-    assert (first["raw"], first["normalized"]) == (610, round(1610 * 100 / 2700))
-    assert (second["raw"], second["normalized"]) == (1700, round(2450 * 100 / 2700))
+    assert document["normalizer"] == 1700
+    assert (first["raw"], first["normalized"]) == (610, 36)
+    assert (second["raw"], second["normalized"]) == (1700, round(1450 * 100 / 1700))
     table = run(metrics=metrics, config=MINDS).stdout
-    assert "a score of 100 is 1700 raw, 0 is -1000\n" in table
+    assert "a score of 100 is 1700 raw\n" in table
     assert "  RAW  NEIGHBORS  SCORE\n" in table
-    assert "  1700       -250     91\n" in table
+    assert "  1700       -250     85\n" in table
 
 
 @pytest.mark.parametrize(

@@ -435,11 +435,11 @@ def test_hog_goes_where_no_pod_minds() -> None:
     account = decision.accounts["Interference"]
     told = account.of(0)
     assert told["neighbors"] == {"minded": 160, "displaced": 0.5, "deduction": 800}
-    assert (told["raw"], told["normalizer"], told["zero"], told["normalized"]) == (1600, 1600, -2000, 78)
+    assert (told["raw"], told["normalizer"], told["normalized"]) == (1600, 1600, 50)
     lines = dict(account.lines(0))
     takes = "takes 50.0% of the cache, the pods there have affinities of 160 to it: 800 points less"
     assert lines["neighbors"] == takes
-    assert lines["points"] == "1600 - 800 on a scale from -2000 to 1600 by profile hog: 78 of 100"
+    assert lines["points"] == "1600 - 800 of 1600 by profile hog: 50 of 100"
     every = scene.cluster.snapshot()
     alone = scene.engine.decide(typed("h", "hog"), every.only(every.index["n1"]))
     assert alone.accounts["Interference"].of(0)["neighbors"] == told["neighbors"]
@@ -459,4 +459,4 @@ def test_pod_without_affinities_spares_neighbors() -> None:
     scene = Scene(configuration(MIXED.replace("80", "0").replace("llc_mpki: 1", "llc_mpki: 0")))
     scene.put(typed("a", "graph"), "n1", None)
     scores = scene.decide(typed("h", "hog")).scores["Interference"]
-    assert scores.tolist() == [80, 100, 100]
+    assert scores.tolist() == [90, 100, 100]

@@ -42,7 +42,7 @@ from corewise.workload.pods import Pod
 _CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?\bInfinity\b|\bNaN\b')
 _ODD = {"N": math.nan, "NaN": math.nan, "Inf": math.inf, "+Inf": math.inf, "-Inf": -math.inf}
-_OLDEST = 10**6
+_OLDEST = 10**9
 _BASE_UNITS = {metric.column: spec.kind.base for metric, spec in METRICS.items()} | {
     "memorylatency_slope": "seconds",
     "llc_mpki_level": "the level of the cache: 2 is L2",

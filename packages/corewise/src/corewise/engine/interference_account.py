@@ -70,7 +70,6 @@ class InterferenceAccount:
             "relative": sorted(self._nodes.relative),
             "predicted": sorted(configuration.predicted),
             "normalizer": plain(ranked.scores.best),
-            "zero": plain(-ranked.scores.worst),
             **node_record(self._nodes, self._inequalities(), ranked, row, scored=scored),
             "ages": {column: self._age(column, row) for column in _AGED},
         }
@@ -84,7 +83,7 @@ class InterferenceAccount:
         for metric in RANKED:
             yield metric.value, _metric_text(metric, record)
         if record["raw"] is not None:
-            if record["zero"]:
+            if record["neighbors"]["minded"] and self._selected.profile.llc:
                 yield "neighbors", _neighbors_text(record["neighbors"])
             yield "points", _points_text(record)
 
@@ -148,11 +147,9 @@ def _neighbors_text(neighbors: Mapping[str, Any]) -> str:
 
 def _points_text(record: Mapping[str, Any]) -> str:
     net, best = points_text(record["raw"]), points_text(record["normalizer"])
-    scale = f"of {best}"
-    if record["zero"]:
+    if record["neighbors"]["deduction"]:
         net += f" - {points_text(record['neighbors']['deduction'])}"
-        scale = f"on a scale from {points_text(record['zero'])} to {best}"
-    return f"{net} {scale} by profile {record['profile']}: {record['normalized']} of 100"
+    return f"{net} of {best} by profile {record['profile']}: {record['normalized']} of 100"
 
 
 def _short_of_bandwidth(numbers: Inputs) -> str:

@@ -7,7 +7,6 @@ the points that they would lose themselves:
     displaced = LLC of the pod's profile / LLC of the node, at most 1
     minded    = sum over the pods there of affinity to llc_occupancy and to llc_mpki, at most 400
     deduction = points[1] x displaced x minded
-    worst     = points[1] x the largest share displaced of any node x 400, if any pod minds; else 0
 
 | nothing is lost where                 | since                                                  |
 |---------------------------------------|--------------------------------------------------------|
@@ -15,9 +14,8 @@ the points that they would lose themselves:
 | the LLC of the node is unknown        | it is unknown how much of that the pod takes           |
 | no pod of a known type has affinities | of pods without a profile it is unknown what they mind |
 
-No deduction is larger than ``worst``, which depends on the pod and the sizes of caches alone. 400 is what two
-pods mind that depend on their cache as much as pods can. Bandwidth, memory and CPU need no deduction: filter
-and requests keep these for the pods that are there, and nothing keeps cache.
+400 is what two pods mind that depend on their cache as much as pods can. Bandwidth, memory and CPU need no
+deduction: filter and requests keep these for the pods that are there, and nothing keeps cache.
 
 Sums of affinities are whole numbers that follow each pod that comes or goes, so they are exact, and a
 decision reads one column however many pods there are.
@@ -25,7 +23,6 @@ decision reads one column however many pods there are.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -96,11 +93,3 @@ def deductions(llc: int, minded: Values, capacity: Values, first: float) -> Valu
     lost *= minded
     lost *= first
     return np.fmax(lost, 0.0, out=lost)  # NaN becomes 0: nothing is deducted where it is unknown
-
-
-def worst_deduction(llc: int, minded: Values, capacity: Values, first: float) -> float:
-    """Return the bound of what nodes lose; 0 if no pod minds, or no size is known."""
-    if not llc or not minded.any():
-        return 0.0
-    smallest = float(np.fmin.reduce(capacity))
-    return 0.0 if math.isnan(smallest) else min(llc / smallest, 1.0) * MOST_MINDED * first

@@ -8,11 +8,12 @@ binary fractions do not hold such numbers exactly. A tolerance of 0 takes in equ
 
     raw        = sum over metrics of affinity x points[position]
     best       = points[1] x sum of affinities
-    normalized = (raw - deduction + worst) x 100 / (best + worst), to the nearest whole number, 0..100
+    normalized = (raw - deduction) x 100 / best, to the nearest whole number, 0..100
 
-A deduction is what the pods there would lose of their cache, and at most ``worst``, which depends on the pod
-and the sizes of caches (neighbors.py): a node that loses many points changes the score of no other.
-The affinity to a metric that none of these nodes has leaves the sum; if best + worst is 0, every score is 0.
+A deduction is what the pods there would lose of their cache (neighbors.py); a node that loses more than it
+has scores 0. So what a node loses changes the score of no other. The affinity to a metric that none of these
+nodes has leaves the sum. Where best is 0, the pod suffers nowhere: every score is 0, or, if a node loses
+points, raw = best = points[1] x 400 on each.
 In the seed's example positions 3, 2, 1, 4, 2 with affinities 60, 60, 0, 0, 50 and points 10, 5, 1 give 610 of
 1700, which is 36. MPKI is ranked for each level of cache by itself: each has its own positions from 1 on.
 
@@ -33,7 +34,7 @@ from numpy.typing import NDArray
 from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import LINEAR_BEST, AffinityPoints, InterferenceConfiguration
 from corewise.interference.filtering import FilterVerdicts, Inequality
-from corewise.interference.neighbors import deductions, displaced, worst_deduction
+from corewise.interference.neighbors import MOST_MINDED, deductions, displaced
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
 from corewise.quantities import MILLI
@@ -119,7 +120,6 @@ class Scores:
     deduction: Values
     normalized: NDArray[np.int64]
     best: float
-    worst: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,17 +193,16 @@ def _scores(
             weight += affinity[metric]
     first = LINEAR_BEST if config.points is None else config.points[0]
     best = weight * first
-    capacity = nodes.pressure.llc_capacity
     net, deduction = raw, np.zeros(nodes.size)
-    worst = worst_deduction(llc, nodes.neighbors, capacity, first)
-    if worst:
-        deduction = deductions(llc, nodes.neighbors, capacity, first)
-        net = raw - deduction
-        net += worst
-        net *= among
-    scale = best + worst
-    share = np.rint(net * _HUNDRED / scale) if scale > 0 else np.zeros(nodes.size)
-    return Scores(raw, deduction, share.astype(np.int64), best, worst)
+    if llc:
+        deduction = deductions(llc, nodes.neighbors, nodes.pressure.llc_capacity, first) * among
+    if deduction.any():
+        if not best:
+            best = first * MOST_MINDED
+            raw = np.where(among, best, 0.0)
+        net = np.maximum(raw - deduction, 0.0)
+    share = np.rint(net * _HUNDRED / best) if best > 0 else np.zeros(nodes.size)
+    return Scores(raw, deduction, share.astype(np.int64), best)
 
 
 def node_record(

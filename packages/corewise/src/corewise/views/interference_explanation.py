@@ -187,7 +187,6 @@ def record_of(decision: InterferenceDecision) -> dict[str, Any]:
         "relative": sorted(decision.outlook.relative),
         "predicted": sorted(config.predicted),
         "normalizer": plain(decision.ranked.scores.best),
-        "zero": plain(-decision.ranked.scores.worst),
         "best": decision.best,
         "nodes": {
             node.name: {
@@ -220,16 +219,17 @@ def heading_of(decision: InterferenceDecision) -> str:
     selected, config, scores = decision.selected, decision.config, decision.ranked.scores
     exempt = "; of a DaemonSet, so not filtered" if decision.pod.exempt else ""
     weights = ", ".join(f"{metric} {selected.affinity[metric]}" for metric in RANKED)
-    zero = f", 0 is {points_text(-scores.worst)}" if scores.worst else ""
     asked = ""
-    if selected.name in config.profiles.keys() - {each.name for each in config.at_stake}:
+    if selected.profile.llc and selected.name in config.profiles.keys() - {
+        each.name for each in config.at_stake
+    }:
         least = f"no affinity, and no more than {bytes_text(config.ask_above, '/s')} (askAbove)"
         asked = f"  without --pods all corewise is asked about such pods only if they own CPUs: {least}\n"
     return (
         f"{decision.pod.name}: profile {selected.name}{exempt}\n"
         f"  {_needs(decision)}\n"
         f"  affinities {weights}\n"
-        f"  a score of 100 is {plain(scores.best)} raw{zero}\n"
+        f"  a score of 100 is {plain(scores.best)} raw\n"
         f"{asked}"
     )
 
@@ -271,7 +271,7 @@ def columns_of(decision: InterferenceDecision) -> list[Column[int]]:
         _side("GB FREE > NEEDED", decision.filtered.memory, 3),
         *(_position(decision, metric) for metric in RANKED),
         Column("RAW", lambda row: scored(row, scores.raw[row]), right=True, priority=1),
-        *([_deduction(decision)] if scores.worst else []),
+        *([_deduction(decision)] if scores.deduction.any() else []),
         Column("SCORE", lambda row: scored(row, scores.normalized[row]), right=True),
         *(_value(decision, metric) for metric in RANKED),
         Column("MISSING", lambda row: ", ".join(missing_of(decision, row)), wide=True),
