@@ -275,8 +275,11 @@ def test_owned_cpus_make_no_other_pod_wait(tmp_path: Path) -> None:
 
 
 def test_pods_are_not_read_while_nothing_waits(tmp_path: Path) -> None:
-    """But a pod that comes is, and so are all once something waits."""
+    """Once that has lasted for half a minute. A pod that starts is read, and all are if something waits."""
     machine = Machine(tmp_path)
+    starting = msgspec.structs.replace(
+        PODS[1], status=msgspec.structs.replace(PODS[1].status, phase="Pending")
+    )
     watch = WaitWatch(machine.sampler())
     read: list[int] = []
     sample = watch.sampler.sample
@@ -286,16 +289,16 @@ def test_pods_are_not_read_while_nothing_waits(tmp_path: Path) -> None:
         return sample(*given)
 
     watch.sampler.sample = counted  # type: ignore[assignment,method-assign]
-    waited, now, pods = 0, 0.0, PODS[:1]
-    for _ in range(13):
+    waited, now, pods = 0, 0.0, [PODS[0], starting]
+    for _ in range(25):
         machine.counts("web", round(now * 300_000), waited)
         machine.counts("batch", round(now * 600_000), 0)
         machine.busy(round(92 * now))
         machine.pressure(waited)
         now += watch.look(now, 1e9 + now, pods)
-        pods = PODS if now > 20 else pods
-        waited += 300_000 if now > 40 else 0
-    assert read == [0, 21, 42, 43, 44]
+        pods = PODS if now > 50 else pods
+        waited += 300_000 if now > 100 else 0
+    assert read == [0, 1, 6, 11, 16, 21, 26, 51, 52, 57, 62, 67, 72, 77, 102, 103, 104]
     assert watch.watched == 2
 
 

@@ -59,14 +59,18 @@ async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[Wor
 class Checked:
     """The output of one call of the command."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Result, kubeconfig: str) -> None:
         failure = result.exception if isinstance(result.exception, Failure) else None
         self.exit_code = failure.exit_code if failure else result.exit_code
         self.stderr = f"{result.stderr}{failure or ''}"
         self.items = json.loads(result.stdout)["items"] if result.stdout else []
+        self._cluster = f" --kubeconfig {kubeconfig}"
 
     def commands(self) -> list[str]:
-        return [each["command"] for each in self.items]
+        """Return the commands, each of which names the cluster, without that name."""
+        found = [each["command"] for each in self.items]
+        assert all(self._cluster in each for each in found)
+        return [each.replace(self._cluster, "") for each in found]
 
 
 async def check(world: World, user: str = "admin", groups: tuple[str, ...] = ("system:masters",)) -> Checked:
@@ -74,7 +78,8 @@ async def check(world: World, user: str = "admin", groups: tuple[str, ...] = ("s
     with NamedTemporaryFile() as kubeconfig:
         world.server.write_kubeconfig(kubeconfig.name, user, groups)
         arguments = ["uninstall", "--check", "--kubeconfig", kubeconfig.name, "-o", "json"]
-        return Checked(await asyncio.to_thread(CliRunner().invoke, corewise, arguments))
+        result = await asyncio.to_thread(CliRunner().invoke, corewise, arguments)
+        return Checked(result, kubeconfig.name)
 
 
 async def test_cluster_unchanged_by_corewise_is_safe(world: World) -> None:
@@ -117,8 +122,7 @@ async def test_amplified_nodes_are_named_until_commands_reset_them(world: World)
 async def test_user_ratio_is_removed_by_its_annotation(world: World) -> None:
     await world.add_node("n1")
     await world.annotate("n1", {AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'})
-    (found,) = (await check(world)).items
-    assert found["command"] == f"kubectl annotate node n1 {AMPLIFICATION_ORIGINAL}-"
+    assert (await check(world)).commands() == [f"kubectl annotate node n1 {AMPLIFICATION_ORIGINAL}-"]
 
 
 async def test_an_agent_that_still_divides_quotas_is_named(world: World) -> None:
@@ -146,9 +150,9 @@ async def test_a_pod_that_owns_cpus_is_named(world: World) -> None:
         "spec": {"nodeName": "n1", "containers": [CONTAINER]},
     }
     await world.client.create(PODS, body, "default")
-    (found,) = (await check(world)).items
-    assert found["command"] == "kubectl delete pod db -n default"
-    assert "owns CPUs 2-3 of node n1" in found["why"]
+    checked = await check(world)
+    assert checked.commands() == ["kubectl delete pod db -n default"]
+    assert "owns CPUs 2-3 of node n1" in checked.items[0]["why"]
 
 
 async def test_only_webhooks_without_cluster_role_owner_are_named(world: World) -> None:

@@ -414,6 +414,17 @@ async def test_invalid_authority_is_a_config_error(ca: bytes) -> None:
             pass
 
 
+async def test_an_ask_before_the_pause_ends_it() -> None:
+    """Who asks when a chunk is read and the pause has not begun must not wait for it."""
+    gathering = Gathering(60.0)
+    await gathering.end()
+    async with asyncio.timeout(5):
+        await gathering.pause()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await gathering.pause()
+
+
 @pytest.mark.parametrize("secure", [True, False])
 async def test_data_arriving_while_changes_gather_applies_on_demand(
     tmp_path: Path, authority: Authority, secure: bool

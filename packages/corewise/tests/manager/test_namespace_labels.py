@@ -18,18 +18,26 @@ from manager.world import World, eventually, until
 
 
 @pytest.mark.parametrize(
-    ("value", "reported"),
-    [(None, False), ("true", False), ("false", False), ("True", True), ("yes", True), ("", True)],
+    ("value", "meant"),
+    [
+        (None, ""),
+        ("true", ""),
+        ("false", ""),
+        ("True", "true"),
+        ("yes", "true"),
+        ("", "true"),
+        ("No", "false"),
+    ],
 )
-def test_only_true_and_false_are_read(value: str | None, reported: bool) -> None:
+def test_only_true_and_false_are_read(value: str | None, meant: str) -> None:
     labels = {} if value is None else {NORMALIZE_CPUSET: value}
     found = [*unread_labels([Namespace(ObjectMeta(name="jobs", labels=labels))])]
     assert [(each.regarding_kind, each.name, each.warning) for each in found] == [
         ("Namespace", "jobs", True)
-    ] * reported
+    ] * bool(meant)
     for each in found:
         assert f'{NORMALIZE_CPUSET}="{value}" is neither true nor false' in each.message
-        assert each.message.endswith(f"kubectl label --overwrite namespace jobs {NORMALIZE_CPUSET}=true")
+        assert each.message.endswith(f"kubectl label --overwrite namespace jobs {NORMALIZE_CPUSET}={meant}")
 
 
 async def test_unread_label_is_an_event_and_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -101,8 +101,9 @@ def _text(found: Removal, form: Form) -> str:
     if form is Form.NAME:
         return "".join(f"{each.object}\n" for each in found.hindrances)
     if form is not Form.TABLE:
-        items = [each.record for each in found.hindrances]
-        return output.document_text({"items": items, "uninstall": found.command}, form)
+        items = [{**each.record, "command": for_same_cluster(each.command)} for each in found.hindrances]
+        uninstall = for_same_cluster(found.command)
+        return output.document_text({"items": items, "uninstall": uninstall}, form)
     return "".join(_lines(found.hindrances))
 
 

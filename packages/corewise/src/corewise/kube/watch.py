@@ -94,12 +94,12 @@ class Gathering:
 
     async def pause(self) -> None:
         """Wait until the time is over or somebody asks."""
-        self._asked.clear()
         timer = asyncio.get_running_loop().call_later(self._seconds, self._asked.set)
         try:
             await self._asked.wait()
         finally:
             timer.cancel()
+        self._asked.clear()  # by the one that waited: who asks before the pause begins is heard too
         self.step()
 
     def step(self) -> None:

@@ -132,7 +132,7 @@ def _not_waiting(
     subject: WaitSubject, report: InterferenceReport, record: dict[str, object], age: int
 ) -> Explanation:
     """Explain a pod that the report does not name: it waits little, unless its wait is unknown."""
-    if report.unknown >= report.watched:
+    if 0 < report.unknown >= report.watched:
         reason = Reason.CPU_WAIT_UNKNOWN
         lines = [Line("verdict", f"{reason}: {reason.meaning}"), Line("to fix", reason.fix)]
         return _explanation(subject, "is not known to wait", {**record, "reason": reason}, lines)

@@ -210,15 +210,19 @@ def normalize_problem(annotations: Mapping[str, str]) -> Finding | None:
     return Finding(Reason.RESOURCE_SPEC_INVALID, message)
 
 
+_MEANT_AS_NO = frozenset({"false", "no", "off", "0", "n"})
+
+
 def normalize_label_problem(namespace: str, labels: Mapping[str, str]) -> Finding | None:
     """Return the problem of a namespace's label normalize-cpuset; None if it is absent or good."""
     text = labels.get(NORMALIZE_CPUSET)
     if text in {None, YES, NO}:
         return None
+    meant = NO if (text or "").casefold() in _MEANT_AS_NO else YES
     message = (
         f'namespace {namespace}: the label {NORMALIZE_CPUSET}="{text}" is neither {YES} nor {NO}, so it '
         f"counts as absent; to correct it: kubectl label --overwrite namespace {namespace} "
-        f"{NORMALIZE_CPUSET}={YES}"
+        f"{NORMALIZE_CPUSET}={meant}"
     )
     return Finding(Reason.NORMALIZE_LABEL_INVALID, message)
 

@@ -30,8 +30,12 @@ from corewise.vocabulary.findings import Finding
 
 _NANO = 1_000_000_000
 _MICRO = 1_000_000
-_CALM = 0.01
-"""CPUs for which something waits, all CPUs together: half of what counts as a wait of one pod."""
+_CALM, _CALM_FOR = 0.01, 30.0
+"""CPUs for which something waits, all CPUs together, and the seconds in which it is less on a calm node.
+
+Half of what counts as a wait of one pod, where CPUs are used alike: the kernel weights each by its use.
+"""
+_RUNNING = "Running"
 Busy = Callable[[], BusyTime | None]
 
 
@@ -45,7 +49,7 @@ class NeighborCgroups:
 
 def cgroups_of(pod: QuotaPod, names: PodCgroups) -> NeighborCgroups | None:
     """Return the cgroups of a running pod; None for one that does not run, or has no plain name."""
-    if pod.status.phase != "Running" or not pod.status.qos_class:
+    if pod.status.phase != _RUNNING or not pod.status.qos_class:
         return None
     try:
         qos = QOSClass(pod.status.qos_class)
@@ -90,21 +94,33 @@ class NeighborSampler:
         self._reader: WaitReader | None = None
         self._before: _Counters | None = None
         self._pressed: tuple[float, int | None] = 0.0, None
+        self._calm_since: float | None = None
         self._read: tuple[frozenset[str], int] = frozenset(), 0
         self.unknown: dict[str, Finding] = {}
         self.sources: dict[str, WaitSource] = {}
 
     def is_calm(self, now: float, pods: Iterable[QuotaPod]) -> bool:
-        """Whether nothing has waited since the last call, and the pods are those that were read last.
+        """Whether nothing has waited for half a minute, and all pods that run were read when it began.
 
-        Then no pod is to be read, and the next interval begins with the next reading.
+        Then no pod is to be read, and the next interval begins with the next reading. Waits that come again
+        and again within half a minute are seen as they are on a busy node.
         """
-        (at, before), (uids, cpus) = self._pressed, self._read
+        (at, before), (read, cpus) = self._pressed, self._read
         pressed = self._host.parsed(PRESSURE, waited)
         self._pressed = now, pressed
-        if pressed is None or before is None or uids != frozenset(pod.uid for pod in pods):
+        calm = (
+            pressed is not None
+            and before is not None
+            and (pressed - before) * cpus < _CALM * _MICRO * (now - at)
+            and not self.unknown
+            and read == frozenset(pod.uid for pod in pods if pod.status.phase == _RUNNING)
+        )
+        if not calm:
+            self._calm_since = None
             return False
-        if (pressed - before) * cpus >= _CALM * _MICRO * (now - at):
+        if self._calm_since is None:
+            self._calm_since = at
+        if now - self._calm_since < _CALM_FOR:
             return False
         self._before = None
         return True
@@ -127,8 +143,8 @@ class NeighborSampler:
         if busy is None:
             self._before = None
             return None
-        self._read = frozenset(pod.uid for pod in pods), busy.cpus
         read = dict(self._pods(found, self._reader, pods))
+        self._read = frozenset(read), busy.cpus
         before, self._before = self._before, _Counters(now, busy, read)
         waits = {uid: each.wait for uid, each in read.items()}
         self.unknown = {uid: each for uid, each in waits.items() if isinstance(each, Finding)}

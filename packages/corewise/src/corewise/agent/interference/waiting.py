@@ -1,7 +1,7 @@
 """Watches which pods of a node wait for CPUs, and keeps the verdict on each.
 
-At rest all pods are read every 5 s, or none if nothing on the node waits. While one of them waits, and half a
-minute longer, they are read every second, and each that waits is judged every second time. A neighbor is
+At rest all pods are read every 5 s, or none once nothing on the node waits. While one of them waits, and half
+a minute longer, they are read every second, and each that waits is judged every second time. A neighbor is
 named once two judgments in a row name it. A verdict stands until its pod has waited little for a minute, or
 is gone.
 
@@ -82,6 +82,8 @@ class WaitWatch:
             KernelError: if the node's cgroups are not there.
         """
         if now >= self._alert_until and self.sampler.is_calm(now, pods):
+            self._intervals.clear()
+            self._suspected.clear()
             self._forget(now, pods)
             return REST
         interval = self.sampler.sample(now, pods, frozenset(owned))

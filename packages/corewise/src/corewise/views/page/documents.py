@@ -169,6 +169,11 @@ class PageDocuments:
             raise UnknownObject(_no_pod(name)) from error
         remarks = await pod_remarks(self._cluster.client, raw)
         await self._state.catch_up()
+        pod = self._state.pods.get(
+            plain, namespace
+        )  # as it counts now; it may have changed or gone meanwhile
+        if pod is None:
+            raise UnknownObject(_no_pod(name))
         try:
             listed = decide_about(pod, self._state.counted.cluster, rules)
         finally:
