@@ -73,9 +73,13 @@ class Scene:
         return aside(lambda: printed(self.kubeconfig, command))
 
     def text(self, command: str) -> str:
-        """Return the output of a command in a terminal, with every age as "N s"."""
-        arguments = [*command.split(), "--kubeconfig", str(self.kubeconfig)]
-        return aged(aside(lambda: CliRunner().invoke(corewise, arguments)).stdout)
+        """Return the output of a command in a terminal, with every age as "N s".
+
+        The commands in it name the cluster; those of the page do not.
+        """
+        cluster = f" --kubeconfig {self.kubeconfig}"
+        shown = aside(lambda: CliRunner().invoke(corewise, [*command.split(), *cluster.split()])).stdout
+        return aged(shown.replace(cluster, ""))
 
 
 def aged(text: str) -> str:
