@@ -142,16 +142,20 @@ class PodReconciler:
         self._tasks: asyncio.TaskGroup | None = None
 
     def changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Handle a change of a pod."""
-        pod = new or old
-        if pod is None or pod.spec.node_name not in self._fleet.kubelets:
+        """Handle a change of a pod. A new list can show another pod in place of one of its name."""
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._release(old)
+        if new is None or new.spec.node_name not in self._fleet.kubelets:
             return
-        admitted = self._admitted[pod.spec.node_name]
-        if (new is None or is_finished(new)) and pod.metadata.uid in admitted:
-            del admitted[pod.metadata.uid]
+        if is_finished(new):
+            self._release(new)
+        if not self.is_at_rest(new):
+            self._enqueue((new.metadata.namespace, new.metadata.name))
+
+    def _release(self, pod: Pod) -> None:
+        """Have a pod that is gone or has ended take nothing of its node."""
+        if self._admitted[pod.spec.node_name].pop(pod.metadata.uid, None) is not None:
             remove_cgroups(self._files.root(pod.spec.node_name), pod)
-        if new is not None and not self.is_at_rest(new):
-            self._enqueue((pod.metadata.namespace, pod.metadata.name))
 
     def is_at_rest(self, pod: Pod) -> bool:
         """Whether nothing is left to do for a pod of a simulated node; its cgroups exist too."""

@@ -228,6 +228,37 @@ async def test_deleted_pods_go_and_make_room(api_server: LocalAPIServer, tmp_pat
         await until(lambda: phase(cluster, "second") == "Running")
 
 
+async def test_pod_replaced_under_its_name_makes_room(api_server: LocalAPIServer, tmp_path: Path) -> None:
+    """A list after a watch that was lost shows the next pod in place of the one before."""
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        small = node(cluster)
+        first, second = (
+            SimulatedPod(
+                metadata=ObjectMeta(name="db", namespace="default", uid=uid),
+                spec=SimulatedPodSpec(node_name="n1", containers=(container("4"),)),
+                status=PodStatus(qos_class="Burstable"),
+            )
+            for uid in ("first", "second")
+        )
+        pods: dict[object, SimulatedPod] = {("default", "db"): first}
+        counters = cluster.kubelets.counters
+        reconciler = PodReconciler(
+            cluster.kubelets,
+            cached_node=lambda _: small,
+            cached_pods=pods,
+            files=cluster.files,
+            clock=SYSTEM_CLOCK,
+            on_start=lambda _: None,
+        )
+        reconciler.changed(None, first)
+        async with running(reconciler.run):
+            await until(lambda: counters.pods_started == 1)
+            pods["default", "db"] = second
+            reconciler.changed(first, second)
+            await until(lambda: counters.pods_started + counters.pods_rejected == 2)
+        assert counters.pods_rejected == 0
+
+
 JOBS = Resource("batch", "v1", "jobs", "Job", namespaced=True, type=dict)
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True, type=dict)
 
