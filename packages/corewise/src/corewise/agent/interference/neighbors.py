@@ -112,7 +112,6 @@ class NeighborSampler:
             pressed is not None
             and before is not None
             and (pressed - before) * cpus < _CALM * _MICRO * (now - at)
-            and not self.unknown
             and read == frozenset(pod.uid for pod in pods if pod.status.phase == _RUNNING)
         )
         if not calm:
