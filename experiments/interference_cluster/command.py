@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import signal
 import sys
 import time
@@ -37,7 +38,7 @@ def main() -> None:
     config.add_argument("--window", type=int, default=WINDOW, metavar="SECONDS", help=f"rate: {rate.WINDOW}")
     run = commands.add_parser("run", help="run cells of simulated nodes on a cluster, all at once")
     run.set_defaults(act=_run)
-    run.add_argument("file", type=Path, help="results are added to it, a line for each cell")
+    run.add_argument("file", type=_file, help="results are added to it, a line for each cell")
     run.add_argument("--kubeconfig", required=True)
     run.add_argument("--mixes", type=_mixes, default=tuple(MIXES), metavar="MIX,...")
     run.add_argument("--seeds", type=_seeds, default=(0,), metavar="FIRST-LAST", help="seeds of arrivals")
@@ -55,15 +56,15 @@ def main() -> None:
         "simulate", help="run three arms of them in virtual time, without a cluster"
     )
     virtual.set_defaults(act=_simulate)
-    virtual.add_argument("file", type=Path, help="results are added to it, a line for each cell")
+    virtual.add_argument("file", type=_file, help="results are added to it, a line for each cell")
     virtual.add_argument("--mixes", type=_mixes, default=tuple(MIXES), metavar="MIX,...")
     virtual.add_argument("--seeds", type=_seeds, default=(0,), metavar="FIRST-LAST")
     virtual.add_argument(
-        "--lag", type=float, default=0.0, metavar="SECONDS", help="until the watch shows a pod on its node"
+        "--lag", type=_lag, default=0.0, metavar="SECONDS", help="until the watch shows a pod on its node"
     )
     fast = commands.add_parser("rate", help="measure pods per second and CPU time, alone and with corewise")
     fast.set_defaults(act=_rate)
-    fast.add_argument("file", type=Path, help="runs are added to it, a line for each")
+    fast.add_argument("file", type=_file, help="runs are added to it, a line for each")
     fast.add_argument("--kubeconfig", required=True)
     for name in (rate.ALONE, rate.COREWISE):
         fast.add_argument(
@@ -85,6 +86,14 @@ def main() -> None:
     given.act(given)
 
 
+def _file(text: str) -> Path:
+    """Refuse a file whose folder is missing before anything is measured."""
+    path = Path(text)
+    if not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} cannot be written: there is no such folder")
+    return path
+
+
 def _mixes(text: str) -> tuple[str, ...]:
     names = tuple(text.split(","))
     for name in names:
@@ -96,9 +105,22 @@ def _mixes(text: str) -> tuple[str, ...]:
 def _seeds(text: str) -> tuple[int, ...]:
     first, _, last = text.partition("-")
     try:
-        return tuple(range(int(first), int(last or first) + 1))
+        seeds = tuple(range(int(first), int(last or first) + 1))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not a range such as 0-7") from error
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"{text!r} has no seed: the first comes before the last, as in 0-7")
+    return seeds
+
+
+def _lag(text: str) -> float:
+    try:
+        lag = float(text)
+    except ValueError:
+        lag = math.nan
+    if not 0 <= lag < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more")
+    return lag
 
 
 def _arm(text: str) -> tuple[str, str]:

@@ -22,6 +22,9 @@ ROOT = Path(__file__).parents[2]
         ("experiments.fault_soak --minutes nan", "--minutes is a number above 0, not nan"),
         ("experiments.latency.kernels table /no/folder", "there is no file of trials"),
         ("experiments.latency.kernels run /tmp --repetitions -1", "--repetitions is at least 1"),
+        ("experiments.interference_cluster simulate /no/folder/x.jsonl", "there is no such folder"),
+        ("experiments.interference_cluster simulate x.jsonl --seeds 5-1", "'5-1' has no seed"),
+        ("experiments.interference_cluster simulate x.jsonl --lag=-1", "'-1' is not a number of seconds"),
         ("experiments.fault_soak --nodes 9", "--nodes is 1 to 8, not 9"),
     ],
 )
