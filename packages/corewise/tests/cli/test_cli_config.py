@@ -198,6 +198,13 @@ def test_the_schedulers_file_is_checked_too(check: Check) -> None:
     assert ":2:18: error: normalizeCPUSet: must be true or false, without quotes" in answer.stdout
 
 
+def test_schedulers_file_that_counts_no_neighbors_warns(check: Check) -> None:
+    takes = "a: {profile: {llc: 1MiB}, affinity: {llc_mpki: 50}}"
+    answer = check(f"interference: {{metrics: {{preset: pcm}}, profiles: {{{takes}}}}}\n")
+    assert answer.exit_code == 0
+    assert ": warning: interference.metrics: nothing queries llc_capacity: scores do not" in answer.stdout
+
+
 def test_ambiguous_json_asks_for_the_key(check: Check) -> None:
     result = check('{"enable": 1}')
     assert isinstance(result.exception, Failure)

@@ -321,6 +321,53 @@ def test_divisor_unread_or_without_a_query_warns(section: str, path: str, said: 
     assert all(said in each.message for each in parsed.warnings)
 
 
+TAKES = "takes: {profile: {llc: 8MiB}, affinity: {cpu: 50}}"
+MINDS = "minds: {profile: {cpu: 1}, affinity: {llc_mpki: 50}}"
+DEFAULT_TAKES = "default: {profile: {llc: 8MiB}}"
+MINDS_BY_DEFAULT = "default: {affinity: {llc_mpki: 50}}"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "profiles", "warns"),
+    [
+        ("preset: pcm", (TAKES, MINDS), True),
+        ("preset: pcm", (DEFAULT_TAKES, MINDS), True),
+        ("preset: pcm", (TAKES, MINDS_BY_DEFAULT), False),  # pods without a profile are no neighbors
+        ("preset: pcm", (TAKES,), False),
+        ("preset: pcm", (MINDS,), False),
+        ("preset: pcm", (), False),
+        *((f"preset: {each}", (TAKES, MINDS), each is not Preset.COREWISE) for each in Preset),
+        ("cpu: {query: x}", (TAKES, MINDS), True),
+        ("preset: pcm, llc_capacity: {maximumAge: 1m}", (TAKES, MINDS), True),
+        ("preset: pcm, llc_capacity: {query: x}", (TAKES, MINDS), False),
+        ("llc_capacity: {query: x}", (TAKES, MINDS), False),
+    ],
+)
+def test_uncounted_cache_of_neighbors_warns(metrics: str, profiles: tuple[str, ...], *, warns: bool) -> None:
+    section = f"metrics: {{{metrics}}}, profiles: {{{', '.join(profiles)}}}"
+    parsed = parse_interference(f"interference: {{{section}}}")
+    assert not parsed.errors
+    found = [each for each in parsed.warnings if "beside pods that need their cache" in each.message]
+    assert [each.path for each in found] == ["interference.metrics"] * warns
+
+
+def test_uncounted_cache_names_settings_that_end_it() -> None:
+    section = f"profiles: {{{TAKES}, {MINDS}}}, metrics: {{preset: pcm"
+    told = [each.message for each in parse_interference(f"interference: {{{section}}}}}").warnings]
+    (added,) = (
+        each.partition("where corewise's agent runs, add ")[2] for each in told if "an llc may" in each
+    )
+    parsed = parse_interference(f"interference: {{{section}, {added}}}}}")
+    assert parsed.value is not None
+    assert not [each for each in parsed.warnings if "llc_capacity" in each.message]
+    assert parsed.value.metrics.series[Metric.LLC_CAPACITY].node_label == "node"
+
+
+def test_neighbors_count_where_the_preset_is_unwritten() -> None:
+    parsed = parse_interference(f"interference: {{profiles: {{{TAKES}, {MINDS}}}}}")
+    assert not [each for each in parsed.warnings if "llc_capacity" in each.message]
+
+
 @given(st.text(max_size=60))
 def test_any_text_gives_configuration_or_errors_never_both(text: str) -> None:
     whole, section = parse_interference(text), parse_interference("interference: " + text)

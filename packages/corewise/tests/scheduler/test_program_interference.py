@@ -265,6 +265,17 @@ async def test_bad_file_is_reported_and_old_one_stays(
     assert len(applied) == 2
 
 
+async def test_warnings_of_the_first_file_are_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "scheduler.yaml"
+    path.write_text(FILE.replace("5GB/s}", "5GB/s, llc: 1MiB}").replace("llc_mpki: 0", "llc_mpki: 50"))
+    file = configuration_file.ConfigurationFile(str(path), lambda _: None)
+    assert await is_applied(file)
+    told = f"{path}: line 5, column 5: interference.metrics: nothing queries llc_capacity: "
+    assert [each.levelname for each in caplog.records if each.getMessage().startswith(told)] == ["WARNING"]
+
+
 async def test_a_long_file_is_a_short_step(tmp_path: Path) -> None:
     path = tmp_path / "scheduler.yaml"
     path.write_text("\n".join(f"unknown{at}: {at}" for at in range(5000)))

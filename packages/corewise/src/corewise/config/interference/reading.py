@@ -275,6 +275,7 @@ def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfigurati
     )
     _warn_unplaceable(decoder, fields["profiles"], config)
     _warn_unread(decoder, fields["metrics"], config)
+    _warn_uncounted(decoder, fields["metrics"], config)
     if config.relative:
         _warn_absolute(decoder, fields["relative"], config)
     return config
@@ -373,6 +374,19 @@ def _warn_unread(decoder: Decoder, place: Place, config: InterferenceConfigurati
         if (name := str(key.path[-1])) in config.unread:
             curve = " or latencyModel: curve" if name == Metric.MEMORY_LATENCY_IDLE else ""
             decoder.warn(key, f"is not queried: write relative: true{curve} to use it")
+
+
+def _warn_uncounted(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
+    """Warn that scores leave out the cache of neighbors, because no query gives the sizes of caches."""
+    size = Metric.LLC_CAPACITY
+    if config.counts_neighbors and not config.metrics.template(size):
+        query = size.spec.queries[Preset.COREWISE].query
+        decoder.warn(
+            place,
+            f"nothing queries {size}: scores do not count the cache that a pod takes from others, so a pod "
+            "with an llc may be placed beside pods that need their cache; where corewise's agent runs, add "
+            f'{size}: {{query: "{query}", nodeLabel: node}}',
+        )
 
 
 def _warn_absolute(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
