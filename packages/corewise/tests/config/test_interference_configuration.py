@@ -76,7 +76,7 @@ def test_what_is_not_written_has_the_designs_defaults() -> None:
 
 
 def test_a_file_without_the_section_configures_nothing() -> None:
-    for text in ("", "scoring: MostAllocated\nrememberedDecisions: 10\n"):
+    for text in ("", "scoring: MostAllocated\nrememberedDecisions: 10\nnormalizeCPUSet: true\n"):
         parsed = parse_interference(text)
         assert parsed.value is None
         assert not parsed.problems

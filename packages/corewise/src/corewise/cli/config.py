@@ -22,6 +22,7 @@ from corewise.config.configuration import (
     ModelRatios,
 )
 from corewise.config.facts import CPUFacts
+from corewise.config.interference.reading import SCHEDULER_KEYS
 from corewise.config.key_texts import KEYS, Contents, UndecidedKeyError, read_contents
 from corewise.normalization.calibration import ratio_model_json
 from corewise.normalization.starter import (
@@ -33,7 +34,6 @@ from corewise.normalization.starter import (
     starter_ratios,
 )
 from corewise.quantities import Ratio
-from corewise.scheduler.configuration import KEYS as SCHEDULER_KEYS
 from corewise.views.compared_nodes import COVERAGE_COLUMNS, ComparedNodes, remarks
 from corewise.views.config_check import CheckedConfig, check_contents, check_record, check_scheduler_file
 from corewise.views.foreign_names import FoundNames, lines, names_record

@@ -28,7 +28,13 @@ from pathlib import Path
 
 from corewise.config.decoding import Decoder, Parsed, either
 from corewise.config.interference.model import InterferenceConfiguration
-from corewise.config.interference.reading import INTERFERENCE, read_interference
+from corewise.config.interference.reading import (
+    NORMALIZE,
+    REMEMBERED,
+    SCHEDULER_KEYS,
+    SCORING,
+    read_interference,
+)
 from corewise.config.yaml_text import read_yaml
 from corewise.engine import Allocation
 from corewise.kube.clock import Clock
@@ -38,8 +44,6 @@ from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 
-_SCORING, _REMEMBERED, _NORMALIZE = "scoring", "rememberedDecisions", "normalizeCPUSet"
-KEYS = (_SCORING, _REMEMBERED, _NORMALIZE, INTERFERENCE)
 _MOST_REMEMBERED = 1000
 
 
@@ -83,14 +87,14 @@ def parse_configuration(text: str) -> SchedulerConfiguration:
 def read_configuration(text: str) -> Parsed[SchedulerConfiguration]:
     """Read the file's text, with every problem told."""
     decoder = Decoder(read_yaml(text), strict=True)
-    root = decoder.fields(decoder.root, KEYS)
-    scoring = decoder.choice(root[_SCORING], _Scoring)
-    remembered = decoder.whole(root[_REMEMBERED], 0, _MOST_REMEMBERED)
+    root = decoder.fields(decoder.root, SCHEDULER_KEYS)
+    scoring = decoder.choice(root[SCORING], _Scoring)
+    remembered = decoder.whole(root[REMEMBERED], 0, _MOST_REMEMBERED)
     configuration = SchedulerConfiguration(
         scoring=Allocation(scoring.value) if scoring else DEFAULTS.scoring,
         remembered_decisions=either(remembered, DEFAULTS.remembered_decisions),
         interference=read_interference(decoder, root),
-        normalize_cpuset=bool(decoder.flag(root[_NORMALIZE])),
+        normalize_cpuset=bool(decoder.flag(root[NORMALIZE])),
     )
     return decoder.finish(configuration)
 

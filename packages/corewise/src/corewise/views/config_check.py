@@ -12,12 +12,13 @@ from corewise.config.colocation_profile import KIND, profiles_in
 from corewise.config.configuration import node_config_conflicts, parse_amplification, parse_normalization
 from corewise.config.decoding import Parsed, Problem, Severity, nearest_words
 from corewise.config.eviction import parse_resource_threshold
+from corewise.config.interference.reading import SCHEDULER_KEYS
 from corewise.config.key_texts import Contents, KeyText
 from corewise.config.node_configs import Configuration
 from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.normalization.models import ModelCoverage, model_coverage
 from corewise.quantities import Ratio
-from corewise.scheduler.configuration import KEYS, read_configuration
+from corewise.scheduler.configuration import read_configuration
 from corewise.views.compared_nodes import ComparedNodes, coverage_record, model_problems
 from corewise.vocabulary import names
 
@@ -78,8 +79,8 @@ def check_scheduler_file(text: str) -> CheckedConfig | None:
         return None
     if not isinstance(document, dict) or "kind" in document:
         return None
-    keys = tuple(key for key in KEYS if key in document)
-    if not keys and not any(nearest_words(str(key), KEYS, closeness=0.8) for key in document):
+    keys = tuple(key for key in SCHEDULER_KEYS if key in document)
+    if not keys and not any(nearest_words(str(key), SCHEDULER_KEYS, closeness=0.8) for key in document):
         return None
     findings = tuple(ConfigFinding("", each) for each in read_configuration(text).problems)
     return CheckedConfig(keys, findings, None)

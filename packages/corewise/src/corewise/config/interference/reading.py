@@ -210,8 +210,9 @@ def _ranking(decoder: Decoder, fields: Fields | None, metric: Metric) -> Ranking
 
 
 INTERFERENCE = "interference"
-_BESIDE = ("scoring", "rememberedDecisions")
-"""The other keys of the scheduler's file, which others read."""
+SCORING, REMEMBERED, NORMALIZE = "scoring", "rememberedDecisions", "normalizeCPUSet"
+"""The other keys of the scheduler's file, which :mod:`corewise.scheduler.configuration` reads."""
+SCHEDULER_KEYS = (SCORING, REMEMBERED, NORMALIZE, INTERFERENCE)
 
 _KEYS = (
     *("overprovisioning", "points", "window", "counterweight", "missing", "typeLabel", "metrics"),
@@ -241,7 +242,7 @@ def parse_interference(text: str) -> Parsed[InterferenceConfiguration | None]:
     The value is None without errors if the file has no such section: nothing is configured.
     """
     decoder = Decoder(read_yaml(text), strict=True)
-    root = decoder.fields(decoder.root, (INTERFERENCE, *_BESIDE))
+    root = decoder.fields(decoder.root, SCHEDULER_KEYS)
     return decoder.finish(read_interference(decoder, root))
 
 
